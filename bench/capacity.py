@@ -1,0 +1,240 @@
+"""How well the capacity is predicted: on simulated servers, and on a recorded run with its truth.
+
+    python bench/capacity.py [--quick] [--servers 6]
+    python bench/capacity.py --recorded FOLDER   (open_hot.csv and hot.csv)
+    python bench/capacity.py --speed
+
+Coverage: the share of true capacities within the 90 % interval, or above the lower bound where
+there is no upper one. `gate` is the law alone, believed where 70 % of its peak was seen and its
+interval spans less than a factor of 1.5, on the same points.
+"""
+
+import argparse
+import csv
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+from simulated_servers import Scenario, live, scenarios
+
+from models.capacity import Capacity, assess_capacity
+from models.keep import thin
+from models.observations import Observations
+from models.trust import Trust
+from models.usl import Array
+from models.usl_fit import UslFit, fit_linearised, fit_lsq, fit_map
+from models.walls import Resource
+
+PEAK_SHARES = (0.15, 0.30, 0.45, 0.58)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One server, one day, what was said and what is true."""
+
+    scenario: str
+    reach: float
+    truth: float
+    capacity: Capacity
+    law: UslFit | None
+
+    @property
+    def error(self) -> float:
+        """Relative error of the predicted capacity; nan where there is none."""
+        value = self.capacity.value
+        return np.nan if value is None else value / self.truth - 1
+
+    @property
+    def covered(self) -> bool:
+        """Whether the interval holds the truth."""
+        low, high = self.capacity.lower, self.capacity.upper
+        return low is not None and low <= self.truth <= (high or np.inf)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one server a cell")
+    parser.add_argument("--servers", type=int, default=6, help="servers per scenario and load")
+    parser.add_argument("--recorded", type=Path, metavar="FOLDER")
+    parser.add_argument("--speed", action="store_true")
+    args = parser.parse_args()
+    if args.recorded:
+        print_recorded(args.recorded)
+    elif args.speed:
+        print_speed()
+    else:
+        print_simulated(list(trials(1 if args.quick else args.servers)))
+
+
+def trials(servers: int, seed: int = 1) -> Iterator[Trial]:
+    """Assess so many servers per scenario and highest load."""
+    for number, scenario in enumerate(scenarios()):
+        for reach in scenario.reaches:
+            for i in range(servers):
+                rng = np.random.default_rng([seed, number, int(100 * reach), i])
+                yield trial(scenario, reach, rng)
+
+
+def trial(scenario: Scenario, reach: float, rng: np.random.Generator) -> Trial:
+    """Draw a server and its day, and assess it; beside it, the law alone."""
+    server = scenario.server(rng)
+    seen = live(server, scenario.life(reach), rng)
+    kept = thin(seen.at, seen.throughput, float(seen.at[-1]))
+    seen = replace(seen.select(kept.indices), weights=kept.weights)
+    capacity = assess_capacity(seen)
+    loaded = seen.select(seen.loaded)
+    law = None
+    if len(loaded) >= 5:
+        law = fit_map(loaded.concurrency, loaded.throughput, n_variance=loaded.n_variance)
+    return Trial(scenario.name, reach, server.capacity, capacity, law)
+
+
+def print_simulated(done: list[Trial]) -> None:
+    """Print a line for each scenario, each highest load, and all."""
+    print(f"{len(done)} simulated days. Errors in %: median/90 % quantile of their size.\n")
+    print("| | covered | error | trusted | error of the trusted, worst | gate | its error, worst |")
+    print("|---|---|---|---|---|---|---|")
+    for name in dict.fromkeys(t.scenario for t in done):
+        print(line(name, [t for t in done if t.scenario == name]))
+    for reach in sorted({t.reach for t in done}):
+        print(line(f"seen up to {reach:.0%}", [t for t in done if t.reach == reach]))
+    print(line("**all**", done))
+
+
+def line(name: str, some: list[Trial]) -> str:
+    """Summarise some trials in one row."""
+    trusted = [t for t in some if t.capacity.trust is Trust.TRUSTED]
+    gate = [t for t in some if passes_gate(t.law)]
+    gate_errors = np.array([(t.law.x_max or np.inf) / t.truth - 1 for t in gate if t.law])
+    cells = [
+        f"{np.mean([t.covered for t in some]):.0%}",
+        summary(np.array([t.error for t in some])),
+        f"{len(trusted) / len(some):.0%}",
+        summary(np.array([t.error for t in trusted]), worst=True),
+        f"{len(gate) / len(some):.0%}",
+        summary(gate_errors, worst=True),
+    ]
+    return f"| {name} | " + " | ".join(cells) + " |"
+
+
+def passes_gate(law: UslFit | None) -> bool:
+    """Whether the law alone would be believed: 70 % of the peak seen, X95/X05 below 1.5."""
+    if law is None or law.x_max_median is None or law.x_max_interval is None:
+        return False
+    return law.x_observed_max >= 0.7 * law.x_max_median and law.x_max_interval.ratio < 1.5
+
+
+def summary(errors: Array, *, worst: bool = False) -> str:
+    """Median/90 % quantile of the size of errors in per cent, and the worst with its sign."""
+    errors = errors[np.isfinite(errors)]
+    if len(errors) == 0:
+        return "–"
+    middle, far = np.quantile(np.abs(errors), (0.5, 0.9))
+    cell = f"{100 * middle:.1f}/{100 * far:.0f}"
+    return f"{cell}, {100 * errors[np.argmax(np.abs(errors))]:+.0f}" if worst else cell
+
+
+def print_recorded(folder: Path) -> None:
+    """Print what every method predicts for a recorded run, by how much of the peak was seen."""
+    peak = float(max(_columns(folder / "hot.csv")["qps"]))
+    run = _columns(folder / "open_hot.csv")
+    x, n, running, host, process = (
+        _means(run[name])
+        for name in ("qps", "N_little", "threads_running", "host_util", "mysqld_cpu")
+    )
+    running = np.maximum(running - 1, 0)
+    at = 15.0 * np.arange(1, len(x) + 1)
+    resources = [Resource("host", host), Resource("process", process / 2)]
+    print(f"True peak {peak:.0f} queries/s. Error of the prediction in %.\n")
+    print(
+        "| N by | below | capacity | 90 % interval | limit | trust | reasons "
+        "| wall | USL | lsq | white paper |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for name, column, variance in (
+        ("statement time", n, np.zeros_like(n)),
+        ("Threads_running", running, np.maximum(running, 1 / 15) / 15),
+    ):
+        seen = Observations.of(at, x, column, n_variance=variance, resources=resources)
+        for share in PEAK_SHARES:
+            print(_recorded_line(name, share, seen.select(x <= share * peak), peak))
+
+
+def _recorded_line(name: str, share: float, seen: Observations, peak: float) -> str:
+    def off(value: float | None) -> str:
+        return "–" if value is None else f"{100 * (value / peak - 1):+.0f}"
+
+    found = assess_capacity(seen)
+    loaded = seen.select(seen.loaded)
+    n, x = loaded.concurrency, loaded.throughput
+    law = fit_map(n, x, n_variance=loaded.n_variance)
+    walls = [wall.x_max for wall in found.walls if wall.x_max]
+    cells = [
+        name,
+        f"{share:.0%}",
+        off(found.value),
+        f"{off(found.lower)} to {off(found.upper)}",
+        found.limit or "–",
+        found.trust.replace("_", " "),
+        ", ".join(found.reasons).replace("_", " "),
+        off(min(walls, default=None)),
+        f"{off(law.x_max)} ({law.trust.replace('_', ' ')})",
+        off(fit_lsq(n, x).x_max),
+        off(fit_linearised(n, x).x_max),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _columns(path: Path) -> dict[str, Array]:
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
+
+
+def _means(seconds: Array) -> Array:
+    """Average 15 s each."""
+    whole = len(seconds) // 15 * 15
+    means: Array = seconds[:whole].reshape(-1, 15).mean(axis=1)
+    return means
+
+
+def print_speed() -> None:
+    """Print the time of an assessment of 500 intervals and 10 resources, beside curve_fit's."""
+    from scipy.optimize import curve_fit
+
+    rng = np.random.default_rng(1)
+    scenario = scenarios()[0]
+    seen = live(scenario.server(rng), scenario.life(0.8), rng).select(np.arange(480))
+    many = [
+        Resource(f"r{i}", r.utilisation * (0.5 + 0.05 * i))
+        for i in range(5)
+        for r in seen.resources
+    ]
+    seen = Observations.of(seen.at, seen.throughput, seen.concurrency, resources=many)
+    loaded = seen.select(seen.loaded)
+
+    def law(n: Array, sigma: float, kappa: float, lam: float) -> Array:
+        return lam * n / (1 + sigma * (n - 1) + kappa * n * (n - 1))
+
+    start = (0.01, 1e-4, float(np.max(loaded.throughput / loaded.concurrency)))
+    ours = _fastest(lambda: assess_capacity(seen))
+    alone = _fastest(lambda: fit_map(loaded.concurrency, loaded.throughput))
+    peer = _fastest(lambda: curve_fit(law, loaded.concurrency, loaded.throughput, start))
+    print(f"assessment {1e3 * ours:.1f} ms, of which the law {1e3 * alone:.1f} ms;")
+    print(f"curve_fit {1e3 * peer:.1f} ms; ratio {ours / peer:.1f}")
+
+
+def _fastest(task: Callable[[], object], times: int = 15) -> float:
+    seconds = []
+    for _ in range(times):
+        start = process_time()
+        task()
+        seconds.append(process_time() - start)
+    return min(seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""Simulated servers whose capacity is known, and a day of their life in intervals of 15 s.
+
+Three kinds. `law_server` follows the Universal Scalability Law, cut off where a resource is full.
+`queueing_server` is a closed queueing network (think time inside the statement, a processor
+station of several cores, a lock) solved exactly by convolution over load-dependent stations
+(J. Buzen 1973), where contention burns processor time; its capacity is the greatest throughput
+of that same solution. `erlang_server` is open, M/M/m: its capacity is m/D.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+
+import numpy as np
+
+from models.observations import Observations
+from models.usl import Array, Usl
+from models.walls import Resource
+
+
+@dataclass(frozen=True, eq=False)
+class Server:
+    """A server in its steady states: N and the utilisations at each throughput it can hold."""
+
+    name: str
+    capacity: float
+    x: Array = field(repr=False)
+    """Throughputs on the way up to the capacity (queries/s), ascending."""
+    n: Array = field(repr=False)
+    utilisations: dict[str, Array] = field(repr=False)
+
+    def at(self, x: Array) -> tuple[Array, dict[str, Array]]:
+        """Interpolate N and the utilisations at these throughputs."""
+        u = {name: np.interp(x, self.x, column) for name, column in self.utilisations.items()}
+        return np.interp(x, self.x, self.n), u
+
+
+def law_server(
+    name: str,
+    sigma: float,
+    kappa: float,
+    *,
+    lam: float = 1000.0,
+    full_at: float = 2.0,
+    growth: float = 0.0,
+    base: float = 0.02,
+) -> Server:
+    """Follow the law; the processor is full at `full_at` times the law's peak, demand growing.
+
+    growth is by how much the demand has grown when the processor is full.
+    """
+    law = Usl(sigma, kappa, lam)
+    peak = float(law.x_max or 0.0)
+    wall = full_at * peak
+    capacity = min(peak, wall)
+    x = np.linspace(0.001, 1.0, 400) * capacity
+    n = law.concurrency_at_throughput(x * (1 - 1e-9))
+    share = x / wall
+    cpu = base + (1 - base) * share * (1 + growth * share) / (1 + growth)
+    return Server(name, capacity, x, n, {"cpu": cpu, "disk": 0.01 + 0.3 * share})
+
+
+def queueing_server(
+    name: str,
+    cores: int,
+    *,
+    demand: float = 0.001,
+    sleep: float = 0.005,
+    lock: float = 0.0,
+    crosstalk: float = 0.0,
+    lock_crosstalk: float = 0.0,
+    threads: int = 400,
+) -> Server:
+    """Solve a closed network with 1..threads statements at work; seconds per statement.
+
+    With n statements at the processor its demand is demand·(1 + crosstalk·(n−1)): they spin on
+    latches; with n at the lock it is held for lock·(1 + lock_crosstalk·(n−1)).
+    """
+    at = np.arange(1, threads + 1, dtype=np.float64)
+    burnt = demand * (1 + crosstalk * (at - 1))
+    rates = [np.minimum(at, cores) / burnt]
+    if lock:
+        rates.append(1 / (lock * (1 + lock_crosstalk * (at - 1))))
+    x, shares = _convolution(sleep, rates, threads)
+    busy = np.array([float(p[1 : m + 2] @ np.minimum(at[: m + 1], cores)) for m, p in shares])
+    top = int(np.argmax(x))
+    rising = slice(0, top + 1)
+    x, n = np.append(1e-6, x[rising]), np.append(1e-6, at[rising])
+    cpu = 0.02 + 0.98 * np.append(0.0, busy[rising]) / cores
+    return Server(name, float(x[-1]), x, n, {"cpu": cpu, "disk": 0.01 + 0.2 * x / x[-1]})
+
+
+def _convolution(
+    delay: float, rates: Sequence[Array], threads: int
+) -> tuple[Array, list[tuple[int, Array]]]:
+    """Solve the network: throughput, and the processor's distribution, by population.
+
+    Product form: the processor's station has the weights f(k) = Π 1/rate(j), and G = f * g.
+    """
+    logs = [np.append(0.0, -np.cumsum(np.log(rate))) for rate in rates]
+    logs.append(np.append(0.0, np.cumsum(np.log(delay / np.arange(1, threads + 1)))))
+    others = logs[-1]
+    for station in logs[1:-1]:
+        others = _convolved(station, others)
+    total = _convolved(logs[0], others)
+    x = np.exp(total[:-1] - total[1:])
+    shares = []
+    for m in range(1, threads + 1):
+        p = np.exp(logs[0][: m + 1] + others[m::-1] - total[m])
+        shares.append((m - 1, p))
+    return x, shares
+
+
+def _convolved(a: Array, b: Array) -> Array:
+    """Compute ln Σ exp(a[k] + b[m−k]) for every m."""
+    result = np.empty_like(a)
+    for m in range(len(a)):
+        terms = a[: m + 1] + b[m::-1]
+        top = terms.max()
+        result[m] = top + np.log(np.exp(terms - top).sum())
+    return result
+
+
+def erlang_server(name: str, cores: int, demand: float = 0.001, wait: float = 0.004) -> Server:
+    """M/M/m beside a pure delay: N = X·(delay + D) + Erlang's C·ρ/(1−ρ). Capacity m/D."""
+    capacity = cores / demand
+    rho = np.linspace(0.001, 0.995, 400)
+    blocked = np.ones_like(rho)
+    for servers in range(1, cores + 1):
+        offered = rho * cores
+        blocked = offered * blocked / (servers + offered * blocked)
+    waiting = blocked / (1 - rho * (1 - blocked))
+    x = rho * capacity
+    n = x * (wait + demand) + waiting * rho / (1 - rho)
+    return Server(name, capacity, x, n, {"cpu": 0.02 + 0.98 * rho, "disk": 0.01 + 0.2 * rho})
+
+
+@dataclass(frozen=True)
+class Life:
+    """How a server is used and measured."""
+
+    reach: float
+    """The highest load, as a share of the capacity."""
+    low: float = 0.1
+    intervals: int = 480
+    nights: float = 0.0
+    """The share of the intervals that are nearly idle."""
+    noise: float = 0.02
+    """Relative deviation of N and of the utilisations."""
+    samples: int = 0
+    """Looks at Threads_running per interval; 0: N by Little's law."""
+    pile_ups: float = 0.0
+    backups: float = 0.0
+    mix_change: float | None = None
+    """Before two fifths of the time every query cost so many times as much."""
+    night_jobs: bool = False
+    """A quarter of the time a few heavy jobs run instead: 8 times the cost."""
+
+
+def live(server: Server, life: Life, rng: np.random.Generator) -> Observations:
+    """Draw a day: a daily curve of the load with bursts, and what is measured of it."""
+    k = life.intervals
+    day = 0.5 - 0.5 * np.cos(np.linspace(0, 4 * np.pi, k) + rng.uniform(0, 6.28))
+    burst = np.repeat(rng.normal(0, 0.15, k // 8 + 1), 8)[:k] + rng.normal(0, 0.05, k)
+    share = life.low + (life.reach - life.low) * np.clip(day + burst, 0, 1)
+    idle = day < np.quantile(day, life.nights)
+    share = np.where(idle, 0.002 + 0.004 * rng.uniform(size=k), share)
+    cost = np.ones(k)
+    if life.mix_change is not None:
+        cost[: 2 * k // 5] = life.mix_change
+    jobs = np.zeros(k, dtype=bool)
+    if life.night_jobs:
+        jobs = day < np.quantile(day, 0.25)
+        cost[jobs] = 8.0
+        share[jobs] = rng.uniform(0.1, 0.5, int(jobs.sum()))
+    x = share * server.capacity
+    n, u = server.at(x)
+    x = x / cost
+    errors = rng.normal(0, life.noise, (len(u) + 1, k))
+    n = n * np.exp(errors[0])
+    u = {name: c * np.exp(e) for (name, c), e in zip(u.items(), errors[1:], strict=True)}
+    n, u = _disturb(n, u, life, rng)
+    variance = np.zeros(k)
+    if life.samples:
+        n = rng.poisson(n * life.samples) / life.samples
+        variance = np.maximum(n, 1 / life.samples) / life.samples
+    resources = [Resource(name, np.clip(column, 0, 1)) for name, column in u.items()]
+    at = 15.0 * np.arange(1, k + 1)
+    return Observations.of(at, x, n, n_variance=variance, resources=resources)
+
+
+def _disturb(
+    n: Array, u: dict[str, Array], life: Life, rng: np.random.Generator
+) -> tuple[Array, dict[str, Array]]:
+    """Add pile-ups, that hold threads, and one backup, that keeps the disk busy."""
+    k = len(n)
+    stuck = rng.uniform(size=k) < life.pile_ups
+    n = np.where(stuck, n + rng.uniform(0.5, 3, k) * n.max(), n)
+    start = int(rng.integers(0, k))
+    backup = (np.arange(k) - start) % k < ceil(life.backups * k)
+    disk = np.where(backup, np.maximum(u["disk"], rng.uniform(0.5, 0.9, k)), u["disk"])
+    return n, {**u, "disk": disk}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A kind of server, drawn anew with each seed, and a kind of life."""
+
+    name: str
+    server: Callable[[np.random.Generator], Server]
+    life: Callable[[float], Life]
+    reaches: tuple[float, ...] = (0.3, 0.5, 0.7, 0.9)
+
+
+def scenarios() -> list[Scenario]:
+    """Every kind of server and of trouble."""
+    return [
+        Scenario("law, full beyond the peak", _any_law(1.1, 2.0), Life),
+        Scenario("law, full far beyond", _any_law(2.5, 5.0), Life),
+        Scenario("law, plateau at the cores", _any_law(0.5, 0.95), Life),
+        Scenario("law, demand grows", _any_law(0.6, 1.5, 0.5), Life),
+        Scenario("Amdahl, κ ≈ 0", _amdahl, Life),
+        Scenario("queueing, processor only", _any_queue(lock=False), Life),
+        Scenario("queueing, and a lock", _any_queue(lock=True), Life),
+        Scenario("queueing, burns processor", _any_queue(lock=False, crosstalk=True), Life),
+        Scenario("Erlang", lambda rng: erlang_server("e", int(rng.integers(2, 65))), Life),
+        Scenario("noise 6 %", _any_law(0.6, 2.0), lambda r: Life(r, noise=0.06)),
+        Scenario("idle nights", _any_law(0.6, 2.0), lambda r: Life(r, nights=0.5)),
+        Scenario("busy, narrow range", _any_law(0.6, 2.0), lambda r: Life(r, low=0.75 * r)),
+        Scenario("Threads_running", _any_law(0.6, 2.0), lambda r: Life(r, samples=15)),
+        Scenario("Threads_running, queue", _any_queue(lock=True), lambda r: Life(r, samples=15)),
+        Scenario("pile-ups 4 %", _any_law(0.6, 2.0), lambda r: Life(r, pile_ups=0.04)),
+        Scenario("backup 5 %", _any_law(0.6, 2.0), lambda r: Life(r, backups=0.05)),
+        Scenario("mix changed", _any_law(0.6, 2.0), lambda r: Life(r, mix_change=1.5)),
+        Scenario("night jobs", _any_law(0.6, 2.0), lambda r: Life(r, night_jobs=True)),
+        Scenario("a day, thinned", _any_law(0.6, 2.0), lambda r: Life(r, intervals=5760)),
+        Scenario("hour only", _any_law(0.6, 2.0), lambda r: Life(r, intervals=60)),
+    ]
+
+
+def _any_law(
+    nearest: float, farthest: float, growth: float = 0.0
+) -> Callable[[np.random.Generator], Server]:
+    def draw(rng: np.random.Generator) -> Server:
+        n_max = float(np.exp(rng.uniform(np.log(15), np.log(200))))
+        sigma = float(rng.choice([0.0, 0.01, 0.03, 0.08]))
+        full_at = float(np.exp(rng.uniform(np.log(nearest), np.log(farthest))))
+        lam = float(np.exp(rng.uniform(np.log(10), np.log(3000))))
+        kappa = (1 - sigma) / n_max**2
+        return law_server("law", sigma, kappa, lam=lam, full_at=full_at, growth=growth)
+
+    return draw
+
+
+def _amdahl(rng: np.random.Generator) -> Server:
+    sigma = float(rng.uniform(0.005, 0.05))
+    return law_server("Amdahl", sigma, 1e-7, full_at=float(rng.uniform(0.4, 0.8)))
+
+
+def _any_queue(*, lock: bool, crosstalk: bool = False) -> Callable[[np.random.Generator], Server]:
+    def draw(rng: np.random.Generator) -> Server:
+        cores = int(rng.choice([2, 4, 8, 16, 32]))
+        held = 0.001 / cores * float(rng.uniform(0.5, 1.5)) if lock else 0.0
+        spin = float(rng.uniform(0.001, 0.02)) / cores if crosstalk else 0.0
+        sleep = float(rng.choice([0.001, 0.005, 0.01]))
+        return queueing_server(
+            "queue", cores, sleep=sleep, lock=held, crosstalk=spin, lock_crosstalk=0.01 * lock
+        )
+
+    return draw

@@ -1,0 +1,71 @@
+"""Why a division of a resource over classes should be taken with care."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+ENOUGH_TICKS = 60
+STEADY_MAPE = 0.08
+"""Held-out error of the learnt model: .03 to .06 where a call's cost is steady, .1 to .2 not."""
+BUSY = 0.9
+IO_WAIT = 0.1
+COMPUTING_LEVEL = 0.15
+"""CPU seconds per second of work time of the classes that compute: .3 to .8 on a healthy server."""
+
+
+class Reason(StrEnum):
+    """What weakens an attribution."""
+
+    FEW_TICKS = "few_ticks"
+    COST_VARIES = "cost_varies"
+    SATURATED = "saturated"
+    IO_BOUND = "io_bound"
+    MOSTLY_WAITING = "mostly_waiting"
+    WAITS_UNSEEN = "waits_unseen"
+
+    @property
+    def sentence(self) -> str:
+        """Say it to a person."""
+        return SENTENCES[self]
+
+
+SENTENCES = {
+    Reason.FEW_TICKS: f"fewer than {ENOUGH_TICKS} ticks say little about each class",
+    Reason.COST_VARIES: "a call's cost is not steady: one quarter of the data is not like the rest",
+    Reason.SATURATED: "the host is saturated, and time in queues looks like work",
+    Reason.IO_BOUND: "the host waits for IO, and the cost of a call varies with it",
+    Reason.MOSTLY_WAITING: "statements wait most of their time: IO-bound or saturated",
+    Reason.WAITS_UNSEEN: "this method takes all time for work; those who wait get too much",
+}
+
+
+@dataclass(frozen=True)
+class HostUse:
+    """Mean parts of the host's time, 0..1; None where unknown."""
+
+    busy: float | None = None
+    io_wait: float | None = None
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What the reasons are found from."""
+
+    ticks: int
+    held_out_mape: float | None
+    level: float | None
+    """θ of a CPU target whose times are seconds; None for any other."""
+    host: HostUse
+    time_is_work: bool
+
+
+def find_reasons(signs: Signs) -> tuple[Reason, ...]:
+    """List every reason for care, the most general first."""
+    found = {
+        Reason.FEW_TICKS: signs.ticks < ENOUGH_TICKS,
+        Reason.COST_VARIES: (signs.held_out_mape or 0.0) > STEADY_MAPE,
+        Reason.SATURATED: (signs.host.busy or 0.0) > BUSY,
+        Reason.IO_BOUND: (signs.host.io_wait or 0.0) > IO_WAIT,
+        Reason.MOSTLY_WAITING: signs.level is not None and signs.level < COMPUTING_LEVEL,
+        Reason.WAITS_UNSEEN: signs.time_is_work,
+    }
+    return tuple(reason for reason, true in found.items() if true)

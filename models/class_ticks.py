@@ -1,0 +1,99 @@
+"""What query classes did, tick by tick: the input of every model that divides a resource."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+SIZES = ("rows_examined", "rows_sent", "rows_affected", "sort_rows", "tmp_tables")
+"""What a call's work grows with, besides the call itself."""
+
+
+@dataclass(frozen=True)
+class ClassTicks:
+    """T ticks of K query classes. Matrices have shape (T, K); absent is None, not zeros."""
+
+    names: tuple[str, ...]
+    seconds: Array
+    """Length of each tick, s, shape (T,)."""
+    statement_time: Array
+    """Time of statements that ended, s; in the wide form whatever unit the columns have."""
+    count: Array | None = None
+    lock_time: Array | None = None
+    """The part of it that waited for locks, s."""
+    inflight_delta: Array | None = None
+    """Change of the elapsed time of statements that still run, s; negative when they end."""
+    sizes: tuple[tuple[str, Array], ...] = ()
+    """Rows and temporary tables, those of SIZES that are known."""
+    cpu: Array | None = None
+    """CPU seconds that the server itself accounts for (SUM_CPU_TIME)."""
+    texts: tuple[str | None, ...] | None = None
+    """Digest texts; None when none are known."""
+
+    def __post_init__(self) -> None:
+        """Refuse shapes that differ, values that are not finite or negative."""
+        shape = (len(self.seconds), len(self.names))
+        for name, matrix in [*self._matrices(), *self.sizes]:
+            if matrix.shape != shape:
+                raise ValueError(f"{name} has shape {matrix.shape}, expected {shape}")
+            if not np.isfinite(matrix).all():
+                raise ValueError(f"{name} must be finite")
+            if name != "inflight_delta" and (matrix < 0).any():
+                raise ValueError(f"{name} must not be negative")
+        if self.texts is not None and len(self.texts) != len(self.names):
+            raise ValueError("one text per class, or none")
+
+    def __len__(self) -> int:
+        """How many ticks."""
+        return len(self.seconds)
+
+    @property
+    def work_time(self) -> Array:
+        """Compute the time that statements did not spend on locks, those in flight included, s."""
+        work = self.statement_time
+        if self.lock_time is not None:
+            work = work - self.lock_time
+        if self.inflight_delta is not None:
+            work = work + self.inflight_delta
+        return np.maximum(work, 0.0)
+
+    def at(self, ticks: Sequence[int] | NDArray[np.int64] | slice) -> "ClassTicks":
+        """Take some of the ticks."""
+        return self._mapped(lambda matrix: matrix[ticks], self.seconds[ticks], self.names)
+
+    def arranged(self, names: Sequence[str]) -> "ClassTicks":
+        """Take these classes in this order; a class that is not there did nothing."""
+        place = {name: i for i, name in enumerate(self.names)}
+        found = [(to, place[name]) for to, name in enumerate(names) if name in place]
+        to, source = ([pair[i] for pair in found] for i in (0, 1))
+
+        def arrange(matrix: Array) -> Array:
+            answer = np.zeros((len(matrix), len(names)))
+            answer[:, to] = matrix[:, source]
+            return answer
+
+        texts = None
+        if self.texts is not None:
+            known = dict(zip(self.names, self.texts, strict=True))
+            texts = tuple(known.get(name) for name in names)
+        return self._mapped(arrange, self.seconds, tuple(names), texts)
+
+    def _matrices(self) -> list[tuple[str, Array]]:
+        known = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return [(name, v) for name, v in known if isinstance(v, np.ndarray) and name != "seconds"]
+
+    def _mapped(
+        self,
+        change: Callable[[Array], Array],
+        seconds: Array,
+        names: tuple[str, ...],
+        texts: tuple[str | None, ...] | None = None,
+    ) -> "ClassTicks":
+        matrices = {name: change(matrix) for name, matrix in self._matrices()}
+        sizes = tuple((name, change(matrix)) for name, matrix in self.sizes)
+        return ClassTicks(
+            names=names, seconds=seconds, sizes=sizes, texts=texts or self.texts, **matrices
+        )

@@ -1,0 +1,82 @@
+"""From samples to intervals: rates of counters, averages of gauges, Little's law.
+
+All times are seconds on one monotonic clock, as float64 arrays that rise. A counter's value at the
+edge of an interval is interpolated between the two samples around it. What cannot be known is NaN:
+an interval with a hole, a restart or a counter that goes backwards gives no rate at all.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+CLOCKS_AGREE = 3.0
+"""Uptime counts whole seconds: a server's start may seem to move by less than this (s)."""
+
+
+def epochs(at: ArrayLike, uptime: ArrayLike) -> Array:
+    """Number the lives of a server: shape (n,), rising by one at the first sample after a restart.
+
+    A restart shows as an uptime that goes back, or as a start (`at - uptime`) that moves.
+    """
+    times, up = _array(at), _array(uptime)
+    if times.size == 0:
+        return times
+    moved = np.abs(np.diff(times - up)) > CLOCKS_AGREE
+    return np.concatenate(([0.0], np.cumsum(moved | (np.diff(up) < 0))))
+
+
+def increases(
+    edges: ArrayLike,
+    at: ArrayLike,
+    value: ArrayLike,
+    *,
+    max_gap: float,
+    epoch: ArrayLike | None = None,
+    monotonic: ArrayLike | None = None,
+) -> Array:
+    """By how much a counter rose between consecutive edges: shape (len(edges) − 1,), or NaN.
+
+    `max_gap` is the longest time in seconds that two samples may be apart. `epoch` (see `epochs`)
+    and a fall of `monotonic` (default: of `value` itself) end what can be known.
+    """
+    marks, times, values = _array(edges), _array(at), _array(value)
+    if times.size < 2:
+        return np.full(max(marks.size - 1, 0), np.nan)
+    breaks = (np.diff(times) > max_gap) | (
+        np.diff(values if monotonic is None else _array(monotonic)) < 0
+    )
+    if epoch is not None:
+        breaks |= np.diff(_array(epoch)) != 0
+    broken = np.concatenate(([0], np.cumsum(breaks)))
+    before = np.searchsorted(times, marks, side="right") - 1
+    after = np.searchsorted(times, marks, side="left")
+    inside = (before >= 0) & (after < times.size)
+    start, end = np.clip(before, 0, None), np.clip(after, None, times.size - 1)
+    rise = np.diff(np.interp(marks, times, values))
+    known = inside[:-1] & inside[1:] & (broken[start[:-1]] == broken[end[1:]]) & (rise >= 0)
+    return np.where(known, rise, np.nan)
+
+
+def averages(edges: ArrayLike, at: ArrayLike, value: ArrayLike) -> tuple[Array, Array]:
+    """The mean of a gauge's samples from each edge up to the next, and how many there were.
+
+    Two arrays of shape (len(edges) − 1,); the mean is NaN where there was no sample.
+    """
+    marks, times, values = _array(edges), _array(at), _array(value)
+    places = np.searchsorted(times, marks, side="left")
+    counts = np.diff(places).astype(np.float64)
+    sums = np.diff(np.concatenate(([0.0], np.cumsum(values)))[places])
+    return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0), counts
+
+
+def concurrency_by_littles_law(statement_seconds: ArrayLike, seconds: ArrayLike) -> Array:
+    """N = X·R: the statement time spent in an interval over the interval's length (Little 1961).
+
+    Statement time includes what statements still in flight have spent so far.
+    """
+    return _array(statement_seconds) / _array(seconds)
+
+
+def _array(values: ArrayLike) -> Array:
+    return np.asarray(values, dtype=np.float64)

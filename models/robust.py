@@ -1,0 +1,140 @@
+"""Linear regression that a minority of wild points cannot steer, and the normal distribution.
+
+Iteratively reweighted least squares with Tukey's biweight: P. J. Huber, E. M. Ronchetti, *Robust
+Statistics* (2009), chapter 7. Numpy only.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.usl import Array
+
+TUKEY = 4.685
+"""95 % as efficient as least squares where the errors are normal."""
+STEPS = 4
+MAD = 1.4826
+"""The median absolute deviation of a normal distribution, times this, is its deviation."""
+TOTAL_WEIGHT = 60.0
+"""However many points: those of one day are correlated, together they count as so many."""
+
+TINY = 1e-300
+MIN_FREEDOM = 4.0
+"""Below, Student's distribution would have no variance to speak of."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFit:
+    """y ≈ design·coefficients, with what is known of the coefficients."""
+
+    coefficients: Array
+    """Shape (p,)."""
+    covariance: Array
+    """Shape (p, p)."""
+    scale: float
+    """The deviation of a residual of weight 1."""
+    freedom: float
+    """Degrees of freedom of the scale: the effective number of points less p."""
+
+    def given(self, row: Array, mean: float, deviation: float) -> "LinearFit":
+        """Add the knowledge that row·coefficients is about mean ± deviation (a Kalman step)."""
+        spread = self.covariance @ row
+        gain = spread / (float(row @ spread) + deviation**2)
+        return LinearFit(
+            self.coefficients + gain * (mean - float(row @ self.coefficients)),
+            self.covariance - np.outer(gain, spread),
+            self.scale,
+            self.freedom,
+        )
+
+
+def mad(values: Array) -> float:
+    """Compute the scaled median absolute deviation."""
+    return MAD * float(np.median(np.abs(values - np.median(values))))
+
+
+def persistence(residuals: Array) -> float:
+    """How many neighbouring points count as one: (1+ρ)/(1−ρ), ρ the lag-1 correlation.
+
+    Residuals in the order of time. At least 1; G. V. Bayley, J. M. Hammersley (1946).
+    """
+    return float(_persistence((residuals - residuals.mean())[:, None])[0])
+
+
+def medians(values: Array, axis: int = 0) -> Array:
+    """Compute the medians along an axis of what is not NaN; NaN where nothing is."""
+    ordered = np.sort(values, axis=axis)
+    count = np.sum(np.isfinite(values), axis=axis, keepdims=True)
+    low = np.take_along_axis(ordered, np.maximum(count - 1, 0) // 2, axis)
+    high = np.take_along_axis(ordered, np.minimum(count // 2, values.shape[axis] - 1), axis)
+    middle: Array = np.where(count > 0, (low + high) / 2, np.nan).squeeze(axis)
+    return middle
+
+
+def fit_linear(design: Array, y: Array, weights: Array, noise_floor: float) -> LinearFit:
+    """Fit one column; see `fit_columns`."""
+    return fit_columns(design, y[:, None], weights[:, None], noise_floor)[0]
+
+
+def fit_columns(design: Array, y: Array, weights: Array, noise_floor: float) -> list[LinearFit]:
+    """Fit each column of y robustly to the same design (points, p), in the order of time.
+
+    y and weights have shape (points, columns). A weight is the inverse of a point's variance, in
+    any unit; 0 leaves it out. Residuals of weight 1 are at least as uncertain as `noise_floor`:
+    no measurement is exact.
+    """
+    used = weights > 0
+    unit = weights * (np.count_nonzero(used, axis=0) / np.maximum(weights.sum(axis=0), TINY))
+    y, root, w = np.where(used, y, 0.0), np.sqrt(unit), unit
+    for step in range(STEPS):
+        coefficients, inverse = _solve(design, y, w)
+        residuals = (y - design @ coefficients.T) * root
+        if step < STEPS - 1:
+            sizes = medians(np.where(used, np.abs(residuals), np.nan))
+            scale = np.maximum(MAD * sizes, noise_floor)
+            w = unit * np.clip(1 - (residuals / (TUKEY * scale)) ** 2, 0, None) ** 2
+    kept = w > 0
+    count = np.maximum(np.count_nonzero(kept, axis=0), 1)
+    residuals = residuals * kept
+    scale = np.maximum(np.sqrt(np.sum(residuals**2, axis=0) / count), noise_floor)
+    effective = np.minimum(count / _persistence(residuals), TOTAL_WEIGHT)
+    covariance = inverse * (scale**2 * count / effective)[:, None, None]
+    freedom = np.maximum(effective - design.shape[1], MIN_FREEDOM)
+    return [
+        LinearFit(coefficients[i], covariance[i], float(scale[i]), float(freedom[i]))
+        for i in range(y.shape[1])
+    ]
+
+
+def _persistence(residuals: Array) -> Array:
+    square = np.sum(residuals**2, axis=0)
+    rho = np.sum(residuals[1:] * residuals[:-1], axis=0) / np.maximum(square, TINY)
+    rho = np.clip(rho, 0.0, 0.95)
+    ratio: Array = (1 + rho) / (1 - rho)
+    return ratio
+
+
+def _solve(design: Array, y: Array, w: Array) -> tuple[Array, Array]:
+    """Solve the normal equations; a ridge of round-off keeps ill-conditioned windows solvable."""
+    size = design.shape[1]
+    products = (design[:, :, None] * design[:, None, :]).reshape(-1, size * size)
+    gram = (w.T @ products).reshape(-1, size, size)
+    diagonal = np.arange(size)
+    gram[:, diagonal, diagonal] = gram[:, diagonal, diagonal] * (1 + 1e-9) + TINY
+    inverse = np.linalg.inv(gram)
+    coefficients: Array = np.einsum("cpq,cq->cp", inverse, (w * y).T @ design)
+    return coefficients, np.asarray(inverse, dtype=np.float64)
+
+
+def normal_cdf(z: Array) -> Array:
+    """Compute Φ(z) within 1e-7: Abramowitz and Stegun, formula 26.2.17."""
+    t = 1 / (1 + 0.2316419 * np.abs(z))
+    series = ((((1.330274429 * t - 1.821255978) * t + 1.781477937) * t) - 0.356563782) * t
+    tail = np.exp(-0.5 * np.square(z)) / np.sqrt(2 * np.pi) * (series + 0.319381530) * t
+    cdf: Array = np.where(z > 0, 1 - tail, tail)
+    return cdf
+
+
+def student_cdf(t: Array, freedom: float) -> Array:
+    """Compute Student's distribution by the normal one: Abramowitz and Stegun, formula 26.7.8."""
+    return normal_cdf(t * (1 - 1 / (4 * freedom)) / np.sqrt(1 + np.square(t) / (2 * freedom)))

@@ -1,0 +1,139 @@
+"""Whether to believe a predicted peak: three answers, and a bounded set of reasons."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from models.usl_points import MIN_POINTS, Scatter
+
+
+class Trust(StrEnum):
+    """How far a predicted peak can be relied on."""
+
+    TRUSTED = "trusted"
+    INDICATIVE = "indicative"
+    NOT_IDENTIFIABLE = "not_identifiable"
+
+
+class Reason(StrEnum):
+    """Why a peak is not trusted, the weightiest first."""
+
+    FEW_LEVELS = "few_levels"
+    NO_PEAK = "no_peak"
+    PEAK_BELOW_DATA = "peak_below_data"
+    SEEN_ABOVE_PEAK = "seen_above_peak"
+    LOAD_TOO_LOW = "load_too_low"
+    WIDE_INTERVAL = "wide_interval"
+    STILL_GROWING = "still_growing"
+    NOISY_POINTS = "noisy_points"
+    RESIDUAL_PATTERN = "residual_pattern"
+    SUPERLINEAR = "superlinear"
+    NO_INTERVAL = "no_interval"
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return SENTENCES[self]
+
+
+MIN_LEVELS = 3
+MIN_LOAD = 0.7
+"""The least share of the predicted Xmax that must have been seen."""
+TRUSTED_RATIO, INDICATIVE_RATIO = 1.5, 2.0
+"""The 95 % quantile of Xmax over the 5 % quantile must be below."""
+MAX_GROWTH = 0.15
+"""dlnX/dlnN at the highest loads. Curves that paused and rose again grew by 0.2 and more there."""
+MAX_NOISE = 0.05
+"""√Σ(error²) a point more than three: 10 % noise needs 10 points, 20 % needs 22."""
+MAX_PATTERN, MAX_PATTERN_SCORE = 0.05, 2.5
+"""A pattern must be greater than this, and surer, to count."""
+
+SENTENCES = {
+    Reason.FEW_LEVELS: "the points lie at fewer than three different concurrencies",
+    Reason.LOAD_TOO_LOW: "the load seen is below 70 % of the predicted peak",
+    Reason.WIDE_INTERVAL: "the points allow peaks that are too far apart",
+    Reason.NO_INTERVAL: "this method cannot tell how uncertain its peak is",
+    Reason.NO_PEAK: "the fitted law has no peak: no coherency cost shows in the points",
+    Reason.PEAK_BELOW_DATA: "throughput falls from the lowest load on: the peak lies below it",
+    Reason.SEEN_ABOVE_PEAK: "throughput was seen above the highest peak that the points allow",
+    Reason.STILL_GROWING: "throughput still grew at the highest loads, and may go on to",
+    Reason.NOISY_POINTS: "the points scatter too much for their number",
+    Reason.RESIDUAL_PATTERN: "the points wind about the fitted law: they follow another",
+    Reason.SUPERLINEAR: "throughput grows faster than concurrency, which the law cannot describe",
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the gate looks at: n in threads, x in queries/s."""
+
+    levels: int
+    n_observed_min: float
+    x_observed_max: float
+    """The most that was seen, or that the law says for the loads seen: noise must not help."""
+    n_max: float | None
+    x_max: float | None
+    """The middle of the estimates: the posterior's median where there is one."""
+    x_max_interval: tuple[float, float] | None
+    superlinear: bool
+    seen_above_peak: bool = False
+    """A point, outliers included, lies above the interval by more than noise explains."""
+    growth: float = 0.0
+    """dlnX/dlnN at the highest loads."""
+    scatter: Scatter | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer and every reason against more, in the order of the enumeration."""
+
+    trust: Trust
+    reasons: tuple[Reason, ...]
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """Decide how far to believe a peak.
+
+    A law cannot know of a second rise, so that growth must have ended for a peak to be trusted.
+    """
+    forbidding = {
+        Reason.FEW_LEVELS: evidence.levels < MIN_LEVELS,
+        Reason.LOAD_TOO_LOW: _load_share(evidence) < MIN_LOAD,
+        Reason.WIDE_INTERVAL: _ratio(evidence) >= INDICATIVE_RATIO,
+        Reason.NO_PEAK: evidence.n_max is None,
+        Reason.PEAK_BELOW_DATA: evidence.n_max is not None
+        and evidence.n_max < evidence.n_observed_min,
+        Reason.SEEN_ABOVE_PEAK: evidence.seen_above_peak,
+    }
+    weakening = {
+        Reason.STILL_GROWING: not evidence.growth < MAX_GROWTH,
+        Reason.NOISY_POINTS: _is_noisy(evidence.scatter),
+        Reason.RESIDUAL_PATTERN: _has_pattern(evidence.scatter),
+        Reason.WIDE_INTERVAL: _ratio(evidence) >= TRUSTED_RATIO,
+        Reason.NO_INTERVAL: evidence.x_max_interval is None,
+        Reason.SUPERLINEAR: evidence.superlinear,
+    }
+    reasons = tuple(r for r in Reason if forbidding.get(r) or weakening.get(r))
+    if any(forbidding.values()):
+        return Verdict(Trust.NOT_IDENTIFIABLE, reasons)
+    return Verdict(Trust.INDICATIVE if reasons else Trust.TRUSTED, reasons)
+
+
+def _is_noisy(scatter: Scatter | None) -> bool:
+    return scatter is not None and scatter.squares**0.5 > MAX_NOISE * (scatter.points - MIN_POINTS)
+
+
+def _has_pattern(scatter: Scatter | None) -> bool:
+    return (
+        scatter is not None
+        and scatter.pattern > MAX_PATTERN
+        and scatter.pattern_score > MAX_PATTERN_SCORE
+    )
+
+
+def _load_share(evidence: Evidence) -> float:
+    return evidence.x_observed_max / evidence.x_max if evidence.x_max else 0.0
+
+
+def _ratio(evidence: Evidence) -> float:
+    interval = evidence.x_max_interval
+    return interval[1] / interval[0] if interval else 1.0

@@ -1,0 +1,215 @@
+"""What the points say about the peak, with its uncertainty: the posterior of (Nmax, Xmax).
+
+Two shapes are averaged, by how well each explains the points: the law, and a curve that stays
+straight for longer and bends harder (`usl_grid`, equation 1, s = 1 and 2). A few milliseconds.
+"""
+
+from dataclasses import dataclass
+from math import exp, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from models.usl import Array, Usl
+from models.usl_grid import (
+    EFFICIENCY_PRIOR,
+    MIN_EFFICIENCY,
+    N_RANGE,
+    PSEUDO_POINTS,
+    Grid,
+    Moments,
+    log_prior,
+    narrowed,
+    vertex,
+)
+from models.usl_map import Curve, fit_power
+from models.usl_points import Points
+
+CONFIDENCE = 0.90
+SHARPNESSES = {1.0: 0.6, 2.0: 0.4}
+"""The shapes' exponents, and their probability before any point is seen."""
+NEAR, NEAR_SHARE = 0.15, 0.25
+"""An estimate is useful when its logarithm is about so near the truth; nearer where the interval
+is narrow: this share of its width."""
+BINS, ROWS = 512, 256
+LIKELY = 1e-5
+"""Cells that are less likely than the best by this factor are left out of a band."""
+
+
+class Interval(NamedTuple):
+    """The 5 % and the 95 % quantile."""
+
+    low: float
+    high: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times the low end the high end is."""
+        return self.high / self.low
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of all shapes' grids, flat, and their probabilities, which sum to 1."""
+
+    share: Array
+    ln_n: Array
+    ln_x: Array
+    a: Array
+    a_deviation: Array
+    sharpness: Array
+
+    @classmethod
+    def of(cls, grids: dict[float, Grid]) -> "Cells":
+        """Average the shapes by their evidence."""
+        logs = [grid.log_shares + np.log(SHARPNESSES[s]) for s, grid in grids.items()]
+        top = max(float(log.max()) for log in logs)
+        shares = np.concatenate([np.exp(log - top).ravel() for log in logs])
+        return cls(
+            share=shares / shares.sum(),
+            ln_n=np.concatenate([np.repeat(g.ln_n, g.ln_x.shape[1]) for g in grids.values()]),
+            ln_x=np.concatenate([g.ln_x.ravel() for g in grids.values()]),
+            a=np.concatenate([g.a.ravel() for g in grids.values()]),
+            a_deviation=np.concatenate([g.a_deviation.ravel() for g in grids.values()]),
+            sharpness=np.concatenate([np.full(g.ln_x.size, s) for s, g in grids.items()]),
+        )
+
+    def likely(self) -> "Cells":
+        """Leave out the cells that nothing depends on."""
+        kept = self.share > LIKELY * self.share.max()
+        share = self.share[kept]
+        return Cells(
+            share / share.sum(),
+            self.ln_n[kept],
+            self.ln_x[kept],
+            self.a[kept],
+            self.a_deviation[kept],
+            self.sharpness[kept],
+        )
+
+    def throughputs(self, n: float) -> tuple[Array, Array]:
+        """Compute X(n) of every cell, three times, for A is uncertain too, and their shares."""
+        nodes = [(-sqrt(3), 1 / 6), (0.0, 2 / 3), (sqrt(3), 1 / 6)]  # Gauss–Hermite, in A
+        m = n**self.sharpness
+        u, v = np.exp(-self.sharpness * self.ln_n), np.exp(-self.sharpness * self.ln_x)
+        curves = [np.maximum(self.a + step * self.a_deviation, self.a / 100) for step, _ in nodes]
+        powers = [m / (v * m + a * (1 - u * m) ** 2) for a in curves]
+        shares = [self.share * share for _, share in nodes]
+        return np.concatenate([x ** (1 / self.sharpness) for x in powers]), np.concatenate(shares)
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The estimated law, and the 90 % interval and the median of its peak."""
+
+    law: Usl
+    n_max_interval: Interval
+    x_max_interval: Interval
+    n_max_median: float
+    x_max_median: float
+    cells: Cells
+    n_scale: float
+    x_scale: float
+
+    def throughput_band(self, n: Array) -> tuple[Array, Array]:
+        """Compute the 5 % and 95 % quantile of X(N), queries/s, at each n (threads)."""
+        cells = self.cells.likely()
+        m = np.asarray(n, dtype=np.float64) / self.n_scale
+        bounds = np.array([_quantiles(*cells.throughputs(float(mi))) for mi in m])
+        return bounds[:, 0] * self.x_scale, bounds[:, 2] * self.x_scale
+
+
+def posterior_of(points: Points, curve: Curve) -> Posterior:
+    """Compute the posterior of the peak, and the law whose peak is the best estimate."""
+    shapes = {s: fit_power(points, s, curve) for s in SHARPNESSES}
+    moments = {s: Moments.of(points, shape, s) for s, shape in shapes.items()}
+    cells = Cells.of({s: narrowed(shape) for s, shape in moments.items()})
+    n_scale, x_scale = moments[1.0].n_scale, moments[1.0].x_scale
+    law = _law_with_peak(_estimate(cells), moments[1.0])
+    n_low, n_mid, n_high = np.exp(_quantiles(cells.ln_n, cells.share)) * n_scale
+    x_low, x_mid, x_high = np.exp(_quantiles(cells.ln_x, cells.share)) * x_scale
+    n_max = law.n_max or float(n_mid)
+    return Posterior(
+        law=law,
+        n_max_interval=Interval(min(float(n_low), n_max), max(float(n_high), n_max)),
+        x_max_interval=Interval(float(x_low), float(x_high)),
+        n_max_median=float(n_mid),
+        x_max_median=float(x_mid),
+        cells=cells,
+        n_scale=n_scale,
+        x_scale=x_scale,
+    )
+
+
+def _estimate(cells: Cells) -> float:
+    """Compute the ln Xmax that is most probably near the truth.
+
+    It maximises the mean of exp(−d²/2w²)/Xmax over the posterior, d = the error of ln Xmax,
+    w = NEAR or less: a bounded loss, as a miss is a miss however far, per unit of the truth, as
+    errors are relative to it. Where the posterior is narrow that is about its mode.
+    """
+    five, _, ninety_five = _quantiles(cells.ln_x, cells.share)
+    near = min(NEAR, NEAR_SHARE * float(ninety_five - five))
+    weight = cells.share * np.exp(cells.ln_x.min() - cells.ln_x)
+    kept = weight > LIKELY * weight.max()
+    low, high = float(cells.ln_x[kept].min()), float(cells.ln_x[kept].max())
+    width = high - low
+    place = (cells.ln_x[kept] - low) / width * (BINS - 1)
+    left = np.minimum(place.astype(int), BINS - 2)
+    part = place - left
+    mass = np.bincount(left, weight[kept] * (1 - part), BINS)
+    mass = mass + np.bincount(left + 1, weight[kept] * part, BINS)
+    step = width / (BINS - 1)
+    kernel = np.exp(-0.5 * (np.arange(1 - BINS, BINS) * step / near) ** 2)
+    position, _ = vertex(np.convolve(mass, kernel, mode="valid"))
+    return low + position * step
+
+
+def _quantiles(values: Array, shares: Array) -> Array:
+    """Compute the 5 %, 50 % and 95 % quantile of values that have these probabilities."""
+    order = np.argsort(values, axis=None)
+    ordered, p = values.ravel()[order], shares.ravel()[order]
+    tail = (1 - CONFIDENCE) / 2
+    return np.interp([tail, 0.5, 1 - tail], np.cumsum(p) - p / 2, ordered)
+
+
+def _law_with_peak(ln_x: float, moments: Moments) -> Usl:
+    """Find the most likely law with this Xmax: Nmax and A, σ ≥ 0."""
+    ln_n = np.linspace(*N_RANGE, ROWS)
+    a, log_p = _likely_a(ln_n, ln_x, moments)
+    position, _ = vertex(log_p)
+    peak = np.interp([position], np.arange(ROWS), ln_n)
+    a, _ = _likely_a(peak, ln_x, moments)
+    n_scale, x_scale = moments.n_scale, moments.x_scale
+    n_max, x_max = exp(float(peak[0])) * n_scale, exp(ln_x) * x_scale
+    return law_through(n_max, x_max, float(a[0]) * n_scale / x_scale)
+
+
+def _likely_a(ln_n: Array, ln_x: float, moments: Moments) -> tuple[Array, Array]:
+    """Find the A of the most likely law with this Xmax and each Nmax, and its log probability.
+
+    σ ≥ 0 where A ≤ v/(1 − (1 − u)²), per thread; no bound where Nmax is below half a thread.
+    """
+    u, v = np.exp(-ln_n), np.full(len(ln_n), exp(-ln_x))
+    free, ff, squares = moments.best_a(u, v)
+    least, one = MIN_EFFICIENCY * v / u, 1 / moments.n_scale
+    linear = np.maximum(1 - (1 - u * one) ** 2, 1e-300)
+    most = np.where(u * one < 2, v * one / linear, np.inf)
+    a = np.maximum(np.minimum(free, most * (1 + 1e-9)), least)
+    noise = moments.noise(squares + (a - free) ** 2 * ff)
+    off = (a * u / v - EFFICIENCY_PRIOR[0]) / EFFICIENCY_PRIOR[1]
+    log_p = log_prior(moments, ln_n) - 0.5 * (PSEUDO_POINTS + moments.weight) * np.log(noise)
+    return a, log_p - 0.5 * off**2
+
+
+def law_through(n_max: float, x_max: float, a: float) -> Usl:
+    """Build the law with this peak and, as near as σ ≥ 0 allows, this A = R(0) (seconds).
+
+    R(1) = 1/λ = v + A(1−u)², σ = 1 − Aλ, κ = A·u²·λ with u = 1/Nmax, v = 1/Xmax.
+    """
+    u, v = 1 / n_max, 1 / x_max
+    linear = 1 - (1 - u) ** 2
+    most = v / linear if linear > 0 else a
+    lam = 1 / (v + min(a, most) * (1 - u) ** 2)
+    sigma = 0.0 if a >= most else max(0.0, 1 - a * lam)
+    return Usl(sigma=sigma, kappa=min(a, most) * u * u * lam, lam=lam)

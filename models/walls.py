@@ -1,0 +1,257 @@
+"""The resource walls: at which throughput a resource is full.
+
+Utilisation law U = X·D (D. Denning, J. Buzen, *The Operational Analysis of Queueing Network
+Models*, 1978): utilisation grows with throughput, with the service demand D as its slope. It is
+linear, so it sees the limit from far below. With a base load and a demand that may grow:
+
+    U(X) = U0 + D·X + Q·X²                                              (1)
+
+The wall is the throughput where U(X) reaches the ceiling. How uncertain it is follows without an
+approximation from how uncertain U(X) is at each X (E. Fieller 1954): P(wall ≤ X) = P(U(X) ≥ c).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from models.robust import LinearFit, fit_columns, student_cdf
+from models.trust import Trust
+from models.usl import Array
+from models.usl_posterior import Interval
+
+MIN_POINTS = 6
+FULL = 0.97
+"""A resource this near its ceiling is full: its utilisation can no longer follow the load."""
+FULL_SPREAD = 1.5
+"""A full resource holds the throughput; where it varies more, being busy is not being full."""
+SEEN = 0.95
+"""The quantile of the utilisations that counts as seen."""
+MIN_SEEN = 0.05
+"""The least share of its ceiling that a resource must have been used."""
+NOISE = 0.002
+"""The least deviation of a utilisation."""
+TRUSTED_RATIO, INDICATIVE_RATIO = 1.3, 2.0
+"""The wall's 95 % quantile over its 5 % quantile must be below."""
+BASE_PRIOR = (0.02, 0.1)
+"""U0, mean and deviation, as shares of the ceiling: matters where all loads are alike."""
+GROWTH_PRIORS = ((0.8, 0.0, 0.06), (0.2, 0.25, 0.35))
+"""Demand's growth up to the wall, Q·X/D: probability, mean, deviation. Constant, or growing."""
+CURVED = 0.5
+"""From this probability of a growing demand on it is reported as such."""
+GRID = 128
+
+
+class WallReason(StrEnum):
+    """Why a wall is not trusted, or what is peculiar about it."""
+
+    FEW_POINTS = "few_points"
+    NO_DEMAND = "no_demand"
+    LITTLE_USED = "little_used"
+    NOT_A_LIMIT = "not_a_limit"
+    ALREADY_FULL = "already_full"
+    DEMAND_GROWS = "demand_grows"
+    WIDE_INTERVAL = "wide_interval"
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return SENTENCES[self]
+
+
+SENTENCES = {
+    WallReason.FEW_POINTS: "fewer than six intervals say how busy the resource was",
+    WallReason.NO_DEMAND: "the resource does not get busier with the throughput",
+    WallReason.LITTLE_USED: "the resource was used too little to tell where it ends",
+    WallReason.NOT_A_LIMIT: "the throughput went on to grow while the resource counted as full",
+    WallReason.ALREADY_FULL: "the resource is full already: the wall was measured",
+    WallReason.DEMAND_GROWS: "the demand per query grows with the load",
+    WallReason.WIDE_INTERVAL: "the points allow walls that are too far apart",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Resource:
+    """How busy a resource was in each interval, as a share of its capacity."""
+
+    name: str
+    utilisation: Array = field(repr=False)
+    """Shape (intervals,), NaN where not known."""
+    ceiling: float = 1.0
+    """The utilisation at which the resource is full."""
+
+
+@dataclass(frozen=True, eq=False)
+class Wall:
+    """The throughput (queries/s) at which a resource is full."""
+
+    resource: str
+    x_max: float | None
+    """The median; None where there is none."""
+    x_max_interval: Interval | None
+    demand: float | None
+    """D: the utilisation that one query/s adds at the loads seen."""
+    growth: float
+    """The probability that the demand grows with the load."""
+    utilisation_max: float
+    """The highest that was seen, as a share of the ceiling."""
+    trust: Trust
+    reasons: tuple[WallReason, ...]
+    grid: Array = field(repr=False)
+    """ln throughput, ascending, and the probability that the wall is lower."""
+    cdf: Array = field(repr=False)
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a wall at all, however uncertain."""
+        return self.x_max is not None
+
+    def survival(self, ln_x: Array) -> Array:
+        """Compute the probability that the wall is above, at each ln throughput."""
+        return 1 - np.interp(ln_x, self.grid, self.cdf)
+
+
+def find_walls(
+    x: Array, resources: Sequence[Resource], weights: Array | None = None
+) -> tuple[Wall, ...]:
+    """Find where each resource ends; x in queries/s, shape (intervals,), in the order of time.
+
+    Weights say how many intervals each stands for. What is NaN is left out.
+    """
+    if not resources:
+        return ()
+    u = np.stack([r.utilisation / r.ceiling for r in resources], axis=1)
+    known = (x > 0) & np.isfinite(x)
+    x, u = x[known], u[known]
+    w = np.ones_like(x) if weights is None else weights[known]
+    if len(x) == 0:
+        return tuple(_none(r.name, 0.0, WallReason.FEW_POINTS) for r in resources)
+    x_scale = float(x.max())
+    t, follows = x / x_scale, u < FULL
+    rough = np.maximum(t / float(np.median(t)), 0.25)
+    design = np.stack([np.ones_like(t), t, t * t], axis=1)
+    # the variance of a utilisation grows with it, as that of a sum of demands does
+    fits = fit_columns(design, u, np.where(follows, (w / rough)[:, None], 0.0), NOISE)
+    seen = _seen(u)
+    return tuple(
+        _wall(r.name, x, u[:, i], float(seen[i]), fitted, x_scale)
+        for i, (r, fitted) in enumerate(zip(resources, fits, strict=True))
+    )
+
+
+def _seen(u: Array) -> Array:
+    """Find the utilisation that each column reached for a while: its 95 % quantile, or 0."""
+    last = np.maximum(np.count_nonzero(np.isfinite(u), axis=0) - 1, 0)
+    ordered = np.sort(u, axis=0)  # NaN come last
+    seen: Array = np.nan_to_num(ordered[(SEEN * last).astype(np.intp), np.arange(u.shape[1])])
+    return seen
+
+
+def _wall(name: str, x: Array, u: Array, seen: float, fitted: LinearFit, x_scale: float) -> Wall:
+    """Measure the wall where the resource is always full, else extrapolate to it."""
+    known, full = np.isfinite(u), u >= FULL
+    if np.count_nonzero(known) < MIN_POINTS:
+        return _none(name, seen, WallReason.FEW_POINTS)
+    if seen < MIN_SEEN:
+        return _none(name, seen, WallReason.LITTLE_USED)
+    follows = known & ~full
+    if np.count_nonzero(full) >= MIN_POINTS:
+        low, middle, high = np.quantile(x[full], (0.1, 0.5, 0.9))
+        if high > FULL_SPREAD * low:
+            return _none(name, seen, WallReason.NOT_A_LIMIT)
+        if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < MIN_SEEN:
+            return _measured(name, seen, float(middle), float(high / low))
+    if np.count_nonzero(follows) < MIN_POINTS:
+        return _none(name, seen, WallReason.FEW_POINTS)
+    return _extrapolated(name, seen, fitted, x_scale)
+
+
+def _extrapolated(name: str, seen: float, fitted: LinearFit, x_scale: float) -> Wall:
+    """Follow the utilisation up to the ceiling, with a demand that is constant or grows."""
+    bent = fitted.given(np.array([1.0, 0.0, 0.0]), *BASE_PRIOR)
+    straight = bent.given(np.array([0.0, 0.0, 1.0]), 0.0, 1e-6)
+    base, slope = float(straight.coefficients[0]), float(straight.coefficients[1])
+    if slope <= 2 * np.sqrt(straight.covariance[1, 1]):
+        return _none(name, seen, WallReason.NO_DEMAND)
+    reach = max((1 - base) / slope, 0.5)
+    fits, shares = _weigh(bent, slope / reach)
+    grid = np.linspace(np.log(reach) - 2.5, np.log(reach) + 2.0, GRID)
+    cdf = _reached(fits, shares, grid)
+    return _describe(name, seen, grid + np.log(x_scale), cdf, slope / x_scale, shares[1])
+
+
+def _weigh(bent: LinearFit, unit: float) -> tuple[list[LinearFit], Array]:
+    """Give the curvature each prior, and each prior the share that the points give it.
+
+    unit is the curvature at which the demand has doubled at the wall.
+    """
+    row = np.array([0.0, 0.0, 1.0])
+    found, variance = float(bent.coefficients[2]), float(bent.covariance[2, 2])
+    fits, evidence = [], []
+    for share, mean, deviation in GROWTH_PRIORS:
+        spread = variance + (deviation * unit) ** 2
+        fits.append(bent.given(row, mean * unit, deviation * unit))
+        evidence.append(
+            np.log(share) - 0.5 * np.log(spread) - 0.5 * (found - mean * unit) ** 2 / spread
+        )
+    shares = np.exp(np.array(evidence) - max(evidence))
+    return fits, shares / shares.sum()
+
+
+def _reached(fits: list[LinearFit], shares: Array, ln_t: Array) -> Array:
+    """Compute the probability that the ceiling is reached at each t, never falling."""
+    t = np.exp(ln_t)
+    rows = np.stack([np.ones_like(t), t, t * t], axis=1)
+    over = rows @ np.stack([f.coefficients for f in fits], axis=1) - 1
+    variance = np.stack([np.sum(rows @ f.covariance * rows, axis=1) for f in fits], axis=1)
+    z = over / np.sqrt(np.maximum(variance, 1e-12))
+    rising: Array = np.maximum.accumulate(student_cdf(z, fits[0].freedom), axis=0) @ shares
+    return rising
+
+
+def _describe(
+    name: str, seen: float, grid: Array, cdf: Array, demand: float, growth: float
+) -> Wall:
+    low, middle, high = np.exp(np.interp((0.05, 0.5, 0.95), cdf, grid))
+    interval = Interval(float(low), float(high))
+    trust = _judge(interval.ratio)
+    reasons = (
+        (WallReason.DEMAND_GROWS, growth > CURVED),
+        (WallReason.WIDE_INTERVAL, trust is not Trust.TRUSTED),
+    )
+    return Wall(
+        resource=name,
+        x_max=float(middle),
+        x_max_interval=interval,
+        demand=demand,
+        growth=float(growth),
+        utilisation_max=seen,
+        trust=trust,
+        reasons=tuple(reason for reason, holds in reasons if holds),
+        grid=grid,
+        cdf=cdf,
+    )
+
+
+def _measured(name: str, seen: float, x: float, spread: float) -> Wall:
+    """Take the wall from the throughput of a resource that is full nearly always."""
+    deviation = max(np.log(spread) / 2.56, 0.03)
+    grid = np.log(x) + np.linspace(-4, 4, GRID) * deviation
+    wall = _describe(
+        name, seen, grid, student_cdf((grid - np.log(x)) / deviation, 30.0), 1 / x, 0.0
+    )
+    return Wall(**{**vars(wall), "reasons": (WallReason.ALREADY_FULL, *wall.reasons)})
+
+
+def _none(name: str, seen: float, reason: WallReason) -> Wall:
+    nothing = np.array([0.0, 1.0])
+    return Wall(
+        name, None, None, None, 0.0, seen, Trust.NOT_IDENTIFIABLE, (reason,), nothing, nothing * 0
+    )
+
+
+def _judge(ratio: float) -> Trust:
+    if ratio < TRUSTED_RATIO:
+        return Trust.TRUSTED
+    return Trust.INDICATIVE if ratio < INDICATIVE_RATIO else Trust.NOT_IDENTIFIABLE

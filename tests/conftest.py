@@ -1,0 +1,168 @@
+"""Real servers for the tests, and the promise that no test leaves one behind."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from servers import CACHE, missing, program, server_program
+
+from agent.demo.server import FOLDER_PREFIX, Flavour, PrivateServer
+
+FLAVOURS: tuple[Flavour, ...] = ("mysql", "mariadb")
+LIVE_FIXTURES = {
+    "mysql_server",
+    "mariadb_server",
+    "mariadb_without_schema",
+    "server",
+    "private_server",
+    "prometheus",
+}
+MARK = "HEADROOM_TEST_SESSION"
+GONE_SECONDS = 5.0
+
+
+class ServerFactory(Protocol):
+    """Starts a private server that lives as long as the test."""
+
+    def __call__(
+        self,
+        flavour: Flavour,
+        *,
+        performance_schema: bool = True,
+        log_bin: bool = False,
+        options: Sequence[str] = (),
+    ) -> PrivateServer: ...
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that asks for a real server is a live one."""
+    for item in items:
+        if LIVE_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("live")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """At the end no process that the tests started is alive and no folder of a server is left."""
+    tmp_path_factory.getbasetemp()  # pytest keeps its own where it was
+    folder = Path(tempfile.mkdtemp(prefix="hr-"))
+    token = f"{MARK}={folder}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(MARK, str(folder))
+        patch.setenv("TMPDIR", str(folder))
+        patch.setattr(tempfile, "tempdir", str(folder))
+        yield
+    alive = _wait_for_end(lambda: _processes_with(token))
+    folders = [path.name for path in folder.glob(f"{FOLDER_PREFIX}*")]
+    shutil.rmtree(folder, ignore_errors=True)
+    assert not alive, f"still running: {alive}"
+    assert not folders, f"left behind: {folders}"
+
+
+def _wait_for_end(processes: Callable[[], list[str]]) -> list[str]:
+    deadline = time.monotonic() + GONE_SECONDS
+    while (alive := processes()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return alive
+
+
+def _processes_with(token: str) -> list[str]:
+    """The processes that inherited this setting, orphans too."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.fsencode(token) in (process / "environ").read_bytes().split(b"\0"):
+                words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found.append(f"{process.name} {words}")
+        except OSError:  # gone, or not ours to read
+            continue
+    return [p for p in found if int(p.split()[0]) != os.getpid() and "resource_tracker" not in p]
+
+
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where new data directories are kept, so that each is made once."""
+    return tmp_path_factory.mktemp("templates")
+
+
+@pytest.fixture(scope="session")
+def start_server(templates: Path) -> Callable[..., PrivateServer]:
+    """Prepare a server of that flavour, to be entered; skip where there is no such program."""
+
+    def prepare(flavour: Flavour, **options: object) -> PrivateServer:
+        found = server_program(flavour) or missing(f"{flavour} server")
+        return PrivateServer(found, template=templates / flavour, **options)  # type: ignore[arg-type]
+
+    return prepare
+
+
+@pytest.fixture(scope="session")
+def mysql_server(start_server: Callable[..., PrivateServer]) -> Iterator[PrivateServer]:
+    """A MySQL that all tests share; a test that harms its server takes private_server."""
+    with start_server("mysql") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb_server(start_server: Callable[..., PrivateServer]) -> Iterator[PrivateServer]:
+    """A MariaDB with performance_schema that all tests share."""
+    with start_server("mariadb") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb_without_schema(start_server: Callable[..., PrivateServer]) -> Iterator[PrivateServer]:
+    """A MariaDB as it comes, without performance_schema, that all tests share."""
+    with start_server("mariadb", performance_schema=False) as server:
+        yield server
+
+
+@pytest.fixture(params=FLAVOURS)
+def server(request: pytest.FixtureRequest) -> PrivateServer:
+    """The shared MySQL, then the shared MariaDB."""
+    shared: PrivateServer = request.getfixturevalue(f"{request.param}_server")
+    return shared
+
+
+@pytest.fixture(params=FLAVOURS)
+def flavour(request: pytest.FixtureRequest) -> Flavour:
+    """Each flavour in turn, for tests that start their own server."""
+    name: Flavour = request.param
+    return name
+
+
+@pytest.fixture
+def private_server(start_server: Callable[..., PrivateServer]) -> Iterator[ServerFactory]:
+    """Start servers of the test's own, to restart, kill and freeze."""
+    with ExitStack() as servers:
+        yield lambda flavour, **options: servers.enter_context(start_server(flavour, **options))
+
+
+@pytest.fixture(scope="session")
+def prometheus() -> str:
+    """The path of prometheus."""
+    return program("prometheus", last=CACHE / "prometheus/usr/bin")
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    """The path of promtool."""
+    return program("promtool", last=CACHE / "prometheus/usr/bin")
+
+
+@pytest.fixture(scope="session")
+def sysbench() -> str:
+    """The path of sysbench."""
+    return program("sysbench")
+
+
+@pytest.fixture(scope="session")
+def compose() -> str:
+    """The path of Docker compose v2, ours first; `config` needs no daemon."""
+    return program("docker-compose", first=CACHE / "compose/usr/libexec/docker/cli-plugins")

@@ -1,0 +1,104 @@
+"""A simulated server whose classes' CPU is known: computing, waiting and locking statements."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.class_ticks import Array, ClassTicks
+
+COSTS = {
+    "point": 50e-6,
+    "range": 120e-6,
+    "insert": 90e-6,
+    "update": 110e-6,
+    "sort": 300e-6,
+    "join": 700e-6,
+    "sum": 500e-6,
+    "scan": 9e-3,
+    "hash": 450e-6,
+    "locked": 80e-6,
+    "sleep": 60e-6,
+}
+"""CPU seconds per call."""
+RATES = (1500, 250, 200, 180, 150, 90, 120, 6, 80, 15, 20)
+EXAMINED = (1, 100, 0, 1, 600, 230, 3000, 20000, 1, 1, 1)
+SENT = (1, 100, 0, 0, 300, 20, 1, 1, 1, 1, 1)
+SLEEP_SECONDS = 0.13
+LOCK_SECONDS = 0.03
+TEXTS = {"sleep": "SELECT `SLEEP` (?)", "hash": "SELECT `BENCHMARK` ( ? , `SHA2` (...) )"}
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What an agent sees, and the truth it does not."""
+
+    ticks: ClassTicks
+    y: Array
+    """Process CPU, s per tick."""
+    truth: Array
+    """CPU per tick and class, s."""
+
+    @property
+    def blind(self) -> ClassTicks:
+        """The same without digest texts."""
+        return replace(self.ticks, texts=None)
+
+    @property
+    def true_shares(self) -> Array:
+        """Each class's part of what all classes used."""
+        totals = self.truth.sum(axis=0)
+        shares: Array = totals / totals.sum()
+        return shares
+
+
+def simulate(
+    seed: int = 1,
+    *,
+    ticks: int = 300,
+    busy: float = 0.4,
+    common: float = 0.0,
+    base: float = 0.03,
+    cost_drift: float = 0.0,
+) -> Simulated:
+    """Simulate two cores, busy to this part, whose queues stretch all times.
+
+    `common` is how much of the load's movement all classes share, `base` the CPU per second of no
+    class, `cost_drift` how far costs per call wander (IO-bound).
+    """
+    rng = np.random.default_rng(seed)
+    names, cost = tuple(COSTS), np.array(list(COSTS.values()))
+    k = len(names)
+    waiting = np.isin(names, ("sleep", "locked"))
+    cost = cost * np.exp(rng.normal(0, 0.2, k) * ~waiting)
+    load = np.sqrt(1 - common) * wander(rng, ticks, k) + np.sqrt(common) * wander(rng, ticks, 1)
+    rate = np.array(RATES) * np.exp(0.5 * load)
+    count = rng.poisson(rate * 2 * busy / (rate * cost).sum(axis=1).mean()).astype(float)
+    drift = np.exp(cost_drift * wander(rng, ticks, k))
+    per_call = np.exp(rng.normal(0, 0.2, (ticks, k)) / np.sqrt(np.maximum(count, 1)))
+    truth = count * cost * drift * per_call
+    queue = 1.15 / (1 - np.minimum(truth.sum(axis=1) / 2, 0.9))
+    work = truth * queue[:, None] * np.exp(rng.normal(0, 0.12, k)) * drift
+    locks = count * LOCK_SECONDS * (np.array(names) == "locked")
+    sleeps = count * SLEEP_SECONDS * (np.array(names) == "sleep")
+    y = (truth.sum(axis=1) + base) * np.exp(rng.normal(0, 0.02, ticks))
+    seen = ClassTicks(
+        names=names,
+        seconds=np.ones(ticks),
+        statement_time=work + locks + sleeps,
+        count=count,
+        lock_time=locks,
+        inflight_delta=np.zeros((ticks, k)),
+        sizes=(("rows_examined", count * EXAMINED), ("rows_sent", count * SENT)),
+        texts=tuple(TEXTS.get(name, f"SELECT `{name}`") for name in names),
+    )
+    return Simulated(seen, y, truth)
+
+
+def wander(rng: np.random.Generator, ticks: int, k: int) -> Array:
+    """Draw k series of standard deviation 1 that keep some memory for 20 ticks."""
+    keep = np.exp(-1 / 20)
+    answer = np.empty((ticks, k))
+    answer[0] = rng.normal(size=k)
+    for t in range(1, ticks):
+        answer[t] = keep * answer[t - 1] + np.sqrt(1 - keep**2) * rng.normal(size=k)
+    return answer

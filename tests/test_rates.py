@@ -1,0 +1,106 @@
+"""Counters to rates: never a negative, never a giant one, and nothing that is not known."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models import rates
+
+EDGES = [0.0, 10.0, 20.0, 30.0]
+AT = np.arange(-1.0, 33.0)
+
+
+def test_a_steady_counter_rises_by_its_rate_whatever_the_phase() -> None:
+    """Edges between samples are interpolated: 7 per second is 70 in each ten seconds."""
+    rise = rates.increases(EDGES, AT + 0.37, 7 * (AT + 0.37), max_gap=2)
+    assert rise == pytest.approx([70, 70, 70])
+
+
+def test_intervals_add_up_to_the_whole() -> None:
+    """No query is lost or counted twice at an edge, however uneven the samples."""
+    random = np.random.default_rng(1)
+    at = np.sort(random.uniform(-2, 33, 80))
+    value = np.cumsum(random.poisson(20, 80))
+    rise = rates.increases(EDGES, at, value, max_gap=10)
+    assert rise.sum() == pytest.approx(float(np.diff(np.interp([0.0, 30.0], at, value))[0]))
+
+
+def test_a_counter_that_goes_backwards_ends_its_interval_only() -> None:
+    """A reset inside the second interval leaves the others untouched and invents nothing."""
+    value = np.where(AT < 14, 1000 + 5 * AT, 5 * (AT - 14))
+    assert rates.increases(EDGES, AT, value, max_gap=2) == pytest.approx(
+        [50, np.nan, 50], nan_ok=True
+    )
+
+
+def test_a_restart_that_the_counter_hides_is_found_by_the_epoch() -> None:
+    """A counter that overtook its old value is not taken for a burst."""
+    value = np.where(AT < 14, 10 + AT, 1_000_000 + AT)
+    uptime = np.where(AT < 14, 500 + AT, AT - 13)
+    epoch = rates.epochs(AT, np.floor(uptime))
+    assert epoch.tolist() == [0.0] * 15 + [1.0] * 19
+    rise = rates.increases(EDGES, AT, value, max_gap=2, epoch=epoch)
+    assert rise == pytest.approx([10, np.nan, 10], nan_ok=True)
+
+
+def test_a_restart_shows_even_when_uptime_has_overtaken() -> None:
+    """A server that was away for long has a younger start, though its uptime is no smaller."""
+    assert rates.epochs([0, 1, 100], [10, 11, 60]).tolist() == [0, 0, 1]
+
+
+def test_whole_seconds_of_uptime_are_no_restart() -> None:
+    """Rounding to seconds and uneven reading never look like a restart."""
+    at = np.arange(0, 60, 0.3) + np.random.default_rng(2).uniform(0, 0.2, 200)
+    assert rates.epochs(at, np.floor(at + 0.5)).max() == 0
+
+
+def test_a_hole_in_the_samples_ends_what_can_be_known() -> None:
+    """An interval with a hole longer than allowed has no rate."""
+    keep = (AT < 12) | (AT > 18)
+    rise = rates.increases(EDGES, AT[keep], 5 * AT[keep], max_gap=3)
+    assert rise == pytest.approx([50, np.nan, 50], nan_ok=True)
+
+
+def test_an_edge_outside_the_samples_is_not_extrapolated() -> None:
+    """Before the first and after the last sample nothing is known."""
+    rise = rates.increases([-10, 0, 10, 20, 40], AT, AT, max_gap=2)
+    assert rise == pytest.approx([np.nan, 10, 10, np.nan], nan_ok=True)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_fewer_than_two_samples_tell_no_rate(count: int) -> None:
+    """Neither nothing nor a single reading is a rate."""
+    assert np.isnan(rates.increases(EDGES, AT[:count], AT[:count], max_gap=2)).all()
+    assert rates.epochs(AT[:count], AT[:count]).tolist() == [0.0] * count
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.01, 20), st.floats(-1e12, 1e12)), min_size=0, max_size=40),
+    st.floats(0.1, 30),
+)
+def test_no_sequence_of_readings_gives_a_negative_or_impossible_rise(
+    steps: list[tuple[float, float]], max_gap: float
+) -> None:
+    """Whatever a counter does, a rise that is told lies between 0 and what was really seen."""
+    at = np.cumsum([step for step, _ in steps])
+    value = np.array([reading for _, reading in steps])
+    rise = rates.increases(EDGES, at, value, max_gap=max_gap)
+    told = rise[np.isfinite(rise)]
+    seen = np.diff(value).clip(min=0).sum() if value.size else 0.0
+    assert (told >= 0).all()
+    assert (told <= seen * (1 + 1e-9) + 1e-6).all()
+
+
+def test_a_gauge_is_averaged_over_the_samples_within() -> None:
+    """The mean of the interval's own samples, their number, and NaN where there are none."""
+    mean, count = rates.averages([0, 2, 4, 6], [0, 1, 2, 5.5], [1, 3, 8, 2])
+    assert mean.tolist() == [2, 8, 2]
+    assert count.tolist() == [2, 1, 1]
+    mean, count = rates.averages([0, 1, 2], [1.5], [4])
+    assert (np.isnan(mean[0]), mean[1], count.tolist()) == (True, 4, [0, 1])
+
+
+def test_littles_law() -> None:
+    """Three statement seconds in each second are a concurrency of three."""
+    assert rates.concurrency_by_littles_law([30, 0], [10, 10]).tolist() == [3, 0]

@@ -1,0 +1,103 @@
+"""The checks before and after a law is fitted."""
+
+import numpy as np
+import pytest
+
+from models.observations import Observations
+from models.sanity import Check, check_concurrency, check_fit, merge_noisy
+from models.usl import Array, Usl
+
+LAW = Usl(0.03, 0.0006, 1000.0)
+
+
+def sampled(top: float, looks: int, count: int = 200) -> Observations:
+    """Concurrency up to `top` threads, seen by so many looks at Threads_running each."""
+    rng = np.random.default_rng(6)
+    n = rng.uniform(1, top, count)
+    seen = np.maximum(rng.poisson(n * looks) / looks, 1 / looks)
+    return Observations.of(np.arange(count), LAW.throughput(n), seen, n_variance=seen / looks)
+
+
+def points(count: int = 120) -> tuple[Array, Array, Array, Array]:
+    """N, X, weights and variance of a server that follows the law."""
+    rng = np.random.default_rng(7)
+    n = rng.uniform(1, 30, count)
+    x = LAW.throughput(n) * np.exp(rng.normal(0, 0.02, count))
+    return n, x, np.ones(count), np.zeros(count)
+
+
+def test_two_or_three_threads_running_are_refused() -> None:
+    """The white paper: such data look almost random."""
+    finding = check_concurrency(sampled(3, 15))
+    assert finding is not None
+    assert finding.check is Check.LOW_CONCURRENCY
+    assert finding.refuses
+
+
+def test_single_looks_that_vary_by_their_own_noise_are_refused() -> None:
+    """One look an interval at five to seven threads tells nothing of the load."""
+    rng = np.random.default_rng(2)
+    n = np.maximum(rng.poisson(6, 200), 1.0)
+    seen = Observations.of(np.arange(200), np.full(200, 500.0), n, n_variance=n)
+    finding = check_concurrency(seen)
+    assert finding is not None
+    assert finding.check is Check.NOISY
+
+
+def test_many_threads_looked_at_often_are_accepted() -> None:
+    """Fifteen looks at up to thirty threads are good enough."""
+    assert check_concurrency(sampled(30, 15)) is None
+
+
+def test_low_concurrency_by_littles_law_is_accepted() -> None:
+    """Statement time is exact, however little of it there is."""
+    n = np.linspace(0.5, 2.5, 50)
+    assert check_concurrency(Observations.of(np.arange(50), LAW.throughput(n), n)) is None
+
+
+@pytest.mark.parametrize("count", [0, 4])
+def test_too_few_points_are_refused(count: int) -> None:
+    """The law has three parameters."""
+    finding = check_concurrency(sampled(30, 15).select(slice(count)))
+    assert finding is not None
+    assert finding.check is Check.FEW_POINTS
+
+
+def test_a_law_that_describes_its_points_passes() -> None:
+    """No efficiency above 1, no pattern."""
+    assert check_fit(*points(), LAW) is None
+
+
+def test_efficiency_above_one_is_noticed() -> None:
+    """λ 20 % too small: a fifth of the points do better than no contention at all."""
+    finding = check_fit(*points(), Usl(0.0, 0.0, 700.0))
+    assert finding is not None
+    assert finding.check is Check.SUPERLINEAR
+    assert not finding.refuses
+
+
+def test_a_wrong_shape_leaves_a_pattern() -> None:
+    """A server that breaks off at its cores is not a smooth law."""
+    n, _, weights, variance = points()
+    x = np.minimum(900 * n, 9000) * np.exp(np.random.default_rng(3).normal(0, 0.01, len(n)))
+    finding = check_fit(n, x, weights, variance, Usl(0.06, 0.0005, 1000.0))
+    assert finding is not None
+    assert finding.check is Check.PATTERN
+    assert finding.check.sentence
+
+
+def test_noisy_concurrencies_are_merged_without_loss() -> None:
+    """Weights and threads are conserved, and each merged concurrency is known within 5 %."""
+    seen = sampled(30, 15)
+    n, x, weights, variance = merge_noisy(seen)
+    assert weights.sum() == pytest.approx(200)
+    assert np.sum(n * weights) == pytest.approx(seen.concurrency.sum())
+    assert np.all(np.diff(x) > 0)
+    assert np.mean(np.sqrt(variance[:-1]) / n[:-1] <= 0.0501) > 0.95
+
+
+def test_exact_concurrencies_are_not_merged() -> None:
+    """By Little's law every interval stays as it is."""
+    n = np.linspace(1, 20, 50)
+    seen = Observations.of(np.arange(50), LAW.throughput(n), n)
+    assert np.array_equal(merge_noisy(seen)[0], n)
