@@ -1,0 +1,133 @@
+"""`host`: the machine's CPU, disks and network, and the server process's own CPU, through psutil.
+
+Only where the server's process is visible on this machine; elsewhere the feature is absent, with
+the reason. All values are counters since boot (seconds, bytes, operations), except the ceilings:
+`cpus`, `process_cpus` and the interfaces' `bytes_per_second`.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.connection import Connection
+from collectors.process import NotHere, find_server_process
+
+MILLISECOND = 1e-3
+CGROUPS = Path("/sys/fs/cgroup")
+CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+
+
+def prepare(connection: Connection) -> Prepared:
+    """Find the server's process; without it nothing is read."""
+    try:
+        process = find_server_process(connection)
+    except (psutil.Error, OSError) as error:
+        return Prepared(None, (Feature("host", False, f"cannot look at this host: {error}"),))
+    if isinstance(process, NotHere):
+        remedy = "run the agent on the server's host, in its PID namespace"
+        return Prepared(None, (Feature("host", False, process.reason, remedy),))
+    disks, ceilings = physical_disks(), {"process_cpus": process_cpus(process), **link_speeds()}
+    return Prepared(lambda: {**_read(process, disks), **ceilings}, (Feature("host", enabled=True),))
+
+
+def physical_disks() -> frozenset[str]:
+    """Whole block devices; partitions and memory-backed devices repeat or are none."""
+    skip = ("loop", "ram", "zram", "sr", "fd")
+    try:
+        names = [entry.name for entry in Path("/sys/block").iterdir()]
+    except OSError:
+        names = list(psutil.disk_io_counters(perdisk=True))
+    return frozenset(name for name in names if not name.startswith(skip))
+
+
+def link_speeds() -> dict[str, float]:
+    """How many bytes per second each interface can carry one way, where that is known."""
+    megabit = 1e6 / 8
+    return {
+        f"network:{name}:bytes_per_second": stats.speed * megabit
+        for name, stats in psutil.net_if_stats().items()
+        if stats.speed > 0 and name != "lo"
+    }
+
+
+def process_cpus(process: psutil.Process) -> float:
+    """How many CPUs the process may use: its affinity, within the quotas of its cgroups."""
+    try:
+        allowed = float(len(process.cpu_affinity() or ()) or psutil.cpu_count() or 1)
+        groups = Path(f"/proc/{process.pid}/cgroup").read_text()
+    except (psutil.Error, OSError):
+        return float(psutil.cpu_count() or 1)
+    return min([allowed, *_quotas(groups)])
+
+
+def _quotas(groups: str) -> Iterator[float]:
+    """The CPU quota of every cgroup (v2) from the process's own up to the root's."""
+    own = next((line[3:] for line in groups.splitlines() if line.startswith("0::")), "/")
+    path = CGROUPS / own.strip("/")
+    while path.is_relative_to(CGROUPS):
+        try:
+            quota, period = (path / "cpu.max").read_text().split()
+            yield float(quota) / float(period)
+        except (OSError, ValueError):
+            pass  # no limit here, or `max`
+        path = path.parent
+
+
+def _read(process: psutil.Process, disks: frozenset[str]) -> Values:
+    try:
+        return {**_cpu(), **_process(process), **_disks(disks), **_interfaces()}
+    except psutil.NoSuchProcess as error:
+        message = f"the server's process {process.pid} is gone"
+        raise CollectorError(FailureKind.LOST, message) from error
+    except (psutil.Error, OSError, RuntimeError) as error:
+        raise CollectorError(FailureKind.UNREADABLE, f"host counters: {error}") from error
+
+
+def _cpu() -> dict[str, float]:
+    times = psutil.cpu_times()
+    values = {f"cpu_{name}_seconds": float(getattr(times, name, 0.0)) for name in CPU_FIELDS}
+    values["cpus"] = float(psutil.cpu_count() or 1)
+    return values
+
+
+def _process(process: psutil.Process) -> dict[str, float]:
+    with process.oneshot():
+        times = process.cpu_times()
+    values = {"process_user_seconds": times.user, "process_system_seconds": times.system}
+    clock = process_clock(process.pid)
+    values["process_cpu_seconds"] = clock if clock is not None else times.user + times.system
+    return values
+
+
+def process_clock(pid: int) -> float | None:
+    """The CPU seconds of a whole process in nanosecond steps (Linux); None where not allowed.
+
+    The clock's number is that of clock_getcpuclockid(3): the process's bits inverted, kind 2.
+    """
+    try:
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError:
+        return None
+
+
+def _disks(disks: frozenset[str]) -> dict[str, float]:
+    values = {}
+    for name, io in psutil.disk_io_counters(perdisk=True).items():
+        if name in disks:
+            values[f"disk:{name}:reads"] = float(io.read_count)
+            values[f"disk:{name}:writes"] = float(io.write_count)
+            values[f"disk:{name}:read_bytes"] = float(io.read_bytes)
+            values[f"disk:{name}:written_bytes"] = float(io.write_bytes)
+            values[f"disk:{name}:busy_seconds"] = io.busy_time * MILLISECOND
+    return values
+
+
+def _interfaces() -> dict[str, float]:
+    values = {}
+    for name, io in psutil.net_io_counters(pernic=True).items():
+        values[f"network:{name}:received_bytes"] = float(io.bytes_recv)
+        values[f"network:{name}:sent_bytes"] = float(io.bytes_sent)
+    return values

@@ -1,0 +1,111 @@
+"""Which process on this machine is the server we are connected to, if any.
+
+Host counters belong to a server only when its process is visible here: behind a network, in another
+container or another PID namespace they would be another machine's.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from collectors.connection import Connection
+
+SERVER_NAMES = ("mysqld", "mariadbd")
+START_TOLERANCE = 10.0  # seconds between a process's start and the server's own count of it
+
+
+@dataclass(frozen=True, slots=True)
+class NotHere:
+    """The server's process is not visible on this machine, and why."""
+
+    reason: str
+
+
+def find_server_process(connection: Connection) -> psutil.Process | NotHere:
+    """The server's process: by its socket, its pid file, its port or its start; else why not.
+
+    Every candidate must be a MySQL server that started when the server says it did.
+    """
+    address = connection.peer_address()
+    if address is not None and address not in _own_addresses():
+        return NotHere(f"the server is on another host ({address})")
+    started = time.time() - _uptime(connection)
+    pid = connection.peer_pid()
+    if pid == 0:
+        return NotHere("the server runs in another container (its process is not visible here)")
+    for candidate in _named(connection, pid):
+        process = _server(candidate, started) if candidate else None
+        if process is not None:
+            return process
+    return _only_one_started_then(started)
+
+
+def _named(connection: Connection, pid: int | None) -> Iterator[int | None]:
+    """The processes that something names, the cheapest to ask first."""
+    yield pid
+    yield _pid_from_file(connection)
+    yield _pid_from_port(connection)
+
+
+def _own_addresses() -> set[str]:
+    return {
+        address.address.split("%")[0]
+        for addresses in psutil.net_if_addrs().values()
+        for address in addresses
+    } | {"127.0.0.1", "::1"}
+
+
+def _uptime(connection: Connection) -> float:
+    return float(connection.query("SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
+
+
+def _pid_from_file(connection: Connection) -> int | None:
+    directory = connection.variables.get("datadir", "/")
+    path = Path(directory) / connection.variables.get("pid_file", "")
+    try:
+        return int(path.read_text().strip())
+    except (OSError, ValueError):
+        return None
+
+
+def _pid_from_port(connection: Connection) -> int | None:
+    port = int(connection.variables.get("port", "0"))
+    try:
+        listeners = psutil.net_connections(kind="tcp")
+    except (psutil.Error, OSError):
+        return None
+    for listener in listeners:
+        here = listener.laddr and listener.laddr.port == port
+        if here and listener.status == psutil.CONN_LISTEN and listener.pid:
+            return int(listener.pid)
+    return None
+
+
+def _server(pid: int, started: float) -> psutil.Process | None:
+    """The process, if it is a MySQL server that started at that time (Unix seconds)."""
+    try:
+        process = psutil.Process(pid)
+        near = abs(process.create_time() - started) <= START_TOLERANCE
+        return process if near and _is_server(process) else None
+    except psutil.Error:
+        return None
+
+
+def _is_server(process: psutil.Process) -> bool:
+    """By its name, or by the program that a loader runs."""
+    if process.name().startswith(SERVER_NAMES):
+        return True
+    return any(os.path.basename(word).startswith(SERVER_NAMES) for word in process.cmdline()[:6])  # noqa: PTH119
+
+
+def _only_one_started_then(started: float) -> psutil.Process | NotHere:
+    found = [p for pid in psutil.pids() if (p := _server(pid, started)) is not None]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        return NotHere(f"{len(found)} server processes here started at the same time")
+    return NotHere("no process of this server is visible here (another container, or a tunnel)")

@@ -1,0 +1,146 @@
+"""`statements`: total statement time and count from performance_schema.
+
+The sums move when a statement ends, so what runs right now is read beside them: its time so far.
+Statements inside stored programs (`statement/sp/…`) are part of the CALL that runs them, and a
+binlog dump lasts as long as its replica: neither is counted.
+"""
+
+from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.connection import Connection
+
+PICOSECOND = 1e-12
+ATTEMPTS = 3  # to read both sums with no long statement ending in between
+
+TOTALS = """
+SELECT SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT)
+  FROM performance_schema.events_statements_summary_global_by_event_name
+ WHERE (EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%')
+   AND EVENT_NAME NOT LIKE 'statement/com/Binlog Dump%'"""
+
+IN_FLIGHT = """
+SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0)
+  FROM performance_schema.events_statements_current
+ WHERE END_EVENT_ID IS NULL AND NESTING_EVENT_LEVEL = 0
+   AND (EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%'
+        OR EVENT_NAME LIKE 'statement/abstract/%')
+   AND EVENT_NAME NOT LIKE 'statement/com/Binlog Dump%'
+   AND THREAD_ID <> {thread_id}"""
+
+THREAD = "SELECT THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = {id}"
+INSTRUMENTS = """
+SELECT COUNT(*) FROM performance_schema.setup_instruments
+ WHERE NAME IN ('statement/sql/select', 'statement/sql/insert', 'statement/sql/update',
+                'statement/sql/delete')
+   AND NOT (ENABLED = 'YES' AND TIMED = 'YES')"""
+CONSUMERS = """
+SELECT NAME FROM performance_schema.setup_consumers
+ WHERE ENABLED = 'YES'
+   AND NAME IN ('global_instrumentation', 'thread_instrumentation', 'events_statements_current')"""
+
+GRANT = "GRANT SELECT ON performance_schema.* TO {account}"
+SWITCH_ON = "set performance_schema = ON under [mysqld] in the server's my.cnf and restart it"
+INSTRUMENT_ON = (
+    "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES', TIMED = 'YES'"
+    " WHERE NAME LIKE 'statement/%'"
+)
+CONSUMER_ON = "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME = '{}'"
+
+
+def prepare(connection: Connection) -> Prepared:
+    """Look for grant, tables, instruments and consumers; a lack is told with its remedy."""
+    try:
+        lack = _lack(connection)
+    except CollectorError as error:
+        if error.kind is not FailureKind.PRIVILEGE:
+            raise
+        lack = missing_grant(connection, "statements")
+    if lack is not None:
+        in_flight = Feature("statements_in_flight", False, lack.reason, lack.remedy)
+        return Prepared(None, (lack, in_flight))
+    in_flight = _in_flight(connection)
+    current = IN_FLIGHT.format(thread_id=own_thread(connection)) if in_flight.enabled else None
+    read = _Reader(connection, current)
+    return Prepared(read, (Feature("statements", enabled=True), in_flight))
+
+
+def missing_grant(connection: Connection, feature: str) -> Feature:
+    """The feature that needs a privilege this account lacks, with the GRANT that mends it."""
+    account = str(connection.query("SELECT CURRENT_USER()")[0][0])
+    user, _, host = account.rpartition("@")
+    remedy = GRANT.format(account=f"'{user}'@'{host}'")
+    return Feature(feature, False, "the account may not read performance_schema", remedy)
+
+
+def own_thread(connection: Connection) -> int:
+    """The performance_schema thread of this very session; 0 where it is not instrumented."""
+    rows = connection.query(THREAD.format(id=connection.id))
+    return int(rows[0][0]) if rows else 0
+
+
+def performance_schema_off(connection: Connection, feature: str) -> Feature | None:
+    """The feature as absent where the server runs without performance_schema, else None."""
+    if connection.variables.get("performance_schema", "OFF").upper() in ("ON", "1"):
+        return None
+    return Feature(feature, False, "performance_schema is off on this server", SWITCH_ON)
+
+
+def _lack(connection: Connection) -> Feature | None:
+    off = performance_schema_off(connection, "statements")
+    if off is not None:
+        return off
+    if int(connection.query(INSTRUMENTS)[0][0]) > 0:
+        reason = "statement instruments are off or untimed"
+        return Feature("statements", False, reason, INSTRUMENT_ON)
+    if "global_instrumentation" not in _consumers(connection):
+        remedy = CONSUMER_ON.format("global_instrumentation")
+        return Feature("statements", False, "the consumer global_instrumentation is off", remedy)
+    connection.query(TOTALS)
+    return None
+
+
+def _consumers(connection: Connection) -> set[str]:
+    return {str(row[0]) for row in connection.query(CONSUMERS)}
+
+
+def _in_flight(connection: Connection) -> Feature:
+    on = _consumers(connection)
+    for consumer in ("thread_instrumentation", "events_statements_current"):
+        if consumer not in on:
+            reason = f"the consumer {consumer} is off: running statements count only when they end"
+            remedy = CONSUMER_ON.format(consumer)
+            return Feature("statements_in_flight", False, reason, remedy)
+    return Feature("statements_in_flight", enabled=True)
+
+
+class _Reader:
+    """Two reads as one. A statement that ends between them is in neither: its time seems undone.
+
+    Time spent never falls, so a sum that does is read again; it stays so where somebody reset it.
+    """
+
+    def __init__(self, connection: Connection, current: str | None) -> None:
+        self._connection = connection
+        self._current = current
+        self._least = 0.0
+
+    def __call__(self) -> Values:
+        for _ in range(ATTEMPTS):
+            values = _read(self._connection, self._current)
+            spent = values["statement_seconds"] + values.get("in_flight_seconds", 0.0)
+            if spent >= self._least:
+                break
+        self._least = spent
+        return values
+
+
+def _read(connection: Connection, current: str | None) -> Values:
+    count, wait = connection.query(TOTALS)[0]
+    values = {
+        "statements": float(count or 0),
+        "statement_seconds": float(wait or 0) * PICOSECOND,
+    }
+    if current is not None:
+        running, elapsed = connection.query(current)[0]
+        values["in_flight"] = float(running)
+        values["in_flight_seconds"] = float(elapsed) * PICOSECOND
+    return values

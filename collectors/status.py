@@ -1,0 +1,53 @@
+"""`status`: what the server counts about itself (SHOW GLOBAL STATUS), for every account to read."""
+
+from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.connection import Connection
+
+NAMES = {
+    "Questions": "questions",
+    "Threads_running": "threads_running",
+    "Uptime": "uptime",
+    "Threads_connected": "threads_connected",
+    "Slaves_connected": "replicas_connected",  # MariaDB only
+    "Bytes_received": "bytes_received",
+    "Bytes_sent": "bytes_sent",
+    "Innodb_data_read": "innodb_read_bytes",
+    "Innodb_data_written": "innodb_written_bytes",
+    "Innodb_data_reads": "innodb_reads",
+    "Innodb_data_writes": "innodb_writes",
+    "Innodb_redo_log_checkpoint_lsn": "redo_checkpoint_lsn",  # MySQL 8.0.30 and later
+    "Innodb_redo_log_current_lsn": "redo_current_lsn",
+    "Innodb_checkpoint_age": "checkpoint_age_bytes",  # MariaDB
+    "Innodb_checkpoint_max_age": "checkpoint_max_age_bytes",
+}
+"""The server's names and ours. Counters, except threads_*, replicas_connected and checkpoint_*."""
+
+REQUIRED = ("questions", "threads_running", "uptime")
+QUERY = "SHOW GLOBAL STATUS WHERE Variable_name IN ({})".format(
+    ", ".join(f"'{name}'" for name in NAMES)
+)
+
+
+def prepare(connection: Connection) -> Prepared:
+    """Nothing can be missing: every account may read the global status."""
+
+    def read() -> Values:
+        rows = connection.query(QUERY)
+        values = {NAMES[name]: float(value) for name, value in rows if name in NAMES}
+        missing = [name for name in REQUIRED if name not in values]
+        if missing:
+            raise CollectorError(FailureKind.UNREADABLE, f"SHOW GLOBAL STATUS has no {missing[0]}")
+        return {**values, **_limits(connection, values), "own_statements": connection.statements}
+
+    return Prepared(read, (Feature("status", enabled=True),))
+
+
+def _limits(connection: Connection, values: Values) -> dict[str, float]:
+    """What the server's settings allow: 0 means no limit, and such a one is left out."""
+    settings = ("max_connections", "innodb_thread_concurrency")
+    limits = {name: float(connection.variables.get(name, 0)) for name in settings}
+    capacity = float(connection.variables.get("innodb_redo_log_capacity", 0))
+    if capacity and "redo_current_lsn" in values and "redo_checkpoint_lsn" in values:
+        age = values["redo_current_lsn"] - values["redo_checkpoint_lsn"]
+        limits |= {"checkpoint_age_bytes": age, "checkpoint_max_age_bytes": capacity}
+    return {name: limit for name, limit in limits.items() if limit or name.endswith("age_bytes")}

@@ -1,0 +1,41 @@
+"""`threads`: how many of Threads_running are no client's work.
+
+Measured on real servers: Threads_running counts the session that asks, every binlog dump and the
+event scheduler on both flavours; a replica's own I/O and SQL threads on MariaDB only.
+"""
+
+from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.connection import Connection
+from collectors.statements import missing_grant, performance_schema_off
+
+THREADS = """
+SELECT COALESCE(SUM(PROCESSLIST_COMMAND LIKE 'Binlog Dump%'), 0),
+       COALESCE(SUM(NAME LIKE 'thread/sql/event_scheduler'{replication}), 0)
+  FROM performance_schema.threads"""
+MARIADB_REPLICATION = (
+    " OR NAME IN ('thread/sql/slave_io', 'thread/sql/slave_sql', 'thread/sql/rpl_parallel_thread')"
+)
+
+
+def prepare(connection: Connection) -> Prepared:
+    """Read performance_schema.threads; without it only what the variables tell is known."""
+    lack = performance_schema_off(connection, "threads")
+    query = THREADS.format(
+        replication=MARIADB_REPLICATION if "MariaDB" in connection.flavour else ""
+    )
+    if lack is None:
+        try:
+            connection.query(query)
+        except CollectorError as error:
+            if error.kind is not FailureKind.PRIVILEGE:
+                raise
+            lack = missing_grant(connection, "threads")
+    if lack is not None:
+        scheduler = connection.variables.get("event_scheduler", "OFF").upper() == "ON"
+        return Prepared(lambda: {"agent": 1.0, "system": float(scheduler)}, (lack,))
+
+    def read() -> Values:
+        dumps, system = connection.query(query)[0]
+        return {"agent": 1.0, "binlog_dump": float(dumps), "system": float(system)}
+
+    return Prepared(read, (Feature("threads", enabled=True),))
