@@ -1,0 +1,162 @@
+"""YAML files that people write: every mistake at once, each with its line and its key path."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+KeyPath = tuple[str | int, ...]
+Mistake = tuple[KeyPath, str]
+Model = TypeVar("Model", bound=BaseModel)
+PLAIN_KEY = re.compile(r"[\w.:@ -]{1,64}")
+QUOTED = re.compile(r"""(['"])(?!<).{2,}\1""")
+NOT_SHOWN = "(not shown)"
+
+
+class ConfigError(Exception):
+    """The file cannot be used; `problems` are lines for people, one a mistake."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a file says, where it says it, and which file shows how it is said."""
+
+    path: Path
+    data: dict[Any, Any]
+    lines: Mapping[KeyPath, int]
+    example: str
+
+    def checked(self, model: type[Model], found: Iterable[Mistake] = ()) -> Model:
+        """The data as a frozen value; raises `ConfigError`.
+
+        It tells the mistakes `found` already, and those that the types show at other places.
+        """
+        mistakes = list(found)
+        places = {place for place, _ in mistakes}
+        try:
+            value = model.model_validate(self.data)
+        except ValidationError as error:
+            mistakes += [m for m in _mistakes(error, self.example) if m[0] not in places]
+        if mistakes:
+            raise self.refused(mistakes)
+        return value
+
+    def refused(self, mistakes: Iterable[Mistake]) -> ConfigError:
+        """Those mistakes as an error, in the order of the file's lines."""
+        said = sorted((_nearest_line(self.lines, place), _said(place, t)) for place, t in mistakes)
+        return ConfigError([f"{self.path}:{line}: {text}" for line, text in said])
+
+
+def read(path: Path, example: str) -> Document:
+    """The document in a file; raises `ConfigError` where there is none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = yaml.load(text, Loader=_Strict)  # noqa: S506  (_Strict is safe)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        lines = dict(_lines(node, ())) if node is not None else {}
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise ConfigError([f"{path}: cannot be read: {reason}"]) from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        problem = error.problem if isinstance(error, _KeyMistake) else _masked(error.problem)
+        raise ConfigError([f"{path}:{line}: not readable as YAML: {problem}"]) from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        first = _masked(str(error).splitlines()[0])
+        raise ConfigError([f"{path}: not readable as YAML: {first}"]) from None
+    except (KeyError, AttributeError, TypeError):  # the library's, at `!!bool x` and its like
+        raise ConfigError([f"{path}: not readable as YAML: a value is not of its tag"]) from None
+    if not isinstance(data, dict):
+        raise ConfigError([f"{path}: not a configuration; {example} shows one"])
+    return Document(path, data, lines, example)
+
+
+class _KeyMistake(yaml.MarkedYAMLError):
+    """A key that cannot be one; its text is ours and may be shown whole."""
+
+
+class _Strict(yaml.SafeLoader):
+    """YAML where a key written twice is a mistake, not a silent choice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _KeyMistake(problem="a key must be text", problem_mark=key.start_mark)
+            if key.value in seen:
+                problem = f"the key {_shown(key.value)!r} is written twice"
+                raise _KeyMistake(problem=problem, problem_mark=key.start_mark)
+            seen.add(key.value)
+        return dict(super().construct_mapping(node, deep))
+
+
+def _lines(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, int]]:
+    yield path, node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            place = (*path, key.value)
+            yield from _lines(value, place)
+            yield place, key.start_mark.line + 1  # the key's line, not its value's
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield from _lines(value, (*path, index))
+
+
+def _mistakes(error: ValidationError, example: str) -> Iterator[Mistake]:
+    """Each mistake with its key path, without its value: a misplaced secret must not show."""
+    for problem in error.errors(include_url=False, include_context=False, include_input=False):
+        place = tuple(part for part in problem["loc"] if part != "[key]")
+        yield place, _words(problem["type"], problem["msg"], example)
+
+
+def _said(place: KeyPath, text: str) -> str:
+    """A problem with its dotted key path."""
+    key = ""
+    for part in place:
+        if isinstance(part, int):
+            key += f"[{part}]"
+        else:
+            key += f".{_shown(part)}" if key else _shown(part)
+    return f"{key}: {text}" if key else text
+
+
+def _shown(key: str) -> str:
+    """The key, unless it is something else that strayed there: a hash, a password."""
+    return key if PLAIN_KEY.fullmatch(key) else NOT_SHOWN
+
+
+def _masked(problem: str | None) -> str:
+    """A parser's message without the quotations from the file; its own `'<tokens>'` stay."""
+    return QUOTED.sub(NOT_SHOWN, problem or "")
+
+
+def _nearest_line(lines: Mapping[KeyPath, int], place: KeyPath) -> int:
+    while place and place not in lines:
+        place = place[:-1]
+    return lines.get(place, 1)
+
+
+def _words(kind: str, message: str, example: str) -> str:
+    """A mistake in this project's words where the library's are for programmers."""
+    known = {
+        "extra_forbidden": "unknown key",
+        "missing": "missing",
+        "model_type": "needs keys and values below it",
+        "dict_type": "needs keys and values below it",
+        "mapping_type": "needs keys and values below it",
+        "string_type": "must be text",
+        "bool_type": "must be true or false",
+        "int_type": "must be a whole number",
+        "tuple_type": "must be a list",
+        "string_pattern_mismatch": f"is not of the right form (see {example})",
+    }
+    text = known.get(kind) or message.removeprefix("Value error, ").removeprefix("Input ")
+    return text[:1].lower() + text[1:]

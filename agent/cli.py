@@ -1,0 +1,43 @@
+"""The command `mysql-headroom` and its sub-commands."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: the fits are small
+
+from agent import (
+    __version__,
+    attribute_command,
+    check_command,
+    demo_command,
+    fit_command,
+    run_command,
+)
+
+DESCRIPTION = (
+    "How far a MySQL server is from its limit, what that limit is made of,"
+    " and which queries use it up."
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one sub-command; answers the exit code."""
+    parser = argparse.ArgumentParser(prog="mysql-headroom", description=DESCRIPTION)
+    parser.add_argument("--version", action="version", version=f"mysql-headroom {__version__}")
+    subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for command in (run_command, check_command, fit_command, attribute_command, demo_command):
+        command.add_parser(subparsers)
+    args = parser.parse_args(argv)
+    try:
+        code = args.run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

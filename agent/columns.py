@@ -1,0 +1,54 @@
+"""Samples of one collector as arrays, and what they come to between the edges of intervals."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from collectors.base import Sample
+from models import rates
+from models.rates import Array
+
+KNOWN_FOR = 120.0  # seconds that a last value holds: twice the longest sampling interval
+
+
+class Columns:
+    """One collector's samples by name; NaN where a name was absent.
+
+    `max_gap` is the longest time in seconds that two samples may be apart.
+    """
+
+    def __init__(self, samples: Sequence[Sample], max_gap: float) -> None:
+        self.at = np.array([sample.at for sample in samples], dtype=np.float64)
+        self.names = frozenset(name for sample in samples for name in sample.values)
+        self.max_gap = max_gap
+        self._samples = samples
+
+    def __getitem__(self, name: str) -> Array:
+        """The values of that name, shape (samples,)."""
+        values = [sample.values.get(name, np.nan) for sample in self._samples]
+        return np.array(values, dtype=np.float64)
+
+    def rate(self, edges: Array, *names: str) -> Array:
+        """By how much the sum of these counters rises per second between edges, or NaN."""
+        total: Array = np.sum([self[name] for name in names], axis=0)
+        risen = rates.increases(edges, self.at, total, max_gap=self.max_gap)
+        return risen / np.diff(edges)
+
+    def average(self, edges: Array, name: str) -> Array:
+        """The mean of a gauge's samples between edges, or NaN."""
+        return rates.averages(edges, self.at, self[name])[0]
+
+    def greatest(self, edges: Array, name: str) -> Array:
+        """The greatest of a gauge's samples between edges, the next one included, or inf."""
+        values = self[name]
+        places = np.searchsorted(self.at, edges, side="left")
+        parts = [values[a : b + 1] for a, b in pairwise(places)]
+        return np.array([np.nanmax(p) if np.isfinite(p).any() else np.inf for p in parts])
+
+    def last(self, edges: Array, name: str) -> Array:
+        """The last value known at the end of each interval, or NaN where that is long ago."""
+        places = np.searchsorted(self.at, edges[1:], side="right") - 1
+        at = np.clip(places, 0, None)
+        known = (places >= 0) & (edges[1:] - self.at[at] <= KNOWN_FOR)
+        return np.where(known, self[name][at], np.nan)

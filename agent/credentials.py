@@ -1,0 +1,91 @@
+"""Where the account comes from: a file, the environment or a my.cnf; read anew at every connect."""
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from collectors.base import CollectorError, FailureKind
+from collectors.connection import Login
+
+ESCAPES = {
+    "b": "\b",
+    "t": "\t",
+    "n": "\n",
+    "r": "\r",
+    "s": " ",
+    "\\": "\\",
+    '"': '"',
+    "'": "'",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The sources of one target's account; at most one of them gives the password."""
+
+    user: str | None = None
+    password_file: Path | None = None
+    password_env: str | None = None
+    defaults_file: Path | None = None
+    environment: dict[str, str] | None = field(default=None, repr=False)
+
+    def login(self) -> Login:
+        """The account as it stands now; a source that cannot be read is a denied login."""
+        try:
+            options = client_options(self.defaults_file) if self.defaults_file else {}
+            user = self.user or options.get("user") or ""
+            return Login(user, self._password(options))
+        except (OSError, UnicodeDecodeError) as error:
+            raise CollectorError(FailureKind.DENIED, f"cannot read the password: {error}") from None
+
+    def _password(self, options: dict[str, str]) -> str:
+        if self.password_file is not None:
+            return self.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+        if self.password_env is not None:
+            environment = os.environ if self.environment is None else self.environment
+            if self.password_env not in environment:
+                raise OSError(f"the environment variable {self.password_env} is not set")
+            return environment[self.password_env]
+        return options.get("password", "")
+
+
+def client_options(path: Path) -> dict[str, str]:
+    """The `[client]` group of a my.cnf, by option name with dashes.
+
+    Quotes, escapes and comments as the server's own programs read them: `#` starts a comment
+    outside quotes only. https://dev.mysql.com/doc/refman/en/option-files.html
+    """
+    options: dict[str, str] = {}
+    group = ""
+    for line in path.read_text(encoding="utf-8-sig").splitlines():
+        text = line.strip()
+        if not text or text[0] in "#;!":
+            continue
+        if text.startswith("["):
+            group = text[1:].partition("]")[0].strip()
+        elif group == "client":
+            name, _, value = text.partition("=")
+            options[name.strip().replace("_", "-")] = option_value(value)
+    return options
+
+
+def option_value(text: str) -> str:
+    """The value of one option as written, without comment, quotes and escapes."""
+    text = _without_comment(text).strip()
+    if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]:
+        text = text[1:-1]
+    return re.sub(r"\\(.)", lambda found: ESCAPES.get(found[1], found[0]), text)
+
+
+def _without_comment(text: str) -> str:
+    """Cut at the first `#` outside quotes; a quote inside a quoted value may be escaped."""
+    quote = ""
+    escaped = False
+    for place, sign in enumerate(text):
+        if sign in "'\"" and not escaped and quote in ("", sign):
+            quote = "" if quote else sign
+        elif sign == "#" and not quote:
+            return text[:place]
+        escaped = bool(quote) and sign == "\\" and not escaped
+    return text

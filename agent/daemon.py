@@ -1,0 +1,184 @@
+"""The daemon: lanes that read and fit, a web server that shows, and an orderly end."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from agent import __version__
+from agent.config import Config
+from agent.export import PREFIX, SnapshotCollector
+from agent.lane import Lane
+from agent.logs import fields, set_up
+from agent.notify import Notifier
+from agent.reload import Reloader, settings_of
+from agent.self_metrics import LaneState, OwnState, ReloadState, SelfCollector, WorkState
+from agent.snapshot import Snapshot
+from agent.supervisor import Supervisor
+from agent.watch import Watch
+from agent.web import Pages, Reload, WebServer, serve
+from agent.web_file import Web
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 1.0  # seconds that a lane has to end what it is in, before its read is cut off
+STOP_WITHIN = 4.0  # seconds for all lanes together; what hangs then is left behind
+RELOAD_WITHIN = 2.0  # the same where it is one target that ends and not the agent
+CONNECT_READS, RESOLVER = 10, 30.0  # answers, and seconds for a name, that connecting may wait for
+
+
+class Agent:
+    """All targets watched: a lane for each server, one for the host, one that fits."""
+
+    def __init__(self, config: Config) -> None:
+        self._watches = [Watch(config, target) for target in config.targets]
+        self._settings = {t.name: settings_of(config, t) for t in config.targets}
+        self._server_lanes = {watch: _server_lane(watch) for watch in self._watches}
+        self._host_lane = Lane("host", [watch.host_tick for watch in self._watches])
+        self._fit_lane = Lane("fit", [watch.fit_tick for watch in self._watches])
+
+    def snapshots(self) -> list[Snapshot]:
+        """The latest snapshot of every target."""
+        return [watch.snapshot for watch in self._watches]
+
+    def lanes(self) -> list[Lane]:
+        """Every lane that should come round."""
+        return [*self._server_lanes.values(), self._host_lane, self._fit_lane]
+
+    def start(self) -> None:
+        """Begin to watch."""
+        for lane in self.lanes():
+            lane.start()
+
+    def stop(self) -> None:
+        """End every lane, and each its session."""
+        _end(self.lanes(), self._watches, STOP_WITHIN)
+
+    def apply(self, config: Config) -> None:
+        """Watch what this configuration says; a target that it leaves as it is goes on untouched.
+
+        One that has changed keeps its intervals, where they are as wide as before.
+        """
+        settings = {target.name: settings_of(config, target) for target in config.targets}
+        before = {watch.target.name: watch for watch in self._watches}
+        same = {name for name in before if self._settings[name] == settings.get(name)}
+        watches = [
+            before[target.name] if target.name in same else Watch(config, target)
+            for target in config.targets
+        ]
+        self._retire([watch for watch in self._watches if watch not in watches])
+        new = [watch for watch in watches if watch not in self._watches]
+        for watch in new:
+            if watch.target.name in before:
+                watch.take_over(before[watch.target.name])
+        self._watches, self._settings = watches, settings
+        self._begin(new)
+
+    def _retire(self, watches: list[Watch]) -> None:
+        lanes = [self._server_lanes.pop(watch) for watch in watches]
+        _end(lanes, watches, RELOAD_WITHIN)
+
+    def _begin(self, watches: list[Watch]) -> None:
+        lanes = {watch: _server_lane(watch) for watch in watches}
+        self._server_lanes |= lanes
+        self._host_lane.replace_ticks([watch.host_tick for watch in self._watches])
+        self._fit_lane.replace_ticks([watch.fit_tick for watch in self._watches])
+        for lane in lanes.values():
+            lane.start()
+
+    def own_state(self) -> OwnState:
+        """How the agent itself fares."""
+        now = time.monotonic()
+        return OwnState(
+            tuple(LaneState(lane.name, lane.lag(now), lane.late_seconds) for lane in self.lanes()),
+            tuple(WorkState(w.target.name, w.connects, w.fit_seconds) for w in self._watches),
+        )
+
+    def listen(
+        self,
+        address: tuple[str, int],
+        *,
+        reload_state: Callable[[], ReloadState | None] = lambda: None,
+        web: Callable[[], Web] = Web,
+        reload: Reload | None = None,
+    ) -> WebServer:
+        """Serve /metrics and the page; raises OSError when the address cannot be had."""
+        registry = CollectorRegistry()
+        registry.register(SnapshotCollector(self.snapshots, time.time))
+        registry.register(SelfCollector(lambda: replace(self.own_state(), reload=reload_state())))
+        ProcessCollector(namespace=PREFIX.rstrip("_"), registry=registry)
+        return serve(address, Pages(registry, self.snapshots, time.time, reload), web)
+
+
+def run(
+    config: Config,
+    load: Callable[[], Config],
+    *,
+    lifecycle: bool = False,
+    web: Callable[[], Web] = Web,
+) -> int:
+    """Watch until SIGTERM or SIGINT; answers the exit code.
+
+    SIGHUP, and with `lifecycle` a POST too, asks `load` for another configuration.
+    """
+    agent = Agent(config)
+    reloader = Reloader(config, load, partial(_apply, agent))
+    supervisor = Supervisor(agent.lanes, agent.snapshots, reloader.reload, Notifier())
+    supervisor.listen_to_signals()
+    try:
+        server = agent.listen(
+            config.address,
+            reload_state=lambda: reloader.state,
+            web=web,
+            reload=supervisor.request_reload if lifecycle else None,
+        )
+    except OSError as error:
+        log.error("cannot listen on %s: %s", config.listen, error.strerror or error)
+        return 1
+    targets = len(config.targets)
+    facts = fields(version=__version__, listen=config.listen, targets=targets)
+    log.info("started", extra=facts)
+    agent.start()
+    supervisor.run()
+    agent.stop()
+    server.shutdown()
+    server.server_close()
+    log.info("stopped")
+    return 0
+
+
+def _apply(agent: Agent, config: Config) -> None:
+    agent.apply(config)
+    set_up(config.log.level, config.log.format)
+
+
+def _server_lane(watch: Watch) -> Lane:
+    """One that hangs when the server has left more than one answer out."""
+    return Lane(
+        f"server {watch.target.name}",
+        [watch.server_tick],
+        allowance=RESOLVER + CONNECT_READS * watch.target.timeout,
+        progress=watch.progress,
+        at_end=watch.close,
+    )
+
+
+def _end(lanes: Sequence[Lane], watches: Sequence[Watch], within: float) -> None:
+    """End the lanes: in order, or else by cutting off what they read."""
+    started = time.monotonic()
+    for lane in lanes:
+        lane.stop()
+    _wait_for(lanes, started + PATIENCE)
+    if any(lane.is_alive() for lane in lanes):
+        for watch in watches:
+            watch.interrupt()
+        _wait_for(lanes, started + within)
+
+
+def _wait_for(lanes: Sequence[Lane], deadline: float) -> None:
+    for lane in lanes:
+        if lane.is_alive():
+            lane.join(max(0.0, deadline - time.monotonic()))

@@ -1,0 +1,70 @@
+"""Where the demo's page listens: where it was told to, else the usual port, else a free one."""
+
+import errno
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent.config import Config
+
+EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - to be shown
+
+
+class AddressError(Exception):
+    """The page cannot listen there; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """A host and a port; port 0 is any that is free."""
+
+    host: str
+    port: int
+
+    def bind(self) -> tuple[str, int]:
+        """What to listen on."""
+        return self.host, self.port
+
+    def url(self, port: int) -> str:
+        """What to open in a browser on this machine, once the port is known."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{EVERYWHERE.get(self.host, host)}:{port}"
+
+
+def choose_address(listen: str | None, say: Callable[[str], None]) -> Address:
+    """The address asked for, which must be free; else the usual one, or one with a free port."""
+    if listen is not None:
+        address = parse(listen)
+        reason = _obstacle(address)
+        if reason is not None:
+            advice = "choose another with --web.listen-address HOST:PORT"
+            raise AddressError(f"cannot listen on {listen}: {reason.strerror}; {advice}")
+        return address
+    usual = parse(str(Config.model_fields["listen"].default))
+    reason = _obstacle(usual)
+    if reason is None:
+        return usual
+    if reason.errno == errno.EADDRINUSE:
+        say(f"port {usual.port} is taken; the page takes one that is free")
+    return Address(usual.host, 0)
+
+
+def parse(listen: str) -> Address:
+    """HOST:PORT as the configuration has it; raises ValueError."""
+    address = Address(*Config(listen=listen, targets=()).address)
+    if address.port > 65535:
+        raise ValueError("a port is at most 65535")
+    return address
+
+
+def _obstacle(address: Address) -> OSError | None:
+    """Why nobody can listen there now, or None."""
+    try:
+        places = socket.getaddrinfo(address.host or None, address.port, type=socket.SOCK_STREAM)
+        with socket.socket(places[0][0]) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address.bind())
+            probe.listen()
+    except OSError as error:
+        return error
+    return None

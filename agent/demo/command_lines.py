@@ -1,0 +1,110 @@
+"""The command lines of a private server: to make its data directory, and to start it."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.demo.programs import Flavour, Program, ServerError
+
+DATA = "data"
+SOCKET = "s"  # short, for its path is limited
+ERROR_LOG = "error.log"
+
+COMMON_OPTIONS = (
+    "--bind-address=127.0.0.1",
+    "--innodb-buffer-pool-size=64M",
+    "--innodb-flush-log-at-trx-commit=2",
+)
+MYSQL_OPTIONS = (
+    "--mysqlx=OFF",
+    "--secure-file-priv=NULL",
+    "--loose-innodb-redo-log-capacity=32M",
+)
+PERFORMANCE_SCHEMA_OPTIONS: dict[Flavour, tuple[str, ...]] = {
+    "mysql": (
+        "--performance-schema=ON",
+        "--loose-performance-schema-consumer-events-statements-cpu=ON",
+        "--performance-schema-digests-size=20000",
+    ),
+    "mariadb": (
+        "--performance-schema=ON",
+        "--performance-schema-consumer-statements-digest=ON",
+        "--performance-schema-instrument=statement/%=ON",
+        "--performance-schema-digests-size=20000",
+    ),
+}
+SCHEMA_OFF = ("--performance-schema=OFF",)
+LOG_BIN_ON = ("--log-bin=bin", "--server-id=1")
+LOG_BIN_OFF = ("--skip-log-bin",)
+
+
+def initialise_command(program: Program, datadir: Path) -> list[str]:
+    """Fill a new data directory, with a root account that has no password."""
+    if program.flavour == "mysql":
+        return [
+            *program.command(),
+            "--no-defaults",
+            "--initialize-insecure",
+            *_tree_options(program),
+            *_user_option(),
+            *MYSQL_OPTIONS,
+            f"--datadir={datadir}",
+        ]
+    return [
+        _mariadb_install_script(program),
+        "--no-defaults",
+        *_user_option(),
+        f"--datadir={datadir}",
+        "--auth-root-authentication-method=normal",
+        "--skip-test-db",
+    ]
+
+
+def start_command(program: Program, folder: Path, port: int, options: Sequence[str]) -> list[str]:
+    """Run the server with everything that it has in this folder."""
+    return [
+        *program.command(),
+        "--no-defaults",
+        *_tree_options(program),
+        *_user_option(),
+        *COMMON_OPTIONS,
+        *(MYSQL_OPTIONS if program.flavour == "mysql" else ()),
+        f"--datadir={folder / DATA}",
+        f"--port={port}",
+        f"--socket={folder / SOCKET}",
+        f"--pid-file={folder / 'pid'}",
+        f"--log-error={folder / ERROR_LOG}",
+        *options,
+    ]
+
+
+def switches(flavour: Flavour, *, performance_schema: bool, log_bin: bool) -> tuple[str, ...]:
+    """Turn performance_schema and the binary log on or off."""
+    schema = PERFORMANCE_SCHEMA_OPTIONS[flavour] if performance_schema else SCHEMA_OFF
+    return (*schema, *(LOG_BIN_ON if log_bin else LOG_BIN_OFF))
+
+
+def _user_option() -> list[str]:
+    """Tell the server that root is who it is to run as; it refuses otherwise."""
+    return ["--user=root"] if os.geteuid() == 0 else []
+
+
+def _tree_options(program: Program) -> list[str]:
+    """Where a server out of a tree finds its own files."""
+    if program.tree is None:
+        return []
+    usr = program.tree / "usr"
+    return [
+        f"--basedir={usr}",
+        f"--plugin-dir={usr}/lib/mysql/plugin",
+        f"--lc-messages-dir={usr}/share/mysql",
+        f"--character-sets-dir={usr}/share/mysql/charsets",
+    ]
+
+
+def _mariadb_install_script(program: Program) -> str:
+    for name in ("mariadb-install-db", "mysql_install_db"):
+        if script := shutil.which(name):
+            return script
+    raise ServerError(f"{program.path} is there but mariadb-install-db is not")

@@ -1,0 +1,173 @@
+"""The demo's way out: a screen redrawn in place on a terminal, plain lines anywhere else."""
+
+import os
+import shutil
+import sys
+from textwrap import wrap
+from types import TracebackType
+from typing import NamedTuple, Protocol, Self, TextIO
+
+from agent.demo.report import Row, lead, line, rows
+from agent.demo.text_chart import text_chart
+from agent.durations import words
+from agent.snapshot import Snapshot
+from models.trust import Trust
+
+ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # a screen of its own, no cursor
+HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
+COLOURS = {Trust.TRUSTED: "\x1b[32m", Trust.INDICATIVE: "\x1b[33m", Trust.NOT_IDENTIFIABLE: ""}
+LABEL = 16  # columns for the rows' names
+CHART_LINES = range(5, 16)
+REDRAW_SECONDS, LINE_SECONDS = 0.5, 5.0
+
+
+class View(NamedTuple):
+    """All that one drawing shows."""
+
+    title: str
+    snapshot: Snapshot
+    now: float  # Unix seconds
+    seconds: float  # since the load began
+    load: str
+    milestones: str  # when there was a first fit, and one to believe
+    url: str
+
+
+class Output(Protocol):
+    """Shows one view after the other, from entry to exit."""
+
+    every: float
+    """Seconds from one view to the next."""
+
+    def __enter__(self) -> Self:
+        """Take the stream."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give it back as it was."""
+
+    def show(self, view: View) -> None:
+        """Show it now."""
+
+
+def output(stream: TextIO) -> Output:
+    """The screen where there is a terminal that can draw one."""
+    can_draw = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    return Screen(stream) if can_draw else Lines(stream)
+
+
+class Lines:
+    """A plain line every few seconds."""
+
+    every = LINE_SECONDS
+
+    def __init__(self, stream: TextIO = sys.stdout) -> None:
+        self._stream = stream
+
+    def __enter__(self) -> Self:
+        """Nothing to prepare."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing to restore."""
+
+    def show(self, view: View) -> None:
+        """One line."""
+        text = line(view.snapshot, view.now)
+        print(f"{view.seconds:4.0f} s  {text}; load {view.load}", file=self._stream, flush=True)
+
+
+class Screen:
+    """The terminal's alternate screen; what was there before comes back at the end."""
+
+    every = REDRAW_SECONDS
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __enter__(self) -> Self:
+        """Take the screen."""
+        self._write(ENTER)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give it back."""
+        self._write(LEAVE)
+
+    def show(self, view: View) -> None:
+        """Draw over what is there."""
+        size = shutil.get_terminal_size()
+        lines = [_cut(text, size.columns) for text in draw(view, size.columns, size.lines)]
+        lines[0] = f"{BOLD}{lines[0]}{PLAIN}"
+        fit = view.snapshot.fit(view.now)
+        if fit is not None:
+            lines[2] = f"{BOLD}{COLOURS[fit.trust]}{lines[2]}{PLAIN}"
+        body = f"{REST_OF_LINE}\n".join(lines)
+        self._write(f"{HOME}{body}{REST_OF_LINE}{REST_OF_SCREEN}")
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+def draw(view: View, columns: int, lines: int) -> list[str]:
+    """The screen as lines of text, no more than there are."""
+    elapsed = words(view.seconds)
+    known = [*rows(view.snapshot, view.now), ("load", view.load), ("so far", view.milestones)]
+    top = [
+        f"{view.title}{elapsed:>{max(1, columns - len(view.title))}}",
+        "",
+        *wrap(lead(view.snapshot, view.now), columns),
+        "",
+        *table(known, columns),
+    ]
+    bottom = [
+        "",
+        f"page     {view.url}/",
+        f"metrics  {view.url}/metrics",
+        "Ctrl-C ends it and leaves nothing behind",
+    ]
+    chart = _chart(view, columns, lines - len(top) - len(bottom) - 1)
+    return [*top, *chart, *bottom][:lines]
+
+
+def table(rows: list[Row], columns: int = 80) -> list[str]:
+    """Names on the left, values beside them, on more lines where they are long."""
+    lines = []
+    for name, value in rows:
+        for part in wrap(value, max(20, columns - LABEL)):
+            lines.append(f"{name:<{LABEL}}{part}")
+            name = ""
+    return lines
+
+
+def _chart(view: View, columns: int, lines: int) -> list[str]:
+    usl, fit = view.snapshot.usl, view.snapshot.fit(view.now)
+    if fit is None or usl.concurrency is None or usl.throughput is None or usl.source is None:
+        return []
+    if lines < CHART_LINES.start:
+        return []
+    load = view.snapshot.current_load(view.now)
+    n = load.concurrency.get(usl.source) if load else None
+    here = (n, load.throughput) if load is not None and n is not None else None
+    height = min(lines, CHART_LINES.stop)
+    return ["", *text_chart(usl.concurrency, usl.throughput, fit.law, here, columns, height)]
+
+
+def _cut(text: str, columns: int) -> str:
+    return text if len(text) <= columns else f"{text[: columns - 1]}…"

@@ -1,0 +1,309 @@
+"""Private MySQL and MariaDB servers: their own folder, port and socket, and nothing left behind.
+
+with PrivateServer(find_server() or install_server()) as server:
+    server.connect_as_root()
+"""
+
+import os
+import random
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pymysql
+from pymysql.cursors import Cursor
+
+from agent.demo.command_lines import (
+    DATA,
+    ERROR_LOG,
+    SOCKET,
+    initialise_command,
+    start_command,
+    switches,
+)
+from agent.demo.guard import Guard
+from agent.demo.programs import (
+    FLAVOUR_NAMES,
+    Flavour,
+    Program,
+    ServerError,
+    find_server,
+    install_server,
+)
+
+__all__ = ["Flavour", "PrivateServer", "Program", "ServerError", "find_server", "install_server"]
+
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+FOLDER_PREFIX = "headroom-"
+SOCKET_PATH_LIMIT = 107  # of sockaddr_un, less the closing zero
+PORTS = range(20_000, 32_000)  # below those that the kernel gives to clients
+PORT_ATTEMPTS = 5
+PORT_TAKEN = "Address already in use"
+LOG_LINES = 20
+POLL_SECONDS = 0.02
+
+
+class PrivateServer:
+    """One server of our own on 127.0.0.1, started on entry and gone on exit.
+
+    `options` are given to the server last, so they override ours. A `template` is a folder that
+    keeps a new data directory for the next server of the same program, which saves it seconds.
+    The root account has no password and is reached through the socket, which only our own user can
+    open.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        performance_schema: bool = True,
+        log_bin: bool = False,
+        options: Sequence[str] = (),
+        template: Path | None = None,
+    ) -> None:
+        self.program = program
+        self.flavour: Flavour = program.flavour
+        self.version = program.version
+        self.folder = _new_folder()
+        self.datadir = self.folder / DATA
+        self.socket = str(self.folder / SOCKET)
+        self.error_log = self.folder / ERROR_LOG
+        self.port = 0
+        self._options = [
+            *switches(self.flavour, performance_schema=performance_schema, log_bin=log_bin),
+            *options,
+        ]
+        self._template = template
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guard: Guard | None = None
+
+    def __enter__(self) -> Self:
+        """Make the data directory and start the server."""
+        self.folder.mkdir(mode=0o700)
+        try:
+            self._guard = Guard(self.folder)
+            self._make_data()
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the server and remove all that was its own; its data need no good order."""
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """The server's process; an error when there is none."""
+        return self._running().pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there (it may be frozen)."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it and wait until it answers; on the same port if it ran before."""
+        if self.is_running:
+            return
+        if self.port:
+            self._launch()
+            return
+        for attempts_left in reversed(range(PORT_ATTEMPTS)):
+            self.port = _free_port()
+            try:
+                self._launch()
+            except ServerError as error:
+                if PORT_TAKEN not in str(error) or not attempts_left:
+                    raise
+            else:
+                return
+
+    def stop(self, deadline: float = STOP_SECONDS) -> None:
+        """Shut it down in good order; kill it if it takes longer than that."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        self.thaw()
+        try:
+            self._process.wait(deadline)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._process.wait()
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def restart(self) -> None:
+        """Stop it and start it again, with the same data and port."""
+        self.stop()
+        self.start()
+
+    def freeze(self) -> None:
+        """Halt it where it stands: it still accepts connections, and answers nothing."""
+        self._running().send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen server go on."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+
+    def connect_as_root(self, database: str | None = None) -> "pymysql.Connection[Cursor]":
+        """Connect over the socket as one who may do everything; the caller closes it."""
+        return pymysql.connect(
+            unix_socket=self.socket,
+            user="root",
+            password="",
+            database=database,
+            connect_timeout=5,
+            read_timeout=60,
+            autocommit=True,
+        )
+
+    def log_tail(self, lines: int = LOG_LINES) -> str:
+        """Return the last lines that the server wrote to its error log."""
+        text = self.error_log.read_text(encoding="utf-8", errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def close(self) -> None:
+        """End the server, whatever state it is in, and remove its folder."""
+        try:
+            self.kill()
+        finally:
+            if self._guard is not None:
+                self._guard.release()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _running(self) -> "subprocess.Popen[bytes]":
+        if self._process is None or self._process.poll() is not None:
+            raise ServerError(f"the private {self._name} server is not running")
+        return self._process
+
+    @property
+    def _name(self) -> str:
+        return f"{FLAVOUR_NAMES[self.flavour]} {self.version}"
+
+    def _make_data(self) -> None:
+        if self._template is not None and self._template.exists():
+            _copy_data(self._template, self.datadir)
+            return
+        self._initialise()
+        if self._template is not None:
+            _copy_data(self.datadir, self._template)
+
+    def _initialise(self) -> None:
+        """Fill a new data directory."""
+        with self.error_log.open("wb") as log:
+            try:
+                subprocess.run(  # noqa: S603 - our own words only
+                    initialise_command(self.program, self.datadir),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    check=True,
+                    timeout=START_SECONDS,
+                    cwd=self.folder,
+                    start_new_session=True,
+                )
+            except subprocess.SubprocessError as error:
+                reason = f"{self._name} could not make a data directory: {_reason(error)}"
+                raise ServerError(f"{reason}. Its log ends:\n{self.log_tail()}") from error
+
+    def _launch(self) -> None:
+        with self.error_log.open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own words only
+                start_command(self.program, self.folder, self.port, self._options),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        try:
+            self._wait_until_it_answers(self._process)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _wait_until_it_answers(self, process: "subprocess.Popen[bytes]") -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if process.poll() is not None:
+                reason = f"ended with exit code {process.returncode}"
+            elif time.monotonic() > deadline:
+                reason = f"did not answer within {START_SECONDS:.0f} s"
+            else:
+                time.sleep(POLL_SECONDS)
+                continue
+            raise ServerError(f"{self._name} {reason}. Its log ends:\n{self.log_tail()}")
+
+    def _answers(self) -> bool:
+        if not _accepts(self.socket):  # PyMySQL would leave its own socket open
+            return False
+        try:
+            with self.connect_as_root() as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT 1")
+        except pymysql.MySQLError:
+            return False
+        return True
+
+
+def _reason(error: subprocess.SubprocessError) -> str:
+    """Say how a program failed, without its command line."""
+    if isinstance(error, subprocess.CalledProcessError):
+        return f"exit code {error.returncode}"
+    return f"not done within {START_SECONDS:.0f} s"
+
+
+def _copy_data(source: Path, target: Path) -> None:
+    """Copy a data directory, less the server's own identity."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("auto.cnf"))
+
+
+def _accepts(path: str) -> bool:
+    """Say whether somebody listens on this Unix socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+        return True
+
+
+def _new_folder() -> Path:
+    """Name a folder that does not exist, with a path that leaves room for the socket's."""
+    name = f"{FOLDER_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+    folder = Path(tempfile.gettempdir()).resolve() / name
+    fits = len(os.fsencode(folder / SOCKET)) <= SOCKET_PATH_LIMIT
+    return folder if fits else Path("/tmp").resolve() / name  # noqa: S108
+
+
+def _free_port() -> int:
+    """Choose a port on 127.0.0.1 that nobody listens on now."""
+    for port in random.sample(PORTS, k=200):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise ServerError(f"no free port on 127.0.0.1 from {PORTS.start} to {PORTS.stop}")

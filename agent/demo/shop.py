@@ -1,0 +1,96 @@
+"""The shop that the demo's server holds: its tables, and the classes of queries on them.
+
+The law shows because the queries are in each other's way, as in a real shop. Sales take turns at
+the row of the one item that everybody buys: contention. Conversions read exchange rates that are
+changing meanwhile and must go back to the version of their own beginning; the more runs at once,
+the longer each takes and the more versions there are to go through: coherency.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+DATABASE = "shop"
+ORDERS = 40_000
+
+TABLES = (
+    f"CREATE DATABASE {DATABASE}",
+    f"USE {DATABASE}",
+    "CREATE TABLE digit (d INT PRIMARY KEY)",
+    "INSERT INTO digit VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)",
+    "CREATE TABLE exchange (currency INT PRIMARY KEY, rate DOUBLE NOT NULL)",
+    "INSERT INTO exchange SELECT d, 1 + d / 10 FROM digit WHERE d < 4",
+    "CREATE TABLE stock (item INT PRIMARY KEY, sold BIGINT NOT NULL)",
+    "INSERT INTO stock SELECT d, 0 FROM digit",
+    """CREATE TABLE orders (id INT PRIMARY KEY, customer INT NOT NULL, currency INT NOT NULL,
+                            amount INT NOT NULL, city CHAR(20) NOT NULL)""",
+    """INSERT INTO orders
+        SELECT n, CRC32(n) % 5000, CRC32(n + 7) % 4, CRC32(n + 13) % 1000,
+               CONCAT('city ', CRC32(n + 29) % 3000)
+          FROM (SELECT v.d + 10 * w.d + 100 * x.d + 1000 * y.d + 10000 * z.d AS n
+                  FROM digit v, digit w, digit x, digit y, digit z) AS numbers
+         WHERE n < 40000""",
+    """CREATE PROCEDURE sell(IN bought INT, IN first INT)
+        BEGIN
+            START TRANSACTION;
+            UPDATE stock SET sold = sold + 1 WHERE item = bought;
+            SELECT SUM(amount) INTO @total FROM orders
+             WHERE id BETWEEN first AND first + 2000;
+            COMMIT;
+        END""",
+)
+"""One statement each, to be run in this order."""
+
+
+@dataclass(frozen=True)
+class QueryClass:
+    """Queries of one purpose; every {order} in `sql` is one order's number, below `below`.
+
+    `share` is how many of them there are in every round of a client.
+    """
+
+    name: str
+    sql: str
+    below: int
+    share: int
+
+    def query(self, order: int) -> str:
+        """The text for one order."""
+        return self.sql.format(order=order)
+
+
+CLASSES: Sequence[QueryClass] = (
+    QueryClass(
+        "look an order up",
+        "SELECT customer, amount FROM orders WHERE id = {order}",
+        below=ORDERS,
+        share=3,
+    ),
+    QueryClass(
+        "convert a range of orders",
+        """SELECT STRAIGHT_JOIN SUM(o.amount * e.rate)
+              FROM orders o JOIN exchange e FORCE INDEX (PRIMARY) ON e.currency = o.currency
+             WHERE o.id BETWEEN {order} AND {order} + 2000""",
+        below=ORDERS - 2_000,
+        share=2,
+    ),
+    QueryClass(
+        "change an exchange rate",
+        "UPDATE exchange SET rate = 1 + {order} % 97 / 100 WHERE currency = {order} % 4",
+        below=ORDERS,
+        share=3,
+    ),
+    QueryClass(
+        "sell the item that everybody buys",
+        "CALL sell(1, {order})",
+        below=ORDERS - 2_000,
+        share=1,
+    ),
+    QueryClass(
+        "rank cities",
+        """SELECT city, COUNT(*), SUM(amount) AS total FROM orders
+             WHERE id BETWEEN {order} AND {order} + 5000
+             GROUP BY city ORDER BY total DESC LIMIT 10""",
+        below=ORDERS - 5_000,
+        share=1,
+    ),
+)

@@ -1,0 +1,42 @@
+"""Throughput over concurrency in characters: the points that were seen, and the fitted law."""
+
+import numpy as np
+
+from agent.fit_words import quantity
+from models.rates import Array
+from models.usl import Usl
+
+POINT, CURVE, NOW = "•", "·", "O"
+LEGEND = f"{POINT} seen   {CURVE} the law   {NOW} now"
+AXIS = 8  # columns for the numbers on the left
+
+
+def text_chart(
+    n: Array, x: Array, law: Usl, now: tuple[float, float] | None, width: int, height: int
+) -> list[str]:
+    """Draw n (threads) and x (queries/s) in so many columns and lines, labels included."""
+    right, top = 1.05 * float(n.max()), 1.1 * float(x.max())
+    columns, lines = width - AXIS - 1, height - 1
+    grid = [[" "] * columns for _ in range(lines)]
+
+    def put(at: float, level: float, sign: str) -> None:
+        column, line = int(at / right * columns), int(level / top * lines)
+        if 0 <= column < columns and 0 <= line < lines:
+            grid[lines - 1 - line][column] = sign
+
+    for at in (np.arange(columns) + 0.5) * right / columns:
+        put(float(at), float(law.throughput(float(at))), CURVE)
+    for at, level in zip(n, x, strict=True):
+        put(float(at), float(level), POINT)
+    if now is not None:
+        put(*now, NOW)
+    return _labelled(grid, top, right)
+
+
+def _labelled(grid: list[list[str]], top: float, right: float) -> list[str]:
+    """Put the axes' numbers around the drawing."""
+    marks = {0: quantity(round(top)), len(grid) - 1: "0"}
+    rows = [f"{marks.get(i, ''):>{AXIS}}|{''.join(line)}" for i, line in enumerate(grid)]
+    end = f"{right:.3g} threads"
+    foot = "0" + LEGEND.center(len(grid[0]) - len(end) - 1) + end
+    return [*(row.rstrip() for row in rows), " " * (AXIS + 1) + foot]

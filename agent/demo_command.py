@@ -1,0 +1,107 @@
+"""`mysql-headroom demo`: a private server under a made-up load, and what the agent says of it."""
+
+import argparse
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import isfinite
+from types import FrameType
+
+DESCRIPTION = """\
+Start a MySQL or MariaDB server of our own in a temporary folder, put a load on it that rises and
+falls, and run the real agent on it: the page, /metrics and a summary here. An installed server's
+program is used, else one is installed from the distribution's packages; no service is started and
+no other server is touched. Takes some hundred MB of disk and memory for as long as it runs."""
+EPILOG = """\
+Ends after --seconds, or at any moment by Ctrl-C or SIGTERM: exit code 0, and nothing is left.
+Exit code 1 when a server or the address cannot be had."""
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Ended(BaseException):
+    """Somebody wants the demo to end; raised wherever it is."""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the sub-command."""
+    parser = subparsers.add_parser(
+        "demo",
+        help="watch a private server under a made-up load, to see what it looks like",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--seconds", type=_seconds, metavar="N", help="end by itself after N seconds of load"
+    )
+    parser.add_argument(
+        "--web.listen-address",
+        dest="listen",
+        type=_listen,
+        metavar="HOST:PORT",
+        help="where the page is (127.0.0.1:10104, or a free port when that is taken)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 after an orderly end, whoever asked for it; 1 when something cannot be had."""
+    try:
+        with _signals_end_it():
+            return _play(args)
+    except Ended:
+        return 0
+
+
+def _play(args: argparse.Namespace) -> int:
+    from agent.demo.addresses import AddressError
+    from agent.demo.play import Demo
+    from agent.demo.server import ServerError
+
+    try:
+        Demo(args.listen, args.seconds).play()
+    except BrokenPipeError:
+        raise
+    except (AddressError, ServerError, OSError) as error:
+        print(f"mysql-headroom demo: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+@contextmanager
+def _signals_end_it() -> Iterator[None]:
+    """Raise `Ended` at the first signal; none disturbs the cleaning up that follows."""
+    ended = False
+
+    def end(number: int, frame: FrameType | None) -> None:
+        nonlocal ended
+        del number, frame
+        if not ended:
+            ended = True
+            raise Ended
+
+    before = {number: signal.signal(number, end) for number in ENDINGS}
+    try:
+        yield
+    finally:
+        ended = True
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not (isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError("must be above 0")
+    return value
+
+
+def _listen(text: str) -> str:
+    from agent.demo.addresses import parse
+
+    try:
+        parse(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"not HOST:PORT: {text!r}") from None
+    return text

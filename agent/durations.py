@@ -1,0 +1,26 @@
+"""Durations as people write them: `1s`, `500ms`, `15s`, `6h`, `1h30m`, or a number of seconds."""
+
+import re
+
+UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def seconds(value: object) -> float:
+    """The seconds of a duration; raises ValueError with what would be right."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    text = value.strip() if isinstance(value, str) else ""
+    parts = PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError("not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds")
+    return sum(float(number) * UNITS[unit] for number, unit in parts)
+
+
+def words(duration: float) -> str:
+    """A duration for people: `45 s`, `12 min`, `3.5 h`."""
+    if duration < 120:
+        return f"{duration:.0f} s"
+    if duration < 7200:
+        return f"{duration / 60:.0f} min"
+    return f"{duration / 3600:.1f} h"

@@ -1,0 +1,247 @@
+"""Snapshots as Prometheus metrics. Absent is not zero: what is not known has no series."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from agent import __version__
+from agent.snapshot import Snapshot
+from models.trust import Trust
+from models.usl_fit import UslFit
+
+PREFIX = "mysql_headroom_"
+BOUND = "bound of the 90 % interval."
+
+FIT_GAUGES: tuple[tuple[str, str, Callable[[UslFit], float | None]], ...] = (
+    (
+        "usl_sigma",
+        "Contention: the share of the work that cannot run in parallel.",
+        lambda fit: fit.law.sigma,
+    ),
+    (
+        "usl_kappa",
+        "Coherency: the cost of keeping each pair of statements consistent.",
+        lambda fit: fit.law.kappa,
+    ),
+    (
+        "usl_lambda_queries_per_second",
+        "Throughput of one statement at a time.",
+        lambda fit: fit.law.lam,
+    ),
+    (
+        "usl_max_concurrency",
+        "Concurrency at the predicted peak.",
+        lambda fit: fit.n_max,
+    ),
+    (
+        "usl_max_concurrency_lower",
+        f"Concurrency at the predicted peak, lower {BOUND}",
+        lambda fit: fit.n_max_interval and fit.n_max_interval.low,
+    ),
+    (
+        "usl_max_concurrency_upper",
+        f"Concurrency at the predicted peak, upper {BOUND}",
+        lambda fit: fit.n_max_interval and fit.n_max_interval.high,
+    ),
+    (
+        "usl_max_throughput_queries_per_second",
+        "Predicted maximum throughput.",
+        lambda fit: fit.x_max,
+    ),
+    (
+        "usl_max_throughput_lower_queries_per_second",
+        f"Predicted maximum throughput, lower {BOUND}",
+        lambda fit: fit.x_max_interval and fit.x_max_interval.low,
+    ),
+    (
+        "usl_max_throughput_upper_queries_per_second",
+        f"Predicted maximum throughput, upper {BOUND}",
+        lambda fit: fit.x_max_interval and fit.x_max_interval.high,
+    ),
+    (
+        "usl_r_squared",
+        "Share of the throughput's variance that the fit explains.",
+        lambda fit: fit.r_squared,
+    ),
+    (
+        "usl_points",
+        "Points that the fit was given.",
+        lambda fit: float(fit.points),
+    ),
+    (
+        "usl_outliers",
+        "Points among them that the fit left out.",
+        lambda fit: float(len(fit.outliers)),
+    ),
+)
+
+Rows = Iterable[tuple[tuple[str, ...], float | None]]
+"""Label values, the target first, and the sample; a sample that is None is left out."""
+
+
+class SnapshotCollector(Collector):
+    """The targets' latest snapshots as metric families; both arguments are asked at a scrape."""
+
+    def __init__(
+        self, snapshots: Callable[[], Iterable[Snapshot]], clock: Callable[[], float]
+    ) -> None:
+        self._snapshots = snapshots
+        self._clock = clock
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family that has a sample, in a fixed order."""
+        snapshots = sorted(self._snapshots(), key=lambda snapshot: snapshot.target)
+        now = self._clock()
+        yield InfoMetricFamily(PREFIX + "build", "The agent's version.", {"version": __version__})
+        for families in (health_families, load_families, fit_families):
+            for family in families(snapshots, now):
+                if family.samples:
+                    yield family
+
+
+def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
+    """How reading the targets fares; true whatever the time."""
+    del now
+    yield _gauge(
+        "up",
+        "Whether the last sample of the server's status succeeded.",
+        (((s.target,), _flag(s.health.up)) for s in snapshots),
+    )
+    yield _gauge(
+        "feature_enabled",
+        "Whether the source offers what the feature reads.",
+        (((s.target, f.name), float(f.enabled)) for s in snapshots for f in s.health.features),
+        "feature",
+    )
+    yield _counter(
+        "server_restarts",
+        "Restarts of the server that the agent saw.",
+        (((s.target,), float(s.health.restarts)) for s in snapshots if s.health.up is not None),
+    )
+    yield from _collector_families(snapshots)
+
+
+def _collector_families(snapshots: list[Snapshot]) -> Iterator[Metric]:
+    health = [(s.target, c) for s in snapshots for c in s.health.collectors]
+    yield _gauge(
+        "collector_success",
+        "Whether the collector's last reading succeeded.",
+        (((target, c.name), _flag(c.success)) for target, c in health),
+        "collector",
+    )
+    yield _gauge(
+        "collector_duration_seconds",
+        "How long the collector's last reading took.",
+        (((target, c.name), c.duration) for target, c in health),
+        "collector",
+    )
+    yield _counter(
+        "collector_failures",
+        "Failed readings.",
+        (
+            ((target, c.name, kind.value), float(count))
+            for target, c in health
+            for kind, count in sorted(c.failures.items())
+        ),
+        "collector",
+        "kind",
+    )
+    yield _counter(
+        "collector_skipped",
+        "Turns of the collector that were missed because one before took too long.",
+        (((target, c.name), float(c.skipped)) for target, c in health if c.success is not None),
+        "collector",
+    )
+    yield _gauge(
+        "last_sample_timestamp_seconds",
+        "When the last sample of the server's status was taken.",
+        (((target,), c.last_at) for target, c in health if c.name == "status"),
+    )
+
+
+def load_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
+    """The load over the latest interval, and how much is left."""
+    loads = [(s.target, load) for s in snapshots if (load := s.current_load(now)) is not None]
+    yield _gauge(
+        "throughput_queries_per_second",
+        "Queries per second over the latest interval.",
+        (((target,), load.throughput) for target, load in loads),
+    )
+    yield _gauge(
+        "concurrency",
+        "Statements running at once, averaged over the latest interval.",
+        (((t, source.value), n) for t, load in loads for source, n in load.concurrency.items()),
+        "source",
+    )
+    yield _gauge(
+        "concurrency_excluded_threads",
+        "Threads within Threads_running that are no client's work.",
+        (((target, kind), n) for target, load in loads for kind, n in load.excluded.items()),
+        "kind",
+    )
+    yield _gauge(
+        "throughput_headroom_ratio",
+        "1 - X/Xmax: the share of the predicted maximum throughput that is left.",
+        (((s.target,), s.throughput_headroom(now)) for s in snapshots),
+    )
+    yield _gauge(
+        "concurrency_headroom_ratio",
+        "1 - N/Nmax: below 0 past the predicted peak.",
+        (((s.target,), s.concurrency_headroom(now)) for s in snapshots),
+    )
+
+
+def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
+    """The fitted law, its peak with bounds, and whether to believe it."""
+    fits = [(s.target, fit) for s in snapshots if (fit := s.fit(now)) is not None]
+    for name, text, value in FIT_GAUGES:
+        yield _gauge(name, text, [((target,), value(fit)) for target, fit in fits])
+    yield _gauge(
+        "usl_trust",
+        "Whether to believe the fit: 1 for the current state, 0 for the others.",
+        (((t, trust.value), float(fit.trust is trust)) for t, fit in fits for trust in Trust),
+        "trust",
+    )
+    yield _gauge(
+        "usl_reason",
+        "1 for each reason why the fit is not trusted.",
+        (((target, reason.value), 1.0) for target, fit in fits for reason in fit.reasons),
+        "reason",
+    )
+    sources = [(s.target, s.usl.source) for s in snapshots if s.fit(now) is not None]
+    yield _gauge(
+        "usl_concurrency_source_info",
+        "Which source of concurrency the fit used.",
+        (((target, source.value), 1.0) for target, source in sources if source is not None),
+        "source",
+    )
+    yield _gauge(
+        "last_fit_timestamp_seconds",
+        "The end of the latest interval that was fitted.",
+        (((s.target,), s.usl.at) for s in snapshots),
+    )
+
+
+def _gauge(name: str, text: str, rows: Rows, *labels: str) -> Metric:
+    return _filled(GaugeMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
+
+
+def _counter(name: str, text: str, rows: Rows, *labels: str) -> Metric:
+    return _filled(CounterMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metric:
+    for labels, value in rows:
+        if value is not None:
+            family.add_metric(labels, value)
+    return family
+
+
+def _flag(state: bool | None) -> float | None:
+    return None if state is None else float(state)

@@ -1,0 +1,82 @@
+"""What a target's collectors have read: raw samples for a short while, intervals for the window.
+
+`append` is called from the sampling threads, `window` from the one that fits.
+"""
+
+import math
+import threading
+from collections import deque
+
+import numpy as np
+
+from agent.intervals import Interval, Window, intervals
+from collectors.base import Sample
+
+RAW_INTERVALS = 4  # how many intervals' raw samples are kept
+
+
+class History:
+    """Samples in, intervals out; bounded by the window's length whatever happens.
+
+    `width` is an interval's length and `horizon` the window's, in seconds; `sampling` the slowest
+    sampling interval: an interval is complete when a sample beyond its end can be there.
+    """
+
+    def __init__(self, width: float, horizon: float, sampling: float) -> None:
+        self.width = width
+        self.horizon = horizon
+        self.max_gap = 3 * sampling + 1.0
+        self._grace = 1.5 * sampling + 0.25
+        self._keep = RAW_INTERVALS * width + self._grace + self.max_gap
+        self._raw: dict[str, deque[Sample]] = {}
+        self._intervals: deque[Interval] = deque(maxlen=max(1, round(horizon / width)))
+        self._closed_until: float | None = None
+        self._window = Window(())
+        self._lock = threading.Lock()
+
+    def carry(self, before: "History") -> None:
+        """Begin with the intervals of another history, as wide as ours; its raw samples stay there.
+
+        `before` may still be in use by the lane that fits: copying a deque is one step.
+        """
+        self._intervals.extend(before._intervals.copy())
+        if self._intervals:
+            self._forget(self._intervals[-1].end)
+        self._window = Window(self._intervals)
+
+    def append(self, sample: Sample) -> None:
+        """Keep a sample; those of one collector come in the order of their time."""
+        with self._lock:
+            raw = self._raw.setdefault(sample.collector, deque())
+            raw.append(sample)
+            while raw[0].at < sample.at - self._keep:
+                raw.popleft()
+
+    def window(self, now: float) -> Window:
+        """The intervals of the horizon that are complete at `now` (monotonic seconds)."""
+        with self._lock:
+            first = self._raw["status"][0].at if "status" in self._raw else None
+            if self._closed_until is None and first is not None:
+                self._closed_until = self.width * math.ceil(first / self.width)
+            if self._closed_until is None or now < self._closed_until + self.width + self._grace:
+                return self._window
+            raw = {name: list(samples) for name, samples in self._raw.items()}
+        self._close(raw, now, self._closed_until)
+        self._forget(now - self._grace)
+        self._window = Window(self._intervals)
+        return self._window
+
+    def _forget(self, now: float) -> None:
+        """Let go what has aged out of the horizon, also when nothing newer came."""
+        while self._intervals and self._intervals[0].end <= now - self.horizon:
+            self._intervals.popleft()
+
+    def _close(self, raw: dict[str, list[Sample]], now: float, closed_until: float) -> None:
+        """Add the intervals that are complete by now; what raw samples no longer cover is lost."""
+        oldest = self.width * math.floor((now - RAW_INTERVALS * self.width) / self.width)
+        start = max(closed_until, oldest)
+        count = int((now - self._grace - start) // self.width)
+        if count > 0:
+            edges = start + self.width * np.arange(count + 1, dtype=np.float64)
+            self._intervals.extend(intervals(raw, edges, self.max_gap))
+            self._closed_until = float(edges[-1])

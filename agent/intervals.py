@@ -1,0 +1,119 @@
+"""From raw samples to intervals, and intervals as a window of arrays."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from agent.columns import Columns
+from agent.resources import utilisations
+from collectors.base import Sample
+from models import rates
+from models.rates import Array
+
+EXCLUDED = ("agent", "binlog_dump", "system")
+
+
+class Interval(NamedTuple):
+    """One interval of one target. Rates per second, NaN for what is not known."""
+
+    end: float  # monotonic seconds
+    seconds: float
+    throughput: float  # queries/s, without the agent's own
+    statement_time: float  # concurrency by Little's law
+    threads_running: float  # concurrency as the average of Threads_running, raw
+    thread_samples: float
+    excluded_agent: float  # threads within threads_running that are no client's work
+    excluded_binlog_dump: float
+    excluded_system: float
+    resources: Mapping[str, float]  # utilisations, 0..1
+
+
+class Window:
+    """Recent intervals as arrays: the numbers of `Interval`, shape (k,), oldest first."""
+
+    def __init__(self, intervals: Iterable[Interval]) -> None:
+        rows = list(intervals)
+        numbers = Interval._fields[:-1]
+        table = np.array([row[:-1] for row in rows], dtype=np.float64).reshape(-1, len(numbers))
+        self._columns = {name: table[:, index] for index, name in enumerate(numbers)}
+        names = sorted({name for row in rows for name in row.resources})
+        self.utilisations = {
+            name: np.array([row.resources.get(name, np.nan) for row in rows]) for name in names
+        }
+
+    def __getitem__(self, name: str) -> Array:
+        """The column of that name."""
+        return self._columns[name]
+
+    def __len__(self) -> int:
+        """How many intervals there are."""
+        return len(self["end"])
+
+    @property
+    def excluded(self) -> Array:
+        """Threads within Threads_running that are no client's work, shape (k,)."""
+        total: Array = np.nansum([self[f"excluded_{kind}"] for kind in EXCLUDED], axis=0)
+        return total
+
+    @property
+    def client_threads(self) -> Array:
+        """Concurrency of the clients by Threads_running, never below zero, shape (k,)."""
+        return np.maximum(self["threads_running"] - self.excluded, 0.0)
+
+
+def intervals(
+    raw: Mapping[str, Sequence[Sample]], edges: Array, max_gap: float
+) -> Iterable[Interval]:
+    """The intervals between consecutive edges; those without a throughput are left out."""
+    columns = {name: Columns(samples, max_gap) for name, samples in raw.items()}
+    status = columns["status"]
+    seconds = np.diff(edges)
+    epoch = rates.epochs(status.at, status["uptime"])
+    asked = rates.increases(edges, status.at, status["questions"], max_gap=max_gap, epoch=epoch)
+    own = rates.increases(edges, status.at, status["own_statements"], max_gap=max_gap)
+    statement_time = _statement_time(columns, edges, epoch)
+    table = np.column_stack(
+        (
+            edges[1:],
+            seconds,
+            np.maximum(asked - own, 0.0) / seconds,
+            statement_time,
+            *rates.averages(edges, status.at, status["threads_running"]),
+            *_excluded(columns, edges),
+        )
+    )
+    used = utilisations(columns, statement_time, edges)
+    for k, row in enumerate(table):
+        if np.isfinite(row[2]):
+            known = {name: float(u[k]) for name, u in used.items() if np.isfinite(u[k])}
+            yield Interval._make([*map(float, row), known])
+
+
+def _statement_time(columns: Mapping[str, Columns], edges: Array, epoch: Array) -> Array:
+    """Concurrency by Little's law; more than there are connections is not possible.
+
+    It would be where statements in flight cannot be read: the time of a long one comes at its end.
+    """
+    source = columns.get("statements")
+    if source is None:
+        return np.full(edges.size - 1, np.nan)
+    ended = source["statement_seconds"]
+    in_flight = np.nan_to_num(source["in_flight_seconds"])
+    life = np.interp(source.at, columns["status"].at, epoch)  # a restart shows as a fraction
+    spent = rates.increases(
+        edges, source.at, ended + in_flight, max_gap=source.max_gap, epoch=life, monotonic=ended
+    )
+    found = rates.concurrency_by_littles_law(spent, np.diff(edges))
+    return np.where(found <= columns["status"].greatest(edges, "threads_connected"), found, np.nan)
+
+
+def _excluded(columns: Mapping[str, Columns], edges: Array) -> tuple[Array, Array, Array]:
+    """The last known number of each kind at the end of each interval; the agent is always one."""
+    one = np.ones(edges.size - 1)
+    replicas = columns["status"].last(edges, "replicas_connected")
+    threads = columns.get("threads")
+    if threads is None:
+        return one, replicas, np.full_like(one, np.nan)
+    dumps = threads.last(edges, "binlog_dump")
+    return one, np.where(np.isnan(dumps), replicas, dumps), threads.last(edges, "system")

@@ -1,0 +1,118 @@
+"""One collector of one target on its schedule: when it is due, what it offers, how it fares."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from agent.logs import fields
+from agent.snapshot import CollectorHealth
+from collectors import CollectorSpec
+from collectors.base import CollectorError, FailureKind, Feature, Prepared, Sample, Values
+from collectors.connection import Connection
+
+log = logging.getLogger(__name__)
+
+LONGEST_PENALTY = 64  # a collector that is cut off waits up to this many of its intervals
+
+
+class Job:
+    """Reads its collector at most once an interval; a missed turn is counted, never made up for."""
+
+    def __init__(self, target: str, spec: CollectorSpec, interval: float) -> None:
+        self.spec = spec
+        self.interval = interval
+        self.due = 0.0
+        self.features: tuple[Feature, ...] = ()
+        self.health = CollectorHealth(spec.name)
+        self.failure: FailureKind | None = None  # of the latest turn
+        self._target = target
+        self._read: Callable[[], Values] | None = None
+        self._penalty = 1
+        self._skipped = 0
+        self._failures: Counter[FailureKind] = Counter()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the source offers all that this collector can read."""
+        return self._read is not None and all(feature.enabled for feature in self.features)
+
+    def prepare(self, connection: Connection) -> None:
+        """Look at the source; what is missing is said when it changes.
+
+        Raises `CollectorError` where the session has ended.
+        """
+        try:
+            prepared = self.spec.prepare(connection)
+        except CollectorError as error:
+            self.failed(error)
+            if error.kind.ends_session:
+                raise
+            prepared = Prepared(None, (Feature(self.spec.name, False, str(error)),))
+        self._read = prepared.read
+        self._penalty = 1
+        self._say_changes(prepared.features)
+        self.features = prepared.features
+
+    def forget_source(self) -> None:
+        """The session or the process is gone: nothing to read until prepared anew, then at once."""
+        self._read = None
+        self.due = 0.0
+
+    def run(self, now: float) -> Sample | None:
+        """Read once and set the next turn; raises `CollectorError` where the session has ended."""
+        self._set_due(now)
+        if self._read is None:
+            return None
+        started = time.monotonic()
+        try:
+            values = self._read()
+        except CollectorError as error:
+            self.failed(error, time.monotonic() - started)
+            if error.kind.ends_session:
+                raise
+            return None
+        ended = time.monotonic()
+        self._penalty, self.failure = 1, None
+        self._note(True, ended - started, "")
+        return Sample(self.spec.name, ended, values)
+
+    def failed(self, error: CollectorError, duration: float | None = None) -> None:
+        """Count a failure and say it when it is new; who was cut off waits longer each time."""
+        self.failure = error.kind
+        if error.kind is FailureKind.SLOW and not self.spec.vital:
+            self._penalty = min(2 * self._penalty, LONGEST_PENALTY)
+            self.due += (self._penalty - 1) * self.interval
+        if self.health.last_error != str(error):
+            facts = fields(target=self._target, collector=self.spec.name, kind=error.kind)
+            log.warning("cannot read: %s", error, extra=facts)
+        self._failures[error.kind] += 1
+        self._note(False, duration, str(error))
+
+    def _set_due(self, now: float) -> None:
+        """The next turn on this job's grid; turns that were missed are skipped and counted."""
+        due = self.due or now  # once: another lane may set it back to 0 at any time
+        missed = max(0, int((now - due) // self.interval))
+        self._skipped += missed
+        self.due = due + (missed + 1) * self.interval
+
+    def _note(self, success: bool, duration: float | None, error: str) -> None:
+        self.health = CollectorHealth(
+            self.spec.name,
+            success,
+            duration,
+            self._skipped,
+            dict(self._failures),
+            error,
+            time.time() if success else self.health.last_at,
+        )
+
+    def _say_changes(self, features: tuple[Feature, ...]) -> None:
+        before = {feature.name: feature for feature in self.features}
+        for feature in features:
+            facts = fields(target=self._target, feature=feature.name)
+            if feature.enabled and feature.name in before and not before[feature.name].enabled:
+                log.info("available now", extra=facts)
+            elif not feature.enabled and before.get(feature.name) != feature:
+                facts = fields(target=self._target, feature=feature.name, remedy=feature.remedy)
+                log.warning("not available: %s", feature.reason, extra=facts)

@@ -1,0 +1,99 @@
+"""A lane: one thread that takes its ticks in turn, each when it is due, a late one never twice."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+log = logging.getLogger(__name__)
+
+Tick = Callable[[float], float]
+"""Do what is due at `now` and answer when to be called next, both in monotonic seconds."""
+
+IDLE = 1.0  # seconds a lane without work waits before it looks again
+ALLOWANCE = 60.0  # seconds that one tick may take before the lane is said to hang
+
+
+class Lane(threading.Thread):
+    """Take ticks until stopped. A tick's defect is logged and costs nobody else a tick.
+
+    A tick that takes longer than `allowance` seconds hangs, unless `progress` answers something
+    new from time to time. `at_end` is called last of all, by the lane's own thread.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        ticks: Sequence[Tick],
+        *,
+        allowance: float = ALLOWANCE,
+        progress: Callable[[], object] = lambda: None,
+        at_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self.allowance = allowance
+        self.late_seconds = 0.0  # in all, by which ticks were taken after they were due
+        self._progress = progress
+        self._at_end = at_end
+        self._due: dict[Tick, float] = dict.fromkeys(ticks, 0.0)
+        self._changing = threading.Lock()
+        self._stop_asked = threading.Event()
+        self._wake = threading.Event()
+        self._expected = time.monotonic()  # when the lane began its tick, or is to begin the next
+        self._seen: object = None
+        self._seen_at = 0.0
+
+    def run(self) -> None:
+        """Take what is due until `stop`."""
+        try:
+            while not self._stop_asked.is_set():
+                self._take_round()
+                now = time.monotonic()
+                self._expected = max(now, min(self._due.values(), default=now + IDLE))
+                self._wake.wait(self._expected - now)
+                self._wake.clear()
+        finally:
+            self._at_end()
+
+    def stop(self) -> None:
+        """Ask the lane to end after the tick it is in."""
+        self._stop_asked.set()
+        self._wake.set()
+
+    def replace_ticks(self, ticks: Sequence[Tick]) -> None:
+        """Take these from now on; those that were taken before keep their turn."""
+        with self._changing:
+            self._due = {tick: self._due.get(tick, 0.0) for tick in ticks}
+        self._wake.set()
+
+    def lag(self, now: float) -> float:
+        """For how many seconds the lane has been in its tick, or late for the next, at `now`."""
+        progress = self._progress()
+        if progress != self._seen:
+            self._seen, self._seen_at = progress, now
+        return max(0.0, now - max(self._expected, self._seen_at))
+
+    def hangs(self, now: float) -> bool:
+        """Whether the lane should have come round long ago."""
+        return self.lag(now) > self.allowance
+
+    def _take_round(self) -> None:
+        for tick in tuple(self._due):
+            due, now = self._due.get(tick), time.monotonic()
+            if due is None or due > now or self._stop_asked.is_set():
+                continue
+            self.late_seconds += now - due if due else 0.0
+            self._expected = now
+            next_due = _take(tick)
+            with self._changing:
+                if tick in self._due:
+                    self._due[tick] = next_due
+
+
+def _take(tick: Tick) -> float:
+    now = time.monotonic()
+    try:
+        return tick(now)
+    except Exception:  # a defect of ours: say it in full, and go on with the others
+        log.exception("a tick failed")
+        return now + IDLE

@@ -1,0 +1,69 @@
+"""A changed configuration, applied while running: in force as a whole, or refused as a whole."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from agent.config import Config, Target
+from agent.config_file import ConfigError
+from agent.self_metrics import ReloadState
+from collectors import COLLECTORS
+
+log = logging.getLogger(__name__)
+
+
+class Reloader:
+    """Loads, checks and applies; remembers how the last time went.
+
+    `load` raises `ConfigError` with every mistake; `apply` puts the configuration in force.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        load: Callable[[], Config],
+        apply: Callable[[Config], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._config = config
+        self._load = load
+        self._apply = apply
+        self._clock = clock
+        self.state = ReloadState(True, clock())
+
+    def reload(self) -> list[str]:
+        """Every reason why the changed configuration is refused; none when it is in force."""
+        try:
+            config = self._load()
+            _refuse_what_needs_a_restart(self._config, config)
+            self._apply(config)
+        except ConfigError as error:
+            return self._refused(error.problems)
+        except Exception as error:
+            log.exception("the changed configuration could not be applied")
+            return self._refused([f"could not be applied: {error!r}"])
+        self._config, self.state = config, ReloadState(True, self._clock())
+        log.info("the configuration is loaded anew")
+        return []
+
+    def _refused(self, problems: list[str]) -> list[str]:
+        self.state = replace(self.state, successful=False)
+        for problem in problems:
+            log.error("the changed configuration is refused: %s", problem)
+        return problems
+
+
+def _refuse_what_needs_a_restart(old: Config, new: Config) -> None:
+    """The address cannot be taken over without a moment in which nobody answers."""
+    if new.address != old.address:
+        text = f"listen: {new.listen} instead of {old.listen} takes a restart"
+        raise ConfigError([text])
+
+
+def settings_of(config: Config, target: Target) -> tuple[Any, ...]:
+    """All that decides how a target is watched: equal where nothing changes for it."""
+    own = target.model_dump(exclude={"collectors", "fit"})
+    collectors = [config.collector_settings(target, spec.name) for spec in COLLECTORS]
+    return own, target.endpoint, config.fit_settings(target), collectors

@@ -1,0 +1,106 @@
+"""What the agent says of itself: its lanes, its sessions, its fits, its configuration."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from agent.export import PREFIX
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """How one lane keeps its time, in seconds."""
+
+    name: str
+    lag: float
+    late: float
+
+
+@dataclass(frozen=True, slots=True)
+class WorkState:
+    """What the agent does for one target."""
+
+    target: str
+    connects: int
+    fit_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadState:
+    """How the last loading of the configuration went; `at` is the last success, in Unix seconds."""
+
+    successful: bool
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class OwnState:
+    """All of it at one time."""
+
+    lanes: tuple[LaneState, ...] = ()
+    work: tuple[WorkState, ...] = ()
+    reload: ReloadState | None = None
+
+
+class SelfCollector(Collector):
+    """The agent's own state as metric families; it is asked for at a scrape."""
+
+    def __init__(self, state: Callable[[], OwnState]) -> None:
+        self._state = state
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family that has a sample, in a fixed order."""
+        state = self._state()
+        for family in (*_lanes(state), *_work(state), *_reload(state)):
+            if family.samples:
+                yield family
+
+
+def _lanes(state: OwnState) -> Iterator[Metric]:
+    lag = GaugeMetricFamily(
+        PREFIX + "lane_lag_seconds",
+        "For how long the lane has been in its present turn, or late for its next.",
+        labels=("lane",),
+    )
+    late = CounterMetricFamily(
+        PREFIX + "lane_late_seconds",
+        "By how much the lane's turns began after they were due, in all.",
+        labels=("lane",),
+    )
+    for lane in sorted(state.lanes, key=lambda lane: lane.name):
+        lag.add_metric((lane.name,), lane.lag)
+        late.add_metric((lane.name,), lane.late)
+    yield lag
+    yield late
+
+
+def _work(state: OwnState) -> Iterator[Metric]:
+    connects = CounterMetricFamily(
+        PREFIX + "connects", "Sessions that were opened on the server.", labels=("target",)
+    )
+    fits = GaugeMetricFamily(
+        PREFIX + "fit_duration_seconds", "How long the latest fit took.", labels=("target",)
+    )
+    for work in sorted(state.work, key=lambda work: work.target):
+        connects.add_metric((work.target,), work.connects)
+        if work.fit_seconds is not None:
+            fits.add_metric((work.target,), work.fit_seconds)
+    yield connects
+    yield fits
+
+
+def _reload(state: OwnState) -> Iterator[Metric]:
+    if state.reload is None:
+        return
+    yield GaugeMetricFamily(
+        PREFIX + "config_last_reload_successful",
+        "Whether the configuration could be used when it was last loaded.",
+        value=float(state.reload.successful),
+    )
+    yield GaugeMetricFamily(
+        PREFIX + "config_last_reload_success_timestamp_seconds",
+        "When the configuration that is in force was loaded.",
+        value=state.reload.at,
+    )

@@ -1,0 +1,34 @@
+"""All targets in one line, for whoever asks the service manager how it goes."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from agent.snapshot import Snapshot
+from models.trust import Trust
+
+STATES = {True: "up", False: "down", None: "not tried yet"}
+
+
+def status_line(snapshots: Sequence[Snapshot], now: float) -> str:
+    """`watching 3 servers: 2 up, 1 down (replica: no answer); 2 trusted predictions`."""
+    count = Counter(snapshot.health.up for snapshot in snapshots)
+    states = ", ".join(f"{count[up]} {word}" for up, word in STATES.items() if count[up])
+    down = "; ".join(_why_down(s) for s in snapshots if s.health.up is False)
+    why = f" ({down})" if down else ""
+    trusted = sum(_is_trusted(snapshot, now) for snapshot in snapshots)
+    servers, predictions = _number(len(snapshots), "server"), _number(trusted, "prediction")
+    return f"watching {servers}: {states}{why}; {predictions.replace(' ', ' trusted ', 1)}"
+
+
+def _why_down(snapshot: Snapshot) -> str:
+    reason = next((c.last_error for c in snapshot.health.collectors if c.name == "status"), "")
+    return f"{snapshot.target}: {reason or 'no answer'}"
+
+
+def _is_trusted(snapshot: Snapshot, now: float) -> bool:
+    fit = snapshot.fit(now)
+    return bool(snapshot.health.up) and fit is not None and fit.trust is Trust.TRUSTED
+
+
+def _number(count: int, thing: str) -> str:
+    return f"{count or 'no'} {thing}{'' if count == 1 else 's'}"

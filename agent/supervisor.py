@@ -1,0 +1,119 @@
+"""The main thread's loop: takes orders, looks after the lanes, tells the service manager."""
+
+import logging
+import queue
+import signal
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from types import FrameType
+
+from agent.lane import Lane
+from agent.logs import fields
+from agent.notify import Notifier
+from agent.snapshot import Snapshot
+from agent.status_line import status_line
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY = 0.5  # seconds
+ENDINGS = (signal.SIGTERM, signal.SIGINT)
+RELOAD_WITHIN = 30.0  # seconds that who asks for a reload waits for it
+Problems = list[str]
+Order = signal.Signals | Future[Problems]
+
+
+class Supervisor:
+    """`run` returns when somebody wants the end.
+
+    It tells the service manager that all is ready when every target was tried, and that we are
+    alive as long as every lane comes round in time: a target that is down does not matter, a lane
+    that hangs does.
+    """
+
+    def __init__(
+        self,
+        lanes: Callable[[], Iterable[Lane]],
+        snapshots: Callable[[], Sequence[Snapshot]],
+        reload: Callable[[], Problems],
+        notifier: Notifier,
+    ) -> None:
+        self._lanes = lanes
+        self._snapshots = snapshots
+        self._reload = reload
+        self._notifier = notifier
+        self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
+        self._ready = False
+        self._refused = False
+        self._hanging: set[str] = set()
+        self._ping_at = 0.0
+
+    def listen_to_signals(self) -> None:
+        """SIGTERM and SIGINT end, SIGHUP loads the configuration anew."""
+        for number in (*ENDINGS, signal.SIGHUP):
+            signal.signal(number, self._take_signal)
+
+    def request_reload(self) -> Problems:
+        """Have the main thread reload, and wait: why it was refused, or nothing."""
+        order: Future[Problems] = Future()
+        self._orders.put(order)
+        try:
+            return order.result(RELOAD_WITHIN)
+        except TimeoutError:
+            return [f"not done within {RELOAD_WITHIN:g} s"]
+
+    def run(self) -> None:
+        """Serve until the end is asked for."""
+        while (order := self._next_order()) not in ENDINGS:
+            if order is not None:
+                self._carry_out(order)
+            self._look()
+        log.info("stopping", extra=fields(signal=order.name))
+        self._notifier.stopping()
+
+    def _next_order(self) -> Order | None:
+        try:
+            return self._orders.get(timeout=LOOK_EVERY)
+        except queue.Empty:
+            return None
+
+    def _take_signal(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self._orders.put(signal.Signals(number))
+
+    def _carry_out(self, order: Order) -> None:
+        """Reload, which is all that can be asked for but the end."""
+        if self._ready:
+            self._notifier.reloading()
+        problems = self._reload()
+        self._refused = bool(problems)
+        if self._ready:
+            self._notifier.ready()
+        if isinstance(order, Future):
+            order.set_result(problems)
+
+    def _look(self) -> None:
+        snapshots = self._snapshots()
+        if not self._ready and all(snapshot.health.up is not None for snapshot in snapshots):
+            self._ready = True
+            self._notifier.ready()
+        self._notifier.status(self._status(snapshots))
+        self._look_after_lanes(time.monotonic())
+
+    def _status(self, snapshots: Sequence[Snapshot]) -> str:
+        text = status_line(snapshots, time.time())
+        if self._hanging:
+            text = f"hangs: {', '.join(sorted(self._hanging))}; {text}"
+        return (
+            f"{text}; the changed configuration was refused, see the log" if self._refused else text
+        )
+
+    def _look_after_lanes(self, now: float) -> None:
+        hanging = {lane.name for lane in self._lanes() if lane.hangs(now)}
+        for name in hanging - self._hanging:
+            log.error("a lane hangs", extra=fields(lane=name))
+        self._hanging = hanging
+        every = self._notifier.watchdog
+        if every is not None and not hanging and now >= self._ping_at:
+            self._notifier.alive()
+            self._ping_at = now + every / 2 - LOOK_EVERY

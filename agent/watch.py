@@ -1,0 +1,201 @@
+"""Watching one target: its connection, its collectors' turns, its history and latest snapshot."""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agent.backoff import Backoff
+from agent.config import CLOCKING, Config, Target
+from agent.history import History
+from agent.job import Job
+from agent.logs import fields
+from agent.pipeline import Now, assess
+from agent.snapshot import FitState, Health, Snapshot
+from collectors import COLLECTORS, CollectorSpec
+from collectors.base import CollectorError, FailureKind, Sample
+from collectors.connection import Connection
+from models.rates import CLOCKS_AGREE
+
+log = logging.getLogger(__name__)
+
+RECONNECT_FIRST, RECONNECT_LONGEST = 1.0, 30.0  # seconds
+PREPARE_AGAIN = 60.0  # seconds after which what was missing is looked for again
+SERVER_SHARE = 0.4  # of the sampling interval: what one statement may take on the server
+LEAST_LIMIT = 0.2  # seconds that it may take in any case
+ASSESS_EVERY = 0.5  # seconds between two looks for a complete interval
+
+
+class Watch:
+    """One target. `server_tick`, `host_tick` and `fit_tick` are each served by a lane of its kind.
+
+    The first two fill the history; the third replaces `snapshot` by one assignment.
+    """
+
+    def __init__(
+        self, config: Config, target: Target, collectors: Sequence[CollectorSpec] = COLLECTORS
+    ) -> None:
+        self.target = target
+        self._settings = config.fit_settings(target)
+        self._jobs = _jobs(config, target, collectors)
+        self._server_jobs = [job for job in self._jobs if job.spec.on_server]
+        self._host_jobs = [job for job in self._jobs if not job.spec.on_server]
+        self._status = next(job for job in self._jobs if job.spec.name == "status")
+        self._sampling = max(job.interval for job in self._jobs if job.spec.name in CLOCKING)
+        self._history = History(self._settings.interval, self._settings.window, self._sampling)
+        self._connection = Connection(
+            target.endpoint,
+            target.credentials.login,
+            timeout=target.timeout,
+            limit=max(SERVER_SHARE * self._status.interval, LEAST_LIMIT),
+        )
+        self._backoff = Backoff(RECONNECT_FIRST, RECONNECT_LONGEST)
+        self._retry_at = 0.0
+        self._prepare_at = 0.0
+        self._born: float | None = None
+        self._health = Health()
+        self._usl = FitState(waiting="no complete interval yet")
+        self.connects = 0  # sessions opened
+        self.fit_seconds: float | None = None  # how long the latest fit took
+        self.snapshot = self._assess(time.monotonic())
+
+    def close(self) -> None:
+        """End the session on the server."""
+        self._connection.close()
+
+    def interrupt(self) -> None:
+        """From another thread: end a read in progress, and the session with it."""
+        self._connection.interrupt()
+
+    def progress(self) -> object:
+        """Another answer whenever the server has answered; see `Lane`."""
+        return self._connection.statements, self._connection.is_open
+
+    def take_over(self, before: "Watch") -> None:
+        """Go on where a watch of the same server ends, with intervals that are as wide as ours."""
+        if self._connection.endpoint != before._connection.endpoint:
+            return
+        self._health, self.connects = before._health, before.connects
+        if self._history.width != before._history.width:
+            self.snapshot = replace(self.snapshot, health=before.snapshot.health)
+            return
+        self._history.carry(before._history)
+        self.snapshot = before.snapshot
+
+    def server_tick(self, now: float) -> float:
+        """Connect if need be, then run every server collector that is due, status first."""
+        if not self._connection.is_open and now < self._retry_at:
+            return self._retry_at
+        try:
+            if not self._connection.is_open:
+                self._connect()
+            elif now >= self._prepare_at:
+                self._prepare([job for job in self._jobs if not job.complete])
+            for job in self._server_jobs:
+                if job.due <= time.monotonic():
+                    self._keep(job.run(time.monotonic()))
+            if self._status.failure not in (None, FailureKind.SLOW):
+                self._health = replace(self._health, up=False)
+        except CollectorError:
+            return self._lost()
+        return min(job.due for job in self._server_jobs)
+
+    def host_tick(self, now: float) -> float:
+        """Run every collector that reads this machine and is due."""
+        for job in self._host_jobs:
+            if job.due <= now:
+                try:
+                    self._keep(job.run(now))
+                except CollectorError:
+                    job.forget_source()
+        return min((job.due for job in self._host_jobs), default=now + PREPARE_AGAIN)
+
+    def fit_tick(self, now: float) -> float:
+        """Publish what is known now."""
+        before, self.snapshot = self.snapshot, self._assess(now)
+        if self.snapshot.usl.at != before.usl.at:
+            self.fit_seconds = time.monotonic() - now
+        _say_changes(before, self.snapshot)
+        return now + ASSESS_EVERY
+
+    def _assess(self, now: float) -> Snapshot:
+        health = replace(
+            self._health,
+            collectors=tuple(job.health for job in self._jobs),
+            features=tuple(feature for job in self._jobs for feature in job.features),
+        )
+        window = self._history.window(now)
+        clock = Now(now, time.time())
+        name = self.target.name
+        snapshot = assess(name, window, health, self._usl, self._settings, clock)
+        self._usl = snapshot.usl
+        return snapshot
+
+    def _connect(self) -> None:
+        try:
+            self._connection.open()
+        except CollectorError as error:
+            self._status.failed(error)
+            raise
+        self.connects += 1
+        server = self._connection.flavour
+        self._health = replace(self._health, server=server)
+        facts = fields(target=self.target.name, server=server)
+        log.info("connected to %s", self.target.endpoint, extra=facts)
+        for job in self._jobs:
+            job.forget_source()
+        self._prepare(self._jobs)
+
+    def _prepare(self, jobs: list[Job]) -> None:
+        self._prepare_at = time.monotonic() + PREPARE_AGAIN
+        for job in jobs:
+            job.prepare(self._connection)
+
+    def _keep(self, sample: Sample | None) -> None:
+        if sample is None:
+            return
+        self._history.append(sample)
+        if sample.collector == "status":
+            self._backoff.succeeded()
+            self._notice_restart(sample.at - sample.values["uptime"])
+            self._health = replace(self._health, up=True)
+
+    def _notice_restart(self, born: float) -> None:
+        if self._born is not None and abs(born - self._born) > CLOCKS_AGREE:
+            self._health = replace(self._health, restarts=self._health.restarts + 1)
+            log.warning("the server has restarted", extra=fields(target=self.target.name))
+        self._born = born
+
+    def _lost(self) -> float:
+        """The session is gone, and said to be: try again later."""
+        self._connection.close()
+        self._health = replace(self._health, up=False)
+        self._retry_at = time.monotonic() + self._backoff.failed()
+        return self._retry_at
+
+
+def _jobs(config: Config, target: Target, collectors: Sequence[CollectorSpec]) -> list[Job]:
+    """The collectors that are switched on for this target, in the order of the table."""
+    jobs = []
+    for spec in collectors:
+        settings = config.collector_settings(target, spec.name)
+        if settings.enabled:
+            jobs.append(Job(target.name, spec, settings.interval or spec.interval))
+    return jobs
+
+
+def _say_changes(before: Snapshot, after: Snapshot) -> None:
+    """One line when the target's state or the fit's trust is another."""
+    if before.health.up != after.health.up and after.health.up:
+        log.info("up", extra=fields(target=after.target, server=after.health.server))
+    old, new = before.usl.fit, after.usl.fit
+    if new is not None and (old is None or old.trust != new.trust):
+        facts = fields(
+            target=after.target,
+            trust=new.trust,
+            x_max=new.x_max,
+            n_max=new.n_max,
+            points=new.points,
+            reasons=",".join(new.reasons),
+        )
+        log.info("fit", extra=facts)

@@ -1,0 +1,133 @@
+"""Who may see the pages: users with bcrypt passwords, checked so that no crowd takes the CPU."""
+
+import base64
+import binascii
+import enum
+import hmac
+import secrets
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import bcrypt
+
+LONGEST_PASSWORD = 72  # bytes; what bcrypt looks at
+REMEMBERED_FAILURES = 256
+WAITING = 16  # checks that may wait for their turn
+WAITING_OF_ONE_ADDRESS = 2
+PAUSE = 3.0  # after a failure, times what the check took: at most a quarter of one CPU
+LONGEST_PAUSE = 0.5  # seconds
+
+
+class Verdict(enum.Enum):
+    """What becomes of a request."""
+
+    WELCOME = enum.auto()
+    STRANGER = enum.auto()
+    BUSY = enum.auto()
+
+
+class Doorkeeper:
+    """Checks one password at a time; remembers, keyed and in memory only, what it has checked.
+
+    Whoever is known never waits. Strangers wait in a short line, with few places for each
+    address, so that those of one address cannot keep another's out.
+    """
+
+    def __init__(
+        self,
+        check: Callable[[bytes, bytes], bool] = bcrypt.checkpw,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._check = check
+        self._pause = pause
+        self._key = secrets.token_bytes(32)
+        self._known: dict[bytes, bytes] = {}
+        self._failed: OrderedDict[bytes, None] = OrderedDict()
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._waiting: Counter[str] = Counter()
+
+    def verdict(self, users: Mapping[str, str], header: str, address: str) -> Verdict:
+        """On a request with that Authorization header, from that address."""
+        found = _credentials(header)
+        if found is None:
+            return Verdict.STRANGER
+        user, password = found
+        hashes = {name.encode(): text.encode() for name, text in users.items()}
+        hashed = hashes.get(user) or _decoy(hashes.values())
+        mark = self._mark(user, password, hashed)
+        if (known := self._remembered(user, mark)) is None:
+            with self._place(address) as has_place:
+                if not has_place:
+                    return Verdict.BUSY
+                known = self._checked(user, password, hashed, mark)
+        return Verdict.WELCOME if known and user in hashes else Verdict.STRANGER
+
+    def _mark(self, user: bytes, password: bytes, hashed: bytes) -> bytes:
+        """Stands for what was checked; says nothing to whoever reads the memory but the key."""
+        length = len(user).to_bytes(4, "big")
+        return hmac.digest(self._key, hashed + length + user + password, "sha256")
+
+    def _remembered(self, user: bytes, mark: bytes) -> bool | None:
+        with self._lock:
+            if hmac.compare_digest(self._known.get(user, b""), mark):
+                return True
+            if mark in self._failed:
+                self._failed.move_to_end(mark)
+                return False
+        return None
+
+    def _checked(self, user: bytes, password: bytes, hashed: bytes, mark: bytes) -> bool:
+        with self._turn:
+            if (known := self._remembered(user, mark)) is not None:
+                return known
+            started = time.monotonic()
+            is_right = self._check(password, hashed)
+            self._remember(user, mark, is_right)
+            if not is_right:
+                self._pause(min(PAUSE * (time.monotonic() - started), LONGEST_PAUSE))
+            return is_right
+
+    def _remember(self, user: bytes, mark: bytes, is_right: bool) -> None:
+        with self._lock:
+            if is_right:
+                self._known[user] = mark
+                return
+            self._failed[mark] = None
+            while len(self._failed) > REMEMBERED_FAILURES:
+                self._failed.popitem(last=False)
+
+    @contextmanager
+    def _place(self, address: str) -> Iterator[bool]:
+        with self._lock:
+            is_full = self._waiting.total() >= WAITING
+            has_place = not is_full and self._waiting[address] < WAITING_OF_ONE_ADDRESS
+            self._waiting[address] += has_place
+        try:
+            yield has_place
+        finally:
+            with self._lock:
+                self._waiting[address] -= has_place
+                self._waiting += Counter()  # forgets addresses that are done
+
+
+def _credentials(header: str) -> tuple[bytes, bytes] | None:
+    """User and password of a Basic header (RFC 7617), or None where it is malformed."""
+    scheme, _, encoded = header.strip().partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        decoded = base64.b64decode(encoded.strip().encode("latin-1"), validate=True)
+    except (binascii.Error, UnicodeEncodeError):
+        return None
+    user, colon, password = decoded.partition(b":")
+    return (user, password[:LONGEST_PASSWORD]) if colon else None
+
+
+def _decoy(hashes: Iterable[bytes]) -> bytes:
+    """A hash of nobody's password that takes as long as the slowest: who exists does not show."""
+    slowest = max(hashes, key=lambda text: text[4:6])
+    return slowest[:7] + b"." * (len(slowest) - 7)

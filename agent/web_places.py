@@ -1,0 +1,89 @@
+"""Places for connections: a bound on how many, a deadline for each, and who leaves when full."""
+
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+
+@dataclass(eq=False, slots=True)
+class Place:
+    """One connection; its thread replaces `socket` when TLS takes it over."""
+
+    socket: socket.socket
+    host: str
+    since: float
+    is_answered: bool = False  # whether the whole request was read
+
+
+class Places:
+    """Whoever dallies longest leaves when all places are taken, of the host that has most.
+
+    So a crowd of slow clients pushes out each other, and a newcomer is served at once. Hanging up
+    wakes the connection's thread, which then gives the place back.
+    """
+
+    def __init__(
+        self, limit: int, deadline: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.limit = limit
+        self.deadline = deadline
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._taken: set[Place] = set()
+        self._leaving: set[Place] = set()
+
+    def enter(self, connection: socket.socket, host: str) -> Place | None:
+        """A place, made free if need be; None while too many are still on their way out."""
+        with self._lock:
+            if len(self._leaving) >= self.limit:
+                return None
+            if len(self._taken) >= self.limit:
+                self._dismiss([self._last_in_favour()])
+            place = Place(connection, host, self._clock())
+            self._taken.add(place)
+            return place
+
+    def replace(self, place: Place, wrap: Callable[[socket.socket], socket.socket]) -> None:
+        """Have another socket take the connection over, while nobody hangs it up."""
+        with self._lock:
+            place.socket = wrap(place.socket)
+            if place in self._leaving:
+                _hang_up(place.socket)
+
+    def leave(self, place: Place) -> None:
+        """The connection is over: close it and give the place back."""
+        with self._lock:
+            self._taken.discard(place)
+            self._leaving.discard(place)
+            place.socket.close()
+
+    def sweep(self) -> None:
+        """Hang up on whoever is past the deadline, whatever it was doing."""
+        latest = self._clock() - self.deadline
+        with self._lock:
+            self._dismiss([place for place in self._taken if place.since < latest])
+
+    def dismiss_all(self) -> None:
+        """Hang up on everybody."""
+        with self._lock:
+            self._dismiss(list(self._taken))
+
+    def _last_in_favour(self) -> Place:
+        counts = Counter(place.host for place in self._taken)
+        return min(self._taken, key=lambda p: (-counts[p.host], p.is_answered, p.since))
+
+    def _dismiss(self, places: Iterable[Place]) -> None:
+        for place in places:
+            self._taken.discard(place)
+            self._leaving.add(place)
+            _hang_up(place.socket)
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """End it both ways, under TLS or not, without touching what its thread uses."""
+    with suppress(OSError):
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)

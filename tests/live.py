@@ -1,0 +1,347 @@
+"""What the live suites share: the real daemon, its page as numbers, patience and a bounded load."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import psutil
+import pymysql
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+from pymysql.cursors import Cursor
+from servers import Account, least_account
+
+from agent.demo.server import PrivateServer
+from collectors.connection import Endpoint
+
+PREFIX = "mysql_headroom_"
+COMMAND = Path(sys.executable).with_name("mysql-headroom")
+SCRAPE_EVERY = 0.2  # seconds
+PATIENCE = 20.0  # seconds, for what takes one or two on a machine at rest
+OUT_OF_STEP = 0.037  # seconds between the starts of clients, lest they act as one
+FIT = {"interval": "1s"}
+COLLECTORS = {name: {"interval": "500ms"} for name in ("status", "statements", "threads")}
+
+T = TypeVar("T")
+Config = Mapping[str, Any]
+
+
+def wait_until(what: str, predicate: Callable[[], T], deadline: float = PATIENCE) -> T:
+    """The first true answer; fails with `what` when there is none within `deadline` seconds."""
+    end = time.monotonic() + deadline
+    while True:
+        answer = predicate()
+        if answer:
+            return answer
+        assert time.monotonic() < end, f"not within {deadline:g} s: {what} (last: {answer!r})"
+        time.sleep(0.05)
+
+
+@dataclass(frozen=True)
+class Page:
+    """One answer of /metrics: when it was there, how long it took, its text and its samples."""
+
+    at: float
+    seconds: float
+    text: str
+    samples: Mapping[tuple[str, frozenset[tuple[str, str]]], float]
+
+    def all(self, name: str, **labels: str) -> list[float]:
+        """Every sample of a metric, named without its prefix, that has these labels."""
+        wanted = labels.items()
+        return [
+            value
+            for (found, has), value in self.samples.items()
+            if found == PREFIX + name and wanted <= has
+        ]
+
+    def get(self, name: str, **labels: str) -> float | None:
+        """The one sample that has these labels, None where there is none."""
+        values = self.all(name, **labels)
+        assert len(values) < 2, f"{name}{labels} is not one sample"
+        return values[0] if values else None
+
+
+def fetch(port: int) -> Page:
+    """Ask the agent's web server for its metrics and parse them."""
+    started = time.monotonic()
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        text = answer.read().decode()
+    at = time.monotonic()
+    samples = {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    return Page(at, at - started, text, samples)
+
+
+@dataclass(frozen=True)
+class Sane:
+    """What an honest page can show at most; nothing is ever negative."""
+
+    queries: float = 1000.0
+    threads: float = 20.0
+
+    def complaints(self, page: Page) -> list[str]:
+        """What on the page cannot be."""
+        bounds = {"throughput_queries_per_second": self.queries, "concurrency": self.threads}
+        return [
+            f"{name} {value}"
+            for name, bound in bounds.items()
+            for value in page.all(name)
+            if not 0 <= value <= bound
+        ]
+
+
+class Daemon:
+    """The agent as its users run it; every page it shows is kept, from first to last."""
+
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", port: int, log: Path, targets: int
+    ) -> None:
+        self.process = process
+        self.port = port
+        self._targets = targets
+        self.pages: list[Page] = []
+        self._log = log
+        self._stop = threading.Event()
+        self._recorder = threading.Thread(target=self._record)
+
+    @property
+    def log(self) -> str:
+        """All that it has logged."""
+        return self._log.read_text()
+
+    @property
+    def page(self) -> Page:
+        """What /metrics says now."""
+        return fetch(self.port)
+
+    def get(self, name: str, **labels: str) -> float | None:
+        """One sample of the page as it is now."""
+        return self.page.get(name, **labels)
+
+    def seen(self, name: str, *, since: float = 0.0, **labels: str) -> list[float]:
+        """One sample on every page since then, without those pages that do not have it."""
+        values = (page.get(name, **labels) for page in self.pages if page.at >= since)
+        return [value for value in values if value is not None]
+
+    def start_recording(self) -> None:
+        """Read the page again and again, until `stop`."""
+        wait_until("the agent is ready", self._is_ready)
+        self._recorder.start()
+
+    def stop(self) -> None:
+        """Ask it to end, and wait; kill one that does not."""
+        self._stop.set()
+        if self._recorder.ident is not None:
+            self._recorder.join()
+        try:
+            with suppress(psutil.NoSuchProcess):
+                self._itself().terminate()
+            self.process.wait(10)
+        finally:
+            self.process.kill()
+            self.process.wait()
+
+    def _itself(self) -> psutil.Process:
+        """The agent's own process, where another program runs it."""
+        outer = psutil.Process(self.process.pid)
+        return next(iter(outer.children()), outer)
+
+    def _is_ready(self) -> bool:
+        assert self.process.poll() is None, f"the agent has ended:\n{self.log}"
+        try:
+            return len(self.page.all("up")) == self._targets
+        except OSError:
+            return False
+
+    def _record(self) -> None:
+        while True:
+            self.pages.append(self.page)
+            if self._stop.wait(SCRAPE_EVERY):
+                return
+
+
+def target(
+    folder: Path,
+    server: PrivateServer,
+    account: Account | None = None,
+    *,
+    name: str = "db",
+    over: Endpoint | None = None,
+) -> dict[str, Any]:
+    """A target's part of the configuration; the least account and TCP unless told otherwise."""
+    user, password = account or least_account(server)
+    (folder / f"{name}.password").write_text(password)
+    way = over or Endpoint(port=server.port)
+    where = {"socket": way.socket} if way.socket else {"host": way.host, "port": way.port}
+    login = {"user": user, "password_file": str(folder / f"{name}.password")}
+    return {"name": name, "timeout": "1s", **where, **login}
+
+
+def write_config(folder: Path, *targets: Config, **options: object) -> tuple[Path, int]:
+    """A configuration that samples and fits often, and the free port that it serves on."""
+    port = free_port()
+    settings: dict[str, Any] = {"listen": f"127.0.0.1:{port}", "fit": FIT}
+    settings |= {"collectors": COLLECTORS, "targets": list(targets), **options}
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump(settings))
+    return file, port
+
+
+@contextmanager
+def watching(
+    folder: Path,
+    *targets: Config,
+    sane: Sane | None = None,
+    prefix: Sequence[str] = (),
+    **options: object,
+) -> Iterator[Daemon]:
+    """Run the daemon; at its end it has ended in order and no page ever showed nonsense."""
+    file, port = write_config(folder, *targets, **options)
+    log = folder / "agent.log"
+    with log.open("wb") as stderr:
+        command = [*prefix, str(COMMAND), "run", "--config.file", str(file)]
+        agent = Daemon(subprocess.Popen(command, stderr=stderr), port, log, len(targets))
+    try:
+        agent.start_recording()
+        yield agent
+    finally:
+        agent.stop()
+    nonsense = [text for page in agent.pages for text in (sane or Sane()).complaints(page)]
+    assert agent.pages
+    assert not nonsense, nonsense
+    assert "a tick failed" not in agent.log, agent.log
+    assert agent.process.returncode == 0, agent.log
+
+
+class Clients:
+    """Clients of a server, each a thread with a session that repeats one statement.
+
+    Without a `pace` each asks again at once; with one, all together ask every `pace` seconds, and
+    catch up when late. A broken session is opened anew. Leaving the block ends them.
+    """
+
+    def __init__(
+        self,
+        server: PrivateServer,
+        statement: str,
+        count: int = 1,
+        *,
+        first: str = "DO 0",
+        pace: float = 0.0,
+    ) -> None:
+        self.done = 0
+        self._server = server
+        self._statement = statement
+        self._first = first
+        self._pace = pace
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._live, args=[i]) for i in range(count)]
+
+    def __enter__(self) -> Self:
+        """Start them all."""
+        self.started = time.monotonic()
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Let each end its statement."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _live(self, index: int) -> None:
+        self._stop.wait(OUT_OF_STEP * index)
+        while not self._stop.is_set():
+            try:
+                with root(self._server) as ask:
+                    ask(self._first)
+                    self._work(ask)
+            except (pymysql.MySQLError, OSError):
+                self._stop.wait(0.1)
+
+    def _work(self, ask: "Ask") -> None:
+        while not self._stop.is_set():
+            ask(self._statement)
+            with self._lock:
+                self.done += 1
+                due = self.started + self._pace * self.done
+            self._stop.wait(max(0.0, due - time.monotonic()))
+
+
+Ask = Callable[[str], list[tuple[Any, ...]]]
+
+
+@contextmanager
+def root(server: PrivateServer) -> Iterator[Ask]:
+    """A session of one who may do everything, as a function that answers with rows."""
+    connection: pymysql.Connection[Cursor] = pymysql.connect(
+        user="root", password="", read_timeout=60, autocommit=True, defer_connect=True
+    )
+    with socket.socket(socket.AF_UNIX) as sock:  # PyMySQL leaves open one that is refused
+        sock.connect(server.socket)
+        connection.connect(sock)
+        with connection.cursor() as cursor:
+
+            def ask(statement: str) -> list[tuple[Any, ...]]:
+                cursor.execute(statement)
+                return list(cursor.fetchall())
+
+            yield ask
+        connection.close()
+
+
+def run_as_root(server: PrivateServer, *statements: str) -> list[tuple[Any, ...]]:
+    """The last statement's rows."""
+    with root(server) as ask:
+        return [ask(statement) for statement in statements][-1]
+
+
+def sessions(server: PrivateServer, user: str) -> int:
+    """How many sessions this user has on the server."""
+    table = "performance_schema.threads WHERE PROCESSLIST_USER"
+    if not run_as_root(server, "SELECT @@performance_schema")[0][0]:
+        table = "information_schema.processlist WHERE user"
+    return int(run_as_root(server, f"SELECT COUNT(*) FROM {table} = '{user}'")[0][0])
+
+
+def free_port() -> int:
+    """A port on 127.0.0.1 that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running(*command: str | Path, stdout: Any = subprocess.DEVNULL) -> Iterator[int]:
+    """A program in the background, as its process number; it is gone at the end."""
+    process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.STDOUT)
+    try:
+        yield process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def is_root() -> bool:
+    """Whether this user may make namespaces."""
+    return os.geteuid() == 0

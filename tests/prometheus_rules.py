@@ -1,0 +1,39 @@
+"""What the tests of the Prometheus rules share, the live one included."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+RULES = ROOT / "deploy/prometheus/mysql-headroom.rules.yml"
+
+_RANGE = re.compile(r"\[[0-9a-z]+\]")
+
+
+def alerts(text: str) -> Iterator[dict[str, Any]]:
+    """Every alerting rule of a rules file."""
+    for group in yaml.safe_load(text)["groups"]:
+        for rule in group["rules"]:
+            if "alert" in rule:
+                yield rule
+
+
+def rules_with_short_intervals(
+    text: str, for_: str = "2s", window: str = "10s", interval: str = "1s"
+) -> str:
+    """The same rules, impatient: for a live test that cannot wait for hours.
+
+    Every `for` becomes `for_`, every range such as `[15m]` becomes `[window]`, and every group is
+    evaluated each `interval`. The thresholds stay as they are, ages in seconds included.
+    """
+    rules = yaml.safe_load(text)
+    for group in rules["groups"]:
+        group["interval"] = interval
+        for rule in group["rules"]:
+            rule["expr"] = _RANGE.sub(f"[{window}]", rule["expr"])
+            if "for" in rule:
+                rule["for"] = for_
+    return yaml.safe_dump(rules, sort_keys=False, allow_unicode=True)

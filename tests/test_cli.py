@@ -1,0 +1,96 @@
+"""The command line: what each command says of itself, and how a mistake ends."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent import __version__
+from agent.cli import main
+
+COMMANDS = ("run", "check", "fit", "attribute", "demo")
+
+
+def run(*words: str) -> "subprocess.CompletedProcess[str]":
+    """The command as a program of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "agent.cli", *words], capture_output=True, text=True, timeout=60
+    )
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """A newcomer finds the commands, each with what it does."""
+    with pytest.raises(SystemExit) as end:
+        main(["--help"])
+    assert end.value.code == 0
+    shown = capsys.readouterr().out
+    for command in COMMANDS:
+        assert f"\n    {command}" in shown
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each option of each command is explained."""
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    assert end.value.code == 0
+    assert f"usage: mysql-headroom {command}" in capsys.readouterr().out
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--version` prints the name and the number."""
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"mysql-headroom {__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_wrong_file_ends_with_2_and_all_its_mistakes(command: str, tmp_path: Path) -> None:
+    """One line a mistake on standard error, nothing else, no trace."""
+    path = tmp_path / "config.yaml"
+    path.write_text("targets: [{name: a, user: u, port: x}]\nlisten: 3\n")
+    ended = run(command, "--config.file", str(path))
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.splitlines() == [
+        f"mysql-headroom: {path}:1: targets[0].port: must be a whole number",
+        f"mysql-headroom: {path}:2: listen: must be text",
+    ]
+
+
+def test_a_missing_option_or_command_ends_with_2() -> None:
+    """Usage mistakes are told as usage."""
+    assert run().returncode == 2
+    ended = run("run")
+    assert ended.returncode == 2
+    assert "--config.file" in ended.stderr
+
+
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:99999", "a b:1"])
+def test_a_wrong_address_is_told_as_the_options(address: str, tmp_path: Path) -> None:
+    """What is wrong with an option does not blame the file."""
+    path = tmp_path / "config.yaml"
+    path.write_text("targets: [{name: a, user: u}]\n")
+    ended = run("run", "--config.file", str(path), "--web.listen-address", address)
+    assert ended.returncode == 2
+    assert f"--web.listen-address: {address!r} is no HOST:PORT" in ended.stderr
+    assert str(path) not in ended.stderr
+
+
+def test_an_address_that_cannot_be_had_ends_with_1(tmp_path: Path) -> None:
+    """One line says which address, and why."""
+    path = tmp_path / "config.yaml"
+    path.write_text("targets: [{name: a, user: u, port: 1}]\nlisten: 203.0.113.1:80\n")
+    ended = run("run", "--config.file", str(path))
+    assert ended.returncode == 1
+    assert "cannot listen on 203.0.113.1:80" in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    """`mysql-headroom … | head` ends without a trace."""
+    path = tmp_path / "curve.csv"
+    path.write_text("concurrency,throughput\n1,10\n2,19\n4,33\n8,50\n")
+    script = f"{sys.executable} -m agent.cli fit {path} | true; exit ${{PIPESTATUS[0]}}"
+    ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")

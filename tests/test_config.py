@@ -1,0 +1,264 @@
+"""The configuration file: what is accepted, and that every mistake is listed with its place."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from complaints import mistakes
+from pydantic import BaseModel
+
+from agent.config import CollectorSettings, Config, FitSettings, LogSettings, Target, TlsSettings
+from agent.config_file import ConfigError, load
+from collectors import COLLECTORS
+from collectors.connection import Endpoint
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLE = ROOT / "config.example.yaml"
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    """A configuration file with that text."""
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    return path
+
+
+def problems(path: Path) -> list[str]:
+    """What is wrong with the file, without its name."""
+    return mistakes(load, path)
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The example with its files where a test may write them."""
+    monkeypatch.setenv("HEADROOM_PASSWORD", "secret")
+    text = EXAMPLE.read_text().replace("/etc/mysql-headroom", str(tmp_path))
+    for name in ("password", "reports.cnf", "ca.pem"):
+        (tmp_path / name).write_text("[client]\nuser = someone\nhost = db2\n")
+    return written(tmp_path, text)
+
+
+def test_the_example_is_accepted_as_it_stands(example: Path) -> None:
+    """An operator may copy the example and change only what differs."""
+    config = load(example)
+    assert [target.name for target in config.targets][:2] == ["primary", "replica"]
+    assert config.targets[2].endpoint == Endpoint(host="db2")
+
+
+def test_the_example_shows_every_key_with_its_default(example: Path) -> None:
+    """The example is complete, and what it shows for the whole file is what applies without it."""
+    shown = yaml.safe_load(example.read_text())
+    assert set(shown) == set(Config.model_fields)
+    assert set(shown["fit"]) == set(FitSettings.model_fields)
+    assert list(shown["collectors"]) == [spec.name for spec in COLLECTORS]
+    target_keys = {key for target in shown["targets"] for key in target}
+    assert target_keys == set(Target.model_fields)
+    given = load(example)
+    bare = Config.model_validate({"targets": shown["targets"]})
+    assert (given.listen, given.log, given.fit) == (bare.listen, bare.log, bare.fit)
+    for spec in COLLECTORS:
+        settings = given.collectors[spec.name]
+        assert (settings.enabled, settings.interval) == (True, spec.interval)
+
+
+def test_every_mistake_is_listed_at_once_with_its_line_and_key(tmp_path: Path) -> None:
+    """One look at the message is enough to mend the whole file."""
+    path = written(
+        tmp_path,
+        """\
+listen: nowhere
+fitt: 3
+fit:
+  interval: -5
+  window: soon
+log: {level: loud}
+targets:
+  - name: a
+    user: u
+    port: "3306"
+    passwrd: hunter2
+  - name: a
+    user: u
+    password_file: /no/such/file
+    collectors: {statuss: {}, status: {enabled: false}}
+  - name: c
+    socket: /x
+    host: h
+    password: hunter2
+""",
+    )
+    assert problems(path) == [
+        "1: listen: is not of the right form (see config.example.yaml)",
+        "2: fitt: unknown key",
+        "4: fit.interval: should be greater than or equal to 1",
+        "5: fit.window: not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds",
+        "6: log.level: should be 'debug', 'info', 'warning' or 'error'",
+        "10: targets[0].port: must be a whole number",
+        "11: targets[0].passwrd: unknown key",
+        "12: targets[1].name: the name 'a' is taken by targets[0]",
+        "14: targets[1].password_file: no such file",
+        "15: targets[1].collectors.status.enabled: status cannot be switched off: everything else"
+        " stands on it",
+        "15: targets[1].collectors.statuss: unknown collector; there are status, statements,"
+        " threads, host",
+        "16: targets[2].user: missing (or give a defaults_file that names one)",
+        "17: targets[2].socket: give either a socket, or host and port",
+        "19: targets[2].password: a password does not belong in this file; use one of"
+        " password_file, password_env, defaults_file",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("targets: [\n- a: {", "2: not readable as YAML"),
+        ("listen: :1\nlisten: :2\n", "2: not readable as YAML: the key 'listen' is written twice"),
+        ("", " not a configuration; config.example.yaml shows one"),
+        ("- a", " not a configuration; config.example.yaml shows one"),
+        ("listen: :1\n", "1: targets: missing"),
+        ("listen: :65536\n", "1: listen: a port is at most 65535"),
+        ("targets: []\n", "1: targets: must name at least one server"),
+        ("targets: {a: 1}\n", "1: targets: must be a list"),
+        ("targets: [3]\n", "1: targets[0]: needs keys and values below it"),
+        ("targets: [{name: 'a b', user: u}]\n", "1: targets[0].name: is not of the right form"),
+        ("a: &a [*a]\n", " not readable as YAML"),
+        ("? [a]\n: b\n", "1: not readable as YAML"),
+        ("\tx", "1: not readable as YAML"),
+    ],
+)
+def test_a_file_of_the_wrong_shape_says_so_in_one_line(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    """No shape of a file brings a trace."""
+    path = written(tmp_path, text)
+    assert any(found.startswith(expected) for found in problems(path)), problems(path)
+
+
+def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    """A missing file, a folder and a binary file are told apart from a wrong one."""
+    assert "cannot be read: No such file" in problems(tmp_path / "nothing")[0]
+    assert "cannot be read: Is a directory" in problems(tmp_path)[0]
+    (tmp_path / "b").write_bytes(b"\xff\xfe\x00")
+    assert "cannot be read: not UTF-8 text" in problems(tmp_path / "b")[0]
+
+
+def test_no_message_shows_a_value_of_the_file(tmp_path: Path) -> None:
+    """A secret that was put in the wrong place does not end up in a log."""
+    secret = "hunter2"
+    path = written(
+        tmp_path,
+        f"targets:\n- {{name: a, user: [{secret}], password: {secret}, port: {secret}}}\n"
+        f"listen: {secret}\n",
+    )
+    assert problems(path)
+    assert secret not in "".join(problems(path))
+
+
+def test_a_targets_own_settings_replace_the_files_key_by_key(tmp_path: Path) -> None:
+    """What a target does not say is inherited, not reset to a default."""
+    config = load(
+        written(
+            tmp_path,
+            "fit: {interval: 30s, window: 2h}\n"
+            "collectors: {host: {enabled: false, interval: 2s}}\n"
+            "targets:\n"
+            "- {name: a, user: u, fit: {window: 1d}, collectors: {host: {enabled: true}}}\n"
+            "- {name: b, user: u}\n",
+        )
+    )
+    a, b = config.targets
+    assert (config.fit_settings(a).interval, config.fit_settings(a).window) == (30.0, 86400.0)
+    assert config.fit_settings(b).window == 7200.0
+    assert config.collector_settings(a, "host").enabled
+    assert config.collector_settings(a, "host").interval == 2.0
+    assert not config.collector_settings(b, "host").enabled
+
+
+@pytest.mark.parametrize(
+    ("listen", "address"),
+    [("127.0.0.1:10104", ("127.0.0.1", 10104)), (":80", ("", 80)), ("[::1]:9", ("::1", 9))],
+)
+def test_the_address_to_listen_on(tmp_path: Path, listen: str, address: tuple[str, int]) -> None:
+    """Host and port, every interface, and IPv6 are understood."""
+    config = load(written(tmp_path, f"listen: '{listen}'\ntargets: [{{name: a, user: u}}]\n"))
+    assert config.address == address
+
+
+def test_the_command_lines_values_replace_the_files(tmp_path: Path) -> None:
+    """An override is checked like the file itself."""
+    path = written(tmp_path, "log: {format: json}\ntargets: [{name: a, user: u}]\n")
+    config = load(path, {"listen": ":1", "log": {"level": "debug"}})
+    assert (config.listen, config.log.level, config.log.format) == (":1", "debug", "json")
+    with pytest.raises(ConfigError, match="listen"):
+        load(path, {"listen": "nowhere"})
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("[client]\nport=many\nuser=u\n", "invalid literal"),
+        ("[client]\nhost=h\n", "names no user under [client]"),
+        ("[client]\nuser=u\nssl-ca=/no/such\n", "ssl-ca: no such file"),
+    ],
+)
+def test_a_my_cnf_that_cannot_be_used_is_told_at_the_start(
+    tmp_path: Path, options: str, expected: str
+) -> None:
+    """What the daemon would trip over later is found when the file is read."""
+    (tmp_path / "my.cnf").write_text(options)
+    path = written(tmp_path, f"targets: [{{name: a, defaults_file: {tmp_path / 'my.cnf'}}}]\n")
+    (problem,) = problems(path)
+    assert problem.startswith(f"1: targets[0]: {tmp_path / 'my.cnf'}: ")
+    assert expected in problem
+
+
+def test_tls_follows_the_my_cnf_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+    """An authority that is named makes TLS required; identity is checked when asked for."""
+    (tmp_path / "ca").write_text("")
+    (tmp_path / "my.cnf").write_text(
+        f"[client]\nuser=u\nssl-ca={tmp_path / 'ca'}\nssl-mode=VERIFY_IDENTITY\n"
+    )
+    text = (
+        f"targets:\n- {{name: a, defaults_file: {tmp_path / 'my.cnf'}}}\n- {{name: b, user: u}}\n"
+    )
+    a, b = load(written(tmp_path, text)).targets
+    assert (a.endpoint.tls_ca, a.endpoint.tls_required) == (str(tmp_path / "ca"), True)
+    assert a.endpoint.tls_verify_identity
+    assert (b.endpoint.tls_ca, b.endpoint.tls_required) == (None, False)
+
+
+def test_every_key_is_documented() -> None:
+    """docs/configuration.md has each key of each section."""
+    text = (ROOT / "docs" / "configuration.md").read_text()
+    sections: dict[str, type[BaseModel]] = {
+        "log": LogSettings,
+        "fit": FitSettings,
+        "targets[].tls": TlsSettings,
+    }
+    keys = {f"{name}.{key}" for name, section in sections.items() for key in section.model_fields}
+    keys |= {f"collectors.NAME.{key}" for key in CollectorSettings.model_fields} | {"listen"}
+    assert {key for key in keys if f"`{key}`" not in text} == set()
+    assert {key for key in Target.model_fields if f"{key}`" not in text} == set()
+    for spec in COLLECTORS:
+        assert f"| `{spec.name}` | {spec.interval:g} s |" in text
+
+
+def test_an_interval_must_hold_two_samples_at_least(tmp_path: Path) -> None:
+    """A fit interval shorter than the sampling could never become a point."""
+    text = (
+        "fit: {interval: 5s}\ntargets: [{name: a, user: u, collectors: {status: {interval: 3s}}}]\n"
+    )
+    (problem,) = problems(written(tmp_path, text))
+    assert problem == (
+        "1: targets: 'a': fit.interval (5 s) must be at least twice the sampling interval of status"
+        " (3 s)"
+    )
+
+
+def test_an_environment_variable_that_is_not_set_is_no_empty_password(tmp_path: Path) -> None:
+    """A name that is misspelt is told at the start, not as a login that is denied."""
+    path = written(tmp_path, "targets: [{name: a, user: u, password_env: NO_SUCH_VARIABLE}]\n")
+    assert problems(path) == [
+        "1: targets[0]: cannot read the password: the environment variable NO_SUCH_VARIABLE is not"
+        " set"
+    ]

@@ -1,0 +1,362 @@
+"""The demo shows the real agent on a real server, ends when told to, and leaves nothing behind."""
+
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from servers import missing
+
+from agent.cli import main
+from agent.demo import play
+from agent.demo.addresses import choose_address
+from agent.demo.load import MOST, PERIOD, clients_at, clients_at_the_top, is_rising
+from agent.demo.report import rows
+from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
+from agent.demo.server import FOLDER_PREFIX, ServerError, find_server
+from agent.snapshot import FitState, Health, Load, Snapshot, Source
+from models.usl import Usl
+from models.usl_fit import fit_map
+
+COMMAND = [sys.executable, "-m", "agent.cli", "demo"]
+PATIENCE = 60.0  # seconds for one thing to happen on a busy machine
+PROMPT = 5.0  # seconds for the demo to end
+AFTERWARDS = 5.0  # seconds for what outlives it to clean up
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start the demo with standard output in a pipe, where there is a server to be had."""
+    if find_server() is None:
+        missing("MySQL or MariaDB server")
+    demos = []
+
+    def start(*arguments: str) -> "subprocess.Popen[str]":
+        demo = subprocess.Popen(
+            [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        demos.append(demo)
+        return demo
+
+    yield start
+    for demo in demos:
+        demo.kill()
+        demo.communicate()
+
+
+def wait_for_line(demo: "subprocess.Popen[str]", text: str) -> list[str]:
+    """Read lines up to the one with that text."""
+    assert demo.stdout
+    lines = []
+    for line in demo.stdout:
+        lines.append(line.rstrip("\n"))
+        if text in line:
+            return lines
+    raise AssertionError(f"ended without {text!r}: {lines} {demo.stderr and demo.stderr.read()}")
+
+
+def end(demo: "subprocess.Popen[str]", number: signal.Signals) -> str:
+    """Send a signal and wait for the end it asks for; the rest of what it printed."""
+    demo.send_signal(number)
+    out, err = demo.communicate(timeout=PROMPT)
+    assert err == ""
+    return out
+
+
+def free_port() -> int:
+    """A port on 127.0.0.1 that nobody has now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def listens(port: int) -> bool:
+    """Whether anybody accepts connections there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def traces(pid: int) -> list[str]:
+    """Folders and processes of the demo that had this process ID."""
+    mark = f"{FOLDER_PREFIX}{pid}-"
+    found = [str(path) for path in Path(tempfile.gettempdir()).glob(f"{mark}*")]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if mark in words:
+            found.append(f"{process.name} {words}")
+    return found
+
+
+def server_port(pid: int) -> int:
+    """The port of that demo's private server."""
+    found = re.search(r"--port=(\d+)", " ".join(traces(pid)))
+    assert found, traces(pid)
+    return int(found[1])
+
+
+def assert_nothing_left(pid: int, *ports: int, within: float = 0.0) -> None:
+    """No folder, no process and no port of that demo is left, now or soon."""
+    deadline = time.monotonic() + within
+    while (left := traces(pid)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left
+    assert not [port for port in ports if listens(port)]
+
+
+def get(url: str) -> str:
+    """The body of an answer."""
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+@pytest.mark.live
+def test_it_runs_its_time_and_shows_the_peak(start: Start, promtool: str) -> None:
+    """Within its time it has a fit, page and metrics answer, and it ends with a table and 0."""
+    port = free_port()
+    demo = start("--seconds", "42", "--web.listen-address", f"127.0.0.1:{port}")
+    lines = wait_for_line(demo, "the load begins")
+    assert f"page     http://127.0.0.1:{port}/" in lines
+    assert f"metrics  http://127.0.0.1:{port}/metrics" in lines
+    lines += wait_for_line(demo, "predicted peak")
+    own_port = server_port(demo.pid)
+    assert "by statement time" in lines[-1]
+    assert "MariaDB" in (page := get(f"http://127.0.0.1:{port}/")) or "MySQL" in page
+    metrics = get(f"http://127.0.0.1:{port}/metrics")
+    assert re.search(r'^mysql_headroom_usl_points\{target="demo"\} \d', metrics, re.MULTILINE)
+    assert 'mysql_headroom_feature_enabled{feature="statements_in_flight",target="demo"} 1' in (
+        metrics
+    )
+    subprocess.run([promtool, "check", "metrics"], input=metrics, text=True, check=True)
+    out, err = demo.communicate(timeout=PATIENCE)
+    assert (demo.returncode, err) == (0, "")
+    assert re.search(r"\nin all +first fit after \d+ s", out)
+    assert re.search(r"\npredicted peak +[\d,]+ queries/s|\npredicted peak +at least", out)
+    assert "\x1b" not in "\n".join(lines) + out
+    assert_nothing_left(demo.pid, port, own_port)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ("starting a private", signal.SIGINT),
+        ("loading tables", signal.SIGHUP),
+        ("the load begins", signal.SIGTERM),
+    ],
+)
+def test_a_signal_ends_it_at_any_moment(start: Start, line: str, number: signal.Signals) -> None:
+    """Whatever it is doing, it ends at once, with 0 and nothing left."""
+    demo = start("--web.listen-address", f"127.0.0.1:{free_port()}")
+    wait_for_line(demo, line)
+    time.sleep(0.2)
+    out = end(demo, number)
+    assert demo.returncode == 0
+    assert_nothing_left(demo.pid)
+    if line == "the load begins":
+        assert "No prediction yet: no complete interval yet." in out
+
+
+@pytest.mark.live
+def test_its_death_is_that_of_all_it_started(start: Start) -> None:
+    """When the demo is killed, server and load die with it and the folder goes."""
+    demo = start("--web.listen-address", f"127.0.0.1:{free_port()}")
+    wait_for_line(demo, "the load begins")
+    port = server_port(demo.pid)
+    assert sum("agent.demo.load" in trace for trace in traces(demo.pid)) == 1
+    demo.kill()
+    demo.wait()
+    assert_nothing_left(demo.pid, port, within=AFTERWARDS)
+
+
+@pytest.mark.live
+def test_a_terminal_is_redrawn_in_place() -> None:
+    """On a terminal one screen is drawn over and over, and Ctrl-C leaves the table below."""
+    if find_server() is None:
+        missing("MySQL or MariaDB server")
+    terminal, inside = pty.openpty()
+    termios.tcsetwinsize(inside, (24, 80))
+    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
+    demo = subprocess.Popen(
+        [*COMMAND, "--web.listen-address", "127.0.0.1:0"],
+        stdin=inside,
+        stdout=inside,
+        stderr=inside,
+        env=environment | {"TERM": "xterm"},
+        start_new_session=True,
+    )
+    os.close(inside)
+    try:
+        shown = read_until(terminal, lambda text: "predicted peak" in text)
+        demo.send_signal(signal.SIGINT)
+        shown += read_until(terminal, lambda text: False)
+        assert demo.wait(PROMPT) == 0
+    finally:
+        demo.kill()
+        demo.wait()
+        os.close(terminal)
+    before, _, rest = shown.partition(ENTER)
+    screens, _, after = rest.partition(LEAVE)
+    assert "the load begins" in before
+    assert screens.count(HOME) >= 3
+    assert re.search(r"\nthroughput +[\d,]+ queries/s", screens)
+    for screen in screens.split(HOME)[1:]:
+        assert screen.count("\n") < 24
+        assert re.search(r"\nload +(rising|falling), \d+ of \d+ clients", screen)
+    assert re.search(r"\nin all +first fit after \d+ s", after)
+    assert_nothing_left(demo.pid)
+
+
+def read_until(terminal: int, enough: Callable[[str], bool]) -> str:
+    """What the program writes until that is enough, or it ends."""
+    text = b""
+    deadline = time.monotonic() + PATIENCE
+    while not enough(text.decode(errors="replace")):
+        assert time.monotonic() < deadline, text
+        if select.select([terminal], [], [], 1.0)[0]:
+            try:
+                text += os.read(terminal, 65536)
+            except OSError:  # the program is gone
+                break
+    return text.decode(errors="replace")
+
+
+def test_an_address_that_is_taken_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """The address asked for and not to be had ends the demo before it begins, with the remedy."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["demo", "--web.listen-address", address]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    advice = "choose another with --web.listen-address HOST:PORT"
+    expected = f"cannot listen on {address}: Address already in use; {advice}"
+    assert told.err == f"mysql-headroom demo: {expected}\n"
+
+
+def test_the_usual_port_may_be_taken() -> None:
+    """When nobody asked for the usual port and it is taken, a free one is, and it is said."""
+    said: list[str] = []
+    usual = socket.socket()
+    usual.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        usual.bind(("127.0.0.1", 10104))
+        usual.listen()
+    except OSError:
+        pass  # taken as it is
+    with usual:
+        assert choose_address(None, said.append).bind() == ("127.0.0.1", 0)
+    assert said == ["port 10104 is taken; the page takes one that is free"]
+
+
+def test_no_server_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where no server is and none can be installed, it says what to install."""
+
+    def cannot() -> None:
+        raise ServerError("no server on this machine: install mariadb-server-core")
+
+    monkeypatch.setattr(play, "find_server", lambda: None)
+    monkeypatch.setattr(play, "install_server", cannot)
+    assert main(["demo", "--web.listen-address", "127.0.0.1:0"]) == 1
+    told = capsys.readouterr()
+    assert told.out == "installing a server from the distribution's packages …\n"
+    problem = "no server on this machine: install mariadb-server-core"
+    assert told.err == f"mysql-headroom demo: {problem}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--seconds", "0"),
+        ("--seconds", "nan"),
+        ("--seconds", "soon"),
+        ("--web.listen-address", "here"),
+        ("--web.listen-address", "127.0.0.1:99999"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    arguments: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An argument that makes no sense is named, with the usage."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["demo", *arguments])
+    assert arguments[0] in capsys.readouterr().err
+
+
+def test_the_wave_goes_up_and_down_within_bounds() -> None:
+    """The clients rise from few to the top and fall again, never more than the bound."""
+    top = clients_at_the_top()
+    wave = [clients_at(second, top) for second in np.linspace(0, PERIOD, 100)]
+    assert min(wave) == wave[0] == wave[-1] == 2
+    assert max(wave) == top <= MOST
+    assert np.argmax(wave) in range(45, 55)
+    assert np.all(np.diff(wave[:45]) >= 0)
+    assert np.all(np.diff(wave[55:]) <= 0)
+    assert is_rising(0.25 * PERIOD)
+    assert not is_rising(1.75 * PERIOD)
+
+
+def a_view(waiting: str = "") -> View:
+    """A view of a server with a peak at 5 threads, or of one that waits for a fit."""
+    n = np.linspace(0.5, 15, 40)
+    x = Usl(0.1, 0.036, 500.0).throughput(n)
+    usl = FitState(waiting=waiting)
+    if not waiting:
+        usl = FitState(at=1000.0, fit=fit_map(n, x), source=Source.STATEMENT_TIME)
+        usl = FitState(usl.at, usl.fit, usl.source, n, x)
+    load = Load(1000.0, 900.0, {Source.STATEMENT_TIME: 2.0}, {})
+    snapshot = Snapshot("demo", 1000.0, 15.0, Health(up=True), load, usl)
+    return View("demo", snapshot, 1001.0, 20.0, "rising, 5 of 24", "first fit", "http://here:1")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (80, 50), (40, 12), (20, 5)])
+@pytest.mark.parametrize("waiting", ["", "1 of 9 intervals had a load; a fit needs three of them"])
+def test_a_screen_never_has_more_lines_than_the_terminal(
+    size: tuple[int, int], waiting: str
+) -> None:
+    """Whatever the terminal's size and whatever is known, the drawing is no taller."""
+    assert len(draw(a_view(waiting), *size)) <= size[1]
+
+
+def test_a_screen_shows_the_law_and_the_words() -> None:
+    """At 80 by 24 all is there: sentence, numbers, chart with the load's place, addresses."""
+    text = "\n".join(draw(a_view(), 80, 24))
+    assert "The peak is " in text
+    assert re.search(r"concurrency +2 threads by statement time\n", text)
+    assert re.search(r"headroom +\d+% of throughput, \d+% of concurrency\n", text)
+    assert re.search(r"\| +.*O", text)
+    assert "metrics  http://here:1/metrics" in text
+
+
+def test_a_load_beyond_the_predicted_peak_is_said_in_words() -> None:
+    """A throughput that no headroom is left of is no headroom of 0 %."""
+    snapshot = a_view().snapshot
+    beyond = Load(1000.0, 1e6, {Source.STATEMENT_TIME: 2.0}, {})
+    told = dict(rows(replace(snapshot, load=beyond), 1001.0))["headroom"]
+    assert told.startswith("above the predicted peak's throughput, ")
+
+
+def test_without_a_fit_it_says_what_is_missing() -> None:
+    """The screen tells why there is no prediction."""
+    text = " ".join(draw(a_view("3 points are too few"), 80, 24))
+    assert "No prediction yet: 3 points are too few." in text

@@ -1,0 +1,187 @@
+"""The whole /metrics page, made from recordings of real servers, against a golden file.
+
+To renew the golden file after a deliberate change: UPDATE_GOLDEN=1 pytest tests/test_export.py
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from record_samples import FIXTURES, recorded
+
+from agent import __version__
+from agent.config import FitSettings
+from agent.export import SnapshotCollector
+from agent.history import History
+from agent.pipeline import Now, assess
+from agent.self_metrics import LaneState, OwnState, ReloadState, SelfCollector, WorkState
+from agent.snapshot import CollectorHealth, FitState, Health, Snapshot
+from collectors.base import FailureKind, Feature
+
+ROOT = Path(__file__).resolve().parent.parent
+GOLDEN = ROOT / "tests" / "golden" / "metrics.txt"
+SETTINGS = FitSettings(interval=5.0, stale_after=60.0)
+ZERO = 1_700_000_000.0
+RECORDINGS = {"mysql": "mysql-9.7.4", "mariadb": "mariadb-10.11.19-no-schema"}
+OWN = OwnState(
+    (LaneState("server mysql", 0.25, 1.5), LaneState("fit", 0.0, 0.125)),
+    (WorkState("mysql", 2, 0.5), WorkState("down", 0, None)),
+    ReloadState(True, ZERO),
+)
+OF_THE_AGENT = ("build", "lane", "config", "process")  # what has no target
+DIGITS = 9  # beyond these, one machine's arithmetic may differ from another's
+
+
+def replayed(target: str, name: str) -> Snapshot:
+    """The last snapshot of a recording."""
+    about, samples = recorded(FIXTURES / f"{name}.jsonl.gz")
+    history = History(SETTINGS.interval, SETTINGS.window, sampling=1.0)
+    usl = FitState()
+    for sample in samples:
+        history.append(sample)
+        moment = Now(sample.at, ZERO + sample.at)
+        health = Health(True, about["server"], 0, *_fares(about, ZERO + sample.at))
+        known = assess(target, history.window(sample.at), health, usl, SETTINGS, moment)
+        usl = known.usl
+    return known
+
+
+def _fares(
+    about: Mapping[str, Any], at: float
+) -> tuple[tuple[CollectorHealth, ...], tuple[Feature, ...]]:
+    features = tuple(Feature(**feature) for feature in about["features"])
+    collectors = tuple(
+        CollectorHealth(name, True, 0.001, 0, {}, "", at) for name in ("status", "threads")
+    )
+    return collectors, features
+
+
+@pytest.fixture(scope="module")
+def snapshots() -> list[Snapshot]:
+    """Two servers that are well, one that is down, one that was never tried."""
+    well = [replayed(target, name) for target, name in RECORDINGS.items()]
+    failing = CollectorHealth(
+        "status", False, 3.0, 2, {FailureKind.TIMEOUT: 4, FailureKind.REFUSED: 1}, "no answer", ZERO
+    )
+    down = replace(well[0], target="down", health=Health(False, "MySQL", 1, (failing,), ()))
+    new = Snapshot("new", ZERO, 60.0, Health(), None, FitState())
+    return [*well, down, new]
+
+
+def page(snapshots: list[Snapshot], now: float | None = None) -> str:
+    """What a scrape at that time shows, by default just after the snapshots were made."""
+    registry = CollectorRegistry()
+    at = now if now is not None else max(snapshot.at for snapshot in snapshots)
+    registry.register(SnapshotCollector(lambda: snapshots, lambda: at))
+    registry.register(SelfCollector(lambda: OWN))
+    return generate_latest(registry).decode()
+
+
+def rounded(text: str) -> str:
+    """The page with its numbers to so many digits, and without the version."""
+
+    def shorter(found: re.Match[str]) -> str:
+        return f"{float(found[0]):.{DIGITS}g}"
+
+    lines = [
+        line if line.startswith("#") else re.sub(r"(?<= )\S+$", shorter, line)
+        for line in text.splitlines()
+    ]
+    return "\n".join(lines).replace(__version__, "VERSION") + "\n"
+
+
+def series(text: str) -> dict[tuple[str, ...], float]:
+    """Every sample by its name and its label values."""
+    return {
+        (sample.name.removeprefix("mysql_headroom_"), *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_the_whole_page_is_as_it_was(snapshots: list[Snapshot]) -> None:
+    """Any change of a name, a label, a help text or a number shows as a difference."""
+    found = rounded(page(snapshots))
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(found)
+    assert found == GOLDEN.read_text()
+
+
+def test_the_page_passes_prometheus_own_check(snapshots: list[Snapshot], promtool: str) -> None:
+    """`promtool check metrics` finds nothing to complain about."""
+    checked = subprocess.run(
+        [promtool, "check", "metrics"], input=page(snapshots), capture_output=True, text=True
+    )
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+def test_every_metric_has_the_prefix_and_a_target(snapshots: list[Snapshot]) -> None:
+    """One agent watches many servers; only what is the agent's own is nobody's."""
+    for family in text_string_to_metric_families(page(snapshots)):
+        for sample in family.samples:
+            assert sample.name.startswith("mysql_headroom_")
+            of_the_agent = sample.name.split("_")[2] in OF_THE_AGENT
+            assert ("target" in sample.labels) != of_the_agent, sample.name
+
+
+def test_every_metric_is_documented(snapshots: list[Snapshot]) -> None:
+    """docs/metrics.md has a row for each name on the page, and no other."""
+    documented = set(re.findall(r"^\| `(mysql_headroom_\w+)`", _docs(), flags=re.MULTILINE))
+    text = page(snapshots) + _process()
+    shown = set(re.findall(r"^(mysql_headroom_\w+)", text, flags=re.MULTILINE))
+    assert shown == documented
+
+
+def _process() -> str:
+    """What the library says of this process; its numbers are never the same."""
+    registry = CollectorRegistry()
+    ProcessCollector(namespace="mysql_headroom", registry=registry)
+    return generate_latest(registry).decode()
+
+
+def _docs() -> str:
+    return (ROOT / "docs" / "metrics.md").read_text()
+
+
+def test_absent_is_not_zero(snapshots: list[Snapshot]) -> None:
+    """What was never tried has no state; what is down has no load; what is missing is no zero."""
+    found = series(page(snapshots))
+    assert {key[0] for key in found if "new" in key} == set()
+    assert found["up", "down"] == 0
+    assert found["feature_enabled", "statements", "mariadb"] == 0
+    for name in ("throughput_queries_per_second", "concurrency", "throughput_headroom_ratio"):
+        assert not [key for key in found if key[0] == name and "down" in key]
+    assert ("concurrency", "threads_running", "mariadb") in found
+    assert ("concurrency", "statement_time", "mariadb") not in found
+
+
+def test_a_stale_fit_is_withheld_but_not_its_time(snapshots: list[Snapshot]) -> None:
+    """The age stays to be alerted on; the numbers do not."""
+    late = series(page(snapshots, max(s.at for s in snapshots) + SETTINGS.stale_after + 10))
+    assert {key[0] for key in late if key[0].startswith("usl_")} == set()
+    assert ("throughput_headroom_ratio", "mysql") not in late
+    assert ("last_fit_timestamp_seconds", "mysql") in late
+    assert late["up", "mysql"] == 1
+
+
+def test_the_numbers_agree_with_each_other(snapshots: list[Snapshot]) -> None:
+    """Headroom, load and peak are those of one moment; one state of trust is current."""
+    found = series(page(snapshots))
+    for target in RECORDINGS:
+        x, x_max = (
+            found[name, target]
+            for name in ("throughput_queries_per_second", "usl_max_throughput_queries_per_second")
+        )
+        assert found["throughput_headroom_ratio", target] == pytest.approx(1 - x / x_max)
+        low = found["usl_max_throughput_lower_queries_per_second", target]
+        high = found["usl_max_throughput_upper_queries_per_second", target]
+        assert low <= x_max <= high
+        states = [value for key, value in found.items() if key[0] == "usl_trust" and target in key]
+        assert sorted(states) == [0, 0, 1]

@@ -1,0 +1,142 @@
+"""A collector's turns: on a grid, never queued, longer apart for one that is cut off."""
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from agent.backoff import Backoff
+from agent.job import LONGEST_PENALTY, Job
+from collectors import CollectorSpec
+from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.connection import Connection, Endpoint, Login
+
+CONNECTION = Connection(Endpoint(), lambda: Login("nobody"), timeout=1, limit=1)
+ON = Feature("x", enabled=True)
+
+
+def job(read: Callable[[], Values] | None, *features: Feature) -> Job:
+    """A prepared job with an interval of a second."""
+    spec = CollectorSpec("x", lambda _: Prepared(read, features or (ON,)), 1.0, on_server=True)
+    made = Job("db", spec, 1.0)
+    made.prepare(CONNECTION)
+    return made
+
+
+def failing(kind: FailureKind) -> Callable[[], Values]:
+    """A source that always fails in that way."""
+
+    def read() -> Values:
+        raise CollectorError(kind, f"it is {kind}")
+
+    return read
+
+
+def test_turns_stay_on_their_grid() -> None:
+    """A turn that comes a little late does not shift the ones after it."""
+    made = job(lambda: {"a": 1.0})
+    for now in (100.0, 101.3, 102.01, 103.0):
+        sample = made.run(now)
+        assert sample is not None
+        assert sample.values == {"a": 1.0}
+    assert (made.due, made.health.skipped) == (104.0, 0)
+
+
+def test_missed_turns_are_counted_and_not_made_up_for() -> None:
+    """After a pause there is one reading, not one for each that was missed."""
+    made = job(dict)
+    made.run(100.0)
+    made.run(104.5)
+    assert (made.due, made.health.skipped) == (105.0, 3)
+
+
+def test_a_failure_is_timed_counted_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The same failure again is counted, but not written again."""
+    made = job(failing(FailureKind.UNREADABLE))
+    with caplog.at_level(logging.WARNING):
+        for now in (1.0, 2.0, 3.0):
+            assert made.run(now) is None
+    assert made.health.success is False
+    assert made.health.failures == {FailureKind.UNREADABLE: 3}
+    assert made.health.duration is not None
+    assert len(caplog.records) == 1
+    assert "it is unreadable" in caplog.text
+
+
+def test_one_that_is_cut_off_waits_longer_each_time_and_recovers() -> None:
+    """Who costs the server too much asks less often, up to a limit, until it is quick again."""
+    made = job(failing(FailureKind.SLOW))
+    waits = []
+    for _ in range(9):
+        now = max(made.due, 1.0)
+        made.run(now)
+        waits.append(made.due - now)
+    assert waits == [2, 4, 8, 16, 32, LONGEST_PENALTY, LONGEST_PENALTY, 64, 64]
+    made._read = dict
+    now = made.due
+    made.run(now)
+    assert made.due - now == 1.0
+
+
+def test_a_vital_one_keeps_its_interval_when_it_is_cut_off() -> None:
+    """A server in trouble is not taken for one that is down because we looked away."""
+    spec = CollectorSpec("status", lambda _: Prepared(None, ()), 1.0, on_server=True, vital=True)
+    made = Job("db", spec, 1.0)
+    made._read = failing(FailureKind.SLOW)
+    for now in (1.0, 2.0, 3.0):
+        assert made.run(now) is None
+        assert made.due == now + 1.0
+    assert made.failure is FailureKind.SLOW
+
+
+def test_what_ends_the_session_is_raised() -> None:
+    """The connection's owner must know; anything less stays with the collector."""
+    made = job(failing(FailureKind.TIMEOUT))
+    with pytest.raises(CollectorError):
+        made.run(1.0)
+    assert made.health.failures == {FailureKind.TIMEOUT: 1}
+
+
+def test_a_source_that_offers_nothing_is_not_read_and_has_not_failed() -> None:
+    """An absent feature is no failure, and its turns go by."""
+    made = job(None, Feature("x", False, "it is off", "switch it on"))
+    assert made.run(1.0) is None
+    assert (made.due, made.health.success, made.complete) == (2.0, None, False)
+
+
+def test_an_absent_feature_is_said_when_it_changes_only(caplog: pytest.LogCaptureFixture) -> None:
+    """Once when it is found missing, once when it is back."""
+    offers = [Feature("x", False, "it is off", "switch it on")] * 3 + [ON]
+    spec = CollectorSpec("x", lambda _: Prepared(dict, (offers.pop(0),)), 1.0, on_server=True)
+    made = Job("db", spec, 1.0)
+    with caplog.at_level(logging.INFO):
+        for _ in range(4):
+            made.prepare(CONNECTION)
+    assert [record.getMessage() for record in caplog.records] == [
+        "not available: it is off",
+        "available now",
+    ]
+    assert made.complete
+
+
+def test_a_source_that_cannot_be_looked_at_is_absent_with_its_reason() -> None:
+    """A failure to prepare that leaves the session alive becomes an absent feature."""
+
+    def prepare(_: Connection) -> Prepared:
+        raise CollectorError(FailureKind.UNREADABLE, "strange answer")
+
+    made = Job("db", CollectorSpec("x", prepare, 1.0, on_server=True), 1.0)
+    made.prepare(CONNECTION)
+    assert made.features == (Feature("x", False, "strange answer"),)
+    assert made.health.failures == {FailureKind.UNREADABLE: 1}
+
+
+def test_waits_between_tries_grow_to_a_limit_and_differ() -> None:
+    """Many agents do not come back in step, and none waits longer than the limit."""
+    backoff = Backoff(1.0, 30.0)
+    waits = [backoff.failed() for _ in range(40)]
+    for wait, full in zip(waits, [1, 2, 4, 8, 16, *[30] * 35], strict=True):
+        assert 0.75 * full <= wait <= full
+    assert len(set(waits)) == len(waits)
+    backoff.succeeded()
+    assert backoff.failed() <= 1.0

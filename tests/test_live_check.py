@@ -1,0 +1,142 @@
+"""`mysql-headroom check` on real servers: what works, what is missing, and what mends it."""
+
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import ServerFactory
+from live import COMMAND, run_as_root, target, write_config
+from servers import Account, least_account
+
+from agent.demo.server import Flavour, PrivateServer
+
+OFF = "UPDATE performance_schema.setup_consumers SET ENABLED = 'NO' WHERE NAME = '{}'"
+GRANT = "GRANT SELECT ON performance_schema.* TO 'headroom'@'%'"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the command printed, and how it ended."""
+
+    code: int
+    text: str
+
+    @property
+    def remedies(self) -> list[str]:
+        """Every remedy, once."""
+        return list(dict.fromkeys(re.findall(r"remedy: (.*)", self.text)))
+
+    def says(self, word: str, feature: str) -> bool:
+        """Whether the feature is `ok` or `missing`."""
+        return re.search(rf"^  {word} +{feature}\b", self.text, re.MULTILINE) is not None
+
+
+def check(folder: Path, server: PrivateServer, account: Account | None = None) -> Answer:
+    """Run it on one server."""
+    file, _ = write_config(folder, target(folder, server, account))
+    command = [str(COMMAND), "check", "--config.file", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert not done.stderr
+    return Answer(done.returncode, done.stdout)
+
+
+def with_everything(start: ServerFactory, flavour: Flavour) -> PrivateServer:
+    """A server that offers all that can be read."""
+    on = ["--performance-schema-consumer-events-statements-current=ON"]
+    return start(flavour, options=on)
+
+
+def test_where_all_is_there_all_is_ok(
+    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
+) -> None:
+    """With the least account and every consumer on nothing is missing."""
+    answer = check(tmp_path, with_everything(private_server, flavour))
+    assert answer.code == 0
+    assert "missing" not in answer.text
+    for feature in ("connected to", "status", "statements", "threads", "host"):
+        assert answer.says("ok", feature), answer.text
+
+
+@pytest.mark.parametrize("consumer", ["global_instrumentation", "events_statements_current"])
+def test_a_consumer_that_is_off_is_mended_by_what_it_prints(
+    private_server: ServerFactory, flavour: Flavour, consumer: str, tmp_path: Path
+) -> None:
+    """The printed UPDATE, run as it is, brings back what the consumer's absence took."""
+    server = with_everything(private_server, flavour)
+    account = least_account(server)
+    run_as_root(server, OFF.format(consumer))
+    answer = check(tmp_path, server, account)
+    assert answer.says("missing", "statements_in_flight"), answer.text
+    [remedy] = answer.remedies
+    assert consumer in answer.text
+    run_as_root(server, remedy)
+    assert "missing" not in check(tmp_path, server, account).text
+
+
+def test_a_missing_grant_is_mended_by_what_it_prints(
+    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
+) -> None:
+    """Without the grant the server can be watched by less; the printed GRANT is the right one."""
+    server = with_everything(private_server, flavour)
+    account = ungranted(server)
+    answer = check(tmp_path, server, account)
+    assert answer.code == 0
+    assert answer.says("missing", "statements"), answer.text
+    assert answer.says("missing", "threads"), answer.text
+    assert answer.remedies == [GRANT]
+    run_as_root(server, GRANT)
+    assert "missing" not in check(tmp_path, server, account).text
+
+
+def ungranted(server: PrivateServer) -> Account:
+    """The account, as it is before it is granted anything."""
+    account = least_account(server)
+    run_as_root(server, "REVOKE SELECT ON performance_schema.* FROM 'headroom'@'%'")
+    return account
+
+
+def test_performance_schema_off_is_said_with_its_remedy(
+    mariadb_without_schema: PrivateServer, tmp_path: Path
+) -> None:
+    """Without performance_schema the check says what to put into the my.cnf, and is no failure."""
+    answer = check(tmp_path, mariadb_without_schema)
+    assert answer.code == 0
+    assert answer.says("missing", "statements")
+    assert answer.says("ok", "status")
+    assert any("performance_schema = ON under [mysqld]" in text for text in answer.remedies)
+
+
+def stop(server: PrivateServer) -> None:
+    """Nobody listens."""
+    server.kill()
+
+
+def lock_out(server: PrivateServer) -> None:
+    """The account has another password."""
+    run_as_root(server, "ALTER USER 'headroom'@'%' IDENTIFIED BY 'another-1'")
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [(stop, "is the server up"), (PrivateServer.freeze, "timed out"), (lock_out, "grants.sql")],
+    ids=["down", "frozen", "locked out"],
+)
+def test_a_server_that_cannot_be_watched_fails_the_check(
+    private_server: ServerFactory,
+    flavour: Flavour,
+    harm: Callable[[PrivateServer], None],
+    said: str,
+    tmp_path: Path,
+) -> None:
+    """Down, frozen or locked out: a line says why, without the password; the exit code is 1."""
+    server = private_server(flavour)
+    account = least_account(server)
+    harm(server)
+    answer = check(tmp_path, server, account)
+    assert answer.code == 1
+    assert "FAILED" in answer.text
+    assert said in answer.text
+    assert account.password not in answer.text

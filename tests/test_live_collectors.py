@@ -1,0 +1,411 @@
+"""Real servers under known loads: what the agent exports is what happens there."""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean
+
+import psutil
+import pytest
+from conftest import ServerFactory
+from live import (
+    Clients,
+    Daemon,
+    Sane,
+    is_root,
+    run_as_root,
+    running,
+    target,
+    wait_until,
+    watching,
+    write_config,
+)
+from servers import least_account, missing, server_program
+
+from agent.config_file import load
+from agent.daemon import Agent
+from agent.demo.server import Flavour, PrivateServer, Program
+from collectors import host, statements
+from collectors.connection import Connection, Endpoint, Login
+from collectors.process import find_server_process
+
+THROUGHPUT = "throughput_queries_per_second"
+SETTLING = 4.0  # seconds: an interval that has begun, the next, and until a page shows that
+IN_FLIGHT_ON = (
+    "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES'"
+    " WHERE NAME = 'events_statements_current'"
+)
+NAP = 0.1  # seconds
+
+
+def settled(agent: Daemon, pages: int = 8) -> float:
+    """Wait until so many pages show nothing but what happens from now on; since when."""
+    since = time.monotonic() + SETTLING
+    wait_until("pages", lambda: sum(page.at >= since for page in list(agent.pages)) >= pages)
+    return since
+
+
+def test_throughput_is_the_clients_own_rate(server: PrivateServer, tmp_path: Path) -> None:
+    """A client that asks 200 times a second is a throughput of 200 queries per second."""
+    with watching(tmp_path, target(tmp_path, server)) as agent:
+        with Clients(server, "DO 0", pace=1 / 200) as client:
+            since = settled(agent, 15)
+            rate = client.done / (time.monotonic() - client.started)
+        assert rate == pytest.approx(200, rel=0.02)
+        assert mean(agent.seen(THROUGHPUT, since=since)) == pytest.approx(rate, rel=0.03)
+
+
+def test_the_agent_is_not_in_what_it_exports(
+    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
+) -> None:
+    """On a server at rest all is zero: the agent and the event scheduler are no client's work."""
+    server = private_server(flavour, options=["--event-scheduler=ON"])
+    run_as_root(server, IN_FLIGHT_ON)
+    with watching(tmp_path, target(tmp_path, server)) as agent:
+        since = settled(agent)
+        assert max(agent.seen(THROUGHPUT, since=since)) < 0.01
+        assert max(agent.seen("concurrency", since=since, source="threads_running")) == 0
+        assert max(agent.seen("concurrency", since=since, source="statement_time")) < 0.1
+        excluded = {
+            kind: agent.get("concurrency_excluded_threads", kind=kind)
+            for kind in ("agent", "binlog_dump", "system")
+        }
+        assert excluded == {"agent": 1, "binlog_dump": 0, "system": 1}
+
+
+def test_a_clock_that_is_set_changes_no_rate(
+    mysql_server: PrivateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour forth or back on the wall clock leaves throughput where it was."""
+    file, _ = write_config(tmp_path, target(tmp_path, mysql_server))
+    real, ahead, seen = time.time, [0.0], list[float]()
+    monkeypatch.setattr(time, "time", lambda: real() + ahead[0])
+    with Clients(mysql_server, "DO 0", pace=1 / 100), running_here(file) as agent:
+        for ahead[0] in (0.0, 3600.0, -3600.0):
+            until = time.monotonic() + SETTLING
+
+            def past(until: float = until) -> bool:
+                [snapshot] = agent.snapshots()
+                seen.extend([snapshot.load.throughput] if snapshot.load else [])
+                return time.monotonic() > until
+
+            wait_until("time", past)
+    assert seen == pytest.approx([100.0] * len(seen), rel=0.15)
+
+
+@contextmanager
+def running_here(file: Path) -> Iterator[Agent]:
+    """The agent within this process, so that a test can touch its clock."""
+    agent = Agent(load(file))
+    agent.start()
+    try:
+        yield agent
+    finally:
+        agent.stop()
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a client repeats, once it has said `first`."""
+
+    statement: str
+    first: str = "DO 0"
+
+
+NAPPING = {
+    "query": Work(f"SELECT SLEEP({NAP})"),
+    "procedure": Work("CALL live.nap()"),
+    "function": Work("SELECT live.napped()"),
+    "prepared": Work("EXECUTE s", f"PREPARE s FROM 'SELECT SLEEP({NAP})'"),
+}
+ROUTINES = (
+    "CREATE DATABASE IF NOT EXISTS live",
+    "DROP PROCEDURE IF EXISTS live.nap",
+    "DROP FUNCTION IF EXISTS live.napped",
+    f"CREATE PROCEDURE live.nap() BEGIN DO SLEEP({NAP / 2}); DO SLEEP({NAP / 2}); END",
+    f"CREATE FUNCTION live.napped() RETURNS INT NO SQL BEGIN DO SLEEP({NAP}); RETURN 1; END",
+    IN_FLIGHT_ON,
+)
+
+
+@pytest.mark.parametrize("kind", NAPPING)
+def test_clients_that_never_rest_are_a_concurrency_of_their_number(
+    server: PrivateServer, kind: str, tmp_path: Path
+) -> None:
+    """Four clients that always wait for an answer are four, each statement counted once."""
+    run_as_root(server, *ROUTINES)
+    work = NAPPING[kind]
+    with watching(tmp_path, target(tmp_path, server)) as agent:
+        with Clients(server, work.statement, 4, first=work.first):
+            since = settled(agent)
+        for source, tolerance in (("statement_time", 0.08), ("threads_running", 0.2)):
+            n = agent.seen("concurrency", since=since, source=source)
+            assert mean(n) == pytest.approx(4, rel=tolerance), source
+        assert mean(agent.seen(THROUGHPUT, since=since)) == pytest.approx(4 / NAP, rel=0.1)
+
+
+BINARY_NAPS = f"""
+function thread_init()
+    connection = sysbench.sql.driver():connect()
+    nap = connection:prepare("SELECT SLEEP({NAP})")
+end
+function event()
+    nap:execute()
+end
+"""
+
+
+def test_statements_prepared_by_the_protocol_are_counted(
+    server: PrivateServer, sysbench: str, tmp_path: Path
+) -> None:
+    """Three clients that execute a statement of the binary protocol are three."""
+    script = tmp_path / "naps.lua"
+    script.write_text(BINARY_NAPS)
+    login = ["--db-driver=mysql", "--mysql-user=root", f"--mysql-socket={server.socket}"]
+    options = [*login, "--mysql-db=mysql", "--threads=3", "--time=60", "--events=0"]
+    with watching(tmp_path, target(tmp_path, server)) as agent:
+        with running(sysbench, *options, str(script), "run"):
+            since = settled(agent)
+        n = agent.seen("concurrency", since=since, source="statement_time")
+        assert mean(n) == pytest.approx(3, rel=0.08)
+        assert mean(agent.seen(THROUGHPUT, since=since)) == pytest.approx(3 / NAP, rel=0.08)
+
+
+def test_a_long_statement_shows_while_it_runs(server: PrivateServer, tmp_path: Path) -> None:
+    """One statement of eight seconds is a concurrency of one all the time, no peak at its end."""
+    run_as_root(server, IN_FLIGHT_ON)
+    with watching(tmp_path, target(tmp_path, server), sane=Sane(threads=1.5)) as agent:
+        begun = time.monotonic()
+        run_as_root(server, "SELECT SLEEP(8)")
+        n = agent.seen("concurrency", since=begun + SETTLING, source="statement_time")
+        assert len(n) > 10
+        assert n == pytest.approx([1.0] * len(n), abs=0.1)
+        wait_until("rest", lambda: (agent.get("concurrency", source="statement_time") or 0) < 0.1)
+
+
+def test_no_statement_is_lost_between_two_reads(server: PrivateServer) -> None:
+    """Statements that end while the agent reads are not undone: the time spent never falls."""
+    run_as_root(server, IN_FLIGHT_ON)
+    with connected(server, "tcp") as connection, Clients(server, "SELECT SLEEP(0.3)", 8):
+        read = statements.prepare(connection).read
+        assert read
+        spent: list[float] = []
+        while len(spent) < 300:
+            values = read()
+            spent.append(values["statement_seconds"] + values["in_flight_seconds"])
+            time.sleep(0.01)
+    falls = sum(after < before for before, after in pairwise(spent))
+    assert falls <= 1  # each read may be torn, three in a row hardly
+
+
+def test_without_performance_schema_threads_running_goes_on(
+    mariadb_without_schema: PrivateServer, tmp_path: Path
+) -> None:
+    """What is missing is said in one line; throughput and Threads_running are there even so."""
+    server = mariadb_without_schema
+    with watching(tmp_path, target(tmp_path, server)) as agent:
+        with Clients(server, f"SELECT SLEEP({NAP})", 3):
+            since = settled(agent)
+        page = agent.page
+        for feature in ("statements", "statements_in_flight", "threads"):
+            assert page.get("feature_enabled", feature=feature) == 0
+        assert page.get("feature_enabled", feature="status") == 1
+        assert page.get("concurrency", source="statement_time") is None
+        n = agent.seen("concurrency", since=since, source="threads_running")
+        assert mean(n) == pytest.approx(3, rel=0.2)
+        assert mean(agent.seen(THROUGHPUT, since=since)) == pytest.approx(3 / NAP, rel=0.1)
+    said = [line for line in agent.log.splitlines() if "performance_schema is off" in line]
+    assert sum("feature=statements " in line for line in said) == 1
+    assert all("performance_schema = ON" in line for line in said)
+
+
+REPLICA = ["--server-id=2", "--log-bin=bin"]
+FOLLOW = {
+    "mysql": "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {port},"
+    " SOURCE_USER = 'follower', SOURCE_PASSWORD = 'follow', SOURCE_SSL = 1",
+    "mariadb": "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {port},"
+    " MASTER_USER = 'follower', MASTER_PASSWORD = 'follow'",
+}
+START = {"mysql": "START REPLICA", "mariadb": "START SLAVE"}
+STOP = {"mysql": "STOP REPLICA", "mariadb": "STOP SLAVE"}
+OWN_THREADS = {"mysql": 0, "mariadb": 2}  # a replica's own that Threads_running counts
+DUMPS = (
+    "SELECT PROCESSLIST_ID FROM performance_schema.threads"
+    " WHERE PROCESSLIST_COMMAND LIKE 'Binlog Dump%'"
+)
+
+
+def let_follow(source: PrivateServer, replica: PrivateServer) -> None:
+    """Have one server replicate another, and wait until it does."""
+    run_as_root(source, "CREATE USER follower IDENTIFIED BY 'follow'")
+    run_as_root(source, "GRANT REPLICATION SLAVE ON *.* TO follower")
+    run_as_root(replica, FOLLOW[replica.flavour].format(port=source.port), START[replica.flavour])
+    wait_until("a binlog dump", lambda: run_as_root(source, DUMPS))
+
+
+def test_replication_is_no_clients_work(
+    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
+) -> None:
+    """A binlog dump shows as excluded, never as load: not while it lasts and not when it ends."""
+    source = private_server(flavour, log_bin=True, options=["--event-scheduler=OFF"])
+    replica = private_server(flavour, options=[*REPLICA, "--event-scheduler=OFF"])
+    run_as_root(source, IN_FLIGHT_ON)
+    run_as_root(replica, IN_FLIGHT_ON)
+    targets = [
+        target(tmp_path, source, name="source"),
+        target(tmp_path, replica, name="replica"),
+    ]
+    with watching(tmp_path, *targets, sane=Sane(threads=2.5)) as agent:
+        let_follow(source, replica)
+        since = settled(agent)
+        excluded = "concurrency_excluded_threads"
+        assert agent.get(excluded, target="source", kind="binlog_dump") == 1
+        assert agent.get(excluded, target="replica", kind="system") == OWN_THREADS[flavour]
+        assert busiest(agent, since) < 0.1
+        run_as_root(replica, STOP[flavour])
+        for (dump,) in run_as_root(source, DUMPS):
+            run_as_root(source, f"KILL {dump}")
+        wait_until("no dump", lambda: agent.get(excluded, target="source", kind="binlog_dump") == 0)
+        settled(agent, 1)
+        assert busiest(agent, since, "statement_time") < 0.2
+
+
+def busiest(agent: Daemon, since: float, *sources: str) -> float:
+    """The highest concurrency of any target since then."""
+    return max(
+        max(agent.seen("concurrency", since=since, target=name, source=source))
+        for name in ("source", "replica")
+        for source in sources or ("statement_time", "threads_running")
+    )
+
+
+def way_to(server: PrivateServer, way: str) -> Endpoint:
+    """The server's socket, or its port."""
+    return Endpoint(socket=server.socket) if way == "socket" else Endpoint(port=server.port)
+
+
+@contextmanager
+def connected(server: PrivateServer, way: str) -> Iterator[Connection]:
+    """A session of the least account, as collectors have it."""
+    account = least_account(server)
+    connection = Connection(way_to(server, way), lambda: Login(*account), timeout=5, limit=5)
+    connection.open()
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+CPU_BOUND = "SELECT BENCHMARK(100000000, 1 + 1)"
+
+
+@pytest.mark.parametrize("way", ["socket", "tcp"])
+def test_the_servers_process_is_found_and_its_work_seen(server: PrivateServer, way: str) -> None:
+    """Over the socket and over TCP the process is that of the server, and its CPU time is read."""
+    with connected(server, way) as connection:
+        process = find_server_process(connection)
+        assert isinstance(process, psutil.Process)
+        assert process.pid == server.pid
+        read = host.prepare(connection).read
+        assert read
+        before = read()
+        run_as_root(server, CPU_BOUND)
+        after = read()
+    assert after["process_cpu_seconds"] - before["process_cpu_seconds"] > 0.2
+    assert after["cpu_user_seconds"] > before["cpu_user_seconds"]
+
+
+IN_A_CONTAINER = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+
+
+@dataclass(frozen=True)
+class Inside(Program):
+    """A server that is run by another program, in another namespace."""
+
+    within: tuple[str, ...] = ()
+
+    def command(self) -> list[str]:
+        """That program's words first."""
+        return [*self.within, *super().command()]
+
+
+@contextmanager
+def server_inside(
+    flavour: Flavour, templates: Path, *within: str, options: tuple[str, ...] = ()
+) -> Iterator[PrivateServer]:
+    """A server in another namespace."""
+    found = server_program(flavour) or missing(f"{flavour} server")
+    program = Inside(found.flavour, found.version, found.path, found.tree, within)
+    with PrivateServer(program, template=templates / flavour, options=options) as server:
+        yield server
+
+
+@contextmanager
+def other_host() -> Iterator[tuple[str, str]]:
+    """A network namespace behind a cable: its name, and its address from here."""
+    name, subnet = f"hr-{os.getpid()}", f"10.213.{os.getpid() % 256}"
+    commands = (
+        f"ip netns add {name}",
+        f"ip link add {name}a type veth peer name {name}b netns {name}",
+        f"ip addr add {subnet}.1/30 dev {name}a",
+        f"ip link set {name}a up",
+        f"ip -n {name} addr add {subnet}.2/30 dev {name}b",
+        f"ip -n {name} link set {name}b up",
+        f"ip -n {name} link set lo up",
+    )
+    try:
+        for command in commands:
+            subprocess.run(command.split(), check=True, capture_output=True)
+        yield name, f"{subnet}.2"
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+@pytest.mark.live
+@pytest.mark.skipif(not is_root(), reason="only root makes network namespaces")
+def test_a_server_on_another_host_has_no_host_here(
+    flavour: Flavour, templates: Path, tmp_path: Path
+) -> None:
+    """Behind a network this machine's CPU is not the server's: the feature is absent, and why."""
+    with ExitStack() as stack:
+        name, address = stack.enter_context(other_host())
+        anywhere = ("--bind-address=0.0.0.0",)
+        netns = ("ip", "netns", "exec", name)
+        server = stack.enter_context(server_inside(flavour, templates, *netns, options=anywhere))
+        there = target(tmp_path, server, over=Endpoint(address, server.port))
+        agent = stack.enter_context(watching(tmp_path, there))
+        assert agent.get("feature_enabled", feature="host") == 0
+        assert agent.get("up") == 1
+        assert f"the server is on another host ({address})" in agent.log
+        assert agent.get("collector_success", collector="host") is None
+
+
+@pytest.mark.skipif(not is_root(), reason="only root makes PID namespaces")
+@pytest.mark.parametrize("way", ["socket", "tcp"])
+def test_an_agent_in_a_container_of_its_own_has_no_host(
+    server: PrivateServer, way: str, tmp_path: Path
+) -> None:
+    """An agent that cannot see the server's process says that they are in two containers."""
+    there = target(tmp_path, server, over=way_to(server, way))
+    with watching(tmp_path, there, prefix=IN_A_CONTAINER) as agent:
+        assert agent.get("feature_enabled", feature="host") == 0
+        assert agent.get("up") == 1
+        assert "another container" in agent.log
+
+
+@pytest.mark.live
+@pytest.mark.skipif(not is_root(), reason="only root makes PID namespaces")
+def test_a_server_in_a_container_on_this_host_is_here(
+    flavour: Flavour, templates: Path, tmp_path: Path
+) -> None:
+    """A container's server is a process of this machine, found whatever number it has inside."""
+    with server_inside(flavour, templates, *IN_A_CONTAINER) as server:
+        there = target(tmp_path, server, over=way_to(server, "socket"))
+        with watching(tmp_path, there) as agent:
+            assert agent.get("feature_enabled", feature="host") == 1
+            wait_until("host", lambda: agent.get("collector_success", collector="host") == 1)

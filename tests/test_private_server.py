@@ -1,0 +1,294 @@
+"""A private server does what a test or the demo asks of it, and leaves nothing behind."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pymysql
+import pytest
+from conftest import ServerFactory
+from servers import least_account
+
+from agent.demo.server import (
+    SOCKET_PATH_LIMIT,
+    Flavour,
+    PrivateServer,
+    ServerError,
+    find_server,
+    install_server,
+)
+
+
+def ask(server: PrivateServer, query: str) -> object:
+    """The first value of the answer, asked as root."""
+    connection = server.connect_as_root()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(query)
+            row = cursor.fetchone()
+            return row[0] if row else None
+    finally:
+        connection.close()
+
+
+def listens(port: int) -> bool:
+    """Whether anybody accepts connections there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process still runs; a zombie does not."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_it_answers_as_what_it_says_it_is(server: PrivateServer) -> None:
+    """Flavour, version, port and folder are those of the server that answers."""
+    assert str(ask(server, "SELECT VERSION()")).startswith(server.version)
+    assert ("MariaDB" in str(ask(server, "SELECT VERSION()"))) == (server.flavour == "mariadb")
+    assert ask(server, "SELECT @@port") == server.port
+    assert Path(str(ask(server, "SELECT @@datadir"))) == server.datadir
+    assert listens(server.port)
+
+
+def test_it_measures_statements_unless_told_not_to(
+    server: PrivateServer, mariadb_without_schema: PrivateServer
+) -> None:
+    """Digests are counted where performance_schema is on, and it can be off."""
+    ask(server, "SELECT 40 + 2")
+    digests = "SELECT COUNT(*) FROM performance_schema.events_statements_summary_by_digest"
+    assert ask(server, f"{digests} WHERE DIGEST_TEXT LIKE 'SELECT%'")
+    assert ask(mariadb_without_schema, "SELECT @@performance_schema") == 0
+
+
+def test_mysql_measures_cpu_time(mysql_server: PrivateServer) -> None:
+    """The CPU time of each digest is there on MySQL from the start."""
+    query = "SELECT BENCHMARK(1000000, 1 + 1)"
+    ask(mysql_server, query)
+    table = "performance_schema.events_statements_summary_by_digest"
+    assert ask(mysql_server, f"SELECT MAX(SUM_CPU_TIME) FROM {table}")
+
+
+def test_the_least_account_reads_and_no_more(server: PrivateServer) -> None:
+    """The account of the README's grants sees performance_schema and no table of the users'."""
+    account = least_account(server)
+    connection = pymysql.connect(
+        host="127.0.0.1", port=server.port, user=account.user, password=account.password
+    )
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT COUNT(*) FROM performance_schema.threads")
+            cursor.execute("SHOW GLOBAL STATUS")
+            with pytest.raises(pymysql.MySQLError, match="denied"):
+                cursor.execute("SELECT * FROM mysql.user")
+    finally:
+        connection.close()
+
+
+def test_a_restart_keeps_port_and_data(private_server: ServerFactory, flavour: Flavour) -> None:
+    """After a restart in good order the data are there, on the same port, in a new process."""
+    server = private_server(flavour, log_bin=True)
+    ask(server, "CREATE DATABASE kept")
+    before = server.pid, server.port
+    server.restart()
+    assert server.pid != before[0]
+    assert server.port == before[1]
+    assert listens(server.port)
+    assert ask(server, "SHOW DATABASES LIKE 'kept'") == "kept"
+    assert ask(server, "SELECT @@log_bin") == 1
+
+
+def test_a_killed_server_is_gone_and_comes_back(
+    private_server: ServerFactory, flavour: Flavour
+) -> None:
+    """After kill nobody listens and there is no pid; after start it recovers its data."""
+    server = private_server(flavour)
+    ask(server, "CREATE DATABASE kept")
+    server.kill()
+    assert not listens(server.port)
+    assert not server.is_running
+    with pytest.raises(ServerError, match="not running"):
+        _ = server.pid
+    server.start()
+    assert ask(server, "SHOW DATABASES LIKE 'kept'") == "kept"
+
+
+def test_a_frozen_server_is_silent_until_it_thaws(
+    private_server: ServerFactory, flavour: Flavour
+) -> None:
+    """Frozen it accepts a connection and says nothing; thawed it answers; frozen it stops too."""
+    server = private_server(flavour)
+    server.freeze()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
+        client.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+        server.thaw()
+        client.settimeout(10)
+        assert client.recv(1)
+    server.freeze()
+    server.stop()
+    assert not server.is_running
+
+
+def test_a_server_that_cannot_start_says_why(
+    start_server: Callable[..., PrivateServer], flavour: Flavour
+) -> None:
+    """A bad option ends in an error with the server's own words, and nothing is left."""
+    server = start_server(flavour, options=["--no-such-option=1"])
+    with pytest.raises(ServerError, match=r"ended with exit code \d+.*\n(.*\n)*.*no-such-option"):
+        server.__enter__()
+    assert not server.is_running
+    assert not server.folder.exists()
+
+
+def test_an_exception_leaves_nothing(
+    start_server: Callable[..., PrivateServer], flavour: Flavour
+) -> None:
+    """Even when the block is interrupted: no process, no port, no folder."""
+    server = start_server(flavour)
+    pids: list[int] = []
+
+    def interrupted() -> None:
+        with server:
+            pids.append(server.pid)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not is_alive(pids[0])
+    assert not listens(server.port)
+    assert not server.folder.exists()
+
+
+START_AND_WAIT = """
+import sys, time
+from pathlib import Path
+from agent.demo.server import PrivateServer, find_server
+tree = Path(sys.argv[1]) if sys.argv[1] else None
+with PrivateServer(find_server(sys.argv[2], tree), template=Path(sys.argv[3])) as server:
+    print(server.pid, server.port, server.folder, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+def test_the_death_of_its_starter_leaves_nothing(
+    start_server: Callable[..., PrivateServer], templates: Path, sent: signal.Signals
+) -> None:
+    """Not even SIGKILL to the program that started it leaves a server, a port or a folder."""
+    with start_server("mariadb") as ours:  # for its program, or to skip
+        words = [str(ours.program.tree or ""), "mariadb", str(templates / "mariadb")]
+    starter = subprocess.Popen(
+        [sys.executable, "-c", START_AND_WAIT, *words], stdout=subprocess.PIPE, text=True
+    )
+    with starter:
+        assert starter.stdout is not None
+        pid, port, folder = starter.stdout.readline().split()
+        assert listens(int(port))
+        starter.send_signal(sent)
+    deadline = time.monotonic() + 10
+    while Path(folder).exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not is_alive(int(pid))
+    assert not listens(int(port))
+    assert not Path(folder).exists()
+
+
+def test_it_outlives_the_thread_that_started_it(
+    start_server: Callable[..., PrivateServer],
+) -> None:
+    """A server belongs to the process that started it, not to one of its threads."""
+    server = start_server("mariadb")
+    thread = threading.Thread(target=server.__enter__)
+    thread.start()
+    thread.join()
+    try:
+        assert ask(server, "SELECT 1") == 1
+    finally:
+        server.close()
+
+
+def test_a_long_temporary_folder_leaves_room_for_the_socket(
+    start_server: Callable[..., PrivateServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A socket's path fits into its 108 bytes wherever TMPDIR is."""
+    long = tmp_path / ("x" * SOCKET_PATH_LIMIT)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    with start_server("mariadb") as server:
+        assert len(os.fsencode(server.socket)) <= SOCKET_PATH_LIMIT
+        assert ask(server, "SELECT 1") == 1
+    assert not list(long.iterdir())
+
+
+def test_a_tree_without_a_server_is_no_server(tmp_path: Path) -> None:
+    """Looking in an empty folder finds nothing and fails nothing."""
+    assert find_server("mysql", tmp_path) is None
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is the whole PATH, on a machine without a server, to put commands in."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("agent.demo.programs.SERVER_FOLDERS", ())
+    (tmp_path / "env").symlink_to("/usr/bin/env")
+    return tmp_path
+
+
+def put(path: Path, lines: str) -> None:
+    """Make a command of a few lines of shell."""
+    path.write_text(f"#!/bin/sh\n{lines}\n")
+    path.chmod(0o755)
+
+
+def test_without_a_way_to_install_the_error_says_what_to_install(commands: Path) -> None:
+    """On a machine without a server and without apt, one line tells what to install."""
+    assert find_server() is None
+    with pytest.raises(ServerError, match=r"^no MySQL.*: install mysql-server-core or [^\n]*$"):
+        install_server()
+
+
+def test_it_installs_the_server_that_the_distribution_has(commands: Path) -> None:
+    """The first server that the packages have is installed, removing and recommending nothing."""
+    put(commands / "sudo", 'shift; exec "$@"')
+    put(commands / "apt-cache", 'test "$2" = mariadb-server-core')
+    put(
+        commands / "apt-get",
+        f'echo "$*" >{commands}/asked\n'
+        f"printf '#!/bin/sh\\necho mariadbd  Ver 10.11.9-MariaDB' >{commands}/mariadbd\n"
+        f"/bin/chmod 755 {commands}/mariadbd",
+    )
+    put(commands / "true", "")
+    found = install_server()
+    assert (found.flavour, found.version) == ("mariadb", "10.11.9")
+    assert (commands / "asked").read_text() == (
+        "-q -y --no-install-recommends --no-remove install "
+        "mariadb-server-core mariadb-client-core\n"
+    )
+
+
+def test_a_failed_installation_says_why(commands: Path) -> None:
+    """The last word of apt is in the error."""
+    put(commands / "sudo", 'shift; exec "$@"')
+    put(commands / "true", "")
+    put(commands / "apt-cache", "exit 0")
+    put(commands / "apt-get", "echo 'E: no space' >&2; exit 100")
+    with pytest.raises(ServerError, match="cannot install mysql-server-core: E: no space"):
+        install_server()
+
+
+def test_a_server_of_another_machine_is_no_server(commands: Path) -> None:
+    """A program that this machine cannot run is passed over."""
+    (commands / "mysqld").write_text("no program")
+    (commands / "mysqld").chmod(0o755)
+    assert find_server() is None

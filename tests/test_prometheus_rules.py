@@ -1,0 +1,208 @@
+"""The alerts: promtool runs their unit tests, and their papers are in order."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_rules import ROOT, RULES, alerts, rules_with_short_intervals
+
+UNIT_TESTS = RULES.with_name("mysql-headroom.rules.test.yml")
+PROMETHEUS = RULES.with_name("prometheus.yml")
+RUNBOOKS = (ROOT / "docs/runbooks.md").read_text()
+METRICS = (ROOT / "docs/metrics.md").read_text()
+RUNBOOK_URL = "https://github.com/mysql-headroom/mysql-headroom/blob/main/docs/runbooks.md#"
+
+TEXT = RULES.read_text()
+ALERTS = {rule["alert"]: rule for rule in alerts(TEXT)}
+each_alert = pytest.mark.parametrize("name", sorted(ALERTS))
+
+FITTED = re.compile(r"mysql_headroom_(usl_(?!trust)\w+|\w+_headroom_ratio)")
+TRUSTED = 'and on (target, instance, job) mysql_headroom_usl_trust{trust="trusted"} == 1'
+
+
+def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run to the end, output as text; the caller judges the exit status."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def joined(expression: str) -> str:
+    """An expression on one line with single spaces."""
+    return " ".join(expression.split())
+
+
+def run_quick_unit_tests_on(text: str, directory: Path, promtool: str) -> bool:
+    """Whether these rules pass the unit tests of the real ones, those of many hours left out."""
+    (directory / RULES.name).write_text(text)
+    unit_tests = yaml.safe_load(UNIT_TESTS.read_text())
+    unit_tests["tests"] = [t for t in unit_tests["tests"] if "NoTrustworthyFit" not in str(t)]
+    file = directory / UNIT_TESTS.name
+    file.write_text(yaml.safe_dump(unit_tests, sort_keys=False, allow_unicode=True))
+    return run(promtool, "test", "rules", file).returncode == 0
+
+
+def test_promtool_accepts_the_rules(promtool: str) -> None:
+    """Prometheus can load the rules file."""
+    result = run(promtool, "check", "rules", RULES)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_promtool_accepts_the_example_configuration(promtool: str) -> None:
+    """Prometheus can load the example configuration."""
+    result = run(promtool, "check", "config", "--syntax-only", PROMETHEUS)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_alerts_fire_and_resolve_as_promised(promtool: str) -> None:
+    """Each alert's own unit test holds: silent, then firing, then resolved."""
+    result = run(promtool, "test", "rules", UNIT_TESTS)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@each_alert
+def test_every_alert_has_a_unit_test_that_sees_it_fire_and_resolve(name: str) -> None:
+    """For each alert some unit test expects silence, then fire, then silence again."""
+    assert any(
+        re.search("-+F+-", "".join("F" if firing else "-" for firing in moments))
+        for moments in unit_tested_moments(name)
+    )
+
+
+def unit_tested_moments(name: str) -> list[list[bool]]:
+    """For each unit test the moments at which it looks at the alert: is it expected to fire."""
+    tests: list[dict[str, Any]] = yaml.safe_load(UNIT_TESTS.read_text())["tests"]
+    return [
+        [bool(c["exp_alerts"]) for c in test["alert_rule_test"] if c["alertname"] == name]
+        for test in tests
+        if "alert_rule_test" in test
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param('trust="trusted"', 'trust!="none"', id="any word on trust"),
+        pytest.param('trust="trusted"', 'trust="indicative"', id="indicative is enough"),
+        pytest.param("on (target, instance, job)", "on (job)", id="somebody's trust is enough"),
+        pytest.param("_ratio[2m]) < 0.05", "_ratio[2m]) < 0.50", id="half empty is saturated"),
+        pytest.param("_ratio[2m]", "_ratio[59s]", id="a single number resets the wait"),
+        pytest.param("_ratio[10m]) < 0.20", "_ratio[10m]) < 0.10", id="predicted too late"),
+        pytest.param(
+            "avg_over_time(mysql_headroom_concurrency_headroom",
+            "avg_over_time(x",
+            id="peak ignored",
+        ),
+        pytest.param("_ratio[2m]) < 0.30", "_ratio[2m]) < 1.30", id="a queue for a lock"),
+        pytest.param("_ratio[2m]) >= -0.15", "_ratio[2m]) >= -9", id="a refuted fit saturates"),
+        pytest.param("_ratio[10m]) >= -0.15", "_ratio[10m]) >= -9", id="a refuted fit predicts"),
+        pytest.param('or absent(up{job="mysql-headroom"})', "", id="absence unnoticed"),
+        pytest.param("unless on (target, instance, job) mysql_headroom_up == 0", "", id="noise"),
+    ],
+)
+def test_the_unit_tests_notice_a_broken_rule(
+    old: str, new: str, tmp_path: Path, promtool: str
+) -> None:
+    """A rule that forgets what makes it safe does not pass the unit tests."""
+    assert old in TEXT
+    assert not run_quick_unit_tests_on(TEXT.replace(old, new), tmp_path, promtool)
+
+
+def test_the_unit_tests_pass_an_intact_rule(tmp_path: Path, promtool: str) -> None:
+    """What the broken rules fail, the rules as they are pass."""
+    assert run_quick_unit_tests_on(TEXT, tmp_path, promtool)
+
+
+@each_alert
+def test_an_alert_that_wakes_somebody_needs_trust(name: str) -> None:
+    """No warning or critical alert rests on a fitted number without asking for trust."""
+    rule = ALERTS[name]
+    expression = joined(rule["expr"])
+    if rule["labels"]["severity"] != "info" and FITTED.search(expression):
+        assert expression.endswith(TRUSTED)
+
+
+@each_alert
+def test_an_average_of_fitted_numbers_reaches_back_no_further_than_the_wait(name: str) -> None:
+    """By the time the alert fires, every number in the average was trusted when it was made."""
+    rule = ALERTS[name]
+    for window in re.findall(r"_headroom_ratio\[(\w+)\]", rule["expr"]):
+        assert in_minutes(window) <= in_minutes(rule["for"])
+
+
+def in_minutes(duration: str) -> int:
+    """A duration such as 5m or 6h, in minutes."""
+    return int(duration[:-1]) * {"m": 1, "h": 60}[duration[-1]]
+
+
+def test_some_alert_rests_on_a_fitted_number() -> None:
+    """The rule about trust is not empty: both alerts on saturation fall under it."""
+    fitted = {name for name, rule in ALERTS.items() if FITTED.search(rule["expr"])}
+    assert {"MysqlHeadroomSaturated", "MysqlHeadroomSaturationPredicted"} <= fitted
+
+
+@each_alert
+def test_every_alert_keeps_the_conventions(name: str) -> None:
+    """The prefix, a known severity, a duration, a summary, a description and nothing else."""
+    rule = ALERTS[name]
+    assert name.startswith("MysqlHeadroom")
+    assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
+    assert rule["labels"].keys() == {"severity"}
+    assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+    assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
+    assert all(rule["annotations"].values())
+
+
+@each_alert
+def test_every_alert_has_a_runbook(name: str) -> None:
+    """The link leads to a heading of the runbooks, which names the severity and the duration."""
+    rule = ALERTS[name]
+    assert rule["annotations"]["runbook_url"] == RUNBOOK_URL + name.lower()
+    _, heading, rest = RUNBOOKS.partition(f"\n## {name}\n")
+    assert heading, f"no heading for {name}"
+    section = rest.partition("\n## ")[0]
+    assert section.lstrip().startswith(
+        f"**{rule['labels']['severity'].capitalize()}**, after {in_words(rule['for'])}."
+    )
+
+
+def in_words(duration: str) -> str:
+    """A duration as the runbooks write it: 5m is "5 minutes"."""
+    number, unit = int(duration[:-1]), {"m": "minute", "h": "hour"}[duration[-1]]
+    return f"{number} {unit}{'s' if number != 1 else ''}"
+
+
+def test_no_runbook_without_an_alert() -> None:
+    """The runbooks describe no alert that is gone."""
+    assert set(re.findall(r"^## (\S+)$", RUNBOOKS, re.MULTILINE)) == set(ALERTS)
+
+
+@pytest.mark.parametrize("file", [RULES, UNIT_TESTS, ROOT / "docs/runbooks.md"], ids=str)
+def test_every_metric_named_is_documented(file: Path) -> None:
+    """Whatever the rules, their tests and the runbooks call a metric has a row in the docs."""
+    documented = set(re.findall(r"^\| `(mysql_headroom_\w+)` \|", METRICS, re.MULTILINE))
+    named = set(re.findall(r"\bmysql_headroom_\w+", file.read_text()))
+    assert named
+    assert named <= documented
+
+
+def test_the_scrape_job_is_the_one_that_the_rules_look_for() -> None:
+    """The alert on an absent agent names the job of the example configuration."""
+    jobs = {job["job_name"] for job in yaml.safe_load(PROMETHEUS.read_text())["scrape_configs"]}
+    assert set(re.findall(r'job="([^"]+)"', TEXT)) == jobs
+
+
+def test_short_intervals_change_only_the_durations(tmp_path: Path, promtool: str) -> None:
+    """The impatient rules are the same alerts with the same thresholds, and load."""
+    short = rules_with_short_intervals(TEXT, for_="3s", window="7s")
+    impatient = {rule["alert"]: rule for rule in alerts(short)}
+    assert impatient.keys() == ALERTS.keys()
+    for name, rule in impatient.items():
+        assert rule["for"] == "3s"
+        assert set(re.findall(r"\[(\w+)\]", rule["expr"])) <= {"7s"}
+        assert re.sub(r"\[\w+\]", "", rule["expr"]) == re.sub(r"\[\w+\]", "", ALERTS[name]["expr"])
+        assert rule["labels"] == ALERTS[name]["labels"]
+    file = tmp_path / "short.rules.yml"
+    file.write_text(short)
+    assert run(promtool, "check", "rules", file).returncode == 0

@@ -1,0 +1,269 @@
+"""A changed configuration: refused or in force as a whole, and what goes on undisturbed."""
+
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from live import COMMAND, Clients, fetch, free_port, target, wait_until, write_config
+from prometheus_client import CollectorRegistry
+from record_samples import FIXTURES, recorded
+from servers import Account, least_account
+from web_clients import ask
+
+from agent import web
+from agent.config import Config
+from agent.config_file import ConfigError, load
+from agent.daemon import Agent
+from agent.demo.server import Flavour, PrivateServer
+from agent.history import History
+from agent.intervals import Interval
+from agent.reload import Reloader, settings_of
+from agent.snapshot import Snapshot
+
+NOW = 1_700_000_000.0
+
+
+def config(*names: str, **options: Any) -> Config:
+    """Targets on ports where nobody listens."""
+    targets = [{"name": name, "user": "u", "port": 1} for name in names]
+    return Config.model_validate({"targets": targets, **options})
+
+
+def reloader(old: Config, new: Config | Exception) -> tuple[Reloader, list[Config]]:
+    """One that finds this file, and what it puts in force; its clock adds a second each time."""
+    applied: list[Config] = []
+    times = iter(range(int(NOW), int(NOW) + 9))
+
+    def load() -> Config:
+        if isinstance(new, Exception):
+            raise new
+        return new
+
+    return Reloader(old, load, applied.append, lambda: next(times)), applied
+
+
+def test_what_can_be_used_comes_into_force() -> None:
+    """And its time is remembered."""
+    found, applied = reloader(config("a"), new := config("a", "b"))
+    assert (found.state.successful, found.state.at) == (True, NOW)
+    assert found.reload() == []
+    assert applied == [new]
+    assert (found.state.successful, found.state.at) == (True, NOW + 1)
+
+
+def test_a_wrong_file_changes_nothing_and_every_mistake_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The time stays that of the configuration in force."""
+    found, applied = reloader(config("a"), ConfigError(["first mistake", "second mistake"]))
+    with caplog.at_level(logging.ERROR):
+        assert found.reload() == ["first mistake", "second mistake"]
+    assert applied == []
+    assert (found.state.successful, found.state.at) == (False, NOW)
+    assert [record.getMessage().split(": ")[1] for record in caplog.records] == found.reload()
+
+
+def test_another_address_takes_a_restart() -> None:
+    """The whole file is refused, so that one state or the other is in force."""
+    found, applied = reloader(config("a"), config("a", "b", listen="127.0.0.1:10105"))
+    (problem,) = found.reload()
+    assert "listen: 127.0.0.1:10105 instead of 127.0.0.1:10104 takes a restart" in problem
+    assert (applied, found.state.successful) == ([], False)
+
+
+def test_a_defect_is_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
+    """It is written in full, and the agent goes on."""
+    found, _ = reloader(config("a"), RuntimeError("a defect"))
+    with caplog.at_level(logging.ERROR):
+        assert "a defect" in found.reload()[0]
+    assert "Traceback" in caplog.text
+
+
+def test_a_setting_that_only_moves_is_no_change() -> None:
+    """What decides is what holds for the target in the end."""
+    for_all = config("a", fit={"interval": 30}, collectors={"host": {"enabled": False}})
+    own = {"fit": {"interval": 30}, "collectors": {"host": {"enabled": False}}}
+    raw = {"targets": [{"name": "a", "user": "u", "port": 1, **own}]}
+    of_its_own = Config.model_validate(raw)
+    (a,), (b,) = for_all.targets, of_its_own.targets
+    assert settings_of(for_all, a) == settings_of(of_its_own, b)
+    assert settings_of(for_all, a) != settings_of(config("a"), a)
+
+
+def test_a_carried_history_begins_with_the_latest_intervals() -> None:
+    """As many as its own horizon holds."""
+    before = History(5.0, 600.0, 1.0)
+    for sample in recorded(FIXTURES / "mysql-9.7.4.jsonl.gz")[1]:
+        before.append(sample)
+        window = before.window(sample.at)
+    for horizon, count in ((600.0, len(window)), (10.0, 2)):
+        after = History(before.width, horizon, 1.0)
+        after.carry(before)
+        carried = after.window(sample.at)
+        assert carried["end"].tolist() == window["end"].tolist()[-count:]
+    assert len(window) > 2
+
+
+@contextmanager
+def pages(reload: Callable[[], list[str]] | None) -> Iterator[int]:
+    """The web server's port."""
+    server = web.serve(("127.0.0.1", 0), web.Pages(CollectorRegistry(), list, lambda: NOW, reload))
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_reload_over_http_answers_as_prometheus_does() -> None:
+    """403 unless it is switched on, 405 for a GET, 500 with the mistakes."""
+    problems = [["one", "two"], []]
+    with pages(None) as port:
+        assert ask(port, "/-/reload", "POST")[::2] == (403, "Lifecycle API is not enabled.\n")
+    with pages(lambda: problems.pop()) as port:
+        status, headers, _ = ask(port, "/-/reload")
+        assert (status, headers["Allow"]) == (405, "POST, PUT")
+        assert ask(port, "/-/reload", "POST")[::2] == (200, "")
+        answer = (500, "failed to reload config:\none\ntwo\n")
+        assert ask(port, "/-/reload", "PUT")[::2] == answer
+
+
+def test_the_command_reloads_by_signal_and_by_post(tmp_path: Path) -> None:
+    """The file is read anew, with what the command line puts in place of its values."""
+    dead = {"name": "dead", "user": "u", "port": free_port()}
+    file, port = write_config(tmp_path, dead, log={"level": "debug"})
+    command = [str(COMMAND), "run", "--config.file", str(file), "--web.enable-lifecycle"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    settings = yaml.safe_load(file.read_text())
+    try:
+        wait_until("it answers", lambda: _answers(port))
+        settings["targets"].append({**dead, "name": "more"})
+        file.write_text(yaml.safe_dump(settings))
+        assert ask(port, "/-/reload", "POST")[0] == 200
+        wait_until("another target", lambda: fetch(port).get("up", target="more") == 0)
+        file.write_text("targets: []")
+        os.kill(process.pid, signal.SIGHUP)
+        refused = "config_last_reload_successful"
+        wait_until("it is refused", lambda: fetch(port).get(refused) == 0)
+        status, _, text = ask(port, "/-/reload", "POST")
+        assert (status, "targets: must name at least one server" in text) == (500, True)
+    finally:
+        process.terminate()
+        _, log = process.communicate(timeout=10)
+    assert process.returncode == 0
+    assert b"the changed configuration is refused" in log
+
+
+def _answers(port: int) -> bool:
+    try:
+        return len(fetch(port).all("up")) == 1
+    except OSError:
+        return False
+
+
+class Running:
+    """An agent on a real server, in this process; its file can be changed."""
+
+    def __init__(self, folder: Path, server: PrivateServer, **change: Any) -> None:
+        self._folder = folder
+        self._server = server
+        self._account: Account = least_account(server)
+        self.agent = Agent(self.write(change))
+
+    def write(self, *changes: dict[str, Any], **options: Any) -> Config:
+        """A configuration with a target for each of these changes."""
+        targets = [
+            {**target(self._folder, self._server, self._account, name=f"db{i}"), **change}
+            for i, change in enumerate(changes)
+        ]
+        return load(write_config(self._folder, *targets, **options)[0])
+
+    @property
+    def intervals(self) -> list[Interval]:
+        """What the first target's window is made of."""
+        return list(self.agent._watches[0]._history._intervals)
+
+    def snapshot(self, name: str = "db0") -> Snapshot:
+        """What is known of a target."""
+        (found,) = [s for s in self.agent.snapshots() if s.target == name]
+        return found
+
+    def connects(self) -> dict[str, int]:
+        """How many sessions each target has had."""
+        return {work.target: work.connects for work in self.agent.own_state().work}
+
+
+@pytest.fixture
+def running(tmp_path: Path, mariadb_server: PrivateServer) -> Iterator[Running]:
+    """An agent that has a few intervals of some load."""
+    found = Running(tmp_path, mariadb_server)
+    found.agent.start()
+    try:
+        with Clients(mariadb_server, "DO SLEEP(0.02)", 2):
+            wait_until("intervals", lambda: len(found.intervals) > 2)
+        yield found
+    finally:
+        found.agent.stop()
+
+
+def test_a_target_that_did_not_change_goes_on(running: Running) -> None:
+    """Its lane, session and window are the same when others come and go."""
+    lane = running.agent._server_lanes[running.agent._watches[0]]
+    running.agent.apply(running.write({}, {"timeout": "2s"}))
+    wait_until("the other is up", lambda: running.snapshot("db1").health.up)
+    assert running.agent._server_lanes[running.agent._watches[0]] is lane
+    running.agent.apply(running.write({}))
+    assert running.connects() == {"db0": 1}
+    assert lane.is_alive()
+    names = [thread.name for thread in threading.enumerate()]
+    assert "server db1" not in names
+
+
+def test_a_target_that_changed_keeps_its_window(running: Running) -> None:
+    """It connects anew, and what was known is not forgotten for a moment."""
+    before = running.intervals
+    running.agent.apply(running.write({"timeout": "2s", "fit": {"window": "30m"}}))
+    assert running.snapshot().health.up
+    assert running.snapshot().load is not None
+    assert running.intervals[: len(before)] == before
+    wait_until("another session", lambda: running.connects() == {"db0": 2})
+    wait_until("more", lambda: len(running.intervals) > len(before) + 1)
+
+
+def test_intervals_of_another_width_are_dropped(running: Running) -> None:
+    """A window of both would mix what was averaged over different times."""
+    running.agent.apply(running.write({"fit": {"interval": "2s"}}))
+    assert running.snapshot().health.up
+    assert running.snapshot().load is None
+    wait_until("intervals", lambda: len(running.intervals) > 1)
+    assert {interval.seconds for interval in running.intervals} == {2.0}
+
+
+def test_a_target_that_hangs_does_not_hold_up_a_reload(
+    tmp_path: Path, private_server: Callable[..., PrivateServer], flavour: Flavour
+) -> None:
+    """A read in progress on a frozen server is cut off, under TLS too (MySQL)."""
+    server = private_server(flavour)
+    found = Running(tmp_path, server, timeout="60s")
+    found.agent.start()
+    try:
+        wait_until("it is up", lambda: found.snapshot().health.up)
+        os.kill(server.pid, signal.SIGSTOP)
+        time.sleep(1.5)
+        started = time.monotonic()
+        found.agent.apply(found.write({"timeout": "2s"}))
+        assert time.monotonic() - started < 3
+        lanes = [thread for thread in threading.enumerate() if thread.name == "server db0"]
+        assert len(lanes) == 1
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+        found.agent.stop()

@@ -1,0 +1,261 @@
+"""The scripts work on a bare machine, or say in one line what is missing."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from servers import CACHE, ROOT, missing, server_program
+
+SCRIPTS = [*sorted((ROOT / "scripts").iterdir()), ROOT / ".ci/run"]
+TOOLS = (
+    "sh awk basename cat chmod cksum cp dirname find grep id ls mkdir mktemp mv rm sed tail touch"
+)
+LATER_PYTHONS = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
+
+Shell = Callable[[str], "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    """A folder with the least of commands, to be the whole PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in TOOLS.split():
+        found = shutil.which(name)
+        assert found, name
+        (folder / name).symlink_to(found)
+    return folder
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with the scripts and little else; policy-rc.d is a file in it."""
+    folder = tmp_path / "checkout"
+    shutil.copytree(ROOT / "scripts", folder / "scripts")
+    (folder / "pyproject.toml").write_text("[project]\n")
+    library = folder / "scripts/lib.sh"
+    policy = str(folder / "policy-rc.d")
+    library.write_text(library.read_text().replace("/usr/sbin/policy-rc.d", policy))
+    return folder
+
+
+@pytest.fixture
+def shell(tools: Path, checkout: Path) -> Shell:
+    """Run a few lines of shell that have the functions of lib.sh."""
+
+    def run(lines: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [tools / "sh", "-euc", f". scripts/lib.sh\n{lines}", "it"],
+            cwd=checkout,
+            env={"PATH": str(tools), "TMPDIR": str(checkout)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    return run
+
+
+def fake(folder: Path, name: str, body: str) -> None:
+    """Put a command there that is a few lines of shell; it takes the place of one of that name."""
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).write_text(f"#!{shutil.which('sh')}\n{body}\n")
+    (folder / name).chmod(0o755)
+
+
+def only_line(text: str) -> str:
+    """The one line that the text is."""
+    (line,) = text.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_are_sound(script: Path) -> None:
+    """Each script parses, may be run (but for the library), and stops at the first error."""
+    text = script.read_text()
+    interpreter = "bash" if "bash" in text.splitlines()[0] else "sh"
+    subprocess.run([interpreter, "-n", script], check=True)
+    if script.name != "lib.sh":
+        assert os.access(script, os.X_OK)
+        assert re.search(r"^set -eu", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_no_script_names_a_mirror(script: Path) -> None:
+    """Where packages come from is for the machine to say."""
+    assert "://" not in script.read_text()
+
+
+def test_without_a_new_python_one_line_says_so(shell: Shell, tools: Path) -> None:
+    """On a machine whose only Python is too old the message is one line, and nothing is made."""
+    fake(tools, "python3", "exit 1")
+    done = shell("venv_with dev")
+    assert done.returncode == 1
+    assert only_line(done.stderr) == (
+        "it: Python 3.11 or newer is needed, with its venv module, and none is on the PATH"
+    )
+
+
+@pytest.mark.parametrize("newest", LATER_PYTHONS)
+def test_any_new_python_will_do(shell: Shell, tools: Path, newest: str) -> None:
+    """A Python that is new enough is found under each of its names, past one that is too old."""
+    fake(tools, "python3", "exit 1")
+    fake(tools, newest, "exit 0")
+    assert shell("find_python").stdout.strip() == str(tools / newest)
+
+
+def test_a_python_without_venv_names_its_package(shell: Shell, tools: Path) -> None:
+    """Where the venv module is a package of its own and cannot be installed, that is said."""
+    fake(
+        tools,
+        "python3",
+        'case $2 in *version_info*"< (3, 11)"*) exit 0;; *ensurepip*) exit 1;; '
+        "*print*) echo python3.11-venv;; esac",
+    )
+    done = shell("venv_with dev")
+    assert done.returncode == 1
+    assert "please install: python3.11-venv" in only_line(done.stderr)
+
+
+def test_the_venv_is_filled_once(shell: Shell, checkout: Path) -> None:
+    """The app is installed again only for another extra or a changed pyproject.toml."""
+    (checkout / ".venv/bin").mkdir(parents=True)
+    fake(checkout / ".venv/bin", "python", 'echo "$@" >>calls')
+
+    def installs(extra: str) -> int:
+        assert shell(f'venv_with "{extra}"').returncode == 0
+        return (checkout / "calls").read_text().count("install")
+
+    assert [installs(""), installs(""), installs("dev"), installs("")] == [1, 1, 2, 2]
+    (checkout / "pyproject.toml").write_text("[project]\nname = 'changed'\n")
+    assert [installs("dev"), installs("dev")] == [3, 3]
+    assert "--editable .[dev]" in (checkout / "calls").read_text()
+
+
+def test_without_root_one_line_says_what_to_install(shell: Shell, tools: Path) -> None:
+    """Where we may not install, the line is a command that somebody who may can copy."""
+    fake(tools, "dpkg-query", "exit 1")
+    fake(tools, "apt-get", "exit 0")
+    fake(tools, "id", "echo 1000")
+    done = shell("need_packages one two")
+    assert done.returncode == 1
+    assert "apt-get install --no-install-recommends one two)" in only_line(done.stderr)
+
+
+@pytest.mark.parametrize("theirs", [False, True], ids=["no policy", "their own policy"])
+def test_an_installation_starts_no_service(
+    shell: Shell, tools: Path, checkout: Path, theirs: bool
+) -> None:
+    """While packages are installed services may not start; afterwards all is as it was."""
+    fake(tools, "dpkg-query", '[ "$4" = one ] && echo installed')
+    fake(tools, "id", "echo 0")
+    fake(tools, "apt-get", 'echo "$DEBIAN_FRONTEND $@" >>calls; cat policy-rc.d >>calls; exit 0')
+    policy = checkout / "policy-rc.d"
+    if theirs:
+        policy.write_text("theirs\n")
+    assert shell("need_packages one two").returncode == 0
+    calls = (checkout / "calls").read_text()
+    assert calls.startswith(
+        "noninteractive -q -y --no-install-recommends --no-remove install two\n"
+    )
+    assert ("theirs" in calls) == theirs
+    assert ("exit 101" in calls) != theirs
+    assert policy.exists() == theirs
+
+
+def test_a_failed_installation_says_why_in_one_line(
+    shell: Shell, tools: Path, checkout: Path
+) -> None:
+    """The last error of apt is passed on, after an update of its lists was tried."""
+    fake(tools, "dpkg-query", "exit 1")
+    fake(tools, "id", "echo 0")
+    fake(tools, "apt-get", 'echo "$*" >>calls; echo "E: no such thing"; [ "$2" = update ]')
+    done = shell("need_packages two")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "it: installing two",
+        "it: cannot install two: E: no such thing",
+    ]
+    assert (checkout / "calls").read_text().splitlines()[1] == "-q update"
+    assert not (checkout / "policy-rc.d").exists()
+
+
+def test_a_failed_fetch_leaves_the_old_tree(shell: Shell, tools: Path, checkout: Path) -> None:
+    """When the packages cannot be fetched, one line says why and the tree is what it was."""
+    tree = checkout / ".cache/thing"
+    tree.mkdir(parents=True)
+    (tree / "old").touch()
+    fake(tools, "apt-get", 'echo "E: no network"; exit 100')
+    done = shell("unpack_packages .cache/thing own thing")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "it: cannot read the package lists: E: no network"
+    assert [path.name for path in (checkout / ".cache").iterdir()] == ["thing"]
+    assert (tree / "old").exists()
+
+
+def test_a_fetched_tree_is_pruned_and_kept(shell: Shell, tools: Path, checkout: Path) -> None:
+    """A tree takes its place whole and pruned, and is not fetched again."""
+    fake(
+        tools,
+        "apt-get",
+        'echo "$*" >>"$HOME/calls"; case "$*" in '
+        '*" -s "*) echo "Inst perl-base (1)"; echo "Inst thing (1)";; '
+        "*download*) touch thing.deb;; esac",
+    )
+    fake(tools, "dpkg-deb", 'mkdir -p "$3/usr/share"; touch "$3/usr/thing"')
+    fetch = f"HOME={checkout}; export HOME; small() {{ rm -r usr/share; }}; prune=small\n"
+    fetch += "unpack_packages .cache/thing own thing"
+    assert shell(fetch).returncode == 0
+    tree = checkout / ".cache/thing"
+    assert sorted(path.name for path in tree.rglob("*")) == [".stamp", "thing", "usr"]
+    calls = (checkout / "calls").read_text()
+    assert "download thing\n" in calls
+    done = shell(fetch)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (checkout / "calls").read_text() == calls
+
+
+@pytest.mark.parametrize("script", ["demo", "test"])
+def test_arguments_go_on(script: str, checkout: Path, tools: Path) -> None:
+    """What the user adds to the command reaches the program, from whatever folder it is called."""
+    folder = checkout / ".venv/bin"
+    folder.mkdir(parents=True)
+    for name in ("python", "mysql-headroom"):
+        fake(folder, name, 'case $* in *pip*) ;; *) echo "$@";; esac')
+    fake(checkout / "scripts", "install-mysql", "exit 0")
+    for name in ("mariadbd", "sysbench", "prometheus", "promtool"):
+        fake(tools, name, "exit 0")
+    done = subprocess.run(
+        [checkout / "scripts" / script, "--port", "0"],
+        cwd="/",
+        env={"PATH": str(tools)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert only_line(done.stdout).endswith("--port 0")
+
+
+def test_mysql_is_fetched_once() -> None:
+    """With the tree in place the script is silent; what is in it is MySQL, not MariaDB."""
+    if not (CACHE / "mysql").exists():
+        missing("MySQL in .cache")
+    done = subprocess.run(
+        [ROOT / "scripts/install-mysql"], capture_output=True, text=True, check=True, timeout=5
+    )
+    assert (done.stdout, done.stderr) == ("", "")
+    found = server_program("mysql")
+    assert found is not None
+    assert found.tree == CACHE / "mysql"
+    assert tuple(map(int, found.version.split("."))) >= (8, 0, 28)
+
+
+def test_compose_is_the_second(compose: str) -> None:
+    """The Docker compose of the tests is v2, which knows `config -q` without a daemon."""
+    answer = subprocess.run([compose, "version"], capture_output=True, text=True, check=True)
+    assert "v2." in answer.stdout or " 2." in answer.stdout

@@ -1,0 +1,129 @@
+"""The main thread: what the service manager hears of targets, lanes and reloads."""
+
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from live import wait_until
+
+from agent.lane import Lane
+from agent.notify import Notifier
+from agent.snapshot import FitState, Health, Snapshot
+from agent.supervisor import Supervisor
+
+NOW = 1_700_000_000.0
+
+
+class Watched:
+    """One target's snapshots, and a lane, as a supervisor sees them."""
+
+    def __init__(self) -> None:
+        self.up: bool | None = None
+        self.reloads = 0
+        self.hold = threading.Event()
+        self.lane = Lane("db", [self.tick], allowance=0.3)
+
+    def tick(self, now: float) -> float:
+        """Hang once it is told to."""
+        if self.hold.is_set():
+            time.sleep(1.0)
+        return now + 0.05
+
+    def snapshots(self) -> list[Snapshot]:
+        """As it is now."""
+        return [Snapshot("db", NOW, 60.0, Health(up=self.up), None, FitState())]
+
+    def reload(self) -> list[str]:
+        """Always refused."""
+        self.reloads += 1
+        return ["a mistake"]
+
+
+@contextmanager
+def supervised(tmp_path: Path, watched: Watched) -> Iterator[tuple[Supervisor, "Heard"]]:
+    """A supervisor in a thread of its own; it and the lane end with the block."""
+    heard = Heard(tmp_path / "notify")
+    notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"})
+    found = Supervisor(lambda: [watched.lane], watched.snapshots, watched.reload, notifier)
+    thread = threading.Thread(target=found.run)
+    watched.lane.start()
+    thread.start()
+    try:
+        yield found, heard
+    finally:
+        found._take_signal(signal.SIGTERM, None)
+        thread.join()
+        watched.lane.stop()
+        watched.lane.join()
+        heard.close()
+
+
+class Heard:
+    """What the service manager hears."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(path))
+        self._socket.setblocking(False)
+        self._all: list[str] = []
+
+    def now(self) -> list[str]:
+        """Everything so far."""
+        try:
+            while True:
+                self._all.append(self._socket.recv(4096).decode())
+        except BlockingIOError:
+            return self._all
+
+    def close(self) -> None:
+        """The end was announced."""
+        assert "STOPPING=1" in self.now()
+        self._socket.close()
+
+
+def test_ready_is_said_when_every_target_was_tried(tmp_path: Path) -> None:
+    """Not before, and a target that is down is enough."""
+    watched = Watched()
+    with supervised(tmp_path, watched) as (_, heard):
+        wait_until("signs of life", lambda: "WATCHDOG=1" in heard.now())
+        assert "READY=1" not in heard.now()
+        watched.up = False
+        wait_until("it is ready", lambda: "READY=1" in heard.now())
+        assert "STATUS=watching 1 server: 1 down (db: no answer); no trusted predictions" in (
+            heard.now()
+        )
+
+
+def test_a_lane_that_hangs_ends_the_signs_of_life(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is named in the status and the log, and once it comes round they go on."""
+    watched = Watched()
+    with supervised(tmp_path, watched) as (_, heard):
+        wait_until("signs of life", lambda: "WATCHDOG=1" in heard.now())
+        watched.hold.set()
+        wait_until("hangs", lambda: any("STATUS=hangs: db;" in text for text in heard.now()))
+        assert "a lane hangs" in caplog.text
+        watched.hold.clear()
+        count = heard.now().count("WATCHDOG=1")
+        wait_until("signs of life", lambda: heard.now().count("WATCHDOG=1") > count)
+
+
+def test_a_reload_is_announced_and_answered(tmp_path: Path) -> None:
+    """Who asks gets the mistakes, and the status keeps a word of them."""
+    watched = Watched()
+    watched.up = True
+    with supervised(tmp_path, watched) as (found, heard):
+        wait_until("it is ready", lambda: "READY=1" in heard.now())
+        assert found.request_reload() == ["a mistake"]
+        wait_until(
+            "the status", lambda: any("refused, see the log" in text for text in heard.now())
+        )
+        words = [text.split("\n")[0] for text in heard.now()]
+        assert words.index("RELOADING=1") < len(words) - 1 - words[::-1].index("READY=1")
+        assert watched.reloads == 1

@@ -1,0 +1,293 @@
+"""The unit under a systemd that is really booted, and what it is allowed to do."""
+
+import json
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live import Page, fetch, free_port, wait_until
+from servers import ROOT, missing, server_program
+from systemd_machine import INSTALLED, Machine, why_not
+
+from collectors import COLLECTORS
+
+UNIT = ROOT / "deploy/systemd/mysql-headroom.service"
+NAME = UNIT.name
+CONFIG = "/etc/mysql-headroom/config.yaml"
+PASSWORD = "/etc/mysql-headroom/password"
+DROP_IN = f"/etc/systemd/system/{NAME}.d/test.conf"
+PROGRAM = INSTALLED / "bin/mysql-headroom"
+DATA, SOCKET = "/var/lib/db", "/run/db/s"
+WATCHDOG = 3  # seconds, instead of the unit's
+EXPOSURE = 15  # tenths, of 100
+OFTEN = {spec.name: {"interval": "500ms"} for spec in COLLECTORS}
+
+
+@pytest.fixture
+def unit(tmp_path: Path) -> Path:
+    """The unit with a program that is there; skip without systemd's own checks."""
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("no systemd-analyze here")
+    copy = tmp_path / NAME
+    copy.write_text(re.sub(r"(?m)^ExecStart=\S+", "ExecStart=/bin/true", UNIT.read_text()))
+    return copy
+
+
+def analyze(*arguments: str | Path) -> tuple[int, str]:
+    """The exit code of systemd-analyze, and its complaints."""
+    done = subprocess.run(
+        ["systemd-analyze", *arguments, "--no-pager"], capture_output=True, text=True, timeout=60
+    )
+    return done.returncode, done.stderr
+
+
+def test_systemd_understands_every_line(unit: Path) -> None:
+    """A misspelt key is only a warning, so there must be none."""
+    assert analyze("verify", unit) == (0, "")
+    unit.write_text(unit.read_text().replace("WatchdogSec", "WachdogSec"))
+    assert "WachdogSec" in analyze("verify", unit)[1]
+
+
+def test_the_unit_is_hardly_exposed(unit: Path) -> None:
+    """Of 10 for a service that may do anything, 1.5 at most."""
+    threshold = f"--threshold={EXPOSURE}"
+    assert analyze("security", "--offline=true", threshold, unit)[0] == 0
+
+
+def test_every_key_that_is_left_open_is_explained() -> None:
+    """What the hardening leaves out is named in a comment."""
+    text = UNIT.read_text()
+    comments = "\n".join(line for line in text.splitlines() if line.startswith("#"))
+    for key in ("ProtectProc", "ProcSubset", "PrivateNetwork", "IPAddressDeny", "RootDirectory"):
+        assert key in comments
+        assert f"\n{key}=" not in text
+
+
+class Service:
+    """The agent as a unit on a machine of its own, with a server that another user runs."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.port = free_port()
+        self.db_port = free_port()
+        self.password = secrets.token_urlsafe(8)
+
+    @property
+    def page(self) -> Page:
+        """What /metrics says now."""
+        return fetch(self.port)
+
+    @property
+    def journal(self) -> str:
+        """All that the unit has logged."""
+        return self.machine.run("journalctl", "--unit", NAME, "--output", "cat", "--no-pager")
+
+    def systemctl(self, verb: str, unit: str = NAME, *more: str, check: bool = True) -> str:
+        """Ask the service manager."""
+        return self.machine.run("systemctl", verb, unit, *more, check=check)
+
+    def show(self, key: str) -> str:
+        """One property of the unit."""
+        return self.systemctl("show", NAME, "--value", "--property", key).strip()
+
+    def install(self) -> None:
+        """The unit as it is, its password, and what makes the test quick."""
+        self.machine.write(f"/etc/systemd/system/{NAME}", UNIT.read_text())
+        self.machine.write(PASSWORD, self.password, mode="600")
+        self.machine.write(DROP_IN, f"[Service]\nWatchdogSec={WATCHDOG}\nRestartSec=100ms\n")
+        self.machine.run("systemctl", "daemon-reload")
+
+    def configure(self, *more: dict[str, Any], **options: Any) -> None:
+        """Watch the server, and others."""
+        password = f"/run/credentials/{NAME}/password"
+        login = {"user": "headroom", "password_file": password, "timeout": "1s"}
+        db = {"name": "db", "port": self.db_port, **login}
+        targets = [db, *({**login, **target} for target in more)]
+        listen = f"127.0.0.1:{self.port}"
+        settings = {"listen": listen, "collectors": OFTEN, "fit": {"interval": "1s"}}
+        self.machine.write(CONFIG, json.dumps({**settings, "targets": targets, **options}))
+
+    def start_db(self) -> None:
+        """A MariaDB of the user nobody, as a unit."""
+        account = f"'headroom'@'%' IDENTIFIED BY '{self.password}'"
+        script = (
+            f"CREATE USER {account};\nGRANT SELECT ON performance_schema.* TO 'headroom'@'%';\n"
+        )
+        self.machine.write("/etc/db.sql", script)
+        self.machine.run(
+            *("mariadb-install-db", "--no-defaults", "--user=nobody", f"--datadir={DATA}"),
+            *("--auth-root-authentication-method=normal", "--skip-test-db"),
+        )
+        self.machine.run(
+            *("systemd-run", "--unit=db", "--property=User=nobody", "--property=Type=notify"),
+            *("--property=RuntimeDirectory=db", "mariadbd", "--no-defaults", f"--datadir={DATA}"),
+            *("--bind-address=127.0.0.1", f"--port={self.db_port}", f"--socket={SOCKET}"),
+            *("--performance-schema=ON", "--innodb-log-file-size=8M", "--init-file=/etc/db.sql"),
+        )
+
+    def start(self) -> None:
+        """Start it; when that returns, it says that it is ready."""
+        self.systemctl("start", check=False)
+        assert self.show("ActiveState") == "active", self.journal
+
+    def stop(self) -> float:
+        """Stop it; answers how long that took."""
+        started = time.monotonic()
+        self.systemctl("stop")
+        return time.monotonic() - started
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    """A booted machine; skip where there can be none."""
+    if reason := why_not():
+        pytest.skip(f"cannot boot a systemd: {reason}")
+    try:
+        booted = Machine().__enter__()
+    except OSError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+    try:
+        yield booted
+    finally:
+        booted.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="module")
+def installed(machine: Machine) -> Service:
+    """The unit installed beside a running server."""
+    if not server_program("mariadb"):
+        missing("mariadb server")
+    service = Service(machine)
+    service.install()
+    service.start_db()
+    return service
+
+
+@pytest.fixture
+def service(installed: Service) -> Iterator[Service]:
+    """The unit, configured and not started; stopped at the end."""
+    installed.configure()
+    yield installed
+    installed.systemctl("kill", "db", "--signal=CONT")
+    installed.systemctl("stop")
+    installed.systemctl("reset-failed", NAME, check=False)
+
+
+def test_it_is_active_when_it_has_read_the_server(service: Service) -> None:
+    """A start returns with a first sample on the page, with the password from the credential."""
+    service.start()
+    assert service.page.get("up", target="db") == 1
+    assert service.show("ActiveState") == "active"
+    status = "watching 1 server: 1 up; no trusted predictions"
+    wait_until(status, lambda: service.show("StatusText") == status)
+
+
+def test_root_can_check_the_same_file_while_it_runs(service: Service) -> None:
+    """The credential is there for root too; and no password is ever written down."""
+    service.start()
+    report = service.machine.run(str(PROGRAM), "check", "--config.file", CONFIG)
+    assert "connected to MariaDB" in report
+    assert service.password not in report + service.journal
+
+
+def test_it_reads_the_server_of_another_user_on_the_host(service: Service) -> None:
+    """All that the hardening leaves is enough for the CPU of a process that is not ours."""
+    service.configure({"name": "socket", "socket": SOCKET})
+    service.start()
+    for target in ("db", "socket"):
+        enabled = {"feature": "host", "target": target}
+        wait_until("the host is read", lambda: service.page.get("feature_enabled", **enabled) == 1)  # noqa: B023
+        read = {"collector": "host", "target": target}
+        wait_until("the host is read", lambda: service.page.get("collector_success", **read) == 1)  # noqa: B023
+    assert "Permission denied" not in service.journal
+
+
+def test_it_is_active_when_the_server_is_down(service: Service) -> None:
+    """A server that is down delays no start, and the status says which and why."""
+    service.configure({"name": "gone", "port": free_port()})
+    service.start()
+    assert service.page.get("up", target="gone") == 0
+    down = r"watching 2 servers: 1 up, 1 down \(gone: .*is the server up.*\); no trusted"
+    wait_until(down, lambda: re.match(down, service.show("StatusText")))
+
+
+def test_a_reload_keeps_session_and_window(service: Service) -> None:
+    """A target that is added costs the others nothing; one that is removed vanishes."""
+    service.start()
+    load = "throughput_queries_per_second"
+    wait_until("an interval", lambda: service.page.get(load, target="db") is not None)
+    pid = service.show("MainPID")
+    service.configure({"name": "gone", "port": free_port()})
+    service.systemctl("reload")
+    wait_until("the new target", lambda: service.page.get("up", target="gone") == 0)
+    assert service.page.get("connects_total", target="db") == 1
+    assert service.page.get(load, target="db") is not None
+    service.configure()
+    service.systemctl("reload")
+    wait_until("it vanishes", lambda: not service.page.all("up", target="gone"))
+    assert (service.show("ActiveState"), service.show("MainPID")) == ("active", pid)
+
+
+def test_a_wrong_file_is_refused_and_said(service: Service) -> None:
+    """The journal has every mistake, the status a word, and the old configuration is in force."""
+    service.start()
+    service.configure(fit={"interval": "soon", "windows": "1h"})
+    service.systemctl("reload")
+    wait_until("it is refused", lambda: service.page.get("config_last_reload_successful") == 0)
+    for mistake in ("fit.interval", "fit.windows: unknown key"):
+        assert re.search(f'level=error msg="the changed configuration .*{mistake}', service.journal)
+    wait_until("the status", lambda: "refused" in service.show("StatusText"))
+    assert service.page.get("up", target="db") == 1
+
+
+def test_it_stops_in_time_while_the_server_is_frozen(service: Service) -> None:
+    """A read in progress is cut off, and the end is an orderly one."""
+    service.configure({"name": "patient", "port": service.db_port, "timeout": "60s"})
+    service.start()
+    service.systemctl("kill", "db", "--signal=STOP")
+    time.sleep(1.5)
+    assert service.stop() < 5
+    assert service.show("Result") == "success"
+    assert "msg=stopped" in service.journal
+
+
+def test_a_hang_ends_by_the_watchdog_and_a_new_start(service: Service) -> None:
+    """A frozen server is no hang, a frozen agent is; where it hung is in the journal."""
+    service.start()
+    pid = service.show("MainPID")
+    service.systemctl("kill", "db", "--signal=STOP")
+    time.sleep(WATCHDOG + 1)
+    assert service.show("MainPID") == pid
+    service.systemctl("kill", "db", "--signal=CONT")
+    service.systemctl("kill", NAME, "--signal=STOP")
+    wait_until("another start", lambda: service.show("NRestarts") == "1")
+    wait_until("it is active again", lambda: service.show("ActiveState") == "active")
+    assert "Watchdog timeout" in service.journal
+    assert "agent/supervisor.py" in service.journal
+
+
+def test_a_crash_loop_comes_to_an_end(service: Service) -> None:
+    """What cannot start is started a few times only."""
+    with socket.create_server(("127.0.0.1", service.port)):
+        service.systemctl("start", check=False)
+        wait_until("it has failed", lambda: service.show("ActiveState") == "failed")
+        assert service.show("NRestarts") == "5"
+    assert f"cannot listen on 127.0.0.1:{service.port}" in service.journal
+
+
+def test_a_wrong_file_at_the_start_is_not_tried_again(service: Service) -> None:
+    """It would be as wrong the next time."""
+    service.configure(targets=[])
+    service.systemctl("start", check=False)
+    assert (service.show("ActiveState"), service.show("NRestarts")) == ("failed", "0")
+    assert "targets: must name at least one server" in service.journal

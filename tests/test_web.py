@@ -1,0 +1,261 @@
+"""The ways out over HTTP, over a real socket: what each path answers, and nobody can block it."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+import pytest
+from prometheus_client import CollectorRegistry
+from web_clients import NOW, ask, eventually, listening, snapshot
+
+from agent import web
+from agent.web_handler import LONGEST_REQUEST
+from agent.web_server import MAX_CONNECTIONS, WebServer
+
+
+@pytest.fixture
+def server() -> Iterator[WebServer]:
+    """A server that watches one target that is up."""
+    with listening(snapshot(True)) as found:
+        yield found
+
+
+@pytest.fixture
+def port(server: WebServer) -> int:
+    """Its port."""
+    return int(server.server_port)
+
+
+def connected(port: int, source: str = "127.0.0.1") -> socket.socket:
+    """A connection that says nothing yet."""
+    return socket.create_connection(("127.0.0.1", port), 20, source_address=(source, 0))
+
+
+@contextmanager
+def crowd(port: int, size: int, begin: bytes, source: str = "127.0.0.1") -> Iterator[None]:
+    """So many clients that send that and then hold their connection."""
+    with ExitStack() as held:
+        for _ in range(size):
+            connection = held.enter_context(connected(port, source))
+            with suppress(OSError):  # pushed out already
+                connection.sendall(begin)
+        yield
+
+
+def raw(port: int, request: bytes) -> bytes:
+    """All that comes back for those bytes; nothing where the server hangs up."""
+    with connected(port) as connection:
+        try:
+            connection.sendall(request)
+            return connection.makefile("rb").read()
+        except ConnectionError:
+            return b""
+
+
+def test_metrics_are_served_in_the_format_that_was_asked_for(port: int) -> None:
+    """Prometheus may ask for its text format or for OpenMetrics."""
+    status, headers, body = ask(port, "/metrics")
+    assert (status, headers["Content-Type"].split(";")[0]) == (200, "text/plain")
+    assert 'mysql_headroom_up{target="db<1>"} 1.0' in body
+    _, headers, body = ask(port, "/metrics", Accept="application/openmetrics-text;version=1.0.0")
+    assert headers["Content-Type"].startswith("application/openmetrics-text")
+    assert body.endswith("# EOF\n")
+
+
+def test_the_page_is_html_and_escapes_what_it_shows(port: int) -> None:
+    """A target's name cannot become markup."""
+    status, headers, body = ask(port, "/")
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert "db&lt;1&gt;" in body
+    assert "db<1>" not in body
+    assert "No prediction yet: no load yet." in body
+
+
+def test_health_and_readiness_answer_as_prometheus_does(port: int) -> None:
+    """Healthy while it serves, ready once every target was tried."""
+    assert ask(port, "/-/healthy")[::2] == (200, "mysql-headroom is Healthy.\n")
+    assert ask(port, "/-/ready")[::2] == (200, "mysql-headroom is Ready.\n")
+    with listening(snapshot(True), snapshot(None)) as starting:
+        assert ask(starting.server_port, "/-/ready")[::2] == (503, "Service Unavailable\n")
+        assert ask(starting.server_port, "/-/healthy")[0] == 200
+    with listening(snapshot(False)) as down:
+        assert ask(down.server_port, "/-/ready")[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/metrics/", "/metric", "/favicon.ico", "/../etc/passwd", "/%00"])
+def test_any_other_path_is_not_found(port: int, path: str) -> None:
+    """Only what exists answers."""
+    assert ask(port, path)[0] == 404
+
+
+def test_head_has_no_body_and_other_methods_are_refused(port: int) -> None:
+    """Nothing can be posted, and HEAD tells the length alone."""
+    status, headers, body = ask(port, "/-/healthy", "HEAD")
+    assert (status, headers["Content-Length"], body) == (200, "27", "")
+    status, headers, _ = ask(port, "/metrics", "POST")
+    assert (status, headers["Allow"]) == (405, "GET, HEAD")
+
+
+def test_every_answer_carries_the_security_headers(port: int) -> None:
+    """No script, no frame, no sniffing, no cache; and no word of what it is written in."""
+    for path in ("/", "/metrics", "/nothing"):
+        _, headers, _ = ask(port, path)
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+        assert headers["X-Frame-Options"] == "DENY"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-store"
+        assert headers["Server"] == "mysql-headroom"
+
+
+def web_threads() -> int:
+    """How many threads serve now, the accepting one among them."""
+    return sum(thread.name == "web" for thread in threading.enumerate())
+
+
+def test_silent_clients_are_dropped_and_give_their_place_back(server: WebServer) -> None:
+    """Connections that say nothing hold no thread for longer than the deadline."""
+    server.places.deadline = 0.3
+    silent = [connected(server.server_port) for _ in range(10)]
+    assert ask(server.server_port)[0] == 200
+    for connection in silent:
+        assert connection.recv(1) == b""
+        connection.close()
+    assert eventually(lambda: web_threads() == 1)
+
+
+def test_the_deadline_is_for_the_whole_request(server: WebServer) -> None:
+    """A client that keeps sending a byte now and then is dropped like a silent one."""
+    server.places.deadline = 0.5
+    with connected(server.server_port) as slow:
+        slow.settimeout(0.05)
+        started = time.monotonic()
+        ended = False
+        for byte in b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 1000:
+            try:
+                slow.sendall(bytes([byte]))
+                ended = slow.recv(1) == b""
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                ended = True
+            if ended:
+                break
+    assert ended
+    assert time.monotonic() - started >= 0.4
+
+
+def test_a_client_that_does_not_read_its_answer_is_dropped(server: WebServer) -> None:
+    """Writing is under the deadline as well."""
+
+    def much(environ: web.Environ, start: web.StartResponse) -> list[bytes]:
+        start("200 OK", [])
+        return [b"x" * 50_000_000]
+
+    server.set_app(much)
+    server.places.deadline = 0.5
+    with connected(server.server_port) as deaf:
+        deaf.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert eventually(lambda: web_threads() == 2)
+        assert eventually(lambda: web_threads() == 1)
+
+
+@pytest.mark.parametrize("begin", [b"", b"GET /metrics HTTP/1.1\r\nHost: a\r\n"])
+@pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.2"])
+def test_two_hundred_slow_scrapers_hold_up_nobody(port: int, begin: bytes, source: str) -> None:
+    """A real scraper is answered within a second, from the crowd's own address too."""
+    took = []
+    with crowd(port, 200, begin, source):
+        for _ in range(20):
+            started = time.monotonic()
+            assert ask(port, "/metrics")[0] == 200
+            took.append(time.monotonic() - started)
+        assert sorted(took)[10] < 1.0
+        assert web_threads() <= MAX_CONNECTIONS + 20
+
+
+def test_a_crowd_from_one_address_pushes_out_its_own(port: int) -> None:
+    """A slow client of another address keeps its place."""
+    with connected(port, "127.0.0.3") as patient, crowd(port, 2 * MAX_CONNECTIONS, b"GET"):
+        assert ask(port)[0] == 200
+        patient.sendall(b"GET /-/healthy HTTP/1.0\r\n\r\n")
+        assert patient.recv(15) == b"HTTP/1.0 200 OK"
+
+
+def test_clients_that_break_off_are_no_event(
+    server: WebServer, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Hanging up at any point leaves no trace in the log, and no thread."""
+    for part in (b"", b"GET", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\n"):
+        with connected(server.server_port) as rude:
+            rude.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            rude.sendall(part)
+    assert eventually(lambda: web_threads() == 1)
+    assert [r for r in caplog.records if r.levelname != "DEBUG"] == []
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("request_line", "expected"),
+    [
+        (b"GET /" + b"a" * LONGEST_REQUEST + b" HTTP/1.1\r\n\r\n", b"414 "),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * LONGEST_REQUEST + b"\r\n\r\n", b"431 "),
+        (b"GET / HTTP/1.1\r\n" + b"X: a\r\n" * 101 + b"\r\n", b"431 "),
+        (b"GET / HTTP/1.1\r\n" + b"X: " + b"a" * 1_000_000, b"431 "),
+        (b"GET / HTTP/9.9\r\n\r\n", b"505 "),
+        (b"GET\r\n\r\n", b"400 "),
+        (b"\x16\x03\x01\x02\x00\x01\n\r\n", b"400 "),
+        (b"\r\n\r\n", b""),
+    ],
+)
+def test_what_is_no_request_is_refused(port: int, request_line: bytes, expected: bytes) -> None:
+    """Size and number of headers are bounded, and nothing that was sent comes back."""
+    answer = raw(port, request_line)
+    if answer:
+        assert answer.startswith(b"HTTP/1.0 " + expected)
+        assert b"aaaa" not in answer
+        assert b"Python" not in answer
+        assert b"nosniff" in answer
+    assert ask(port)[0] == 200
+
+
+def test_a_body_is_not_read_and_does_not_cost_the_answer(port: int) -> None:
+    """Who posts a lot still gets to see that it is refused."""
+    body = b"x" * 100_000
+    request = b"POST /metrics HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body)
+    assert raw(port, request + body).startswith(b"HTTP/1.0 405 ")
+
+
+def test_a_page_that_fails_is_logged_and_the_next_is_served(
+    server: WebServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A defect is a line in the log and a short answer, not a trace on the page."""
+    pages = server.get_app()
+    server.set_app(lambda environ, start: 1 / 0)  # type: ignore[arg-type,return-value]
+    status, _, body = ask(server.server_port)
+    assert (status, body) == (500, "500 internal server error\n")
+    assert "a request failed" in caplog.text
+    server.set_app(pages)
+    assert ask(server.server_port)[0] == 200
+
+
+def test_an_address_that_is_taken_is_an_error(port: int) -> None:
+    """The daemon can say so and end, rather than serve nothing."""
+    pages = web.Pages(CollectorRegistry(), list, lambda: NOW)
+    with pytest.raises(OSError, match="in use"):
+        web.serve(("127.0.0.1", port), pages)
+
+
+def test_ipv6_and_every_interface_can_be_listened_on() -> None:
+    """The family follows the address."""
+    pages = web.Pages(CollectorRegistry(), list, lambda: NOW)
+    for host, reach in (("::1", "::1"), ("", "127.0.0.1")):
+        server = web.serve((host, 0), pages)
+        try:
+            with socket.create_connection((reach, server.server_port), 5) as connection:
+                connection.sendall(b"GET /-/healthy HTTP/1.0\r\n\r\n")
+                assert connection.makefile("rb").readline() == b"HTTP/1.0 200 OK\r\n"
+        finally:
+            server.shutdown()
+            server.server_close()

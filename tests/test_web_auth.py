@@ -1,0 +1,259 @@
+"""Users of the web pages: who gets in, what a check costs, and that no crowd gets in the way."""
+
+import base64
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from web_clients import SOON, ask, eventually, listening, password_hash, snapshot, written
+
+from agent.web_auth import REMEMBERED_FAILURES, WAITING, WAITING_OF_ONE_ADDRESS, Doorkeeper, Verdict
+from agent.web_file import WebFile
+
+USERS = {"alice": password_hash("secret"), "bób": password_hash("pass: wörd")}
+
+
+def basic(user: str, password: str) -> str:
+    """The Authorization header for that user and password."""
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+class Checks:
+    """Counts the checks and the pauses; a check may be held."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[bytes, bytes]] = []
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.at_once = self.most_at_once = 0
+
+    def __call__(self, password: bytes, hashed: bytes) -> bool:
+        self.asked.append((password, hashed))
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        self.go_on.wait(60)
+        self.at_once -= 1
+        return password == b"secret" and hashed == USERS["alice"].encode()
+
+
+@contextmanager
+def in_background(*actions: Callable[[], object]) -> Iterator[None]:
+    """Run those at once, and wait for their end."""
+    threads = [threading.Thread(target=action) for action in actions]
+    for thread in threads:
+        thread.start()
+    yield
+    for thread in threads:
+        thread.join(60)
+
+
+def doorkeeper(checks: Checks) -> Doorkeeper:
+    """One that does not pause."""
+    return Doorkeeper(checks, lambda seconds: None)
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    """A server with the two users."""
+    file = WebFile(written(tmp_path, basic_auth_users=USERS))
+    with listening(snapshot(True), settings=file) as server:
+        yield server.server_port
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/-/healthy", "/-/ready", "/nothing"])
+def test_every_path_asks_for_a_user(port: int, path: str) -> None:
+    """Nothing is told to a stranger, not even what exists."""
+    status, headers, body = ask(port, path)
+    assert (status, body) == (401, "401 unauthorized\n")
+    assert headers["WWW-Authenticate"].startswith("Basic realm=")
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert ask(port, path, "HEAD")[::2] == (401, "")
+
+
+@pytest.mark.parametrize(("user", "password"), [("alice", "secret"), ("bób", "pass: wörd")])
+def test_the_right_password_lets_in(port: int, user: str, password: str) -> None:
+    """Colons and other than English letters in a password are no obstacle, nor a second visit."""
+    for _ in range(2):
+        assert ask(port, "/metrics", Authorization=basic(user, password))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        basic("alice", "wrong"),
+        basic("alice", ""),
+        basic("", ""),
+        basic("nobody", "secret"),
+        basic("bób", "secret"),
+        basic("alice", "secret").replace("Basic", "Bearer"),
+        "Basic",
+        "Basic !!!",
+        "Basic " + base64.b64encode(b"alice").decode(),
+        "Basic " + base64.b64encode(b"alice:\xff\0\xfe").decode(),
+        "Basic \xe4",
+        basic("a" * 4000, "b" * 4000),
+        basic("alice", "secret") + ", " + basic("alice", "secret"),
+        basic("alice", USERS["alice"]),
+    ],
+)
+def test_anything_else_does_not(port: int, header: str) -> None:
+    """Wrong, unknown, malformed, huge: all are told the same."""
+    status, _, body = ask(port, "/metrics", Authorization=header)
+    assert (status, body) == (401, "401 unauthorized\n")
+
+
+def test_without_users_nobody_is_asked(tmp_path: Path) -> None:
+    """A file that says nothing of users leaves the pages open."""
+    with listening(snapshot(True), settings=WebFile(written(tmp_path))) as server:
+        assert ask(server.server_port, Authorization="Basic !!!")[0] == 200
+
+
+def test_configured_headers_appear_on_every_answer(tmp_path: Path) -> None:
+    """They replace the agent's own of that name; blank ones and all others stay."""
+    headers = {
+        "Strict-Transport-Security": "max-age=60",
+        "X-Frame-Options": "sameorigin",
+        "Content-Security-Policy": "",
+    }
+    path = written(tmp_path, http_server_config={"headers": headers}, basic_auth_users=USERS)
+    with listening(snapshot(True), settings=WebFile(path)) as server:
+        for authorization in ("", basic("alice", "secret")):
+            _, found, _ = ask(server.server_port, Authorization=authorization)
+            assert found["Strict-Transport-Security"] == "max-age=60"
+            assert found["X-Frame-Options"] == "sameorigin"
+            assert found["Content-Security-Policy"].startswith("default-src 'none'")
+            assert found["Cache-Control"] == "no-store"
+
+
+def test_a_password_is_checked_once_and_then_remembered() -> None:
+    """A scrape every few seconds costs one bcrypt check in all, right or wrong."""
+    checks = Checks()
+    keeper = doorkeeper(checks)
+    for _ in range(5):
+        assert keeper.verdict(USERS, basic("alice", "secret"), "a") is Verdict.WELCOME
+        assert keeper.verdict(USERS, basic("alice", "wrong"), "a") is Verdict.STRANGER
+    assert len(checks.asked) == 2
+
+
+def test_what_is_remembered_ends_with_the_hash_it_was_checked_against() -> None:
+    """A new password or a user's leaving counts at once."""
+    keeper = Doorkeeper(pause=lambda seconds: None)
+    right = basic("alice", "secret")
+    assert keeper.verdict(USERS, right, "a") is Verdict.WELCOME
+    changed = {**USERS, "alice": password_hash("other")}
+    assert keeper.verdict(changed, right, "a") is Verdict.STRANGER
+    assert keeper.verdict({"bób": USERS["bób"]}, right, "a") is Verdict.STRANGER
+    assert keeper.verdict(USERS, right, "a") is Verdict.WELCOME
+
+
+def test_strangers_guesses_push_out_nobody_who_is_known() -> None:
+    """Memory for failures is bounded and apart."""
+    checks = Checks()
+    keeper = doorkeeper(checks)
+    keeper.verdict(USERS, basic("alice", "secret"), "a")
+    for guess in range(2 * REMEMBERED_FAILURES):
+        keeper.verdict(USERS, basic("alice", str(guess)), "a")
+    done = len(checks.asked)
+    assert keeper.verdict(USERS, basic("alice", "secret"), "a") is Verdict.WELCOME
+    assert len(checks.asked) == done
+
+
+def test_an_unknown_user_costs_the_same_check_as_a_known_one() -> None:
+    """Time tells nobody who exists: the slowest user's cost is taken."""
+    checks = Checks()
+    users = {"a": USERS["alice"], "b": USERS["alice"].replace("$04$", "$07$")}
+    keeper = doorkeeper(checks)
+    assert keeper.verdict(users, basic("nobody", "secret"), "a") is Verdict.STRANGER
+    ((_, decoy),) = checks.asked
+    assert decoy.startswith(b"$2b$07$")
+    assert len(decoy) == 60
+
+
+def test_a_long_password_is_cut_where_bcrypt_cuts_it() -> None:
+    """The library refuses more than 72 bytes; other tools ignore them, and so do we."""
+    long = "x" * 72
+    users = {"alice": password_hash(long)}
+    keeper = Doorkeeper(pause=lambda seconds: None)
+    assert keeper.verdict(users, basic("alice", long + "more"), "a") is Verdict.WELCOME
+    assert keeper.verdict(users, basic("alice", long[1:]), "a") is Verdict.STRANGER
+
+
+def test_after_a_failure_the_next_check_waits() -> None:
+    """Guessing takes no more than a part of one CPU."""
+    pauses: list[float] = []
+
+    def slow(password: bytes, hashed: bytes) -> bool:
+        time.sleep(0.01)
+        return False
+
+    keeper = Doorkeeper(slow, pauses.append)
+    keeper.verdict(USERS, basic("alice", "wrong"), "a")
+    assert 0.02 <= pauses[0] <= 0.5
+
+
+def test_one_check_at_a_time_and_a_short_line_with_room_for_other_addresses() -> None:
+    """A crowd at one address is turned away while another address gets its turn."""
+    checks = Checks()
+    checks.go_on.clear()
+    keeper = doorkeeper(checks)
+    verdicts: list[Verdict] = []
+
+    def come(address: str, password: str) -> Callable[[], None]:
+        return lambda: verdicts.append(keeper.verdict(USERS, basic("alice", password), address))
+
+    with in_background(*(come("crowd", str(number)) for number in range(200))):
+        assert eventually(lambda: len(verdicts) == 200 - WAITING_OF_ONE_ADDRESS)
+        assert set(verdicts) == {Verdict.BUSY}
+        with in_background(come("real", "secret")):
+            checks.go_on.set()
+    assert verdicts.count(Verdict.WELCOME) == 1
+    assert verdicts.count(Verdict.STRANGER) == WAITING_OF_ONE_ADDRESS
+    assert checks.most_at_once == 1
+
+
+def test_the_line_is_short_over_all_addresses() -> None:
+    """Threads that wait are bounded, from wherever they come."""
+    checks = Checks()
+    checks.go_on.clear()
+    keeper = doorkeeper(checks)
+    verdicts: list[Verdict] = []
+
+    def come(number: int) -> Callable[[], None]:
+        header = basic("alice", str(number))
+        return lambda: verdicts.append(keeper.verdict(USERS, header, f"host{number}"))
+
+    with in_background(*(come(number) for number in range(100))):
+        assert eventually(lambda: len(verdicts) == 100 - WAITING)
+        checks.go_on.set()
+    assert verdicts.count(Verdict.STRANGER) == WAITING
+
+
+def test_two_hundred_clients_with_wrong_passwords_hold_up_no_real_scraper(tmp_path: Path) -> None:
+    """With real hashes: who is known is answered at once, a newcomer elsewhere soon."""
+    users = {"alice": password_hash("secret"), "new": password_hash("other")}
+    users["slow"] = "$2b$10$" + users["alice"][7:]
+    stop = threading.Event()
+    with listening(
+        snapshot(True), settings=WebFile(written(tmp_path, basic_auth_users=users))
+    ) as s:
+        assert ask(s.server_port, Authorization=basic("alice", "secret"))[0] == 200
+
+        def guess(number: int) -> None:
+            while not stop.is_set():
+                header = basic("nobody", f"{number} {time.monotonic()}")
+                try:
+                    ask(s.server_port, source="127.0.0.2", Authorization=header)
+                except OSError:
+                    continue
+
+        with in_background(*(lambda n=n: guess(n) for n in range(200))):
+            try:
+                started = time.monotonic()
+                assert ask(s.server_port, Authorization=basic("alice", "secret"))[0] == 200
+                assert time.monotonic() - started < SOON
+                assert ask(s.server_port, Authorization=basic("new", "other"))[0] == 200
+            finally:
+                stop.set()

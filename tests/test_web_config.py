@@ -1,0 +1,259 @@
+"""The web configuration: what is accepted, that every mistake is listed, and what a change does."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from complaints import mistakes
+from cryptography.hazmat.primitives import serialization
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+from web_clients import Authority, password_hash, saying, written
+
+from agent import web_file
+from agent.checked_yaml import ConfigError
+from agent.web_config import (
+    TLS12_SUITES,
+    Headers,
+    HttpServerConfig,
+    TlsServerConfig,
+    WebConfig,
+)
+from agent.web_file import load
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs" / "web.md"
+HASH = password_hash("hunter2")
+TLS = {"cert_file": "server.crt", "key_file": "server.key"}
+
+
+def problems(path: Path) -> list[str]:
+    """What is wrong with the file, without its name."""
+    return mistakes(load, path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a certificate of the server and two authorities."""
+    Authority(tmp_path).issue("server", "127.0.0.1")
+    Authority(tmp_path, "clients")
+    return tmp_path
+
+
+@pytest.fixture
+def example(folder: Path) -> Path:
+    """The example beside the files that it names."""
+    return Path(shutil.copy(ROOT / web_file.EXAMPLE, folder / "web.yml"))
+
+
+def test_the_example_is_accepted_as_it_stands(example: Path) -> None:
+    """An operator may copy the example and put the files beside it."""
+    web = load(example)
+    assert web.protections == {"TLS", "client certificates", "users"}
+
+
+def test_prometheus_own_tool_accepts_the_example(example: Path, promtool: str) -> None:
+    """The format is the one that Prometheus and its exporters share."""
+    check = [promtool, "check", "web-config", str(example)]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_mistake_is_listed_at_once_with_its_line_and_key(folder: Path) -> None:
+    """One look at the message is enough to mend the whole file."""
+    path = saying(
+        folder,
+        f"""\
+tls_server_config:
+  cert_file: server.crt
+  key_file: no.key
+  client_auth_type: RequireAnyClientCert
+  client_allowed_sans: [3]
+  min_version: TLS10
+  max_version: SSL3
+  cipher_suites:
+    - TLS_RSA_WITH_RC4_128_SHA
+  curve_preferences: [X25519, CurveP256]
+  certfile: x
+http_server_config:
+  http2: maybe
+  headers:
+    X-Frame-Options: allow
+    Server: x
+basic_auth_users:
+  alice: hunter2
+  "a:b": {HASH}
+  bob: {HASH.replace("$04$", "$17$")}
+rate_limit: {{}}
+""",
+    )
+    assert problems(path) == [
+        "3: tls_server_config.key_file: cannot be read: No such file or directory",
+        "4: tls_server_config.client_auth_type: would let in whoever makes a certificate; use"
+        " RequireAndVerifyClientCert",
+        "5: tls_server_config.client_allowed_sans[0]: must be text",
+        "6: tls_server_config.min_version: TLS 1.0 and 1.1 are not offered; should be 'TLS12' or"
+        " 'TLS13'",
+        "7: tls_server_config.max_version: should be 'TLS12' or 'TLS13'",
+        "8: tls_server_config.cipher_suites: has none for TLS 1.2; add one, or min_version: TLS13",
+        "9: tls_server_config.cipher_suites[0]: not a cipher suite that is offered here"
+        " (docs/web.md lists them)",
+        "10: tls_server_config.curve_preferences: more than one cannot be set here; give one, or"
+        " leave it out",
+        "11: tls_server_config.certfile: unknown key",
+        "13: http_server_config.http2: must be true or false",
+        "15: http_server_config.headers.X-Frame-Options: should be 'deny', 'sameorigin' or ''",
+        "16: http_server_config.headers.Server: unknown key",
+        "18: basic_auth_users.alice: is not a bcrypt hash (docs/web.md shows how to make one)",
+        "19: basic_auth_users.a:b: must be a user's name without a colon",
+        "20: basic_auth_users.bob: has a bcrypt cost above 15: each check would take seconds",
+        "21: rate_limit: unknown key",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tls", "expected"),
+    [
+        ({"cert_file": "server.crt"}, "key_file: missing"),
+        ({}, "cert_file: missing"),
+        ({**TLS, "key_file": "ca.crt"}, "key_file: holds no private key in PEM form"),
+        ({**TLS, "cert_file": "server.key"}, "cert_file: holds no certificate in PEM form"),
+        ({**TLS, "cert_file": "ca.crt"}, "key_file: is not the key of cert_file"),
+        ({**TLS, "cert_file": "."}, "cert_file: is not a file"),
+        ({**TLS, "cert_file": "a\0"}, "cert_file: cannot be"),
+        ({**TLS, "client_auth_type": "RequireAndVerifyClientCert"}, "client_ca_file: missing"),
+        ({**TLS, "client_auth_type": "VerifyClientCertIfGiven"}, "client_ca_file: missing"),
+        ({**TLS, "client_ca_file": "ca.crt"}, "client_ca_file: has no effect"),
+        ({**TLS, "client_allowed_sans": ["a"]}, "client_allowed_sans: needs client_auth_type"),
+        ({**TLS, "min_version": "TLS13", "max_version": "TLS12"}, "max_version: is below"),
+        (
+            {**TLS, "client_auth_type": "VerifyClientCertIfGiven", "client_ca_file": "server.key"},
+            "client_ca_file: holds no certificate",
+        ),
+    ],
+)
+def test_tls_that_would_not_do_what_it_says_is_refused(
+    folder: Path, tls: dict[str, object], expected: str
+) -> None:
+    """Nothing is weaker in force than it is written."""
+    found = problems(written(folder, tls_server_config=tls))
+    assert any(re.match(rf"\d+: tls_server_config.{re.escape(expected)}", p) for p in found), found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# nothing\n",
+        "- a\n",
+        "http2: true\n",
+        "tls_server_config:\n",
+        "http_server_config:\n",
+        "basic_auth_users:\n",
+        "basic_auth_users: {}\n",
+        "basic_auth_users: [a]\n",
+    ],
+)
+def test_a_file_cut_short_opens_nothing(tmp_path: Path, text: str) -> None:
+    """What an editor leaves for a moment, or forever, is no configuration without protection."""
+    assert problems(saying(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'basic_auth_users: {{"{HASH}": alice}}',
+        f'basic_auth_users: {{alice: "{HASH[:-1]}"}}',
+        f'basic_auth_users: {{"{HASH}": "{HASH}", "{HASH}": "{HASH}"}}',
+        f"basic_auth_users: {HASH}",
+        f"{HASH}: 1",
+        f"basic_auth_users: {{alice: *{HASH[7:]}}}",
+        f"basic_auth_users: {{alice: !{HASH[7:]} x}}",
+        f"basic_auth_users: {{alice: !!int '{HASH}'}}",
+        f"basic_auth_users: {{alice: !!bool '{HASH}'}}",
+        f"basic_auth_users: {{alice: '{HASH}'",
+        f'tls_server_config: {{min_version: "{HASH}", cert_file: "{HASH}", key_file: ["{HASH}"]}}',
+    ],
+)
+def test_no_message_shows_a_hash(tmp_path: Path, text: str) -> None:
+    """Wherever it strayed to."""
+    said = "\n".join(problems(saying(tmp_path, text)))
+    assert HASH[7:20] not in said
+
+
+WORDS = st.sampled_from(
+    [
+        *WebConfig.model_fields,
+        *TlsServerConfig.model_fields,
+        *HttpServerConfig.model_fields,
+        *("server.crt", "server.key", "RequireAndVerifyClientCert", "TLS13", HASH),
+    ]
+)
+SCALARS = st.one_of(WORDS, st.none(), st.booleans(), st.integers(), st.floats(), st.text())
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(WORDS | st.text() | st.integers(), inner, max_size=5)
+    ),
+    max_leaves=20,
+)
+FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+def loads_or_lists(path: Path) -> None:
+    """Either a configuration or a list of mistakes; anything else is a trace."""
+    said = ["loaded"]
+    try:
+        load(path)
+    except ConfigError as error:
+        said = error.problems
+    assert said
+    assert all("\n" not in problem for problem in said)
+
+
+@FUZZ
+@given(data=st.dictionaries(st.sampled_from(list(WebConfig.model_fields)), VALUES))
+def test_no_shape_of_a_file_brings_a_trace(folder: Path, data: dict[str, object]) -> None:
+    """Whatever is said under the known keys."""
+    loads_or_lists(saying(folder, yaml.safe_dump(data, allow_unicode=True)))
+
+
+@FUZZ
+@given(text=st.text() | st.text("&*!|>{}[]:,-? \n\t'\"#%@`a1~<=", max_size=40))
+def test_no_text_brings_a_trace(folder: Path, text: str) -> None:
+    """Whatever the bytes of the file are."""
+    (folder / "web.yml").write_bytes(text.encode("utf-8", "surrogatepass"))
+    loads_or_lists(folder / "web.yml")
+
+
+def test_paths_are_relative_to_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the agent was started does not matter."""
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    path = written(folder, tls_server_config=TLS)
+    assert load(path).files == (path, folder / "server.crt", folder / "server.key")
+
+
+def test_a_key_with_a_password_is_refused_without_asking_for_it(folder: Path) -> None:
+    """The daemon has no terminal to ask at."""
+    key = folder / "server.key"
+    plain = serialization.load_pem_private_key(key.read_bytes(), None)
+    how = serialization.BestAvailableEncryption(b"secret")
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    key.write_bytes(plain.private_bytes(*form, how))
+    (problem,) = problems(written(folder, tls_server_config=TLS))
+    assert "holds no private key in PEM form that opens without a password" in problem
+
+
+def test_every_key_is_documented() -> None:
+    """docs/web.md has each key, each header and each cipher suite."""
+    text = DOCS.read_text()
+    sections: tuple[type[BaseModel], ...] = (WebConfig, TlsServerConfig, HttpServerConfig)
+    keys = {key for section in sections for key in section.model_fields}
+    keys |= {str(field.alias) for field in Headers.model_fields.values()} | set(TLS12_SUITES)
+    assert {key for key in keys if f"`{key}`" not in text} == set()

@@ -1,0 +1,238 @@
+"""TLS of the web pages over real sockets: who is served, who is not, and what is read anew."""
+
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from web_clients import CLIENT, SERVER, Authority, ask, eventually, listening, snapshot, written
+
+from agent import web_file
+from agent.web_file import WebFile
+
+Pair = tuple[Path, Path] | None
+REFUSED = (ssl.SSLError, ConnectionError)  # TLS 1.3 tells a client after its own handshake
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """An authority, and a certificate of the server issued by it."""
+    made = Authority(tmp_path)
+    made.issue("server", "127.0.0.1", "localhost", usage=SERVER)
+    return made
+
+
+def tls_section(**more: object) -> dict[str, object]:
+    """The least that TLS needs, and more."""
+    return {"cert_file": "server.crt", "key_file": "server.key", **more}
+
+
+@contextmanager
+def serving(folder: Path, **more: object) -> Iterator[tuple[int, WebFile]]:
+    """A server under TLS with those settings, and its file."""
+    file = WebFile(written(folder, tls_server_config=tls_section(**more)))
+    with listening(snapshot(True), settings=file) as server:
+        yield server.server_port, file
+
+
+def status(port: int, client: ssl.SSLContext) -> int | None:
+    """The status of an answer; None where TLS let nobody through."""
+    try:
+        return ask(port, tls=client)[0]
+    except REFUSED:
+        return None
+
+
+def test_pages_are_served_under_tls_to_who_trusts_the_authority(authority: Authority) -> None:
+    """Whoever verifies the server's certificate gets an answer."""
+    with serving(authority.folder) as (port, _):
+        assert ask(port, "/metrics", tls=authority.client())[0] == 200
+        stranger = Authority(authority.folder, "other")
+        with pytest.raises(ssl.SSLCertVerificationError):
+            ask(port, tls=stranger.client())
+
+
+def test_plain_http_to_a_tls_port_is_told_so(authority: Authority) -> None:
+    """A scraper with the wrong scheme sees what is wrong, and gets no page."""
+    with serving(authority.folder) as (port, _):
+        code, _, body = ask(port, "/metrics")
+    assert (code, body) == (400, "Client sent an HTTP request to an HTTPS server.\n")
+
+
+def test_clients_that_start_no_handshake_or_break_it_off_hold_nobody_up(
+    authority: Authority,
+) -> None:
+    """Half-open connections, nonsense and a handshake of one byte leave the server serving."""
+    with serving(authority.folder) as (port, _):
+        held = [socket.create_connection(("127.0.0.1", port), 5) for _ in range(200)]
+        for index, connection in enumerate(held):
+            try:
+                connection.sendall((b"", b"\x16", b"\x16\x03\x01\xff\xff" + b"\0" * 90)[index % 3])
+                if index % 10 == 0:
+                    connection.shutdown(socket.SHUT_WR)
+            except OSError:  # it was pushed out
+                pass
+        assert status(port, authority.client()) == 200
+        for connection in held:
+            connection.close()
+        assert status(port, authority.client()) == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "without", "own", "foreign"),
+    [
+        ("NoClientCert", 200, 200, 200),
+        ("RequestClientCert", 200, 200, 200),
+        ("VerifyClientCertIfGiven", 200, 200, None),
+        ("RequireAndVerifyClientCert", None, 200, None),
+    ],
+)
+def test_each_client_auth_type_lets_in_whom_it_should(
+    authority: Authority,
+    kind: str,
+    without: int | None,
+    own: int | None,
+    foreign: int | None,
+) -> None:
+    """No certificate, one of the right authority, and one of another."""
+    more = {"client_ca_file": "ca.crt"} if "Verify" in kind else {}
+    pair = authority.issue("scraper", "scraper", usage=CLIENT)
+    other = Authority(authority.folder, "other").issue("stranger", "scraper", usage=CLIENT)
+    with serving(authority.folder, client_auth_type=kind, **more) as (port, _):
+        assert status(port, authority.client()) == without
+        assert status(port, authority.client(pair)) == own
+        assert status(port, authority.client(other)) == foreign
+
+
+@pytest.mark.parametrize(
+    "issued",
+    [{"days": -1, "usage": CLIENT}, {"days": 1, "usage": SERVER}],
+    ids=["expired", "not for clients"],
+)
+def test_a_certificate_that_is_over_or_for_another_use_lets_nobody_in(
+    authority: Authority, issued: dict[str, object]
+) -> None:
+    """The right authority alone is not enough."""
+    pair = authority.issue("scraper", "scraper", **issued)  # type: ignore[arg-type]
+    asked = {"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": "ca.crt"}
+    with serving(authority.folder, **asked) as (port, _):
+        assert status(port, authority.client(pair)) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["scraper.example", "2001:db8::1", "a@example.org", "spiffe://a/b"]
+)
+def test_only_an_allowed_name_is_let_in(authority: Authority, name: str) -> None:
+    """DNS name, address, e-mail and URI match exactly; the common name counts for nothing."""
+    asked = {
+        "client_auth_type": "RequireAndVerifyClientCert",
+        "client_ca_file": "ca.crt",
+        "client_allowed_sans": ["first.example", name],
+    }
+    right = authority.issue("right", "another.example", name)
+    wrong = authority.issue("first.example", "scraper.example.org", "2001:db8::2", "b@example.org")
+    nameless = authority.issue("scraper.example")
+    with serving(authority.folder, **asked) as (port, _):
+        assert status(port, authority.client(right)) == 200
+        assert status(port, authority.client(wrong)) is None
+        assert status(port, authority.client(nameless)) is None
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "offered", "expected"),
+    [
+        ("TLS13", "TLS13", ssl.TLSVersion.TLSv1_2, None),
+        ("TLS13", "TLS13", ssl.TLSVersion.TLSv1_3, 200),
+        ("TLS12", "TLS12", ssl.TLSVersion.TLSv1_3, None),
+        ("TLS12", "TLS13", ssl.TLSVersion.TLSv1_2, 200),
+    ],
+)
+def test_versions_outside_the_bounds_are_refused(
+    authority: Authority, least: str, most: str, offered: ssl.TLSVersion, expected: int | None
+) -> None:
+    """min_version and max_version hold."""
+    client = authority.client()
+    client.minimum_version = client.maximum_version = offered
+    with serving(authority.folder, min_version=least, max_version=most) as (port, _):
+        assert status(port, client) == expected
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated:DeprecationWarning")
+def test_tls_1_1_is_refused_without_being_told_to(authority: Authority) -> None:
+    """The default bounds shut the old versions out, whatever the client would accept."""
+    client = authority.client()
+    client.minimum_version = client.maximum_version = ssl.TLSVersion.TLSv1_1
+    client.set_ciphers("ALL:@SECLEVEL=0")
+    with serving(authority.folder) as (port, _):
+        assert status(port, client) is None
+
+
+def test_cipher_suites_and_a_curve_are_what_is_spoken(authority: Authority) -> None:
+    """A client that offers others only is refused."""
+    suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
+    asked = {"cipher_suites": [suite], "curve_preferences": ["CurveP384"]}
+    right, wrong, curve = (authority.client() for _ in range(3))
+    for client in (right, wrong, curve):
+        client.maximum_version = ssl.TLSVersion.TLSv1_2
+    wrong.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256")
+    curve.set_ecdh_curve("prime256v1")
+    with serving(authority.folder, **asked) as (port, _):
+        assert status(port, right) == 200
+        assert status(port, wrong) is None
+        assert status(port, curve) is None
+
+
+def presented(port: int, client: ssl.SSLContext) -> bytes | None:
+    """The server's certificate as one client sees it."""
+    with (
+        socket.create_connection(("127.0.0.1", port), 5) as plain,
+        client.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+    ):
+        return connection.getpeercert(binary_form=True)
+
+
+def test_a_new_certificate_and_key_are_taken_up(authority: Authority) -> None:
+    """A renewal needs no restart, and a half-done one breaks nothing."""
+    client = authority.client()
+    with serving(authority.folder) as (port, file):
+        before = presented(port, client)
+        certificate, key = authority.issue("renewed", "127.0.0.1")
+        certificate.replace(authority.folder / "server.crt")
+        assert presented(port, client) == before  # the key does not go with it yet
+        assert file.broken
+        key.replace(authority.folder / "server.key")
+        assert eventually(lambda: presented(port, client) != before)
+        assert not file.broken
+
+
+def test_a_new_client_authority_is_taken_up(authority: Authority) -> None:
+    """Who was let in by the former authority is so no more."""
+    asked = {"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": "clients.crt"}
+    old, new = (Authority(authority.folder, name) for name in ("old", "new"))
+    former, present = old.issue("former", "a"), new.issue("present", "a")
+    (authority.folder / "clients.crt").write_bytes(old.file.read_bytes())
+    with serving(authority.folder, **asked) as (port, _):
+        assert status(port, authority.client(former)) == 200
+        assert status(port, authority.client(present)) is None
+        new.file.replace(authority.folder / "clients.crt")
+        assert status(port, authority.client(present)) == 200
+        assert status(port, authority.client(former)) is None
+
+
+def test_sessions_that_openssl_keeps_do_not_pile_up(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client of TLS 1.2 at every scrape does not make the agent grow."""
+    monkeypatch.setattr(web_file, "MOST_SESSIONS", 5)
+    monkeypatch.setattr(web_file, "RETRY", 0.0)
+    client = authority.client()
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    with serving(authority.folder) as (port, file):
+        for _ in range(20):
+            assert status(port, client) == 200
+        context = file().context
+        assert context is not None
+        assert context.session_stats()["number"] <= 6
+        assert (file.broken, file.failures) == (False, 0)
