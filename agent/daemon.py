@@ -9,8 +9,8 @@ from functools import partial
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from agent import __version__
-from agent.config import Config
-from agent.export import PREFIX, SnapshotCollector
+from agent.config.settings import Config
+from agent.export.metrics import PREFIX, SnapshotCollector
 from agent.lane import Lane
 from agent.logs import fields, set_up
 from agent.notify import Notifier
@@ -19,8 +19,8 @@ from agent.self_metrics import LaneState, OwnState, ReloadState, SelfCollector, 
 from agent.snapshot import Snapshot
 from agent.supervisor import Supervisor
 from agent.watch import Watch
-from agent.web import Pages, Reload, WebServer, serve
-from agent.web_file import Web
+from agent.web.application import Pages, Reload, WebServer, serve
+from agent.web.file import Web
 
 log = logging.getLogger(__name__)
 

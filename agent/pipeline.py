@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.config import FitSettings
+from agent.config.settings import FitSettings
 from agent.intervals import EXCLUDED, Window
 from agent.snapshot import FitState, Health, Load, Snapshot, Source
 from models.rates import Array

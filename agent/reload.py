@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from agent.config import Config, Target
-from agent.config_file import ConfigError
+from agent.config.file import ConfigError
+from agent.config.settings import Config, Target
 from agent.self_metrics import ReloadState
 from collectors import COLLECTORS
 

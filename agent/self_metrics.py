@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from agent.export import PREFIX
+from agent.export.metrics import PREFIX
 
 
 @dataclass(frozen=True, slots=True)

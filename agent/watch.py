@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.backoff import Backoff
-from agent.config import CLOCKING, Config, Target
+from agent.config.settings import CLOCKING, Config, Target
 from agent.history import History
 from agent.job import Job
 from agent.logs import fields

@@ -15,11 +15,11 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import nnls
 
-from models.class_ticks import Array, ClassTicks
-from models.cost_model import fit_cost_model
-from models.learned import Beliefs, learn
-from models.moments import Moments
-from models.prices import tick_weights
+from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.cost_model import fit_cost_model
+from models.attribution.learned import Beliefs, learn
+from models.attribution.moments import Moments
+from models.attribution.prices import tick_weights
 from models.wlr import blame
 
 REPEATS = 7

@@ -19,13 +19,13 @@ from time import process_time
 import numpy as np
 from simulated_servers import Scenario, live, scenarios
 
-from models.capacity import Capacity, assess_capacity
-from models.keep import thin
-from models.observations import Observations
+from models.capacity.assess import Capacity, assess_capacity
+from models.capacity.keep import thin
+from models.capacity.observations import Observations
+from models.capacity.walls import Resource
 from models.trust import Trust
 from models.usl import Array
 from models.usl_fit import UslFit, fit_linearised, fit_lsq, fit_map
-from models.walls import Resource
 
 PEAK_SHARES = (0.15, 0.30, 0.45, 0.58)
 

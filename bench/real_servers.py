@@ -20,17 +20,17 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.config import Config
+from agent.config.settings import Config
 from agent.daemon import Agent
 from agent.demo.server import Flavour, PrivateServer, find_server
 from agent.intervals import Window
 from agent.pipeline import concurrency, n_variance
 from agent.snapshot import Source
-from models.capacity import assess_capacity
-from models.keep import thin
-from models.observations import Observations
+from models.capacity.assess import assess_capacity
+from models.capacity.keep import thin
+from models.capacity.observations import Observations
+from models.capacity.walls import Resource
 from models.usl_fit import Method, fit, fit_map
-from models.walls import Resource
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = {

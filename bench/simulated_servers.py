@@ -13,9 +13,9 @@ from math import ceil
 
 import numpy as np
 
-from models.observations import Observations
+from models.capacity.observations import Observations
+from models.capacity.walls import Resource
 from models.usl import Array, Usl
-from models.walls import Resource
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.class_ticks import Array, ClassTicks
+from models.attribution.class_ticks import Array, ClassTicks
 
 COSTS = {
     "point": 50e-6,

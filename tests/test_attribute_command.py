@@ -15,12 +15,12 @@ from class_data import data
 from complaints import one_line
 from simulated_classes import Simulated, simulate
 
-from agent import attribute_command
-from agent.attribute_words import in_words
-from agent.class_file import read_classes
-from models.attribution import Method, attribute
-from models.attribution_sources import Target
-from models.class_ticks import ClassTicks
+from agent.commands.attribute import add_parser
+from agent.commands.attribute_words import in_words
+from agent.tables.class_file import read_classes
+from models.attribution.class_ticks import ClassTicks
+from models.attribution.divide import Method, attribute
+from models.attribution.sources import Target
 
 KEYS = ["method", "resource", "ticks", "total", "classes", "unattributed", "fit", "held_out"]
 KEYS += ["prediction", "disagreement", "compared_with", "reasons", "truth_error"]
@@ -33,7 +33,7 @@ METHODS = ["auto", "wlr", "work-time", "learned"]
 def run(*arguments: str | Path) -> int:
     """Run `attribute` with these arguments in this process."""
     parser = argparse.ArgumentParser()
-    attribute_command.add_parser(parser.add_subparsers())
+    add_parser(parser.add_subparsers())
     args = parser.parse_args(["attribute", *map(str, arguments)])
     code = args.run(args)
     assert isinstance(code, int)

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.capacity import USL, Capacity, CapacityReason, assess_capacity
-from models.contention import find_peak
-from models.observations import Observations
-from models.sanity import Check
+from models.capacity.assess import USL, Capacity, CapacityReason, assess_capacity
+from models.capacity.contention import find_peak
+from models.capacity.observations import Observations
+from models.capacity.sanity import Check
+from models.capacity.walls import Resource
 from models.trust import Trust
 from models.usl import Array
-from models.walls import Resource
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
 

@@ -7,8 +7,15 @@ import yaml
 from complaints import mistakes
 from pydantic import BaseModel
 
-from agent.config import CollectorSettings, Config, FitSettings, LogSettings, Target, TlsSettings
-from agent.config_file import ConfigError, load
+from agent.config.file import ConfigError, load
+from agent.config.settings import (
+    CollectorSettings,
+    Config,
+    FitSettings,
+    LogSettings,
+    Target,
+    TlsSettings,
+)
 from collectors import COLLECTORS
 from collectors.connection import Endpoint
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from servers import program
 
-from agent.config_file import load
+from agent.config.file import load
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCKERFILE = ROOT / "deploy/docker/Dockerfile"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.credentials import Credentials, client_options, option_value
+from agent.config.credentials import Credentials, client_options, option_value
 from collectors.base import CollectorError, FailureKind
 
 

@@ -13,7 +13,7 @@ import pytest
 from complaints import one_line
 from published import CISCO, RAYTRACER, SPECSDM91
 
-from agent import fit_command
+from agent.commands import fit
 
 HEADER = "concurrency,throughput\n"
 KEYS = [
@@ -42,7 +42,7 @@ KEYS = [
 def run(*arguments: str | Path) -> int:
     """Run `fit` with these arguments in this process."""
     parser = argparse.ArgumentParser()
-    fit_command.add_parser(parser.add_subparsers())
+    fit.add_parser(parser.add_subparsers())
     args = parser.parse_args(["fit", *map(str, arguments)])
     code = args.run(args)
     assert isinstance(code, int)
@@ -318,9 +318,9 @@ def test_the_command_loads_neither_matplotlib_nor_scipy_before_it_needs_them(cis
     """Importing the command and the most likely law take numpy alone."""
     script = (
         "import argparse, sys\n"
-        "from agent import fit_command\n"
+        "from agent.commands import fit\n"
         "parser = argparse.ArgumentParser()\n"
-        "fit_command.add_parser(parser.add_subparsers())\n"
+        "fit.add_parser(parser.add_subparsers())\n"
         "args = parser.parse_args(['fit', sys.argv[1]])\n"
         "assert args.run(args) == 0\n"
         "assert not {'scipy', 'matplotlib'} & set(sys.modules)\n"

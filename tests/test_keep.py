@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.keep import CELL_WEIGHT, LIMIT, thin
+from models.capacity.keep import CELL_WEIGHT, LIMIT, thin
 
 DAY = 86_400.0
 

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_classes import simulate
 
-from agent.class_file import read_classes
-from models.class_ticks import Array, ClassTicks
-from models.cost_model import CostModel, fit_cost_model
-from models.learned import Beliefs, learn
-from models.moments import Moments
-from models.prices import pool_prices, robust_weights, tick_weights
-from models.quadratic import minimise_non_negative
-from models.quality import Quality
-from models.shrunk import learn_shrunk
+from agent.tables.class_file import read_classes
+from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.cost_model import CostModel, fit_cost_model
+from models.attribution.learned import Beliefs, learn
+from models.attribution.moments import Moments
+from models.attribution.prices import pool_prices, robust_weights, tick_weights
+from models.attribution.quadratic import minimise_non_negative
+from models.attribution.quality import Quality
+from models.attribution.shrunk import learn_shrunk
 
 
 def one_column(x: Array, seconds: float = 1.0) -> ClassTicks:
@@ -145,7 +145,7 @@ def test_the_second_half_is_predicted_from_the_first() -> None:
 @pytest.mark.parametrize(("name", "most"), [("A_moderate", 0.06), ("D_light", 0.05)])
 def test_the_second_half_of_a_recording_is_predicted(name: str, most: float) -> None:
     """MySQL 9.7, 1 s ticks: at most 6 % on a moderate load, 5 % on a light one."""
-    from agent.host_file import joined, read_host
+    from agent.tables.host_file import joined, read_host
 
     classes = read_classes(str(data(f"mysql97/{name}.csv.gz")))
     recorded = joined(classes, read_host(str(data(f"mysql97/{name}_host.csv.gz"))))

@@ -27,7 +27,7 @@ from live import (
 )
 from servers import least_account, missing, server_program
 
-from agent.config_file import load
+from agent.config.file import load
 from agent.daemon import Agent
 from agent.demo.server import Flavour, PrivateServer, Program
 from collectors import host, statements

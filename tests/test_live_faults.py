@@ -25,7 +25,7 @@ from live import (
 from servers import Account, least_account
 
 from agent import watch
-from agent.config_file import load
+from agent.config.file import load
 from agent.daemon import Agent
 from agent.demo.server import Flavour, PrivateServer
 from agent.lane import Lane

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.observations import Observations
-from models.outliers import MAX_SHARE, OutlierReason, find_outliers
+from models.capacity.observations import Observations
+from models.capacity.outliers import MAX_SHARE, OutlierReason, find_outliers
+from models.capacity.walls import Resource
 from models.usl import Array, Usl
-from models.walls import Resource
 
 LAW = Usl(0.02, 0.0005, 1000.0)
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from agent.page import render
+from agent.export.page import render
 from agent.snapshot import CollectorHealth, FitState, Health, Load, Snapshot, Source
 from collectors.base import FailureKind, Feature
 from models.rates import Array

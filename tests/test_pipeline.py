@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agent.config import FitSettings
+from agent.config.settings import FitSettings
 from agent.intervals import Interval, Window
 from agent.pipeline import Now, assess, fit_usl, latest_load
 from agent.snapshot import FitState, Health, Snapshot, Source

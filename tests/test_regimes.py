@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.observations import Observations
-from models.regimes import TIME_PER_QUERY, find_regimes
+from models.capacity.observations import Observations
+from models.capacity.regimes import TIME_PER_QUERY, find_regimes
+from models.capacity.walls import Resource
 from models.usl import Array, Usl
-from models.walls import Resource
 
 LAW = Usl(0.02, 0.0005, 1000.0)
 

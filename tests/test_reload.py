@@ -19,15 +19,15 @@ from record_samples import FIXTURES, recorded
 from servers import Account, least_account
 from web_clients import ask
 
-from agent import web
-from agent.config import Config
-from agent.config_file import ConfigError, load
+from agent.config.file import ConfigError, load
+from agent.config.settings import Config
 from agent.daemon import Agent
 from agent.demo.server import Flavour, PrivateServer
 from agent.history import History
 from agent.intervals import Interval
 from agent.reload import Reloader, settings_of
 from agent.snapshot import Snapshot
+from agent.web import application
 
 NOW = 1_700_000_000.0
 
@@ -116,7 +116,9 @@ def test_a_carried_history_begins_with_the_latest_intervals() -> None:
 @contextmanager
 def pages(reload: Callable[[], list[str]] | None) -> Iterator[int]:
     """The web server's port."""
-    server = web.serve(("127.0.0.1", 0), web.Pages(CollectorRegistry(), list, lambda: NOW, reload))
+    server = application.serve(
+        ("127.0.0.1", 0), application.Pages(CollectorRegistry(), list, lambda: NOW, reload)
+    )
     try:
         yield server.server_port
     finally:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.observations import Observations
-from models.sanity import Check, check_concurrency, check_fit, merge_noisy
+from models.capacity.observations import Observations
+from models.capacity.sanity import Check, check_concurrency, check_fit, merge_noisy
 from models.usl import Array, Usl
 
 LAW = Usl(0.03, 0.0006, 1000.0)

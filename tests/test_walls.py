@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from models.capacity.walls import Resource, Wall, WallReason, find_walls
 from models.robust import fit_linear, normal_cdf, student_cdf
 from models.trust import Trust
 from models.usl import Array
-from models.walls import Resource, Wall, WallReason, find_walls
 
 
 def find_wall(x: Array, u: Array, ceiling: float = 1.0, weights: Array | None = None) -> Wall:

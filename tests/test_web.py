@@ -10,9 +10,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 from web_clients import NOW, ask, eventually, listening, snapshot
 
-from agent import web
-from agent.web_handler import LONGEST_REQUEST
-from agent.web_server import MAX_CONNECTIONS, WebServer
+from agent.web import application
+from agent.web.handler import LONGEST_REQUEST
+from agent.web.server import MAX_CONNECTIONS, WebServer
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_the_deadline_is_for_the_whole_request(server: WebServer) -> None:
 def test_a_client_that_does_not_read_its_answer_is_dropped(server: WebServer) -> None:
     """Writing is under the deadline as well."""
 
-    def much(environ: web.Environ, start: web.StartResponse) -> list[bytes]:
+    def much(environ: application.Environ, start: application.StartResponse) -> list[bytes]:
         start("200 OK", [])
         return [b"x" * 50_000_000]
 
@@ -242,16 +242,16 @@ def test_a_page_that_fails_is_logged_and_the_next_is_served(
 
 def test_an_address_that_is_taken_is_an_error(port: int) -> None:
     """The daemon can say so and end, rather than serve nothing."""
-    pages = web.Pages(CollectorRegistry(), list, lambda: NOW)
+    pages = application.Pages(CollectorRegistry(), list, lambda: NOW)
     with pytest.raises(OSError, match="in use"):
-        web.serve(("127.0.0.1", port), pages)
+        application.serve(("127.0.0.1", port), pages)
 
 
 def test_ipv6_and_every_interface_can_be_listened_on() -> None:
     """The family follows the address."""
-    pages = web.Pages(CollectorRegistry(), list, lambda: NOW)
+    pages = application.Pages(CollectorRegistry(), list, lambda: NOW)
     for host, reach in (("::1", "::1"), ("", "127.0.0.1")):
-        server = web.serve((host, 0), pages)
+        server = application.serve((host, 0), pages)
         try:
             with socket.create_connection((reach, server.server_port), 5) as connection:
                 connection.sendall(b"GET /-/healthy HTTP/1.0\r\n\r\n")

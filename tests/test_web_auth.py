@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from web_clients import SOON, ask, eventually, listening, password_hash, snapshot, written
 
-from agent.web_auth import REMEMBERED_FAILURES, WAITING, WAITING_OF_ONE_ADDRESS, Doorkeeper, Verdict
-from agent.web_file import WebFile
+from agent.web.auth import REMEMBERED_FAILURES, WAITING, WAITING_OF_ONE_ADDRESS, Doorkeeper, Verdict
+from agent.web.file import WebFile
 
 USERS = {"alice": password_hash("secret"), "bób": password_hash("pass: wörd")}
 

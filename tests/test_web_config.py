@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from web_clients import Authority, password_hash, saying, written
 
-from agent import web_file
-from agent.checked_yaml import ConfigError
-from agent.web_config import (
+from agent.config.checked_yaml import ConfigError
+from agent.web import file as web_file
+from agent.web.config import (
     TLS12_SUITES,
     Headers,
     HttpServerConfig,
     TlsServerConfig,
     WebConfig,
 )
-from agent.web_file import load
+from agent.web.file import load
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs" / "web.md"

@@ -22,9 +22,9 @@ from web_clients import (
     written,
 )
 
-from agent import web_file
-from agent.web_config import TlsServerConfig
-from agent.web_file import WebFile
+from agent.web import file as web_file
+from agent.web.config import TlsServerConfig
+from agent.web.file import WebFile
 
 HASH = password_hash("hunter2")
 TLS = {"cert_file": "server.crt", "key_file": "server.key"}

@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from prometheus_client import CollectorRegistry
 
-from agent import web
-from agent.export import SnapshotCollector
+from agent.export.metrics import SnapshotCollector
 from agent.snapshot import FitState, Health, Snapshot
-from agent.web_file import Web
-from agent.web_server import WebServer
+from agent.web import application
+from agent.web.file import Web
+from agent.web.server import WebServer
 
 NOW = 1_700_000_000.0
 SOON = 20.0  # seconds; what should be at once has happened by then, whatever else runs here
@@ -39,8 +39,8 @@ def listening(*snapshots: Snapshot, settings: Callable[[], Web] = Web) -> Iterat
     """The web server on a free port, for those snapshots."""
     registry = CollectorRegistry()
     registry.register(SnapshotCollector(lambda: snapshots, lambda: NOW))
-    pages = web.Pages(registry, lambda: snapshots, lambda: NOW)
-    server = web.serve(("127.0.0.1", 0), pages, settings)
+    pages = application.Pages(registry, lambda: snapshots, lambda: NOW)
+    server = application.serve(("127.0.0.1", 0), pages, settings)
     try:
         yield server
     finally:

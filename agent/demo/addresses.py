@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent.config import Config
+from agent.config.settings import Config
 
 EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - to be shown
 

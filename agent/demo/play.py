@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pymysql
 
-from agent.config import CollectorSettings, Config, FitSettings, Target
+from agent.config.settings import CollectorSettings, Config, FitSettings, Target
 from agent.daemon import Agent
 from agent.demo.addresses import Address, choose_address
 from agent.demo.load import Load

@@ -1,6 +1,6 @@
 """What the agent knows now, in the demo's words: rows of a table, and one line."""
 
-from agent.fit_words import headline, quantity, threads
+from agent.commands.fit_words import headline, quantity, threads
 from agent.snapshot import Snapshot, Source
 from models.trust import Trust
 from models.usl_fit import UslFit

@@ -7,9 +7,9 @@ from textwrap import wrap
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TextIO
 
+from agent.config.durations import words
 from agent.demo.report import Row, lead, line, rows
 from agent.demo.text_chart import text_chart
-from agent.durations import words
 from agent.snapshot import Snapshot
 from models.trust import Trust
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from agent.fit_words import quantity
+from agent.commands.fit_words import quantity
 from models.rates import Array
 from models.usl import Usl
 

@@ -1,0 +1,1 @@
+"""The sub-commands of `mysql-headroom`, a module each, and what they say."""

@@ -1,0 +1,168 @@
+"""`mysql-headroom attribute FILE.csv`: tell how much of a resource each class of query uses."""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from agent.commands.attribute_words import in_words
+from agent.tables.class_file import ClassFile, read_classes
+from agent.tables.host_file import DEFAULT_RESOURCE, joined, read_host
+from agent.tables.table_file import TableFileError
+from models.attribution.divide import Attribution, ClassUse, Method, attribute
+from models.attribution.quality import Quality, disagreement
+from models.attribution.reasons import HostUse
+from models.attribution.sources import Target
+
+USAGE_ERROR = 2
+CPU_SECONDS = re.compile(r"cpu\w*_s$|^[us]time_s$")
+"""Resources that are CPU time in seconds."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One run of the command: what was asked, and what came out."""
+
+    resource: str
+    attribution: Attribution
+    prediction: Quality | None
+    """Of the second file, when one was named."""
+    truth_error: float | None
+    """Σ|share − true share|, where the file knows the truth."""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the sub-command."""
+    parser = subparsers.add_parser(
+        "attribute",
+        help="tell how much CPU or IO each class of query uses, from CSV files",
+        description="Divide a resource of the whole server over its query classes: measured where "
+        "the server measures it, estimated where not, and how sure that is.",
+    )
+    parser.add_argument(
+        "file",
+        metavar="FILE.csv",
+        help="a column per class and the resource, or a row per tick and class with t_s, class, "
+        "timer_wait_s, count, …; may be gzipped; - is standard input",
+    )
+    parser.add_argument(
+        "--predict", metavar="FILE2.csv", help="predict this file's resource from FILE.csv's fit"
+    )
+    parser.add_argument(
+        "--host", metavar="HOST.csv", help="the resource by t_s, for a row per tick and class"
+    )
+    parser.add_argument(
+        "--predict-host", metavar="HOST2.csv", help="the same for FILE2.csv (default: HOST.csv)"
+    )
+    parser.add_argument(
+        "--resource",
+        metavar="COLUMN",
+        help=f"what to divide (default: the last column; with --host {DEFAULT_RESOURCE})",
+    )
+    parser.add_argument(
+        "--method",
+        choices=[method.value for method in Method if method is not Method.MEASURED],
+        default=Method.AUTO.value,
+        help="auto: the best source there is (default); wlr: weighted linear regression as "
+        "published; work-time: the same without lock waits and wait functions; learned: from how "
+        "the total moves with calls and rows",
+    )
+    parser.add_argument("--format", choices=["table", "json"], default="table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, divide, predict, print. Return 0, or 2 with one line on standard error."""
+    try:
+        answer = _answer(args)
+    except TableFileError as error:
+        print(f"mysql-headroom: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    formats: dict[str, Callable[[Answer], str]] = {"table": _as_table, "json": as_json}
+    print(formats[args.format](answer))
+    return 0
+
+
+def _answer(args: argparse.Namespace) -> Answer:
+    classes, host = _read(args.file, args.host, args.resource)
+    target = _target(classes)
+    found = attribute(classes.ticks, target, Method(args.method), host)
+    prediction = None
+    if args.predict is not None:
+        other, _ = _read(args.predict, args.predict_host or args.host, classes.resource)
+        prediction = Quality.of(_target(other).y, found.predictor.predict(other.ticks))
+    return Answer(str(classes.resource), found, prediction, _truth_error(classes, target, found))
+
+
+def _read(path: str, host_path: str | None, resource: str | None) -> tuple[ClassFile, HostUse]:
+    """Read a class file and, for the long form, its resource."""
+    classes = read_classes(path, resource)
+    if host_path is not None:
+        host = read_host(host_path, resource or DEFAULT_RESOURCE)
+        return joined(classes, host), host.use
+    if classes.y is None:
+        problem = "a row per tick and class, and the resource is in another file"
+        raise TableFileError(classes.name, 1, problem, "name that file with --host HOST.csv")
+    return classes, HostUse()
+
+
+def _target(classes: ClassFile) -> Target:
+    y, resource = classes.y, classes.resource
+    if y is None or resource is None or not y.any():
+        problem = f"{resource} is 0 in every tick"
+        raise TableFileError(classes.name, None, problem, "name another with --resource")
+    if classes.at is None:
+        return Target(y)
+    cpu = CPU_SECONDS.search(resource) is not None
+    return Target(y, cpu_seconds=cpu, time_like=cpu)
+
+
+def _truth_error(classes: ClassFile, target: Target, found: Attribution) -> float | None:
+    """Score against the truth; nothing before this line has looked at it."""
+    if classes.truth is None or not target.cpu_seconds:
+        return None
+    return disagreement(found.totals, classes.truth.sum(axis=0))
+
+
+def _as_table(answer: Answer) -> str:
+    return in_words(answer.resource, answer.attribution, answer.prediction, answer.truth_error)
+
+
+def as_json(answer: Answer) -> str:
+    """Write the answer as JSON: null where something does not exist, the keys always the same."""
+    found = answer.attribution
+    compared = found.compared_with
+    content = {
+        "method": found.method.value,
+        "resource": answer.resource,
+        "ticks": found.ticks,
+        "total": found.total,
+        "classes": {use.name: _class_as_json(use) for use in found.ranked},
+        "unattributed": found.unattributed,
+        "fit": asdict(found.fit),
+        "held_out": asdict(found.held_out),
+        "prediction": asdict(answer.prediction) if answer.prediction else None,
+        "disagreement": found.disagreement,
+        "compared_with": compared.value if compared else None,
+        "reasons": [reason.value for reason in found.reasons],
+        "truth_error": answer.truth_error,
+    }
+    return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def _class_as_json(use: ClassUse) -> dict[str, float | int | bool | None]:
+    line = use.line
+    return {
+        "total": use.total,
+        "share": use.share,
+        "slope": line.slope if line.usable else None,
+        "intercept": line.startup if line.usable else None,
+        "r_squared": line.r_squared,
+        "stderr": use.stderr,
+        "slope_stderr": line.slope_stderr,
+        "intercept_stderr": line.intercept_stderr,
+        "samples": line.samples,
+        "waits": use.waits,
+    }

@@ -1,0 +1,74 @@
+"""`mysql-headroom check`: connect to every target, say what works, and what would mend the rest."""
+
+import argparse
+
+from agent.config.file import ConfigError, load
+from agent.config.option import add_config_option, complain
+from agent.config.settings import Config, Target
+from collectors import COLLECTORS, CollectorSpec
+from collectors.base import CollectorError, Feature
+from collectors.connection import Connection
+
+BROKEN = 1
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the sub-command."""
+    text = "connect to every target and print what works, what is missing and what would mend it"
+    parser = subparsers.add_parser("check", help=text, description=text.capitalize() + ".")
+    add_config_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when every target can be watched, 1 when one cannot, 2 when the file is wrong."""
+    try:
+        config = load(args.config_file)
+    except ConfigError as error:
+        return complain(error)
+    return max(check(config, target) for target in config.targets)
+
+
+def check(config: Config, target: Target) -> int:
+    """Print what one target offers; 1 when it cannot be watched at all."""
+    print(f"{target.name} ({target.endpoint})")
+    connection = Connection(
+        target.endpoint, target.credentials.login, timeout=target.timeout, limit=1.0
+    )
+    try:
+        connection.open()
+        print(f"  ok       connected to {connection.flavour}")
+        for spec in COLLECTORS:
+            if config.collector_settings(target, spec.name).enabled:
+                _try(spec, connection)
+            else:
+                print(f"  off      {spec.name}")
+    except CollectorError as error:
+        print(f"  FAILED   {error}")
+        return BROKEN
+    finally:
+        connection.close()
+    return 0
+
+
+def _try(spec: CollectorSpec, connection: Connection) -> None:
+    """Prepare the collector and read once; raises `CollectorError` where the session has ended."""
+    try:
+        prepared = spec.prepare(connection)
+        _print(prepared.features)
+        if prepared.read is not None:
+            prepared.read()
+    except CollectorError as error:
+        if error.kind.ends_session or spec.vital:
+            raise
+        print(f"  missing  {spec.name}: {error}")
+
+
+def _print(features: tuple[Feature, ...]) -> None:
+    for feature in features:
+        if feature.enabled:
+            print(f"  ok       {feature.name}")
+            continue
+        print(f"  missing  {feature.name}: {feature.reason}")
+        if feature.remedy:
+            print(f"           remedy: {feature.remedy}")

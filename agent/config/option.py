@@ -1,0 +1,28 @@
+"""`--config.file`, and how a wrong file is told, wherever a command takes one."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from agent.config.file import ConfigError
+
+USAGE_ERROR = 2
+
+
+def add_config_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the configuration file."""
+    parser.add_argument(
+        "--config.file",
+        dest="config_file",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="the configuration, YAML; config.example.yaml shows every key",
+    )
+
+
+def complain(error: ConfigError) -> int:
+    """Print every mistake on standard error; answers the exit code."""
+    for problem in error.problems:
+        print(f"mysql-headroom: {problem}", file=sys.stderr)
+    return USAGE_ERROR

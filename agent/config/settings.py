@@ -1,0 +1,185 @@
+"""The configuration: one frozen value, checked once, every mistake listed with its place.
+
+The file is YAML; `config.example.yaml` shows every key. Nothing here opens a connection.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from agent.config.credentials import Credentials, client_options
+from agent.config.durations import seconds
+from collectors import COLLECTORS
+from collectors.base import CollectorError
+from collectors.connection import Endpoint
+
+Duration = Annotated[float, BeforeValidator(seconds)]
+MOST_PORT = 65535
+CLOCKING = ("status", "statements")  # the collectors whose samples bound an interval
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$"
+
+
+def _existing_file(path: Path) -> Path:
+    if not path.is_file():
+        raise ValueError("no such file")
+    return path
+
+
+ExistingFile = Annotated[Path, Field(strict=False), AfterValidator(_existing_file)]
+
+
+class Section(BaseModel):
+    """What all sections are: frozen, exact in their types, closed to unknown keys."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+def _port_exists(listen: str) -> str:
+    if int(listen.rpartition(":")[2]) > MOST_PORT:
+        raise ValueError(f"a port is at most {MOST_PORT}")
+    return listen
+
+
+ListenAddress = Annotated[
+    str,
+    Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]*):\d{1,5}$"),
+    AfterValidator(_port_exists),
+]
+
+
+class LogSettings(Section):
+    """How the agent speaks on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["logfmt", "json"] = "logfmt"
+
+
+class CollectorSettings(Section):
+    """Whether and how often one collector reads; None: its own default interval."""
+
+    enabled: bool = True
+    interval: Annotated[Duration, Field(ge=0.1, le=60)] | None = None
+
+
+class FitSettings(Section):
+    """How samples become points, and points a fit. All durations in seconds."""
+
+    interval: Annotated[Duration, Field(ge=1, le=600)] = 15.0
+    window: Annotated[Duration, Field(ge=30, le=7 * 86400)] = 6 * 3600.0
+    min_concurrency: Annotated[float, Field(ge=0, le=100, strict=False)] = 0.5
+    stale_after: Annotated[Duration, Field(ge=5, le=86400)] = 300.0
+
+
+class TlsSettings(Section):
+    """TLS to the server; without this section TLS is used where the server offers it."""
+
+    required: bool = True
+    ca: ExistingFile | None = None
+    verify_identity: bool = True
+
+
+def _collector_name(name: str) -> str:
+    known = [spec.name for spec in COLLECTORS]
+    if name not in known:
+        raise ValueError(f"unknown collector; there are {', '.join(known)}")
+    return name
+
+
+CollectorName = Annotated[str, AfterValidator(_collector_name)]
+
+
+class Target(Section):
+    """One server to watch: where it is, who we are there, and what differs from the defaults."""
+
+    name: Annotated[str, Field(pattern=NAME)]
+    host: str | None = None
+    port: Annotated[int, Field(ge=1, le=MOST_PORT)] | None = None
+    socket: str | None = None
+    user: str | None = None
+    password_file: ExistingFile | None = None
+    password_env: str | None = None
+    defaults_file: ExistingFile | None = None
+    tls: TlsSettings | None = None
+    timeout: Annotated[Duration, Field(ge=0.5, le=60)] = 3.0
+    collectors: Mapping[CollectorName, CollectorSettings] = Field(default_factory=dict)
+    fit: FitSettings = FitSettings()
+
+    @property
+    def credentials(self) -> Credentials:
+        """The account's sources, to be read at every connect."""
+        return Credentials(self.user, self.password_file, self.password_env, self.defaults_file)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The address; what this file leaves open comes from the my.cnf, then from the defaults.
+
+        Raises ValueError or OSError where the my.cnf cannot be used.
+        """
+        options = client_options(self.defaults_file) if self.defaults_file else {}
+        placed = {} if self.host or self.port or self.socket else options
+        ca = str(self.tls.ca) if self.tls and self.tls.ca else options.get("ssl-ca")
+        identity = options.get("ssl-mode", "").upper() == "VERIFY_IDENTITY"
+        return Endpoint(
+            host=self.host or placed.get("host") or "127.0.0.1",
+            port=self.port or int(placed.get("port", 3306)),
+            socket=self.socket or placed.get("socket"),
+            tls_ca=ca,
+            tls_verify_identity=self.tls.verify_identity if self.tls else identity,
+            tls_required=self.tls.required if self.tls else ca is not None,
+        )
+
+    @model_validator(mode="after")
+    def _my_cnf_is_usable(self) -> "Target":
+        try:
+            endpoint, login = self.endpoint, self.credentials.login()
+        except (CollectorError, OSError, ValueError) as error:
+            source = f"{self.defaults_file}: " if self.defaults_file else ""
+            raise ValueError(f"{source}{error}") from None
+        if self.defaults_file and not login.user:
+            raise ValueError(f"{self.defaults_file}: names no user under [client]")
+        if endpoint.tls_ca and not Path(endpoint.tls_ca).is_file():
+            raise ValueError(f"{self.defaults_file}: ssl-ca: no such file")
+        return self
+
+
+class Config(Section):
+    """The whole file."""
+
+    listen: ListenAddress = "127.0.0.1:10104"
+    log: LogSettings = LogSettings()
+    collectors: Mapping[CollectorName, CollectorSettings] = Field(default_factory=dict)
+    fit: FitSettings = FitSettings()
+    targets: Annotated[tuple[Target, ...], Field(strict=False)]
+
+    @model_validator(mode="after")
+    def _intervals_hold_samples(self) -> "Config":
+        for target in self.targets:
+            width = self.fit_settings(target).interval
+            for spec in COLLECTORS:
+                settings = self.collector_settings(target, spec.name)
+                sampling = settings.interval or spec.interval
+                if spec.name in CLOCKING and settings.enabled and width < 2 * sampling:
+                    raise ValueError(
+                        f"targets: {target.name!r}: fit.interval ({width:g} s) must be at least"
+                        f" twice the sampling interval of {spec.name} ({sampling:g} s)"
+                    )
+        return self
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the web pages; an empty host is every interface."""
+        host, _, port = self.listen.rpartition(":")
+        return host.strip("[]"), int(port)
+
+    def fit_settings(self, target: Target) -> FitSettings:
+        """The target's own settings over the file's, key by key."""
+        own = {key: getattr(target.fit, key) for key in target.fit.model_fields_set}
+        return self.fit.model_copy(update=own)
+
+    def collector_settings(self, target: Target, name: str) -> CollectorSettings:
+        """The target's own settings of one collector over the file's, key by key."""
+        settings = self.collectors.get(name, CollectorSettings())
+        own = target.collectors.get(name, CollectorSettings())
+        return settings.model_copy(update={key: getattr(own, key) for key in own.model_fields_set})

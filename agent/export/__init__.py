@@ -1,0 +1,1 @@
+"""Every way out of a snapshot: metrics, the page, pictures."""

@@ -1,0 +1,1 @@
+"""Tables in CSV files, every mistake told with its line."""

@@ -1,0 +1,1 @@
+"""The ways out over HTTP: who gets in, and nobody blocks it."""

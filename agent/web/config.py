@@ -1,0 +1,118 @@
+"""`--web.config.file`: TLS, headers and users of the web pages, in the Prometheus format.
+
+https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md; what cannot
+be honoured here is refused (`web_rules`), so that nothing in force is weaker than what is written.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import bcrypt
+from pydantic import AfterValidator, Field
+
+from agent.config.settings import Section
+
+BCRYPT = re.compile(r"\$2[abxy]\$(\d\d)\$[./A-Za-z0-9]{53}")
+HIGHEST_COST = 15  # a check takes about 2.5 s; each step more doubles it
+HEADER_TEXT = r"^[\x20-\x7e]*$"
+TLS12_SUITES = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+}
+TLS13_SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+
+ClientAuth = Literal[
+    "NoClientCert", "RequestClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"
+]
+TlsVersion = Literal["TLS12", "TLS13"]
+Curve = Literal["X25519", "CurveP256", "CurveP384", "CurveP521"]
+
+
+def _cipher_suite(name: str) -> str:
+    if name not in TLS12_SUITES and name not in TLS13_SUITES:
+        raise ValueError("not a cipher suite that is offered here (docs/web.md lists them)")
+    return name
+
+
+def _user(name: str) -> str:
+    if not re.fullmatch(r"[^:\x00-\x1f\x7f]{1,255}", name):
+        raise ValueError("must be a user's name without a colon")
+    return name
+
+
+def _password_hash(text: str) -> str:
+    found = BCRYPT.fullmatch(text)
+    if found is None or not _is_usable(text):
+        raise ValueError("is not a bcrypt hash (docs/web.md shows how to make one)")
+    if int(found[1]) > HIGHEST_COST:
+        raise ValueError(f"has a bcrypt cost above {HIGHEST_COST}: each check would take seconds")
+    return text
+
+
+def _is_usable(text: str) -> bool:
+    """Whether the library takes the hash, tried at the lowest cost."""
+    try:
+        bcrypt.checkpw(b"", f"{text[:4]}04{text[6:]}".encode())
+    except ValueError:
+        return False
+    return True
+
+
+Suites = Annotated[tuple[Annotated[str, AfterValidator(_cipher_suite)], ...], Field(strict=False)]
+Sans = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
+HeaderText = Annotated[str, Field(pattern=HEADER_TEXT)]
+User = Annotated[str, AfterValidator(_user)]
+PasswordHash = Annotated[str, AfterValidator(_password_hash)]
+
+
+class TlsServerConfig(Section):
+    """The agent's certificate, and what is asked of a client; paths are relative to the file."""
+
+    cert_file: str
+    key_file: str
+    client_auth_type: ClientAuth = "NoClientCert"
+    client_ca_file: str | None = None
+    client_allowed_sans: Sans | None = None
+    min_version: TlsVersion = "TLS12"
+    max_version: TlsVersion = "TLS13"
+    cipher_suites: Suites = ()
+    prefer_server_cipher_suites: bool = True
+    curve_preferences: Annotated[tuple[Curve, ...], Field(strict=False)] = ()
+
+
+class Headers(Section):
+    """The headers that may be set, over the agent's own; blank leaves those."""
+
+    content_security_policy: HeaderText = Field("", alias="Content-Security-Policy")
+    x_frame_options: Literal["deny", "sameorigin", ""] = Field("", alias="X-Frame-Options")
+    x_content_type_options: Literal["nosniff", ""] = Field("", alias="X-Content-Type-Options")
+    x_xss_protection: HeaderText = Field("", alias="X-XSS-Protection")
+    strict_transport_security: HeaderText = Field("", alias="Strict-Transport-Security")
+
+    def as_sent(self) -> dict[str, str]:
+        """Those that are set, by the name that is sent."""
+        return {name: text for name, text in self.model_dump(by_alias=True).items() if text}
+
+
+class HttpServerConfig(Section):
+    """`http2` is accepted for the format's sake: HTTP/1.0 is spoken either way."""
+
+    http2: bool = True
+    headers: Headers = Headers()
+
+
+class WebConfig(Section):
+    """The whole file."""
+
+    tls_server_config: TlsServerConfig | None = None
+    http_server_config: HttpServerConfig = HttpServerConfig()
+    basic_auth_users: Mapping[User, PasswordHash] = Field(default_factory=dict, repr=False)

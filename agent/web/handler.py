@@ -1,0 +1,115 @@
+"""One HTTP request: read within bounds, answered by a WSGI application, and then it is over."""
+
+import logging
+import sys
+from http import HTTPStatus
+from http.client import LineTooLong
+from io import BufferedIOBase, BytesIO
+from typing import Any, cast
+from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
+
+from agent.web.places import Place
+
+log = logging.getLogger(__name__)
+
+NAME = "mysql-headroom"  # and not what it is written in
+LONGEST_REQUEST = 16384  # bytes: the request line and all headers, of which there may be 100
+TEXT = "text/plain; charset=utf-8"
+HEADERS = (
+    ("Cache-Control", "no-store"),
+    ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+)
+
+
+class Handler(WSGIRequestHandler):
+    """Reads one request; a body is never read."""
+
+    server_version, sys_version = NAME, ""
+    default_request_version = "HTTP/1.0"  # older ones had no headers
+    disable_nagle_algorithm = True
+
+    def __init__(self, place: Place, address: Any, server: WSGIServer) -> None:
+        self._place = place
+        super().__init__(place.socket, address, server)
+
+    def setup(self) -> None:
+        """Bound what is read."""
+        super().setup()
+        self.rfile = cast("BufferedIOBase", _Bounded(self.rfile, LONGEST_REQUEST))
+
+    def handle(self) -> None:
+        """Read the request and answer it."""
+        self.requestline, self.request_version, self.command = "", "HTTP/1.0", ""
+        try:
+            self.raw_requestline = self.rfile.readline()
+        except LineTooLong:
+            self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
+            return
+        if not self.raw_requestline or not self.parse_request():
+            return
+        self._place.is_answered = True
+        server: Any = self.server
+        answer = _Answer(BytesIO(), cast("Any", self.wfile), sys.stderr, self.get_environ())
+        answer.request_handler = self
+        answer.run(server.get_app())
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what is no request; nothing of what was sent comes back."""
+        del message, explain
+        body = f"{code} {HTTPStatus(code).phrase.lower()}\n".encode()
+        self.send_response(code, HTTPStatus(code).phrase)
+        self.send_header("Content-Type", TEXT)
+        self.send_header("Content-Length", str(len(body)))
+        for name, text in HEADERS:
+            self.send_header(name, text)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the base's name)
+        """Requests are worth a line where somebody looks for them."""
+        log.debug("http: " + format, *args)
+
+    def address_string(self) -> str:
+        """The address as it is; names are not looked up."""
+        return str(self.client_address[0])
+
+
+class _Answer(ServerHandler):
+    """Runs the application; its failures go to the log, and a client's to nobody."""
+
+    request_handler: Handler
+    server_software = NAME
+    os_environ: dict[str, str] = {}  # noqa: RUF012  (the base's)
+    error_status = "500 Internal Server Error"
+    error_headers = [("Content-Type", TEXT), *HEADERS]  # noqa: RUF012
+    error_body = b"500 internal server error\n"
+
+    def log_exception(self, exc_info: Any) -> None:
+        """A client that breaks off is no event worth a trace."""
+        if isinstance(exc_info[1], OSError):
+            log.debug("a client broke off", exc_info=exc_info)
+        else:
+            log.error("a request failed", exc_info=exc_info)
+
+
+class _Bounded:
+    """A file that ends with `LineTooLong` after so many bytes."""
+
+    def __init__(self, file: Any, left: int) -> None:
+        self._file = file
+        self._left = left
+
+    def readline(self, size: int = -1) -> bytes:
+        del size
+        line: bytes = self._file.readline(self._left + 1)
+        self._left -= len(line)
+        if self._left < 0:
+            raise LineTooLong("request")
+        return line
+
+    def close(self) -> None:
+        self._file.close()

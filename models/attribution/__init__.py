@@ -1,0 +1,1 @@
+"""An aggregate, such as CPU seconds, divided over query classes."""

@@ -1,0 +1,88 @@
+"""The learnt model of one target: what its classes cost, and what they will use."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.learned import Beliefs, Learned, learn
+from models.attribution.moments import Moments
+from models.attribution.prices import Prices, pool_prices, robust_weights, tick_weights
+from models.attribution.shrunk import learn_shrunk
+
+LEAST_CALL_SHARE = 0.3
+"""Of the mean price of a call, where only the calls tell classes apart."""
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Cost of one unit of each class's regressor, and the base that nobody causes."""
+
+    names: tuple[str, ...]
+    learned: Learned
+    regressor_totals: Array
+    """Of the ticks learnt from, shape (K,)."""
+    base_per_second: float
+    prices: Prices | None
+    """How calls and rows become a regressor; None: the regressor is the statement time."""
+
+    def regressors(self, ticks: ClassTicks) -> Array:
+        """Compute what the total is regressed on, shape (T, K)."""
+        return ticks.statement_time if self.prices is None else self.prices.price(ticks)
+
+    @property
+    def unit_costs(self) -> Array:
+        """Units of y per unit of regressor, shape (K,); 0 for a class that did nothing."""
+        present = self.regressor_totals > 0
+        unit = np.where(present, self.regressor_totals, 1.0)
+        return np.where(present, self.learned.totals / unit, 0.0)
+
+    def parts(self, ticks: ClassTicks) -> Array:
+        """Predict the use of each class in each tick, shape (T, K); ticks of the same classes."""
+        return self.regressors(ticks) * self.unit_costs
+
+    def predict(self, ticks: ClassTicks) -> Array:
+        """Predict y, shape (T,), of any classes; those never seen before add nothing."""
+        known = ticks.arranged(self.names)
+        answer: Array = self.parts(known).sum(axis=1) + self.base_per_second * ticks.seconds
+        return answer
+
+
+def fit_cost_model(ticks: ClassTicks, y: Array, work: Array | None) -> CostModel:
+    """Learn from calls and rows where they are known, from statement time where they are not.
+
+    `work`, s, shape (T, K), is what a class that computes uses in proportion to; None where time
+    says nothing about y.
+    """
+    if ticks.count is None or not ticks.count.any():
+        moments = Moments.of(ticks.statement_time, ticks.seconds, y, tick_weights(y))
+        return _model(ticks, moments, learn_shrunk(moments), None)
+    if work is None:
+        return _by_calls(ticks, y)
+    prices = pool_prices(ticks, y)
+    beliefs = Beliefs(prices.price(ticks).sum(axis=0), work.sum(axis=0))
+    model = _learnt(ticks, y, prices, robust_weights(y, prices.total(ticks)), beliefs)
+    return _learnt(ticks, y, prices, robust_weights(y, model.predict(ticks)), beliefs)
+
+
+def _by_calls(ticks: ClassTicks, y: Array) -> CostModel:
+    """Learn one price per class: bytes go to few classes, and rows may not say to whom."""
+    prices = pool_prices(ticks, y, LEAST_CALL_SHARE)
+    weights = robust_weights(y, prices.total(ticks))
+    moments = Moments.of(prices.price(ticks), ticks.seconds, y, weights)
+    return _model(ticks, moments, learn_shrunk(moments), prices)
+
+
+def _learnt(
+    ticks: ClassTicks, y: Array, prices: Prices, weights: Array, beliefs: Beliefs
+) -> CostModel:
+    moments = Moments.of(prices.price(ticks), ticks.seconds, y, weights)
+    return _model(ticks, moments, learn(moments, beliefs), prices)
+
+
+def _model(
+    ticks: ClassTicks, moments: Moments, learned: Learned, prices: Prices | None
+) -> CostModel:
+    seconds = float(ticks.seconds.sum())
+    base = learned.base / seconds if seconds > 0 else 0.0
+    return CostModel(ticks.names, learned, moments.totals[:-1], base, prices)

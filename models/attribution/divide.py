@@ -1,0 +1,227 @@
+"""Dividing an aggregate over query classes, from the best source there is.
+
+Measured CPU where the server accounts for it; else work time, corrected by what the learnt model
+found; else the learnt model. `wlr` is the published method, for comparison. Whatever the source,
+the answer is a matrix of parts z, shape (T, K), and one line of z on time per class.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.cost_model import CostModel
+from models.attribution.quality import Quality, disagreement
+from models.attribution.reasons import HostUse, Reason, Signs, find_reasons
+from models.attribution.sources import (
+    Parts,
+    Predictor,
+    Target,
+    by_learning,
+    by_measurement,
+    by_wlr,
+    by_work_time,
+)
+from models.wlr import Line, fit_line
+
+FOLDS, LEAST_HELD_OUT = 4, 8
+ROUNDING = 1e-12
+
+
+class Method(StrEnum):
+    """Where the parts come from."""
+
+    AUTO = "auto"
+    MEASURED = "measured"
+    WORK_TIME = "work-time"
+    LEARNED = "learned"
+    WLR = "wlr"
+
+
+@dataclass(frozen=True)
+class ClassUse:
+    """What one class used of the resource, units of y."""
+
+    name: str
+    total: float
+    share: float
+    """Of what all classes used together: shares add up to 1, or are 0."""
+    stderr: float | None
+    """Standard error of total; None where it was measured or cannot be told."""
+    line: Line
+    """Its part on its time: statement time for wlr, work time else; units of y per unit of time."""
+    waits: bool
+    """Time passes without use: by its digest text, or found."""
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """An aggregate divided over classes. Totals and `unattributed` add up to `total`."""
+
+    method: Method
+    total: float
+    classes: tuple[ClassUse, ...]
+    unattributed: float
+    predictor: Predictor
+    fit: Quality
+    held_out: Quality
+    """Each quarter of the ticks predicted from the others."""
+    disagreement: float | None
+    """Σ|share − other share| between the source and the next best one, where there is one."""
+    compared_with: Method | None
+    reasons: tuple[Reason, ...]
+    ticks: int
+
+    @property
+    def ranked(self) -> list[ClassUse]:
+        """The classes, greatest use first."""
+        return sorted(self.classes, key=lambda use: (-use.total, use.name))
+
+    @property
+    def totals(self) -> Array:
+        """What each class used, shape (K,), in the order of the ticks' names."""
+        return np.array([use.total for use in self.classes])
+
+
+def attribute(
+    ticks: ClassTicks, target: Target, method: Method = Method.AUTO, host: HostUse | None = None
+) -> Attribution:
+    """Divide the target over the classes.
+
+    Raises ValueError where the shapes differ, or where `measured` is asked for and not there.
+    """
+    y = target.y
+    if y.shape != (len(ticks),) or not np.isfinite(y).all() or (y < 0).any():
+        raise ValueError("the resource needs one finite value, at least 0, per tick")
+    chosen = choose(ticks, target) if method is Method.AUTO else method
+    parts = _within(_divide(ticks, target, method, chosen), ticks, target)
+    held_out = _held_out(ticks, target, method)
+    left = float(y.sum() - parts.z.sum())
+    other = _compared(ticks, target, chosen)
+    apart = None
+    if other is not None:
+        second = _within(_divide(ticks, target, other, other), ticks, target)
+        apart = disagreement(parts.z.sum(axis=0), second.z.sum(axis=0))
+    return Attribution(
+        method=chosen,
+        total=float(y.sum()),
+        classes=_class_uses(ticks.names, parts),
+        unattributed=left if left > ROUNDING * y.sum() else 0.0,
+        predictor=parts.predictor,
+        fit=Quality.of(y, parts.predictor.predict(ticks)),
+        held_out=held_out,
+        disagreement=apart,
+        compared_with=other,
+        reasons=_reasons(ticks, target, chosen, parts, held_out, host or HostUse()),
+        ticks=len(ticks),
+    )
+
+
+def choose(ticks: ClassTicks, target: Target) -> Method:
+    """Choose the best source: measured, then work time with known waits, then the learnt model."""
+    if target.cpu_seconds and ticks.cpu is not None and ticks.cpu.any():
+        return Method.MEASURED
+    if target.time_like and ticks.texts is not None and any(ticks.texts):
+        return Method.WORK_TIME
+    return Method.LEARNED
+
+
+def _divide(ticks: ClassTicks, target: Target, asked: Method, chosen: Method) -> Parts:
+    if chosen is Method.WLR:
+        return by_wlr(ticks, target)
+    if chosen is Method.MEASURED:
+        return by_measurement(ticks, target)
+    if chosen is Method.WORK_TIME and asked is Method.WORK_TIME:
+        return by_work_time(ticks, target)
+    return by_learning(ticks, target, trust_texts=chosen is Method.WORK_TIME)
+
+
+def _within(parts: Parts, ticks: ClassTicks, target: Target) -> Parts:
+    """Cut totals to what is possible: a class's CPU to its time, all together to Σy.
+
+    Measured CPU is cut by neither: it is what it is.
+    """
+    if parts.z is ticks.cpu:
+        return parts
+    totals, factor = parts.z.sum(axis=0), np.ones(len(ticks.names))
+    if target.cpu_seconds:
+        time = ticks.statement_time.sum(axis=0)
+        if ticks.inflight_delta is not None:
+            time = np.maximum(time + ticks.inflight_delta.sum(axis=0), 0.0)
+        factor = np.minimum(1.0, time / np.where(totals > 0, totals, 1.0))
+    together = float((factor * totals).sum())
+    factor *= min(1.0, float(target.y.sum()) / together) if together > 0 else 1.0
+    return replace(parts, z=parts.z * factor, error=parts.error * factor)
+
+
+def _class_uses(names: tuple[str, ...], parts: Parts) -> tuple[ClassUse, ...]:
+    totals = parts.z.sum(axis=0)
+    together = float(totals.sum()) or 1.0
+    return tuple(
+        ClassUse(
+            name=name,
+            total=float(totals[k]),
+            share=float(totals[k]) / together,
+            stderr=float(parts.error[k]) if np.isfinite(parts.error[k]) else None,
+            line=fit_line(parts.x[:, k], parts.z[:, k]),
+            waits=bool(parts.waits[k]),
+        )
+        for k, name in enumerate(names)
+    )
+
+
+def _held_out(ticks: ClassTicks, target: Target, method: Method) -> Quality:
+    """Predict each quarter from the other three."""
+    if len(ticks) < LEAST_HELD_OUT:
+        return Quality(None, None, None)
+    everything = np.arange(len(ticks))
+    predicted = np.zeros(len(ticks))
+    for unknown in np.array_split(everything, FOLDS):
+        known = np.setdiff1d(everything, unknown)
+        part = replace(target, y=target.y[known])
+        there = ticks.at(known)
+        chosen = choose(there, part) if method is Method.AUTO else method
+        predictor = _divide(there, part, method, chosen).predictor
+        predicted[unknown] = predictor.predict(ticks.at(unknown))
+    return Quality.of(target.y, predicted)
+
+
+def _compared(ticks: ClassTicks, target: Target, chosen: Method) -> Method | None:
+    """Choose the best source that was not chosen."""
+    if len(ticks.names) < 2:
+        return None
+    if chosen is Method.MEASURED:
+        return choose(replace(ticks, cpu=None), target)
+    best = choose(ticks, target)
+    if best is not chosen:
+        return best
+    if ticks.count is None:
+        return Method.WLR
+    return Method.LEARNED if chosen is Method.WORK_TIME else Method.WORK_TIME
+
+
+def _reasons(
+    ticks: ClassTicks,
+    target: Target,
+    method: Method,
+    parts: Parts,
+    held_out: Quality,
+    host: HostUse,
+) -> tuple[Reason, ...]:
+    model = parts.predictor
+    level = model.learned.level if isinstance(model, CostModel) else None
+    rich = ticks.count is not None
+    return find_reasons(
+        Signs(
+            ticks=len(ticks),
+            held_out_mape=held_out.mape if isinstance(model, CostModel) else None,
+            level=level if target.cpu_seconds else None,
+            host=host,
+            time_is_work=rich and (method is Method.WLR or _blind(ticks, method)),
+        )
+    )
+
+
+def _blind(ticks: ClassTicks, method: Method) -> bool:
+    return method is Method.WORK_TIME and not (ticks.texts and any(ticks.texts))

@@ -1,0 +1,100 @@
+"""What a call, a row, a sort costs: prices that all classes share, from totals alone."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.moments import Moments
+from models.attribution.quadratic import minimise_non_negative
+
+ROUNDS = 6
+LEAST_WEIGHT_SHARE = 0.2
+"""A tick's weight is 1/ŷ; below this part of the mean y it grows no further."""
+FREEDOM = 4.0
+MEDIAN_OF_CHI_SQUARE = 0.455
+RIDGE = 1e-9
+FREE_CALL_SHARE = 1e-4
+"""A class is never priced at nothing: its calls count for this part of the mean price at least."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Units of y per call and per unit of each known size; all at least 0."""
+
+    per_call: float
+    sizes: tuple[tuple[str, float], ...]
+    per_second: float
+    """What goes on whether or not anybody asks."""
+
+    def price(self, ticks: ClassTicks) -> Array:
+        """Price what each class did in each tick, shape (T, K), units of y."""
+        known = dict(ticks.sizes)
+        answer = self.per_call * calls(ticks)
+        for name, price in self.sizes:
+            if name in known:
+                answer = answer + price * known[name]
+        return answer
+
+    def total(self, ticks: ClassTicks) -> Array:
+        """Price each whole tick, shape (T,)."""
+        answer: Array = self.price(ticks).sum(axis=1) + self.per_second * ticks.seconds
+        return answer
+
+
+def pool_prices(ticks: ClassTicks, y: Array, least_share: float = FREE_CALL_SHARE) -> Prices:
+    """Fit y ≈ Σ_f price_f·(sum over classes of f) + b·Δt with prices ≥ 0, robust weights.
+
+    A call costs `least_share` of the mean price at least.
+    """
+    names = [name for name, _ in ticks.sizes]
+    summed = [calls(ticks).sum(axis=1), *(matrix.sum(axis=1) for _, matrix in ticks.sizes)]
+    features = np.column_stack(summed)
+    weights = tick_weights(y)
+    prices = np.zeros(len(summed) + 1)
+    for _ in range(ROUNDS):
+        prices = _solve(Moments.of(features, ticks.seconds, y, weights))
+        weights = robust_weights(y, features @ prices[:-1] + ticks.seconds * prices[-1])
+    made = float(summed[0].sum())
+    least = least_share * float(y.sum()) / made if made else 0.0
+    per_call = max(float(prices[0]), least)
+    sizes = tuple(zip(names, map(float, prices[1:-1]), strict=True))
+    return Prices(per_call, sizes, float(prices[-1]))
+
+
+def calls(ticks: ClassTicks) -> Array:
+    """Give the counts, which these prices cannot do without."""
+    if ticks.count is None:
+        raise ValueError("prices of calls need counts")
+    return ticks.count
+
+
+def tick_weights(y: Array) -> Array:
+    """Weigh ticks by 1/y, shape (T,): the spread of a tick's y grows with its root at least."""
+    mean = float(y.mean()) or 1.0
+    return 1 / np.maximum(y, LEAST_WEIGHT_SHARE * mean)
+
+
+def robust_weights(y: Array, fitted: Array) -> Array:
+    """Weigh by 1/ŷ, and down what is missed by far, shape (T,): errors of Student's t with 4.
+
+    K. Lange, R. Little, J. Taylor, "Robust Statistical Modeling Using the t Distribution", JASA 84
+    (1989); the scale is the median's.
+    """
+    weights = tick_weights(fitted)
+    missed = weights * (y - fitted) ** 2
+    usual = float(np.median(missed)) / MEDIAN_OF_CHI_SQUARE
+    if usual <= 1e-12 * float((weights * y**2).mean()):
+        return weights
+    answer: Array = weights * (FREEDOM + 1) / (FREEDOM + missed / usual)
+    return answer
+
+
+def _solve(moments: Moments) -> Array:
+    scaled = moments.scaled()
+    size = len(scaled.projection)
+    ridge = RIDGE * max(float(np.trace(scaled.gram)), 1e-300)
+    shares = minimise_non_negative(scaled.gram + ridge * np.eye(size), scaled.projection)
+    unit = np.where(moments.totals > 0, moments.totals, 1.0)
+    answer: Array = np.where(moments.totals > 0, shares * moments.y_total / unit, 0.0)
+    return answer

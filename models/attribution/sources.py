@@ -1,0 +1,140 @@
+"""The sources an aggregate can be divided by: each answers parts z, shape (T, K), and how sure."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.cost_model import CostModel, fit_cost_model
+from models.attribution.learned import COMPUTE_SPREAD
+from models.attribution.waits import Mask, capped, waits_by_text
+from models.wlr import Line, Wlr, blame, fit_wlr
+
+LEARNED_WEIGHT = 0.5
+"""Of the learnt totals in the mean with the division of work time, whose errors are others."""
+LEARNED_WEIGHT_WITH_TEXTS = 0.1
+SURE = 0.01
+UNLIKE = 0.1
+"""Against the texts, a class is taken for waiting only if both say so: probability and factor."""
+
+
+class Predictor(Protocol):
+    """Predicts y, shape (T,)."""
+
+    def predict(self, ticks: ClassTicks) -> Array:
+        """Predict ticks of any classes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is divided."""
+
+    y: Array
+    """Shape (T,), at least 0."""
+    cpu_seconds: bool = False
+    """It is CPU time in the seconds of the statements' times: no class uses more than its time."""
+    time_like: bool = True
+    """Classes that compute use it in proportion to their time. CPU is, bytes are not."""
+
+
+@dataclass(frozen=True)
+class WlrPredictor:
+    """Lines on time, as published."""
+
+    names: tuple[str, ...]
+    wlr: Wlr
+    work_time: bool
+
+    def predict(self, ticks: ClassTicks) -> Array:
+        """Σ over present classes of intercept + slope·time; unknown classes add nothing."""
+        known = ticks.arranged(self.names)
+        return self.wlr.predict(_work(known) if self.work_time else known.statement_time)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What each class is said to have used in each tick, units of y, shape (T, K)."""
+
+    z: Array
+    x: Array
+    """What the lines are fitted on."""
+    error: Array
+    """Standard error of each class's total, shape (K,); NaN where it has none."""
+    waits: Mask
+    predictor: Predictor
+
+
+def by_wlr(ticks: ClassTicks, target: Target) -> Parts:
+    """Divide statement time, as published."""
+    x = ticks.statement_time
+    wlr = fit_wlr(x, target.y)
+    error = np.array([_line_error(line) for line in wlr.lines])
+    predictor = WlrPredictor(ticks.names, wlr, work_time=False)
+    return Parts(blame(x, target.y)[0], x, error, _nobody(ticks), predictor)
+
+
+def by_work_time(ticks: ClassTicks, target: Target) -> Parts:
+    """Divide statement time less lock time, wait functions capped; else as published."""
+    x = _work(ticks)
+    wlr = fit_wlr(x, target.y)
+    spread = COMPUTE_SPREAD * wlr.totals
+    error = np.hypot([_line_error(line) for line in wlr.lines], spread)
+    waits = waits_by_text(ticks.texts, len(ticks.names))
+    predictor = WlrPredictor(ticks.names, wlr, work_time=True)
+    return Parts(blame(x, target.y)[0], x, error, waits, predictor)
+
+
+def by_measurement(ticks: ClassTicks, target: Target) -> Parts:
+    """Take the CPU that the server accounts for; what it does not cover is left over."""
+    if ticks.cpu is None:
+        raise ValueError("no CPU was measured per class")
+    work = _work(ticks)
+    predictor = fit_cost_model(ticks, target.y, work)
+    nothing = np.full(len(ticks.names), np.nan)
+    return Parts(ticks.cpu, work, nothing, waits_by_text(ticks.texts, len(nothing)), predictor)
+
+
+def by_learning(ticks: ClassTicks, target: Target, *, trust_texts: bool) -> Parts:
+    """Mean of the learnt totals and a division of work time that knows who waits."""
+    work = _work(ticks)
+    model = fit_cost_model(ticks, target.y, work if target.time_like else None)
+    learnt = model.parts(ticks)
+    waits = waits_by_text(ticks.texts, len(ticks.names))
+    if model.prices is None or not model.learned.level or not target.time_like:
+        return Parts(learnt, work, model.learned.stderr, waits, model)
+    computing = _computing(model, work, trust_texts=trust_texts)
+    effective = computing * work + (1 - computing) * learnt / model.learned.level
+    explained = np.maximum(target.y - model.base_per_second * ticks.seconds, 0.0)
+    divided = blame(effective, explained)[0]
+    weight = LEARNED_WEIGHT_WITH_TEXTS if trust_texts else LEARNED_WEIGHT
+    apart = (1 - weight) * (learnt - divided).sum(axis=0)
+    z = weight * learnt + (1 - weight) * divided
+    error = np.hypot(model.learned.stderr, apart)
+    return Parts(z, work, error, waits | (computing < 0.5), model)
+
+
+def _computing(model: CostModel, work: Array, *, trust_texts: bool) -> Array:
+    """Compute the part of its work time in which a class computes, 0..1, shape (K,)."""
+    learned = model.learned
+    by_time = (learned.level or 0.0) * work.sum(axis=0)
+    if trust_texts:
+        waits = (learned.computing < SURE) & (
+            learned.totals + 2 * learned.stderr < UNLIKE * by_time
+        )
+        return np.where(waits, 0.0, 1.0)
+    return np.where(model.regressor_totals < by_time, learned.computing, 1.0)
+
+
+def _work(ticks: ClassTicks) -> Array:
+    return capped(ticks.work_time, ticks.count, waits_by_text(ticks.texts, len(ticks.names)))
+
+
+def _nobody(ticks: ClassTicks) -> Mask:
+    return np.zeros(len(ticks.names), dtype=np.bool_)
+
+
+def _line_error(line: Line) -> float:
+    """Standard error of the sum of n fitted values: residual·√n; NaN below three samples."""
+    return np.nan if line.residual is None else float(line.residual * np.sqrt(line.samples))

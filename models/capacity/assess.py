@@ -1,0 +1,298 @@
+"""The server's capacity: the lower of the resource walls and contention's peak.
+
+Both are uncertain. The lower of independent quantities is above c when each of them is:
+P(C > c) = P(peak > c) · Π P(wall > c), and which one is the lowest follows from their hazards.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from models.capacity.contention import Peak, find_peak
+from models.capacity.observations import Observations
+from models.capacity.outliers import Outliers, find_outliers
+from models.capacity.regimes import Regimes, find_regimes
+from models.capacity.sanity import Check, Finding, check_concurrency, check_fit, merge_noisy
+from models.capacity.walls import Wall, find_walls
+from models.trust import Trust
+from models.usl import Array
+from models.usl_fit import UslFit, fit_map
+from models.usl_posterior import Interval
+
+USL = "usl"
+"""The limit's name where contention and coherency end the growth, not a resource."""
+TRUSTED_RATIO, INDICATIVE_RATIO = 1.42, 2.0
+"""The 95 % quantile of the capacity over its 5 % quantile must be below."""
+HOPELESS_RATIO = 4.0
+"""A wall whose interval is wider is left aside."""
+MIN_LOAD = 0.7
+"""The least share of the capacity that must have been seen for a trusted one."""
+SETTLING_LOAD = 0.75
+"""The share of the capacity from which on most of them are trusted, in simulation."""
+MIN_RANGE = 1.15
+"""The 95 % quantile of the throughputs over the 5 % quantile must be above."""
+SEEN = 0.95
+"""The quantile of the throughputs that counts as seen: a server held it for a while."""
+GRID = 400
+MERGED_POINTS = 3
+"""The law needs so many loads that can be told apart."""
+
+
+class CapacityReason(StrEnum):
+    """Why the capacity is not trusted, the weightiest first; or what to know about it."""
+
+    NO_LIMIT_SEEN = "no_limit_seen"
+    MODEL_DOES_NOT_FIT = "model_does_not_fit"
+    TWO_WORKLOADS = "two_workloads"
+    LAW_DOES_NOT_FIT = "law_does_not_fit"
+    ONE_LOAD = "one_load"
+    LOAD_TOO_LOW = "load_too_low"
+    WIDE_INTERVAL = "wide_interval"
+    CONTENTION_UNKNOWN = "contention_unknown"
+    CONCURRENCY_UNKNOWN = "concurrency_unknown"
+    NO_WALL = "no_wall"
+    MIX_CHANGED = "mix_changed"
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return SENTENCES[self]
+
+
+SENTENCES = {
+    CapacityReason.NO_LIMIT_SEEN: "neither a resource nor contention shows where it ends",
+    CapacityReason.MODEL_DOES_NOT_FIT: "more than a tenth of the intervals contradict the models",
+    CapacityReason.TWO_WORKLOADS: "two workloads take turns; this is the busier one's capacity",
+    CapacityReason.LAW_DOES_NOT_FIT: "the law that sets the limit has the wrong shape",
+    CapacityReason.ONE_LOAD: "the load hardly varied: how throughput grows was not seen",
+    CapacityReason.LOAD_TOO_LOW: "too small a share of the capacity was seen",
+    CapacityReason.WIDE_INTERVAL: "the points allow capacities that are too far apart",
+    CapacityReason.CONTENTION_UNKNOWN: "contention may end the growth before a resource is full",
+    CapacityReason.CONCURRENCY_UNKNOWN: "concurrency is too low or too noisy to see contention",
+    CapacityReason.NO_WALL: "no resource says where it ends",
+    CapacityReason.MIX_CHANGED: "the workload changed; older intervals were left out",
+}
+INFORMATION = {
+    CapacityReason.CONTENTION_UNKNOWN,
+    CapacityReason.CONCURRENCY_UNKNOWN,
+    CapacityReason.NO_WALL,
+    CapacityReason.MIX_CHANGED,
+    CapacityReason.TWO_WORKLOADS,
+}
+"""Reasons that by themselves take no trust away: the interval carries what they cost."""
+
+
+@dataclass(frozen=True, eq=False)
+class Capacity:
+    """What the server can do, queries/s, how sure that is, what ends it; and all it came from."""
+
+    value: float | None
+    """The median; None where only a lower bound is known."""
+    lower: float | None
+    """At least this much: the 5 % quantile. None where nothing was seen."""
+    upper: float | None
+    """The 95 % quantile; None where nothing bounds it."""
+    limit: str | None
+    """What most likely ends the growth: a resource's name, or "usl"."""
+    shares: dict[str, float]
+    """The probability of each limit to be the one; they sum to 1."""
+    trust: Trust
+    reasons: tuple[CapacityReason, ...]
+    x_seen: float
+    settle_throughput: float | None
+    """The load to measure next, queries/s. None where load is not what lacks."""
+    walls: tuple[Wall, ...] = field(repr=False, default=())
+    usl: UslFit | None = field(repr=False, default=None)
+    usl_finding: Finding | None = None
+    """Why there is no law, or what is wrong with it."""
+    outliers: Outliers | None = field(repr=False, default=None)
+    regimes: Regimes | None = field(repr=False, default=None)
+
+    def headroom(self, throughput: float) -> float | None:
+        """How much more than this load the server can take, as a share of its capacity."""
+        return None if self.value is None else 1 - throughput / self.value
+
+
+def assess_capacity(seen: Observations) -> Capacity:
+    """Tell the capacity: current regime, outliers, walls, the law, then the lower of all."""
+    known = np.flatnonzero(seen.throughput > 0)
+    if len(known) == 0:
+        return _nothing()
+    regimes = find_regimes(seen.select(known))
+    current = seen.select(known[regimes.current])
+    outliers = find_outliers(current)
+    kept = current.select(outliers.kept)
+    walls = find_walls(kept.throughput, kept.resources, kept.weights)
+    x_seen = float(np.quantile(kept.throughput, SEEN))
+    law, finding, peak = _law(kept, walls, x_seen)
+    context = _context(outliers, regimes, finding)
+    if x_seen < MIN_RANGE * float(np.quantile(kept.throughput, 1 - SEEN)):
+        context.add(CapacityReason.ONE_LOAD)
+    if peak is None:
+        answer = _by_law_alone(law, x_seen, context)
+    else:
+        answer = _lowest(walls, peak, law, x_seen, context)
+    parts = {"walls": walls, "usl": law, "usl_finding": finding}
+    return Capacity(**{**vars(answer), **parts, "outliers": outliers, "regimes": regimes})
+
+
+def _law(
+    kept: Observations, walls: tuple[Wall, ...], x_seen: float
+) -> tuple[UslFit | None, Finding | None, Peak | None]:
+    """Fit the law where concurrency allows, and where it peaks beside the lowest wall."""
+    loaded = kept.select(kept.loaded)
+    check = check_concurrency(loaded)
+    n, x, w, v = merge_noisy(loaded)
+    if check is None and len(n) < MERGED_POINTS:
+        check = Finding(Check.NOISY, float(len(n)))
+    noise = v if v.any() else None
+    law = fit_map(n, x, weights=w, n_variance=noise) if check is None else None
+    finding = check if law is None else check_fit(n, x, w, v, law.law)
+    reach = min((wall.x_max for wall in _usable(walls) if wall.x_max), default=None)
+    if reach is None:
+        return law, finding, None
+    fitted = slice(None) if law else slice(0)
+    return law, finding, find_peak(n[fitted], x[fitted], w[fitted], v[fitted], reach, x_seen)
+
+
+def _usable(walls: tuple[Wall, ...]) -> list[Wall]:
+    """The walls that may count: those whose interval is not hopeless."""
+    return [w for w in walls if w.x_max_interval and w.x_max_interval.ratio < HOPELESS_RATIO]
+
+
+def _context(outliers: Outliers, regimes: Regimes, finding: Finding | None) -> set[CapacityReason]:
+    """Collect what the steps before have found."""
+    found = {
+        CapacityReason.MODEL_DOES_NOT_FIT: outliers.too_many,
+        CapacityReason.TWO_WORKLOADS: regimes.clouds is not None,
+        CapacityReason.MIX_CHANGED: regimes.change is not None,
+        CapacityReason.CONCURRENCY_UNKNOWN: finding is not None and finding.refuses,
+        CapacityReason.LAW_DOES_NOT_FIT: finding is not None and not finding.refuses,
+    }
+    return {reason for reason, holds in found.items() if holds}
+
+
+def _lowest(
+    walls: tuple[Wall, ...],
+    peak: Peak,
+    law: UslFit | None,
+    x_seen: float,
+    context: set[CapacityReason],
+) -> Capacity:
+    """Take the lower of the walls and the peak, given that what was seen is possible."""
+    usable = _usable(walls)
+    ends = [float(wall.grid[-1]) for wall in usable]
+    grid = np.linspace(np.log(x_seen) - 0.1, max(min(ends), np.log(x_seen) + 0.2), GRID)
+    names = [wall.resource for wall in usable] + [USL]
+    survivals = [wall.survival(grid) for wall in usable] + [peak.survival(grid)]
+    each = np.maximum(np.stack(survivals), 1e-12)
+    each = np.minimum(each / each[:, :1], 1.0)
+    survival = np.prod(each, axis=0)
+    shares = _shares(each, survival)
+    low, middle, high = np.exp(np.interp((0.05, 0.5, 0.95), 1 - survival, grid))
+    found = set(context)
+    if shares[-1] > 0.1 and (law is None or law.trust is not Trust.TRUSTED):
+        found.add(CapacityReason.CONTENTION_UNKNOWN)
+    return _judged(
+        (float(low), float(middle), float(high)),
+        dict(zip(names, map(float, shares), strict=True)),
+        x_seen,
+        found,
+    )
+
+
+def _shares(each: Array, survival: Array) -> Array:
+    """Compute the probability of each to be the lowest: ∫ S(c)·dH_i(c), H_i = −ln S_i."""
+    hazards = -np.diff(np.log(each), axis=1)
+    middle = (survival[1:] + survival[:-1]) / 2
+    lowest = hazards @ middle
+    shares: Array = lowest / max(float(lowest.sum()), 1e-300)
+    return shares
+
+
+def _judged(
+    quantiles: tuple[float, float, float],
+    shares: dict[str, float],
+    x_seen: float,
+    found: set[CapacityReason],
+) -> Capacity:
+    low, middle, high = quantiles
+    ratio = high / low
+    trust = Trust.NOT_IDENTIFIABLE
+    if ratio < INDICATIVE_RATIO:
+        trust = Trust.INDICATIVE
+    if ratio >= TRUSTED_RATIO:
+        found = found | {CapacityReason.WIDE_INTERVAL}
+    if x_seen < MIN_LOAD * middle:
+        found = found | {CapacityReason.LOAD_TOO_LOW}
+    if shares.get(USL, 0.0) <= 0.5:
+        found = found - {CapacityReason.LAW_DOES_NOT_FIT}
+    if not found - INFORMATION:
+        trust = Trust.TRUSTED
+        found = found - {CapacityReason.CONTENTION_UNKNOWN}
+    return Capacity(
+        value=middle,
+        lower=low,
+        upper=high,
+        limit=max(shares, key=lambda name: shares[name]),
+        shares=shares,
+        trust=trust,
+        reasons=tuple(reason for reason in CapacityReason if reason in found),
+        x_seen=x_seen,
+        settle_throughput=_settling(trust, x_seen, middle),
+    )
+
+
+def _settling(trust: Trust, x_seen: float, value: float) -> float | None:
+    """Find the load that would settle it: the share that mostly does, or half of what is left."""
+    if trust is Trust.TRUSTED:
+        return None
+    return max(SETTLING_LOAD * value, (x_seen + value) / 2) if value > x_seen else None
+
+
+def _by_law_alone(law: UslFit | None, x_seen: float, context: set[CapacityReason]) -> Capacity:
+    """Without a wall only the law speaks; where it is not identifiable, for a lower bound only."""
+    context = context | {CapacityReason.NO_WALL}
+    if law is None or law.x_max is None or law.x_max_interval is None or law.x_max_median is None:
+        return _lower_bound(x_seen, x_seen, context)
+    interval: Interval = law.x_max_interval
+    if law.trust is Trust.NOT_IDENTIFIABLE:
+        settle = law.settle_concurrency
+        load = float(law.law.throughput(settle)) if settle else None
+        return _lower_bound(min(interval.low, law.x_max), x_seen, context, load)
+    answer = _judged((interval.low, law.x_max, interval.high), {USL: 1.0}, x_seen, context)
+    if law.trust is Trust.TRUSTED or answer.trust is not Trust.TRUSTED:
+        return answer
+    return Capacity(**{**vars(answer), "trust": law.trust})
+
+
+def _lower_bound(
+    bound: float, x_seen: float, context: set[CapacityReason], settle: float | None = None
+) -> Capacity:
+    found = context | {CapacityReason.NO_LIMIT_SEEN}
+    return Capacity(
+        value=None,
+        lower=bound,
+        upper=None,
+        limit=None,
+        shares={},
+        trust=Trust.NOT_IDENTIFIABLE,
+        reasons=tuple(reason for reason in CapacityReason if reason in found),
+        x_seen=x_seen,
+        settle_throughput=settle if settle and settle > x_seen else None,
+    )
+
+
+def _nothing() -> Capacity:
+    return Capacity(
+        None,
+        None,
+        None,
+        None,
+        {},
+        Trust.NOT_IDENTIFIABLE,
+        (CapacityReason.NO_LIMIT_SEEN,),
+        0.0,
+        None,
+    )

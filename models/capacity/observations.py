@@ -1,0 +1,89 @@
+"""What was seen in each interval: the load and what it was served with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from models.capacity.walls import Resource
+from models.usl import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """Intervals in the order of time; every array has shape (intervals,), NaN where not known."""
+
+    at: Array = field(repr=False)
+    """The end of each interval (s), rising."""
+    throughput: Array = field(repr=False)
+    """X, queries/s."""
+    concurrency: Array = field(repr=False)
+    """N, threads."""
+    n_variance: Array = field(repr=False)
+    """How uncertain N is, threads²: 0 by Little's law, N/k as the average of k instants."""
+    weights: Array = field(repr=False)
+    """How many intervals each weighs as; `keep.thin` gives them."""
+    resources: tuple[Resource, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        at: ArrayLike,
+        throughput: ArrayLike,
+        concurrency: ArrayLike,
+        *,
+        resources: Sequence[Resource] = (),
+        n_variance: ArrayLike = 0.0,
+        weights: ArrayLike = 1.0,
+    ) -> Self:
+        """Check and convert; what is not finite, or below 0, becomes "not known".
+
+        Raises ValueError for arrays that are not one-dimensional and of one length, for times that
+        fall, and for a ceiling that is not above 0.
+        """
+        times = np.asarray(at, dtype=np.float64)
+        if times.ndim != 1 or not np.isfinite(times).all() or np.any(np.diff(times) < 0):
+            raise ValueError("times must be finite and rise")
+        if not all(np.isfinite(r.ceiling) and r.ceiling > 0 for r in resources):
+            raise ValueError("the ceiling of a resource must be above 0")
+        columns = [_column(times, c) for c in (throughput, concurrency, n_variance, weights)]
+        known = tuple(Resource(r.name, _column(times, r.utilisation), r.ceiling) for r in resources)
+        variance, weigh = np.nan_to_num(columns[2]), np.nan_to_num(columns[3])
+        return cls(times, columns[0], columns[1], variance, weigh, known)
+
+    def __len__(self) -> int:
+        """Count the intervals."""
+        return len(self.at)
+
+    def select(self, which: ArrayLike | slice) -> "Observations":
+        """Take the intervals at these indices, of this slice, or where this mask holds."""
+        rows = which if isinstance(which, slice) else np.asarray(which)
+        return Observations(
+            self.at[rows],
+            self.throughput[rows],
+            self.concurrency[rows],
+            self.n_variance[rows],
+            self.weights[rows],
+            tuple(Resource(r.name, r.utilisation[rows], r.ceiling) for r in self.resources),
+        )
+
+    @property
+    def loaded(self) -> NDArray[np.bool_]:
+        """Where the law may be fitted: N of half a thread at least, shape (intervals,)."""
+        loaded: NDArray[np.bool_] = (self.concurrency >= MIN_CONCURRENCY) & (self.throughput > 0)
+        return loaded
+
+
+MIN_CONCURRENCY = 0.5
+"""Nearly idle intervals say nothing about threads that disturb each other."""
+
+
+def _column(times: Array, values: ArrayLike) -> Array:
+    column = np.asarray(values, dtype=np.float64)
+    if column.ndim == 0:
+        column = np.broadcast_to(column, times.shape)
+    if column.shape != times.shape:
+        raise ValueError("every array must have one value for each interval")
+    return np.where(np.isfinite(column) & (column >= 0), column, np.nan)

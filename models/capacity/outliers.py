@@ -1,0 +1,159 @@
+"""Intervals that the workload does not explain, each left out for a reason that is told.
+
+An interval is compared with others at the same throughput: how long a query took (R = N/X) and
+what it cost of each resource (U/X). Pile-ups take longer, backups cost more, and what is too good
+to be true was not measured well. Never more than a tenth is left out: beyond, it is not the
+intervals that are wrong.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.capacity.observations import Observations
+from models.robust import MAD, fit_columns, medians
+from models.usl import Array
+
+IDLE = 0.05
+"""What a concurrency is off by at least, threads: nearly idle intervals vary a lot."""
+MAX_SHARE = 0.1
+MIN_POINTS = 20
+"""With fewer intervals nobody can tell an outlier from the rest."""
+GROUP = 12
+"""Intervals are compared within groups of at least so many neighbours in throughput."""
+GROUPS = 12
+DEVIATIONS = 6.0
+MIN_RATIO = 1.25
+"""An outlier is beyond both: so many scaled deviations, and so many times its neighbours."""
+BASE = 0.03
+"""A utilisation of this size is not worth comparing."""
+NOISE = 0.03
+"""The least deviation of a logarithm."""
+
+
+class OutlierReason(StrEnum):
+    """What an interval was left out for."""
+
+    GLITCH = "counter_glitch"
+    FOREIGN_WORK = "foreign_work"
+    PILE_UP = "pile_up"
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return SENTENCES[self]
+
+
+SENTENCES = {
+    OutlierReason.GLITCH: "too good to be true beside others at this throughput",
+    OutlierReason.FOREIGN_WORK: "a resource was busy with something else: a backup, a batch",
+    OutlierReason.PILE_UP: "queries took far longer than others at this throughput",
+}
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """One interval that was left out."""
+
+    index: int
+    reason: OutlierReason
+    ratio: float
+    """What it was off by: its time or cost per query over its neighbours'."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outliers:
+    """What was left out, and whether more would have had to be."""
+
+    removed: tuple[Outlier, ...]
+    suspects: int
+    too_many: bool
+    kept: NDArray[np.bool_] = field(repr=False)
+    """Shape (intervals,)."""
+
+
+def find_outliers(seen: Observations) -> Outliers:
+    """Find the intervals to leave out; all stay when they would be more than a tenth."""
+    count = len(seen)
+    kept = np.ones(count, dtype=np.bool_)
+    if count < MIN_POINTS:
+        return Outliers((), 0, too_many=False, kept=kept)
+    off, noise = _time(seen)
+    excess = np.column_stack([off, *_costs(seen).T])
+    floor = np.column_stack([noise, *np.full((len(seen.resources), count), NOISE)])
+    wild = _wild(excess, floor, seen.throughput)
+    suspects = np.flatnonzero(wild.any(axis=1))
+    too_many = len(suspects) > MAX_SHARE * count
+    if not too_many:
+        kept[suspects] = False
+    removed = () if too_many else tuple(_outlier(int(i), excess[i], wild[i]) for i in suspects)
+    return Outliers(removed, len(suspects), too_many, kept)
+
+
+def _outlier(index: int, excess: Array, wild: NDArray[np.bool_]) -> Outlier:
+    """Name what an interval is left out for: what it is furthest off in."""
+    place = int(np.argmax(np.where(wild, np.abs(excess), -1.0)))
+    ratio = float(np.exp(excess[place]))
+    if ratio < 1:
+        return Outlier(index, OutlierReason.GLITCH, ratio)
+    return Outlier(index, OutlierReason.FOREIGN_WORK if place else OutlierReason.PILE_UP, ratio)
+
+
+def _time(seen: Observations) -> tuple[Array, Array]:
+    """Compare ln R with that of neighbours in throughput; and what noise it has."""
+    known = (seen.concurrency > 0) & (seen.throughput > 0)
+    n, x = np.where(known, seen.concurrency, 1.0), np.where(known, seen.throughput, 1.0)
+    time = np.where(known, np.log(n / x), np.nan)
+    noise = np.hypot(NOISE, (np.sqrt(seen.n_variance) + IDLE) / n)
+    groups = _groups(seen.throughput)
+    table, places = (np.where(groups >= 0, c[groups], np.nan) for c in (time, np.log(x)))
+    middles, costs = medians(places, axis=1), medians(table, axis=1)
+    there = np.isfinite(costs)
+    if not there.any():
+        return np.full(len(seen), np.nan), noise
+    off = time - np.interp(np.log(x), middles[there], costs[there])
+    return off, noise
+
+
+def _costs(seen: Observations) -> Array:
+    """Compare each utilisation with the robust curve over throughput, logarithmic.
+
+    A backup can fill a whole group of neighbours, so that groups would not do here.
+    Shape (intervals, resources).
+    """
+    if not seen.resources:
+        return np.empty((len(seen), 0))
+    u = np.stack([r.utilisation / r.ceiling for r in seen.resources], axis=1)
+    # throughputs beyond all others may be glitches: the curve ends before them
+    t = np.minimum(seen.throughput / np.quantile(seen.throughput, 0.95), 1.3)
+    design = np.stack([np.ones_like(t), t, t * t], axis=1)
+    fits = fit_columns(design, u, np.isfinite(u).astype(np.float64), 0.01)
+    curves = design @ np.stack([f.coefficients for f in fits]).T
+    over: Array = np.log((u + BASE) / (np.clip(curves, 0, None) + BASE))
+    return over
+
+
+def _groups(x: Array) -> NDArray[np.intp]:
+    """Number the intervals in groups of neighbours in throughput, shape (groups, size), else −1."""
+    order = np.argsort(x, kind="stable")
+    count = max(1, min(GROUPS, len(order) // GROUP))
+    size = -(-len(order) // count)
+    padded = np.full(count * size, -1, dtype=np.intp)
+    padded[: len(order)] = order
+    return padded.reshape(count, size)
+
+
+def _wild(excess: Array, floor: Array, x: Array) -> NDArray[np.bool_]:
+    """Find what is beyond the spread of its group and of all, shape as given."""
+    groups = _groups(x)
+    sizes = np.where((groups >= 0)[:, :, None], np.abs(excess)[groups], np.nan)
+    overall = MAD * medians(np.abs(excess))
+    spread = np.broadcast_to(overall, excess.shape).copy()
+    local = np.repeat((MAD * medians(sizes, axis=1))[:, None, :], groups.shape[1], axis=1)
+    spread[groups[groups >= 0]] = local[groups >= 0]
+    limit = DEVIATIONS * np.fmax(np.fmax(spread, overall), floor)
+    with np.errstate(invalid="ignore"):
+        wild: NDArray[np.bool_] = np.abs(excess) > np.maximum(limit, np.log(MIN_RATIO))
+    return wild

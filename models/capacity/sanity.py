@@ -1,0 +1,135 @@
+"""Whether the law may be fitted to the points at all, and whether it describes them.
+
+The checks of B. Schwartz and E. Fortune, *Forecasting MySQL Scalability with the Universal
+Scalability Law* (Percona): efficiency X/(λN) must not pass 1, residuals must have no pattern, and
+Threads_running of two or three makes points that look almost random.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from models.capacity.observations import Observations
+from models.robust import mad, persistence
+from models.usl import Array, Usl
+
+MIN_POINTS = 5
+LOW_CONCURRENCY = 4.0
+"""Below, in threads, sampled concurrency is not used."""
+RELIABLE = 0.5
+"""The least share of the spread of sampled concurrencies that must not be sampling noise."""
+SUPERLINEAR = 0.1
+"""How far above 1 the efficiency must be on a fifth of the points to be more than noise."""
+MERGED_ERROR = 0.05
+"""Neighbours in throughput are merged until their concurrency is known as well as this."""
+PATTERN_GROUPS = 8
+PATTERN_SIZE = 0.04
+PATTERN_Z = 5.0
+"""A group by load that is off by so much, and by so many standard errors, is a pattern."""
+
+
+class Check(StrEnum):
+    """What can be wrong with the points, or with the law through them."""
+
+    FEW_POINTS = "few_points"
+    LOW_CONCURRENCY = "low_concurrency"
+    NOISY = "noisy_concurrency"
+    SUPERLINEAR = "superlinear"
+    PATTERN = "pattern_in_residuals"
+
+    @property
+    def sentence(self) -> str:
+        """The finding in words."""
+        return SENTENCES[self]
+
+
+SENTENCES = {
+    Check.FEW_POINTS: "fewer than five intervals have half a thread at work or more",
+    Check.LOW_CONCURRENCY: "sampled concurrency stays below four threads: its samples are random",
+    Check.NOISY: "sampled concurrency varies by its own noise more than by the load",
+    Check.SUPERLINEAR: "throughput grows faster than concurrency, which the law cannot describe",
+    Check.PATTERN: "the law is too high at some loads and too low at others: its shape is wrong",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check that failed, and the number that it failed on."""
+
+    check: Check
+    value: float
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the law is not to be fitted."""
+        return self.check in (Check.FEW_POINTS, Check.LOW_CONCURRENCY, Check.NOISY)
+
+
+def check_concurrency(loaded: Observations) -> Finding | None:
+    """Tell why no law may be fitted to these intervals, if so."""
+    n, variance = loaded.concurrency, loaded.n_variance
+    if len(n) < MIN_POINTS:
+        return Finding(Check.FEW_POINTS, float(len(n)))
+    if not variance.any():
+        return None
+    high = float(np.quantile(n, 0.9))
+    if high < LOW_CONCURRENCY:
+        return Finding(Check.LOW_CONCURRENCY, high)
+    reliable = 1 - float(np.mean(variance)) / max(float(np.var(n)), 1e-300)
+    return Finding(Check.NOISY, reliable) if reliable < RELIABLE else None
+
+
+def merge_noisy(loaded: Observations) -> tuple[Array, Array, Array, Array]:
+    """Merge neighbours in throughput until each concurrency is known within 5 %.
+
+    Returns N, X, how many intervals each stands for, and the variance of N, in the order of time.
+    Noise in N tilts a fit over N towards contention; throughput is exact, so that groups by
+    throughput do not (measured: the bias of Nmax falls from 90 % to 1 %).
+    """
+    n, x, w, v = loaded.concurrency, loaded.throughput, loaded.weights, loaded.n_variance
+    if not v.any():
+        return n, x, w, v
+    order = np.argsort(x, kind="stable")
+    starts, total, noise = [0], 0.0, 0.0
+    for place, i in enumerate(order):
+        if place and noise <= (MERGED_ERROR * total) ** 2:
+            starts.append(place)
+            total = noise = 0.0
+        total, noise = total + n[i], noise + v[i]
+    edges = np.array(starts)
+    weight = np.add.reduceat(w[order], edges)
+    sizes = np.diff(np.append(edges, len(order)))
+    mean_n = np.add.reduceat(n[order], edges) / sizes
+    mean_x = np.add.reduceat(x[order], edges) / sizes
+    variance = np.add.reduceat(v[order], edges) / sizes**2
+    return mean_n, mean_x, weight, variance
+
+
+def check_fit(n: Array, x: Array, weights: Array, n_variance: Array, law: Usl) -> Finding | None:
+    """Tell what is wrong with a law through these points, if anything."""
+    residuals = np.log(x / law.throughput(n))
+    noise = _noise(n, residuals)
+    above = np.log(x / (law.lam * n)) - 2 * np.sqrt(n_variance) / n
+    share = float(np.average(above > max(SUPERLINEAR, 2 * noise), weights=weights))
+    if share > 0.2:
+        return Finding(Check.SUPERLINEAR, share)
+    worst = _pattern(n, residuals, noise)
+    return Finding(Check.PATTERN, worst) if abs(worst) > PATTERN_SIZE else None
+
+
+def _noise(n: Array, residuals: Array) -> float:
+    """Estimate the deviation of a residual from neighbours in load, whatever the law."""
+    return max(float(mad(np.diff(residuals[np.argsort(n, kind="stable")])) / np.sqrt(2)), 0.01)
+
+
+def _pattern(n: Array, residuals: Array, noise: float) -> float:
+    """Find the greatest median residual of a group of neighbours in load beyond its error, or 0."""
+    if len(n) < 5 * PATTERN_GROUPS:
+        return 0.0
+    error = noise * np.sqrt(persistence(residuals))
+    groups = np.array_split(residuals[np.argsort(n, kind="stable")], PATTERN_GROUPS)
+    centre = float(np.median(residuals))
+    off = [(float(np.median(g)) - centre, error * 1.25 / np.sqrt(len(g))) for g in groups]
+    beyond = [size for size, deviation in off if abs(size) > PATTERN_Z * deviation]
+    return max(beyond, key=abs, default=0.0)
