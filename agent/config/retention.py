@@ -1,0 +1,36 @@
+"""The history's part of the configuration: where it is, how long and how much it keeps."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from agent.config.durations import seconds
+from agent.config.section import Section
+from agent.config.sizes import size_in_bytes
+
+DAY = 86400.0
+MIB = 2**20
+
+Kept = Annotated[float, BeforeValidator(seconds), Field(ge=0, le=3660 * DAY)]
+
+
+class RetentionSettings(Section):
+    """For how long each kind of row is kept in the history, in seconds."""
+
+    samples: Kept = 3600.0
+    intervals: Kept = 31 * DAY
+    fits: Kept = 90 * DAY
+
+    @property
+    def in_milliseconds(self) -> dict[str, int]:
+        """The same, by kind, in whole milliseconds."""
+        return {name: round(1000 * kept) for name, kept in self}
+
+
+class HistorySettings(Section):
+    """Where what is known outlives the agent; None: nowhere, unless systemd names a folder."""
+
+    path: Annotated[Path, Field(strict=False)] | None = None
+    max_size: Annotated[int, BeforeValidator(size_in_bytes), Field(ge=16 * MIB)] = 512 * MIB
+    retention: RetentionSettings = RetentionSettings()

@@ -1,0 +1,59 @@
+"""How the history in the file fares, as Prometheus metrics; they are the agent's own."""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from agent.export.families import PREFIX
+from agent.store.state import StoreState
+
+
+def history_families(state: StoreState) -> Iterator[Metric]:
+    """What is known of it; there is none of this where no history is kept."""
+    single = (
+        (
+            "history_write_success",
+            "Whether the history could be used when it was last tried.",
+            state.success,
+        ),
+        ("history_size_bytes", "Bytes of the history's file and its log.", state.size),
+        (
+            "history_last_write_timestamp_seconds",
+            "When the history was last written.",
+            state.last_write,
+        ),
+        (
+            "history_write_duration_seconds",
+            "How long the latest write to the history took.",
+            state.write_seconds,
+        ),
+    )
+    for name, text, value in single:
+        if value is not None:
+            yield GaugeMetricFamily(PREFIX + name, text, value=float(value))
+    rows = GaugeMetricFamily(PREFIX + "history_rows", "Rows in the history.", labels=("kind",))
+    oldest = GaugeMetricFamily(
+        PREFIX + "history_oldest_timestamp_seconds",
+        "The time of the oldest row in the history.",
+        labels=("kind",),
+    )
+    failures = CounterMetricFamily(
+        PREFIX + "history_write_failures", "Failed attempts to use the history.", labels=("kind",)
+    )
+    for kind, count in sorted(state.rows.items()):
+        rows.add_metric((kind,), count)
+    for kind, at in sorted(state.oldest.items()):
+        oldest.add_metric((kind,), at)
+    for failure, count in sorted(state.failures.items()):
+        failures.add_metric((failure.value,), count)
+    yield from (rows, oldest, failures)
+    yield CounterMetricFamily(
+        PREFIX + "history_dropped",
+        "Batches (an interval of one target) that could not wait to be written.",
+        value=state.dropped,
+    )
+    yield CounterMetricFamily(
+        PREFIX + "history_corrupt_files",
+        "Corrupt histories that were put aside.",
+        value=state.corrupt_files,
+    )

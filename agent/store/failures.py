@@ -1,0 +1,60 @@
+"""How a history can fail: one error, `StoreError`, with a kind of a bounded set."""
+
+import errno
+import sqlite3
+from enum import StrEnum
+
+
+class StoreFailure(StrEnum):
+    """Why the history cannot be used: the label of `history_write_failures_total`."""
+
+    FULL = "full"  # no room on the disk
+    READ_ONLY = "read_only"  # the file, its folder or its file system
+    TAKEN = "taken"  # another agent writes this file
+    BUSY = "busy"  # somebody held it locked for longer than we wait
+    CORRUPT = "corrupt"
+    NEWER = "newer"  # made by a later version of the agent
+    FOREIGN = "foreign"  # a database, but no history
+    EXPOSED = "exposed"  # others could change it
+    IO = "io"  # any other error of the disk or the library
+
+
+class StoreError(Exception):
+    """The history cannot be used; the message is one line, with the remedy where there is one."""
+
+    def __init__(self, kind: StoreFailure, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+OF_SQLITE = {
+    sqlite3.SQLITE_FULL: StoreFailure.FULL,
+    sqlite3.SQLITE_READONLY: StoreFailure.READ_ONLY,
+    sqlite3.SQLITE_PERM: StoreFailure.READ_ONLY,
+    sqlite3.SQLITE_BUSY: StoreFailure.BUSY,
+    sqlite3.SQLITE_LOCKED: StoreFailure.BUSY,
+    sqlite3.SQLITE_CORRUPT: StoreFailure.CORRUPT,
+    sqlite3.SQLITE_NOTADB: StoreFailure.CORRUPT,
+}
+OF_THE_SYSTEM = {
+    errno.ENOSPC: StoreFailure.FULL,
+    errno.EDQUOT: StoreFailure.FULL,
+    errno.EFBIG: StoreFailure.FULL,
+    errno.EROFS: StoreFailure.READ_ONLY,
+    errno.EACCES: StoreFailure.READ_ONLY,
+    errno.EPERM: StoreFailure.READ_ONLY,
+}
+SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends where a page should be
+
+
+def as_store_error(path: object, error: Exception) -> StoreError:
+    """The error of the library or the system as ours; `path` names the place."""
+    if isinstance(error, StoreError):
+        return error
+    kind = StoreFailure.IO
+    if isinstance(error, OSError):
+        kind = OF_THE_SYSTEM.get(error.errno or 0, kind)
+        return StoreError(kind, f"{path}: {error.strerror or error}")
+    code = getattr(error, "sqlite_errorcode", None) or 0
+    kind = StoreFailure.CORRUPT if code == SHORT_READ else OF_SQLITE.get(code & 0xFF, kind)
+    return StoreError(kind, f"{path}: {error}")

@@ -1,0 +1,121 @@
+"""The history's file: private, of one agent at a time, and put aside when it is broken."""
+
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent.store.failures import StoreError, StoreFailure
+
+FILE_NAME = "history.db"
+KEPT_ASIDE = 3  # broken files; older ones go
+OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+OTHERS_MAY_ANYTHING = stat.S_IRWXG | stat.S_IRWXO
+
+
+def history_path(configured: Path | None, environment: Mapping[str, str]) -> Path | None:
+    """The file to use: as configured, else in the folder that the service manager gives us."""
+    if configured is not None:
+        return configured
+    folders = environment.get("STATE_DIRECTORY", "")
+    return Path(folders.split(":")[0]) / FILE_NAME if folders else None
+
+
+def make_private(path: Path) -> None:
+    """Have the file there, empty if it is new, readable by nobody else, in a folder of ours.
+
+    Raises `StoreError` where others could change what is in the folder, `OSError` where it cannot
+    be made.
+    """
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    _refuse_exposed(path.parent)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_IMODE(mode) & OTHERS_MAY_ANYTHING:
+            os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_exposed(folder: Path) -> None:
+    """Who can write into the folder can put another file in the place of ours."""
+    about = folder.stat()
+    if about.st_uid not in (os.geteuid(), 0) or about.st_mode & OTHERS_MAY_WRITE:
+        problem = f"{folder}: others may write into this folder"
+        remedy = "give the history a folder of its own, mode 0700, of the user who runs the agent"
+        raise StoreError(StoreFailure.EXPOSED, f"{problem}; {remedy}")
+
+
+class Lock:
+    """Says that an agent writes this file; it ends with the process, however that ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.with_name(path.name + ".lock")
+        self._descriptor: int | None = None
+
+    def take(self) -> None:
+        """Take it, or have it already; raises `StoreError` where another agent has it."""
+        if self._descriptor is not None:
+            return
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self._path, flags, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            text = "another agent writes this history; give each agent a file of its own"
+            raise StoreError(StoreFailure.TAKEN, f"{self._path.stem}: {text}") from None
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let another agent have it."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def put_aside(path: Path, at: float) -> Path:
+    """Rename a broken history after its date (Unix seconds), its log with it; the new name."""
+    date = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
+    aside = path.with_name(f"{path.name}.corrupt-{date}")
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}.corrupt-{date}.{number}")
+    path.rename(aside)
+    _companion(path, "-shm").unlink(missing_ok=True)
+    log = _companion(path, "-wal")
+    if log.exists():
+        log.rename(_companion(aside, "-wal"))
+    _forget_old(path)
+    return aside
+
+
+def size(path: Path) -> int:
+    """The bytes that the history takes on the disk, its log included."""
+    total = 0
+    for file in (path, _companion(path, "-wal")):
+        try:
+            total += file.stat().st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def _companion(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+def _forget_old(path: Path) -> None:
+    """The disk is not to fill with broken files."""
+    broken = [p for p in path.parent.glob(f"{path.name}.corrupt-*") if not p.name.endswith("-wal")]
+    for old in sorted(broken, key=lambda p: p.stat().st_mtime)[:-KEPT_ASIDE]:
+        old.unlink()
+        _companion(old, "-wal").unlink(missing_ok=True)

@@ -1,0 +1,99 @@
+"""Forgetting: what is older than its kind is kept, and the oldest of all when the file is full.
+
+Each step is small, so that a write never waits for long.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent.store.files import size
+from agent.store.kinds import KINDS, SAMPLES, Kind
+
+STEP = 500  # rows, or chunks of samples, that one step takes of one kind and target
+PAGES = 1000  # free pages that one step gives back to the file system
+ROOM = 0.95  # of the most that the file may take: what is left of it then
+SLICES = 20  # into which all the time there is is cut; the oldest slice goes at a time
+
+
+def forget(connection: sqlite3.Connection, kind: Kind, before: int, limit: int = STEP) -> int:
+    """Delete up to `limit` of the oldest rows of a kind of each target that are before that (ms).
+
+    Answers how many rows have gone; a chunk of samples goes when its last one may.
+    """
+    count = "count" if kind is SAMPLES else "1"
+    key = "rowid" if kind is SAMPLES else "at"
+    gone = 0
+    for (target,) in connection.execute("SELECT id FROM target").fetchall():
+        found = connection.execute(
+            f"SELECT {key}, {count} FROM {kind.one} WHERE target = ? AND at < ?"  # noqa: S608
+            " ORDER BY at LIMIT ?",
+            (target, before, limit),
+        ).fetchall()
+        keys = ((target, which) for which, _ in found)
+        sql = f"DELETE FROM {kind.one} WHERE target = ? AND {key} = ?"  # noqa: S608
+        connection.executemany(sql, keys)
+        gone += sum(rows for _, rows in found)
+    return gone
+
+
+def forget_targets(connection: sqlite3.Connection) -> None:
+    """Delete the names of targets of which nothing is left."""
+    left = " AND ".join(
+        f"NOT EXISTS (SELECT 1 FROM {kind.one} WHERE target = target.id)"  # noqa: S608
+        for kind in KINDS.values()
+    )
+    connection.execute(f"DELETE FROM target WHERE {left}")  # noqa: S608
+
+
+def oldest(connection: sqlite3.Connection, kind: Kind) -> int | None:
+    """The time (ms) of the oldest row of a kind; None where there is none."""
+    sql = f"SELECT MIN((SELECT MIN(at) FROM {kind.one} WHERE target = target.id)) FROM target"  # noqa: S608
+    (found,) = connection.execute(sql).fetchone()
+    return found if found is None else int(found)
+
+
+def used_bytes(connection: sqlite3.Connection) -> int:
+    """The bytes of the pages that hold something."""
+    pages, free, each = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * each)
+
+
+def step(
+    connection: sqlite3.Connection,
+    path: Path,
+    retention_ms: Mapping[str, int],
+    max_size: int,
+    now: int,
+) -> tuple[dict[str, int], bool]:
+    """One small step: the rows that went, by kind, and whether there is more to do at once.
+
+    `retention_ms` says how long each kind is kept, `now` is in ms since 1970. `path` is the file.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    gone = {
+        name: forget(connection, KINDS[name], now - kept) for name, kept in retention_ms.items()
+    }
+    if not any(gone.values()) and used_bytes(connection) > ROOM * max_size:
+        gone = _forget_oldest(connection, now)
+    if any(gone.values()):
+        forget_targets(connection)
+    connection.execute("COMMIT")
+    connection.execute(f"PRAGMA incremental_vacuum({PAGES})").fetchall()
+    more = any(gone.values())
+    if not more and size(path) > max_size:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return gone, more
+
+
+def _forget_oldest(connection: sqlite3.Connection, now: int) -> dict[str, int]:
+    """The oldest slice of all the time there is, whatever the kind."""
+    starts = [at for kind in KINDS.values() if (at := oldest(connection, kind)) is not None]
+    if not starts:
+        return {}
+    first = min(starts)
+    before = first + max((now - first) // SLICES, 1)
+    return {name: forget(connection, kind, before) for name, kind in KINDS.items()}

@@ -1,0 +1,105 @@
+"""One target's way into the history and back, as its watch sees it."""
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+
+from agent.history import History
+from agent.logs import fields
+from agent.pipeline import Now
+from agent.snapshot import FitState
+from agent.store.recall import Wanted
+from agent.store.store import Answer, Store
+from agent.store.translate import (
+    fit_row,
+    in_milliseconds,
+    interval_of,
+    interval_row,
+    sample_chunks,
+)
+from agent.store.waiting import Batch
+from collectors.base import Sample
+
+log = logging.getLogger(__name__)
+
+RECORDED = ("status", "statements", "threads", "host")
+"""Collectors whose samples are written: what intervals are made of. No statement's text is."""
+MOST_SAMPLES = 5000  # that wait for the end of their interval
+
+
+def server_identity(variables: Mapping[str, str]) -> str:
+    """What names a server wherever it is reached: its own number, else its host and place."""
+    for name in ("server_uuid", "server_uid"):
+        if variables.get(name):
+            return variables[name]
+    return ":".join(variables.get(name, "") for name in ("hostname", "port", "datadir"))
+
+
+class Recorder:
+    """Writes what is new after each interval, and reads back once the server has said who it is.
+
+    `connected` and `sampled` are called by the lanes that read, all else by the one that fits.
+    """
+
+    def __init__(self, store: Store, target: str) -> None:
+        self._store = store
+        self._target = target
+        self._samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
+        self._connected_to: str | None = None
+        self._server: str | None = None  # whose intervals the window holds
+        self._answer: Answer | None = None
+        self._fit_at: float | None = None
+
+    def go_on(self, before: "Recorder") -> None:
+        """Our window is what the other's was: nothing is read back a second time."""
+        self._server, self._answer, self._fit_at = before._server, before._answer, before._fit_at
+
+    def connected(self, variables: Mapping[str, str]) -> None:
+        """The server has said who it is."""
+        self._connected_to = server_identity(variables)
+
+    def sampled(self, sample: Sample) -> None:
+        """Keep a sample until its interval is written."""
+        if sample.collector in RECORDED and self._store.settings.retention.samples:
+            self._samples.append(sample)
+
+    def look(self, history: History, now: Now) -> None:
+        """Before a fit: mind which server it is, and take in what was read back of it."""
+        server = self._connected_to
+        if server is not None and server != self._server:
+            self._turn_to(server, history, now)
+        if self._answer is not None and self._answer.done():
+            answer, self._answer = self._answer, None
+            found = [interval_of(row, count, now) for row, count in answer.result()]
+            history.restore(found)
+            facts = fields(target=self._target, intervals=len(found))
+            log.info("read back from the history", extra=facts)
+
+    def record(self, history: History, fitted: FitState, now: Now, *, last: bool = False) -> None:
+        """After a fit: hand over what is new, when an interval is complete or it is the `last`."""
+        new = history.take_new()
+        if self._server is None or not (new or last):
+            return
+        labels = (self._target, self._server)
+        row = fit_row(labels, fitted) if fitted.at != self._fit_at else None
+        self._fit_at = fitted.at
+        samples = [self._samples.popleft() for _ in range(len(self._samples))]
+        batch = Batch(
+            *labels,
+            [interval_row(labels, interval, now) for interval in new],
+            [row] if row else [],
+            sample_chunks(samples, now),
+        )
+        if batch.bytes:
+            self._store.put(batch)
+
+    def _turn_to(self, server: str, history: History, now: Now) -> None:
+        """Another server than before has nothing to do with what the window holds."""
+        if self._server is not None:
+            facts = fields(target=self._target, server=server)
+            log.warning("another server answers here: its window begins anew", extra=facts)
+            history.begin_anew()
+            self._samples.clear()
+        since, until = (in_milliseconds(at) for at in (now.unix - history.horizon, now.unix))
+        wanted = Wanted(self._target, server, history.width, since, until)
+        self._server, self._answer = server, self._store.recall(wanted)

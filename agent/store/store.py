@@ -1,0 +1,210 @@
+"""The history while the agent runs: a lane writes it, and nobody who samples or fits waits."""
+
+import logging
+import math
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import closing, suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from agent.backoff import Backoff
+from agent.config.retention import HistorySettings
+from agent.lane import Lane
+from agent.store import files, prune
+from agent.store.database import open_to_read, open_to_write
+from agent.store.failures import StoreError, StoreFailure, as_store_error
+from agent.store.kinds import FITS, INTERVALS, KINDS, SAMPLES
+from agent.store.recall import Recalled, Wanted, recall
+from agent.store.state import Faring, StoreState
+from agent.store.steady import SteadyClock
+from agent.store.tables import extents, insert, insert_chunk, target_id
+from agent.store.waiting import Batch, Waiting
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY = 0.5  # seconds between two looks for something to write
+PRUNE_EVERY = 60.0  # seconds
+RETRY_FIRST, RETRY_LONGEST = 1.0, 30.0  # seconds after a failure
+MOST_WAITING = 16 * 2**20  # bytes
+AT_ONCE = 400  # batches in one transaction
+STAYS_OPEN = (StoreFailure.FULL, StoreFailure.BUSY)  # what is no fault of the file
+STILL_READABLE = (StoreFailure.FULL, StoreFailure.READ_ONLY)
+
+Answer = Future[list[Recalled]]
+
+
+class Store:
+    """`put` and `recall` are for every thread and never wait; all else is the lane's own.
+
+    What cannot be written waits, up to a bound, and is tried again; `state` says how it goes.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        settings: HistorySettings,
+        clock: Callable[[], float] = time.time,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
+        self.path = path
+        self.settings = settings
+        self.lane = Lane("history", [self.tick], allowance=math.inf, at_end=self.close)
+        self._clock = clock
+        self._steady = SteadyClock()
+        self._waiting = Waiting(most_waiting)
+        self._questions: SimpleQueue[tuple[Wanted, Answer]] = SimpleQueue()
+        self._lock = files.Lock(path)
+        self._connection: sqlite3.Connection | None = None
+        self._faring = Faring(path)
+        self._backoff = Backoff(RETRY_FIRST, RETRY_LONGEST)
+        self._retry_at = 0.0
+        self._prune_at = 0.0
+        self._to_check = True
+
+    @property
+    def state(self) -> StoreState:
+        """How it fares."""
+        self._faring.dropped(self._waiting.dropped)
+        return self._faring.state
+
+    def put(self, batch: Batch) -> None:
+        """Have it written soon."""
+        self._waiting.put(batch)
+
+    def recall(self, wanted: Wanted) -> Answer:
+        """The intervals that were written, oldest first, as soon as the file can be read."""
+        answer: Answer = Future()
+        self._questions.put((wanted, answer))
+        return answer
+
+    def tick(self, now: float) -> float:
+        """Open the file if need be, answer, write, forget; answers when to be called next."""
+        if now < self._retry_at:
+            return self._retry_at
+        try:
+            connection = self._connection or self._open()
+            self._answer(connection)
+            self._write(connection)
+            more = self._forget(connection, now)
+        except (sqlite3.Error, OSError, StoreError) as error:
+            self._failed(as_store_error(self.path, error), now)
+            return self._retry_at
+        self._backoff.succeeded()
+        self._faring.well()
+        return now if more or len(self._waiting) else now + LOOK_EVERY
+
+    def close(self) -> None:
+        """Write what waits, if that can be done at once, and close the file."""
+        self._retry_at = 0.0
+        while self._retry_at == 0.0 and len(self._waiting):
+            self.tick(time.monotonic())
+        self._let_go()
+        self._lock.release()
+
+    def _open(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(mode=0o700, exist_ok=True)
+        self._lock.take()
+        try:
+            connection = open_to_write(self.path, check=self._to_check)
+        except StoreError as error:
+            if error.kind is not StoreFailure.CORRUPT:
+                raise
+            self._put_aside(error)
+            connection = open_to_write(self.path)
+        self._connection, self._to_check = connection, False
+        self._faring.opened(
+            {
+                name: sum(extent.rows for extent in extents(connection, kind))
+                for name, kind in KINDS.items()
+            }
+        )
+        self._measure(connection)
+        return connection
+
+    def _answer(self, connection: sqlite3.Connection) -> None:
+        while True:
+            try:
+                wanted, answer = self._questions.get_nowait()
+            except Empty:
+                return
+            try:
+                answer.set_result(recall(connection, wanted))
+            except sqlite3.Error:
+                self._questions.put((wanted, answer))  # for when the file is in order
+                raise
+
+    def _write(self, connection: sqlite3.Connection) -> None:
+        batches = self._waiting.first(AT_ONCE)
+        if not batches:
+            return
+        started = time.monotonic()
+        added = _commit(connection, batches)
+        self._waiting.done(batches)
+        self._faring.wrote(added, self._clock(), time.monotonic() - started)
+        self._measure(connection)
+
+    def _forget(self, connection: sqlite3.Connection, now: float) -> bool:
+        """Delete a little of what is old, when it is time; answers whether there is more."""
+        unix = self._clock()
+        steady = self._steady.is_steady(now, unix)
+        if now < self._prune_at:
+            return False
+        kept = self.settings.retention.in_milliseconds if steady else {}
+        most = self.settings.max_size
+        gone, more = prune.step(connection, self.path, kept, most, round(1000 * unix))
+        self._faring.forgot(gone)
+        self._prune_at = now if more else now + PRUNE_EVERY
+        self._measure(connection)
+        return more
+
+    def _measure(self, connection: sqlite3.Connection) -> None:
+        times = ((name, prune.oldest(connection, kind)) for name, kind in KINDS.items())
+        oldest = {name: at / 1000 for name, at in times if at is not None}
+        self._faring.measured(files.size(self.path), oldest)
+
+    def _failed(self, error: StoreError, now: float) -> None:
+        """Count it, say it, and try again later; what is corrupt gives way to a new file."""
+        self._retry_at = now + self._backoff.failed()
+        self._faring.failed(error)
+        if self._connection is not None:
+            if self._connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+            if error.kind not in STAYS_OPEN:
+                self._let_go()
+        if error.kind is StoreFailure.CORRUPT:
+            with suppress(OSError):  # the next try finds it corrupt again, and says why
+                self._put_aside(error)
+                self._retry_at = now
+        self._to_check |= error.kind is StoreFailure.IO
+        if error.kind in STILL_READABLE and not self._questions.empty():
+            with suppress(sqlite3.Error, StoreError), closing(open_to_read(self.path)) as reading:
+                self._answer(reading)
+
+    def _put_aside(self, error: StoreError) -> None:
+        aside = files.put_aside(self.path, self._clock())
+        self._faring.put_aside(error, aside)
+
+    def _let_go(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):  # it ends all the same
+                connection.close()
+
+
+def _commit(connection: sqlite3.Connection, batches: list[Batch]) -> Counter[str]:
+    """All of these batches in one transaction; the rows that are new, by kind."""
+    added: Counter[str] = Counter()
+    connection.execute("BEGIN IMMEDIATE")
+    for batch in batches:
+        added[INTERVALS.name] += insert(connection, INTERVALS, batch.intervals)
+        added[FITS.name] += insert(connection, FITS, batch.fits)
+        for chunk in batch.chunks:
+            target = target_id(connection, batch.target, batch.server)
+            added[SAMPLES.name] += insert_chunk(connection, target, chunk)
+    connection.execute("COMMIT")
+    return added
