@@ -1,6 +1,7 @@
 """One collector of one target on its schedule: when it is due, what it offers, how it fares."""
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from collectors.connection import Connection
 
 log = logging.getLogger(__name__)
 
+LONGEST_PAUSE = 30.0  # seconds after a reading that took more than its share of the time
 LONGEST_PENALTY = 64  # a collector that is cut off waits up to this many of its intervals
 
 
@@ -74,6 +76,7 @@ class Job:
             return None
         ended = time.monotonic()
         self._penalty, self.failure = 1, None
+        self._pause((ended - started) / self.spec.most_share)
         self._note(True, ended - started, "")
         return Sample(self.spec.name, ended, values)
 
@@ -88,6 +91,12 @@ class Job:
             log.warning("cannot read: %s", error, extra=facts)
         self._failures[error.kind] += 1
         self._note(False, duration, str(error))
+
+    def _pause(self, seconds: float) -> None:
+        """After a reading that cost more than its share: leave turns out, without a count."""
+        if self.spec.most_share < 1:
+            turns = math.ceil(min(seconds, LONGEST_PAUSE) / self.interval)
+            self.due += max(0, turns - 1) * self.interval
 
     def _set_due(self, now: float) -> None:
         """The next turn on this job's grid; turns that were missed are skipped and counted."""

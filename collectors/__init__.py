@@ -6,7 +6,7 @@ To add one: a module with `prepare(connection)`, and a row in `COLLECTORS`.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from collectors import host, statements, status, threads
+from collectors import digests, host, statements, status, threads
 from collectors.base import Prepared
 from collectors.connection import Connection
 
@@ -17,7 +17,8 @@ class CollectorSpec:
 
     `on_server` collectors share the target's one connection, in the order of the table;
     the others read this machine and wait for nobody. One that is `vital` keeps its interval
-    also when the server cuts it off.
+    also when the server cuts it off. `most_share` is the part of all time that readings may take:
+    a reading that took long is followed by a longer pause.
     """
 
     name: str
@@ -25,11 +26,13 @@ class CollectorSpec:
     interval: float
     on_server: bool
     vital: bool = False
+    most_share: float = 1.0
 
 
 COLLECTORS = (
     CollectorSpec("status", status.prepare, 1.0, on_server=True, vital=True),
     CollectorSpec("statements", statements.prepare, 1.0, on_server=True),
     CollectorSpec("threads", threads.prepare, 5.0, on_server=True),
+    CollectorSpec("digests", digests.prepare, 2.0, on_server=True, most_share=0.01),
     CollectorSpec("host", host.prepare, 1.0, on_server=False),
 )

@@ -35,6 +35,7 @@ IDENTITY = (
     "version_comment",
 )
 
+MOST_SENT, LONGEST_SENT = 256, 4000
 DENIED = {
     ER.ACCESS_DENIED_ERROR,
     ER.DBACCESS_DENIED_ERROR,
@@ -85,8 +86,9 @@ class Connection:
     """One persistent session; `query` is its only way to ask.
 
     `statements` counts every statement ever sent, over all sessions, so that the observer can be
-    taken out of what it observes. `limit` is the server's time limit for one statement in
-    seconds, `timeout` the client's patience for one answer.
+    taken out of what it observes; `sent` has those that differ, for the same end, `MOST_SENT` at
+    most. In `notes` a collector may keep what outlives a session. `limit` is the server's time
+    limit for one statement in seconds, `timeout` the client's patience for one answer.
     """
 
     def __init__(
@@ -96,6 +98,8 @@ class Connection:
         self.variables: dict[str, str] = {}
         self.id = 0
         self.statements = 0
+        self.sent: set[str] = set()
+        self.notes: dict[str, Any] = {}
         self._login = login
         self._timeout = timeout
         self._limit = limit
@@ -146,6 +150,8 @@ class Connection:
         if self._session is None:
             raise CollectorError(FailureKind.LOST, f"not connected to {self.endpoint}")
         self.statements += 1
+        if len(self.sent) < MOST_SENT and len(sql) < LONGEST_SENT:
+            self.sent.add(sql)
         try:
             with self._session.cursor() as cursor:
                 cursor.execute(sql)

@@ -109,3 +109,22 @@ def _only_one_started_then(started: float) -> psutil.Process | NotHere:
     if found:
         return NotHere(f"{len(found)} server processes here started at the same time")
     return NotHere("no process of this server is visible here (another container, or a tunnel)")
+
+
+IO_NAMES = {
+    "read_bytes": "process_read_bytes",
+    "write_bytes": "process_written_bytes",
+    "syscr": "process_reads",
+    "syscw": "process_writes",
+}
+"""Lines of /proc/PID/io and our names: bytes from and to disks, and system calls of any kind."""
+
+
+def process_io(pid: int) -> dict[str, float]:
+    """What a process has read and written since its start (Linux).
+
+    Raises OSError where the kernel does not let this account look.
+    """
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    counters = dict(line.split(": ") for line in lines)
+    return {ours: float(counters[name]) for name, ours in IO_NAMES.items() if name in counters}

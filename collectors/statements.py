@@ -17,14 +17,17 @@ SELECT SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT)
  WHERE (EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%')
    AND EVENT_NAME NOT LIKE 'statement/com/Binlog Dump%'"""
 
-IN_FLIGHT = """
-SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0)
-  FROM performance_schema.events_statements_current
- WHERE END_EVENT_ID IS NULL AND NESTING_EVENT_LEVEL = 0
+RUNNING = """END_EVENT_ID IS NULL AND NESTING_EVENT_LEVEL = 0
    AND (EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%'
         OR EVENT_NAME LIKE 'statement/abstract/%')
    AND EVENT_NAME NOT LIKE 'statement/com/Binlog Dump%'
    AND THREAD_ID <> {thread_id}"""
+"""Statements of clients in flight, those of this session left out."""
+
+IN_FLIGHT = f"""
+SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0)
+  FROM performance_schema.events_statements_current
+ WHERE {RUNNING}"""  # noqa: S608  (our own words only)
 
 THREAD = "SELECT THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = {id}"
 INSTRUMENTS = """
@@ -33,9 +36,7 @@ SELECT COUNT(*) FROM performance_schema.setup_instruments
                 'statement/sql/delete')
    AND NOT (ENABLED = 'YES' AND TIMED = 'YES')"""
 CONSUMERS = """
-SELECT NAME FROM performance_schema.setup_consumers
- WHERE ENABLED = 'YES'
-   AND NAME IN ('global_instrumentation', 'thread_instrumentation', 'events_statements_current')"""
+SELECT NAME FROM performance_schema.setup_consumers WHERE ENABLED = 'YES'"""
 
 GRANT = "GRANT SELECT ON performance_schema.* TO {account}"
 SWITCH_ON = "set performance_schema = ON under [mysqld] in the server's my.cnf and restart it"
@@ -91,19 +92,20 @@ def _lack(connection: Connection) -> Feature | None:
     if int(connection.query(INSTRUMENTS)[0][0]) > 0:
         reason = "statement instruments are off or untimed"
         return Feature("statements", False, reason, INSTRUMENT_ON)
-    if "global_instrumentation" not in _consumers(connection):
+    if "global_instrumentation" not in consumers(connection):
         remedy = CONSUMER_ON.format("global_instrumentation")
         return Feature("statements", False, "the consumer global_instrumentation is off", remedy)
     connection.query(TOTALS)
     return None
 
 
-def _consumers(connection: Connection) -> set[str]:
+def consumers(connection: Connection) -> set[str]:
+    """Names of the consumers that are on."""
     return {str(row[0]) for row in connection.query(CONSUMERS)}
 
 
 def _in_flight(connection: Connection) -> Feature:
-    on = _consumers(connection)
+    on = consumers(connection)
     for consumer in ("thread_instrumentation", "events_statements_current"):
         if consumer not in on:
             reason = f"the consumer {consumer} is off: running statements count only when they end"

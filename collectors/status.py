@@ -15,6 +15,11 @@ NAMES = {
     "Innodb_data_written": "innodb_written_bytes",
     "Innodb_data_reads": "innodb_reads",
     "Innodb_data_writes": "innodb_writes",
+    "Innodb_rows_read": "innodb_rows_read",
+    "Innodb_rows_inserted": "innodb_rows_inserted",
+    "Innodb_rows_updated": "innodb_rows_updated",
+    "Innodb_rows_deleted": "innodb_rows_deleted",
+    "Performance_schema_digest_lost": "digests_lost",
     "Innodb_redo_log_checkpoint_lsn": "redo_checkpoint_lsn",  # MySQL 8.0.30 and later
     "Innodb_redo_log_current_lsn": "redo_current_lsn",
     "Innodb_checkpoint_age": "checkpoint_age_bytes",  # MariaDB

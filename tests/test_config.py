@@ -107,7 +107,7 @@ targets:
         "15: targets[1].collectors.status.enabled: status cannot be switched off: everything else"
         " stands on it",
         "15: targets[1].collectors.statuss: unknown collector; there are status, statements,"
-        " threads, host",
+        " threads, digests, host",
         "16: targets[2].user: missing (or give a defaults_file that names one)",
         "17: targets[2].socket: give either a socket, or host and port",
         "19: targets[2].password: a password does not belong in this file; use one of"

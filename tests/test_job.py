@@ -1,12 +1,13 @@
 """A collector's turns: on a grid, never queued, longer apart for one that is cut off."""
 
 import logging
+import time
 from collections.abc import Callable
 
 import pytest
 
 from agent.backoff import Backoff
-from agent.job import LONGEST_PENALTY, Job
+from agent.job import LONGEST_PAUSE, LONGEST_PENALTY, Job
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection, Endpoint, Login
@@ -48,6 +49,22 @@ def test_missed_turns_are_counted_and_not_made_up_for() -> None:
     made.run(100.0)
     made.run(104.5)
     assert (made.due, made.health.skipped) == (105.0, 3)
+
+
+def test_a_reading_that_costs_more_than_its_share_is_followed_by_a_longer_pause() -> None:
+    """At a share of a thousandth, 5 ms of reading leave out four turns and more, uncounted."""
+
+    def read() -> Values:
+        time.sleep(0.005)
+        return {}
+
+    spec = CollectorSpec("x", lambda _: Prepared(read, (ON,)), 1.0, True, most_share=1e-3)
+    made = Job("db", spec, 1.0)
+    made.prepare(CONNECTION)
+    made.run(100.0)
+    assert 105.0 <= made.due <= 100.0 + LONGEST_PAUSE
+    assert made.due == int(made.due)
+    assert made.health.skipped == 0
 
 
 def test_a_failure_is_timed_counted_and_said_once(caplog: pytest.LogCaptureFixture) -> None:

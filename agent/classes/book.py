@@ -1,0 +1,90 @@
+"""The classes that were met: a small number for each, and what is known about it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.attribution.waits import waits_by_text
+
+Numbers = NDArray[np.intp]
+
+OTHER, AGENT, OVERFLOW = "other", "agent", "overflow"
+"""What stands for a digest where several classes are one: the small ones, the agent's own
+statements, and those that found the server's table full."""
+LONGEST_TEXT = 1024
+"""Letters of a text that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A class as labels show it; an empty schema: there was none."""
+
+    schema: str
+    digest: str
+
+
+def name_of(key: str) -> Name:
+    """The name behind a key, `digest|=schema`, or behind one of the constants."""
+    digest, _, schema = key.partition("|")
+    return Name(schema.removeprefix("="), digest or OVERFLOW)
+
+
+class Book:
+    """Numbers for keys, in the order in which they were met."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._texts: dict[str, str] = {}
+        self._waits: set[str] = set()
+        self._own: set[str] = set()
+
+    def __len__(self) -> int:
+        """How many classes were met."""
+        return len(self.keys)
+
+    def number(self, key: str) -> int:
+        """The number of a key, a new one if need be."""
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self.keys)
+            self.keys.append(key)
+        return found
+
+    def learn_texts(self, texts: Mapping[str, str], own: Iterable[str]) -> None:
+        """Keep digests' texts, cut, and which digests wait or are the agent's own."""
+        self._own.update(own)
+        if not texts:
+            return
+        waits = waits_by_text(list(texts.values()), len(texts))
+        for (digest, text), waiting in zip(texts.items(), waits, strict=True):
+            self._texts[digest] = text[:LONGEST_TEXT]
+            if waiting:
+                self._waits.add(digest)
+
+    def text(self, key: str) -> str | None:
+        """The normalised text of a key's digest."""
+        return self._texts.get(_digest(key))
+
+    def waits(self, key: str) -> bool:
+        """Whether the text calls a wait function."""
+        return _digest(key) in self._waits
+
+    def is_own(self, key: str) -> bool:
+        """Whether it is the agent's own statement."""
+        return _digest(key) in self._own
+
+    def keep(self, keys: Iterable[str]) -> None:
+        """Forget all but these; their numbers are new."""
+        kept = list(keys)
+        digests = {_digest(key) for key in kept} | self._own | self._waits
+        self.keys, self._numbers = [], {}
+        for key in kept:
+            self.number(key)
+        self._texts = {d: text for d, text in self._texts.items() if d in digests}
+
+
+def _digest(key: str) -> str:
+    return key.partition("|")[0]

@@ -1,0 +1,95 @@
+"""What is divided over the classes: resources of the whole server, and what each is made of."""
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.columns import Columns
+from collectors.base import Sample
+from models import rates
+
+MAX_GAP = 10.0  # seconds that two samples of a resource may be apart
+KEEP = 180.0  # seconds of samples
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource: the collector that counts it, and the counters that add up to it."""
+
+    name: str
+    collector: str
+    counters: tuple[str, ...]
+    cpu: bool = False
+    """CPU seconds: no class uses more than its time."""
+
+
+RESOURCES = (
+    Resource("cpu", "host", ("process_cpu_seconds",), cpu=True),
+    Resource("user_cpu", "host", ("process_user_seconds",), cpu=True),
+    Resource("system_cpu", "host", ("process_system_seconds",), cpu=True),
+    Resource("read", "host", ("process_read_bytes",)),
+    Resource("written", "host", ("process_written_bytes",)),
+    Resource("network", "status", ("bytes_received", "bytes_sent")),
+    Resource(
+        "row_operations",
+        "status",
+        ("innodb_rows_read", "innodb_rows_inserted", "innodb_rows_updated", "innodb_rows_deleted"),
+    ),
+)
+BUSY, IO_WAIT, ALL_TIME = "busy", "iowait", "all_time"
+HOST_TIMES = (
+    (BUSY, ("user", "nice", "system", "irq", "softirq", "steal")),
+    (IO_WAIT, ("iowait",)),
+    (ALL_TIME, ("user", "nice", "system", "irq", "softirq", "steal", "iowait", "idle")),
+)
+"""Parts of the host's CPU time, to judge whether it is saturated or waits for IO."""
+
+
+class Meter:
+    """Samples of host and status of late: by how much each resource's use rose between instants."""
+
+    def __init__(self) -> None:
+        self._samples: dict[str, deque[Sample]] = {"host": deque(), "status": deque()}
+
+    def append(self, sample: Sample) -> None:
+        """Keep a sample, if anything here is made of its collector's."""
+        kept = self._samples.get(sample.collector)
+        if kept is None:
+            return
+        kept.append(sample)
+        while kept[0].at < sample.at - KEEP:
+            kept.popleft()
+
+    def reaches(self, at: float) -> bool:
+        """Whether every collector that has been seen has a sample at or after that instant."""
+        return all(kept[-1].at >= at for kept in self._samples.values() if kept)
+
+    def used(self, start: float, end: float) -> dict[str, float]:
+        """What was used of each resource between two instants; absent where not known."""
+        columns = {
+            name: Columns([s for s in kept if s.at >= start - MAX_GAP], MAX_GAP)
+            for name, kept in self._samples.items()
+        }
+        wanted = [(r.name, r.collector, r.counters) for r in RESOURCES]
+        wanted += [
+            (name, "host", tuple(f"cpu_{part}_seconds" for part in parts))
+            for name, parts in HOST_TIMES
+        ]
+        edges, answer = np.array([start, end]), {}
+        for name, collector, counters in wanted:
+            source = columns[collector]
+            if source.names.issuperset(counters):
+                total = np.sum([source[c] for c in counters], axis=0)
+                risen = rates.increases(edges, source.at, total, max_gap=MAX_GAP)
+                answer[name] = float(risen[0])
+        return {name: value for name, value in answer.items() if np.isfinite(value)}
+
+    def lost_digests(self, start: float, end: float) -> bool:
+        """Whether the server's table was too full for a new class between two instants."""
+        values = [
+            s.values.get("digests_lost", 0.0)
+            for s in self._samples["status"]
+            if start <= s.at <= end
+        ]
+        return bool(values) and values[-1] > values[0]

@@ -1,0 +1,125 @@
+"""Ticks: what the classes did between two readings, and what the whole server used meanwhile."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.classes.book import Book, Numbers
+from agent.classes.deltas import Changes, Deltas, Lost
+from agent.classes.resources import Meter
+from collectors.base import Sample
+from collectors.digests import DigestValues
+from models.attribution.class_ticks import SIZES, Array, ClassTicks
+from models.rates import CLOCKS_AGREE
+
+PATIENCE = 3.0  # seconds to wait for a sample of every resource beyond a tick's end
+MOST_WAITING = 64  # readings that may wait to be worked on
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tick:
+    """One tick; `changes` is None where it was lost, `used` lacks what is not known."""
+
+    end: float
+    """Monotonic seconds."""
+    seconds: float
+    changes: Changes | None
+    used: Mapping[str, float]
+
+
+class TickMaker:
+    """Samples in, ticks out. `append` may be called from other threads than `ticks`."""
+
+    def __init__(self, book: Book) -> None:
+        self.deltas = Deltas(book)
+        self._book = book
+        self._meter = Meter()
+        self._waiting: deque[Sample] = deque(maxlen=MOST_WAITING)
+        self._inbox: deque[Sample] = deque(maxlen=8 * MOST_WAITING)
+        self._latest: float | None = None
+        self._born: float | None = None
+
+    def append(self, sample: Sample) -> None:
+        """Take in a sample of any collector."""
+        if sample.collector in ("digests", "host", "status"):
+            self._inbox.append(sample)
+
+    def ticks(self, now: float) -> list[Tick]:
+        """The ticks that are complete at `now` (monotonic seconds)."""
+        self._sort()
+        done = []
+        while self._waiting and self._is_ready(self._waiting[0].at, now):
+            tick = self._tick(self._waiting.popleft())
+            if tick is not None:
+                done.append(tick)
+        return done
+
+    def _sort(self) -> None:
+        while self._inbox:
+            sample = self._inbox.popleft()
+            if sample.collector == "digests":
+                self._waiting.append(sample)
+            else:
+                self._meter.append(sample)
+            if sample.collector == "status":
+                self._notice_restart(sample.at - sample.values["uptime"])
+
+    def _notice_restart(self, born: float) -> None:
+        if self._born is not None and abs(born - self._born) > CLOCKS_AGREE:
+            self.deltas.restarted()
+        self._born = born
+
+    def _is_ready(self, at: float, now: float) -> bool:
+        return self._meter.reaches(at) or now > at + PATIENCE
+
+    def _tick(self, sample: Sample) -> Tick | None:
+        values = sample.values
+        if not isinstance(values, DigestValues):
+            return None
+        self._book.learn_texts(values.rows.texts, values.rows.own)
+        changes = self.deltas.take(values.rows)
+        start, self._latest = self._latest, sample.at
+        if start is None:
+            return None
+        if self._meter.lost_digests(start, sample.at):
+            self.deltas.lost[Lost.FULL] += 1
+        used = self._meter.used(start, sample.at)
+        return Tick(sample.at, sample.at - start, changes, used)
+
+
+def class_ticks(
+    ticks: Sequence[Tick],
+    column_of: Numbers,
+    names: tuple[str, ...],
+    texts: tuple[str | None, ...] | None,
+) -> ClassTicks:
+    """Arrange ticks, all of them with changes, as the models take them.
+
+    `column_of` has for each class its place among the names.
+    """
+    shape = (len(ticks), len(names))
+    known = next((t.changes.names for t in ticks if t.changes), ())
+    tables = {name: np.zeros(shape) for name in known}
+    in_flight = np.zeros(shape)
+    for i, tick in enumerate(ticks):
+        changes = tick.changes
+        if changes is None or changes.names != known:
+            continue
+        columns = column_of[changes.classes]
+        for j, name in enumerate(known):
+            np.add.at(tables[name][i], columns, changes.values[:, j])
+        np.add.at(in_flight[i], columns, changes.in_flight)
+    empty: Array = np.zeros(shape)
+    return ClassTicks(
+        names=names,
+        seconds=np.array([tick.seconds for tick in ticks]),
+        statement_time=tables.get("statement_time", empty),
+        count=tables.get("calls", empty),
+        lock_time=tables.get("lock_time"),
+        inflight_delta=in_flight,
+        sizes=tuple((name, tables[name]) for name in SIZES if name in tables),
+        cpu=tables.get("cpu_time"),
+        texts=texts,
+    )

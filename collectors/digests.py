@@ -1,0 +1,258 @@
+"""`digests`: what each class of statement did, from events_statements_summary_by_digest.
+
+A class is a schema and a digest. The table holds sums since each row's FIRST_SEEN, and is read as
+it is; who wants changes subtracts. Only rows that were used since the reading before are asked for,
+by the server's own clock (it still looks at every row), all of them from time to time. A row's
+numbers come as one text: PyMySQL takes far longer for as many columns.
+
+What runs right now is read beside the sums, which move only when a statement ends.
+"""
+
+import math
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.connection import Connection
+from collectors.statements import (
+    CONSUMER_ON,
+    RUNNING,
+    consumers,
+    missing_grant,
+    own_thread,
+    performance_schema_off,
+)
+
+PICOSECOND = 1e-12
+COUNTERS = {
+    "COUNT_STAR": "calls",
+    "SUM_TIMER_WAIT": "statement_time",
+    "SUM_LOCK_TIME": "lock_time",
+    "SUM_CPU_TIME": "cpu_time",  # MySQL 8.0.28 and later
+    "SUM_ERRORS": "errors",
+    "SUM_ROWS_AFFECTED": "rows_affected",
+    "SUM_ROWS_SENT": "rows_sent",
+    "SUM_ROWS_EXAMINED": "rows_examined",
+    "SUM_SORT_ROWS": "sort_rows",
+    "SUM_CREATED_TMP_TABLES": "tmp_tables",
+    "SUM_CREATED_TMP_DISK_TABLES": "tmp_disk_tables",
+    "SUM_NO_INDEX_USED": "no_index_used",
+    "SUM_NO_GOOD_INDEX_USED": "no_good_index_used",
+}
+"""The server's columns and our names; times come in picoseconds and are kept in seconds."""
+TIMES = ("statement_time", "lock_time", "cpu_time")
+NEEDED = ("calls", "statement_time")
+
+TABLE = "performance_schema.events_statements_summary_by_digest"
+COLUMNS = """
+SELECT COLUMN_NAME FROM information_schema.COLUMNS
+ WHERE TABLE_SCHEMA = 'performance_schema' AND TABLE_NAME = 'events_statements_summary_by_digest'"""
+ROWS = f"""
+SELECT CONCAT_WS(' ', COALESCE(TIMESTAMPDIFF(MICROSECOND, FIRST_SEEN, NOW(6)), -1), {{columns}}),
+       CONCAT_WS('|', COALESCE(UNIX_TIMESTAMP(FIRST_SEEN), 0), COALESCE(DIGEST, ''),
+                 COALESCE(CONCAT('=', SCHEMA_NAME), ''))
+  FROM {TABLE}"""  # noqa: S608  (our own words only)
+LATELY = " WHERE LAST_SEEN >= NOW(6) - INTERVAL {seconds}000000 MICROSECOND"
+OWN_DIGEST = """
+SELECT DIGEST FROM performance_schema.events_statements_current WHERE THREAD_ID = {thread_id}"""
+TEXTS = f"SELECT DIGEST, DIGEST_TEXT FROM {TABLE} WHERE DIGEST IN ({{digests}})"  # noqa: S608
+IN_FLIGHT = f"""
+SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), SUM(TIMER_WAIT)
+  FROM performance_schema.events_statements_current
+ WHERE {RUNNING}
+   AND DIGEST IS NOT NULL
+ GROUP BY DIGEST, CURRENT_SCHEMA"""  # noqa: S608
+
+MARGIN = 2.0  # seconds that LAST_SEEN may be behind; MariaDB's has no fraction
+COMPLETE_EVERY = 600.0  # seconds after which all rows are read again
+TEXTS_AT_ONCE = 500
+MOST_TEXTS = 50_000  # digests whose text was fetched that are remembered as such
+NOTES = "digests"
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DigestRows:
+    """Rows of the table at one instant: sums since each row's FIRST_SEEN."""
+
+    names: tuple[str, ...]
+    """Of the columns of `counters`."""
+    keys: Sequence[str]
+    """`FIRST_SEEN|digest|=schema` per row; an empty digest is the overflow row, and no `=schema`
+    says that there was none."""
+    counters: Array
+    """Shape (rows, names); seconds where the name is a time's."""
+    age: Array
+    """Seconds since FIRST_SEEN by the server's clock, shape (rows,); negative: unknown."""
+    complete: bool
+    """Whether these are all rows, or those that were used lately."""
+    since: float | None
+    """Seconds since the reading before; None: this is the first."""
+    running: Mapping[str, float]
+    """Elapsed seconds of statements in flight, by `digest|=schema`."""
+    texts: Mapping[str, str]
+    """Normalised texts by digest, each once."""
+    own: frozenset[str]
+    """Digests among those texts that are this session's own statements."""
+
+
+class DigestValues(dict[str, float]):
+    """Numbers about the reading, as every collector has them; and the rows."""
+
+    def __init__(self, rows: DigestRows, values: Values) -> None:
+        super().__init__(values)
+        self.rows = rows
+
+
+@dataclass
+class _Notes:
+    """What is remembered between sessions: when the table was read, which texts are known."""
+
+    read_at: float | None = None
+    complete_at: float = 0.0
+    texts: set[str] = field(default_factory=set)
+
+
+def prepare(connection: Connection) -> Prepared:
+    """Look for grant, table, columns and consumers; a lack is told with its remedy."""
+    lack = performance_schema_off(connection, "digests")
+    if lack is not None:
+        return Prepared(None, (lack,))
+    try:
+        found = [str(row[0]).upper() for row in connection.query(COLUMNS)]
+        connection.query(f"SELECT 1 FROM {TABLE} LIMIT 1")  # noqa: S608
+        on = consumers(connection)
+    except CollectorError as error:
+        if error.kind is not FailureKind.PRIVILEGE:
+            raise
+        return Prepared(None, (missing_grant(connection, "digests"),))
+    lack = _lack(on)
+    if lack is not None:
+        return Prepared(None, (lack,))
+    cpu = _cpu(found, on)
+    columns = {c: name for c, name in COUNTERS.items() if c in found}
+    if not cpu.enabled:
+        columns.pop("SUM_CPU_TIME", None)
+    thread = own_thread(connection)
+    in_flight = _in_flight(connection, on, thread)
+    running = IN_FLIGHT.format(thread_id=thread) if in_flight.enabled else None
+    read = _Reader(connection, columns, running)
+    return Prepared(read, (Feature("digests", enabled=True), cpu, in_flight))
+
+
+def _in_flight(connection: Connection, on: set[str], thread: int) -> Feature:
+    """Whether the server names the class of a statement while it runs, as it does of this one."""
+    name, late = "digests_in_flight", "a running statement counts when it ends"
+    for consumer in ("thread_instrumentation", "events_statements_current"):
+        if consumer not in on:
+            remedy = CONSUMER_ON.format(consumer)
+            return Feature(name, False, f"the consumer {consumer} is off: {late}", remedy)
+    rows = connection.query(OWN_DIGEST.format(thread_id=thread))
+    if not rows or rows[0][0] is None:
+        return Feature(name, False, f"this server names no running statement's class: {late}")
+    return Feature(name, enabled=True)
+
+
+def _lack(on: set[str]) -> Feature | None:
+    for consumer in ("global_instrumentation", "statements_digest"):
+        if consumer not in on:
+            remedy = CONSUMER_ON.format(consumer)
+            return Feature("digests", False, f"the consumer {consumer} is off", remedy)
+    return None
+
+
+def _cpu(columns: Sequence[str], on: set[str]) -> Feature:
+    if "SUM_CPU_TIME" not in columns:
+        return Feature("digests_cpu", False, "this server does not account for CPU per statement")
+    if "events_statements_cpu" not in on:
+        reason = "the consumer events_statements_cpu is off: CPU per class is estimated"
+        return Feature("digests_cpu", False, reason, CONSUMER_ON.format("events_statements_cpu"))
+    return Feature("digests_cpu", enabled=True)
+
+
+class _Reader:
+    """Reads rows used since the reading before, what runs, and the texts of what is new."""
+
+    def __init__(
+        self, connection: Connection, columns: Mapping[str, str], in_flight: str | None
+    ) -> None:
+        self._connection = connection
+        self._names = tuple(columns.values())
+        self._rows = ROWS.format(columns=", ".join(columns))
+        self._in_flight = in_flight
+        self._unit = np.array([PICOSECOND if n in TIMES else 1.0 for n in self._names])
+        self._notes: _Notes = connection.notes.setdefault(NOTES, _Notes())
+
+    def __call__(self) -> Values:
+        notes, begun = self._notes, time.monotonic()
+        since = None if notes.read_at is None else begun - notes.read_at
+        complete = since is None or begun >= notes.complete_at + COMPLETE_EVERY
+        where = "" if since is None or complete else _lately(since)
+        answer = self._connection.query(self._rows + where)
+        keys = [key for _, key in answer]
+        numbers = np.fromstring(" ".join([row for row, _ in answer]), sep=" ")
+        table = numbers.reshape(len(keys), 1 + len(self._names))
+        running = self._running()
+        texts = {} if since is None else self._texts(keys, running)
+        notes.read_at = begun
+        notes.complete_at = begun if complete else notes.complete_at
+        rows = DigestRows(
+            names=self._names,
+            keys=keys,
+            counters=table[:, 1:] * self._unit,
+            age=table[:, 0] * 1e-6,
+            complete=complete,
+            since=since,
+            running=running,
+            texts=texts,
+            own=self._own(texts),
+        )
+        return DigestValues(rows, {"rows": float(len(keys)), "complete": float(complete)})
+
+    def _running(self) -> Mapping[str, float]:
+        if self._in_flight is None:
+            return {}
+        rows = self._connection.query(self._in_flight)
+        return {str(key): float(elapsed or 0) * PICOSECOND for key, elapsed in rows}
+
+    def _texts(self, keys: Sequence[str], running: Mapping[str, float]) -> Mapping[str, str]:
+        """Fetch texts of digests in use that were not fetched before."""
+        known = self._notes.texts
+        if len(known) > MOST_TEXTS:
+            known.clear()
+        digests = {key.split("|", 2)[1] for key in keys} | {key.split("|", 1)[0] for key in running}
+        wanted = sorted(digests - known - {""})[:TEXTS_AT_ONCE]
+        if not wanted:
+            return {}
+        listed = ", ".join(f"'{digest}'" for digest in wanted if digest.isalnum())
+        rows = self._connection.query(TEXTS.format(digests=listed or "''"))
+        known.update(digest for digest in wanted if digest in {row[0] for row in rows})
+        return {str(digest): str(text or "") for digest, text in rows}
+
+    def _own(self, texts: Mapping[str, str]) -> frozenset[str]:
+        ours = {shape(statement) for statement in self._connection.sent}
+        return frozenset(digest for digest, text in texts.items() if _is_one_of(text, ours))
+
+
+def shape(statement: str) -> str:
+    """The words of a statement or of its digest text, without literals and signs."""
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"", " ", statement)
+    return " ".join(re.findall(r"\b[A-Za-z_]\w*", bare)).upper()
+
+
+def _is_one_of(text: str, shapes: set[str]) -> bool:
+    """Whether the text, which the server may have cut, is one of these."""
+    words = shape(text)
+    if not text.rstrip().endswith("..."):
+        return words in shapes
+    return any(own.startswith(words) for own in shapes)
+
+
+def _lately(since: float) -> str:
+    return LATELY.format(seconds=math.ceil(since + MARGIN))
