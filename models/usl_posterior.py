@@ -193,7 +193,7 @@ def _likely_a(ln_n: Array, ln_x: float, moments: Moments) -> tuple[Array, Array]
     u, v = np.exp(-ln_n), np.full(len(ln_n), exp(-ln_x))
     free, ff, squares = moments.best_a(u, v)
     least, one = MIN_EFFICIENCY * v / u, 1 / moments.n_scale
-    linear = np.maximum(1 - (1 - u * one) ** 2, 1e-300)
+    linear = np.maximum(1 - (1 - u * one) ** 2, 1e-200)
     most = np.where(u * one < 2, v * one / linear, np.inf)
     a = np.maximum(np.minimum(free, most * (1 + 1e-9)), least)
     noise = moments.noise(squares + (a - free) ** 2 * ff)

@@ -128,7 +128,8 @@ targets:
         ("targets: {a: 1}\n", "1: targets: must be a list"),
         ("targets: [3]\n", "1: targets[0]: needs keys and values below it"),
         ("targets: [{name: 'a b', user: u}]\n", "1: targets[0].name: is not of the right form"),
-        ("a: &a [*a]\n", " not readable as YAML"),
+        ("a: &a [*a]\n", "1: a: unknown key"),
+        ("targets: &a [*a]\n", "1: targets[0]: needs keys and values below it"),
         ("? [a]\n: b\n", "1: not readable as YAML"),
         ("\tx", "1: not readable as YAML"),
     ],
@@ -203,7 +204,7 @@ def test_the_command_lines_values_replace_the_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ("[client]\nport=many\nuser=u\n", "invalid literal"),
+        ("[client]\nport=many\nuser=u\n", "port: must be a whole number from 1 to 65535"),
         ("[client]\nhost=h\n", "names no user under [client]"),
         ("[client]\nuser=u\nssl-ca=/no/such\n", "ssl-ca: no such file"),
     ],
@@ -266,6 +267,6 @@ def test_an_environment_variable_that_is_not_set_is_no_empty_password(tmp_path: 
     """A name that is misspelt is told at the start, not as a login that is denied."""
     path = written(tmp_path, "targets: [{name: a, user: u, password_env: NO_SUCH_VARIABLE}]\n")
     assert problems(path) == [
-        "1: targets[0]: cannot read the password: the environment variable NO_SUCH_VARIABLE is not"
-        " set"
+        "1: targets[0]: cannot read the password: the environment variable that password_env names"
+        " is not set"
     ]

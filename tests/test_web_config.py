@@ -6,15 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 from complaints import mistakes
 from cryptography.hazmat.primitives import serialization
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pydantic import BaseModel
 from web_clients import Authority, password_hash, saying, written
 
-from agent.config.checked_yaml import ConfigError
 from agent.web import file as web_file
 from agent.web.config import (
     TLS12_SUITES,
@@ -183,52 +179,6 @@ def test_no_message_shows_a_hash(tmp_path: Path, text: str) -> None:
     """Wherever it strayed to."""
     said = "\n".join(problems(saying(tmp_path, text)))
     assert HASH[7:20] not in said
-
-
-WORDS = st.sampled_from(
-    [
-        *WebConfig.model_fields,
-        *TlsServerConfig.model_fields,
-        *HttpServerConfig.model_fields,
-        *("server.crt", "server.key", "RequireAndVerifyClientCert", "TLS13", HASH),
-    ]
-)
-SCALARS = st.one_of(WORDS, st.none(), st.booleans(), st.integers(), st.floats(), st.text())
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(WORDS | st.text() | st.integers(), inner, max_size=5)
-    ),
-    max_leaves=20,
-)
-FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-
-
-def loads_or_lists(path: Path) -> None:
-    """Either a configuration or a list of mistakes; anything else is a trace."""
-    said = ["loaded"]
-    try:
-        load(path)
-    except ConfigError as error:
-        said = error.problems
-    assert said
-    assert all("\n" not in problem for problem in said)
-
-
-@FUZZ
-@given(data=st.dictionaries(st.sampled_from(list(WebConfig.model_fields)), VALUES))
-def test_no_shape_of_a_file_brings_a_trace(folder: Path, data: dict[str, object]) -> None:
-    """Whatever is said under the known keys."""
-    loads_or_lists(saying(folder, yaml.safe_dump(data, allow_unicode=True)))
-
-
-@FUZZ
-@given(text=st.text() | st.text("&*!|>{}[]:,-? \n\t'\"#%@`a1~<=", max_size=40))
-def test_no_text_brings_a_trace(folder: Path, text: str) -> None:
-    """Whatever the bytes of the file are."""
-    (folder / "web.yml").write_bytes(text.encode("utf-8", "surrogatepass"))
-    loads_or_lists(folder / "web.yml")
 
 
 def test_paths_are_relative_to_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

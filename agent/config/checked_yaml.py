@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 KeyPath = tuple[str | int, ...]
 Mistake = tuple[KeyPath, str]
 Model = TypeVar("Model", bound=BaseModel)
+MOST_KEYS = 1000  # in one mapping, with all that is merged into it
 PLAIN_KEY = re.compile(r"[\w.:@ -]{1,64}")
 QUOTED = re.compile(r"""(['"])(?!<).{2,}\1""")
 NOT_SHOWN = "(not shown)"
@@ -61,7 +62,7 @@ def read(path: Path, example: str) -> Document:
         text = path.read_text(encoding="utf-8")
         data = yaml.load(text, Loader=_Strict)  # noqa: S506  (_Strict is safe)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        lines = dict(_lines(node, ())) if node is not None else {}
+        lines = dict(_lines(node, (), set())) if node is not None else {}
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise ConfigError([f"{path}: cannot be read: {reason}"]) from None
@@ -72,7 +73,7 @@ def read(path: Path, example: str) -> Document:
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         first = _masked(str(error).splitlines()[0])
         raise ConfigError([f"{path}: not readable as YAML: {first}"]) from None
-    except (KeyError, AttributeError, TypeError):  # the library's, at `!!bool x` and its like
+    except (LookupError, AttributeError, TypeError):  # the library's, at `!!bool x` and its like
         raise ConfigError([f"{path}: not readable as YAML: a value is not of its tag"]) from None
     if not isinstance(data, dict):
         raise ConfigError([f"{path}: not a configuration; {example} shows one"])
@@ -97,17 +98,27 @@ class _Strict(yaml.SafeLoader):
             seen.add(key.value)
         return dict(super().construct_mapping(node, deep))
 
+    def flatten_mapping(self, node: Any) -> None:
+        """Merge `<<`, within bounds: merges of merges can grow a small file without end."""
+        super().flatten_mapping(node)
+        if len(node.value) > MOST_KEYS:
+            raise _KeyMistake(problem="too many keys are merged", problem_mark=node.start_mark)
 
-def _lines(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, int]]:
+
+def _lines(node: Any, path: KeyPath, seen: set[int]) -> Iterator[tuple[KeyPath, int]]:
+    """The line of each place; what an alias repeats is told of where it stands first."""
     yield path, node.start_mark.line + 1
+    if id(node) in seen:
+        return
+    seen.add(id(node))
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             place = (*path, key.value)
-            yield from _lines(value, place)
+            yield from _lines(value, place, seen)
             yield place, key.start_mark.line + 1  # the key's line, not its value's
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
-            yield from _lines(value, (*path, index))
+            yield from _lines(value, (*path, index), seen)
 
 
 def _mistakes(error: ValidationError, example: str) -> Iterator[Mistake]:

@@ -36,8 +36,9 @@ class Credentials:
             options = client_options(self.defaults_file) if self.defaults_file else {}
             user = self.user or options.get("user") or ""
             return Login(user, self._password(options))
-        except (OSError, UnicodeDecodeError) as error:
-            raise CollectorError(FailureKind.DENIED, f"cannot read the password: {error}") from None
+        except (OSError, ValueError) as error:
+            text = f"cannot read the password: {reason(error)}"
+            raise CollectorError(FailureKind.DENIED, text) from None
 
     def _password(self, options: dict[str, str]) -> str:
         if self.password_file is not None:
@@ -45,9 +46,18 @@ class Credentials:
         if self.password_env is not None:
             environment = os.environ if self.environment is None else self.environment
             if self.password_env not in environment:
-                raise OSError(f"the environment variable {self.password_env} is not set")
+                raise ValueError("the environment variable that password_env names is not set")
             return environment[self.password_env]
         return options.get("password", "")
+
+
+def reason(error: OSError | ValueError) -> str:
+    """Why, without a byte of what was read."""
+    if isinstance(error, UnicodeError):
+        return "not UTF-8 text"
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return str(error)
 
 
 def client_options(path: Path) -> dict[str, str]:
@@ -55,10 +65,12 @@ def client_options(path: Path) -> dict[str, str]:
 
     Quotes, escapes and comments as the server's own programs read them: `#` starts a comment
     outside quotes only. https://dev.mysql.com/doc/refman/en/option-files.html
+
+    Raises OSError, and UnicodeDecodeError where it is no UTF-8 text.
     """
     options: dict[str, str] = {}
     group = ""
-    for line in path.read_text(encoding="utf-8-sig").splitlines():
+    for line in path.read_text(encoding="utf-8-sig").split("\n"):
         text = line.strip()
         if not text or text[0] in "#;!":
             continue

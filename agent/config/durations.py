@@ -1,19 +1,36 @@
 """Durations as people write them: `1s`, `500ms`, `15s`, `6h`, `1h30m`, or a number of seconds."""
 
+import math
 import re
 
 UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+LONGEST = 64  # characters: what is longer is no duration, and takes no time to refuse
+MISTAKE = "not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds"
 
 
 def seconds(value: object) -> float:
     """The seconds of a duration; raises ValueError with what would be right."""
+    try:
+        found = _number(value) if not isinstance(value, str) else _sum(value.strip())
+    except OverflowError:
+        raise ValueError(MISTAKE) from None
+    if not math.isfinite(found):
+        raise ValueError(MISTAKE)
+    return found
+
+
+def _number(value: object) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
-    text = value.strip() if isinstance(value, str) else ""
-    parts = PART.findall(text)
+    raise ValueError(MISTAKE)
+
+
+def _sum(text: str) -> float:
+    """The parts of `1h30m`, added up."""
+    parts = PART.findall(text) if len(text) <= LONGEST else []
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError("not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds")
+        raise ValueError(MISTAKE)
     return sum(float(number) * UNITS[unit] for number, unit in parts)
 
 

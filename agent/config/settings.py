@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from agent.config.credentials import Credentials, client_options
+from agent.config.ceilings import ResourceSettings
+from agent.config.credentials import Credentials, client_options, reason
 from agent.config.durations import seconds
 from collectors import COLLECTORS
 from collectors.base import CollectorError
@@ -22,18 +23,29 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$"
 
 
 def _existing_file(path: Path) -> Path:
-    if not path.is_file():
+    if not _is_file(path):
         raise ValueError("no such file")
     return path
 
 
-ExistingFile = Annotated[Path, Field(strict=False), AfterValidator(_existing_file)]
+def _is_file(path: Path) -> bool:
+    """Whether it is one that can be looked at; a name that is too long names none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
 
 
 class Section(BaseModel):
     """What all sections are: frozen, exact in their types, closed to unknown keys."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+def _port(text: str) -> int:
+    """The port of a my.cnf."""
+    port = int(text) if text.isascii() and text.isdecimal() and len(text) <= 5 else 0
+    if not 0 < port <= MOST_PORT:
+        raise ValueError(f"port: must be a whole number from 1 to {MOST_PORT}")
+    return port
 
 
 def _port_exists(listen: str) -> str:
@@ -115,7 +127,7 @@ class Target(Section):
     def endpoint(self) -> Endpoint:
         """The address; what this file leaves open comes from the my.cnf, then from the defaults.
 
-        Raises ValueError or OSError where the my.cnf cannot be used.
+        Raises ValueError or OSError where the my.cnf cannot be used; neither shows a value of it.
         """
         options = client_options(self.defaults_file) if self.defaults_file else {}
         placed = {} if self.host or self.port or self.socket else options
@@ -123,7 +135,7 @@ class Target(Section):
         identity = options.get("ssl-mode", "").upper() == "VERIFY_IDENTITY"
         return Endpoint(
             host=self.host or placed.get("host") or "127.0.0.1",
-            port=self.port or int(placed.get("port", 3306)),
+            port=self.port or _port(placed.get("port", "3306")),
             socket=self.socket or placed.get("socket"),
             tls_ca=ca,
             tls_verify_identity=self.tls.verify_identity if self.tls else identity,
@@ -136,10 +148,11 @@ class Target(Section):
             endpoint, login = self.endpoint, self.credentials.login()
         except (CollectorError, OSError, ValueError) as error:
             source = f"{self.defaults_file}: " if self.defaults_file else ""
-            raise ValueError(f"{source}{error}") from None
+            why = str(error) if isinstance(error, CollectorError) else reason(error)
+            raise ValueError(source + why.removeprefix(source)) from None
         if self.defaults_file and not login.user:
             raise ValueError(f"{self.defaults_file}: names no user under [client]")
-        if endpoint.tls_ca and not Path(endpoint.tls_ca).is_file():
+        if endpoint.tls_ca and not _is_file(Path(endpoint.tls_ca)):
             raise ValueError(f"{self.defaults_file}: ssl-ca: no such file")
         return self
 

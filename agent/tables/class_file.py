@@ -20,6 +20,8 @@ MEASURED, TRUTH = "cpu_s", "cpu_true_s"
 CHANGE = "inflight_delta_s"
 NUMBERS = (STATEMENT_TIME, COUNT, "lock_s", CHANGE, *SIZES, MEASURED, TRUTH)
 LEAST_TICKS = 2
+LEAST, GREATEST = 1e-12, 1e15
+"""No server counts more or less in a tick, and the squares of what is can overflow."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,9 @@ class Table:
             must = "finite" if signed else "finite and at least 0"
             problem = f"{column} is {shortened(cell)}, and must be {must}"
             raise self.error(problem, "correct it or drop the line")
+        if value and not LEAST <= abs(value) <= GREATEST:
+            problem = f"{column} is {shortened(cell)}, and must be 0 or {LEAST:g} to {GREATEST:g}"
+            raise self.error(problem, "correct it, or use another unit")
         return value
 
 

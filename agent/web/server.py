@@ -36,7 +36,10 @@ class WebServer(WSGIServer):
     def __init__(self, address: tuple[str, int], web: Callable[[], Web]) -> None:
         host, port = address
         flags = socket.AI_PASSIVE
-        infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=flags)
+        try:
+            infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=flags)
+        except UnicodeError:
+            raise OSError(f"{host} is no host name") from None
         self.address_family = infos[0][0]
         self._web = web
         self.places = Places(MAX_CONNECTIONS, REQUEST_TIMEOUT)

@@ -1,0 +1,229 @@
+"""Files that people write, with anything in them: used, or every mistake told; never a trace."""
+
+import contextlib
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from fuzzing import any_text, fuzz, told, with_slips
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+from web_clients import Authority, password_hash
+
+from agent.config.credentials import Credentials, client_options
+from agent.config.durations import seconds
+from agent.config.file import load
+from agent.config.settings import CollectorSettings, Config, FitSettings, Target, TlsSettings
+from agent.web.config import HttpServerConfig, TlsServerConfig, WebConfig
+from agent.web.file import load as load_web
+from collectors.base import CollectorError
+
+ROOT = Path(__file__).resolve().parent.parent
+SECRET = "Tr0ub4dor+3"
+HASH = password_hash("hunter2")
+MY_CNF = f"""\
+# the account
+[mysqld]
+port = 1
+[client]
+user = headroom
+password = "{SECRET}"
+host = 127.0.0.1
+port = 3306
+ssl-ca = {{ca}}
+ssl-mode = VERIFY_IDENTITY
+"""
+BOMB = "a0: &a0 [x]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12)
+)
+MERGE_BOMB = "a0: &a0 {k0: 1}\n" + "".join(
+    f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}\n" for i in range(1, 12)
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The files that the examples name, and the environment."""
+    made = tmp_path_factory.mktemp("fuzz")
+    authority = Authority(made)
+    authority.issue("server", "127.0.0.1")
+    Authority(made, "clients")
+    (made / "ca.pem").write_bytes(authority.file.read_bytes())
+    (made / "password").write_text(SECRET)
+    (made / "reports.cnf").write_text(MY_CNF.format(ca=made / "ca.pem"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADROOM_PASSWORD", SECRET)
+        yield made
+
+
+def words(*sections: type[BaseModel]) -> st.SearchStrategy[str]:
+    """The keys of those sections."""
+    return st.sampled_from([key for section in sections for key in section.model_fields])
+
+
+def values(keys: st.SearchStrategy[str]) -> st.SearchStrategy[object]:
+    """Anything that YAML can say, with those keys among others."""
+    scalars = (
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | keys
+    ) | st.sampled_from(["1s", "30m", "a", 10**400, "9" * 400, "", 1e300, HASH, "TLS13"])
+    return st.recursive(
+        scalars,
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.dictionaries(keys | st.text(max_size=4) | st.integers(), inner, max_size=5)
+        ),
+        max_leaves=20,
+    )
+
+
+KEYS = words(Config, Target, FitSettings, TlsSettings, CollectorSettings)
+WEB_KEYS = words(WebConfig, TlsServerConfig, HttpServerConfig)
+
+
+@fuzz(300)
+@given(data=st.dictionaries(words(Config), values(KEYS)))
+def test_no_shape_of_a_configuration_brings_a_trace(folder: Path, data: dict[str, object]) -> None:
+    """Whatever is said under the known keys."""
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
+    told(load, path)
+
+
+@fuzz(300)
+@given(data=st.data())
+def test_no_target_brings_a_trace(folder: Path, data: st.DataObject) -> None:
+    """Whatever one target says beside its name."""
+    said = data.draw(st.dictionaries(words(Target), values(KEYS), max_size=4))
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump({"targets": [{"name": "a", "user": "u", **said}]}))
+    told(load, path)
+
+
+@fuzz(400)
+@given(data=st.data())
+def test_no_slip_in_the_example_brings_a_trace(folder: Path, data: st.DataObject) -> None:
+    """The example as it is delivered, with something cut, overwritten or put in."""
+    text = (ROOT / "config.example.yaml").read_text()
+    path = folder / "config.yaml"
+    valid = text.replace("/etc/mysql-headroom", str(folder))
+    path.write_bytes(data.draw(with_slips(valid) | any_text()))
+    told(load, path)
+
+
+@pytest.mark.parametrize("tag", ["int", "float", "bool", "timestamp", "binary", "set", "omap"])
+@pytest.mark.parametrize("value", ["", "x", "''", "[a]", "{a: b}"])
+def test_no_tag_brings_a_trace(folder: Path, tag: str, value: str) -> None:
+    """A value that is not of the tag that it is given."""
+    path = folder / "config.yaml"
+    path.write_text(f"listen: !!{tag} {value}\n")
+    assert told(load, path)
+
+
+@pytest.mark.parametrize("text", [BOMB, MERGE_BOMB, "[" * 9999, "{a: " * 9999, "- " * 9999])
+def test_a_small_file_that_grows_without_end_is_refused(folder: Path, text: str) -> None:
+    """Aliases of aliases, merged or not, and a nesting without an end, take no time."""
+    path = folder / "config.yaml"
+    path.write_text(text)
+    assert told(load, path)
+    assert told(load_web, path)
+
+
+@fuzz(200)
+@given(data=st.dictionaries(words(WebConfig), values(WEB_KEYS)))
+def test_no_shape_of_a_web_configuration_brings_a_trace(
+    folder: Path, data: dict[str, object]
+) -> None:
+    """Whatever is said under the known keys."""
+    path = folder / "web.yml"
+    path.write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
+    told(load_web, path)
+
+
+@fuzz(400)
+@given(data=st.data())
+def test_no_slip_in_a_web_configuration_brings_a_trace(folder: Path, data: st.DataObject) -> None:
+    """The example as it is delivered, with something cut, overwritten or put in."""
+    path = folder / "web.yml"
+    valid = (ROOT / "docs/examples/web-config.yml").read_text()
+    path.write_bytes(data.draw(with_slips(valid) | any_text()))
+    told(load_web, path)
+
+
+@fuzz(400)
+@given(data=st.data())
+def test_no_my_cnf_brings_a_trace_or_shows_its_password(folder: Path, data: st.DataObject) -> None:
+    """Neither when the configuration is read nor when an account is asked for."""
+    my_cnf = folder / "my.cnf"
+    my_cnf.write_bytes(data.draw(with_slips(MY_CNF.format(ca=folder / "ca.pem")) | any_text()))
+    path = folder / "config.yaml"
+    path.write_text(f"targets: [{{name: a, defaults_file: {my_cnf}}}]\n")
+    assert SECRET not in "".join(told(load, path))
+    with contextlib.suppress(CollectorError):
+        Credentials(defaults_file=my_cnf).login()
+    with contextlib.suppress(OSError, ValueError):
+        client_options(my_cnf)
+
+
+SECRET_PLACES = (
+    *(("listen",), ("log", "level"), ("fit", "window"), ("collectors", "host", "interval")),
+    *(("targets", 0, key) for key in Target.model_fields if key != "name"),
+    *(("targets", 3, "tls", key) for key in TlsSettings.model_fields),
+)
+
+
+@pytest.mark.parametrize("place", SECRET_PLACES, ids=lambda place: ".".join(map(str, place)))
+@pytest.mark.parametrize("shape", ["plain", "list", "below", "long", "quoted"])
+def test_a_secret_in_the_wrong_place_is_not_told(
+    folder: Path, place: tuple[str | int, ...], shape: str
+) -> None:
+    """Wherever in the file a password strayed to, no message repeats it."""
+    text = (ROOT / "config.example.yaml").read_text()
+    data = yaml.safe_load(text.replace("/etc/mysql-headroom", str(folder)))
+    shapes = {
+        "plain": SECRET,
+        "list": [SECRET],
+        "below": {"user": SECRET},
+        "long": SECRET * 500,
+        "quoted": f"'{SECRET}\"\n{SECRET}",
+    }
+    *above, last = place
+    section = data
+    for key in above:
+        section = section[key]
+    section[last] = shapes[shape]
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(data))
+    assert SECRET not in "".join(told(load, path))
+
+
+@pytest.mark.parametrize("option", ["port", "ssl-ca", "ssl-mode", "host", "socket", "user"])
+def test_a_secret_in_the_wrong_option_is_not_told(folder: Path, option: str) -> None:
+    """A my.cnf with its password under another name shows it no more than a right one."""
+    my_cnf = folder / "my.cnf"
+    my_cnf.write_text(f"[client]\nuser=u\n{option}={SECRET}\n")
+    path = folder / "config.yaml"
+    path.write_text(f"targets: [{{name: a, defaults_file: {my_cnf}}}]\n")
+    assert SECRET not in "".join(told(load, path))
+
+
+@fuzz(500)
+@given(
+    value=st.text(max_size=30)
+    | st.lists(st.sampled_from(["1", "0.5", "9" * 5000, "ms", "s", "h", "d", "."])).map("".join)
+    | st.integers()
+    | st.floats()
+    | st.none()
+    | st.booleans()
+)
+@example(value=10**400)
+@example(value="1" * 200_000)
+@example(value="9" * 400 + "s")
+def test_a_duration_is_seconds_or_a_mistake(value: object) -> None:
+    """Never infinite, never without an end, never another error."""
+    found = 0.0
+    with contextlib.suppress(ValueError):
+        found = seconds(value)
+    assert math.isfinite(found)
