@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from agent.config.ceilings import ResourceSettings
 from agent.config.credentials import Credentials, client_options, reason
 from agent.config.durations import seconds
 from collectors import COLLECTORS
@@ -36,9 +35,8 @@ def _is_file(path: Path) -> bool:
         return False
 
 
+ExistingFile = Annotated[Path, Field(strict=False), AfterValidator(_existing_file)]
 
-class Section(BaseModel):
-    """What all sections are: frozen, exact in their types, closed to unknown keys."""
 
 def _port(text: str) -> int:
     """The port of a my.cnf."""
@@ -46,6 +44,12 @@ def _port(text: str) -> int:
     if not 0 < port <= MOST_PORT:
         raise ValueError(f"port: must be a whole number from 1 to {MOST_PORT}")
     return port
+
+
+class Section(BaseModel):
+    """What all sections are: frozen, exact in their types, closed to unknown keys."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
 def _port_exists(listen: str) -> str:
