@@ -4,14 +4,14 @@ import sqlite3
 from pathlib import Path
 
 from agent.store.failures import StoreError, StoreFailure, as_store_error
-from agent.store.files import make_private
+from agent.store.files import log_size, make_private
 from agent.store.schema import VERSION, migrate, version_of
 
 PATIENCE = 2.0  # seconds that a statement waits for somebody else's lock
 MOST_LOG = 4 * 2**20  # bytes that the write-ahead log keeps between two checkpoints
 
+OF_A_NEW_FILE = "PRAGMA auto_vacuum = INCREMENTAL"  # before there are tables
 SETTINGS = (
-    "PRAGMA auto_vacuum = INCREMENTAL",  # before there are tables
     "PRAGMA journal_mode = WAL",  # readers never wait for the writer, nor it for them
     "PRAGMA synchronous = FULL",  # a transaction is on the disk when it is done
     f"PRAGMA journal_size_limit = {MOST_LOG}",
@@ -28,11 +28,11 @@ def open_to_write(path: Path, *, check: bool = False) -> sqlite3.Connection:
         make_private(path)
         connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
         try:
-            version_of(connection)  # what is not ours is not touched
-            for setting in SETTINGS:
-                connection.execute(setting)
-            if check:
+            is_new = version_of(connection) == 0  # what is not ours is not touched
+            if check and not is_new:
                 _check(connection)
+            for setting in (OF_A_NEW_FILE, *SETTINGS) if is_new else SETTINGS:
+                connection.execute(setting)
             migrate(connection)
         except BaseException:
             connection.close()
@@ -53,13 +53,12 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         text = f"{path}: there is no such history; the agent makes it when it runs with `history`"
         raise StoreError(StoreFailure.IO, text)
     try:
-        uri = f"{path.absolute().as_uri()}?mode=ro"
-        connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
         try:
-            version = version_of(connection)
-        except BaseException:
-            connection.close()
-            raise
+            connection, version = _reading(path, "mode=ro")
+        except sqlite3.Error:  # a full or read-only disk has no place for the readers' index
+            if log_size(path):
+                raise
+            connection, version = _reading(path, "immutable=1")
     except (sqlite3.Error, OSError) as error:
         raise as_store_error(path, error) from error
     except StoreError as error:
@@ -70,6 +69,17 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         remedy = "start the agent once: it brings the file up to date"
         raise StoreError(StoreFailure.IO, f"{path}: {text}; {remedy}")
     return connection
+
+
+def _reading(path: Path, how: str) -> tuple[sqlite3.Connection, int]:
+    """A connection that cannot write, and the version of the tables."""
+    uri = f"{path.absolute().as_uri()}?{how}"
+    connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+    try:
+        return connection, version_of(connection)
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _check(connection: sqlite3.Connection) -> None:

@@ -100,13 +100,19 @@ def put_aside(path: Path, at: float) -> Path:
 
 def size(path: Path) -> int:
     """The bytes that the history takes on the disk, its log included."""
-    total = 0
-    for file in (path, _companion(path, "-wal")):
-        try:
-            total += file.stat().st_size
-        except FileNotFoundError:
-            continue
-    return total
+    return _bytes(path) + log_size(path)
+
+
+def log_size(path: Path) -> int:
+    """The bytes of its log: what was written and is not in the file itself yet."""
+    return _bytes(_companion(path, "-wal"))
+
+
+def _bytes(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _companion(path: Path, ending: str) -> Path:

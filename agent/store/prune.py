@@ -7,12 +7,12 @@ import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
+from agent.store.database import MOST_LOG
 from agent.store.files import size
 from agent.store.kinds import KINDS, SAMPLES, Kind
 
 STEP = 500  # rows, or chunks of samples, that one step takes of one kind and target
 PAGES = 1000  # free pages that one step gives back to the file system
-ROOM = 0.95  # of the most that the file may take: what is left of it then
 SLICES = 20  # into which all the time there is is cut; the oldest slice goes at a time
 
 
@@ -53,13 +53,13 @@ def oldest(connection: sqlite3.Connection, kind: Kind) -> int | None:
     return found if found is None else int(found)
 
 
-def used_bytes(connection: sqlite3.Connection) -> int:
-    """The bytes of the pages that hold something."""
-    pages, free, each = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0]
+def pages(connection: sqlite3.Connection) -> tuple[int, int]:
+    """The bytes of the pages that hold something, and how many pages are free."""
+    count, free, each = (
+        int(connection.execute(f"PRAGMA {name}").fetchone()[0])
         for name in ("page_count", "freelist_count", "page_size")
     )
-    return int((pages - free) * each)
+    return (count - free) * each, free
 
 
 def step(
@@ -77,13 +77,14 @@ def step(
     gone = {
         name: forget(connection, KINDS[name], now - kept) for name, kept in retention_ms.items()
     }
-    if not any(gone.values()) and used_bytes(connection) > ROOM * max_size:
+    if not any(gone.values()) and pages(connection)[0] > max_size - MOST_LOG:
         gone = _forget_oldest(connection, now)
     if any(gone.values()):
         forget_targets(connection)
     connection.execute("COMMIT")
+    free = pages(connection)[1]
     connection.execute(f"PRAGMA incremental_vacuum({PAGES})").fetchall()
-    more = any(gone.values())
+    more = any(gone.values()) or 0 < pages(connection)[1] < free
     if not more and size(path) > max_size:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return gone, more

@@ -32,7 +32,7 @@ RETRY_FIRST, RETRY_LONGEST = 1.0, 30.0  # seconds after a failure
 MOST_WAITING = 16 * 2**20  # bytes
 AT_ONCE = 400  # batches in one transaction
 STAYS_OPEN = (StoreFailure.FULL, StoreFailure.BUSY)  # what is no fault of the file
-STILL_READABLE = (StoreFailure.FULL, StoreFailure.READ_ONLY)
+STILL_READABLE = (StoreFailure.FULL, StoreFailure.READ_ONLY, StoreFailure.IO)
 
 Answer = Future[list[Recalled]]
 

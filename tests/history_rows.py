@@ -1,0 +1,80 @@
+"""Made-up rows of a history, and a look into its file; what the tests of the history share."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from agent.config.retention import HistorySettings
+from agent.store.chunks import pack
+from agent.store.database import open_to_read
+from agent.store.kinds import FITS, INTERVALS, KINDS, Kind, Row
+from agent.store.store import Store
+from agent.store.tables import read
+from agent.store.waiting import Batch
+
+ZERO = 1_700_000_000_000  # ms since 1970
+STEP = 15_000  # ms between two intervals
+SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+SETTINGS = HistorySettings()
+
+
+def interval(number: int, target: str = "db", server: str = SERVER) -> Row:
+    """An interval whose every number follows from which one it is."""
+    cells = (
+        15.0,
+        100.0 + number,
+        number / 7,
+        3.5,
+        15.0,
+        1.0,
+        None,
+        0.25,
+        {"cpu": 1 / (number + 2)},
+    )
+    assert len(cells) == len(INTERVALS.columns)
+    return Row((target, server), ZERO + STEP * number, cells)
+
+
+def fit(number: int, target: str = "db", server: str = SERVER) -> Row:
+    """What was found after that interval."""
+    words = ("indicative", "wide_interval,no_wall", "cpu", "statement_time")
+    cells = (*words, 20.0, 1000.0 + number, 900.0, None, *(0.01 * k for k in range(10)))
+    assert len(cells) == len(FITS.columns)
+    return Row((target, server), ZERO + STEP * number, cells)
+
+
+def batch(number: int, target: str = "db", server: str = SERVER) -> Batch:
+    """All that is written after that interval: it, what was found, and fifteen samples."""
+    at = ZERO + STEP * number
+    readings = [(at - 1000 * k, {"questions": 1e6 + at - k, "uptime": 5.0 * k}) for k in range(15)]
+    chunk = pack("status", readings[::-1])
+    return Batch(
+        target, server, [interval(number, target, server)], [fit(number, target, server)], [chunk]
+    )
+
+
+def filled(path: Path, count: int = 40, *targets: str) -> Path:
+    """A history of so many intervals of each target, closed in order."""
+    store = Store(path, SETTINGS)
+    for number in range(count):
+        for target in targets or ("db",):
+            store.put(batch(number, target))
+    store.close()
+    return path
+
+
+def rows(path: Path, kind: Kind) -> list[Row]:
+    """All rows of a kind."""
+    with closing(open_to_read(path)) as connection:
+        return list(read(connection, kind))
+
+
+def everything(path: Path) -> dict[str, list[Row]]:
+    """All rows of all kinds."""
+    return {name: rows(path, kind) for name, kind in KINDS.items()}
+
+
+def is_sound(path: Path) -> bool:
+    """Whether every page and index of the file agree."""
+    with closing(sqlite3.connect(path)) as connection:
+        return bool(connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
