@@ -1,0 +1,142 @@
+"""Killed, or without power, in the middle of a write: nothing that was committed is lost."""
+
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from history_rows import SETTINGS, STEP, ZERO, batch, everything, filled, interval, is_sound, rows
+
+from agent.store.kinds import INTERVALS
+from agent.store.store import Store
+
+WRITER = Path(__file__).with_name("history_writer.py")
+ROOT = WRITER.parent.parent
+KILLS = 60
+LONGEST = 0.06  # seconds that a writer writes before it is killed
+LONGEST_START = 0.8  # seconds until one that is just starting is killed
+PER_INTERVAL = 15  # samples
+
+
+@contextmanager
+def writing(path: Path, first: int) -> Iterator["subprocess.Popen[str]"]:
+    """A process that writes; it is killed at the end."""
+    command = [sys.executable, str(WRITER), str(path), str(first)]
+    environment = {"PYTHONPATH": f"{ROOT}:{WRITER.parent}", "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def acknowledged(text: str) -> list[int]:
+    """The intervals that the process said were committed; the last line may be cut off."""
+    return [int(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def assert_whole(path: Path) -> int:
+    """Each interval is there with its fit and its samples, none is missing; how many there are."""
+    assert is_sound(path)
+    found = everything(path)
+    total = len(found["intervals"])
+    expected = [ZERO + STEP * k for k in range(total)]
+    assert [row.at for row in found["intervals"]] == expected
+    assert [row.at for row in found["fits"]] == expected
+    assert len(found["samples"]) == PER_INTERVAL * total
+    if total:
+        assert found["intervals"][-1] == interval(total - 1)
+    return total
+
+
+def test_what_was_committed_outlives_any_number_of_kills(tmp_path: Path) -> None:
+    """Killed again and again at random moments: no interval is lost, and none is half there."""
+    path = tmp_path / "state" / "history.db"
+    chance = random.Random(20_260)
+    written = 0
+    for number in range(KILLS):
+        with writing(path, written) as process:
+            assert process.stdout
+            first = process.stdout.readline() if number % 4 else ""  # else it may not be open yet
+            time.sleep(chance.random() * (LONGEST if first else LONGEST_START))
+            process.kill()
+            told = acknowledged(first + process.stdout.read())
+        there = assert_whole(path) if path.exists() else 0
+        told_last = told[-1] if told else written - 1
+        assert there - 1 in (told_last, told_last + 1)  # the last one may not have been told
+        written = there
+    assert written > KILLS
+
+
+def power_cut(path: Path, to: Path) -> Path:
+    """What is on the disk now, without the memory that the processes shared."""
+    to.mkdir(mode=0o700)
+    for ending in ("", "-wal"):
+        source = path.with_name(path.name + ending)
+        if source.exists():
+            shutil.copy(source, to / source.name)
+    return to / path.name
+
+
+def test_a_power_cut_loses_nothing_that_was_committed(tmp_path: Path) -> None:
+    """The file and its log as they are between two writes, again and again, are a whole history."""
+    path = tmp_path / "state" / "history.db"
+    store = Store(path, SETTINGS)
+    for number in range(400):
+        store.put(batch(number))
+        store.tick(float(number))
+        if number % 20 == 0:
+            copy = power_cut(path, tmp_path / f"cut-{number}")
+            assert assert_whole(copy) == number + 1
+    store.close()
+
+
+def test_a_log_that_was_cut_off_anywhere_is_a_history_up_to_there(tmp_path: Path) -> None:
+    """The end of the log never got to the disk: what is before it is there, and it goes on."""
+    path = tmp_path / "state" / "history.db"
+    filled(path, 3)
+    store = Store(path, SETTINGS)
+    for number in range(3, 60):
+        store.put(batch(number))
+        store.tick(float(number))
+    chance = random.Random(4711)
+    log = path.with_name("history.db-wal")
+    lengths = [*(chance.randrange(log.stat().st_size) for _ in range(40)), 0, 31, 32, 56]
+    totals = set()
+    for number, length in enumerate(lengths):
+        copy = power_cut(path, tmp_path / f"cut-{number}")
+        with copy.with_name("history.db-wal").open("r+b") as cut:
+            cut.truncate(length)
+        after = Store(copy, SETTINGS)
+        after.tick(0.0)
+        assert after.state.corrupt_files == 0
+        total = len(rows(copy, INTERVALS))
+        after.put(batch(total))
+        after.close()
+        assert assert_whole(copy) == total + 1
+        totals.add(total)
+    store.close()
+    assert min(totals) == 3
+    assert len(totals) > 10
+
+
+def test_noise_at_the_end_of_the_log_is_no_row(tmp_path: Path) -> None:
+    """A sector that was half written is not taken for a commit: the log has its checksums."""
+    path = tmp_path / "state" / "history.db"
+    store = Store(path, SETTINGS)
+    for number in range(20):
+        store.put(batch(number))
+        store.tick(float(number))
+    chance = random.Random(815)
+    size = path.with_name("history.db-wal").stat().st_size
+    for number in range(20):
+        copy = power_cut(path, tmp_path / f"cut-{number}")
+        with copy.with_name("history.db-wal").open("r+b") as torn:
+            torn.seek(chance.randrange(size - 600, size - 512))
+            torn.write(chance.randbytes(512))
+        assert assert_whole(copy) in (19, 20)
+    store.close()
