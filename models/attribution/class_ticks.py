@@ -81,6 +81,15 @@ class ClassTicks:
             texts = tuple(known.get(name) for name in names)
         return self._mapped(arrange, self.seconds, tuple(names), texts)
 
+    def pooled(self, names: Sequence[str], rest: str) -> "ClassTicks":
+        """Take these classes in this order; what the others did is the class `rest` of them."""
+        place = {name: i for i, name in enumerate(names)}
+        to = np.zeros((len(self.names), len(names)))
+        to[range(len(self.names)), [place.get(name, place[rest]) for name in self.names]] = 1.0
+        known = dict(zip(self.names, self.texts or (), strict=False))
+        texts = tuple(known.get(name) for name in names) if self.texts is not None else None
+        return self._mapped(lambda matrix: matrix @ to, self.seconds, tuple(names), texts)
+
     def _matrices(self) -> list[tuple[str, Array]]:
         known = ((field.name, getattr(self, field.name)) for field in fields(self))
         return [(name, v) for name, v in known if isinstance(v, np.ndarray) and name != "seconds"]
@@ -95,5 +104,9 @@ class ClassTicks:
         matrices = {name: change(matrix) for name, matrix in self._matrices()}
         sizes = tuple((name, change(matrix)) for name, matrix in self.sizes)
         return ClassTicks(
-            names=names, seconds=seconds, sizes=sizes, texts=texts or self.texts, **matrices
+            names=names,
+            seconds=seconds,
+            sizes=sizes,
+            texts=texts if texts is not None else self.texts,
+            **matrices,
         )

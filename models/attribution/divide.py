@@ -95,13 +95,13 @@ def attribute(
     if y.shape != (len(ticks),) or not np.isfinite(y).all() or (y < 0).any():
         raise ValueError("the resource needs one finite value, at least 0, per tick")
     chosen = choose(ticks, target) if method is Method.AUTO else method
-    parts = _within(_divide(ticks, target, method, chosen), ticks, target)
+    parts = within(_divide(ticks, target, method, chosen), ticks, target)
     held_out = _held_out(ticks, target, method)
     left = float(y.sum() - parts.z.sum())
     other = _compared(ticks, target, chosen)
     apart = None
     if other is not None:
-        second = _within(_divide(ticks, target, other, other), ticks, target)
+        second = within(_divide(ticks, target, other, other), ticks, target)
         apart = disagreement(parts.z.sum(axis=0), second.z.sum(axis=0))
     return Attribution(
         method=chosen,
@@ -137,7 +137,7 @@ def _divide(ticks: ClassTicks, target: Target, asked: Method, chosen: Method) ->
     return by_learning(ticks, target, trust_texts=chosen is Method.WORK_TIME)
 
 
-def _within(parts: Parts, ticks: ClassTicks, target: Target) -> Parts:
+def within(parts: Parts, ticks: ClassTicks, target: Target) -> Parts:
     """Cut totals to what is possible: a class's CPU to its time, all together to Σy.
 
     Measured CPU is cut by neither: it is what it is.

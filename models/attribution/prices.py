@@ -1,5 +1,6 @@
 """What a call, a row, a sort costs: prices that all classes share, from totals alone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,7 +48,7 @@ def pool_prices(ticks: ClassTicks, y: Array, least_share: float = FREE_CALL_SHAR
 
     A call costs `least_share` of the mean price at least.
     """
-    names = [name for name, _ in ticks.sizes]
+    names = tuple(name for name, _ in ticks.sizes)
     summed = [calls(ticks).sum(axis=1), *(matrix.sum(axis=1) for _, matrix in ticks.sizes)]
     features = np.column_stack(summed)
     weights = tick_weights(y)
@@ -55,11 +56,24 @@ def pool_prices(ticks: ClassTicks, y: Array, least_share: float = FREE_CALL_SHAR
     for _ in range(ROUNDS):
         prices = _solve(Moments.of(features, ticks.seconds, y, weights))
         weights = robust_weights(y, features @ prices[:-1] + ticks.seconds * prices[-1])
-    made = float(summed[0].sum())
-    least = least_share * float(y.sum()) / made if made else 0.0
-    per_call = max(float(prices[0]), least)
-    sizes = tuple(zip(names, map(float, prices[1:-1]), strict=True))
-    return Prices(per_call, sizes, float(prices[-1]))
+    return _as_prices(prices, names, float(summed[0].sum()), float(y.sum()), least_share)
+
+
+def price_features(pooled: Moments, sizes: Sequence[str], least_share: float) -> Prices:
+    """Fit the same from moments whose columns are the calls and these sizes, summed over classes.
+
+    Their weights are to be robust ones already.
+    """
+    made = float(pooled.totals[0])
+    return _as_prices(_solve(pooled), tuple(sizes), made, pooled.y_total, least_share)
+
+
+def _as_prices(
+    solved: Array, names: tuple[str, ...], made: float, y_total: float, least_share: float
+) -> Prices:
+    least = least_share * y_total / made if made else 0.0
+    sizes = tuple(zip(names, map(float, solved[1:-1]), strict=True))
+    return Prices(max(float(solved[0]), least), sizes, float(solved[-1]))
 
 
 def calls(ticks: ClassTicks) -> Array:

@@ -50,7 +50,7 @@ class WlrPredictor:
     def predict(self, ticks: ClassTicks) -> Array:
         """Σ over present classes of intercept + slope·time; unknown classes add nothing."""
         known = ticks.arranged(self.names)
-        return self.wlr.predict(_work(known) if self.work_time else known.statement_time)
+        return self.wlr.predict(work_of(known) if self.work_time else known.statement_time)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def by_wlr(ticks: ClassTicks, target: Target) -> Parts:
 
 def by_work_time(ticks: ClassTicks, target: Target) -> Parts:
     """Divide statement time less lock time, wait functions capped; else as published."""
-    x = _work(ticks)
+    x = work_of(ticks)
     wlr = fit_wlr(x, target.y)
     spread = COMPUTE_SPREAD * wlr.totals
     error = np.hypot([_line_error(line) for line in wlr.lines], spread)
@@ -90,7 +90,7 @@ def by_measurement(ticks: ClassTicks, target: Target) -> Parts:
     """Take the CPU that the server accounts for; what it does not cover is left over."""
     if ticks.cpu is None:
         raise ValueError("no CPU was measured per class")
-    work = _work(ticks)
+    work = work_of(ticks)
     predictor = fit_cost_model(ticks, target.y, work)
     nothing = np.full(len(ticks.names), np.nan)
     return Parts(ticks.cpu, work, nothing, waits_by_text(ticks.texts, len(nothing)), predictor)
@@ -98,13 +98,23 @@ def by_measurement(ticks: ClassTicks, target: Target) -> Parts:
 
 def by_learning(ticks: ClassTicks, target: Target, *, trust_texts: bool) -> Parts:
     """Mean of the learnt totals and a division of work time that knows who waits."""
-    work = _work(ticks)
+    work = work_of(ticks)
     model = fit_cost_model(ticks, target.y, work if target.time_like else None)
-    learnt = model.parts(ticks)
+    computing = computing_share(model, work.sum(axis=0), trust_texts=trust_texts)
+    return by_model(model, computing, ticks, target, trust_texts=trust_texts)
+
+
+def by_model(
+    model: CostModel, computing: Array, ticks: ClassTicks, target: Target, *, trust_texts: bool
+) -> Parts:
+    """The same with a model that is there already, and what it says of who computes, shape (K,).
+
+    The ticks are of the model's classes, in its order; they need not be those it was learnt from.
+    """
+    work, learnt = work_of(ticks), model.parts(ticks)
     waits = waits_by_text(ticks.texts, len(ticks.names))
     if model.prices is None or not model.learned.level or not target.time_like:
         return Parts(learnt, work, model.learned.stderr, waits, model)
-    computing = _computing(model, work, trust_texts=trust_texts)
     effective = computing * work + (1 - computing) * learnt / model.learned.level
     explained = np.maximum(target.y - model.base_per_second * ticks.seconds, 0.0)
     divided = blame(effective, explained)[0]
@@ -115,10 +125,13 @@ def by_learning(ticks: ClassTicks, target: Target, *, trust_texts: bool) -> Part
     return Parts(z, work, error, waits | (computing < 0.5), model)
 
 
-def _computing(model: CostModel, work: Array, *, trust_texts: bool) -> Array:
-    """Compute the part of its work time in which a class computes, 0..1, shape (K,)."""
+def computing_share(model: CostModel, work: Array, *, trust_texts: bool) -> Array:
+    """Compute the part of its work time in which a class computes, 0..1, shape (K,).
+
+    `work`, s, shape (K,), is that of the ticks that the model was learnt from.
+    """
     learned = model.learned
-    by_time = (learned.level or 0.0) * work.sum(axis=0)
+    by_time = (learned.level or 0.0) * work
     if trust_texts:
         waits = (learned.computing < SURE) & (
             learned.totals + 2 * learned.stderr < UNLIKE * by_time
@@ -127,7 +140,8 @@ def _computing(model: CostModel, work: Array, *, trust_texts: bool) -> Array:
     return np.where(model.regressor_totals < by_time, learned.computing, 1.0)
 
 
-def _work(ticks: ClassTicks) -> Array:
+def work_of(ticks: ClassTicks) -> Array:
+    """Compute work time, s, shape (T, K), that of classes known to wait capped."""
     return capped(ticks.work_time, ticks.count, waits_by_text(ticks.texts, len(ticks.names)))
 
 

@@ -1,0 +1,229 @@
+"""A target's query classes: samples in, once a minute a new state out.
+
+`append` is called by the lanes that read, `advance` by the one that fits.
+"""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from agent.classes.book import AGENT, OTHER, Book, Numbers, name_of
+from agent.classes.deltas import Lost
+from agent.classes.live_model import Division, LiveModel
+from agent.classes.resources import ALL_TIME, BUSY, IO_WAIT, RESOURCES
+from agent.classes.state import ClassesState, ClassState, ResourceState
+from agent.classes.ticks import Tick, TickMaker, class_ticks
+from agent.classes.totals import ALWAYS, Totals
+from agent.config.query_classes import ClassSettings
+from collectors.base import Sample
+from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.reasons import HostUse, Signs, find_reasons
+
+TRACKED = 200
+"""Classes that have a column of their own in the models; the others are one."""
+STAYS = 1.5
+"""A tracked class keeps its column until another is so many times as great."""
+MOST_KNOWN = 30_000
+"""Classes that are remembered; beyond, all but the tracked ones are forgotten."""
+QUANTITIES = ("calls", "statement_time")
+USED = ("statement_time", "calls", "rows_examined")
+"""A class is as great as the sum of its shares of these."""
+
+
+class QueryClasses:
+    """Everything about the query classes of one target."""
+
+    def __init__(self, settings: ClassSettings) -> None:
+        self.state: ClassesState | None = None
+        self.settings = settings
+        self._book = Book()
+        self._maker = TickMaker(self._book)
+        self._ticks: list[Tick] = []
+        self._closes: float | None = None
+        blocks = max(1, round(settings.window / settings.interval))
+        self._keep = 1 - 1 / blocks
+        self._models = {r.name: LiveModel(r, blocks) for r in RESOURCES}
+        self._seen: set[str] = set()
+        self._totals = Totals((*QUANTITIES, *self._models), settings.top)
+        self._tracked: list[str] = []
+        self._greatness: Array = np.zeros(0)
+        self._time_use: dict[str, float] = {}
+
+    def append(self, sample: Sample) -> None:
+        """Take in a sample of any collector."""
+        self._maker.append(sample)
+
+    def advance(self, now: float, unix: float) -> None:
+        """Work on what has come in, up to `now` (monotonic seconds; `unix` is the same instant)."""
+        for tick in self._maker.ticks(now):
+            if self._closes is None:
+                self._closes = tick.end - tick.seconds + self.settings.interval
+            self._ticks.append(tick)
+            if tick.end >= self._closes:
+                self._close(unix - (now - tick.end))
+                self._closes = max(self._closes + self.settings.interval, tick.end)
+
+    def _close(self, at: float) -> None:
+        """A minute is over: who is tracked, who used what, who is shown."""
+        begun = time.perf_counter()
+        ticks, self._ticks = self._ticks, []
+        self._track(ticks)
+        names = (*self._tracked, OTHER, AGENT)
+        whole = [tick for tick in ticks if tick.changes is not None]
+        table = class_ticks(whole, self._columns(names), names, self._texts(names))
+        divisions = self._divide(table, ticks, whole)
+        self._count(table, ticks, divisions)
+        self._totals.choose(self._ranking())
+        state = self._described(at, divisions, ticks)
+        self.state = replace(state, seconds=time.perf_counter() - begun)
+        if len(self._book) > MOST_KNOWN:
+            self._book.keep(self._tracked)
+            self._greatness = np.ones(len(self._tracked))
+            self._maker.deltas.forget(Lost.CHURN)
+
+    def _track(self, ticks: list[Tick]) -> None:
+        """Give the greatest classes of late a column, those that have one preferred."""
+        great = np.zeros(len(self._book))
+        great[: len(self._greatness)] = self._greatness * self._keep
+        for tick in ticks:
+            if tick.changes is None:
+                continue
+            for name in USED:
+                if name in tick.changes.names:
+                    used = tick.changes.values[:, tick.changes.names.index(name)]
+                    great[tick.changes.classes] += used / max(float(used.sum()), 1e-9)
+        self._greatness = great
+        worth = great.copy()
+        worth[[self._book.number(key) for key in self._tracked]] *= STAYS
+        best = np.argsort(-worth, kind="stable")[: TRACKED + len(self._own(worth))]
+        keys = [self._book.keys[n] for n in best if worth[n] > 0]
+        self._tracked = [key for key in keys if not self._book.is_own(key)][:TRACKED]
+
+    def _own(self, worth: Array) -> list[int]:
+        return [n for n in range(len(worth)) if self._book.is_own(self._book.keys[n])]
+
+    def _columns(self, names: tuple[str, ...]) -> Numbers:
+        """The column of every class that was met."""
+        columns = np.full(len(self._book), names.index(OTHER), dtype=np.intp)
+        columns[self._own(self._greatness)] = names.index(AGENT)
+        for i, key in enumerate(self._tracked):
+            columns[self._book.number(key)] = i
+        return columns
+
+    def _texts(self, names: tuple[str, ...]) -> tuple[str | None, ...]:
+        return tuple(None if name in ALWAYS else self._book.text(name) for name in names)
+
+    def _divide(
+        self, table: ClassTicks, ticks: list[Tick], whole: list[Tick]
+    ) -> dict[str, Division]:
+        """Divide each resource over the classes, by the ticks in which it and they are known."""
+        divisions = {}
+        for name, model in self._models.items():
+            y = np.array([tick.used.get(name, np.nan) for tick in whole])
+            known = np.flatnonzero(np.isfinite(y))
+            measured = name == "cpu" and table.cpu is not None and bool(table.cpu.any())
+            if len(known):
+                divisions[name] = model.take(table.at(known), y[known])
+            elif measured and not any(name in tick.used for tick in ticks):
+                divisions[name] = model.take(table, table.cpu.sum(axis=1))  # type: ignore[union-attr]
+        return divisions
+
+    def _count(self, table: ClassTicks, ticks: list[Tick], divisions: dict[str, Division]) -> None:
+        uses = np.zeros((len(table.names), len(self._totals.quantities)))
+        spent = table.statement_time.sum(axis=0)
+        if table.inflight_delta is not None:
+            spent = spent + table.inflight_delta.sum(axis=0)
+        if table.count is not None:
+            uses[:, 0] = table.count.sum(axis=0)
+        uses[:, 1] = spent
+        left = {"calls": 0.0, "statement_time": 0.0}
+        for i, name in enumerate(self._models, start=len(QUANTITIES)):
+            used = [tick.used[name] for tick in ticks if name in tick.used]
+            if name in divisions:
+                uses[:, i] = divisions[name].uses
+            if used:
+                self._seen.add(name)
+                left[name] = sum(used) - float(uses[:, i].sum())
+        self._totals.add(table.names, uses, left)
+        self._time_use = {
+            name: self._keep * self._time_use.get(name, 0.0) + max(float(spent[k]), 0.0)
+            for k, name in enumerate(table.names)
+        }
+
+    def _ranking(self) -> dict[str, float]:
+        """Use of CPU of late, or where that is not known, of time."""
+        cpu = self._models["cpu"].use()
+        return cpu if any(cpu.values()) else self._time_use
+
+    def _described(
+        self, at: float, divisions: dict[str, Division], ticks: list[Tick]
+    ) -> ClassesState:
+        host = _host_use(ticks)
+        return ClassesState(
+            at=at,
+            classes=tuple(self._class(name, divisions) for name in self._totals.shown),
+            resources=tuple(
+                self._resource(name, divisions, host)
+                for name in self._models
+                if name in self._seen or name in divisions
+            ),
+            lost=dict(self._maker.deltas.lost),
+            known=len(self._book),
+            seconds=0.0,
+        )
+
+    def _class(self, key: str, divisions: dict[str, Division]) -> ClassState:
+        sums = self._totals.shown[key]
+        names, lines = self._models["cpu"].lines()
+        place = names.index(key) if key in names else None
+        cpu = divisions.get("cpu")
+        error = float(cpu.error[place]) if cpu and place is not None else np.nan
+        return ClassState(
+            name=name_of(key),
+            totals={
+                name: float(value)
+                for name, value in zip(self._totals.quantities, sums, strict=True)
+                if name in QUANTITIES or name in self._seen or name in divisions
+            },
+            recent={
+                **{name: model.use().get(key, 0.0) for name, model in self._models.items()},
+                "statement_time": self._time_use.get(key, 0.0),
+            },
+            error=error if np.isfinite(error) and cpu and not cpu.is_measured else None,
+            line=lines.line(place) if place is not None and key not in ALWAYS else None,
+            waits=bool(cpu and place is not None and cpu.waits[place]),
+            text=self._book.text(key) if self.settings.digest_text else None,
+        )
+
+    def _resource(self, name: str, divisions: dict[str, Division], host: HostUse) -> ResourceState:
+        model = self._models[name]
+        quality = model.held_out
+        signs = Signs(
+            ticks=model.ticks,
+            held_out_mape=quality.mape,
+            level=model.level if model.resource.cpu else None,
+            host=host,
+            time_is_work=False,
+        )
+        i = self._totals.quantities.index(name)
+        return ResourceState(
+            name=name,
+            source=divisions[name].source if name in divisions else None,
+            unattributed=float(self._totals.left_over[i]) if name in self._seen else None,
+            unattributed_share=model.unattributed_share if name in self._seen else None,
+            held_out=quality,
+            disagreement=model.disagreement,
+            reasons=find_reasons(signs),
+            total=sum(model.use().values()),
+        )
+
+
+def _host_use(ticks: list[Tick]) -> HostUse:
+    """Mean parts of the host's time over the ticks in which they are known."""
+    known = [tick.used for tick in ticks if ALL_TIME in tick.used]
+    whole = sum(used[ALL_TIME] for used in known)
+    if whole <= 0:
+        return HostUse()
+    busy, waits = (sum(used.get(name, 0.0) for used in known) / whole for name in (BUSY, IO_WAIT))
+    return HostUse(busy=busy, io_wait=waits)

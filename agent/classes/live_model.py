@@ -1,0 +1,231 @@
+"""One resource's model, learnt from a window that slides by a minute, and what it says of a minute.
+
+Old minutes are kept as sums (`models.attribution.blocks`): the latest `RECENT` each, those before
+in groups of as many, so memory depends on the tracked classes and the window's length alone.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.classes.book import OTHER
+from agent.classes.resources import Resource
+from models.attribution.blocks import Block, fit_block, prices_of
+from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel
+from models.attribution.divide import Method, within
+from models.attribution.lines import LineSums
+from models.attribution.prices import FREE_CALL_SHARE, Prices, pool_prices, robust_weights
+from models.attribution.quality import Quality, disagreement
+from models.attribution.sources import Parts, Target, by_model, computing_share, work_of
+
+RECENT = 10  # blocks that are kept apart, and that make a group
+LEAST_TICKS = 3
+
+
+@dataclass(frozen=True)
+class Division:
+    """What each class used in a block of ticks, units of the resource, shape (K,)."""
+
+    source: Method
+    uses: Array
+    estimate: Array
+    """The estimate, where `uses` was measured; else the same."""
+    error: Array
+    """Standard error of the estimate as a part of it; NaN where it cannot be told."""
+    waits: Array
+    """1 for a class whose time passes without use."""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the server itself accounts for it."""
+        return self.source is Method.MEASURED
+
+
+@dataclass(frozen=True)
+class _Learnt:
+    """A fit, and over its window: who computes, the work time of its classes, the ticks."""
+
+    model: CostModel
+    computing: Array
+    ticks: int
+
+
+class LiveModel:
+    """Learns block by block; `blocks` is how many the window holds."""
+
+    def __init__(self, resource: Resource, blocks: int) -> None:
+        self.resource = resource
+        self._keep = 1 - 1 / blocks
+        self._recent: list[Block] = []
+        self._groups: deque[Block] = deque(maxlen=max(1, round(blocks / RECENT) - 1))
+        self._pairs: deque[tuple[Array, Array]] = deque(maxlen=blocks)
+        self._learnt: _Learnt | None = None
+        self._names: tuple[str, ...] = ()
+        self._use, self._estimate = np.zeros(0), np.zeros(0)
+        self._lines = LineSums.none(0)
+        self._total = self._explained = 0.0
+
+    @property
+    def held_out(self) -> Quality:
+        """How well each block's total was predicted by the model of the blocks before it."""
+        if not self._pairs:
+            return Quality(None, None, None)
+        actual, predicted = (np.concatenate([pair[i] for pair in self._pairs]) for i in (0, 1))
+        return Quality.of(actual, predicted)
+
+    @property
+    def ticks(self) -> int:
+        """How many the model was learnt from."""
+        return self._learnt.ticks if self._learnt else 0
+
+    @property
+    def level(self) -> float | None:
+        """Use per second of work time of the classes that compute."""
+        return self._learnt.model.learned.level if self._learnt else None
+
+    @property
+    def disagreement(self) -> float | None:
+        """Σ|share − other share| between what was measured and what was estimated, of late."""
+        if np.array_equal(self._use, self._estimate):
+            return None
+        return disagreement(self._use, self._estimate)
+
+    @property
+    def unattributed_share(self) -> float | None:
+        """The part of the resource that no class explains, of late."""
+        if self._total <= 0:
+            return None
+        return min(max(1 - self._explained / self._total, 0.0), 1.0)
+
+    def use(self) -> dict[str, float]:
+        """What each class used of late; older blocks count less."""
+        return dict(zip(self._names, map(float, self._use), strict=True))
+
+    def lines(self) -> tuple[tuple[str, ...], LineSums]:
+        """The classes, and sums for the line of each one's use on its work time."""
+        return self._names, self._lines
+
+    def take(self, ticks: ClassTicks, y: Array) -> Division:
+        """Learn from a block of ticks and divide y, shape (T,), over them."""
+        work = work_of(ticks)
+        self._arrange(ticks.names)
+        if len(ticks) >= LEAST_TICKS:
+            self._learn(ticks, y, work)
+        parts, error, waits = self._estimated(ticks, y)
+        measured = self.resource.name == "cpu" and ticks.cpu is not None and bool(ticks.cpu.any())
+        z = ticks.cpu if measured and ticks.cpu is not None else parts
+        self._remember(y, z, parts, work)
+        return Division(
+            source=Method.MEASURED if measured else self._source(ticks),
+            uses=z.sum(axis=0),
+            estimate=parts.sum(axis=0),
+            error=error,
+            waits=waits,
+        )
+
+    def _source(self, ticks: ClassTicks) -> Method:
+        return Method.WORK_TIME if self._trusts_texts(ticks) else Method.LEARNED
+
+    def _trusts_texts(self, ticks: ClassTicks) -> bool:
+        return self.resource.cpu and ticks.texts is not None and any(ticks.texts)
+
+    def _learn(self, ticks: ClassTicks, y: Array, work: Array) -> None:
+        """Compare with what was predicted, add the block, fit the window."""
+        least = FREE_CALL_SHARE if self.resource.cpu else LEAST_CALL_SHARE
+        prices = pool_prices(ticks, y, least)
+        expected = prices.total(ticks)
+        if self._learnt is not None:
+            model = self._learnt.model
+            if OTHER in model.names:
+                expected = model.predict(ticks.pooled(model.names, OTHER))
+            else:
+                expected = model.predict(ticks)
+            self._pairs.append((y, expected))
+            prices = model.prices or prices
+        self._add(Block.of(ticks, y, work, prices, robust_weights(y, expected)))
+        self._fit(ticks)
+
+    def _add(self, block: Block) -> None:
+        if self._recent and self._recent[-1].features != block.features:
+            self._recent.clear()
+            self._groups.clear()
+        self._recent.append(block)
+        if len(self._recent) > RECENT:
+            prices = self._learnt.model.prices if self._learnt else None
+            group, self._recent = self._recent[:RECENT], self._recent[RECENT:]
+            if prices is not None:
+                self._groups.append(_sum(group, prices, block.names))
+
+    def _fit(self, ticks: ClassTicks) -> None:
+        time_like = self.resource.cpu
+        window = [*self._groups, *self._recent]
+        prices = prices_of(window, time_like=time_like)
+        together = _sum(window, prices, ticks.names)
+        model = fit_block(together, prices, time_like=time_like)
+        place = {name: i for i, name in enumerate(together.names)}
+        work = together.work[[place[name] for name in model.names]]
+        computing = computing_share(model, work, trust_texts=self._trusts_texts(ticks))
+        self._learnt = _Learnt(model, computing, together.moments.ticks)
+
+    def _estimated(self, ticks: ClassTicks, y: Array) -> tuple[Array, Array, Array]:
+        """Parts, shape (T, K), relative errors and waits, shape (K,), by the latest fit."""
+        shape = (len(ticks), len(ticks.names))
+        nothing = np.zeros(shape), np.full(shape[1], np.nan), np.zeros(shape[1])
+        if self._learnt is None or not self._learnt.model.names:
+            return nothing
+        model, computing = self._learnt.model, self._learnt.computing
+        known = ticks.arranged(model.names)
+        target = Target(y, cpu_seconds=self.resource.cpu, time_like=self.resource.cpu)
+        trust = self._trusts_texts(ticks)
+        free = by_model(model, computing, known, target, trust_texts=trust)
+        found = within(free, known, target)
+        parts, errors, waits = nothing
+        place = {name: i for i, name in enumerate(ticks.names)}
+        to = [place[name] for name in model.names if name in place]
+        have = [i for i, name in enumerate(model.names) if name in place]
+        parts[:, to] = found.z[:, have]
+        errors[to] = _relative_error(model, free)[have]
+        waits[to] = found.waits[have]
+        return parts, errors, waits
+
+    def _remember(self, y: Array, z: Array, estimate: Array, work: Array) -> None:
+        keep = self._keep
+        self._use = keep * self._use + z.sum(axis=0)
+        self._estimate = keep * self._estimate + estimate.sum(axis=0)
+        self._lines = self._lines.faded(keep) + LineSums.of(work, z)
+        self._total = keep * self._total + float(y.sum())
+        self._explained = keep * self._explained + float(z.sum())
+
+    def _arrange(self, names: tuple[str, ...]) -> None:
+        """Speak of these classes from now on; what the others did of late goes to the rest."""
+        if names == self._names:
+            return
+        before = {name: i for i, name in enumerate(self._names)}
+        place = np.array([before.get(name, -1) for name in names], dtype=np.intp)
+        self._lines = self._lines.arranged(place)
+        self._use, self._estimate = (
+            np.where(place >= 0, values[place], 0.0) if len(values) else np.zeros(len(names))
+            for values in (self._use, self._estimate)
+        )
+        self._names = names
+
+
+def _sum(blocks: list[Block], prices: Prices, names: tuple[str, ...]) -> Block:
+    """Add blocks up, of these classes and at these prices."""
+    first, *others = (block.repriced(prices).arranged(names, OTHER) for block in blocks)
+    for block in others:
+        first = first + block
+    return first
+
+
+def _relative_error(model: CostModel, found: Parts) -> Array:
+    """The model's error as a part of its totals, and how far the block's division is from it."""
+    error, totals, used = model.learned.stderr, model.learned.totals, found.z.sum(axis=0)
+    apart = np.sqrt(np.maximum(found.error**2 - error**2, 0.0))
+    known = (totals > 0) & (used > 0)
+    answer: Array = np.hypot(
+        error / np.where(known, totals, np.nan), apart / np.where(known, used, np.nan)
+    )
+    return answer

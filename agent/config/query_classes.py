@@ -1,0 +1,17 @@
+"""How query classes are followed and shown. Durations in seconds."""
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from agent.config.durations import seconds
+from agent.config.section import Section
+
+
+class ClassSettings(Section):
+    """The section `classes`; the collector `digests` switches all of it on or off."""
+
+    top: Annotated[int, Field(ge=1, le=200)] = 20
+    digest_text: bool = False
+    interval: Annotated[float, BeforeValidator(seconds), Field(ge=5, le=600)] = 60.0
+    window: Annotated[float, BeforeValidator(seconds), Field(ge=60, le=86400)] = 3600.0
