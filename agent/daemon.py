@@ -1,6 +1,7 @@
 """The daemon: lanes that read and fit, a web server that shows, and an orderly end."""
 
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,13 +11,16 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from agent import __version__
 from agent.config.settings import Config
-from agent.export.metrics import PREFIX, SnapshotCollector
+from agent.export.families import PREFIX
+from agent.export.metrics import SnapshotCollector
 from agent.lane import Lane
 from agent.logs import fields, set_up
 from agent.notify import Notifier
 from agent.reload import Reloader, settings_of
 from agent.self_metrics import LaneState, OwnState, ReloadState, SelfCollector, WorkState
 from agent.snapshot import Snapshot
+from agent.store.files import history_path
+from agent.store.store import Store
 from agent.supervisor import Supervisor
 from agent.watch import Watch
 from agent.web.application import Pages, Reload, WebServer, serve
@@ -26,15 +30,17 @@ log = logging.getLogger(__name__)
 
 PATIENCE = 1.0  # seconds that a lane has to end what it is in, before its read is cut off
 STOP_WITHIN = 4.0  # seconds for all lanes together; what hangs then is left behind
+WRITE_WITHIN = 0.7  # seconds more, to write what they have handed over
 RELOAD_WITHIN = 2.0  # the same where it is one target that ends and not the agent
 CONNECT_READS, RESOLVER = 10, 30.0  # answers, and seconds for a name, that connecting may wait for
 
 
 class Agent:
-    """All targets watched: a lane for each server, one for the host, one that fits."""
+    """All targets watched: a lane for each server, one for the host, one that fits, one writes."""
 
-    def __init__(self, config: Config) -> None:
-        self._watches = [Watch(config, target) for target in config.targets]
+    def __init__(self, config: Config, store: Store | None = None) -> None:
+        self._store = store
+        self._watches = [Watch(config, target, store=store) for target in config.targets]
         self._settings = {t.name: settings_of(config, t) for t in config.targets}
         self._server_lanes = {watch: _server_lane(watch) for watch in self._watches}
         self._host_lane = Lane("host", [watch.host_tick for watch in self._watches])
@@ -46,6 +52,10 @@ class Agent:
 
     def lanes(self) -> list[Lane]:
         """Every lane that should come round."""
+        written = [self._store.lane] if self._store else []
+        return [*self._watching_lanes(), *written]
+
+    def _watching_lanes(self) -> list[Lane]:
         return [*self._server_lanes.values(), self._host_lane, self._fit_lane]
 
     def start(self) -> None:
@@ -54,8 +64,12 @@ class Agent:
             lane.start()
 
     def stop(self) -> None:
-        """End every lane, and each its session."""
-        _end(self.lanes(), self._watches, STOP_WITHIN)
+        """End every lane, and each its session; then write what is left to be written."""
+        _end(self._watching_lanes(), self._watches, STOP_WITHIN)
+        self._hand_over(self._watches)
+        if self._store:
+            self._store.lane.stop()
+            _wait_for([self._store.lane], time.monotonic() + WRITE_WITHIN)
 
     def apply(self, config: Config) -> None:
         """Watch what this configuration says; a target that it leaves as it is goes on untouched.
@@ -66,7 +80,7 @@ class Agent:
         before = {watch.target.name: watch for watch in self._watches}
         same = {name for name in before if self._settings[name] == settings.get(name)}
         watches = [
-            before[target.name] if target.name in same else Watch(config, target)
+            before[target.name] if target.name in same else Watch(config, target, store=self._store)
             for target in config.targets
         ]
         self._retire([watch for watch in self._watches if watch not in watches])
@@ -74,12 +88,20 @@ class Agent:
         for watch in new:
             if watch.target.name in before:
                 watch.take_over(before[watch.target.name])
+        if self._store:
+            self._store.settings = config.history
         self._watches, self._settings = watches, settings
         self._begin(new)
 
     def _retire(self, watches: list[Watch]) -> None:
         lanes = [self._server_lanes.pop(watch) for watch in watches]
         _end(lanes, watches, RELOAD_WITHIN)
+        self._hand_over(watches)
+
+    def _hand_over(self, watches: list[Watch]) -> None:
+        """What the ended ones know and nobody has written yet goes to the history."""
+        for watch in watches:
+            watch.hand_over(last=True)
 
     def _begin(self, watches: list[Watch]) -> None:
         lanes = {watch: _server_lane(watch) for watch in watches}
@@ -95,6 +117,7 @@ class Agent:
         return OwnState(
             tuple(LaneState(lane.name, lane.lag(now), lane.late_seconds) for lane in self.lanes()),
             tuple(WorkState(w.target.name, w.connects, w.fit_seconds) for w in self._watches),
+            history=self._store.state if self._store else None,
         )
 
     def listen(
@@ -124,7 +147,8 @@ def run(
 
     SIGHUP, and with `lifecycle` a POST too, asks `load` for another configuration.
     """
-    agent = Agent(config)
+    path = history_path(config.history.path, os.environ)
+    agent = Agent(config, Store(path, config.history) if path else None)
     reloader = Reloader(config, load, partial(_apply, agent))
     supervisor = Supervisor(agent.lanes, agent.snapshots, reloader.reload, Notifier())
     supervisor.listen_to_signals()

@@ -6,17 +6,22 @@
 import math
 import threading
 from collections import deque
+from collections.abc import Iterable
 
 import numpy as np
 
 from agent.intervals import Interval, Window, intervals
 from collectors.base import Sample
+from models.capacity.keep import LIMIT, thin
 
 RAW_INTERVALS = 4  # how many intervals' raw samples are kept
+OVERLAP = 0.01  # of an interval, by which two may do that follow each other
+MOST_NEW = 100  # intervals that wait to be taken, where nobody does
+CROWDED = 2 * LIMIT  # intervals; beyond, those that matter least are let go
 
 
 class History:
-    """Samples in, intervals out; bounded by the window's length whatever happens.
+    """Samples in, intervals out, in bounded memory whatever the horizon.
 
     `width` is an interval's length and `horizon` the window's, in seconds; `sampling` the slowest
     sampling interval: an interval is complete when a sample beyond its end can be there.
@@ -29,7 +34,8 @@ class History:
         self._grace = 1.5 * sampling + 0.25
         self._keep = RAW_INTERVALS * width + self._grace + self.max_gap
         self._raw: dict[str, deque[Sample]] = {}
-        self._intervals: deque[Interval] = deque(maxlen=max(1, round(horizon / width)))
+        self._intervals: deque[Interval] = deque()
+        self._new: deque[Interval] = deque(maxlen=MOST_NEW)
         self._closed_until: float | None = None
         self._window = Window(())
         self._lock = threading.Lock()
@@ -43,6 +49,30 @@ class History:
         if self._intervals:
             self._forget(self._intervals[-1].end)
         self._window = Window(self._intervals)
+
+    def restore(self, intervals: Iterable[Interval]) -> None:
+        """Take in intervals of an earlier life, oldest first, as far as they are before ours.
+
+        To be called by the lane that fits.
+        """
+        first = min((i.end - i.seconds for i in self._intervals), default=math.inf)
+        before = [i for i in intervals if i.end <= first + OVERLAP * self.width]
+        self._intervals = deque([*before, *self._intervals])
+        self._thin()
+        self._window = Window(self._intervals)
+
+    def begin_anew(self) -> None:
+        """Forget everything: what comes is another server's. To be called by the lane that fits."""
+        with self._lock:
+            self._raw.clear()
+            self._closed_until = None
+        self._intervals.clear()
+        self._new.clear()
+        self._window = Window(())
+
+    def take_new(self) -> list[Interval]:
+        """The intervals that were completed since the last call."""
+        return [self._new.popleft() for _ in range(len(self._new))]
 
     def append(self, sample: Sample) -> None:
         """Keep a sample; those of one collector come in the order of their time."""
@@ -63,6 +93,7 @@ class History:
             raw = {name: list(samples) for name, samples in self._raw.items()}
         self._close(raw, now, self._closed_until)
         self._forget(now - self._grace)
+        self._thin()
         self._window = Window(self._intervals)
         return self._window
 
@@ -71,6 +102,18 @@ class History:
         while self._intervals and self._intervals[0].end <= now - self.horizon:
             self._intervals.popleft()
 
+    def _thin(self) -> None:
+        """Keep the spread over load and age; what is kept stands for what is not."""
+        if len(self._intervals) <= CROWDED:
+            return
+        rows = list(self._intervals)
+        ends, loads = [row.end for row in rows], [row.throughput for row in rows]
+        kept = thin(ends, loads, now=ends[-1], counts=[row.stands_for for row in rows])
+        self._intervals = deque(
+            rows[i]._replace(stands_for=float(count))
+            for i, count in zip(kept.indices, kept.counts, strict=True)
+        )
+
     def _close(self, raw: dict[str, list[Sample]], now: float, closed_until: float) -> None:
         """Add the intervals that are complete by now; what raw samples no longer cover is lost."""
         oldest = self.width * math.floor((now - RAW_INTERVALS * self.width) / self.width)
@@ -78,5 +121,7 @@ class History:
         count = int((now - self._grace - start) // self.width)
         if count > 0:
             edges = start + self.width * np.arange(count + 1, dtype=np.float64)
-            self._intervals.extend(intervals(raw, edges, self.max_gap))
+            found = list(intervals(raw, edges, self.max_gap))
+            self._intervals.extend(found)
+            self._new.extend(found)
             self._closed_until = float(edges[-1])

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from agent.columns import Columns
-from agent.resources import utilisations
+from agent.resources import is_rate, usage
 from collectors.base import Sample
 from models import rates
 from models.rates import Array
@@ -26,21 +26,25 @@ class Interval(NamedTuple):
     excluded_agent: float  # threads within threads_running that are no client's work
     excluded_binlog_dump: float
     excluded_system: float
-    resources: Mapping[str, float]  # utilisations, 0..1
+    resources: Mapping[str, float]  # utilisations, 0..1, and rates of what has no known ceiling
+    stands_for: float = 1.0  # how many intervals it stands for, since others were let go
+
+
+NUMBERS = tuple(name for name in Interval._fields if name != "resources")
 
 
 class Window:
     """Recent intervals as arrays: the numbers of `Interval`, shape (k,), oldest first."""
 
     def __init__(self, intervals: Iterable[Interval]) -> None:
-        rows = list(intervals)
-        numbers = Interval._fields[:-1]
-        table = np.array([row[:-1] for row in rows], dtype=np.float64).reshape(-1, len(numbers))
-        self._columns = {name: table[:, index] for index, name in enumerate(numbers)}
+        self.rows = rows = list(intervals)
+        table = np.array([[getattr(row, name) for name in NUMBERS] for row in rows], np.float64)
+        table = table.reshape(-1, len(NUMBERS))
+        self._columns = {name: table[:, index] for index, name in enumerate(NUMBERS)}
         names = sorted({name for row in rows for name in row.resources})
-        self.utilisations = {
-            name: np.array([row.resources.get(name, np.nan) for row in rows]) for name in names
-        }
+        used = {name: np.array([row.resources.get(name, np.nan) for row in rows]) for name in names}
+        self.utilisations = {name: u for name, u in used.items() if not is_rate(name)}
+        self.rates = {name: rate for name, rate in used.items() if is_rate(name)}
 
     def __getitem__(self, name: str) -> Array:
         """The column of that name."""
@@ -83,11 +87,11 @@ def intervals(
             *_excluded(columns, edges),
         )
     )
-    used = utilisations(columns, statement_time, edges)
+    used = usage(columns, statement_time, edges)
     for k, row in enumerate(table):
         if np.isfinite(row[2]):
             known = {name: float(u[k]) for name, u in used.items() if np.isfinite(u[k])}
-            yield Interval._make([*map(float, row), known])
+            yield Interval._make([*map(float, row), known, 1.0])
 
 
 def _statement_time(columns: Mapping[str, Columns], edges: Array, epoch: Array) -> Array:

@@ -1,18 +1,29 @@
-"""The story in order: window → points → fit → snapshot. Time comes in as an argument."""
+"""The story in order: window → observations → capacity → snapshot. Time comes in as an argument."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from agent.concurrency import best_source, idle_baseline
+from agent.concurrency import concurrency as concurrency
+from agent.concurrency import n_variance as n_variance
+from agent.config.ceilings import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.intervals import EXCLUDED, Window
+from agent.points import Points
+from agent.resources import with_ceilings
 from agent.snapshot import FitState, Health, Load, Snapshot, Source
-from models.rates import Array
-from models.usl_fit import fit_map
+from models.capacity.assess import Capacity, assess_capacity
+from models.capacity.keep import thin
+from models.capacity.observations import Observations
+from models.capacity.sanity import Check
+from models.trust import Reason, Trust
 
-MIN_POINTS = 3
-LATELY = 20  # intervals, the latest ones
-ENOUGH = 0.5  # the share of them in which a source must be known to be preferred
+IDLE_BASELINE = "idle_baseline"
+"""Threads that are no client's work and that nobody names, as a kind of those excluded."""
+STALE_INTERVALS = 3
+"""What is no older than so many intervals is never stale."""
+NO_CEILINGS = ResourceSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,74 +45,85 @@ def assess(
     previous: FitState,
     settings: FitSettings,
     now: Now,
+    ceilings: ResourceSettings = NO_CEILINGS,
 ) -> Snapshot:
-    """All that is known about a target now; fits anew when the window has grown."""
+    """All that is known about a target now; assesses anew when the window has grown."""
     return Snapshot(
         target=target,
         at=now.unix,
-        stale_after=settings.stale_after,
+        stale_after=max(settings.stale_after, STALE_INTERVALS * settings.interval),
         health=health,
-        load=latest_load(window, now),
-        usl=fit_usl(window, previous, settings, now),
+        load=latest_load(window, now, ceilings),
+        fitted=fit(window, previous, settings, now, ceilings),
     )
 
 
-def latest_load(window: Window, now: Now) -> Load | None:
+def latest_load(window: Window, now: Now, ceilings: ResourceSettings = NO_CEILINGS) -> Load | None:
     """The latest complete interval, if there is one."""
     if len(window) == 0:
         return None
     known = {source: float(concurrency(window, source)[-1]) for source in Source}
     excluded = {kind: float(window[f"excluded_{kind}"][-1]) for kind in EXCLUDED}
+    excluded[IDLE_BASELINE] = idle_baseline(window)
+    used = with_ceilings(window.utilisations, window.rates, ceilings)
+    busy = {r.name: float(r.utilisation[-1] / r.ceiling) for r in used}
     return Load(
         end=now.to_unix(float(window["end"][-1])),
         throughput=float(window["throughput"][-1]),
         concurrency={source: n for source, n in known.items() if np.isfinite(n)},
         excluded={kind: n for kind, n in excluded.items() if np.isfinite(n)},
+        resources={name: u for name, u in busy.items() if np.isfinite(u)},
     )
 
 
-def fit_usl(window: Window, previous: FitState, settings: FitSettings, now: Now) -> FitState:
-    """Fit the law to the window's loaded intervals, or say what is still missing."""
+def fit(
+    window: Window,
+    previous: FitState,
+    settings: FitSettings,
+    now: Now,
+    ceilings: ResourceSettings = NO_CEILINGS,
+) -> FitState:
+    """Assess the capacity that the window shows, once for each interval, or say what is missing."""
     if len(window) == 0:
-        return FitState(waiting="no complete interval yet")
+        return FitState(waiting="no complete interval yet", record=previous.record)
     end = now.to_unix(float(window["end"][-1]))
     if previous.at is not None and abs(previous.at - end) < settings.interval / 2:
         return previous
     source = best_source(window)
-    n, x = concurrency(window, source), window["throughput"]
-    loaded = np.isfinite(n) & (n >= settings.min_concurrency) & (x > 0)
-    count = int(np.count_nonzero(loaded))
-    if count < MIN_POINTS:
-        return FitState(source=source, waiting=_waiting(count, len(window), settings))
-    fit = fit_map(n[loaded], x[loaded], n_variance=n_variance(window, source)[loaded])
-    return FitState(end, fit, source, n[loaded], x[loaded])
+    seen = observations(window, source, ceilings)
+    if len(seen) == 0:
+        waiting = f"none of {len(window)} intervals had a query"
+        return FitState(end, source=source, record=previous.record, waiting=waiting)
+    capacity = _with_doubts(assess_capacity(seen))
+    points = Points.of(seen, capacity, now.to_unix)
+    record = previous.record.after(seen, capacity, now.to_unix)
+    return FitState(end, capacity, source, points, record)
 
 
-def concurrency(window: Window, source: Source) -> Array:
-    """Concurrency of the clients by one source, threads, shape (k,); NaN where not known."""
-    if source is Source.STATEMENT_TIME:
-        return window["statement_time"]
-    return window.client_threads
-
-
-def best_source(window: Window) -> Source:
-    """Little's law where statement time is known of late, else Threads_running."""
-    known = np.mean(np.isfinite(window["statement_time"][-LATELY:]))
-    return Source.STATEMENT_TIME if known >= ENOUGH else Source.THREADS_RUNNING
-
-
-def n_variance(window: Window, source: Source) -> Array:
-    """How uncertain each concurrency is, threads², shape (k,).
-
-    The average of k instants of Threads_running varies by about N/k; statement time is exact.
-    """
-    if source is Source.STATEMENT_TIME:
-        return np.zeros(len(window))
-    return window.client_threads / np.maximum(window["thread_samples"], 1.0)
-
-
-def _waiting(count: int, seen: int, settings: FitSettings) -> str:
-    return (
-        f"{count} of {seen} intervals had a concurrency of {settings.min_concurrency:g} or more;"
-        f" a fit needs {MIN_POINTS}"
+def observations(
+    window: Window, source: Source, ceilings: ResourceSettings = NO_CEILINGS
+) -> Observations:
+    """The window's intervals with a load, thinned, with every resource whose ceiling is known."""
+    end, x = window["end"], window["throughput"]
+    seen = Observations.of(
+        end,
+        x,
+        concurrency(window, source),
+        n_variance=n_variance(window, source),
+        resources=with_ceilings(window.utilisations, window.rates, ceilings),
     )
+    kept = thin(end, x, now=float(end[-1]) if len(end) else 0.0, counts=window["stands_for"])
+    loaded = x[kept.indices] > 0
+    thinned = replace(seen.select(kept.indices), weights=kept.weights)
+    return thinned.select(loaded)
+
+
+def _with_doubts(capacity: Capacity) -> Capacity:
+    """The same, with a law that is not trusted where the checks find that its shape is wrong."""
+    law, finding = capacity.usl, capacity.usl_finding
+    if law is None or finding is None:
+        return capacity
+    doubt = Reason.SUPERLINEAR if finding.check is Check.SUPERLINEAR else Reason.RESIDUAL_PATTERN
+    reasons = tuple(reason for reason in Reason if reason in {*law.reasons, doubt})
+    trust = Trust.INDICATIVE if law.trust is Trust.TRUSTED else law.trust
+    return replace(capacity, usl=replace(law, trust=trust, reasons=reasons))

@@ -56,14 +56,22 @@ class Reloader:
 
 
 def _refuse_what_needs_a_restart(old: Config, new: Config) -> None:
-    """The address cannot be taken over without a moment in which nobody answers."""
+    """The address cannot be taken over without a moment in which nobody answers.
+
+    Nor can a history be left for another without a gap in both.
+    """
+    problems = []
     if new.address != old.address:
-        text = f"listen: {new.listen} instead of {old.listen} takes a restart"
-        raise ConfigError([text])
+        problems.append(f"listen: {new.listen} instead of {old.listen} takes a restart")
+    if new.history.path != old.history.path:
+        problems.append("history.path: another file takes a restart")
+    if problems:
+        raise ConfigError(problems)
 
 
 def settings_of(config: Config, target: Target) -> tuple[Any, ...]:
     """All that decides how a target is watched: equal where nothing changes for it."""
-    own = target.model_dump(exclude={"collectors", "fit"})
+    own = target.model_dump(exclude={"collectors", "fit", "resources"})
     collectors = [config.collector_settings(target, spec.name) for spec in COLLECTORS]
-    return own, target.endpoint, config.fit_settings(target), collectors
+    models = config.fit_settings(target), config.resource_settings(target)
+    return own, target.endpoint, *models, collectors

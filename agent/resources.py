@@ -1,6 +1,7 @@
 """How far each resource of a server is used: its utilisation, 0 to 1 of what there is of it.
 
-A resource whose ceiling is not known has no utilisation. CPU time that the hypervisor gave to
+A resource whose ceiling is not known has no utilisation; what may be given one by the configuration
+is kept as a rate, per second. CPU time that the hypervisor gave to
 others (steal) counts as used, since it is not to be had; hyper-threads count as CPUs, which they
 are only in part.
 """
@@ -10,6 +11,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from agent.columns import Columns
+from agent.config.ceilings import ResourceSettings
+from models.capacity.walls import Resource
 from models.rates import Array
 
 CPU = "cpu"
@@ -18,13 +21,32 @@ BUSY = tuple(
     f"cpu_{name}_seconds" for name in ("user", "nice", "system", "irq", "softirq", "steal")
 )
 
+RATE = "_per_second"
+
 Named = tuple[str, Array]
 
 
-def utilisations(
-    columns: Mapping[str, Columns], statement_time: Array, edges: Array
-) -> dict[str, Array]:
-    """Each resource's utilisation between edges, shape (intervals,), NaN where not known."""
+def is_rate(name: str) -> bool:
+    """Whether what is kept under this name is a rate and not a utilisation."""
+    return name.endswith(RATE)
+
+
+def with_ceilings(
+    utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
+) -> list[Resource]:
+    """Every resource whose ceiling is known, or given by the configuration."""
+    used = {name: (u, 1.0) for name, u in utilisations.items()}
+    for name, limit in ceilings.limits.items():
+        if name + RATE in rates:
+            used[name] = (rates[name + RATE], limit)
+    return [
+        Resource(name, u, limit * ceilings.ceilings.get(name, 1.0))
+        for name, (u, limit) in used.items()
+    ]
+
+
+def usage(columns: Mapping[str, Columns], statement_time: Array, edges: Array) -> dict[str, Array]:
+    """Each utilisation between edges, or rate; shape (intervals,), NaN where not known."""
     found = dict(_limits(columns["status"], statement_time, edges))
     host = columns.get("host")
     if host is not None:
@@ -54,14 +76,20 @@ def _cpus(host: Columns, edges: Array) -> Iterator[Named]:
 def _disks(host: Columns, edges: Array) -> Iterator[Named]:
     for name in sorted(host.names):
         if name.startswith("disk:") and name.endswith(":busy_seconds"):
-            yield name.removesuffix(":busy_seconds"), host.rate(edges, name)
+            disk = name.removesuffix(":busy_seconds")
+            yield disk, host.rate(edges, name)
+            yield f"{disk}:operations{RATE}", host.rate(edges, f"{disk}:reads", f"{disk}:writes")
+            moved = host.rate(edges, f"{disk}:read_bytes", f"{disk}:written_bytes")
+            yield f"{disk}:bytes{RATE}", moved
 
 
 def _interfaces(host: Columns, edges: Array) -> Iterator[Named]:
     """Both ways apart, since a link is full in one of them first."""
     for name in sorted(host.names):
-        if name.startswith("network:") and name.endswith(":bytes_per_second"):
-            link = name.removesuffix(":bytes_per_second")
+        if name.startswith("network:") and name.endswith(":received_bytes"):
+            link = name.removesuffix(":received_bytes")
+            speed = host.last(edges, f"{link}:bytes_per_second")
             for way in ("received", "sent"):
-                speed = host.last(edges, name)
-                yield f"{link}:{way}", host.rate(edges, f"{link}:{way}_bytes") / speed
+                rate = host.rate(edges, f"{link}:{way}_bytes")
+                yield f"{link}:{way}", rate / speed
+                yield f"{link}:{way}{RATE}", rate

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from agent.export.metrics import PREFIX
+from agent.export.families import PREFIX
+from agent.export.history_metrics import history_families
+from agent.store.state import StoreState
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class OwnState:
     lanes: tuple[LaneState, ...] = ()
     work: tuple[WorkState, ...] = ()
     reload: ReloadState | None = None
+    history: StoreState | None = None
 
 
 class SelfCollector(Collector):
@@ -53,7 +56,8 @@ class SelfCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Every family that has a sample, in a fixed order."""
         state = self._state()
-        for family in (*_lanes(state), *_work(state), *_reload(state)):
+        history = history_families(state.history) if state.history else ()
+        for family in (*_lanes(state), *_work(state), *_reload(state), *history):
             if family.samples:
                 yield family
 

@@ -4,8 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from agent.classes.state import ClassesState
+from agent.points import Points
+from agent.record import Record
 from collectors.base import FailureKind, Feature
-from models.rates import Array
+from models.capacity.assess import Capacity
+from models.capacity.sanity import Finding
 from models.usl_fit import UslFit
 
 
@@ -48,17 +52,19 @@ class Load:
     throughput: float  # queries/s
     concurrency: Mapping[Source, float]  # threads
     excluded: Mapping[str, float]  # threads within Threads_running that are no client's work
+    resources: Mapping[str, float] = field(default_factory=dict)
+    """Utilisations: 1 is a resource's ceiling."""
 
 
 @dataclass(frozen=True, slots=True)
 class FitState:
-    """The latest fit, or in words why there is none; `at` in Unix seconds."""
+    """The latest assessment, or in words why there is none; `at` in Unix seconds."""
 
     at: float | None = None
-    fit: UslFit | None = None
+    capacity: Capacity | None = None
     source: Source | None = None
-    concurrency: Array | None = None  # the points that went in
-    throughput: Array | None = None
+    points: Points | None = None  # what went in
+    record: Record = field(default_factory=Record)
     waiting: str = ""
 
 
@@ -71,12 +77,23 @@ class Snapshot:
     stale_after: float  # seconds after which load and fit are withheld
     health: Health
     load: Load | None
-    usl: FitState
+    fitted: FitState
+    classes: ClassesState | None = None
+
+    def capacity(self, now: float) -> Capacity | None:
+        """The capacity, unless there is none or it is stale at `now` (Unix seconds)."""
+        fresh = self.fitted.at is not None and now - self.fitted.at <= self.stale_after
+        return self.fitted.capacity if fresh else None
 
     def fit(self, now: float) -> UslFit | None:
-        """The fit, unless there is none or it is stale at `now` (Unix seconds)."""
-        fresh = self.usl.at is not None and now - self.usl.at <= self.stale_after
-        return self.usl.fit if fresh else None
+        """The law that the capacity rests on, unless it was refused or is stale at `now`."""
+        capacity = self.capacity(now)
+        return capacity.usl if capacity else None
+
+    def refusal(self, now: float) -> Finding | None:
+        """Why the law may not be fitted to what was seen, if so."""
+        capacity = self.capacity(now)
+        return capacity.usl_finding if capacity and capacity.usl is None else None
 
     def current_load(self, now: float) -> Load | None:
         """The load, unless the target is down or the load is stale at `now` (Unix seconds)."""
@@ -84,8 +101,20 @@ class Snapshot:
             return None
         return self.load if now - self.load.end <= self.stale_after else None
 
+    def current_place(self, now: float) -> tuple[float, float] | None:
+        """The load as N (threads, by the fit's own source) and X (queries/s), where known."""
+        load, source = self.current_load(now), self.fitted.source
+        if load is None or source is None or source not in load.concurrency:
+            return None
+        return load.concurrency[source], load.throughput
+
+    def capacity_headroom(self, now: float) -> float | None:
+        """1 − X/capacity: the share of what the server can do that is left."""
+        load, capacity = self.current_load(now), self.capacity(now)
+        return None if load is None or capacity is None else capacity.headroom(load.throughput)
+
     def throughput_headroom(self, now: float) -> float | None:
-        """1 − X/Xmax: the share of the predicted peak throughput that is left."""
+        """1 − X/Xmax: the share of the law's peak throughput that is left."""
         load, fit = self.current_load(now), self.fit(now)
         if load is None or fit is None or not fit.x_max:
             return None
@@ -93,8 +122,7 @@ class Snapshot:
 
     def concurrency_headroom(self, now: float) -> float | None:
         """1 − N/Nmax by the fit's own source of concurrency; below 0 past the peak."""
-        load, fit = self.current_load(now), self.fit(now)
-        if load is None or fit is None or not fit.n_max or self.usl.source is None:
+        place, fit = self.current_place(now), self.fit(now)
+        if place is None or fit is None or not fit.n_max:
             return None
-        n = load.concurrency.get(self.usl.source)
-        return None if n is None else 1.0 - n / fit.n_max
+        return 1.0 - place[0] / fit.n_max

@@ -26,8 +26,8 @@ def _why_down(snapshot: Snapshot) -> str:
 
 
 def _is_trusted(snapshot: Snapshot, now: float) -> bool:
-    fit = snapshot.fit(now)
-    return bool(snapshot.health.up) and fit is not None and fit.trust is Trust.TRUSTED
+    capacity = snapshot.capacity(now)
+    return bool(snapshot.health.up) and capacity is not None and capacity.trust is Trust.TRUSTED
 
 
 def _number(count: int, thing: str) -> str:

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.backoff import Backoff
+from agent.classes.classes import QueryClasses
 from agent.config.settings import CLOCKING, Config, Target
 from agent.history import History
 from agent.job import Job
 from agent.logs import fields
 from agent.pipeline import Now, assess
+from agent.record import Record
 from agent.snapshot import FitState, Health, Snapshot
+from agent.store.recorder import Recorder
+from agent.store.store import Store
 from collectors import COLLECTORS, CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import Connection
@@ -33,16 +37,23 @@ class Watch:
     """
 
     def __init__(
-        self, config: Config, target: Target, collectors: Sequence[CollectorSpec] = COLLECTORS
+        self,
+        config: Config,
+        target: Target,
+        collectors: Sequence[CollectorSpec] = COLLECTORS,
+        store: Store | None = None,
     ) -> None:
         self.target = target
         self._settings = config.fit_settings(target)
+        self._ceilings = config.resource_settings(target)
         self._jobs = _jobs(config, target, collectors)
         self._server_jobs = [job for job in self._jobs if job.spec.on_server]
         self._host_jobs = [job for job in self._jobs if not job.spec.on_server]
         self._status = next(job for job in self._jobs if job.spec.name == "status")
         self._sampling = max(job.interval for job in self._jobs if job.spec.name in CLOCKING)
         self._history = History(self._settings.interval, self._settings.window, self._sampling)
+        self._recorder = Recorder(store, target.name) if store else None
+        self._classes = QueryClasses(config.classes)
         self._connection = Connection(
             target.endpoint,
             target.credentials.login,
@@ -54,7 +65,7 @@ class Watch:
         self._prepare_at = 0.0
         self._born: float | None = None
         self._health = Health()
-        self._usl = FitState(waiting="no complete interval yet")
+        self._fitted = FitState(record=Record(since=time.monotonic()))
         self.connects = 0  # sessions opened
         self.fit_seconds: float | None = None  # how long the latest fit took
         self.snapshot = self._assess(time.monotonic())
@@ -76,10 +87,15 @@ class Watch:
         if self._connection.endpoint != before._connection.endpoint:
             return
         self._health, self.connects = before._health, before.connects
+        if self._classes.settings == before._classes.settings:
+            self._classes = before._classes
+        self._fitted = FitState(record=before._fitted.record)
         if self._history.width != before._history.width:
             self.snapshot = replace(self.snapshot, health=before.snapshot.health)
             return
         self._history.carry(before._history)
+        if self._recorder is not None and before._recorder is not None:
+            self._recorder.go_on(before._recorder)
         self.snapshot = before.snapshot
 
     def server_tick(self, now: float) -> float:
@@ -113,10 +129,17 @@ class Watch:
     def fit_tick(self, now: float) -> float:
         """Publish what is known now."""
         before, self.snapshot = self.snapshot, self._assess(now)
-        if self.snapshot.usl.at != before.usl.at:
+        if self.snapshot.fitted.at != before.fitted.at:
             self.fit_seconds = time.monotonic() - now
         _say_changes(before, self.snapshot)
+        self.hand_over()
         return now + ASSESS_EVERY
+
+    def hand_over(self, *, last: bool = False) -> None:
+        """Give the history what is new; at the `last`, also what is of no complete interval."""
+        if self._recorder is not None:
+            clock = Now(time.monotonic(), time.time())
+            self._recorder.record(self._history, self._fitted, clock, last=last)
 
     def _assess(self, now: float) -> Snapshot:
         health = replace(
@@ -124,12 +147,15 @@ class Watch:
             collectors=tuple(job.health for job in self._jobs),
             features=tuple(feature for job in self._jobs for feature in job.features),
         )
-        window = self._history.window(now)
         clock = Now(now, time.time())
+        if self._recorder is not None:
+            self._recorder.look(self._history, clock)
+        window = self._history.window(now)
         name = self.target.name
-        snapshot = assess(name, window, health, self._usl, self._settings, clock)
-        self._usl = snapshot.usl
-        return snapshot
+        snapshot = assess(name, window, health, self._fitted, self._settings, clock, self._ceilings)
+        self._fitted = snapshot.fitted
+        self._classes.advance(now, clock.unix)
+        return replace(snapshot, classes=self._classes.state)
 
     def _connect(self) -> None:
         try:
@@ -138,6 +164,8 @@ class Watch:
             self._status.failed(error)
             raise
         self.connects += 1
+        if self._recorder is not None:
+            self._recorder.connected(self._connection.variables)
         server = self._connection.flavour
         self._health = replace(self._health, server=server)
         facts = fields(target=self.target.name, server=server)
@@ -154,7 +182,12 @@ class Watch:
     def _keep(self, sample: Sample | None) -> None:
         if sample is None:
             return
+        self._classes.append(sample)
+        if sample.collector == "digests":
+            return
         self._history.append(sample)
+        if self._recorder is not None:
+            self._recorder.sampled(sample)
         if sample.collector == "status":
             self._backoff.succeeded()
             self._notice_restart(sample.at - sample.values["uptime"])
@@ -188,14 +221,13 @@ def _say_changes(before: Snapshot, after: Snapshot) -> None:
     """One line when the target's state or the fit's trust is another."""
     if before.health.up != after.health.up and after.health.up:
         log.info("up", extra=fields(target=after.target, server=after.health.server))
-    old, new = before.usl.fit, after.usl.fit
+    old, new = before.fitted.capacity, after.fitted.capacity
     if new is not None and (old is None or old.trust != new.trust):
         facts = fields(
             target=after.target,
             trust=new.trust,
-            x_max=new.x_max,
-            n_max=new.n_max,
-            points=new.points,
+            capacity=new.value,
+            limit=new.limit,
             reasons=",".join(new.reasons),
         )
-        log.info("fit", extra=facts)
+        log.info("capacity", extra=facts)

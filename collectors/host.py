@@ -13,7 +13,8 @@ import psutil
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
-from collectors.process import NotHere, find_server_process
+from collectors.devices import link_speeds, physical_disks, physical_interfaces
+from collectors.process import NotHere, find_server_process, process_io
 
 MILLISECOND = 1e-3
 CGROUPS = Path("/sys/fs/cgroup")
@@ -29,28 +30,28 @@ def prepare(connection: Connection) -> Prepared:
     if isinstance(process, NotHere):
         remedy = "run the agent on the server's host, in its PID namespace"
         return Prepared(None, (Feature("host", False, process.reason, remedy),))
-    disks, ceilings = physical_disks(), {"process_cpus": process_cpus(process), **link_speeds()}
-    return Prepared(lambda: {**_read(process, disks), **ceilings}, (Feature("host", enabled=True),))
+    disks, interfaces = physical_disks(), physical_interfaces()
+    ceilings = {"process_cpus": process_cpus(process), **link_speeds(interfaces)}
+    io = _io_feature(process.pid)
+
+    def read() -> Values:
+        return {**_read(process, disks, interfaces, io=io.enabled), **ceilings}
+
+    return Prepared(read, (Feature("host", enabled=True), io))
 
 
-def physical_disks() -> frozenset[str]:
-    """Whole block devices; partitions and memory-backed devices repeat or are none."""
-    skip = ("loop", "ram", "zram", "sr", "fd")
+def _io_feature(pid: int) -> Feature:
+    """Whether the kernel shows what the process reads and writes: to its own user, or with a right.
+
+    Only what is there at first counts: a right is not lost while a process lives.
+    """
     try:
-        names = [entry.name for entry in Path("/sys/block").iterdir()]
-    except OSError:
-        names = list(psutil.disk_io_counters(perdisk=True))
-    return frozenset(name for name in names if not name.startswith(skip))
-
-
-def link_speeds() -> dict[str, float]:
-    """How many bytes per second each interface can carry one way, where that is known."""
-    megabit = 1e6 / 8
-    return {
-        f"network:{name}:bytes_per_second": stats.speed * megabit
-        for name, stats in psutil.net_if_stats().items()
-        if stats.speed > 0 and name != "lo"
-    }
+        process_io(pid)
+    except OSError as error:
+        reason = f"the process's reads and writes cannot be seen: {error.strerror}"
+        remedy = "run the agent as the server's user, or with CAP_SYS_PTRACE"
+        return Feature("host_process_io", False, reason, remedy)
+    return Feature("host_process_io", enabled=True)
 
 
 def process_cpus(process: psutil.Process) -> float:
@@ -76,9 +77,13 @@ def _quotas(groups: str) -> Iterator[float]:
         path = path.parent
 
 
-def _read(process: psutil.Process, disks: frozenset[str]) -> Values:
+def _read(
+    process: psutil.Process, disks: frozenset[str], interfaces: frozenset[str], *, io: bool
+) -> Values:
     try:
-        return {**_cpu(), **_process(process), **_disks(disks), **_interfaces()}
+        moved = process_io(process.pid) if io else {}
+        moved |= {**_disks(disks), **_interfaces(interfaces)}
+        return {**_cpu(), **_process(process), **moved}
     except psutil.NoSuchProcess as error:
         message = f"the server's process {process.pid} is gone"
         raise CollectorError(FailureKind.LOST, message) from error
@@ -125,9 +130,10 @@ def _disks(disks: frozenset[str]) -> dict[str, float]:
     return values
 
 
-def _interfaces() -> dict[str, float]:
+def _interfaces(interfaces: frozenset[str]) -> dict[str, float]:
     values = {}
     for name, io in psutil.net_io_counters(pernic=True).items():
-        values[f"network:{name}:received_bytes"] = float(io.bytes_recv)
-        values[f"network:{name}:sent_bytes"] = float(io.bytes_sent)
+        if name in interfaces:
+            values[f"network:{name}:received_bytes"] = float(io.bytes_recv)
+            values[f"network:{name}:sent_bytes"] = float(io.bytes_sent)
     return values

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import made_up
 import numpy as np
 import pytest
 from servers import missing
@@ -27,9 +28,8 @@ from agent.demo.load import MOST, PERIOD, clients_at, clients_at_the_top, is_ris
 from agent.demo.report import rows
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
 from agent.demo.server import FOLDER_PREFIX, ServerError, find_server
-from agent.snapshot import FitState, Health, Load, Snapshot, Source
+from agent.snapshot import FitState, Load, Source
 from models.usl import Usl
-from models.usl_fit import fit_map
 
 COMMAND = [sys.executable, "-m", "agent.cli", "demo"]
 PATIENCE = 60.0  # seconds for one thing to happen on a busy machine
@@ -137,7 +137,7 @@ def test_it_runs_its_time_and_shows_the_peak(start: Start, promtool: str) -> Non
     lines = wait_for_line(demo, "the load begins")
     assert f"page     http://127.0.0.1:{port}/" in lines
     assert f"metrics  http://127.0.0.1:{port}/metrics" in lines
-    lines += wait_for_line(demo, "predicted peak")
+    lines += wait_for_line(demo, "the law's peak")
     own_port = server_port(demo.pid)
     assert "by statement time" in lines[-1]
     assert "MariaDB" in (page := get(f"http://127.0.0.1:{port}/")) or "MySQL" in page
@@ -150,7 +150,7 @@ def test_it_runs_its_time_and_shows_the_peak(start: Start, promtool: str) -> Non
     out, err = demo.communicate(timeout=PATIENCE)
     assert (demo.returncode, err) == (0, "")
     assert re.search(r"\nin all +first fit after \d+ s", out)
-    assert re.search(r"\npredicted peak +[\d,]+ queries/s|\npredicted peak +at least", out)
+    assert re.search(r"\ncapacity +[\d,]+ queries/s|\ncapacity +at least", out)
     assert "\x1b" not in "\n".join(lines) + out
     assert_nothing_left(demo.pid, port, own_port)
 
@@ -206,7 +206,7 @@ def test_a_terminal_is_redrawn_in_place() -> None:
     )
     os.close(inside)
     try:
-        shown = read_until(terminal, lambda text: "predicted peak" in text)
+        shown = read_until(terminal, lambda text: "capacity " in text)
         demo.send_signal(signal.SIGINT)
         shown += read_until(terminal, lambda text: False)
         assert demo.wait(PROMPT) == 0
@@ -318,14 +318,15 @@ def test_the_wave_goes_up_and_down_within_bounds() -> None:
 
 def a_view(waiting: str = "") -> View:
     """A view of a server with a peak at 5 threads, or of one that waits for a fit."""
-    n = np.linspace(0.5, 15, 40)
-    x = Usl(0.1, 0.036, 500.0).throughput(n)
-    usl = FitState(waiting=waiting)
-    if not waiting:
-        usl = FitState(at=1000.0, fit=fit_map(n, x), source=Source.STATEMENT_TIME)
-        usl = FitState(usl.at, usl.fit, usl.source, n, x)
+    law = Usl(0.1, 0.036, 500.0)
+    rows = [
+        made_up.interval(k, load, throughput=float(law.throughput(load)))
+        for k, load in enumerate([*np.linspace(0.5, 15, 40), 2.0])
+    ]
+    snapshot = replace(made_up.known(rows), at=1000.0)
+    fitted = FitState(waiting=waiting) if waiting else replace(snapshot.fitted, at=1000.0)
     load = Load(1000.0, 900.0, {Source.STATEMENT_TIME: 2.0}, {})
-    snapshot = Snapshot("demo", 1000.0, 15.0, Health(up=True), load, usl)
+    snapshot = replace(snapshot, load=load, fitted=fitted)
     return View("demo", snapshot, 1001.0, 20.0, "rising, 5 of 24", "first fit", "http://here:1")
 
 
@@ -341,19 +342,21 @@ def test_a_screen_never_has_more_lines_than_the_terminal(
 def test_a_screen_shows_the_law_and_the_words() -> None:
     """At 80 by 24 all is there: sentence, numbers, chart with the load's place, addresses."""
     text = "\n".join(draw(a_view(), 80, 24))
-    assert "The peak is " in text
+    assert "This server can do " in text
     assert re.search(r"concurrency +2 threads by statement time\n", text)
+    assert re.search(r"limited by +contention \(100%\)\n", text)
+    assert re.search(r"the law's peak +[\d,]+ queries/s at 5\.\d+ threads \(90 %: ", text)
     assert re.search(r"headroom +\d+% of throughput, \d+% of concurrency\n", text)
     assert re.search(r"\| +.*O", text)
     assert "metrics  http://here:1/metrics" in text
 
 
 def test_a_load_beyond_the_predicted_peak_is_said_in_words() -> None:
-    """A throughput that no headroom is left of is no headroom of 0 %."""
+    """A throughput above the capacity is no headroom of 0 %."""
     snapshot = a_view().snapshot
     beyond = Load(1000.0, 1e6, {Source.STATEMENT_TIME: 2.0}, {})
     told = dict(rows(replace(snapshot, load=beyond), 1001.0))["headroom"]
-    assert told.startswith("above the predicted peak's throughput, ")
+    assert told.startswith("above the capacity, ")
 
 
 def test_without_a_fit_it_says_what_is_missing() -> None:

@@ -45,13 +45,13 @@ def replayed(target: str, name: str) -> Snapshot:
     """The last snapshot of a recording."""
     about, samples = recorded(FIXTURES / f"{name}.jsonl.gz")
     history = History(SETTINGS.interval, SETTINGS.window, sampling=1.0)
-    usl = FitState()
+    fitted = FitState()
     for sample in samples:
         history.append(sample)
         moment = Now(sample.at, ZERO + sample.at)
         health = Health(True, about["server"], 0, *_fares(about, ZERO + sample.at))
-        known = assess(target, history.window(sample.at), health, usl, SETTINGS, moment)
-        usl = known.usl
+        known = assess(target, history.window(sample.at), health, fitted, SETTINGS, moment)
+        fitted = known.fitted
     return known
 
 
@@ -69,6 +69,8 @@ def _fares(
 def snapshots() -> list[Snapshot]:
     """Two servers that are well, one that is down, one that was never tried."""
     well = [replayed(target, name) for target, name in RECORDINGS.items()]
+    record = replace(well[0].fitted.record, mix_changed=ZERO)
+    well[0] = replace(well[0], fitted=replace(well[0].fitted, record=record))
     failing = CollectorHealth(
         "status", False, 3.0, 2, {FailureKind.TIMEOUT: 4, FailureKind.REFUSED: 1}, "no answer", ZERO
     )
@@ -172,7 +174,8 @@ def test_absent_is_not_zero(snapshots: list[Snapshot]) -> None:
 def test_a_stale_fit_is_withheld_but_not_its_time(snapshots: list[Snapshot]) -> None:
     """The age stays to be alerted on; the numbers do not."""
     late = series(page(snapshots, max(s.at for s in snapshots) + SETTINGS.stale_after + 10))
-    assert {key[0] for key in late if key[0].startswith("usl_")} == set()
+    of_the_fit = ("usl_", "capacity_", "resource_")
+    assert {key[0] for key in late if key[0].startswith(of_the_fit)} == set()
     assert ("throughput_headroom_ratio", "mysql") not in late
     assert ("last_fit_timestamp_seconds", "mysql") in late
     assert late["up", "mysql"] == 1
@@ -182,13 +185,30 @@ def test_the_numbers_agree_with_each_other(snapshots: list[Snapshot]) -> None:
     """Headroom, load and peak are those of one moment; one state of trust is current."""
     found = series(page(snapshots))
     for target in RECORDINGS:
-        x, x_max = (
-            found[name, target]
-            for name in ("throughput_queries_per_second", "usl_max_throughput_queries_per_second")
-        )
-        assert found["throughput_headroom_ratio", target] == pytest.approx(1 - x / x_max)
-        low = found["usl_max_throughput_lower_queries_per_second", target]
-        high = found["usl_max_throughput_upper_queries_per_second", target]
-        assert low <= x_max <= high
-        states = [value for key, value in found.items() if key[0] == "usl_trust" and target in key]
-        assert sorted(states) == [0, 0, 1]
+        x = found["throughput_queries_per_second", target]
+        capacity = found["capacity_queries_per_second", target]
+        assert found["capacity_headroom_ratio", target] == pytest.approx(1 - x / capacity)
+        low = found["capacity_lower_queries_per_second", target]
+        high = found["capacity_upper_queries_per_second", target]
+        assert low <= capacity <= high
+        for name in ("usl_trust", "capacity_trust"):
+            states = [value for key, value in found.items() if key[:2] == (name, target)]
+            assert sorted(states) == [0, 0, 1]
+        shares = [
+            value for key, value in found.items() if key[0] == "capacity_limit" and target in key
+        ]
+        assert sum(shares) == pytest.approx(1)
+    x_max = found["usl_max_throughput_queries_per_second", "mysql"]
+    x = found["throughput_queries_per_second", "mysql"]
+    assert found["throughput_headroom_ratio", "mysql"] == pytest.approx(1 - x / x_max)
+
+
+def test_a_law_that_may_not_be_fitted_says_why_and_has_no_numbers(
+    snapshots: list[Snapshot],
+) -> None:
+    """A few samples of Threads_running each second are noise: the reason is a label, no number."""
+    found = series(page(snapshots))
+    assert found["usl_trust", "mariadb", "not_identifiable"] == 1
+    assert found["usl_reason", "noisy_concurrency", "mariadb"] == 1
+    assert not [key for key in found if key[0].startswith("usl_max") and "mariadb" in key]
+    assert ("capacity_lower_queries_per_second", "mariadb") in found

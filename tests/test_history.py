@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from agent.history import History
-from agent.intervals import Window
+from agent.history import CROWDED, History
+from agent.intervals import Interval, Window
 from collectors.base import Sample
 
 QPS = 100.0
@@ -188,6 +188,29 @@ def test_host_counters_become_utilisations() -> None:
         assert found.utilisations[name] == pytest.approx([used] * 5)
 
 
+def test_what_has_no_ceiling_is_kept_as_a_rate() -> None:
+    """Operations and bytes of a disk and of a link, for whoever knows what they can do."""
+
+    def busy(at: float) -> dict[str, float]:
+        disk = {
+            "reads": 200 * at,
+            "writes": 100 * at,
+            "read_bytes": 4e6 * at,
+            "written_bytes": 1e6 * at,
+        }
+        return {**host(at), **{f"disk:sda:{name}": value for name, value in disk.items()}}
+
+    rates = window({"status": status, "host": busy}).rates
+    assert {name: rate[-1] for name, rate in rates.items()} == pytest.approx(
+        {
+            "disk:sda:operations_per_second": 300.0,
+            "disk:sda:bytes_per_second": 5e6,
+            "network:eth0:received_per_second": 1e5,
+            "network:eth0:sent_per_second": 4e5,
+        }
+    )
+
+
 def test_the_servers_own_settings_are_resources_too() -> None:
     """Connections, the redo log and InnoDB's threads, where the server limits them."""
 
@@ -235,6 +258,36 @@ def test_what_was_excluded_long_ago_is_not_excluded_now() -> None:
     found = history.window(205)["excluded_binlog_dump"]
     assert found[:2].tolist() == [1, 1]
     assert np.isnan(found[-1])
+
+
+def made_up(count: int) -> list[Interval]:
+    """Intervals of ten seconds: 17 idle loads, and a busy hour near the beginning."""
+    rows = [
+        Interval(10.0 * (k + 1), 10.0, 5.0 + k % 17, 1.0, 2.0, 10.0, 1.0, 0.0, 0.0, {})
+        for k in range(count)
+    ]
+    for k in range(400, 760):
+        rows[k] = rows[k]._replace(throughput=100.0 + 10.0 * (k - 400))
+    return rows
+
+
+def test_a_month_of_intervals_takes_no_more_memory_than_a_day() -> None:
+    """What matters least is let go, and what is kept stands for it; the busy hour stays."""
+    month = 31 * 8640
+    history = History(width=10, horizon=32 * 86400.0, sampling=1)
+    most = 0
+    rows = made_up(month)
+    for start in range(0, month, 500):
+        history.restore(())
+        history._intervals.extend(rows[start : start + 500])
+        history._thin()
+        most = max(most, len(history._intervals))
+    assert most <= CROWDED
+    kept = list(history._intervals)
+    assert sum(row.stands_for for row in kept) == pytest.approx(month)
+    assert max(row.throughput for row in kept) == 3690.0
+    assert len([row for row in kept if row.throughput > 90]) > 40
+    assert kept[-1] == rows[-1]
 
 
 def test_the_window_is_the_same_object_until_an_interval_completes() -> None:

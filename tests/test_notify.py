@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from made_up import WAVES, intervals, known
 
 from agent.notify import Notifier
 from agent.snapshot import CollectorHealth, FitState, Health, Snapshot
 from agent.status_line import status_line
-from models.trust import Trust
-from models.usl_fit import fit_map
 
 NOW = 1_700_000_000.0
 
@@ -92,8 +91,8 @@ def test_the_watchdog_is_ours_or_nobodys(settings: dict[str, str], seconds: floa
 def snapshot(name: str, up: bool | None, error: str = "", *, trusted: bool = False) -> Snapshot:
     """A target in that state."""
     health = Health(up=up, collectors=(CollectorHealth("status", up, last_error=error),))
-    fit = replace(fit_map([1, 2, 4, 8], [9, 17, 30, 46]), trust=Trust.TRUSTED) if trusted else None
-    return Snapshot(name, NOW, 60.0, health, None, FitState(at=NOW, fit=fit))
+    fitted = replace(known(intervals(WAVES)).fitted, at=NOW) if trusted else FitState(at=NOW)
+    return Snapshot(name, NOW, 60.0, health, None, fitted)
 
 
 def test_the_status_line_counts_and_names_what_is_down() -> None:

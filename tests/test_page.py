@@ -1,38 +1,29 @@
 """The page for people: what it says in each state, and that it stays whole."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 
-import numpy as np
 import pytest
+from made_up import SETTINGS, WAVES, ZERO, intervals, known, now, seen_at, with_resources
 
 from agent.export.page import render
-from agent.snapshot import CollectorHealth, FitState, Health, Load, Snapshot, Source
+from agent.intervals import Window
+from agent.pipeline import assess
+from agent.snapshot import CollectorHealth, FitState, Health, Snapshot
 from collectors.base import FailureKind, Feature
-from models.rates import Array
-from models.usl import Usl
-from models.usl_fit import fit_map
 
-NOW = 1_700_000_000.0
-LAW = Usl(sigma=0.03, kappa=0.0008, lam=500.0)
-VOID = {"meta", "circle", "line", "polyline", "br"}
+NOW = ZERO + 400.0
+VOID = {"meta", "circle", "line", "polyline", "br", "path"}
+FAR_BELOW = [0.05 * load for load in WAVES]
 
 
-def snapshot(*levels: float, up: bool | None = True, age: float = 5.0) -> Snapshot:
-    """A target that has run at those concurrencies."""
-    n = [level * (1 + 0.01 * k) for k in range(4) for level in levels]
-    x = [float(LAW.throughput(level)) for level in n]
-    fit = fit_map(n, x) if levels else None
-    usl = FitState(NOW - age, fit, Source.STATEMENT_TIME, _array(n), _array(x))
-    load = Load(NOW - age, 1234.0, {Source.STATEMENT_TIME: 12.0}, {"agent": 1.0})
-    waiting = FitState(waiting="no complete interval yet")
-    return Snapshot(
-        "db1", NOW, 60.0, Health(up, "MySQL 9"), load if levels else None, usl if fit else waiting
-    )
-
-
-def _array(values: list[float]) -> Array:
-    return np.array(values)
+def snapshot(loads: Sequence[float] = (), up: bool | None = True, cpu: float = 0.0) -> Snapshot:
+    """A target with intervals of those concurrencies; the last ended at NOW."""
+    rows = with_resources(intervals(loads), **({"cpu": cpu} if cpu else {}))
+    rows = [row._replace(end=400.0 - rows[-1].end + row.end) for row in rows]
+    return assess("db1", Window(rows), Health(up, "MySQL 9"), FitState(), SETTINGS, now(400.0))
 
 
 class Nesting(HTMLParser):
@@ -68,29 +59,44 @@ def seen(*snapshots: Snapshot, now: float = NOW) -> str:
     return " ".join(" ".join(parser.texts).split())
 
 
-WIDE = (1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 32.0, 40.0)
-
-
-def test_a_trusted_fit_leads_with_the_peak_and_shows_the_numbers() -> None:
-    """The sentence first, then load, peak with its interval, and headroom."""
-    text = seen(snapshot(*WIDE))
+def test_a_trusted_capacity_leads_and_the_numbers_follow() -> None:
+    """The sentence first, then load, capacity with its interval, and headroom."""
+    text = seen(snapshot(WAVES))
     assert "up trusted MySQL 9" in text
-    assert "The peak is " in text
-    assert "throughput 1,234 /s" in text
+    assert re.search(r"This server can do 5,\d+ queries/s; contention ends it there\.", text)
+    assert re.search(r"\. \d+% of that is left\.", text)
+    assert re.search(r"throughput [\d,]+ /s", text)
     assert "used by the fit" in text
     assert "90 %: " in text
-    assert "throughput headroom 79 %" in text
+    assert re.search(r"headroom \d+ %", text)
     assert "not to be relied on" not in text
 
 
-def test_a_fit_that_cannot_be_trusted_says_why_and_what_would_settle_it() -> None:
+def test_what_cannot_be_trusted_says_why_and_what_would_settle_it() -> None:
     """No number without its caution."""
-    text = seen(snapshot(1.0, 1.5, 2.0))
+    text = seen(snapshot(FAR_BELOW))
     assert "not identifiable" in text
-    assert "cannot be told from these points yet" in text
-    assert "the peak is at least" in text
+    assert "What this server can do cannot be told yet: at least " in text
+    assert "no resource says where it ends" in text
     assert "would settle it" in text
-    assert "not to be relied on yet" in text
+    assert not re.search(r"headroom \d+ %", text)
+
+
+def test_the_walls_are_a_table_with_what_limits_first() -> None:
+    """Resource, use, demand of a query, wall with its interval and trust, and its share."""
+    text = seen(snapshot([load / 4 for load in WAVES], cpu=1 / 4000))
+    assert "resource used now a query takes full at 90 % interval trust limit" in text
+    assert re.search(r"this host's CPU \d+% \d+ µs [34],\d+ /s", text)
+    assert "likely" in text
+
+
+def test_outliers_are_marked_on_the_chart() -> None:
+    """A pile-up is a cross among the points."""
+    rows = intervals(WAVES)
+    at = seen_at(rows)
+    assert "left out as an outlier" not in render([known(rows)], at)
+    rows[40] = rows[40]._replace(statement_time=500.0)
+    assert "left out as an outlier" in render([known(rows)], at)
 
 
 def test_before_the_first_fit_it_says_what_is_awaited() -> None:
@@ -112,10 +118,10 @@ def test_a_target_that_is_down_shows_the_error() -> None:
 
 def test_a_stale_fit_is_withheld_and_its_age_told() -> None:
     """Old numbers are not shown as if they were new."""
-    text = seen(snapshot(*WIDE), now=NOW + 600)
-    assert "the last fit is 10 min old and withheld" in text
+    text = seen(snapshot(WAVES), now=NOW + 600)
+    assert "the last one is 10 min old and withheld" in text
     assert "headroom %" not in text
-    assert "predicted peak" not in text
+    assert "the law's peak" not in text
 
 
 def test_what_is_missing_comes_with_its_remedy() -> None:

@@ -1,138 +1,197 @@
-"""From window to snapshot: which source, which points, when there is a fit and when not."""
+"""From window to snapshot: which source, which points, when there is a prediction and when not."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_up import (
+    LAW,
+    RISING,
+    SETTINGS,
+    UP,
+    WAVES,
+    WIDTH,
+    ZERO,
+    interval,
+    intervals,
+    known,
+    now,
+    seen_at,
+    window,
+    with_resources,
+    with_usage,
+)
 
+from agent.concurrency import concurrency, idle_baseline
+from agent.config.ceilings import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings
 from agent.intervals import Interval, Window
-from agent.pipeline import Now, assess, fit_usl, latest_load
-from agent.snapshot import FitState, Health, Snapshot, Source
-from models.trust import Trust
-from models.usl import Usl
-
-LAW = Usl(sigma=0.03, kappa=0.0008, lam=500.0)
-SETTINGS = FitSettings(interval=10.0, stale_after=100.0)
-UP = Health(up=True)
-ZERO = 1_700_000_000.0
-
-
-def window(n: list[float], *, statement_time: bool = True, idle: int = 0) -> Window:
-    """Intervals of ten seconds on the law, the idle ones first."""
-    return Window(intervals([0.01] * idle + n, statement_time=statement_time))
+from agent.pipeline import assess, fit, latest_load, observations
+from agent.points import Fate
+from agent.record import Record
+from agent.snapshot import FitState, Health, Source
+from models.capacity.assess import CapacityReason
+from models.capacity.keep import LIMIT
+from models.capacity.outliers import OutlierReason
+from models.capacity.sanity import Check
+from models.trust import Reason, Trust
 
 
-def intervals(loads: list[float], *, statement_time: bool = True) -> list[Interval]:
-    """One interval a load."""
-    return [
-        Interval(
-            end=10.0 * (k + 1),
-            seconds=10.0,
-            throughput=float(LAW.throughput(load)),
-            statement_time=load if statement_time else np.nan,
-            threads_running=load + 2.0,
-            thread_samples=10.0,
-            excluded_agent=1.0,
-            excluded_binlog_dump=1.0,
-            excluded_system=np.nan,
-            resources={},
-        )
-        for k, load in enumerate(loads)
-    ]
-
-
-def now(seconds: float) -> Now:
-    """That many seconds after the monotonic clock's zero."""
-    return Now(monotonic=seconds, unix=ZERO + seconds)
-
-
-def snapshot(found: Window, at: float, health: Health = UP) -> Snapshot:
-    """What is known of those intervals at that time."""
-    return assess("db", found, health, FitState(), SETTINGS, now(at))
-
-
-RISING = [1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0, 30.0, 36.0]
+def law_points(state: FitState) -> list[float]:
+    """The concurrencies that the law was fitted to."""
+    assert state.points is not None
+    loads: list[float] = state.points.curve(Fate.USED)[0].tolist()
+    return loads
 
 
 def test_clean_points_give_back_the_law_that_made_them() -> None:
-    """The whole path finds the peak it was shown, and trusts it."""
-    known = snapshot(window(RISING), 101)
-    fit = known.fit(ZERO + 101)
-    assert fit is not None
-    assert fit.x_max == pytest.approx(LAW.x_max, rel=0.03)
-    assert fit.trust is Trust.TRUSTED
-    assert known.throughput_headroom(ZERO + 101) == pytest.approx(
-        1 - float(LAW.throughput(36)) / fit.x_max  # type: ignore[operator]
-    )
-    assert known.concurrency_headroom(ZERO + 101) == pytest.approx(1 - 36 / fit.n_max)  # type: ignore[operator]
+    """The whole path finds the peak it was shown, and trusts it; no wall is known, so it counts."""
+    rows = intervals(RISING)
+    snapshot, at = known(rows), seen_at(rows)
+    law, capacity = snapshot.fit(at), snapshot.capacity(at)
+    assert law is not None
+    assert capacity is not None
+    assert law.x_max == pytest.approx(LAW.x_max, rel=0.03)
+    assert law.n_max is not None
+    assert law.trust is Trust.TRUSTED
+    assert (capacity.value, capacity.limit, capacity.trust) == (law.x_max, "usl", Trust.TRUSTED)
+    assert capacity.value is not None
+    left = 1 - float(LAW.throughput(36)) / capacity.value
+    assert snapshot.throughput_headroom(at) == pytest.approx(left)
+    assert snapshot.capacity_headroom(at) == pytest.approx(left)
+    assert snapshot.concurrency_headroom(at) == pytest.approx(1 - 36 / law.n_max)
 
 
 def test_past_the_peak_the_concurrency_headroom_is_negative() -> None:
     """A server beyond its peak is not told that it has headroom."""
-    known = snapshot(window([*RISING, 60.0, 80.0]), 121)
-    headroom = known.concurrency_headroom(ZERO + 121)
+    rows = intervals([*RISING, 60.0, 80.0])
+    headroom = known(rows).concurrency_headroom(seen_at(rows))
     assert headroom is not None
     assert headroom < -0.5
 
 
+def test_a_wall_below_the_laws_peak_is_the_capacity() -> None:
+    """The processor is full at 5,000 queries/s, long before contention shows: it is named."""
+    rows = [row for row in intervals(WAVES) if row.throughput < 4500]
+    rows = with_resources(
+        [r._replace(end=WIDTH * (k + 1)) for k, r in enumerate(rows)], cpu=1 / 5000
+    )
+    capacity = known(rows).capacity(seen_at(rows))
+    assert capacity is not None
+    assert capacity.limit == "cpu"
+    assert capacity.value == pytest.approx(5000, rel=0.1)
+    [wall] = capacity.walls
+    assert wall.demand == pytest.approx(1 / 5000, rel=0.1)
+
+
 def test_statement_time_is_preferred_where_it_is_known() -> None:
     """Little's law is the better concurrency; Threads_running is the other."""
-    by_time = fit_usl(window(RISING), FitState(), SETTINGS, now(101))
-    by_threads = fit_usl(window(RISING, statement_time=False), FitState(), SETTINGS, now(101))
+    by_time = fit(window(RISING), FitState(), SETTINGS, now(101))
+    by_threads = fit(window(RISING, statement_time=False), FitState(), SETTINGS, now(101))
     assert by_time.source is Source.STATEMENT_TIME
     assert by_threads.source is Source.THREADS_RUNNING
-    assert by_threads.concurrency is not None
-    assert by_threads.concurrency.tolist() == RISING
+    assert law_points(by_threads) == RISING
 
 
 def test_a_source_that_is_gone_is_left_for_the_other() -> None:
     """When performance_schema goes away the fit goes on with Threads_running at once."""
     before = intervals(RISING * 5)
-    after = intervals(RISING * 2, statement_time=False)
-    state = fit_usl(Window([*before, *after]), FitState(), SETTINGS, now(701))
+    after = [interval(50 + k, load, statement_time=False) for k, load in enumerate(RISING * 2)]
+    state = fit(Window([*before, *after]), FitState(), SETTINGS, now(701))
     assert state.source is Source.THREADS_RUNNING
+
+
+def test_a_source_is_chosen_by_time_however_few_old_intervals_were_kept() -> None:
+    """What counts is the last while, not the last so many rows of a window that was thinned."""
+    old = [interval(100 * k, load, statement_time=False) for k, load in enumerate(RISING)]
+    young = [interval(1000 + k, load) for k, load in enumerate(RISING[:4])]
+    state = fit(Window([*old, *young]), FitState(), SETTINGS, now(10_041))
+    assert state.source is Source.STATEMENT_TIME
 
 
 def test_a_noisy_source_makes_a_wider_interval() -> None:
     """Ten readings of Threads_running are not taken for an exact concurrency."""
-    found = [
-        fit_usl(window(RISING[:7], statement_time=exact), FitState(), SETTINGS, now(71)).fit
-        for exact in (True, False)
-    ]
-    exact, noisy = (fit.x_max_interval for fit in found if fit is not None)
+    rows = [intervals(RISING[:9], statement_time=exact) for exact in (True, False)]
+    exact, noisy = (known(found).fit(seen_at(found)) for found in rows)
     assert exact is not None
+    assert exact.x_max_interval is not None
     assert noisy is not None
-    assert noisy.ratio > exact.ratio
+    assert noisy.x_max_interval is not None
+    assert noisy.x_max_interval.ratio > exact.x_max_interval.ratio
 
 
-def test_idle_intervals_do_not_enter() -> None:
+def test_idle_intervals_do_not_enter_the_law() -> None:
     """A night without load says nothing about the limit."""
-    state = fit_usl(window(RISING, idle=50), FitState(), SETTINGS, now(601))
-    assert state.fit is not None
-    assert state.fit.points == len(RISING)
+    state = fit(window(RISING, idle=50), FitState(), SETTINGS, now(601))
+    assert law_points(state) == RISING
+    assert state.points is not None
+    assert np.count_nonzero(state.points.fates == Fate.IDLE.value) > 0
 
 
 @pytest.mark.parametrize(
-    ("loads", "idle", "words"),
+    ("rows", "words"),
     [
-        ([], 0, "no complete interval yet"),
-        ([4.0, 5.0], 3, "2 of 5 intervals had a concurrency of 0.5 or more; a fit needs 3"),
+        ([], "no complete interval yet"),
+        ([interval(k, 0.0, throughput=0.0) for k in range(5)], "none of 5 intervals had a query"),
     ],
+    ids=["nothing", "idle"],
 )
-def test_without_enough_load_it_says_what_is_missing(
-    loads: list[float], idle: int, words: str
-) -> None:
+def test_without_any_query_it_says_what_is_missing(rows: list[Interval], words: str) -> None:
     """`Cannot tell yet` comes with its reason, and no number."""
-    state = fit_usl(window(loads, idle=idle), FitState(), SETTINGS, now(60))
-    assert (state.fit, state.at, state.waiting) == (None, None, words)
+    state = fit(Window(rows), FitState(), SETTINGS, now(60))
+    assert (state.capacity, state.waiting) == (None, words)
+
+
+def test_two_intervals_are_no_law_but_a_lower_bound() -> None:
+    """What was seen can be done again, and the law says what it lacks."""
+    rows = intervals([4.0, 5.0])
+    snapshot, at = known(rows), seen_at(rows)
+    capacity, refusal = snapshot.capacity(at), snapshot.refusal(at)
+    assert capacity is not None
+    assert refusal is not None
+    assert (capacity.value, capacity.trust) == (None, Trust.NOT_IDENTIFIABLE)
+    assert capacity.lower == pytest.approx(LAW.throughput(5.0), rel=0.05)
+    assert snapshot.fit(at) is None
+    assert refusal.check is Check.FEW_POINTS
+
+
+def test_two_or_three_threads_running_refuse_the_law_and_not_the_wall() -> None:
+    """The white paper's almost random data: no law, but the processor still says where it ends."""
+    rng = np.random.default_rng(1)
+    loads = 1.0 + 1.5 * rng.random(80)
+    rows = with_resources(intervals(loads.tolist(), statement_time=False), cpu=1 / 1400)
+    snapshot, at = known(rows), seen_at(rows)
+    refusal, capacity = snapshot.refusal(at), snapshot.capacity(at)
+    assert snapshot.fit(at) is None
+    assert refusal is not None
+    assert refusal.check is Check.LOW_CONCURRENCY
+    assert capacity is not None
+    assert capacity.limit == "cpu"
+    assert capacity.value == pytest.approx(1400, rel=0.15)
+    assert CapacityReason.CONCURRENCY_UNKNOWN in capacity.reasons
+
+
+def test_a_law_of_the_wrong_shape_is_not_trusted_by_itself() -> None:
+    """The capacity's doubts about the law are told with the law too."""
+    loads = np.linspace(1, 40, 120)
+    bent = [
+        interval(k, load, throughput=float(LAW.throughput(load)) * (1 + 0.12 * np.sin(load / 3)))
+        for k, load in enumerate(loads)
+    ]
+    law = known(bent).fit(seen_at(bent))
+    assert law is not None
+    assert law.trust is not Trust.TRUSTED
+    assert Reason.RESIDUAL_PATTERN in law.reasons
 
 
 def test_the_same_window_is_not_fitted_twice() -> None:
-    """Between two intervals the fit is the one there was."""
-    found = window(RISING)
-    first = fit_usl(found, FitState(), SETTINGS, now(101))
-    assert fit_usl(found, first, SETTINGS, now(104)) is first
-    longer = fit_usl(window([*RISING, 40.0]), first, SETTINGS, now(111))
-    assert longer is not first
+    """Between two intervals the fit is the one there was, also where nothing can be told."""
+    for rows in (intervals(RISING), [interval(0, 0.0, throughput=0.0)]):
+        at = rows[-1].end + 1
+        first = fit(Window(rows), FitState(), SETTINGS, now(at))
+        assert fit(Window(rows), first, SETTINGS, now(at + 3)) is first
+        longer = [*rows, interval(len(rows), 40.0)]
+        assert fit(Window(longer), first, SETTINGS, now(at + 10)) is not first
 
 
 def test_the_load_is_that_of_the_latest_interval() -> None:
@@ -142,22 +201,158 @@ def test_the_load_is_that_of_the_latest_interval() -> None:
     assert load.end == ZERO + 20
     assert load.throughput == pytest.approx(float(LAW.throughput(3.0)))
     assert load.concurrency == {Source.THREADS_RUNNING: 3.0}
-    assert load.excluded == {"agent": 1.0, "binlog_dump": 1.0}
+    assert load.excluded == {"agent": 1.0, "binlog_dump": 1.0, "idle_baseline": 0.0}
+
+
+def test_a_thread_that_never_rests_is_measured_when_idle_and_taken_out() -> None:
+    """A monitor that always runs is one thread in every sample, and no load."""
+    loads = [1.02] * 8 + [load + 1.0 for load in RISING]
+    rows = [
+        interval(k, load, statement_time=False, throughput=0.0 if k < 8 else None)
+        for k, load in enumerate(loads)
+    ]
+    found = Window(rows)
+    assert idle_baseline(found) == 1.0
+    net = concurrency(found, Source.THREADS_RUNNING)
+    assert net[8:] == pytest.approx(RISING)
+    assert net[:8] == pytest.approx([0.02] * 8)
+    load = latest_load(found, now(200))
+    assert load is not None
+    assert load.excluded["idle_baseline"] == 1.0
+    assert load.concurrency[Source.THREADS_RUNNING] == pytest.approx(RISING[-1])
+
+
+def half_idle(busy: float, idle: float) -> list[Interval]:
+    """Every other interval without a query, and how many threads ran in each kind."""
+    return [
+        interval(k, idle if k % 2 else busy, throughput=0.0 if k % 2 else 900.0) for k in range(60)
+    ]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param(intervals([20.0] * 30), id="never idle"),
+        pytest.param(half_idle(9.0, 40.0), id="stalls"),
+        pytest.param(half_idle(9.0, 0.6), id="now and then"),
+        pytest.param(half_idle(9.0, 3.0)[:6], id="too few to tell"),
+        pytest.param([], id="nothing"),
+    ],
+)
+def test_work_is_no_idle_baseline(rows: list[Interval]) -> None:
+    """Neither load nor a stall, nor threads that do rest, are taken for threads that never do."""
+    assert idle_baseline(Window(rows)) == 0.0
+
+
+def test_a_resource_without_a_ceiling_is_left_out_until_it_is_given_one() -> None:
+    """Operations per second say nothing until somebody says how many there can be."""
+    rows = with_usage(intervals(RISING), {"cpu": 0.4, "disk:sda:operations_per_second": 600.0})
+    limits = ResourceSettings(ceilings={"cpu": 0.8}, disks={"sda": DiskSettings(operations=3000)})
+    found = Window(rows)
+    bare = latest_load(found, now(101))
+    given = latest_load(found, now(101), limits)
+    assert bare is not None
+    assert bare.resources == {"cpu": 0.4}
+    assert given is not None
+    assert given.resources == pytest.approx({"cpu": 0.5, "disk:sda:operations": 0.2})
+    seen = observations(found, Source.STATEMENT_TIME, limits)
+    assert {r.name: r.ceiling for r in seen.resources} == {"cpu": 0.8, "disk:sda:operations": 3000}
+
+
+def test_a_long_window_is_thinned_for_the_fit() -> None:
+    """However many intervals, the models see no more than the limit, and all loads."""
+    rows = intervals(WAVES * 20)
+    state = fit(Window(rows), FitState(), SETTINGS, now(rows[-1].end + 1))
+    assert state.points is not None
+    assert len(state.points) <= LIMIT
+    assert state.points.concurrency.max() == pytest.approx(max(WAVES), rel=0.01)
+
+
+def pile_up(rows: list[Interval], *places: int) -> list[Interval]:
+    """The same, with intervals in which queries took ten times as long."""
+    return [
+        row._replace(statement_time=10 * row.statement_time) if k in places else row
+        for k, row in enumerate(rows)
+    ]
+
+
+def test_each_outlier_is_counted_once_though_the_window_is_assessed_again_and_again() -> None:
+    """The counter says how many intervals were left out, not how often they were found."""
+    rows = pile_up(intervals(WAVES), 50, 80)
+    state = FitState()
+    for length in range(90, 121, 3):
+        state = known(rows[:length], previous=state).fitted
+    assert state.record.outliers[OutlierReason.PILE_UP] == 2
+    assert state.record.outliers[OutlierReason.GLITCH] == 0
+    assert state.points is not None
+    assert [left.reason for left in state.points.outliers] == [OutlierReason.PILE_UP] * 2
+    assert [left.at for left in state.points.outliers] == pytest.approx(
+        [ZERO + rows[50].end, ZERO + rows[80].end]
+    )
+    out = state.points.fates == Fate.OUTLIER.value
+    assert state.points.at[out].tolist() == [left.at for left in state.points.outliers]
+
+
+def test_outliers_from_before_the_process_are_not_counted() -> None:
+    """Intervals that come out of a store were counted by the process that saw them."""
+    rows = pile_up(intervals(WAVES), 50, 80)
+    state = FitState(record=Record(since=rows[60].end))
+    assert known(rows, previous=state).fitted.record.outliers[OutlierReason.PILE_UP] == 1
+
+
+def test_what_is_remembered_of_outliers_is_bounded_by_the_window() -> None:
+    """The times counted already are forgotten with the intervals; the count goes on."""
+    rows = pile_up(intervals(WAVES), 20)
+    record = known(rows).fitted.record
+    assert len(record.counted) == 1
+    later = [row._replace(end=row.end + 5000.0) for row in intervals(WAVES)]
+    again = known(later, previous=FitState(record=record)).fitted.record
+    assert len(again.counted) == 0
+    assert again.outliers[OutlierReason.PILE_UP] == 1
+
+
+def test_a_changed_mix_is_told_with_its_time_and_remembered() -> None:
+    """From the 150th interval on a query takes half as much again: older ones are left out."""
+    loads = [load / 4 for load in WAVES] * 2
+    rows = [
+        interval(k, load, throughput=float(LAW.throughput(load)) / (1 if k < 150 else 1.5))
+        for k, load in enumerate(loads)
+    ]
+    state = known(rows).fitted
+    assert state.capacity is not None
+    assert CapacityReason.MIX_CHANGED in state.capacity.reasons
+    assert state.record.mix_changed == pytest.approx(ZERO + rows[150].end, abs=10 * WIDTH)
+    assert state.points is not None
+    assert (state.points.fates[:100] == Fate.OTHER_WORKLOAD.value).all()
+    later = known(intervals(RISING), previous=FitState(record=state.record)).fitted
+    assert later.record.mix_changed == state.record.mix_changed
 
 
 def test_a_stale_fit_and_a_stale_load_are_withheld() -> None:
     """What is older than allowed has no number any more, whoever asks."""
-    known = snapshot(window(RISING), 101)
+    rows = intervals(RISING)
+    snapshot = known(rows)
     late = ZERO + 100 + SETTINGS.stale_after + 1
-    assert known.fit(late - 2) is not None
-    assert known.fit(late) is None
-    assert known.current_load(late) is None
-    assert known.throughput_headroom(late) is None
+    assert snapshot.fit(late - 2) is not None
+    assert snapshot.fit(late) is None
+    assert snapshot.capacity(late) is None
+    assert snapshot.current_load(late) is None
+    assert snapshot.capacity_headroom(late) is None
+
+
+def test_what_is_no_older_than_three_intervals_is_not_stale() -> None:
+    """Intervals of ten minutes do not make every prediction stale after five."""
+    wide = FitSettings(interval=600.0)
+    rows = [row._replace(end=60 * row.end, seconds=600.0) for row in intervals(RISING)]
+    snapshot = assess("db", Window(rows), UP, FitState(), wide, now(6001))
+    assert snapshot.fit(ZERO + 6000 + 1500) is not None
 
 
 def test_a_server_that_is_down_has_no_load_but_keeps_its_fit() -> None:
     """Nothing is told of a load that cannot be read; what the server can do has not changed."""
-    known = snapshot(window(RISING), 101, Health(up=False))
-    assert known.current_load(ZERO + 101) is None
-    assert known.throughput_headroom(ZERO + 101) is None
-    assert known.fit(ZERO + 101) is not None
+    rows = intervals(RISING)
+    snapshot, at = known(rows, Health(up=False)), seen_at(rows)
+    assert snapshot.current_load(at) is None
+    assert snapshot.capacity_headroom(at) is None
+    assert snapshot.fit(at) is not None
+    assert replace(snapshot, health=UP).capacity_headroom(at) is not None

@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from agent.config.ceilings import ResourceSettings
 from agent.config.credentials import Credentials, client_options, reason
 from agent.config.durations import seconds
+from agent.config.query_classes import ClassSettings
+from agent.config.retention import HistorySettings
+from agent.config.section import Section
 from collectors import COLLECTORS
 from collectors.base import CollectorError
 from collectors.connection import Endpoint
@@ -46,12 +50,6 @@ def _port(text: str) -> int:
     return port
 
 
-class Section(BaseModel):
-    """What all sections are: frozen, exact in their types, closed to unknown keys."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
-
-
 def _port_exists(listen: str) -> str:
     if int(listen.rpartition(":")[2]) > MOST_PORT:
         raise ValueError(f"a port is at most {MOST_PORT}")
@@ -83,8 +81,7 @@ class FitSettings(Section):
     """How samples become points, and points a fit. All durations in seconds."""
 
     interval: Annotated[Duration, Field(ge=1, le=600)] = 15.0
-    window: Annotated[Duration, Field(ge=30, le=7 * 86400)] = 6 * 3600.0
-    min_concurrency: Annotated[float, Field(ge=0, le=100, strict=False)] = 0.5
+    window: Annotated[Duration, Field(ge=30, le=31 * 86400)] = 86400.0
     stale_after: Annotated[Duration, Field(ge=5, le=86400)] = 300.0
 
 
@@ -121,6 +118,7 @@ class Target(Section):
     timeout: Annotated[Duration, Field(ge=0.5, le=60)] = 3.0
     collectors: Mapping[CollectorName, CollectorSettings] = Field(default_factory=dict)
     fit: FitSettings = FitSettings()
+    resources: ResourceSettings = ResourceSettings()
 
     @property
     def credentials(self) -> Credentials:
@@ -168,6 +166,9 @@ class Config(Section):
     log: LogSettings = LogSettings()
     collectors: Mapping[CollectorName, CollectorSettings] = Field(default_factory=dict)
     fit: FitSettings = FitSettings()
+    resources: ResourceSettings = ResourceSettings()
+    history: HistorySettings = HistorySettings()
+    classes: ClassSettings = ClassSettings()
     targets: Annotated[tuple[Target, ...], Field(strict=False)]
 
     @model_validator(mode="after")
@@ -194,6 +195,10 @@ class Config(Section):
         """The target's own settings over the file's, key by key."""
         own = {key: getattr(target.fit, key) for key in target.fit.model_fields_set}
         return self.fit.model_copy(update=own)
+
+    def resource_settings(self, target: Target) -> ResourceSettings:
+        """The target's own settings over the file's, resource by resource."""
+        return target.resources.over(self.resources)
 
     def collector_settings(self, target: Target, name: str) -> CollectorSettings:
         """The target's own settings of one collector over the file's, key by key."""

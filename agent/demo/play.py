@@ -90,10 +90,12 @@ class Demo:
 
     def _note(self, snapshot: Snapshot, seconds: float) -> None:
         """Remember when there was a fit first, and a trusted one."""
-        fit = snapshot.usl.fit
-        if fit is not None and self._first_fit is None:
+        capacity = snapshot.fitted.capacity
+        if capacity is None:
+            return
+        if capacity.usl is not None and self._first_fit is None:
             self._first_fit = seconds
-        if fit is not None and fit.trust is Trust.TRUSTED and self._trusted is None:
+        if capacity.trust is Trust.TRUSTED and self._trusted is None:
             self._trusted = seconds
 
     def _milestones(self) -> str:

@@ -1,7 +1,9 @@
 """What the agent knows now, in the demo's words: rows of a table, and one line."""
 
-from agent.commands.fit_words import headline, quantity, threads
+from agent.commands.fit_words import quantity, threads
+from agent.export.capacity_words import bounds, doubts, headline, resource_words, why_none
 from agent.snapshot import Snapshot, Source
+from models.capacity.assess import Capacity
 from models.trust import Trust
 from models.usl_fit import UslFit
 from models.usl_posterior import Interval
@@ -12,14 +14,23 @@ SOURCES = {Source.STATEMENT_TIME: "statement time", Source.THREADS_RUNNING: "Thr
 
 
 def lead(snapshot: Snapshot, now: float) -> str:
-    """The one sentence to read."""
-    fit = snapshot.fit(now)
-    return headline(fit) if fit is not None else f"No prediction yet: {why_no_fit(snapshot)}."
+    """The sentence to read first."""
+    capacity = snapshot.capacity(now)
+    if capacity is None:
+        return f"No prediction yet: {why_none(snapshot)}."
+    return headline(capacity, snapshot.capacity_headroom(now))
 
 
 def rows(snapshot: Snapshot, now: float) -> list[Row]:
-    """Load, predicted peak, trust and headroom, as far as they are known."""
-    return [*_load_rows(snapshot, now), *_fit_rows(snapshot, now)]
+    """Load, capacity, what limits it, the law's peak, trust and headroom, as far as known."""
+    capacity, fit = snapshot.capacity(now), snapshot.fit(now)
+    return [
+        *_load_rows(snapshot, now),
+        *(_capacity_rows(capacity) if capacity else []),
+        *(_law_rows(fit) if fit else []),
+        *(_trust_rows(capacity) if capacity else []),
+        *_headroom_rows(snapshot, now),
+    ]
 
 
 def line(snapshot: Snapshot, now: float) -> str:
@@ -29,47 +40,39 @@ def line(snapshot: Snapshot, now: float) -> str:
     )
 
 
-def why_no_fit(snapshot: Snapshot) -> str:
-    """What a prediction is waiting for."""
-    if snapshot.health.up is False:
-        errors = [c.last_error for c in snapshot.health.collectors if c.last_error]
-        return errors[0] if errors else "the server does not answer"
-    return snapshot.usl.waiting or "the last fit is too old"
-
-
 def _load_rows(snapshot: Snapshot, now: float) -> list[Row]:
     load = snapshot.current_load(now)
     if load is None:
         return []
     rows = [("throughput", f"{quantity(round(load.throughput))} queries/s")]
-    source = next((s for s in (snapshot.usl.source, *Source) if s in load.concurrency), None)
+    source = next((s for s in (snapshot.fitted.source, *Source) if s in load.concurrency), None)
     if source is not None:
         count = threads(load.concurrency[source])
         rows.append(("concurrency", f"{count} by {SOURCES[source]}"))
     return rows
 
 
-def _fit_rows(snapshot: Snapshot, now: float) -> list[Row]:
-    fit = snapshot.fit(now)
-    if fit is None:
-        return []
-    doubts = ", ".join(reason.sentence for reason in fit.reasons)
-    trust = fit.trust.value.replace("_", " ") + (f": {doubts}" if doubts else "")
+def _capacity_rows(capacity: Capacity) -> list[Row]:
+    if capacity.trust is Trust.NOT_IDENTIFIABLE or capacity.value is None:
+        least = "–" if capacity.lower is None else f"at least {quantity(capacity.lower)} queries/s"
+        return [("capacity", least)]
+    likely = sorted(capacity.shares.items(), key=lambda limit: -limit[1])[:2]
+    ends = ", ".join(f"{resource_words(n)} ({share:.0%})" for n, share in likely if share >= 0.01)
+    value = f"{quantity(round(capacity.value))} queries/s ({bounds(capacity)})"
+    return [("capacity", value), ("limited by", ends)]
+
+
+def _law_rows(fit: UslFit) -> list[Row]:
     if fit.trust is Trust.NOT_IDENTIFIABLE:
         bound = f"at least {quantity(round(fit.x_max_lower_bound))} queries/s"
-        return [("predicted peak", bound), ("trust", trust)]
+        return [("the law's peak", bound)]
     return [
-        ("predicted peak", _peak(fit)),
-        ("at concurrency", threads(fit.n_max) + _range(fit.n_max_interval)),
-        ("trust", trust),
-        ("headroom", _headroom(snapshot, now)),
+        ("the law's peak", f"{quantity(round(fit.x_max or 0))} queries/s at {_place(fit)}"),
     ]
 
 
-def _peak(fit: UslFit) -> str:
-    interval = fit.x_max_interval
-    whole = interval and Interval(round(interval.low), round(interval.high))
-    return f"{quantity(round(fit.x_max or 0))} queries/s{_range(whole)}"
+def _place(fit: UslFit) -> str:
+    return threads(fit.n_max) + _range(fit.n_max_interval)
 
 
 def _range(interval: Interval | None) -> str:
@@ -79,10 +82,16 @@ def _range(interval: Interval | None) -> str:
     return f" (90 %: {low} to {high})"
 
 
-def _headroom(snapshot: Snapshot, now: float) -> str:
-    x, n = snapshot.throughput_headroom(now), snapshot.concurrency_headroom(now)
-    if x is None or n is None:
-        return "–"
-    past = "past the peak" if n < 0 else f"{n:.0%} of concurrency"
-    left = "above the predicted peak's throughput" if x < 0 else f"{x:.0%} of throughput"
-    return f"{left}, {past}"
+def _trust_rows(capacity: Capacity) -> list[Row]:
+    why = "; ".join(doubts(capacity))
+    return [("trust", capacity.trust.value.replace("_", " ") + (f": {why}" if why else ""))]
+
+
+def _headroom_rows(snapshot: Snapshot, now: float) -> list[Row]:
+    x, n = snapshot.capacity_headroom(now), snapshot.concurrency_headroom(now)
+    capacity = snapshot.capacity(now)
+    if x is None or capacity is None or capacity.trust is Trust.NOT_IDENTIFIABLE:
+        return []
+    left = "above the capacity" if x < 0 else f"{x:.0%} of throughput"
+    past = [] if n is None else ["past the peak" if n < 0 else f"{n:.0%} of concurrency"]
+    return [("headroom", ", ".join([left, *past]))]

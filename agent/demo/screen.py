@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, Self, TextIO
 from agent.config.durations import words
 from agent.demo.report import Row, lead, line, rows
 from agent.demo.text_chart import text_chart
+from agent.points import Fate
 from agent.snapshot import Snapshot
 from models.trust import Trust
 
@@ -114,9 +115,9 @@ class Screen:
         size = shutil.get_terminal_size()
         lines = [_cut(text, size.columns) for text in draw(view, size.columns, size.lines)]
         lines[0] = f"{BOLD}{lines[0]}{PLAIN}"
-        fit = view.snapshot.fit(view.now)
-        if fit is not None:
-            lines[2] = f"{BOLD}{COLOURS[fit.trust]}{lines[2]}{PLAIN}"
+        capacity = view.snapshot.capacity(view.now)
+        if capacity is not None:
+            lines[2] = f"{BOLD}{COLOURS[capacity.trust]}{lines[2]}{PLAIN}"
         body = f"{REST_OF_LINE}\n".join(lines)
         self._write(f"{HOME}{body}{REST_OF_LINE}{REST_OF_SCREEN}")
 
@@ -157,16 +158,12 @@ def table(rows: list[Row], columns: int = 80) -> list[str]:
 
 
 def _chart(view: View, columns: int, lines: int) -> list[str]:
-    usl, fit = view.snapshot.usl, view.snapshot.fit(view.now)
-    if fit is None or usl.concurrency is None or usl.throughput is None or usl.source is None:
+    points, fit = view.snapshot.fitted.points, view.snapshot.fit(view.now)
+    if fit is None or points is None or lines < CHART_LINES.start:
         return []
-    if lines < CHART_LINES.start:
-        return []
-    load = view.snapshot.current_load(view.now)
-    n = load.concurrency.get(usl.source) if load else None
-    here = (n, load.throughput) if load is not None and n is not None else None
-    height = min(lines, CHART_LINES.stop)
-    return ["", *text_chart(usl.concurrency, usl.throughput, fit.law, here, columns, height)]
+    n, x = points.curve(Fate.USED)
+    here = view.snapshot.current_place(view.now)
+    return ["", *text_chart(n, x, fit.law, here, columns, min(lines, CHART_LINES.stop))]
 
 
 def _cut(text: str, columns: int) -> str:

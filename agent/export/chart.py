@@ -1,4 +1,4 @@
-"""A fit as a small inline SVG: points, curve and the predicted peak."""
+"""An assessment as a small inline SVG: points, what was left out, the law and the capacity."""
 
 import math
 from dataclasses import dataclass
@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.commands.fit_words import quantity
-from models.rates import Array
+from agent.points import Fate, Points
+from models.capacity.assess import Capacity
+from models.usl import Array
 from models.usl_fit import UslFit
 
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, BOTTOM, TOP = 64, 16, 34, 12
-MOST_POINTS = 300
-BLUE, ORANGE, RED = "#3b82c4", "#d9730d", "#c4453b"
+MOST_ABOVE = 2.0  # times the greatest throughput seen: how far up a capacity is still shown
+BLUE, ORANGE, RED, GREEN = "#3b82c4", "#d9730d", "#c4453b", "#2f8f4e"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,42 +31,84 @@ class _Frame:
         return round(across, 1), round(up, 1)
 
 
-def chart(n: Array, x: Array, fit: UslFit, now: tuple[float, float] | None = None) -> str:
-    """An SVG element; n (threads) and x (queries/s) of shape (points,); `now`: the load's n, x."""
-    seen = float(n.max())
-    right = max(1.15 * seen, min(1.3 * (fit.n_max or 0.0), 3 * seen))
+def chart(points: Points, capacity: Capacity, now: tuple[float, float] | None = None) -> str:
+    """An SVG element, empty where no concurrency is known; `now`: the load's n and x."""
+    n, x = points.curve(Fate.USED)
+    if len(n) == 0:
+        return ""
+    law, seen = capacity.usl, float(n.max())
+    right = max(1.15 * seen, min(1.3 * (law.n_max or 0.0), 3 * seen) if law else 0.0)
     at = np.linspace(0.0, right, 120)[1:]
-    curve = np.asarray(fit.law.throughput(at))
-    frame = _Frame(right, 1.15 * max(float(x.max()), float(curve.max())))
-    dot = 'fill="currentColor" opacity=".45"'
-    points = (_circle(*frame.place(a, b), 2.5, dot) for a, b in _thinned(n, x))
-    line = " ".join(f"{px},{py}" for px, py in map(frame.place, at, curve))
+    curve = np.asarray(law.law.throughput(at)) if law else x
+    ceiling = min(capacity.value or 0.0, MOST_ABOVE * float(x.max()))
+    frame = _Frame(right, 1.15 * max(float(x.max()), float(curve.max()), ceiling))
+    parts = [
+        _axes(frame),
+        _dots(frame, *points.curve(Fate.OTHER_WORKLOAD), 'fill="currentColor" opacity=".15"'),
+        _dots(frame, n, x, 'fill="currentColor" opacity=".45"'),
+        _crosses(frame, *points.curve(Fate.OUTLIER)),
+        _line(frame, at, curve) if law else "",
+        _capacity(frame, capacity),
+        _peak(frame, law) if law else "",
+        _now(frame, now),
+    ]
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="throughput against'
-        f' concurrency, with the fitted law">{_axes(frame)}{"".join(points)}'
-        f'<polyline points="{line}" fill="none" stroke="{BLUE}" stroke-width="2"/>'
-        f"{_peak(frame, fit)}{_now(frame, now)}</svg>"
+        f' concurrency, with the fitted law">{"".join(parts)}</svg>'
     )
+
+
+def _dots(frame: _Frame, n: Array, x: Array, style: str) -> str:
+    inside = n <= frame.right
+    return "".join(_circle(*frame.place(a, b), 2.5, style) for a, b in _pairs(n[inside], x[inside]))
+
+
+def _crosses(frame: _Frame, n: Array, x: Array) -> str:
+    """Outliers; those beyond the picture at its edge, for a pile-up can be far out."""
+    strokes = []
+    for a, b in _pairs(np.minimum(n, frame.right), np.minimum(x, frame.top)):
+        px, py = frame.place(a, b)
+        strokes.append(f"M{px - 4},{py - 4}l8,8m0,-8l-8,8")
+    if not strokes:
+        return ""
+    title = "<title>left out as an outlier</title>"
+    return f'<path d="{"".join(strokes)}" fill="none" stroke="{RED}">{title}</path>'
+
+
+def _line(frame: _Frame, at: Array, curve: Array) -> str:
+    line = " ".join(f"{px},{py}" for px, py in (frame.place(a, b) for a, b in _pairs(at, curve)))
+    return f'<polyline points="{line}" fill="none" stroke="{BLUE}" stroke-width="2"/>'
+
+
+def _capacity(frame: _Frame, capacity: Capacity) -> str:
+    """A level across the picture, where it is known and within."""
+    if capacity.value is None or capacity.value > frame.top:
+        return ""
+    py = frame.place(0.0, capacity.value)[1]
+    level = (
+        f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{py}" y2="{py}" stroke="{ORANGE}"'
+        ' stroke-dasharray="6 4"/>'
+    )
+    return level + _text(WIDTH - RIGHT, py - 5, "capacity", "end")
 
 
 def _peak(frame: _Frame, fit: UslFit) -> str:
     if fit.n_max is None or fit.x_max is None or fit.n_max > frame.right:
         return ""
     px, py = frame.place(fit.n_max, fit.x_max)
-    return _circle(px, py, 5, f'fill="{ORANGE}"') + _text(px, py - 9, "predicted peak", "middle")
+    return _circle(px, py, 5, f'fill="{ORANGE}"') + _text(px, py + 18, "the law's peak", "middle")
 
 
 def _now(frame: _Frame, now: tuple[float, float] | None) -> str:
     if now is None:
         return ""
     px, py = frame.place(*now)
-    ring = _circle(px, py, 6, f'fill="none" stroke="{RED}" stroke-width="2"')
+    ring = _circle(px, py, 6, f'fill="none" stroke="{GREEN}" stroke-width="2"')
     return ring + _text(px, py + 20, "now", "middle")
 
 
-def _thinned(n: Array, x: Array) -> list[tuple[float, float]]:
-    """The latest points, no more than a page needs."""
-    return list(zip(n[-MOST_POINTS:].tolist(), x[-MOST_POINTS:].tolist(), strict=True))
+def _pairs(n: Array, x: Array) -> list[tuple[float, float]]:
+    return list(zip(n.tolist(), x.tolist(), strict=True))
 
 
 def _circle(px: float, py: float, radius: float, style: str) -> str:

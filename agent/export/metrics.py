@@ -2,21 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client.core import InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from agent import __version__
+from agent.export.capacity_metrics import capacity_families
+from agent.export.families import BOUND, PREFIX, counter, gauge
 from agent.snapshot import Snapshot
 from models.trust import Trust
 from models.usl_fit import UslFit
-
-PREFIX = "mysql_headroom_"
-BOUND = "bound of the 90 % interval."
 
 FIT_GAUGES: tuple[tuple[str, str, Callable[[UslFit], float | None]], ...] = (
     (
@@ -81,9 +75,6 @@ FIT_GAUGES: tuple[tuple[str, str, Callable[[UslFit], float | None]], ...] = (
     ),
 )
 
-Rows = Iterable[tuple[tuple[str, ...], float | None]]
-"""Label values, the target first, and the sample; a sample that is None is left out."""
-
 
 class SnapshotCollector(Collector):
     """The targets' latest snapshots as metric families; both arguments are asked at a scrape."""
@@ -99,7 +90,7 @@ class SnapshotCollector(Collector):
         snapshots = sorted(self._snapshots(), key=lambda snapshot: snapshot.target)
         now = self._clock()
         yield InfoMetricFamily(PREFIX + "build", "The agent's version.", {"version": __version__})
-        for families in (health_families, load_families, fit_families):
+        for families in (health_families, load_families, capacity_families, fit_families):
             for family in families(snapshots, now):
                 if family.samples:
                     yield family
@@ -108,18 +99,18 @@ class SnapshotCollector(Collector):
 def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     """How reading the targets fares; true whatever the time."""
     del now
-    yield _gauge(
+    yield gauge(
         "up",
         "Whether the last sample of the server's status succeeded.",
         (((s.target,), _flag(s.health.up)) for s in snapshots),
     )
-    yield _gauge(
+    yield gauge(
         "feature_enabled",
         "Whether the source offers what the feature reads.",
         (((s.target, f.name), float(f.enabled)) for s in snapshots for f in s.health.features),
         "feature",
     )
-    yield _counter(
+    yield counter(
         "server_restarts",
         "Restarts of the server that the agent saw.",
         (((s.target,), float(s.health.restarts)) for s in snapshots if s.health.up is not None),
@@ -129,19 +120,19 @@ def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
 
 def _collector_families(snapshots: list[Snapshot]) -> Iterator[Metric]:
     health = [(s.target, c) for s in snapshots for c in s.health.collectors]
-    yield _gauge(
+    yield gauge(
         "collector_success",
         "Whether the collector's last reading succeeded.",
         (((target, c.name), _flag(c.success)) for target, c in health),
         "collector",
     )
-    yield _gauge(
+    yield gauge(
         "collector_duration_seconds",
         "How long the collector's last reading took.",
         (((target, c.name), c.duration) for target, c in health),
         "collector",
     )
-    yield _counter(
+    yield counter(
         "collector_failures",
         "Failed readings.",
         (
@@ -152,13 +143,13 @@ def _collector_families(snapshots: list[Snapshot]) -> Iterator[Metric]:
         "collector",
         "kind",
     )
-    yield _counter(
+    yield counter(
         "collector_skipped",
         "Turns of the collector that were missed because one before took too long.",
         (((target, c.name), float(c.skipped)) for target, c in health if c.success is not None),
         "collector",
     )
-    yield _gauge(
+    yield gauge(
         "last_sample_timestamp_seconds",
         "When the last sample of the server's status was taken.",
         (((target,), c.last_at) for target, c in health if c.name == "status"),
@@ -168,29 +159,29 @@ def _collector_families(snapshots: list[Snapshot]) -> Iterator[Metric]:
 def load_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     """The load over the latest interval, and how much is left."""
     loads = [(s.target, load) for s in snapshots if (load := s.current_load(now)) is not None]
-    yield _gauge(
+    yield gauge(
         "throughput_queries_per_second",
         "Queries per second over the latest interval.",
         (((target,), load.throughput) for target, load in loads),
     )
-    yield _gauge(
+    yield gauge(
         "concurrency",
         "Statements running at once, averaged over the latest interval.",
         (((t, source.value), n) for t, load in loads for source, n in load.concurrency.items()),
         "source",
     )
-    yield _gauge(
+    yield gauge(
         "concurrency_excluded_threads",
         "Threads within Threads_running that are no client's work.",
         (((target, kind), n) for target, load in loads for kind, n in load.excluded.items()),
         "kind",
     )
-    yield _gauge(
+    yield gauge(
         "throughput_headroom_ratio",
-        "1 - X/Xmax: the share of the predicted maximum throughput that is left.",
+        "1 - X/Xmax: the share of the law's maximum throughput that is left.",
         (((s.target,), s.throughput_headroom(now)) for s in snapshots),
     )
-    yield _gauge(
+    yield gauge(
         "concurrency_headroom_ratio",
         "1 - N/Nmax: below 0 past the predicted peak.",
         (((s.target,), s.concurrency_headroom(now)) for s in snapshots),
@@ -201,46 +192,42 @@ def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     """The fitted law, its peak with bounds, and whether to believe it."""
     fits = [(s.target, fit) for s in snapshots if (fit := s.fit(now)) is not None]
     for name, text, value in FIT_GAUGES:
-        yield _gauge(name, text, [((target,), value(fit)) for target, fit in fits])
-    yield _gauge(
+        yield gauge(name, text, [((target,), value(fit)) for target, fit in fits])
+    verdicts = [(s.target, *verdict) for s in snapshots if (verdict := _verdict(s, now))]
+    yield gauge(
         "usl_trust",
         "Whether to believe the fit: 1 for the current state, 0 for the others.",
-        (((t, trust.value), float(fit.trust is trust)) for t, fit in fits for trust in Trust),
+        (((t, trust.value), float(is_ is trust)) for t, is_, _ in verdicts for trust in Trust),
         "trust",
     )
-    yield _gauge(
+    yield gauge(
         "usl_reason",
-        "1 for each reason why the fit is not trusted.",
-        (((target, reason.value), 1.0) for target, fit in fits for reason in fit.reasons),
+        "1 for each reason why the fit is not trusted, or why there is none.",
+        (((target, reason), 1.0) for target, _, reasons in verdicts for reason in reasons),
         "reason",
     )
-    sources = [(s.target, s.usl.source) for s in snapshots if s.fit(now) is not None]
-    yield _gauge(
+    sources = [(s.target, s.fitted.source) for s in snapshots if s.fit(now) is not None]
+    yield gauge(
         "usl_concurrency_source_info",
         "Which source of concurrency the fit used.",
         (((target, source.value), 1.0) for target, source in sources if source is not None),
         "source",
     )
-    yield _gauge(
+    yield gauge(
         "last_fit_timestamp_seconds",
-        "The end of the latest interval that was fitted.",
-        (((s.target,), s.usl.at) for s in snapshots),
+        "The end of the latest interval that was assessed.",
+        (((s.target,), s.fitted.at) for s in snapshots),
     )
 
 
-def _gauge(name: str, text: str, rows: Rows, *labels: str) -> Metric:
-    return _filled(GaugeMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
-
-
-def _counter(name: str, text: str, rows: Rows, *labels: str) -> Metric:
-    return _filled(CounterMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
-
-
-def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metric:
-    for labels, value in rows:
-        if value is not None:
-            family.add_metric(labels, value)
-    return family
+def _verdict(snapshot: Snapshot, now: float) -> tuple[Trust, tuple[str, ...]] | None:
+    """The law's trust and why; one that may not be fitted is not identifiable."""
+    fit, refusal = snapshot.fit(now), snapshot.refusal(now)
+    if refusal is not None:
+        return Trust.NOT_IDENTIFIABLE, (refusal.check.value,)
+    if fit is None:
+        return None
+    return fit.trust, tuple(reason.value for reason in fit.reasons)
 
 
 def _flag(state: bool | None) -> float | None:

@@ -1,17 +1,25 @@
 """The page for people: what is known about every target, in words first, numbers after."""
 
+from collections.abc import Iterator
 from html import escape
 from importlib.resources import files
 
 from agent import __version__
-from agent.commands.fit_words import headline, quantity, threads
+from agent.commands.fit_words import quantity
 from agent.config.durations import words
+from agent.export.capacity_words import bounds, doubts, headline, why_none
 from agent.export.chart import chart
+from agent.export.walls import walls_table
 from agent.snapshot import Snapshot
+from models.capacity.assess import Capacity
 from models.trust import Trust
+
+Cell = tuple[str, str, str]
+"""A number's name, the number, and a note."""
 
 REFRESH = 5  # seconds
 COLLECTOR_COLUMNS = ("collector", "state", "took", "last read", "failures", "skipped", "last error")
+TRUST_KINDS = {Trust.TRUSTED: "good", Trust.INDICATIVE: "fair", Trust.NOT_IDENTIFIABLE: "dim"}
 STYLE = (files("agent.export") / "page.css").read_text(encoding="utf-8")
 
 
@@ -32,7 +40,8 @@ def _target(snapshot: Snapshot, now: float) -> str:
     return (
         f"<section><header><h2>{escape(snapshot.target)}</h2>{_badges(snapshot, now)}"
         f'<span class="grey">{escape(snapshot.health.server)}</span></header>'
-        f"{_lead(snapshot, now)}{_numbers(snapshot, now)}{_chart(snapshot, now)}"
+        f"{_lead(snapshot, now)}{_numbers(snapshot, now)}{walls_table(snapshot, now)}"
+        f"{_chart(snapshot, now)}"
         f"{_missing(snapshot)}{_collectors(snapshot, now)}</section>"
     )
 
@@ -41,10 +50,9 @@ def _badges(snapshot: Snapshot, now: float) -> str:
     state = {True: ("up", "good"), False: ("down", "bad"), None: ("connecting", "dim")}
     text, kind = state[snapshot.health.up]
     badges = _badge(text, kind)
-    fit = snapshot.fit(now)
-    if fit is not None:
-        kinds = {Trust.TRUSTED: "good", Trust.INDICATIVE: "fair", Trust.NOT_IDENTIFIABLE: "dim"}
-        badges += _badge(fit.trust.value.replace("_", " "), kinds[fit.trust])
+    capacity = snapshot.capacity(now)
+    if capacity is not None:
+        badges += _badge(capacity.trust.value.replace("_", " "), TRUST_KINDS[capacity.trust])
     return badges
 
 
@@ -53,47 +61,23 @@ def _badge(text: str, kind: str) -> str:
 
 
 def _lead(snapshot: Snapshot, now: float) -> str:
-    """The one sentence to read, and why not more can be said."""
-    fit = snapshot.fit(now)
-    if fit is None:
-        return f'<p class="lead">No prediction yet: {escape(_why_no_fit(snapshot, now))}.</p>'
-    doubts = "".join(f"<li>{escape(reason.sentence)}</li>" for reason in fit.reasons)
-    if fit.trust is Trust.NOT_IDENTIFIABLE:
-        bound = quantity(fit.x_max_lower_bound)
-        doubts += f"<li>the peak is at least {bound} queries/s</li>"
-    if fit.settle_concurrency is not None:
-        doubts += f"<li>a load of about {threads(fit.settle_concurrency)} would settle it</li>"
-    return f'<p class="lead">{escape(headline(fit))}</p>' + (f"<ul>{doubts}</ul>" if doubts else "")
+    """The sentence to read first, and why not more can be said."""
+    capacity = snapshot.capacity(now)
+    if capacity is None:
+        return f'<p class="lead">No prediction yet: {escape(_why_none(snapshot, now))}.</p>'
+    items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts(capacity))
+    sentence = escape(headline(capacity, snapshot.capacity_headroom(now)))
+    return f'<p class="lead">{sentence}</p>' + (f"<ul>{items}</ul>" if items else "")
 
 
-def _why_no_fit(snapshot: Snapshot, now: float) -> str:
-    if snapshot.usl.at is not None:
-        return f"the last fit is {words(now - snapshot.usl.at)} old and withheld"
-    if snapshot.health.up is False:
-        errors = [c.last_error for c in snapshot.health.collectors if c.last_error]
-        return errors[0] if errors else "the server does not answer"
-    return snapshot.usl.waiting
+def _why_none(snapshot: Snapshot, now: float) -> str:
+    if snapshot.fitted.capacity is not None and snapshot.fitted.at is not None:
+        return f"the last one is {words(now - snapshot.fitted.at)} old and withheld"
+    return why_none(snapshot)
 
 
 def _numbers(snapshot: Snapshot, now: float) -> str:
-    load, fit = snapshot.current_load(now), snapshot.fit(now)
-    cells = []
-    if load is not None:
-        cells.append(("throughput", f"{quantity(load.throughput)} /s", "queries now"))
-        for source, n in load.concurrency.items():
-            used = "used by the fit" if source is snapshot.usl.source else ""
-            name = f"concurrency ({source.value.replace('_', ' ')})"
-            cells.append((name, quantity(n), used))
-    if fit is not None and fit.x_max is not None:
-        cells.append(("predicted peak", f"{quantity(fit.x_max)} /s", _range(fit.x_max_interval)))
-    if fit is not None and fit.n_max is not None:
-        cells.append(("peak at concurrency", quantity(fit.n_max), _range(fit.n_max_interval)))
-    for name, ratio in (
-        ("throughput headroom", snapshot.throughput_headroom(now)),
-        ("concurrency headroom", snapshot.concurrency_headroom(now)),
-    ):
-        if ratio is not None:
-            cells.append((name, f"{100 * ratio:.0f} %", _caution(snapshot, now)))
+    cells = [*_load_cells(snapshot, now), *_capacity_cells(snapshot, now)]
     rows = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
         for name, value, note in cells
@@ -101,22 +85,41 @@ def _numbers(snapshot: Snapshot, now: float) -> str:
     return f"<dl>{rows}</dl>" if rows else ""
 
 
+def _load_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
+    load = snapshot.current_load(now)
+    if load is not None:
+        yield "throughput", f"{quantity(load.throughput)} /s", "queries now"
+        for source, n in load.concurrency.items():
+            used = "used by the fit" if source is snapshot.fitted.source else ""
+            yield f"concurrency ({source.value.replace('_', ' ')})", quantity(n), used
+
+
+def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
+    capacity, fit = snapshot.capacity(now), snapshot.fit(now)
+    if capacity is not None and capacity.value is not None:
+        yield "capacity", f"{quantity(capacity.value)} /s", bounds(capacity)
+    left = snapshot.capacity_headroom(now)
+    if capacity is not None and left is not None:
+        yield "headroom", f"{100 * left:.0f} %", _caution(capacity)
+    if fit is not None and fit.x_max is not None:
+        yield "the law's peak", f"{quantity(fit.x_max)} /s", _range(fit.x_max_interval)
+    if fit is not None and fit.n_max is not None:
+        yield "at concurrency", quantity(fit.n_max), _range(fit.n_max_interval)
+
+
 def _range(interval: tuple[float, float] | None) -> str:
     return f"90 %: {quantity(interval[0])} to {quantity(interval[1])}" if interval else ""
 
 
-def _caution(snapshot: Snapshot, now: float) -> str:
-    fit = snapshot.fit(now)
-    return "" if fit is None or fit.trust is Trust.TRUSTED else "not to be relied on yet"
+def _caution(capacity: Capacity) -> str:
+    return "" if capacity.trust is Trust.TRUSTED else "not to be relied on yet"
 
 
 def _chart(snapshot: Snapshot, now: float) -> str:
-    fit, usl, load = snapshot.fit(now), snapshot.usl, snapshot.current_load(now)
-    if fit is None or usl.source is None or usl.concurrency is None or usl.throughput is None:
+    capacity, points = snapshot.capacity(now), snapshot.fitted.points
+    if capacity is None or points is None:
         return ""
-    n = load.concurrency.get(usl.source) if load is not None else None
-    place = (n, load.throughput) if load is not None and n is not None else None
-    return chart(usl.concurrency, usl.throughput, fit, place)
+    return chart(points, capacity, snapshot.current_place(now))
 
 
 def _missing(snapshot: Snapshot) -> str:

@@ -1,0 +1,58 @@
+"""How many clients' statements ran at once: two sources, and which of them to use."""
+
+import numpy as np
+
+from agent.intervals import Window
+from agent.snapshot import Source
+from models.rates import Array
+
+LATELY = 20  # intervals' lengths: how far back a source must be known to be used
+ENOUGH = 0.5  # the share of them in which it must be
+IDLE = 0.02  # of the throughput seen: what is below is idle
+IDLE_INTERVALS = 5  # so many tell how many threads never rest
+LOW = 0.1  # the quantile of the concurrencies under load that counts as their floor
+NEVER_RESTS = 0.9  # a thread that runs in so many of the samples
+
+
+def concurrency(window: Window, source: Source) -> Array:
+    """Concurrency of the clients by one source, threads, shape (k,); NaN where not known."""
+    if source is Source.STATEMENT_TIME:
+        return window["statement_time"]
+    return np.maximum(window.client_threads - idle_baseline(window), 0.0)
+
+
+def n_variance(window: Window, source: Source) -> Array:
+    """How uncertain each concurrency is, threads², shape (k,).
+
+    The average of k instants of Threads_running varies by about N/k; statement time is exact.
+    """
+    if source is Source.STATEMENT_TIME:
+        return np.zeros(len(window))
+    return concurrency(window, source) / np.maximum(window["thread_samples"], 1.0)
+
+
+def best_source(window: Window) -> Source:
+    """Little's law where statement time is known of late, else Threads_running."""
+    end = window["end"]
+    late = end > end[-1] - LATELY * window["seconds"][-1]
+    known = np.average(
+        np.isfinite(window["statement_time"][late]), weights=window["stands_for"][late]
+    )
+    return Source.STATEMENT_TIME if known >= ENOUGH else Source.THREADS_RUNNING
+
+
+def idle_baseline(window: Window) -> float:
+    """How many threads run without end and are no client's work: whole threads, measured.
+
+    A thread that never rests is one in every sample: when next to nothing is asked there are no
+    others, and otherwise there are no fewer. Many threads and no throughput are a stall instead.
+    """
+    x, n = window["throughput"], window.client_threads
+    known = np.isfinite(n)
+    idle = known & (x <= IDLE * np.quantile(x, 0.95)) if len(window) else known
+    busy = n[known & ~idle]
+    if np.count_nonzero(idle) < IDLE_INTERVALS:
+        return 0.0
+    least = float(n[idle].min())
+    is_stall = len(busy) > 0 and least > np.quantile(busy, LOW)
+    return 0.0 if is_stall else float(np.floor(least + 1 - NEVER_RESTS))

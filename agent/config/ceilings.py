@@ -1,0 +1,64 @@
+"""Where the resources of a server's host end, as far as it cannot be read from them."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from agent.config.bandwidths import bytes_per_second
+from agent.config.section import Section
+
+RESOURCE = (
+    r"^(cpu|server_cpu|connections|innodb_threads|redo_log"
+    r"|disk:[^:\s]+(:operations|:bytes)?|network:[^:\s]+:(received|sent))$"
+)
+ResourceName = Annotated[str, Field(pattern=RESOURCE)]
+DeviceName = Annotated[str, Field(pattern=r"^[^:/\s]{1,64}$")]
+Share = Annotated[float, Field(gt=0, le=1, strict=False)]
+Rate = Annotated[float, Field(gt=0, strict=False, allow_inf_nan=False)]
+Bandwidth = Annotated[Rate, BeforeValidator(bytes_per_second)]
+
+
+class DiskSettings(Section):
+    """What a disk can do, which it does not tell; None: not known."""
+
+    operations: Rate | None = None
+    """Reads and writes per second together."""
+    bandwidth: Bandwidth | None = None
+    """Bytes/s, read and written together."""
+
+
+class InterfaceSettings(Section):
+    """What an interface can carry; None: what it says of itself."""
+
+    bandwidth: Bandwidth | None = None
+    """Bytes/s, each way."""
+
+
+class ResourceSettings(Section):
+    """Ceilings by resource, and limits by device."""
+
+    ceilings: Mapping[ResourceName, Share] = Field(default_factory=dict)
+    """The utilisation at which a resource counts as full; 1 where it is not named."""
+    disks: Mapping[DeviceName, DiskSettings] = Field(default_factory=dict)
+    interfaces: Mapping[DeviceName, InterfaceSettings] = Field(default_factory=dict)
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The resources that are given a limit here, by name: what they can do per second."""
+        found: dict[str, float | None] = {}
+        for name, disk in self.disks.items():
+            found[f"disk:{name}:operations"] = disk.operations
+            found[f"disk:{name}:bytes"] = disk.bandwidth
+        for name, interface in self.interfaces.items():
+            found[f"network:{name}:received"] = interface.bandwidth
+            found[f"network:{name}:sent"] = interface.bandwidth
+        return {name: limit for name, limit in found.items() if limit is not None}
+
+    def over(self, other: "ResourceSettings") -> "ResourceSettings":
+        """These where they say something, else the other's, name by name."""
+        return ResourceSettings(
+            ceilings={**other.ceilings, **self.ceilings},
+            disks={**other.disks, **self.disks},
+            interfaces={**other.interfaces, **self.interfaces},
+        )

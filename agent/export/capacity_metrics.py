@@ -1,0 +1,149 @@
+"""The capacity, its walls and what it came from, as Prometheus metrics."""
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import Metric
+
+from agent.export.families import BOUND, counter, gauge
+from agent.snapshot import Snapshot
+from models.capacity.assess import Capacity
+from models.capacity.walls import Wall
+from models.trust import Trust
+
+CAPACITY_GAUGES: tuple[tuple[str, str, Callable[[Capacity], float | None]], ...] = (
+    (
+        "capacity_queries_per_second",
+        "Throughput that the server cannot exceed with the present mix of queries.",
+        lambda capacity: capacity.value,
+    ),
+    (
+        "capacity_lower_queries_per_second",
+        f"Capacity, lower {BOUND}",
+        lambda capacity: capacity.lower,
+    ),
+    (
+        "capacity_upper_queries_per_second",
+        f"Capacity, upper {BOUND}",
+        lambda capacity: capacity.upper,
+    ),
+    (
+        "capacity_settling_throughput_queries_per_second",
+        "The load that would settle a capacity that is not trusted yet.",
+        lambda capacity: capacity.settle_throughput,
+    ),
+)
+
+WALL_GAUGES: tuple[tuple[str, str, Callable[[Wall], float | None]], ...] = (
+    (
+        "resource_service_demand_seconds",
+        "Utilisation over throughput: seconds of the whole resource that one query takes.",
+        lambda wall: wall.demand,
+    ),
+    (
+        "resource_wall_queries_per_second",
+        "Throughput at which the resource is full.",
+        lambda wall: wall.x_max,
+    ),
+    (
+        "resource_wall_lower_queries_per_second",
+        f"Throughput at which the resource is full, lower {BOUND}",
+        lambda wall: wall.x_max_interval and wall.x_max_interval.low,
+    ),
+    (
+        "resource_wall_upper_queries_per_second",
+        f"Throughput at which the resource is full, upper {BOUND}",
+        lambda wall: wall.x_max_interval and wall.x_max_interval.high,
+    ),
+)
+
+
+def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
+    """What the server can do, what limits it, and how far to believe that."""
+    known = [(s.target, capacity) for s in snapshots if (capacity := s.capacity(now)) is not None]
+    yield gauge(
+        "capacity_headroom_ratio",
+        "1 - X/capacity: the share of the capacity that is left.",
+        (((s.target,), s.capacity_headroom(now)) for s in snapshots),
+    )
+    for name, text, value in CAPACITY_GAUGES:
+        yield gauge(name, text, [((target,), value(capacity)) for target, capacity in known])
+    yield gauge(
+        "capacity_limit",
+        "The probability that this is what ends the growth of throughput.",
+        (((t, name), share) for t, c in known for name, share in sorted(c.shares.items())),
+        "resource",
+    )
+    yield gauge(
+        "capacity_trust",
+        "Whether to believe the capacity: 1 for the current state, 0 for the others.",
+        (((t, trust.value), float(c.trust is trust)) for t, c in known for trust in Trust),
+        "trust",
+    )
+    yield gauge(
+        "capacity_reason",
+        "1 for each reason why the capacity is not trusted, or what to know about it.",
+        (((target, reason.value), 1.0) for target, c in known for reason in c.reasons),
+        "reason",
+    )
+    yield from _resource_families(snapshots, now)
+    yield from _record_families(snapshots, now)
+
+
+def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
+    """How busy each resource is, and where it ends."""
+    loads = [(s.target, load) for s in snapshots if (load := s.current_load(now)) is not None]
+    yield gauge(
+        "resource_utilisation_ratio",
+        "How far the resource is used over the latest interval: 1 is its ceiling.",
+        (((t, name), used) for t, load in loads for name, used in sorted(load.resources.items())),
+        "resource",
+    )
+    walls = [
+        (s.target, wall.resource, wall)
+        for s in snapshots
+        if (capacity := s.capacity(now)) is not None
+        for wall in sorted(capacity.walls, key=lambda wall: wall.resource)
+    ]
+    for name, text, value in WALL_GAUGES:
+        rows = [((target, resource), value(wall)) for target, resource, wall in walls]
+        yield gauge(name, text, rows, "resource")
+    yield gauge(
+        "resource_wall_trust",
+        "Whether to believe the wall: 1 for the current state, 0 for the others.",
+        (((t, r, trust.value), float(w.trust is trust)) for t, r, w in walls for trust in Trust),
+        "resource",
+        "trust",
+    )
+    yield gauge(
+        "resource_wall_reason",
+        "1 for each reason why the wall is not trusted, or what to know about it.",
+        (((t, r, reason.value), 1.0) for t, r, wall in walls for reason in wall.reasons),
+        "resource",
+        "reason",
+    )
+
+
+def _record_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
+    """What was left out, and how much there was."""
+    records = [(s.target, s.fitted.record) for s in snapshots]
+    yield counter(
+        "outliers",
+        "Intervals that were left out of the assessment, each counted once.",
+        (
+            ((target, reason.value), float(count))
+            for target, record in records
+            for reason, count in record.outliers.items()
+        ),
+        "reason",
+    )
+    yield gauge(
+        "mix_changed_timestamp_seconds",
+        "When the latest change of the workload was over; older intervals were left out.",
+        (((target,), record.mix_changed) for target, record in records),
+    )
+    points = [(s.target, s.fitted.points) for s in snapshots if s.capacity(now) is not None]
+    yield gauge(
+        "intervals_kept",
+        "Intervals that the assessment was given, after thinning.",
+        (((target,), float(len(seen))) for target, seen in points if seen is not None),
+    )

@@ -1,0 +1,76 @@
+"""The capacity in words: what the server can do, what ends it, how sure that is, what is left."""
+
+from agent.commands.fit_words import quantity
+from agent.snapshot import Snapshot
+from models.capacity.assess import USL, Capacity
+from models.trust import Trust
+
+KINDS = {
+    "cpu": "this host's CPU",
+    "server_cpu": "the server's own CPU",
+    "connections": "max_connections",
+    "innodb_threads": "innodb_thread_concurrency",
+    "redo_log": "the redo log",
+    USL: "contention",
+}
+PARTS = {
+    "disk": "disk {}",
+    "operations": "operations of disk {}",
+    "bytes": "bandwidth of disk {}",
+    "received": "what interface {} receives",
+    "sent": "what interface {} sends",
+}
+
+
+def resource_words(name: str) -> str:
+    """A resource as people call it: `disk:sda` is "disk sda"."""
+    if name in KINDS:
+        return KINDS[name]
+    kind, _, rest = name.partition(":")
+    device, _, part = rest.partition(":")
+    return PARTS.get(part or kind, name.replace("{}", "")).format(device)
+
+
+def headline(capacity: Capacity, headroom: float | None) -> str:
+    """One sentence, or two: how much, what ends it, and how much of it is left now."""
+    if capacity.trust is Trust.NOT_IDENTIFIABLE or capacity.value is None:
+        bound = "" if capacity.lower is None else f": at least {quantity(capacity.lower)} queries/s"
+        return f"What this server can do cannot be told yet{bound}."
+    left = "" if headroom is None else f" {left_words(headroom)}"
+    end = f"{resource_words(capacity.limit or USL)} ends it there"
+    if capacity.trust is Trust.TRUSTED:
+        return f"This server can do {quantity(capacity.value)} queries/s; {end}.{left}"
+    about = f"{quantity(capacity.value)} queries/s ({bounds(capacity)})"
+    return f"This server can do about {about}; {end}. Take it as an indication.{left}"
+
+
+def bounds(capacity: Capacity) -> str:
+    """The 90 % interval."""
+    return f"90 %: {quantity(capacity.lower)} to {quantity(capacity.upper)}"
+
+
+def left_words(headroom: float) -> str:
+    """How much is left, as a sentence."""
+    if headroom < 0:
+        return "It does more than that now."
+    return f"{headroom:.0%} of that is left."
+
+
+def doubts(capacity: Capacity) -> list[str]:
+    """Why it is not trusted, or what to know about it, and what would settle it."""
+    found = [reason.sentence for reason in capacity.reasons]
+    if capacity.usl is None and capacity.usl_finding is not None:
+        found.append(capacity.usl_finding.check.sentence)
+    if capacity.settle_throughput is not None:
+        found.append(
+            f"a load of about {quantity(capacity.settle_throughput)} queries/s would settle it"
+        )
+    return found
+
+
+def why_none(snapshot: Snapshot) -> str:
+    """What a prediction is waiting for."""
+    if snapshot.health.up is False:
+        errors = [c.last_error for c in snapshot.health.collectors if c.last_error]
+        return errors[0] if errors else "the server does not answer"
+    return snapshot.fitted.waiting or "no complete interval yet"

@@ -1,0 +1,28 @@
+"""Metric families of one row a sample; what is None is left out, for absent is not zero."""
+
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+PREFIX = "mysql_headroom_"
+BOUND = "bound of the 90 % interval."
+
+Rows = Iterable[tuple[tuple[str, ...], float | None]]
+"""Label values, the target first, and the sample; a sample that is None is left out."""
+
+
+def gauge(name: str, text: str, rows: Rows, *labels: str) -> Metric:
+    """A gauge; `labels` are the names of those beside the target."""
+    return _filled(GaugeMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
+
+
+def counter(name: str, text: str, rows: Rows, *labels: str) -> Metric:
+    """A counter, named without its `_total`."""
+    return _filled(CounterMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metric:
+    for labels, value in rows:
+        if value is not None:
+            family.add_metric(labels, value)
+    return family

@@ -1,0 +1,49 @@
+"""The resource walls as a table for people."""
+
+from html import escape
+
+from agent.commands.fit_words import quantity
+from agent.export.capacity_words import resource_words
+from agent.snapshot import Snapshot
+from models.capacity.walls import Wall
+
+COLUMNS = ("resource", "used now", "a query takes", "full at", "90 % interval", "trust", "limit")
+TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def walls_table(snapshot: Snapshot, now: float) -> str:
+    """A row for each resource, the one that ends first at the top; empty where none is known."""
+    capacity, load = snapshot.capacity(now), snapshot.current_load(now)
+    if capacity is None or not capacity.walls:
+        return ""
+    used = load.resources if load else {}
+    ordered = sorted(capacity.walls, key=lambda wall: (wall.x_max is None, wall.x_max or 0.0))
+    rows = "".join(_row(w, used.get(w.resource), capacity.shares.get(w.resource)) for w in ordered)
+    head = "".join(f"<th>{name}</th>" for name in COLUMNS)
+    return f'<table class="walls"><tr>{head}</tr>{rows}</table>'
+
+
+def _row(wall: Wall, used: float | None, share: float | None) -> str:
+    interval = wall.x_max_interval
+    cells = (
+        resource_words(wall.resource),
+        "" if used is None else f"{used:.0%}",
+        "" if wall.demand is None else _time(wall.demand),
+        "" if wall.x_max is None else f"{quantity(wall.x_max)} /s",
+        f"{quantity(interval.low)} to {quantity(interval.high)}" if interval else "",
+        _trust(wall),
+        "" if not share else f"{share:.0%} likely",
+    )
+    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+
+
+def _trust(wall: Wall) -> str:
+    if wall.x_max is None:
+        return "; ".join(reason.sentence for reason in wall.reasons)
+    return wall.trust.value.replace("_", " ")
+
+
+def _time(seconds: float) -> str:
+    """A short time in the unit that suits it."""
+    factor, unit = next(((f, u) for f, u in TIMES if seconds >= f), TIMES[-1])
+    return f"{seconds / factor:.3g} {unit}"

@@ -1,0 +1,134 @@
+"""What the configuration says of resources: limits, ceilings, and every mistake in it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from complaints import mistakes
+
+from agent.config.bandwidths import bytes_per_second
+from agent.config.ceilings import DiskSettings, InterfaceSettings, ResourceSettings
+from agent.config.file import load
+from agent.config.settings import Config
+from agent.reload import settings_of
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = {"name": "db", "user": "u"}
+
+
+def test_limits_are_told_by_the_resources_names() -> None:
+    """Each way of a link, and what a disk can do of both kinds; what is not said is not there."""
+    given = ResourceSettings.model_validate(
+        {
+            "disks": {"sda": {"operations": 3000, "bandwidth": "250MB"}, "sdb": {}},
+            "interfaces": {"eth0": {"bandwidth": "1Gbit"}},
+        }
+    )
+    assert given.limits == {
+        "disk:sda:operations": 3000.0,
+        "disk:sda:bytes": 250e6,
+        "network:eth0:received": 125e6,
+        "network:eth0:sent": 125e6,
+    }
+
+
+def test_a_target_says_what_differs_and_inherits_the_rest() -> None:
+    """By device and by resource; one that is named again is said whole."""
+    config = Config.model_validate(
+        {
+            "resources": {
+                "ceilings": {"cpu": 0.9, "disk:sda": 0.8},
+                "disks": {"sda": {"operations": 100, "bandwidth": 1e6}},
+            },
+            "targets": [
+                {
+                    **TARGET,
+                    "resources": {
+                        "ceilings": {"cpu": 0.5},
+                        "disks": {"sda": {"operations": 200}},
+                        "interfaces": {"eth0": {"bandwidth": 5.0}},
+                    },
+                }
+            ],
+        }
+    )
+    found = config.resource_settings(config.targets[0])
+    assert found.ceilings == {"cpu": 0.5, "disk:sda": 0.8}
+    assert found.disks == {"sda": DiskSettings(operations=200)}
+    assert found.interfaces == {"eth0": InterfaceSettings(bandwidth=5.0)}
+
+
+def test_a_reload_notices_a_changed_ceiling() -> None:
+    """A target whose ceilings changed, in the file's part too, is watched anew."""
+
+    def settings(**resources: Any) -> tuple[Any, ...]:
+        config = Config.model_validate({"resources": resources, "targets": [TARGET]})
+        return settings_of(config, config.targets[0])
+
+    assert settings() == settings()
+    assert settings() != settings(ceilings={"cpu": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (250e6, 250e6),
+        (7, 7.0),
+        ("250MB", 250e6),
+        ("1.5 GB", 1.5e9),
+        ("10Gbit", 1.25e9),
+        ("800kbit/s", 1e5),
+        ("12B", 12.0),
+    ],
+)
+def test_a_bandwidth_is_read_as_people_write_it(text: object, expected: float) -> None:
+    """Bits and bytes, with the metric prefixes of networks and disks."""
+    assert bytes_per_second(text) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["fast", "1GiB", "-3MB", "1e3MB", "MB", "", True, None, ["1MB"]])
+def test_anything_else_is_no_bandwidth(text: object) -> None:
+    """And it is said what would be one."""
+    with pytest.raises(ValueError, match="write 250MB"):
+        bytes_per_second(text)
+
+
+def test_every_mistake_is_told_with_its_line_and_key(tmp_path: Path) -> None:
+    """A resource that there is not, a share above 1, a rate of 0, an unknown key."""
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        """\
+resources:
+  ceilings:
+    cpu: 1.5
+    gpu: 0.5
+    disk:sda: 0
+  disks:
+    sda: {operations: 0, iops: 5}
+    sdb: {bandwidth: soon}
+  interfaces:
+    eth0: {bandwidth: .inf}
+targets:
+  - {name: a, user: u}
+"""
+    )
+    assert mistakes(load, path) == [
+        "3: resources.ceilings.cpu: should be less than or equal to 1",
+        "4: resources.ceilings.gpu: is not of the right form (see config.example.yaml)",
+        "5: resources.ceilings.disk:sda: should be greater than 0",
+        "7: resources.disks.sda.iops: unknown key",
+        "7: resources.disks.sda.operations: should be greater than 0",
+        "8: resources.disks.sdb.bandwidth: not a bandwidth; write 250MB, 1.5GB, 10Gbit or a number"
+        " of bytes/s",
+        "10: resources.interfaces.eth0.bandwidth: should be a finite number",
+    ]
+
+
+def test_every_key_is_documented() -> None:
+    """docs/configuration.md has each, by its path."""
+    text = (ROOT / "docs" / "configuration.md").read_text()
+    paths = ["resources.ceilings.RESOURCE"]
+    paths += [f"resources.disks.DISK.{key}" for key in DiskSettings.model_fields]
+    paths += [f"resources.interfaces.INTERFACE.{key}" for key in InterfaceSettings.model_fields]
+    assert [path for path in paths if f"`{path}`" not in text] == []
+    assert set(ResourceSettings.model_fields) == {"ceilings", "disks", "interfaces"}
