@@ -5,17 +5,16 @@ frozen server still accepts connections, and only a read time-out saves the call
 """
 
 import socket
-import ssl
 import struct
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import pymysql
-from pymysql.constants import CR, ER
-
-from collectors.base import CollectorError, FailureKind
+from collectors.base import CollectorError, FailureKind, Feature
+from collectors.failures import failure
+from collectors.transport import Endpoint as Endpoint
+from collectors.transport import Session, protection, tls_options
 
 Row = tuple[Any, ...]
 
@@ -31,47 +30,13 @@ IDENTITY = (
     "performance_schema",
     "pid_file",
     "port",
+    "server_uid",  # MariaDB
+    "server_uuid",  # MySQL
     "version",
     "version_comment",
 )
 
 MOST_SENT, LONGEST_SENT = 256, 4000
-DENIED = {
-    ER.ACCESS_DENIED_ERROR,
-    ER.DBACCESS_DENIED_ERROR,
-    ER.HOST_NOT_PRIVILEGED,
-    ER.HOST_IS_BLOCKED,
-    1524,  # plugin is not loaded
-    1698,  # access denied without a password
-    1820,
-    1862,  # password has expired
-    3118,  # account is locked
-    4151,  # MariaDB: account is locked
-}
-PRIVILEGE = {
-    ER.TABLEACCESS_DENIED_ERROR,
-    ER.COLUMNACCESS_DENIED_ERROR,
-    ER.SPECIFIC_ACCESS_DENIED_ERROR,
-}
-SLOW = {3024, 1969, 1317, 1205}  # time limits: MySQL's, MariaDB's; interrupted; lock wait
-LAST_WORDS = {1053, 1152, 1158, 1159, 1160, 1161, 1927, 4031}  # shutdown, network, kill, idle
-REFUSED = {CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, ER.CON_COUNT_ERROR, 1203, 1226}
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where a server listens: a socket file, or a host and a port with or without TLS."""
-
-    host: str = "127.0.0.1"
-    port: int = 3306
-    socket: str | None = None
-    tls_ca: str | None = None
-    tls_verify_identity: bool = False
-    tls_required: bool = False
-
-    def __str__(self) -> str:
-        """The address as a person writes it."""
-        return self.socket or f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +68,7 @@ class Connection:
         self._login = login
         self._timeout = timeout
         self._limit = limit
-        self._session: pymysql.Connection[Any] | None = None
+        self._session: Session | None = None
 
     @property
     def is_open(self) -> bool:
@@ -123,8 +88,8 @@ class Connection:
         login = self._login()
         try:
             self._session = self._connect(login)
-        except (pymysql.MySQLError, OSError, RuntimeError) as error:
-            raise self._failure(error, login.user) from error
+        except Exception as error:  # what is no MySQL server breaks the library anywhere
+            raise failure(error, self.endpoint, login.user) from error
         try:
             self._identify()
             self._limit_session()
@@ -156,11 +121,11 @@ class Connection:
             with self._session.cursor() as cursor:
                 cursor.execute(sql)
                 return list(cursor.fetchall())
-        except (pymysql.MySQLError, OSError) as error:
-            failure = self._failure(error, "")
-            if failure.kind.ends_session:
+        except Exception as error:  # a garbled answer breaks the library anywhere
+            failed = failure(error, self.endpoint)
+            if failed.kind.ends_session:
                 self.close()
-            raise failure from error
+            raise failed from error
 
     def peer_pid(self) -> int | None:
         """The process behind the server's socket file; None over TCP, 0 in another PID space."""
@@ -177,38 +142,29 @@ class Connection:
             return None
         return str(sock.getpeername()[0])
 
+    def protection(self) -> tuple[Feature, ...]:
+        """What protects the session on its way through the network; see `transport`."""
+        sock = self._socket()
+        return protection(sock) if sock is not None else ()
+
     def _socket(self) -> socket.socket | None:
         return getattr(self._session, "_sock", None)
 
-    def _connect(self, login: Login) -> "pymysql.Connection[Any]":
-        return pymysql.connect(
+    def _connect(self, login: Login) -> Session:
+        return Session(
             host=self.endpoint.host,
             port=self.endpoint.port,
             unix_socket=self.endpoint.socket,
             user=login.user,
-            password=login.password.encode(),
+            password=login.password.encode(errors="surrogateescape"),
             charset="utf8mb4",
             autocommit=True,
             connect_timeout=max(1, round(self._timeout)),
             read_timeout=self._timeout,
             write_timeout=self._timeout,
             program_name="mysql-headroom",
-            **self._tls(),
+            **tls_options(self.endpoint),
         )
-
-    def _tls(self) -> dict[str, Any]:
-        if self.endpoint.socket:
-            return {"ssl_disabled": True}
-        if self.endpoint.tls_ca:
-            context = ssl.create_default_context(cafile=self.endpoint.tls_ca)
-            context.check_hostname = self.endpoint.tls_verify_identity
-            return {"ssl": context}
-        if self.endpoint.tls_required:
-            context = ssl.create_default_context()
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-            return {"ssl": context}
-        return {}  # TLS where the server offers it
 
     def _identify(self) -> None:
         names = ", ".join(f"'{name}'" for name in IDENTITY)
@@ -224,49 +180,3 @@ class Connection:
         if "max_statement_time" in self.variables:
             limits.append(f"max_statement_time = {self._limit:.3f}")
         self.query("SET SESSION " + ", ".join(limits))
-
-    def _failure(self, error: Exception, user: str) -> CollectorError:
-        """The library's error as ours: its kind, and one line with the place and the remedy."""
-        code, text = _code_and_text(error)
-        kind = _kind(code, text, error)
-        message = f"{self.endpoint}: {text}" + (f" ({code})" if code else "")
-        if kind is FailureKind.DENIED and user:
-            message += (
-                f"; check the account {user!r} and its password (deploy/grants.sql has the account)"
-            )
-        elif kind is FailureKind.REFUSED and code in (
-            CR.CR_CONN_HOST_ERROR,
-            CR.CR_CONNECTION_ERROR,
-        ):
-            message += "; is the server up, and does it listen there?"
-        return CollectorError(kind, message)
-
-
-def _code_and_text(error: Exception) -> tuple[int, str]:
-    arguments = error.args
-    if len(arguments) > 1 and isinstance(arguments[0], int):
-        return arguments[0], str(arguments[1]).splitlines()[0]
-    return 0, (str(error) or type(error).__name__).splitlines()[0]
-
-
-def _kind(code: int, text: str, error: Exception) -> FailureKind:
-    if isinstance(error, TimeoutError) or "timed out" in text:
-        return FailureKind.TIMEOUT
-    for codes, kind in (
-        (DENIED, FailureKind.DENIED),
-        (PRIVILEGE, FailureKind.PRIVILEGE),
-        (SLOW, FailureKind.SLOW),
-        (REFUSED, FailureKind.REFUSED),
-    ):
-        if code in codes:
-            return kind
-    if _is_answer(code) and code not in LAST_WORDS:
-        return FailureKind.UNREADABLE
-    if isinstance(error, (OSError, pymysql.OperationalError, pymysql.InterfaceError)):
-        return FailureKind.LOST
-    return FailureKind.UNREADABLE
-
-
-def _is_answer(code: int) -> bool:
-    """Whether the server said so: errors from 2000 to 2999 are the client's own."""
-    return 1000 <= code < 2000 or code >= 3000
