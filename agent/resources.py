@@ -21,6 +21,8 @@ BUSY = tuple(
     f"cpu_{name}_seconds" for name in ("user", "nice", "system", "irq", "softirq", "steal")
 )
 
+SETTINGS = {"connections", "innodb_threads", "redo_log"}
+"""The server's own limits, which somebody set."""
 RATE = "_per_second"
 
 Named = tuple[str, Array]
@@ -40,7 +42,7 @@ def with_ceilings(
         if name + RATE in rates:
             used[name] = (rates[name + RATE], limit)
     return [
-        Resource(name, u, limit * ceilings.ceilings.get(name, 1.0))
+        Resource(name, u, limit * ceilings.ceilings.get(name, 1.0), is_setting=name in SETTINGS)
         for name, (u, limit) in used.items()
     ]
 

@@ -133,6 +133,21 @@ def test_without_walls_and_far_below_there_is_a_lower_bound_only() -> None:
     assert CapacityReason.NO_LIMIT_SEEN in found.reasons
 
 
+def test_a_setting_far_away_is_no_place_to_expect_contention() -> None:
+    """Connections of which a tenth was used tell nothing of the peak; nearly all of them do."""
+    _, seen = day(Life(0.6))
+
+    def connections(most: float) -> Observations:
+        used = seen.concurrency / (most * seen.concurrency.max())
+        return replace(seen, resources=(Resource("connections", used, is_setting=True),))
+
+    far = assess_capacity(connections(10.0))
+    alone = assess_capacity(replace(seen, resources=()))
+    assert (far.value, far.lower, far.trust) == (alone.value, alone.lower, alone.trust)
+    near = assess_capacity(connections(1.1))
+    assert near.shares["connections"] > 0.3
+
+
 def test_the_lowest_of_several_walls_counts() -> None:
     """The disk is full before the processor: it is the limit."""
     truth, seen = day(Life(0.9), full_at=0.6)

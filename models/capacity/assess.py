@@ -30,6 +30,8 @@ MIN_LOAD = 0.7
 """The least share of the capacity that must have been seen for a trusted one."""
 SETTLING_LOAD = 0.75
 """The share of the capacity from which on most of them are trusted, in simulation."""
+SETTING_SEEN = 0.5
+"""A limit that somebody set counts as near once so much of it was used."""
 MIN_RANGE = 1.15
 """The 95 % quantile of the throughputs over the 5 % quantile must be above."""
 SEEN = 0.95
@@ -149,7 +151,7 @@ def _law(
     noise = v if v.any() else None
     law = fit_map(n, x, weights=w, n_variance=noise) if check is None else None
     finding = check if law is None else check_fit(n, x, w, v, law.law)
-    reach = min((wall.x_max for wall in _usable(walls) if wall.x_max), default=None)
+    reach = min((wall.x_max for wall in _near(walls, kept) if wall.x_max), default=None)
     if reach is None:
         return law, finding, None
     fitted = slice(None) if law else slice(0)
@@ -159,6 +161,16 @@ def _law(
 def _usable(walls: tuple[Wall, ...]) -> list[Wall]:
     """The walls that may count: those whose interval is not hopeless."""
     return [w for w in walls if w.x_max_interval and w.x_max_interval.ratio < HOPELESS_RATIO]
+
+
+def _near(walls: tuple[Wall, ...], kept: Observations) -> list[Wall]:
+    """The usable walls that contention may be expected beside: not settings far away."""
+    settings = {resource.name for resource in kept.resources if resource.is_setting}
+    return [
+        wall
+        for wall in _usable(walls)
+        if wall.resource not in settings or wall.utilisation_max > SETTING_SEEN
+    ]
 
 
 def _context(outliers: Outliers, regimes: Regimes, finding: Finding | None) -> set[CapacityReason]:

@@ -80,6 +80,8 @@ class Resource:
     """Shape (intervals,), NaN where not known."""
     ceiling: float = 1.0
     """The utilisation at which the resource is full."""
+    is_setting: bool = False
+    """Whether somebody set its limit; such a one says nothing of where contention ends."""
 
 
 @dataclass(frozen=True, eq=False)
