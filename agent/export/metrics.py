@@ -7,6 +7,7 @@ from prometheus_client.registry import Collector
 
 from agent import __version__
 from agent.export.capacity_metrics import capacity_families
+from agent.export.classes import class_families
 from agent.export.families import BOUND, PREFIX, counter, gauge
 from agent.snapshot import Snapshot
 from models.trust import Trust
@@ -90,7 +91,7 @@ class SnapshotCollector(Collector):
         snapshots = sorted(self._snapshots(), key=lambda snapshot: snapshot.target)
         now = self._clock()
         yield InfoMetricFamily(PREFIX + "build", "The agent's version.", {"version": __version__})
-        for families in (health_families, load_families, capacity_families, fit_families):
+        for families in FAMILIES:
             for family in families(snapshots, now):
                 if family.samples:
                     yield family
@@ -232,3 +233,6 @@ def _verdict(snapshot: Snapshot, now: float) -> tuple[Trust, tuple[str, ...]] | 
 
 def _flag(state: bool | None) -> float | None:
     return None if state is None else float(state)
+
+
+FAMILIES = (health_families, load_families, capacity_families, fit_families, class_families)

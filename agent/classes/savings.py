@@ -1,0 +1,49 @@
+"""What each class that is shown costs in capacity, by the walls that the snapshot knows."""
+
+from dataclasses import dataclass
+
+from agent.classes.book import AGENT, OTHER
+from agent.classes.state import ClassesState, ClassState
+from models.attribution.savings import Limit, gain
+from models.capacity.assess import USL, Capacity
+
+RESOURCES_OF = (
+    (("cpu", "server_cpu"), ("cpu",)),
+    (("disk:",), ("read", "written")),
+    (("network:",), ("network",)),
+)
+"""Walls, by how their names begin, and the resources of classes that fill them."""
+REMOVED, HALVED = 0.0, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """How much more of everything else fits, as a part of what fits now."""
+
+    removed: float | None
+    halved: float | None
+
+
+def saving(state: ClassesState, one: ClassState, capacity: Capacity | None) -> Saving:
+    """What is to be had from one class; nothing is known of a target without a limit."""
+    if capacity is None or one.name.digest in (OTHER, AGENT):
+        return Saving(None, None)
+    limits = [
+        Limit(wall.x_max, _share(state, one, wall.resource))
+        for wall in capacity.walls
+        if wall.x_max is not None
+    ]
+    law = capacity.usl
+    if law is not None and law.x_max is not None and capacity.shares.get(USL, 0.0) > 0:
+        limits.append(Limit(law.x_max, 0.0))
+    return Saving(gain(limits, REMOVED), gain(limits, HALVED))
+
+
+def _share(state: ClassesState, one: ClassState, wall: str) -> float:
+    """The class's part of a wall's demand: of what the whole server used of late."""
+    names = next((rs for ws, rs in RESOURCES_OF if wall.startswith(ws)), ())
+    known = [r for name in names if (r := state.resource(name)) is not None]
+    whole = sum(r.total for r in known)
+    if whole <= 0:
+        return 0.0
+    return min(sum(one.recent.get(r.name, 0.0) for r in known) / whole, 1.0)

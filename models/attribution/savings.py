@@ -1,0 +1,40 @@
+"""What a class of query costs in capacity: how much more of all else fits when it costs less.
+
+A resource's utilisation is U = U0 + D·X; it is full (c) at X_w = (c − U0)/D. A class that makes the
+share q of the queries and takes the share s of the demand D takes s·D/q for each of its queries.
+When it costs the part f of that, the others' demand is as before, and the same mix costs
+D' = D·(1 − s·(1 − f)), so the wall moves to X_w' = X_w / (1 − s·(1 − f)). Removed altogether
+(f = 0) the remaining queries, 1 − q of the mix, cost D·(1 − s)/(1 − q) each: their wall is
+X_w·(1 − q)/(1 − s), again 1/(1 − s) times what they had: q cancels, as long as one counts the work
+that remains. Of several limits the lowest counts, before and after: what one wall gives back, the
+next may keep. (Bottleneck analysis: Denning and Buzen, "The Operational Analysis of Queueing
+Network Models", ACM Computing Surveys 10 (1978).)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+ALL = 0.999
+"""A class that takes a larger share leaves nothing to measure the rest by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit of the throughput: where it is (queries/s), the class's share of its demand."""
+
+    x: float
+    share: float
+    """0..1; 0 where the class has no part in it, or where that is not known."""
+
+
+def gain(limits: Sequence[Limit], cost: float) -> float | None:
+    """How many times as much of the work that remains the server can do, less 1.
+
+    `cost` is what the class costs then as a part of what it costs now, 0 (removed) to 1. None
+    where there is no limit, or where the class is all there is.
+    """
+    if not limits or any(limit.share * (1 - cost) > ALL for limit in limits):
+        return None
+    before = min(limit.x for limit in limits)
+    after = min(limit.x / (1 - limit.share * (1 - cost)) for limit in limits)
+    return after / before - 1

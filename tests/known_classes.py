@@ -1,0 +1,55 @@
+"""A made-up state of query classes that has a value for everything that may be shown."""
+
+from agent.classes.book import AGENT, OTHER, Name
+from agent.classes.deltas import Lost
+from agent.classes.state import ClassesState, ClassState, ResourceState
+from models.attribution.divide import Method
+from models.attribution.quality import Quality
+from models.attribution.reasons import Reason
+from models.wlr import Line
+
+RESOURCES = ("cpu", "user_cpu", "system_cpu", "read", "written", "network", "row_operations")
+LINE = Line(0.8, 0.001, 0.97, 0.02, 0.0005, 0.01, 300)
+
+
+def one_class(digest: str, use: float, text: str | None = None) -> ClassState:
+    """A class that uses so much of everything."""
+    several = digest in (OTHER, AGENT)
+    return ClassState(
+        name=Name("" if several else "shop", digest),
+        totals={"calls": 1000 * use, "statement_time": 2 * use, **dict.fromkeys(RESOURCES, use)},
+        recent={"statement_time": 2 * use, **dict.fromkeys(RESOURCES, use)},
+        error=None if several else 0.1,
+        line=None if several else LINE,
+        waits=False,
+        text=text,
+    )
+
+
+def known_classes(at: float) -> ClassesState:
+    """Two classes and the rest; CPU is measured, all else estimated."""
+    return ClassesState(
+        at=at,
+        classes=(
+            one_class("a1", 6.0, "SELECT `a` FROM `t` WHERE `b` = ?"),
+            one_class("b2", 2.5),
+            one_class(OTHER, 1.0),
+            one_class(AGENT, 0.25),
+        ),
+        resources=tuple(
+            ResourceState(
+                name=name,
+                source=Method.MEASURED if name == "cpu" else Method.LEARNED,
+                unattributed=0.5,
+                unattributed_share=0.05,
+                held_out=Quality(0.04, 0.9, 0.95),
+                disagreement=0.08 if name == "cpu" else None,
+                reasons=(Reason.FEW_TICKS,),
+                total=10.25,
+            )
+            for name in RESOURCES
+        ),
+        lost={Lost.RESET: 1, Lost.FULL: 0},
+        known=321,
+        seconds=0.05,
+    )
