@@ -19,6 +19,7 @@ class FailureKind(StrEnum):
 
     REFUSED = "refused"  # nothing listens, or the network says no
     DENIED = "denied"  # the server refuses this account
+    UNTRUSTED = "untrusted"  # no TLS, no certificate of the right authority, or a plain password
     TIMEOUT = "timeout"  # no answer within the client's time limit
     LOST = "lost"  # the connection broke
     SLOW = "slow"  # the server itself cut the statement off at its time limit

@@ -34,7 +34,7 @@ QUERY = "SHOW GLOBAL STATUS WHERE Variable_name IN ({})".format(
 
 
 def prepare(connection: Connection) -> Prepared:
-    """Nothing can be missing: every account may read the global status."""
+    """Every account may read the global status; what may be missing is the session's protection."""
 
     def read() -> Values:
         rows = connection.query(QUERY)
@@ -44,7 +44,7 @@ def prepare(connection: Connection) -> Prepared:
             raise CollectorError(FailureKind.UNREADABLE, f"SHOW GLOBAL STATUS has no {missing[0]}")
         return {**values, **_limits(connection, values), "own_statements": connection.statements}
 
-    return Prepared(read, (Feature("status", enabled=True),))
+    return Prepared(read, (Feature("status", enabled=True), *connection.protection()))
 
 
 def _limits(connection: Connection, values: Values) -> dict[str, float]:

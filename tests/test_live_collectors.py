@@ -1,7 +1,5 @@
 """Real servers under known loads: what the agent exports is what happens there."""
 
-import os
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,11 +23,12 @@ from live import (
     watching,
     write_config,
 )
-from servers import least_account, missing, server_program
+from namespaces import IN_A_CONTAINER, other_host, server_inside
+from servers import least_account
 
 from agent.config.file import load
 from agent.daemon import Agent
-from agent.demo.server import Flavour, PrivateServer, Program
+from agent.demo.server import Flavour, PrivateServer
 from collectors import host, statements
 from collectors.connection import Connection, Endpoint, Login
 from collectors.process import find_server_process
@@ -318,52 +317,6 @@ def test_the_servers_process_is_found_and_its_work_seen(server: PrivateServer, w
         after = read()
     assert after["process_cpu_seconds"] - before["process_cpu_seconds"] > 0.2
     assert after["cpu_user_seconds"] > before["cpu_user_seconds"]
-
-
-IN_A_CONTAINER = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
-
-
-@dataclass(frozen=True)
-class Inside(Program):
-    """A server that is run by another program, in another namespace."""
-
-    within: tuple[str, ...] = ()
-
-    def command(self) -> list[str]:
-        """That program's words first."""
-        return [*self.within, *super().command()]
-
-
-@contextmanager
-def server_inside(
-    flavour: Flavour, templates: Path, *within: str, options: tuple[str, ...] = ()
-) -> Iterator[PrivateServer]:
-    """A server in another namespace."""
-    found = server_program(flavour) or missing(f"{flavour} server")
-    program = Inside(found.flavour, found.version, found.path, found.tree, within)
-    with PrivateServer(program, template=templates / flavour, options=options) as server:
-        yield server
-
-
-@contextmanager
-def other_host() -> Iterator[tuple[str, str]]:
-    """A network namespace behind a cable: its name, and its address from here."""
-    name, subnet = f"hr-{os.getpid()}", f"10.213.{os.getpid() % 256}"
-    commands = (
-        f"ip netns add {name}",
-        f"ip link add {name}a type veth peer name {name}b netns {name}",
-        f"ip addr add {subnet}.1/30 dev {name}a",
-        f"ip link set {name}a up",
-        f"ip -n {name} addr add {subnet}.2/30 dev {name}b",
-        f"ip -n {name} link set {name}b up",
-        f"ip -n {name} link set lo up",
-    )
-    try:
-        for command in commands:
-            subprocess.run(command.split(), check=True, capture_output=True)
-        yield name, f"{subnet}.2"
-    finally:
-        subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
 
 @pytest.mark.live

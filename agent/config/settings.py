@@ -22,6 +22,7 @@ from collectors.connection import Endpoint
 Duration = Annotated[float, BeforeValidator(seconds)]
 MOST_PORT = 65535
 CLOCKING = ("status", "statements")  # the collectors whose samples bound an interval
+TLS_MODES = ("REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")  # of a my.cnf, the strictest last
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$"
 
 
@@ -134,14 +135,16 @@ class Target(Section):
         options = client_options(self.defaults_file) if self.defaults_file else {}
         placed = {} if self.host or self.port or self.socket else options
         ca = str(self.tls.ca) if self.tls and self.tls.ca else options.get("ssl-ca")
-        identity = options.get("ssl-mode", "").upper() == "VERIFY_IDENTITY"
+        mode = options.get("ssl-mode", "").upper()
+        if mode in TLS_MODES[1:] and not ca and not self.tls:
+            raise ValueError("ssl-mode: verifies against an ssl-ca, and none is named")
         return Endpoint(
             host=self.host or placed.get("host") or "127.0.0.1",
             port=self.port or _port(placed.get("port", "3306")),
             socket=self.socket or placed.get("socket"),
             tls_ca=ca,
-            tls_verify_identity=self.tls.verify_identity if self.tls else identity,
-            tls_required=self.tls.required if self.tls else ca is not None,
+            tls_verify_identity=self.tls.verify_identity if self.tls else mode == TLS_MODES[2],
+            tls_required=self.tls.required if self.tls else bool(ca) or mode in TLS_MODES,
         )
 
     @model_validator(mode="after")

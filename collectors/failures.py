@@ -1,0 +1,88 @@
+"""The library's errors as ours: a kind of a bounded set, and one line with place and remedy."""
+
+import ssl
+
+import pymysql
+from pymysql.constants import CR, ER
+
+from collectors.base import CollectorError, FailureKind
+
+DENIED = {
+    ER.ACCESS_DENIED_ERROR,
+    ER.DBACCESS_DENIED_ERROR,
+    ER.HOST_NOT_PRIVILEGED,
+    ER.HOST_IS_BLOCKED,
+    1524,  # plugin is not loaded
+    1698,  # access denied without a password
+    1820,
+    1862,  # password has expired
+    3118,  # account is locked
+    4151,  # MariaDB: account is locked
+}
+PRIVILEGE = {
+    ER.TABLEACCESS_DENIED_ERROR,
+    ER.COLUMNACCESS_DENIED_ERROR,
+    ER.SPECIFIC_ACCESS_DENIED_ERROR,
+}
+SLOW = {3024, 1969, 1317, 1205}  # time limits: MySQL's, MariaDB's; interrupted; lock wait
+LAST_WORDS = {1053, 1152, 1158, 1159, 1160, 1161, 1927, 4031}  # shutdown, network, kill, idle
+UNREACHED = {CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR}
+REFUSED = UNREACHED | {ER.CON_COUNT_ERROR, 1203, 1226}
+LONGEST = 300  # characters of what a server says
+
+
+def failure(error: Exception, place: object, user: str = "") -> CollectorError:
+    """Say what went wrong at this place; `user` is who wanted to log in there."""
+    if isinstance(error, CollectorError):
+        return CollectorError(error.kind, f"{place}: {error}")
+    refusal = getattr(error, "original_exception", error)
+    if isinstance(refusal, ssl.SSLCertVerificationError):
+        text = f"the server's certificate is not trusted: {_printable(refusal.verify_message)}"
+        return CollectorError(FailureKind.UNTRUSTED, f"{place}: {text}; check tls.ca and the host")
+    code, text = _code_and_text(error)
+    kind = _kind(code, text, error)
+    message = f"{place}: {text}" + (f" ({code})" if code else "")
+    if kind is FailureKind.DENIED and user:
+        message += (
+            f"; check the account {user!r} and its password (deploy/grants.sql has the account)"
+        )
+    elif code in UNREACHED and kind is FailureKind.REFUSED:
+        message += "; is the server up, and does it listen there?"
+    return CollectorError(kind, message)
+
+
+def _code_and_text(error: Exception) -> tuple[int, str]:
+    arguments = error.args
+    if isinstance(error, (pymysql.MySQLError, OSError, RuntimeError)):
+        if len(arguments) > 1 and isinstance(arguments[0], int):
+            return arguments[0], _printable(str(arguments[1]))
+        return 0, _printable(str(error) or type(error).__name__)
+    return 0, f"no answer of a MySQL server ({type(error).__name__}); is it one?"
+
+
+def _printable(text: str) -> str:
+    """The first line of what somebody else says, without what a terminal would obey."""
+    line = (text.splitlines() or [""])[0][:LONGEST]
+    return "".join(sign if sign.isprintable() else "?" for sign in line)
+
+
+def _kind(code: int, text: str, error: Exception) -> FailureKind:
+    if isinstance(error, TimeoutError) or "timed out" in text:
+        return FailureKind.TIMEOUT
+    for codes, kind in (
+        (DENIED, FailureKind.DENIED),
+        (PRIVILEGE, FailureKind.PRIVILEGE),
+        (SLOW, FailureKind.SLOW),
+        ({CR.CR_SSL_CONNECTION_ERROR}, FailureKind.UNTRUSTED),
+        (REFUSED, FailureKind.REFUSED),
+    ):
+        if code in codes:
+            return kind
+    if isinstance(error, pymysql.MySQLError) and _is_answer(code) and code not in LAST_WORDS:
+        return FailureKind.UNREADABLE
+    return FailureKind.LOST
+
+
+def _is_answer(code: int) -> bool:
+    """Whether the server said so: errors from 2000 to 2999 are the client's own."""
+    return 1000 <= code < 2000 or code >= 3000

@@ -1,0 +1,276 @@
+"""How a session crosses the network: who is believed, what is refused, and what is warned of."""
+
+import socket
+import ssl
+import struct
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from conftest import ServerFactory
+from live import COMMAND, is_root, target, watching
+from namespaces import other_host, server_inside
+from servers import Account, least_account
+from web_clients import Authority
+
+from agent.demo.server import Flavour
+from collectors.base import CollectorError, FailureKind
+from collectors.connection import Connection, Endpoint, Login
+
+PASSWORD = "Tr0ub4dor+3"
+CIPHER = "SHOW SESSION STATUS LIKE 'Ssl_cipher'"
+WITHOUT_TLS = {"mysql": ["--tls-version="], "mariadb": ["--skip-ssl"]}
+
+
+def certified(folder: Path, *sans: str) -> tuple[Authority, list[str]]:
+    """An authority, and a server's options for a certificate of it."""
+    authority = Authority(folder)
+    certificate, key = authority.issue("server", *sans)
+    files = {"ca": authority.file, "cert": certificate, "key": key}
+    return authority, [f"--ssl-{name}={path}" for name, path in files.items()]
+
+
+def opened(endpoint: Endpoint, account: Account) -> str:
+    """Connect, and the cipher that is spoken, empty where it is none."""
+    connection = Connection(endpoint, lambda: Login(*account), timeout=5, limit=5)
+    connection.open()
+    try:
+        return str(connection.query(CIPHER)[0][1])
+    finally:
+        connection.close()
+
+
+def refusal(endpoint: Endpoint, account: Account) -> CollectorError:
+    """Why there is no session."""
+    with pytest.raises(CollectorError) as caught:
+        opened(endpoint, account)
+    return caught.value
+
+
+def test_a_certificate_is_verified_against_the_authority_and_the_host(
+    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
+) -> None:
+    """Right authority and name: TLS. Another authority, another name or none of either: refused."""
+    authority, options = certified(tmp_path, "127.0.0.1")
+    other = Authority(tmp_path, "other")
+    server = private_server(flavour, options=options)
+    account = least_account(server)
+
+    def asking(ca: Path | None, host: str = "127.0.0.1", *, identity: bool = True) -> Endpoint:
+        ca_file = str(ca) if ca else None
+        return Endpoint(host, server.port, None, ca_file, identity, tls_required=True)
+
+    assert opened(asking(authority.file), account)
+    assert opened(asking(authority.file, "localhost", identity=False), account)
+    assert opened(asking(None), account)
+    for wrong, word in (
+        (asking(other.file), "certificate is not trusted"),
+        (asking(other.file, identity=False), "certificate is not trusted"),
+        (asking(authority.file, "localhost"), "certificate is not trusted"),
+        (asking(tmp_path / "server.key"), "holds no certificate"),
+        (asking(tmp_path / "nothing"), "No such file"),
+    ):
+        refused = refusal(wrong, account)
+        assert refused.kind is FailureKind.UNTRUSTED, refused
+        assert word in str(refused)
+        assert account.password not in str(refused)
+    plain = private_server(flavour, options=WITHOUT_TLS[flavour])
+    bare = least_account(plain)
+    endpoint = Endpoint(port=plain.port, tls_required=True)
+    assert refusal(endpoint, bare).kind is FailureKind.UNTRUSTED
+    verifying = Endpoint(port=plain.port, tls_ca=str(authority.file), tls_required=True)
+    assert refusal(verifying, bare).kind is FailureKind.UNTRUSTED
+    assert opened(Endpoint(port=plain.port), bare) == ""
+
+
+def test_caching_sha2_password_logs_in_by_every_way(
+    private_server: ServerFactory,
+) -> None:
+    """A first login, of which the server has nothing cached, and the quick ones after it.
+
+    Through TLS and the socket file the password itself is told, without TLS encrypted by RSA.
+    """
+    with_tls = private_server("mysql")
+    without = private_server("mysql", options=WITHOUT_TLS["mysql"])
+    for server, endpoint in (
+        (with_tls, Endpoint(port=with_tls.port)),
+        (with_tls, Endpoint(socket=with_tls.socket)),
+        (without, Endpoint(port=without.port)),
+    ):
+        account = least_account(server)
+        has_tls = bool(opened(endpoint, account))
+        assert has_tls == (server is with_tls and endpoint.socket is None)
+        assert bool(opened(endpoint, account)) == has_tls
+        assert refusal(endpoint, account._replace(password="wrong")).kind is FailureKind.DENIED
+
+
+@pytest.mark.live
+@pytest.mark.skipif(not is_root(), reason="only root makes network namespaces")
+@pytest.mark.parametrize("has_tls", [True, False], ids=["TLS", "no TLS"])
+def test_a_password_at_risk_on_its_way_is_warned_of(
+    flavour: Flavour, has_tls: bool, templates: Path, tmp_path: Path
+) -> None:
+    """From another host: without TLS, or with a certificate that nobody verifies, once.
+
+    `check` says it too; with an authority that is named, nothing is said.
+    """
+    with ExitStack() as stack:
+        name, address = stack.enter_context(other_host())
+        authority, options = certified(tmp_path, address)
+        ways = tuple(options) if has_tls else tuple(WITHOUT_TLS[flavour])
+        netns = ("ip", "netns", "exec", name)
+        inside = server_inside(
+            flavour, templates, *netns, options=("--bind-address=0.0.0.0", *ways)
+        )
+        server = stack.enter_context(inside)
+        account = least_account(server)
+        there = target(tmp_path, server, account, over=Endpoint(address, server.port))
+        lacks = "verified_server" if has_tls else "encrypted_session"
+        with watching(tmp_path, there) as agent:
+            assert agent.get("feature_enabled", feature=lacks) == 0
+            assert agent.get("feature_enabled", feature="encrypted_session") == has_tls
+        said = [line for line in agent.log.splitlines() if f"feature={lacks}" in line]
+        assert len(said) == 1
+        assert "who stands in between can" in said[0]
+        assert "tls.ca" in said[0]
+        assert f"missing  {lacks}" in checked(tmp_path)
+        if has_tls:
+            verified = {**there, "tls": {"ca": str(authority.file)}}
+            with watching(tmp_path, verified) as agent:
+                assert agent.get("feature_enabled", feature="verified_server") == 1
+            assert "who stands in between" not in agent.log
+            assert "ok       verified_server" in checked(tmp_path)
+
+
+def checked(folder: Path) -> str:
+    """What `check` prints of the configuration in this folder."""
+    command = [str(COMMAND), "check", "--config.file", str(folder / "config.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout
+
+
+class Impostor:
+    """Poses as a server that wants the password as it is, which no honest one at hand does.
+
+    `heard` has everything it was told, under TLS if it has a certificate.
+    """
+
+    def __init__(self, plugin: bytes, pair: tuple[Path, Path] | None = None) -> None:
+        self.heard = b""
+        self._plugin = plugin
+        self._pair = pair
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End it."""
+        self._thread.join()
+        self._listener.close()
+
+    def _serve(self) -> None:
+        connection, _ = self._listener.accept()
+        connection.settimeout(5)
+        with suppress(OSError):
+            self._talk(connection)
+        connection.close()
+
+    def _talk(self, connection: socket.socket) -> None:
+        """Greet, and begin TLS where there is a certificate."""
+        capabilities = 0x000FA281 | (0x800 if self._pair else 0)
+        greeting = b"\x0a9.7.0\0" + struct.pack("<I", 7) + b"12345678\0"
+        greeting += struct.pack("<H", capabilities & 0xFFFF) + b"\x2d\x02\0"
+        greeting += struct.pack("<HB", capabilities >> 16, 21) + bytes(10) + b"123456789012\0"
+        connection.sendall(_packet(0, greeting + b"caching_sha2_password\0"))
+        if self._pair is None:
+            self._ask(connection, 2)
+            return
+        connection.recv(36)  # the wish for TLS
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*self._pair)
+        with context.wrap_socket(connection, server_side=True) as secured:
+            self._ask(secured, 3)
+
+    def _ask(self, connection: socket.socket, number: int) -> None:
+        """Take the login, and then what comes of that wish."""
+        self.heard += connection.recv(4096)
+        prompt = b"\x05Password: " if self._plugin == b"dialog" else b""
+        connection.sendall(_packet(number, b"\xfe" + self._plugin + b"\0" + prompt))
+        while said := connection.recv(4096):
+            self.heard += said
+
+
+def _packet(number: int, body: bytes) -> bytes:
+    return struct.pack("<I", len(body))[:3] + bytes([number]) + body
+
+
+@contextmanager
+def impostor(plugin: bytes, pair: tuple[Path, Path] | None = None) -> Iterator[Impostor]:
+    """One that lives as long as the block."""
+    made = Impostor(plugin, pair)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize("plugin", [b"mysql_clear_password", b"dialog"])
+@pytest.mark.parametrize("has_tls", [True, False], ids=["unverified TLS", "no TLS"])
+def test_a_password_is_never_told_in_the_clear_to_who_was_not_verified(
+    plugin: bytes, has_tls: bool, tmp_path: Path
+) -> None:
+    """Whoever answers at the port may ask for it; the refusal says so."""
+    authority = Authority(tmp_path)
+    pair = authority.issue("server", "127.0.0.1") if has_tls else None
+    with impostor(plugin, pair) as listener:
+        endpoint = Endpoint(port=listener.port)
+        refused = refusal(endpoint, Account("headroom", PASSWORD))
+    assert refused.kind is FailureKind.UNTRUSTED
+    assert "asks for the password in the clear" in str(refused)
+    assert b"headroom" in listener.heard
+    assert PASSWORD.encode() not in listener.heard
+
+
+def test_a_verified_server_may_ask_for_the_password(tmp_path: Path) -> None:
+    """PAM and LDAP need it, and TLS with a certificate of the named authority hides it."""
+    authority = Authority(tmp_path)
+    pair = authority.issue("server", "127.0.0.1")
+    with impostor(b"mysql_clear_password", pair) as listener:
+        endpoint = Endpoint("127.0.0.1", listener.port, None, str(authority.file), True, True)
+        connection = Connection(endpoint, lambda: Login("headroom", PASSWORD), timeout=1, limit=1)
+        with pytest.raises(CollectorError):  # it has listened, and says nothing
+            connection.open()
+    assert PASSWORD.encode() in listener.heard
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"HTTP/1.0 400 Bad Request\r\n\r\n",
+        b"\0" * 64,
+        b"\xff" * 64,
+        b"",
+    ],
+)
+def test_what_is_no_server_is_told_in_one_line(said: bytes) -> None:
+    """Another service at the port, or one that hangs up, is a failure of a kind and no trace."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = int(listener.getsockname()[1])
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            connection.sendall(said)
+            connection.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        refused = refusal(Endpoint(port=port), Account("headroom", PASSWORD))
+        thread.join()
+    assert refused.kind in (FailureKind.LOST, FailureKind.REFUSED, FailureKind.TIMEOUT)
+    assert str(refused).startswith(f"127.0.0.1:{port}: ")
+    assert str(refused).isprintable()
