@@ -14,7 +14,7 @@ import numpy as np
 
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel
-from models.attribution.learned import Beliefs, learn
+from models.attribution.learned import BASE_SPREAD, Beliefs, learn
 from models.attribution.moments import Moments
 from models.attribution.prices import FREE_CALL_SHARE, Prices, calls, price_features
 from models.attribution.shrunk import learn_shrunk
@@ -124,7 +124,7 @@ def fit_block(block: Block, prices: Prices, *, time_like: bool) -> CostModel:
     if time_like:
         learned = learn(moments, Beliefs(moments.totals[:-1], block.work[there]))
     else:
-        learned = learn_shrunk(moments)
+        learned = learn_shrunk(moments, BASE_SPREAD)
     seconds = float(moments.totals[-1])
     base = learned.base / seconds if seconds > 0 else 0.0
     return CostModel(names, learned, moments.totals[:-1], base, prices)

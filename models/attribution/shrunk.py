@@ -31,8 +31,12 @@ class _Fit:
     evidence: float
 
 
-def learn_shrunk(moments: Moments) -> Learned:
-    """Fit moments whose regressors are the classes' own columns x; see the module."""
+def learn_shrunk(moments: Moments, base_spread: float | None = None) -> Learned:
+    """Fit moments whose regressors are the classes' own columns x; see the module.
+
+    `base_spread`: b is believed to be about this part of Σy at most, which matters where the load
+    hardly varies; None: nothing is believed.
+    """
     scaled, total = moments.scaled(), moments.y_total
     x = moments.totals[:-1]
     k = len(x)
@@ -42,7 +46,8 @@ def learn_shrunk(moments: Moments) -> Learned:
         return Learned(zeros, total, covariance, zeros + 1, None, 0.0, moments.ticks)
     share = x / x.sum()
     problem = _in_prices(scaled, share)
-    best = max(_fits(problem, share > 0), key=lambda fit: fit.evidence)
+    base = FLAT if base_spread is None else 1 / base_spread**2
+    best = max(_fits(problem, share > 0, base), key=lambda fit: fit.evidence)
     unit = share * total
     spread = np.linalg.inv(best.precision)[:k, :k] * NOISE_INFLATION
     return Learned(
@@ -64,22 +69,22 @@ def _in_prices(scaled: Moments, share: Array) -> Moments:
     return Moments(gram, projection, scaled.square, scaled.totals, 1.0, scaled.ticks)
 
 
-def _fits(problem: Moments, active: Array) -> Iterator[_Fit]:
+def _fits(problem: Moments, active: Array, base: float) -> Iterator[_Fit]:
     """Fit at every strength, each from where the one before ended."""
     fit: _Fit | None = None
     for tau in STRENGTHS:
-        fit = _fit(problem, active, tau, fit)
+        fit = _fit(problem, active, tau, fit, base)
         yield fit
 
 
-def _fit(problem: Moments, active: Array, tau: float, near: _Fit | None) -> _Fit:
+def _fit(problem: Moments, active: Array, tau: float, near: _Fit | None, base: float) -> _Fit:
     """Find mode and noise in turn at one strength."""
     k, t = len(active), problem.ticks
     prior = np.where(active, 1.0, 1e6) / tau**2
     noise = near.noise if near else 0.02
     mode = near.mode if near else np.ones(k + 2)
     for _ in range(NOISE_ROUNDS):
-        matrix, vector = _normal(problem, prior, noise)
+        matrix, vector = _normal(problem, prior, noise, base)
         mode = minimise_non_negative(matrix, vector, mode)
         free = mode > 0
         inverse = np.linalg.inv(matrix[np.ix_(free, free)])
@@ -93,13 +98,13 @@ def _fit(problem: Moments, active: Array, tau: float, near: _Fit | None) -> _Fit
     return _Fit(mode, matrix, noise, 0.5 * float(evidence - log_det))
 
 
-def _normal(problem: Moments, prior: Array, noise: float) -> tuple[Array, Array]:
+def _normal(problem: Moments, prior: Array, noise: float, base: float) -> tuple[Array, Array]:
     k, diagonal = len(prior), np.arange(len(prior))
     matrix, vector = np.zeros((k + 2, k + 2)), np.zeros(k + 2)
     matrix[: k + 1, : k + 1] = problem.gram / noise
     vector[: k + 1] = problem.projection / noise
     matrix[diagonal, diagonal] += prior
     matrix[diagonal, k + 1] = matrix[k + 1, diagonal] = -prior
-    matrix[k, k] += FLAT
+    matrix[k, k] += base
     matrix[k + 1, k + 1] = prior.sum() * (1 + 1e-9) + FLAT
     return matrix, vector

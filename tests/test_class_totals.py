@@ -1,0 +1,133 @@
+"""Counters per class never fall and never jump, whoever is shown; nothing is lost on the way."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.classes.book import AGENT, OTHER
+from agent.classes.totals import ENTERS, REMEMBERED, Totals
+from models.attribution.savings import Limit, gain
+
+WHAT = ("calls", "cpu")
+
+
+def add(totals: Totals, left: float = 0.0, **uses: float) -> None:
+    """Classes use so much CPU, each in one call."""
+    table = np.array([[1.0, use] for use in uses.values()]).reshape(-1, 2)
+    totals.add(list(uses), table, {"calls": 0.0, "cpu": left})
+
+
+def cpu(totals: Totals) -> dict[str, float]:
+    """The CPU of all that is shown."""
+    return {name: float(sums[1]) for name, sums in totals.shown.items()}
+
+
+def test_a_class_that_enters_begins_at_zero_and_the_rest_no_longer_receives_it() -> None:
+    """What it did before stays where it was counted."""
+    totals = Totals(WHAT, 2)
+    add(totals, a=5, b=1)
+    assert cpu(totals) == {OTHER: 6, AGENT: 0}
+    totals.choose({"a": 5, "b": 1})
+    assert cpu(totals) == {OTHER: 6, AGENT: 0, "a": 0, "b": 0}
+    add(totals, a=3, c=1)
+    assert cpu(totals) == {OTHER: 7, AGENT: 0, "a": 3, "b": 0}
+
+
+def test_a_class_that_leaves_goes_on_where_it_was_when_it_returns() -> None:
+    """Absent in between; what it did meanwhile is the rest's."""
+    totals = Totals(WHAT, 1)
+    totals.choose({"a": 9})
+    add(totals, a=4)
+    totals.choose({"b": 9})
+    assert "a" not in cpu(totals)
+    add(totals, a=2, b=1)
+    totals.choose({"a": 9})
+    assert cpu(totals) == {OTHER: 2, AGENT: 0, "a": 4}
+
+
+def test_who_is_shown_stays_until_another_is_clearly_greater() -> None:
+    """Two that are alike do not take turns."""
+    totals = Totals(WHAT, 1)
+    totals.choose({"a": 1.0, "b": 0.9})
+    totals.choose({"a": 1.0, "b": 0.99 * ENTERS})
+    assert "a" in cpu(totals)
+    totals.choose({"a": 1.0, "b": 1.01 * ENTERS})
+    assert "b" in cpu(totals)
+
+
+def test_the_agent_and_the_rest_are_always_there_and_take_no_place() -> None:
+    """However much they use."""
+    totals = Totals(WHAT, 1)
+    totals.choose({AGENT: 100, OTHER: 100, "a": 1})
+    assert set(cpu(totals)) == {AGENT, OTHER, "a"}
+
+
+def test_memory_of_those_who_left_is_bounded() -> None:
+    """A thousand classes that come and go leave no more than ten for each place."""
+    totals = Totals(WHAT, 2)
+    for k in range(1000):
+        totals.choose({f"q{k}": 1.0, f"p{k}": 1.0})
+    assert len(totals._gone) == 2 * REMEMBERED
+
+
+def test_what_is_negative_is_taken_off_what_comes_next() -> None:
+    """Time that was counted while a statement ran comes once; CPU beyond the whole is owed."""
+    totals = Totals(WHAT, 1)
+    totals.choose({"a": 1})
+    for use, expected in ((3.0, 3.0), (-2.0, 3.0), (1.0, 3.0), (4.0, 6.0)):
+        add(totals, a=use)
+        assert cpu(totals)["a"] == expected
+    for left, expected in ((1.0, 1.0), (-3.0, 1.0), (2.0, 1.0), (2.5, 2.5)):
+        add(totals, left)
+        assert totals.left_over[1] == expected
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 100), max_size=6), max_size=12
+    )
+)
+def test_no_counter_falls_and_all_add_up(minutes: list[dict[str, float]]) -> None:
+    """Over any minutes, with any classes shown: seen and unseen, what was put in is there."""
+    totals, seen, put_in = Totals(WHAT, 2), dict[str, float](), 0.0
+    for uses in minutes:
+        put_in += sum(uses.values())
+        add(totals, **uses)
+        totals.choose(uses)
+        for name, value in cpu(totals).items():
+            assert value >= seen.get(name, 0.0)
+            seen[name] = value
+    kept = sum(cpu(totals).values()) + sum(float(sums[1]) for sums in totals._gone.values())
+    assert kept == pytest.approx(put_in)
+
+
+@pytest.mark.parametrize("cost", [0.0, 0.5])
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
+def test_a_cheaper_class_moves_the_wall_as_its_demand_says(cost: float, share: float) -> None:
+    """Against the wall computed anew from every class's own demand per query."""
+    rates, demands = np.array([30.0, 70.0]), np.array([share / 30.0, (1 - share) / 70.0])
+    scale = 0.004
+    base, ceiling = 0.1, 0.9
+
+    def times_now(demands: np.ndarray) -> float:
+        """By how much the others' rate can grow until the resource is full."""
+        return (ceiling - base) / float(rates @ demands) / scale
+
+    before = times_now(demands)
+    after = times_now(demands * np.array([cost, 1.0]))
+    wall = before * rates.sum()
+    assert gain([Limit(wall, share)], cost) == pytest.approx(after / before - 1)
+
+
+def test_the_next_limit_keeps_what_it_does_not_give() -> None:
+    """A wall just above, in which the class has no part, is the end of the gain."""
+    assert gain([Limit(100.0, 0.5), Limit(110.0, 0.0)], 0.0) == pytest.approx(0.1)
+    assert gain([Limit(100.0, 0.0), Limit(110.0, 0.5)], 0.0) == 0.0
+
+
+def test_a_class_that_is_all_there_is_has_no_gain() -> None:
+    """Nor has anything where no limit is known."""
+    assert gain([Limit(100.0, 1.0)], 0.0) is None
+    assert gain([Limit(100.0, 1.0)], 0.5) == pytest.approx(1.0)
+    assert gain([], 0.5) is None

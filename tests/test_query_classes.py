@@ -1,0 +1,213 @@
+"""Samples in, classes out: the live models against a simulated server whose CPU per class is known.
+
+The promise that holds whatever the models say: classes and what is unattributed are all there is.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from class_samples import START, samples
+from simulated_classes import Simulated, simulate
+
+from agent.classes.book import AGENT, OTHER
+from agent.classes.classes import QueryClasses
+from agent.classes.deltas import Lost
+from agent.classes.state import ClassesState
+from agent.config.query_classes import ClassSettings
+from collectors.base import Sample
+from models.attribution.class_ticks import Array
+from models.attribution.divide import Method
+from models.attribution.quality import disagreement
+from models.attribution.reasons import Reason
+
+SECONDS = 600
+SETTINGS = ClassSettings(interval=60.0, window=600.0)
+
+
+def followed(
+    simulated: Simulated, settings: ClassSettings = SETTINGS, **how: bool
+) -> tuple[QueryClasses, list[ClassesState]]:
+    """Every state on the way."""
+    classes, states = QueryClasses(settings), list[ClassesState]()
+    for sample in samples(simulated, **how):
+        feed(classes, states, sample)
+    return classes, states
+
+
+def feed(classes: QueryClasses, states: list[ClassesState], sample: Sample) -> None:
+    """One sample, and the state that follows if it is a new one."""
+    classes.append(sample)
+    classes.advance(sample.at, 1e9 + sample.at)
+    if classes.state is not None and (not states or states[-1] is not classes.state):
+        states.append(classes.state)
+
+
+def recent(state: ClassesState, names: tuple[str, ...], resource: str = "cpu") -> Array:
+    """What each class used of late."""
+    found = {c.name.digest: c.recent[resource] for c in state.classes}
+    return np.array([found.get(name, 0.0) for name in names])
+
+
+def whole(state: ClassesState, quantity: str) -> float:
+    """All classes and what is unattributed."""
+    resource = state.resource(quantity)
+    left = resource.unattributed if resource else 0.0
+    return sum(c.totals[quantity] for c in state.classes) + (left or 0.0)
+
+
+@pytest.mark.parametrize("texts", [True, False])
+@pytest.mark.parametrize("base", [0.03, 0.4])
+def test_estimates_are_near_the_truth_and_blame_no_sleeper(texts: bool, base: float) -> None:
+    """Learnt from sums of minutes alone, with and without texts, much or little unattributed."""
+    simulated = simulate(4, ticks=SECONDS, base=base)
+    _, states = followed(simulated, texts=texts)
+    state = states[-1]
+    cpu = state.resource("cpu")
+    assert cpu is not None
+    assert cpu.source is (Method.WORK_TIME if texts else Method.LEARNED)
+    names = simulated.ticks.names
+    use = recent(state, names)
+    score = disagreement(use, simulated.truth.sum(axis=0))
+    assert score is not None
+    assert score < 0.2
+    assert use[names.index("sleep")] < 0.02 * use.sum()
+    assert cpu.held_out.mape is not None
+    assert cpu.held_out.mape < 0.08
+    true_share = 1 - simulated.truth.sum() / simulated.y.sum()
+    assert cpu.unattributed_share == pytest.approx(true_share, abs=0.06)
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_classes_and_the_unattributed_are_the_whole(measured: bool) -> None:
+    """At every minute: CPU as the host counts it, calls as the server does."""
+    simulated = simulate(5, ticks=SECONDS)
+    _, states = followed(simulated, measured=measured)
+    assert len(states) == SECONDS // 60 - 1
+    assert simulated.ticks.count is not None
+    for state in states:
+        last = round(state.at - 1e9 - START)
+        cpu = float(simulated.y[1 : last + 1].sum())
+        assert whole(state, "cpu") == pytest.approx(cpu, rel=1e-9)
+        assert whole(state, "user_cpu") == pytest.approx(0.8 * cpu, rel=1e-9)
+        calls = float(simulated.ticks.count[1 : last + 1].sum())
+        assert whole(state, "calls") == pytest.approx(calls)
+
+
+def test_measured_cpu_is_taken_and_the_estimate_compared_with_it() -> None:
+    """What the server accounts for is exact; what the estimate would have said is told."""
+    simulated = simulate(6, ticks=SECONDS)
+    _, states = followed(simulated, measured=True)
+    state = states[-1]
+    cpu = state.resource("cpu")
+    assert cpu is not None
+    assert cpu.source is Method.MEASURED
+    score = disagreement(recent(state, simulated.ticks.names), simulated.truth.sum(axis=0))
+    assert score == pytest.approx(0.0, abs=0.06)  # older minutes count less
+    assert cpu.disagreement is not None
+    assert 0 < cpu.disagreement < 0.25
+    assert all(c.error is None for c in state.classes)
+
+
+def test_without_the_host_measured_cpu_is_still_known_and_the_rest_absent() -> None:
+    """The server on another machine: no whole, so nothing unattributed, and no disk."""
+    _, states = followed(simulate(7, ticks=200), host=False, measured=True)
+    state = states[-1]
+    cpu = state.resource("cpu")
+    assert cpu is not None
+    assert (cpu.source, cpu.unattributed, cpu.unattributed_share) == (Method.MEASURED, None, None)
+    assert {r.name for r in state.resources} == {"cpu", "row_operations"}
+    assert all("read" not in c.totals for c in state.classes)
+
+
+def test_without_host_and_measurement_time_ranks_the_classes() -> None:
+    """There is no CPU at all, not even zero."""
+    _, states = followed(simulate(7, ticks=200), host=False)
+    state = states[-1]
+    assert state.resource("cpu") is None
+    assert all("cpu" not in c.totals for c in state.classes)
+    assert len(state.classes) > 2
+
+
+def test_a_load_that_never_varies_is_still_divided() -> None:
+    """Where base and classes cannot be told apart, the base is believed to be small."""
+    steady = simulate(11, ticks=300)
+    ones = np.ones((300, 1))
+
+    def flat(table: Array) -> Array:
+        return np.asarray(ones * table.mean(axis=0))
+
+    ticks = steady.ticks
+    assert ticks.count is not None
+    assert ticks.lock_time is not None
+    level = replace(
+        ticks,
+        count=flat(ticks.count),
+        statement_time=flat(ticks.statement_time),
+        lock_time=flat(ticks.lock_time),
+        sizes=tuple((name, flat(table)) for name, table in ticks.sizes),
+    )
+    _, states = followed(Simulated(level, ones[:, 0] * steady.y.mean(), flat(steady.truth)))
+    for name in ("cpu", "row_operations"):
+        resource = states[-1].resource(name)
+        assert resource is not None
+        assert resource.unattributed_share is not None
+        assert resource.unattributed_share < 0.3
+
+
+def test_a_varying_cost_per_call_is_said() -> None:
+    """As on a server that is bound by its disks."""
+    _, states = followed(simulate(8, ticks=SECONDS, cost_drift=0.5))
+    cpu = states[-1].resource("cpu")
+    assert cpu is not None
+    assert Reason.COST_VARIES in cpu.reasons
+    _, states = followed(simulate(8, ticks=SECONDS))
+    steady = states[-1].resource("cpu")
+    assert steady is not None
+    assert Reason.COST_VARIES not in steady.reasons
+
+
+def test_a_lost_interval_is_nobodys_and_the_whole_is_kept() -> None:
+    """The table is emptied: that second's CPU is unattributed, and no counter falls."""
+    simulated = simulate(9, ticks=200)
+    classes, states = QueryClasses(SETTINGS), list[ClassesState]()
+    emptied = None
+    for sample in samples(simulated):
+        if sample.collector == "digests" and sample.at >= START + 100:
+            rows = sample.values.rows  # type: ignore[attr-defined]
+            emptied = rows.counters.copy() if emptied is None else emptied
+            rows.counters[:] = rows.counters - emptied
+        feed(classes, states, sample)
+    last = round(states[-1].at - 1e9 - START)
+    assert states[-1].lost[Lost.RESET] == 1
+    assert whole(states[-1], "cpu") == pytest.approx(float(simulated.y[1 : last + 1].sum()))
+
+
+def test_many_classes_are_bounded_in_what_is_kept_and_shown() -> None:
+    """Three thousand classes: those that use most have a name, the others are one."""
+    rng, count = np.random.default_rng(1), 3000
+    base = simulate(10, ticks=130)
+    names = tuple(f"q{k}" for k in range(count))
+    use = rng.pareto(0.9, count) * rng.poisson(3, (130, count))
+    empty = np.zeros_like(use)
+    ticks = replace(
+        base.ticks,
+        names=names,
+        statement_time=1e-3 * use,
+        count=use,
+        lock_time=empty,
+        inflight_delta=empty,
+        sizes=(("rows_examined", use), ("rows_sent", use)),
+        texts=None,
+    )
+    truth = 0.5e-3 * use
+    many = Simulated(ticks, truth.sum(axis=1), truth)
+    classes, states = followed(many, ClassSettings(top=7))
+    state = states[-1]
+    shown = {c.name.digest for c in state.classes}
+    assert len(shown) == 7 + 2
+    assert {OTHER, AGENT} <= shown
+    great = {names[k] for k in np.argsort(-truth.sum(axis=0))[:4]}
+    assert great <= shown
+    assert len(classes._tracked) <= 200
+    assert state.known == count
