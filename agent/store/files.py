@@ -41,6 +41,11 @@ def make_private(path: Path) -> None:
         os.close(descriptor)
 
 
+def private(path: str, flags: int) -> int:
+    """Open a file that nobody else may read; an `opener` for open()."""
+    return os.open(path, flags, 0o600)
+
+
 def _refuse_exposed(folder: Path) -> None:
     """Who can write into the folder can put another file in the place of ours."""
     about = folder.stat()

@@ -1,9 +1,12 @@
 """What a history holds: intervals, fits and samples, each kind with its labels and its columns."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from models.trust import Trust
 
 Cell = float | str | Mapping[str, float] | None
 """A number, a word, numbers by name, or nothing known."""
@@ -19,11 +22,16 @@ class Holds(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column by its name. A row without a `required` cell is none."""
+    """A column by its name. A row without a `required` cell is none.
+
+    `least` is the least that a number can be; a word is one of `choices`, where there are any.
+    """
 
     name: str
     holds: Holds = Holds.NUMBER
     required: bool = False
+    least: float = -math.inf
+    choices: tuple[str, ...] = ()
 
 
 class Row(NamedTuple):
@@ -51,10 +59,10 @@ INTERVALS = Kind(
     "interval",
     OF_A_SERVER,
     (
-        Column("seconds", required=True),
-        Column("throughput", required=True),
+        Column("seconds", required=True, least=0.001),
+        Column("throughput", required=True, least=0.0),
         *(
-            Column(name)
+            Column(name, least=0.0)
             for name in (
                 "statement_time",
                 "threads_running",
@@ -74,7 +82,7 @@ FITS = Kind(
     "fit",
     OF_A_SERVER,
     (
-        Column("trust", Holds.WORDS, required=True),
+        Column("trust", Holds.WORDS, required=True, choices=tuple(Trust)),
         Column("reasons", Holds.WORDS),
         Column("limited_by", Holds.WORDS),
         Column("source", Holds.WORDS),

@@ -16,21 +16,29 @@ PAGES = 1000  # free pages that one step gives back to the file system
 SLICES = 20  # into which all the time there is is cut; the oldest slice goes at a time
 
 
-def forget(connection: sqlite3.Connection, kind: Kind, before: int, limit: int = STEP) -> int:
-    """Delete up to `limit` of the oldest rows of a kind of each target that are before that (ms).
+def forget(
+    connection: sqlite3.Connection,
+    kind: Kind,
+    before: int,
+    limit: int = STEP,
+    target: str | None = None,
+) -> int:
+    """Delete up to `limit` of the oldest rows of a kind that are before that (ms), of each target.
 
-    Answers how many rows have gone; a chunk of samples goes when its last one may.
+    With `target` of that one alone. Answers how many rows have gone; a chunk of samples goes when
+    its last one may.
     """
     count = "count" if kind is SAMPLES else "1"
     key = "rowid" if kind is SAMPLES else "at"
     gone = 0
-    for (target,) in connection.execute("SELECT id FROM target").fetchall():
+    which = "SELECT id FROM target WHERE name = IFNULL(?, name)"
+    for (number,) in connection.execute(which, (target,)).fetchall():
         found = connection.execute(
             f"SELECT {key}, {count} FROM {kind.one} WHERE target = ? AND at < ?"  # noqa: S608
             " ORDER BY at LIMIT ?",
-            (target, before, limit),
+            (number, before, limit),
         ).fetchall()
-        keys = ((target, which) for which, _ in found)
+        keys = ((number, row) for row, _ in found)
         sql = f"DELETE FROM {kind.one} WHERE target = ? AND {key} = ?"  # noqa: S608
         connection.executemany(sql, keys)
         gone += sum(rows for _, rows in found)
@@ -51,6 +59,14 @@ def oldest(connection: sqlite3.Connection, kind: Kind) -> int | None:
     sql = f"SELECT MIN((SELECT MIN(at) FROM {kind.one} WHERE target = target.id)) FROM target"  # noqa: S608
     (found,) = connection.execute(sql).fetchone()
     return found if found is None else int(found)
+
+
+def give_back(connection: sqlite3.Connection, most: int) -> None:
+    """Return up to so many free pages to the file system, outside a transaction.
+
+    A script, since `execute` would take one step of the statement, which is one page.
+    """
+    connection.executescript(f"PRAGMA incremental_vacuum({most})")
 
 
 def pages(connection: sqlite3.Connection) -> tuple[int, int]:
@@ -83,7 +99,7 @@ def step(
         forget_targets(connection)
     connection.execute("COMMIT")
     free = pages(connection)[1]
-    connection.execute(f"PRAGMA incremental_vacuum({PAGES})").fetchall()
+    give_back(connection, PAGES)
     more = any(gone.values()) or 0 < pages(connection)[1] < free
     if not more and size(path) > max_size:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

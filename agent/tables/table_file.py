@@ -30,8 +30,16 @@ def read_rows(path: str) -> Iterator[tuple[int, list[str]]]:
     Each line is a row by itself. Blank lines, lines that begin with `#` and a byte-order mark are
     passed over. Raises TableFileError for a file that cannot be read or is not CSV.
     """
+    return rows_in(shown_name(path), read_text(path))
+
+
+def read_text(path: str) -> str:
+    """Read a text file; `-` is standard input, gzip is seen by its content.
+
+    Raises TableFileError for a file that cannot be read or is not UTF-8 text.
+    """
     name = shown_name(path)
-    return _rows(name, _text(name, _unpacked(name, _bytes(name, path))))
+    return _text(name, _unpacked(name, _bytes(name, path)))
 
 
 def shortened(cell: str, length: int = 30) -> str:
@@ -76,7 +84,8 @@ def _text(name: str, content: bytes) -> str:
         raise TableFileError(name, line, "this is not UTF-8 text", remedy) from None
 
 
-def _rows(name: str, text: str) -> Iterator[tuple[int, list[str]]]:
+def rows_in(name: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Split the text of a CSV file as `read_rows` does; `name` is the file's, for messages."""
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue

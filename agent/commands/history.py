@@ -1,0 +1,189 @@
+"""`mysql-headroom history`: what the file holds, out of it and into it as text, and pruning it."""
+
+import argparse
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from agent.commands.history_words import extent_lines
+from agent.config.file import ConfigError, load
+from agent.config.option import USAGE_ERROR, complain
+from agent.store import files, prune
+from agent.store.database import open_to_read, open_to_write
+from agent.store.failures import StoreError, as_store_error
+from agent.store.kinds import INTERVALS, KINDS, Kind, Row
+from agent.store.tables import LAST, Choice, extents, insert, read
+from agent.store.text.csv_text import as_csv, read_csv
+from agent.store.text.openmetrics_text import as_openmetrics, is_openmetrics, read_openmetrics
+from agent.tables.table_file import STANDARD_INPUT, TableFileError, read_text, shown_name
+
+FAILED = 1
+ALL = "all"
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the sub-command and what it can do."""
+    text = "show, export, import and prune what the agent has written into its history"
+    parser = subparsers.add_parser("history", help=text, description=text.capitalize() + ".")
+    actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
+    _add(actions, "show", show, "print what is there: targets, from when to when, how much")
+    out = _add(actions, "export", export, "write rows as text; a running agent does not notice")
+    out.add_argument("--format", choices=["csv", "openmetrics"], default="csv")
+    _add_kind(out, [*KINDS, ALL], INTERVALS.name)
+    out.add_argument("--since", type=_moment, help="2026-11-21T13:00:00Z, or 6h (ago)")
+    out.add_argument("--until", type=_moment)
+    out.add_argument("-o", dest="output", metavar="FILE", type=Path, help="instead of the screen")
+    into = _add(actions, "import", import_, "add exported rows; those that are there stay as is")
+    into.add_argument("input", metavar="INPUT", help="CSV or OpenMetrics; - is standard input")
+    less = _add(actions, "prune", prune_, "delete what is older, and give its room back")
+    less.add_argument("--before", type=_moment, required=True)
+    _add_kind(less, [*KINDS, ALL], ALL)
+    for action in (out, less):
+        action.add_argument("--target", metavar="NAME", help="one target alone")
+
+
+def show(args: argparse.Namespace, path: Path) -> int:
+    """Print what there is."""
+    del args
+    with closing(open_to_read(path)) as connection:
+        found = [extent for kind in KINDS.values() for extent in extents(connection, kind)]
+    print("\n".join(extent_lines(path, files.size(path), found)))
+    return 0
+
+
+def export(args: argparse.Namespace, path: Path) -> int:
+    """Write rows as text."""
+    since = 0 if args.since is None else round(1000 * args.since)
+    until = LAST if args.until is None else round(1000 * args.until)
+    choice = Choice(args.target, None, since, until)
+    kinds = _kinds(args.kind)
+    if args.format == "csv" and len(kinds) > 1:
+        print("mysql-headroom: a CSV file has rows of one --kind", file=sys.stderr)
+        return USAGE_ERROR
+    with closing(open_to_read(path)) as connection:
+
+        def rows(kind: Kind) -> Iterable[Row]:
+            return read(connection, kind, choice)
+
+        is_table = args.format == "csv"
+        lines = as_csv(kinds[0], rows(kinds[0])) if is_table else as_openmetrics(kinds, rows)
+        _write(lines, args.output)
+    return 0
+
+
+def import_(args: argparse.Namespace, path: Path) -> int:
+    """Add the rows of a file, all or none."""
+    name, text = shown_name(args.input), read_text(args.input)
+    found = read_openmetrics(name, text) if is_openmetrics(text) else read_csv(name, text)
+    if found.problems:
+        for problem in found.problems:
+            print(f"mysql-headroom: {problem}", file=sys.stderr)
+        return USAGE_ERROR
+    with closing(open_to_write(path)) as connection, _transaction(connection):
+        done = [(kind, insert(connection, kind, rows), len(rows)) for kind, rows in found.rows]
+    for kind, added, given in done:
+        print(f"{kind.name}: {added:,} added, {given - added:,} were there")
+    return 0
+
+
+def prune_(args: argparse.Namespace, path: Path) -> int:
+    """Delete what is older."""
+    before = round(1000 * args.before)
+    open_to_read(path).close()  # a slip of the path makes no new one
+    with closing(open_to_write(path)) as connection:
+        for kind in _kinds(args.kind):
+            gone = 0
+            while step := _forget(connection, kind, before, args.target):
+                gone += step
+            print(f"{kind.name}: {gone:,} deleted")
+        prune.give_back(connection, prune.pages(connection)[1])
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return 0
+
+
+def _forget(connection: sqlite3.Connection, kind: Kind, before: int, target: str | None) -> int:
+    """One small step, so that a running agent waits for a moment only."""
+    with _transaction(connection):
+        gone = prune.forget(connection, kind, before, target=target)
+        prune.forget_targets(connection)
+    return gone
+
+
+def _add(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    action: Callable[[argparse.Namespace, Path], int],
+    text: str,
+) -> argparse.ArgumentParser:
+    parser = actions.add_parser(name, help=text, description=text.capitalize() + ".")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--config.file", dest="config_file", metavar="FILE", type=Path)
+    which.add_argument("--file", metavar="DB", type=Path, help="the history itself")
+    parser.set_defaults(run=lambda args: _run(args, action))
+    return parser
+
+
+def _add_kind(parser: argparse.ArgumentParser, kinds: list[str], default: str) -> None:
+    parser.add_argument("--kind", choices=kinds, default=default)
+
+
+def _run(args: argparse.Namespace, action: Callable[[argparse.Namespace, Path], int]) -> int:
+    """0 when done, 1 when the history cannot be used, 2 when what was given cannot."""
+    try:
+        path = args.file or load(args.config_file).history.path
+        if path is None:
+            raise ConfigError([f"{args.config_file}: names no history.path; give --file DB"])
+        try:
+            return action(args, path)
+        except (sqlite3.Error, OSError) as error:
+            raise as_store_error(path, error) from error
+    except ConfigError as error:
+        return complain(error)
+    except TableFileError as error:
+        print(f"mysql-headroom: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    except StoreError as error:
+        print(f"mysql-headroom: {error}", file=sys.stderr)
+        return FAILED
+
+
+def _kinds(name: str) -> list[Kind]:
+    return [kind for kind in KINDS.values() if name in (kind.name, ALL)]
+
+
+def _moment(text: str) -> float:
+    from agent.config.moments import moment
+
+    try:
+        return moment(text, time.time())
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _write(lines: Iterator[str], output: Path | None) -> None:
+    """To the screen, or into a file that nobody else may read: it tells of our servers."""
+    if output is None or str(output) == STANDARD_INPUT:
+        sys.stdout.writelines(lines)
+        return
+    try:
+        with open(output, "w", encoding="utf-8", opener=files.private) as file:
+            file.writelines(lines)
+    except OSError as error:
+        problem = f"it cannot be written ({error.strerror or error})"
+        remedy = "name a file in a directory that exists and can be written to"
+        raise TableFileError(str(output), None, problem, remedy) from None
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

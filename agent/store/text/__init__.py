@@ -1,0 +1,1 @@
+"""The rows of a history as text: CSV for people and their tools, OpenMetrics for Prometheus'."""

@@ -1,0 +1,69 @@
+"""A history as CSV: a header, then a row a line; the header says which kind of rows they are."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+
+from agent.store.kinds import INTERVALS, KINDS, Kind, Row
+from agent.store.text.cells import (
+    CellError,
+    cell_text,
+    read_cell,
+    read_labels,
+    read_row,
+    read_time,
+    time_text,
+)
+from agent.store.text.found import Found
+from agent.tables.table_file import TableFileError, rows_in
+
+TIME = "time"
+
+
+def header(kind: Kind) -> list[str]:
+    """The names of the columns."""
+    return [*kind.labels, TIME, *(column.name for column in kind.columns)]
+
+
+def as_csv(kind: Kind, rows: Iterable[Row]) -> Iterator[str]:
+    """The lines of the file, each with its end."""
+    yield _line(header(kind))
+    for row in rows:
+        yield _line([*row.labels, time_text(row.at), *map(cell_text, row.cells)])
+
+
+def read_csv(name: str, text: str) -> Found:
+    """The rows of a file, and what is wrong with the others, line by line.
+
+    Raises `TableFileError` where it is no such file.
+    """
+    lines = rows_in(name, text)
+    number, first = next(lines, (1, []))
+    kind = next((kind for kind in KINDS.values() if header(kind) == first), None)
+    if kind is None:
+        problem = "this is not the header of an exported history"
+        raise TableFileError(name, number, problem, f"the header is {','.join(header(INTERVALS))}")
+    found = Found(name)
+    for number, cells in lines:
+        try:
+            found.add(kind, _row(kind, cells))
+        except CellError as mistake:
+            found.mistake(number, mistake)
+    return found
+
+
+def _row(kind: Kind, cells: list[str]) -> Row:
+    names = header(kind)
+    if len(cells) != len(names):
+        problem = f"{len(cells)} cells, and the header names {len(names)} columns"
+        raise CellError(problem, "give every column a cell, if an empty one")
+    labels = read_labels(kind, tuple(cells[: len(kind.labels)]))
+    at, *values = cells[len(kind.labels) :]
+    found = tuple(read_cell(c, value) for c, value in zip(kind.columns, values, strict=True))
+    return read_row(kind, labels, read_time(at), found)
+
+
+def _line(cells: list[str]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow(cells)
+    return buffer.getvalue()
