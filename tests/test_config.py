@@ -8,6 +8,7 @@ from complaints import mistakes
 from pydantic import BaseModel
 
 from agent.config.file import ConfigError, load
+from agent.config.retention import HistorySettings, RetentionSettings
 from agent.config.settings import (
     CollectorSettings,
     Config,
@@ -63,6 +64,9 @@ def test_the_example_shows_every_key_with_its_default(example: Path) -> None:
     given = load(example)
     bare = Config.model_validate({"targets": shown["targets"]})
     assert (given.listen, given.log, given.fit) == (bare.listen, bare.log, bare.fit)
+    assert set(shown["history"]) == set(HistorySettings.model_fields)
+    assert set(shown["history"]["retention"]) == set(RetentionSettings.model_fields)
+    assert given.history.model_copy(update={"path": None}) == bare.history
     for spec in COLLECTORS:
         settings = given.collectors[spec.name]
         assert (settings.enabled, settings.interval) == (True, spec.interval)
@@ -241,9 +245,11 @@ def test_every_key_is_documented() -> None:
     sections: dict[str, type[BaseModel]] = {
         "log": LogSettings,
         "fit": FitSettings,
+        "history.retention": RetentionSettings,
         "targets[].tls": TlsSettings,
     }
     keys = {f"{name}.{key}" for name, section in sections.items() for key in section.model_fields}
+    keys |= {"history.path", "history.max_size"}
     keys |= {f"collectors.NAME.{key}" for key in CollectorSettings.model_fields} | {"listen"}
     assert {key for key in keys if f"`{key}`" not in text} == set()
     assert {key for key in Target.model_fields if f"{key}`" not in text} == set()
@@ -261,6 +267,24 @@ def test_an_interval_must_hold_two_samples_at_least(tmp_path: Path) -> None:
         "1: targets: 'a': fit.interval (5 s) must be at least twice the sampling interval of status"
         " (3 s)"
     )
+
+
+def test_the_history_keeps_what_the_window_needs(tmp_path: Path) -> None:
+    """A window that the next start could not read back is a mistake; so are sizes that are none."""
+    text = "history: {retention: {intervals: 6h}}\ntargets: [{name: a, user: u}]\n"
+    assert problems(written(tmp_path, text)) == [
+        "1: history.retention.intervals (21600 s) must be at least fit.window (86400 s)"
+    ]
+    text = "history: {path: 3, max_size: 1MiB, keep: 1d}\ntargets: [{name: a, user: u}]\n"
+    assert [problem.partition(": ")[2] for problem in problems(written(tmp_path, text))] == [
+        "history.keep: unknown key",
+        "history.max_size: should be greater than or equal to 16777216",
+        "history.path: must be the path of a file",
+    ]
+    text = "history: {max_size: much}\ntargets: [{name: a, user: u}]\n"
+    assert problems(written(tmp_path, text)) == [
+        "1: history.max_size: not a size; write 64MiB, 2GiB or a number of bytes"
+    ]
 
 
 def test_an_environment_variable_that_is_not_set_is_no_empty_password(tmp_path: Path) -> None:

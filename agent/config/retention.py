@@ -15,6 +15,16 @@ MIB = 2**20
 Kept = Annotated[float, BeforeValidator(seconds), Field(ge=0, le=3660 * DAY)]
 
 
+def _file_path(value: object) -> Path:
+    """A path that names a file; whether it is there is seen when it is opened."""
+    if not isinstance(value, str | Path) or not Path(value).name or "\0" in str(value):
+        raise ValueError("must be the path of a file")
+    return Path(value)
+
+
+HistoryPath = Annotated[Path, BeforeValidator(_file_path)]
+
+
 class RetentionSettings(Section):
     """For how long each kind of row is kept in the history, in seconds."""
 
@@ -31,6 +41,6 @@ class RetentionSettings(Section):
 class HistorySettings(Section):
     """Where what is known outlives the agent; None: nowhere, unless systemd names a folder."""
 
-    path: Annotated[Path, Field(strict=False)] | None = None
+    path: HistoryPath | None = None
     max_size: Annotated[int, BeforeValidator(size_in_bytes), Field(ge=16 * MIB)] = 512 * MIB
     retention: RetentionSettings = RetentionSettings()

@@ -188,6 +188,17 @@ class Config(Section):
                     )
         return self
 
+    @model_validator(mode="after")
+    def _history_holds_windows(self) -> "Config":
+        longest = max((self.fit_settings(target).window for target in self.targets), default=0.0)
+        kept = self.history.retention.intervals
+        if kept < longest:
+            raise ValueError(
+                f"history.retention.intervals ({kept:g} s) must be at least fit.window"
+                f" ({longest:g} s)"
+            )
+        return self
+
     @property
     def address(self) -> tuple[str, int]:
         """Host and port of the web pages; an empty host is every interface."""
