@@ -26,6 +26,8 @@ from agent.intervals import Window
 from agent.pipeline import Now, assess
 from agent.self_metrics import LaneState, OwnState, ReloadState, SelfCollector, WorkState
 from agent.snapshot import CollectorHealth, FitState, Health, Snapshot
+from agent.store.failures import StoreFailure
+from agent.store.state import StoreState
 from collectors.base import FailureKind, Feature
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,8 +39,19 @@ OWN = OwnState(
     (LaneState("server mysql", 0.25, 1.5), LaneState("fit", 0.0, 0.125)),
     (WorkState("mysql", 2, 0.5), WorkState("down", 0, None)),
     ReloadState(True, ZERO),
+    StoreState(
+        success=False,
+        size=4_096_000,
+        rows={"intervals": 5760, "fits": 5700, "samples": 14400},
+        oldest={"intervals": ZERO - 86400, "fits": ZERO - 86400, "samples": ZERO - 3600},
+        last_write=ZERO - 60,
+        write_seconds=0.0015,
+        failures={StoreFailure.FULL: 3, StoreFailure.BUSY: 1},
+        dropped=2,
+        corrupt_files=1,
+    ),
 )
-OF_THE_AGENT = ("build", "lane", "config", "process")  # what has no target
+OF_THE_AGENT = ("build", "lane", "config", "process", "history")  # what has no target
 DIGITS = 9  # beyond these, one machine's arithmetic may differ from another's
 SERIES = re.compile(r"^([^#].*) (\S+)$", re.MULTILINE)
 SAME = 2e-3  # bounds far beyond the points vary by this between builds of numpy
