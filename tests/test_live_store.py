@@ -1,0 +1,107 @@
+"""The agent on a real server, killed and started again: it goes on from where it was."""
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from history_rows import is_sound, rows
+from live import COMMAND, Clients, Daemon, root, target, wait_until, write_config
+
+from agent.demo.server import PrivateServer
+from agent.store.kinds import FITS, INTERVALS, SAMPLES, Row
+
+FIT = {"interval": "2s"}
+ENOUGH = 6  # intervals before the end
+PATIENCE = 60.0  # seconds, for six intervals on a busy machine
+POINTS = [column.name for column in FITS.columns].index("points")
+
+
+@contextmanager
+def started(folder: Path, file: Path, port: int) -> Iterator[Daemon]:
+    """The agent, ready; it is gone at the end of the block."""
+    log = folder / "agent.log"
+    with log.open("ab") as stderr:
+        process = subprocess.Popen([COMMAND, "run", "--config.file", file], stderr=stderr)
+    agent = Daemon(process, port, log, 1)
+    try:
+        wait_until("the agent is ready", agent._is_ready, PATIENCE)
+        yield agent
+    finally:
+        process.kill()
+        process.wait()
+
+
+def end(agent: Daemon, number: signal.Signals) -> None:
+    """End it so, and wait until it has ended."""
+    agent.process.send_signal(number)
+    assert agent.process.wait(20) == (0 if number is signal.SIGTERM else -number)
+
+
+def lose_session(server: PrivateServer, agent: Daemon) -> None:
+    """Break the agent's session off, so that its counters are not at their first values."""
+    with root(server) as ask:
+        found = ask("SELECT id FROM information_schema.processlist WHERE user = 'headroom'")
+        for (number,) in found:
+            ask(f"KILL {number}")
+    wait_until("another session", lambda: (agent.get("connects_total") or 0) >= 2, PATIENCE)
+    wait_until("it is up", lambda: agent.get("up") == 1, PATIENCE)
+
+
+def new_since(found: list[Row], before: int) -> list[Row]:
+    """The rows after that time."""
+    return [row for row in found if row.at > before]
+
+
+def test_it_goes_on_from_where_it_was(server: PrivateServer, tmp_path: Path) -> None:
+    """After SIGKILL and SIGTERM the first fit has the whole window; counters begin at zero."""
+    path = tmp_path / "state" / "history.db"
+    history = {"path": str(path), "retention": {"samples": "1d"}}
+    file, port = write_config(tmp_path, target(tmp_path, server), fit=FIT, history=history)
+    with Clients(server, "SELECT SLEEP(0.05)", 3):
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            with started(tmp_path, file, port) as agent:
+                kept = agent.get("intervals_kept") or 0
+                lose_session(server, agent)
+                wait_until(
+                    "intervals",
+                    lambda: (agent.get("intervals_kept") or 0) >= kept + ENOUGH,  # noqa: B023
+                    PATIENCE,
+                )
+                shown = agent.get("intervals_kept") or 0
+                end(agent, number)
+            committed, samples = rows(path, INTERVALS), rows(path, SAMPLES)
+            assert len(committed) >= shown - 2  # the last ones may not be written yet
+            with started(tmp_path, file, port) as agent:
+                first = agent.page
+                assert (first.get("connects_total") or 0) <= 1
+                assert first.get("server_restarts_total") in (None, 0)
+                assert first.all("collector_failures_total", kind="lost") == []
+                wait_until(
+                    "the window is back",
+                    lambda: (agent.get("intervals_kept") or 0) > len(committed),  # noqa: B023
+                    PATIENCE,
+                )
+                end(agent, signal.SIGTERM)
+            assert rows(path, INTERVALS)[: len(committed)] == committed
+            assert moments(samples) < moments(rows(path, SAMPLES))
+            assert_whole_at_once(path, committed)
+    assert is_sound(path)
+    assert "Traceback" not in agent.log
+
+
+def moments(found: list[Row]) -> set[tuple[tuple[str, ...], int]]:
+    """Which rows these are."""
+    return {(row.labels, row.at) for row in found}
+
+
+def assert_whole_at_once(path: Path, committed: list[Row]) -> None:
+    """The first fit of the new life was made within two intervals, of all that was committed."""
+    last = committed[-1].at
+    fits = new_since(rows(path, FITS), last)
+    new = [row for row in new_since(rows(path, INTERVALS), last) if row.at <= fits[0].at]
+    assert len(new) <= 2
+    points = fits[0].cells[POINTS]
+    assert isinstance(points, float)
+    assert points >= len(committed)
