@@ -8,7 +8,7 @@ from collections.abc import Sequence
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: the fits are small
 
 from agent import __version__
-from agent.commands import attribute, check, demo, fit, history, run
+from agent.commands import attribute, check, demo, fit, history, profile, run
 
 DESCRIPTION = (
     "How far a MySQL server is from its limit, what that limit is made of,"
@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="mysql-headroom", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"mysql-headroom {__version__}")
     subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (run, check, fit, attribute, history, demo):
+    for command in (run, check, fit, attribute, profile, history, demo):
         command.add_parser(subparsers)
     args = parser.parse_args(argv)
     try:

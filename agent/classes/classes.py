@@ -159,7 +159,7 @@ class QueryClasses:
     def _described(
         self, at: float, divisions: dict[str, Division], ticks: list[Tick]
     ) -> ClassesState:
-        host = _host_use(ticks)
+        host = host_use(ticks)
         return ClassesState(
             at=at,
             classes=tuple(self._class(name, divisions) for name in self._totals.shown),
@@ -219,7 +219,7 @@ class QueryClasses:
         )
 
 
-def _host_use(ticks: list[Tick]) -> HostUse:
+def host_use(ticks: list[Tick]) -> HostUse:
     """Mean parts of the host's time over the ticks in which they are known."""
     known = [tick.used for tick in ticks if ALL_TIME in tick.used]
     whole = sum(used[ALL_TIME] for used in known)

@@ -41,10 +41,10 @@ def in_words(
 def headline(resource: str, found: Attribution) -> str:
     """Say in one sentence who uses most."""
     first = found.ranked[0]
-    name = _cut(resource, 20)
+    name = cut(resource, 20)
     if first.total <= 0:
-        return f"No class explains any of {name}: {_short(found.total)} in {found.ticks:,} ticks."
-    return f"{_cut(first.name, NAME_WIDTH)} uses most of {name}: {_percent(first.share)}."
+        return f"No class explains any of {name}: {short(found.total)} in {found.ticks:,} ticks."
+    return f"{cut(first.name, NAME_WIDTH)} uses most of {name}: {percent(first.share)}."
 
 
 def _table(found: Attribution) -> list[str]:
@@ -60,24 +60,24 @@ def _table(found: Attribution) -> list[str]:
     if rest:
         name = f"{len(rest)} more"
         share, total = sum(u.share for u in rest), sum(u.total for u in rest)
-        lines.append(f"  {name:<{NAME_WIDTH}} {_bar(0, 1)} {_percent(share):>7}  {_amount(total)}")
+        lines.append(f"  {name:<{NAME_WIDTH}} {bar(0, 1)} {percent(share):>7}  {amount(total)}")
     part = found.unattributed / found.total if found.total > 0 else 0.0
-    note = f"{_percent(part)} of all"
+    note = f"{percent(part)} of all"
     name = "unattributed"
     gap = " " * (BAR_WIDTH + 8)
-    return [*lines, f"  {name:<{NAME_WIDTH}} {gap}  {_amount(found.unattributed)}  {note}"]
+    return [*lines, f"  {name:<{NAME_WIDTH}} {gap}  {amount(found.unattributed)}  {note}"]
 
 
 def _row(use: ClassUse, most: float) -> str:
-    error = "" if use.stderr is None else f" ± {_short(use.stderr)}"
+    error = "" if use.stderr is None else f" ± {short(use.stderr)}"
     waits = "  waits" if use.waits else ""
-    name = f"{_cut(use.name, NAME_WIDTH):<{NAME_WIDTH}}"
-    amount = f"{_amount(use.total)}{error:<8}{waits}"
-    return f"  {name} {_bar(use.share, most)} {_percent(use.share):>7}  {amount}".rstrip()
+    name = f"{cut(use.name, NAME_WIDTH):<{NAME_WIDTH}}"
+    used = f"{amount(use.total)}{error:<8}{waits}"
+    return f"  {name} {bar(use.share, most)} {percent(use.share):>7}  {used}".rstrip()
 
 
 def _notes(found: Attribution, prediction: Quality | None, truth_error: float | None) -> list[str]:
-    whole = f"{_short(found.total)} in {found.ticks:,} ticks, {len(found.classes):,} classes"
+    whole = f"{short(found.total)} in {found.ticks:,} ticks, {len(found.classes):,} classes"
     whole += "; shares are of what they explain"
     lines = [f"  {'total':<14} {whole}", f"  {'source':<14} {SOURCES[found.method]}"]
     for name, quality in (("fit", found.fit), ("held out", found.held_out)):
@@ -86,7 +86,7 @@ def _notes(found: Attribution, prediction: Quality | None, truth_error: float | 
         lines.append(f"  {'prediction':<14} {_quality(prediction)}")
     if found.disagreement is not None and found.compared_with is not None:
         other = OTHERS[found.compared_with]
-        moved = f"{_percent(found.disagreement / 2)} of the use lies elsewhere by {other}"
+        moved = f"{percent(found.disagreement / 2)} of the use lies elsewhere by {other}"
         lines.append(f"  {'disagreement':<14} {moved}")
     if truth_error is not None:
         lines.append(f"  {'truth':<14} shares differ from it by {truth_error:.3f} in all")
@@ -96,7 +96,7 @@ def _notes(found: Attribution, prediction: Quality | None, truth_error: float | 
 def _quality(quality: Quality) -> str:
     if quality.mape is None:
         return "cannot be told"
-    parts = [f"the total within {_percent(quality.mape)} on average"]
+    parts = [f"the total within {percent(quality.mape)} on average"]
     if quality.r_squared is not None:
         parts.append(f"R² {quality.r_squared:.3f}")
     if quality.slope is not None:
@@ -104,30 +104,35 @@ def _quality(quality: Quality) -> str:
     return ", ".join(parts)
 
 
-def _percent(part: float) -> str:
+def percent(part: float) -> str:
+    """Write a share."""
     value = 100 * part
     return f"{value:.1f} %" if value < 99.95 else f"{value:.0f} %"
 
 
-def _bar(share: float, most: float) -> str:
+def bar(share: float, most: float) -> str:
+    """Draw a share beside the greatest."""
     eighths = round(8 * BAR_WIDTH * share / most)
     full, part = divmod(eighths, 8)
     return ("█" * full + (BLOCKS[part] if part else "")).ljust(BAR_WIDTH)
 
 
-def _amount(value: float) -> str:
-    return f"{_short(value):>9}"
+def amount(value: float) -> str:
+    """Write a number right-aligned."""
+    return f"{short(value):>9}"
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
     """Write three digits, with a letter for thousands."""
     for unit, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= unit:
             return f"{value / (unit if letter != 'k' else 1e3):#.3g}".rstrip(".") + letter
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
     return f"{value:#.3g}".rstrip(".") if value else "0"
 
 
-def _cut(name: str, width: int) -> str:
+def cut(name: str, width: int) -> str:
     """Shorten in the middle: names of classes differ at both ends."""
     clean = "".join(c if c.isprintable() else "·" for c in name)
     if len(clean) <= width:

@@ -9,6 +9,7 @@ from agent.commands.fit_words import quantity
 from agent.config.durations import words
 from agent.export.capacity_words import bounds, doubts, headline, why_none
 from agent.export.chart import chart
+from agent.export.classes_table import classes_table
 from agent.export.walls import walls_table
 from agent.snapshot import Snapshot
 from models.capacity.assess import Capacity
@@ -41,7 +42,7 @@ def _target(snapshot: Snapshot, now: float) -> str:
         f"<section><header><h2>{escape(snapshot.target)}</h2>{_badges(snapshot, now)}"
         f'<span class="grey">{escape(snapshot.health.server)}</span></header>'
         f"{_lead(snapshot, now)}{_numbers(snapshot, now)}{walls_table(snapshot, now)}"
-        f"{_chart(snapshot, now)}"
+        f"{_chart(snapshot, now)}{classes_table(snapshot, now)}"
         f"{_missing(snapshot)}{_collectors(snapshot, now)}</section>"
     )
 

@@ -118,6 +118,14 @@ def attribute(
     )
 
 
+def parts_of(ticks: ClassTicks, y: Array, method: Method) -> tuple[Array, Array]:
+    """What the lines of a division of CPU by `method` were fitted on: x and z, shape (T, K)."""
+    target = Target(y, cpu_seconds=True)
+    asked = Method.AUTO if method is Method.WORK_TIME else method
+    parts = within(_divide(ticks, target, asked, method), ticks, target)
+    return parts.x, parts.z
+
+
 def choose(ticks: ClassTicks, target: Target) -> Method:
     """Choose the best source: measured, then work time with known waits, then the learnt model."""
     if target.cpu_seconds and ticks.cpu is not None and ticks.cpu.any():

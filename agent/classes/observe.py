@@ -1,0 +1,136 @@
+"""Look at one server for a while, here and now, and divide what it used over its query classes."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.classes.book import AGENT, OTHER, Book
+from agent.classes.classes import host_use
+from agent.classes.deltas import Changes
+from agent.classes.ticks import Tick, TickMaker, class_ticks
+from agent.config.settings import Target
+from collectors import COLLECTORS
+from collectors.base import CollectorError, FailureKind, Sample, Values
+from collectors.connection import Connection
+from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.divide import Attribution, attribute
+from models.attribution.sources import Target as Resource
+
+EVERY = 1.0  # seconds between two readings
+MOST_CLASSES = 300
+LEAST_TICKS = 3
+SOURCES = ("host", "status", "digests", "host", "status")
+"""In this order, so that what the whole server used is known before and after each tick."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was seen: ticks of the classes, and what each used of CPU and IO where that is known."""
+
+    book: Book
+    seconds: float
+    ticks: ClassTicks
+    cpu: Attribution | None
+    cpu_target: Array | None
+    """CPU of the whole server, or of all classes where only that is known, s, shape (T,)."""
+    cpu_is_sum: bool
+    """The whole server's CPU is not known, only what the classes use."""
+    io: Attribution | None
+
+
+def observe(
+    target: Target, seconds: float, *, pause: Callable[[float], None] = time.sleep
+) -> Observed:
+    """Read once a second for so long.
+
+    Raises `CollectorError` where the server or its digests cannot be read.
+    """
+    connection = Connection(
+        target.endpoint, target.credentials.login, timeout=target.timeout, limit=1.0
+    )
+    book = Book()
+    maker = TickMaker(book)
+    try:
+        connection.open()
+        readers = _readers(connection)
+        end = time.monotonic() + seconds + EVERY
+        while (now := time.monotonic()) < end:
+            for name in SOURCES:
+                if name in readers:
+                    values = readers[name]()
+                    maker.append(Sample(name, time.monotonic(), values))
+            pause(max(0.0, EVERY - (time.monotonic() - now)))
+        ticks = maker.ticks(time.monotonic() + EVERY * 10)
+    finally:
+        connection.close()
+    return divided(book, ticks)
+
+
+def divided(book: Book, ticks: list[Tick]) -> Observed:
+    """Divide CPU and IO over the classes of these ticks."""
+    whole = [tick for tick in ticks if tick.changes is not None]
+    names = (*_greatest(book, whole), OTHER, AGENT)
+    column_of = np.full(len(book), names.index(OTHER), dtype=np.intp)
+    for i, key in enumerate(book.keys):
+        if book.is_own(key):
+            column_of[i] = names.index(AGENT)
+        elif key in names:
+            column_of[i] = names.index(key)
+    texts = tuple(None if name in (OTHER, AGENT) else book.text(name) for name in names)
+    table = class_ticks(whole, column_of, names, texts)
+    y = _used(whole, "cpu")
+    is_sum = y is None
+    if y is None and table.cpu is not None and table.cpu.any():
+        y = table.cpu.sum(axis=1)
+    moved = _used(whole, "read", "written")
+    host = host_use(whole)
+    known = len(table) >= LEAST_TICKS
+    return Observed(
+        book=book,
+        seconds=float(table.seconds.sum()),
+        ticks=table,
+        cpu=attribute(table, Resource(y, cpu_seconds=True), host=host)
+        if known and y is not None and y.any()
+        else None,
+        cpu_target=y,
+        cpu_is_sum=is_sum,
+        io=attribute(table, Resource(moved, time_like=False), host=host)
+        if known and moved is not None and moved.any()
+        else None,
+    )
+
+
+def _readers(connection: Connection) -> dict[str, Callable[[], Values]]:
+    found: dict[str, Callable[[], Values]] = {}
+    for spec in COLLECTORS:
+        if spec.name not in SOURCES:
+            continue
+        prepared = spec.prepare(connection)
+        if prepared.read is not None:
+            found[spec.name] = prepared.read
+        elif spec.name == "digests":
+            lack = prepared.features[0]
+            message = f"{connection.endpoint}: {lack.reason}; {lack.remedy}"
+            raise CollectorError(FailureKind.UNREADABLE, message)
+    return found
+
+
+def _greatest(book: Book, ticks: list[Tick]) -> list[str]:
+    """Keys of the classes that ran for the longest time."""
+    spent = np.zeros(len(book))
+    for tick in ticks:
+        changes: Changes | None = tick.changes
+        if changes is not None:
+            spent[changes.classes] += changes.values[:, changes.names.index("statement_time")]
+            spent[changes.classes] += np.maximum(changes.in_flight, 0.0)
+    order = [int(n) for n in np.argsort(-spent, kind="stable") if spent[n] > 0]
+    return [book.keys[n] for n in order if not book.is_own(book.keys[n])][:MOST_CLASSES]
+
+
+def _used(ticks: list[Tick], *names: str) -> Array | None:
+    """The sum of these resources in each tick, None unless all are known in all."""
+    if not ticks or any(name not in tick.used for tick in ticks for name in names):
+        return None
+    return np.array([sum(tick.used[name] for name in names) for tick in ticks])

@@ -1,0 +1,180 @@
+"""`mysql-headroom profile` and the page's table: the same ranking, each number with its source."""
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from class_samples import samples
+from known_classes import known_classes, one_class
+from live import Clients, target, write_config
+from simulated_classes import simulate
+
+from agent.classes.book import Book
+from agent.classes.observe import Observed, divided
+from agent.classes.ticks import Tick, TickMaker
+from agent.cli import main
+from agent.commands.profile_words import SORTS, as_csv, as_json, in_words, profile_of
+from agent.demo.server import PrivateServer
+from agent.export.class_plot import plot_class
+from agent.export.classes_table import classes_table
+from agent.snapshot import FitState, Health, Snapshot
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def observed(*, measured: bool = False, host: bool = True, ticks: int = 120) -> Observed:
+    """A simulated server, looked at for so many seconds."""
+    book, made = Book(), list[Tick]()
+    maker = TickMaker(book)
+    for sample in samples(simulate(3, ticks=ticks), measured=measured, host=host):
+        maker.append(sample)
+        made += maker.ticks(sample.at)
+    return divided(book, made)
+
+
+@pytest.fixture(scope="module")
+def estimated() -> Observed:
+    """Two minutes without measured CPU."""
+    return observed()
+
+
+def test_the_table_names_the_greatest_its_share_and_the_source(estimated: Observed) -> None:
+    """A person sees who, how much, how sure, and where it comes from."""
+    profile = profile_of(estimated, "cpu", with_text=True)
+    text = in_words(profile, 5)
+    first = profile.rows[0]
+    assert first.cpu == max(row.cpu or 0 for row in profile.rows)
+    assert text.splitlines()[0].endswith(f"{100 * (first.share or 0):.1f} %.")
+    assert "source         work time" in text
+    assert "of which" in text
+    assert " ± " in text
+    assert f"{len(profile.rows) - 5} more" in text
+    assert sum(row.share or 0 for row in profile.rows) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_every_order_is_by_what_it_says(estimated: Observed, sort: str) -> None:
+    """The greatest first; where what is asked for is not known, by time."""
+    profile = profile_of(estimated, sort, with_text=False)
+    used = sort if sort != "io" else "time"  # nothing was read or written
+    assert profile.sort == used
+    values = [SORTS[used](row) or 0 for row in profile.rows]
+    assert values == sorted(values, reverse=True)
+    assert "SELECT" not in in_words(profile, 50)
+
+
+def test_json_and_csv_say_the_same(estimated: Observed) -> None:
+    """And what is not known is null, or empty."""
+    profile = profile_of(estimated, "time", with_text=True)
+    content = json.loads(as_json(profile, 3))
+    rows = list(csv.DictReader(io.StringIO(as_csv(profile, 3))))
+    assert [c["digest"] for c in content["classes"]] == [row["digest"] for row in rows]
+    assert [c["cpu"] for c in content["classes"]] == pytest.approx([float(r["cpu"]) for r in rows])
+    assert content["classes"][0]["io"] is None
+    assert rows[0]["io"] == ""
+    assert content["cpu"]["source"] == "work-time"
+    assert content["classes"][0]["text"] is not None
+
+
+def test_measured_cpu_has_no_error_and_without_the_host_no_remainder() -> None:
+    """Only what is known is said."""
+    profile = profile_of(observed(measured=True, host=False), "cpu", with_text=False)
+    assert profile.cpu_unattributed is None
+    assert all(row.cpu_stderr is None for row in profile.rows)
+    assert "measured" in in_words(profile, 20)
+    nothing = profile_of(observed(host=False), "cpu", with_text=False)
+    assert nothing.sort == "time"
+    assert "not known" in in_words(nothing, 20)
+
+
+def test_a_server_at_rest_has_an_empty_profile() -> None:
+    """No class, no division by zero."""
+    empty = divided(Book(), [])
+    for write in (in_words, as_json, as_csv):
+        assert write(profile_of(empty, "cpu", with_text=True), 20)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_plot_is_a_picture(tmp_path: Path, known: bool) -> None:
+    """Also where CPU is not known."""
+    seen = observed(host=known)
+    file = tmp_path / "class.png"
+    plot_class(str(file), seen, profile_of(seen, "cpu", with_text=True))
+    assert file.read_bytes().startswith(PNG)
+
+
+def page_of(snapshot: Snapshot, now: float = 100.0) -> str:
+    """The table's text."""
+    return re.sub(r"<[^>]+>", " ", classes_table(snapshot, now))
+
+
+def test_the_pages_table_ranks_names_and_warns() -> None:
+    """Texts are escaped; what is stale is not shown."""
+    state = known_classes(100.0)
+    evil = one_class("c3", 9.0, "SELECT `<b>` FROM `t`")
+    state = replace(state, classes=(*state.classes, evil))
+    snapshot = Snapshot("db", 100.0, 60.0, Health(True), None, FitState(), state)
+    text = classes_table(snapshot, 100.0)
+    assert "<b>" not in text
+    assert text.index("&lt;b&gt;") < text.index("`a`") < text.index("shop.b2")
+    assert "measured by the server" in text
+    assert "all others" in text
+    assert "fewer than 60 ticks" in text
+    assert classes_table(snapshot, 500.0) == ""
+    assert classes_table(replace(snapshot, classes=None), 100.0) == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--target", "nobody"], "no target 'nobody'; there are db"),
+        (["--plot", "x.gif"], "x.gif: a plot ends in .png or .svg"),
+    ],
+)
+def test_a_wrong_question_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
+) -> None:
+    """With exit code 2, before anything is asked of a server."""
+    (tmp_path / "config.yaml").write_text("targets: [{name: db, user: x, port: 1}]\n")
+    code = main(["profile", "--config.file", str(tmp_path / "config.yaml"), *arguments])
+    assert code == 2
+    assert capsys.readouterr().err == f"mysql-headroom: {complaint}\n"
+
+
+def test_a_server_that_is_not_there_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With exit code 1."""
+    (tmp_path / "config.yaml").write_text("targets: [{name: db, user: x, port: 1}]\n")
+    assert main(["profile", "--config.file", str(tmp_path / "config.yaml"), "--format=csv"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.live
+def test_a_real_servers_profile(
+    server: PrivateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The class that computes is first by CPU, the one that sleeps by time."""
+    file, _ = write_config(tmp_path, target(tmp_path, server))
+    plot = tmp_path / "class.svg"
+    with (
+        Clients(server, "SELECT BENCHMARK(1000000, 2 + 1)", pace=0.05),
+        Clients(server, "SELECT SLEEP(0.2)", 3),
+    ):
+        options = ["--seconds", "8", "--text", "--format", "json", "--plot", str(plot)]
+        assert main(["profile", "--config.file", str(file), *options]) == 0
+    content = json.loads(capsys.readouterr().out)
+    classes = content["classes"]
+    assert "BENCHMARK" in classes[0]["text"]
+    [sleep] = [c for c in classes if "SLEEP" in (c["text"] or "")]
+    assert sleep["seconds"] == max(c["seconds"] for c in classes)
+    assert sleep["waits"]
+    assert sleep["cpu"] < 0.05 * classes[0]["cpu"]
+    assert content["cpu"]["total"] > 0
+    assert b"<svg" in plot.read_bytes()
+    assert np.isfinite([c["cpu"] for c in classes]).all()
