@@ -1,15 +1,16 @@
-"""The ways out over HTTP: metrics, the page, health, readiness. Nothing waits for MySQL."""
+"""The ways out over HTTP: metrics, the page, JSON, health, readiness. Nothing waits for MySQL."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from agent.export.page import render
+from agent.export.snapshot_json import snapshots_as_json
 from agent.snapshot import Snapshot
 from agent.web.auth import Doorkeeper, Verdict
 from agent.web.file import Web
@@ -58,6 +59,7 @@ class Pages:
         pages = {
             "/": self._page,
             "/metrics": self._metrics,
+            "/api/v1/snapshot": self._snapshot,
             "/-/healthy": self._healthy,
             "/-/ready": self._ready,
             RELOAD: self._reloaded,
@@ -77,6 +79,15 @@ class Pages:
     def _metrics(self, environ: Environ) -> Answer:
         encode, kind = choose_encoder(environ.get("HTTP_ACCEPT", ""))
         return HTTPStatus.OK, kind, encode(self._registry)
+
+    def _snapshot(self, environ: Environ) -> Answer:
+        """All targets, or those that the query names: `?target=NAME`."""
+        wanted = parse_qs(environ.get("QUERY_STRING", "")).get("target")
+        known = [s for s in self._snapshots() if wanted is None or s.target in wanted]
+        if wanted is not None and len(known) < len(set(wanted)):
+            return HTTPStatus.NOT_FOUND, TEXT, b"404 no such target\n"
+        text = snapshots_as_json(known, self._clock())
+        return HTTPStatus.OK, "application/json", text.encode()
 
     def _healthy(self, environ: Environ) -> Answer:
         del environ

@@ -1,0 +1,155 @@
+"""Snapshots as JSON, for programs: all that is known, what went in, and what was left out.
+
+Numbers are in base units and times in Unix seconds; what is not known is null. docs/snapshot.md has
+every key.
+"""
+
+import json
+from collections.abc import Iterable
+from math import isfinite
+from typing import Any
+
+from agent import __version__
+from agent.snapshot import Snapshot
+from models.capacity.assess import Capacity
+from models.capacity.walls import Wall
+from models.usl_fit import UslFit
+from models.usl_posterior import Interval
+
+Object = dict[str, Any]
+
+
+def snapshots_as_json(snapshots: Iterable[Snapshot], now: float) -> str:
+    """One JSON document; `now` in Unix seconds decides what is stale."""
+    targets = [_target(s, now) for s in sorted(snapshots, key=lambda s: s.target)]
+    document = {"version": __version__, "at": now, "targets": targets}
+    return json.dumps(_finite(document), allow_nan=False, ensure_ascii=False)
+
+
+def _target(snapshot: Snapshot, now: float) -> Object:
+    capacity, law, refusal = snapshot.capacity(now), snapshot.fit(now), snapshot.refusal(now)
+    return {
+        "target": snapshot.target,
+        "server": snapshot.health.server or None,
+        "up": snapshot.health.up,
+        "load": _load(snapshot, now),
+        "assessed_at": snapshot.fitted.at,
+        "waiting": snapshot.fitted.waiting or None,
+        "concurrency_source": snapshot.fitted.source,
+        "capacity": capacity and _capacity(capacity, snapshot.capacity_headroom(now)),
+        "walls": [_wall(wall) for wall in capacity.walls] if capacity else [],
+        "usl": law and _law(law, snapshot, now),
+        "usl_refused": refusal and {"reason": refusal.check, "text": refusal.check.sentence},
+        "workload": _workload(snapshot, capacity),
+        "outliers": _outliers(snapshot) if capacity else [],
+        "outliers_total": dict(snapshot.fitted.record.outliers),
+        "points": _points(snapshot) if capacity else [],
+    }
+
+
+def _load(snapshot: Snapshot, now: float) -> Object | None:
+    load = snapshot.current_load(now)
+    if load is None:
+        return None
+    return {
+        "at": load.end,
+        "throughput": load.throughput,
+        "concurrency": dict(load.concurrency),
+        "excluded_threads": dict(load.excluded),
+        "utilisation": dict(load.resources),
+    }
+
+
+def _capacity(capacity: Capacity, headroom: float | None) -> Object:
+    return {
+        "value": capacity.value,
+        "lower": capacity.lower,
+        "upper": capacity.upper,
+        "headroom": headroom,
+        "limit": capacity.limit,
+        "limits": capacity.shares,
+        "trust": capacity.trust,
+        "reasons": _reasons(capacity.reasons),
+        "throughput_seen": capacity.x_seen,
+        "settling_throughput": capacity.settle_throughput,
+        "too_many_outliers": bool(capacity.outliers and capacity.outliers.too_many),
+    }
+
+
+def _wall(wall: Wall) -> Object:
+    return {
+        "resource": wall.resource,
+        "value": wall.x_max,
+        **_bounds(wall.x_max_interval),
+        "service_demand": wall.demand,
+        "demand_grows": wall.growth,
+        "utilisation_seen": wall.utilisation_max,
+        "trust": wall.trust,
+        "reasons": _reasons(wall.reasons),
+    }
+
+
+def _law(law: UslFit, snapshot: Snapshot, now: float) -> Object:
+    return {
+        "sigma": law.law.sigma,
+        "kappa": law.law.kappa,
+        "lambda": law.law.lam,
+        "max_throughput": {"value": law.x_max, **_bounds(law.x_max_interval)},
+        "max_concurrency": {"value": law.n_max, **_bounds(law.n_max_interval)},
+        "throughput_headroom": snapshot.throughput_headroom(now),
+        "concurrency_headroom": snapshot.concurrency_headroom(now),
+        "r_squared": law.r_squared,
+        "trust": law.trust,
+        "reasons": _reasons(law.reasons),
+    }
+
+
+def _workload(snapshot: Snapshot, capacity: Capacity | None) -> Object:
+    """What was told apart: a change in the window, the latest of all, two that take turns."""
+    regimes, points = capacity and capacity.regimes, snapshot.fitted.points
+    change, clouds = (regimes.change, regimes.clouds) if regimes else (None, None)
+    at = points.at[change.index] if change and points else None
+    return {
+        "change": change and {"at": at, "quantity": change.quantity, "ratio": change.ratio},
+        "changed_at": snapshot.fitted.record.mix_changed,
+        "two": clouds
+        and {"quantity": clouds.quantity, "ratio": clouds.ratio, "left_out": clouds.share},
+    }
+
+
+def _outliers(snapshot: Snapshot) -> list[Object]:
+    points = snapshot.fitted.points
+    return [
+        {"at": o.at, "reason": o.reason, "text": o.reason.sentence, "ratio": o.ratio}
+        for o in (points.outliers if points else ())
+    ]
+
+
+def _points(snapshot: Snapshot) -> list[Object]:
+    points = snapshot.fitted.points
+    if points is None:
+        return []
+    columns = (points.at, points.throughput, points.concurrency, points.weights, points.fates)
+    names = ("at", "throughput", "concurrency", "weight", "fate")
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _bounds(interval: Interval | None) -> Object:
+    low, high = interval or (None, None)
+    return {"lower": low, "upper": high}
+
+
+def _reasons(reasons: Iterable[Any]) -> list[Object]:
+    return [{"reason": reason.value, "text": reason.sentence} for reason in reasons]
+
+
+def _finite(value: Any) -> Any:
+    """The same without what JSON cannot say: not-a-number and infinity are null."""
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    if isinstance(value, float):
+        return float(value) if isfinite(value) else None
+    return value

@@ -1,0 +1,123 @@
+"""The snapshot as JSON: complete, documented, and nothing that is not known is a number."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from made_up import WAVES, ZERO, interval, intervals, known, seen_at, with_resources
+from web_clients import ask, listening, snapshot
+
+from agent.export.snapshot_json import snapshots_as_json
+from agent.intervals import Interval
+from agent.snapshot import FitState, Health, Snapshot
+
+DOCS = (Path(__file__).resolve().parent.parent / "docs" / "snapshot.md").read_text()
+
+
+def parsed(rows: list[Interval]) -> dict[str, Any]:
+    """The one target of a document about these intervals."""
+    document = json.loads(snapshots_as_json([known(rows)], seen_at(rows)), parse_constant=refuse)
+    [target] = document["targets"]
+    return dict(target)
+
+
+def refuse(text: str) -> None:
+    """Infinity and NaN are no JSON."""
+    raise AssertionError(text)
+
+
+def with_a_pile_up() -> list[Interval]:
+    """A processor that is full at 6,000 queries/s, and one interval far off."""
+    rows = with_resources(intervals(WAVES), cpu=1 / 6000)
+    rows[40] = rows[40]._replace(statement_time=400.0)
+    return rows
+
+
+def test_a_capacity_its_walls_and_what_was_left_out_are_all_there() -> None:
+    """Every number that the models gave, in base units."""
+    rows = with_a_pile_up()
+    found, state = parsed(rows), known(rows).fitted
+    assert state.capacity is not None
+    assert found["capacity"]["value"] == state.capacity.value
+    assert found["capacity"]["trust"] == "trusted"
+    assert sum(found["capacity"]["limits"].values()) == pytest.approx(1)
+    [wall] = found["walls"]
+    assert wall["resource"] == "cpu"
+    assert wall["lower"] < wall["value"] < wall["upper"]
+    [outlier] = found["outliers"]
+    assert (outlier["reason"], outlier["at"]) == ("pile_up", ZERO + rows[40].end)
+    assert found["outliers_total"] == {"counter_glitch": 0, "foreign_work": 0, "pile_up": 1}
+    assert [point["fate"] for point in found["points"]].count("outlier") == 1
+    assert found["points"][0]["throughput"] == rows[0].throughput
+    assert found["load"]["throughput"] == rows[-1].throughput
+    assert found["usl"]["max_throughput"]["value"] > 0
+    assert found["usl_refused"] is None
+
+
+def test_what_is_not_known_is_null() -> None:
+    """No statement time, no law, no wall: nulls, and the reason in words."""
+    rows = [interval(k, 2.0)._replace(statement_time=np.nan) for k in range(30)]
+    rows = [row._replace(threads_running=np.nan) for row in rows]
+    found = parsed(rows)
+    assert found["points"][0]["concurrency"] is None
+    assert found["capacity"]["value"] is None
+    assert found["capacity"]["lower"] > 0
+    assert found["usl"] is None
+    assert found["usl_refused"]["reason"] == "few_points"
+    assert found["workload"] == {"change": None, "changed_at": None, "two": None}
+
+
+def test_nothing_known_yet_is_a_document_too() -> None:
+    """A target that was never tried."""
+    new = Snapshot("new", ZERO, 60.0, Health(), None, FitState(waiting="nothing yet"))
+    [found] = json.loads(snapshots_as_json([new], ZERO))["targets"]
+    assert (found["up"], found["capacity"], found["load"]) == (None, None, None)
+    assert (found["points"], found["walls"], found["waiting"]) == ([], [], "nothing yet")
+
+
+def test_a_stale_assessment_is_withheld() -> None:
+    """As everywhere: its time stays, its numbers do not."""
+    rows = with_a_pile_up()
+    text = snapshots_as_json([known(rows)], seen_at(rows) + 1000)
+    [found] = json.loads(text)["targets"]
+    assert found["assessed_at"] == ZERO + rows[-1].end
+    assert (found["capacity"], found["usl"], found["points"]) == (None, None, [])
+    assert (found["walls"], found["outliers"]) == ([], [])
+
+
+def keys(value: Any) -> Iterator[str]:
+    """Every key of every object, but for those that are names of resources, sources and reasons."""
+    by_name = ("concurrency", "excluded_threads", "utilisation", "limits", "outliers_total")
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield key
+            if key not in by_name:
+                yield from keys(part)
+    elif isinstance(value, list):
+        for part in value[:1]:
+            yield from keys(part)
+
+
+def test_every_key_is_documented() -> None:
+    """docs/snapshot.md has each key that the document can have."""
+    named = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`([^`]+)`", DOCS))))
+    assert set(keys(parsed(with_a_pile_up()))) - named == set()
+
+
+def test_it_is_served_whole_or_for_one_target() -> None:
+    """By name, in any number; a name that nobody watches is told."""
+    there = [snapshot(True), known(with_a_pile_up())]
+    with listening(*there) as server:
+        path = "/api/v1/snapshot"
+        status, headers, body = ask(server.server_port, path)
+        one = ask(server.server_port, f"{path}?target={quote('db<1>')}")[2]
+        missing = ask(server.server_port, f"{path}?target=db&target=nobody")
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    assert [target["target"] for target in json.loads(body)["targets"]] == ["db", "db<1>"]
+    assert [target["target"] for target in json.loads(one)["targets"]] == ["db<1>"]
+    assert (missing[0], missing[2]) == (404, "404 no such target\n")
