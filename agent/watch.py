@@ -127,7 +127,8 @@ class Watch:
         return min((job.due for job in self._host_jobs), default=now + PREPARE_AGAIN)
 
     def fit_tick(self, now: float) -> float:
-        """Publish what is known now."""
+        """Publish what is known now, and see to it that no answer takes for ever."""
+        self._connection.break_off_if_overdue(now)
         before, self.snapshot = self.snapshot, self._assess(now)
         if self.snapshot.fitted.at != before.fitted.at:
             self.fit_seconds = time.monotonic() - now

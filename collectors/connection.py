@@ -6,8 +6,9 @@ frozen server still accepts connections, and only a read time-out saves the call
 
 import socket
 import struct
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,8 @@ IDENTITY = (
 )
 
 MOST_SENT, LONGEST_SENT = 256, 4000
+WHOLE_ANSWER = 2.0  # times the time-out, which is for each read of an answer
+WHOLE_LOGIN = 30.0, 5.0  # seconds for a name to be resolved, and times the time-out
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,9 @@ class Connection:
         self._timeout = timeout
         self._limit = limit
         self._session: Session | None = None
+        self._opening: Session | None = None
+        self._overdue_at: float | None = None  # when what is under way has taken too long
+        self._was_broken_off = False
 
     @property
     def is_open(self) -> bool:
@@ -86,10 +92,9 @@ class Connection:
         """Connect, learn who the server is, and set the session's own limits."""
         self.close()
         login = self._login()
-        try:
+        resolving, reads = WHOLE_LOGIN
+        with self._within(resolving + reads * self._timeout, login.user):
             self._session = self._connect(login)
-        except Exception as error:  # what is no MySQL server breaks the library anywhere
-            raise failure(error, self.endpoint, login.user) from error
         try:
             self._identify()
             self._limit_session()
@@ -110,6 +115,15 @@ class Connection:
             if sock is not None:
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not TLS's, which would take turns
 
+    def break_off_if_overdue(self, now: float) -> None:
+        """From another thread: interrupt what has had no whole answer for too long.
+
+        The library's time-out is for each read: an answer that trickles in would never end.
+        """
+        if self._overdue_at is not None and now > self._overdue_at and self._socket() is not None:
+            self._was_broken_off = True
+            self.interrupt()
+
     def query(self, sql: str) -> list[Row]:
         """All rows of one statement; raises `CollectorError`, and ends a session that broke."""
         if self._session is None:
@@ -117,15 +131,9 @@ class Connection:
         self.statements += 1
         if len(self.sent) < MOST_SENT and len(sql) < LONGEST_SENT:
             self.sent.add(sql)
-        try:
-            with self._session.cursor() as cursor:
-                cursor.execute(sql)
-                return list(cursor.fetchall())
-        except Exception as error:  # a garbled answer breaks the library anywhere
-            failed = failure(error, self.endpoint)
-            if failed.kind.ends_session:
-                self.close()
-            raise failed from error
+        with self._within(WHOLE_ANSWER * self._timeout), self._session.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
 
     def peer_pid(self) -> int | None:
         """The process behind the server's socket file; None over TCP, 0 in another PID space."""
@@ -147,11 +155,28 @@ class Connection:
         sock = self._socket()
         return protection(sock) if sock is not None else ()
 
+    @contextmanager
+    def _within(self, seconds: float, user: str = "") -> Iterator[None]:
+        """Ask the server something; whatever goes wrong is a `CollectorError`."""
+        self._was_broken_off, self._overdue_at = False, time.monotonic() + seconds
+        try:
+            yield
+        except Exception as error:  # what is no answer of a server breaks the library anywhere
+            failed = failure(error, self.endpoint, user)
+            if self._was_broken_off:
+                text = f"{self.endpoint}: no whole answer within {seconds:g} s"
+                failed = CollectorError(FailureKind.TIMEOUT, text)
+            if failed.kind.ends_session:
+                self.close()
+            raise failed from error
+        finally:
+            self._overdue_at = None
+
     def _socket(self) -> socket.socket | None:
-        return getattr(self._session, "_sock", None)
+        return getattr(self._session or self._opening, "_sock", None)
 
     def _connect(self, login: Login) -> Session:
-        return Session(
+        self._opening = Session(
             host=self.endpoint.host,
             port=self.endpoint.port,
             unix_socket=self.endpoint.socket,
@@ -163,8 +188,14 @@ class Connection:
             read_timeout=self._timeout,
             write_timeout=self._timeout,
             program_name="mysql-headroom",
+            defer_connect=True,
             **tls_options(self.endpoint),
         )
+        try:
+            self._opening.connect()
+            return self._opening
+        finally:
+            self._opening = None
 
     def _identify(self) -> None:
         names = ", ".join(f"'{name}'" for name in IDENTITY)
