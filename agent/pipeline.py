@@ -11,7 +11,7 @@ from agent.config.ceilings import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.intervals import EXCLUDED, Window
 from agent.points import Points
-from agent.resources import with_ceilings
+from agent.resources import limiting, with_ceilings
 from agent.snapshot import FitState, Health, Load, Snapshot, Source
 from models.capacity.assess import Capacity, assess_capacity
 from models.capacity.keep import thin
@@ -105,12 +105,13 @@ def observations(
 ) -> Observations:
     """The window's intervals with a load, thinned, with every resource whose ceiling is known."""
     end, x = window["end"], window["throughput"]
+    resources = with_ceilings(window.utilisations, window.rates, ceilings)
     seen = Observations.of(
         end,
         x,
         concurrency(window, source),
         n_variance=n_variance(window, source),
-        resources=with_ceilings(window.utilisations, window.rates, ceilings),
+        resources=limiting(resources, window.utilisations),
     )
     kept = thin(end, x, now=float(end[-1]) if len(end) else 0.0, counts=window["stands_for"])
     loaded = x[kept.indices] > 0

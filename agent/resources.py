@@ -6,7 +6,7 @@ others (steal) counts as used, since it is not to be had; hyper-threads count as
 are only in part.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from models.rates import Array
 
 CPU = "cpu"
 SERVER_CPU = "server_cpu"
+"""The server's CPU time within the CPUs that it may use: a limit where those are not all."""
+OF_THE_CPU = "cpu:server"
+"""The server's part of what is used of the host's CPU."""
+ALL = 0.99
+"""A server that may use more than this share of the host's CPUs may use all."""
 BUSY = tuple(
     f"cpu_{name}_seconds" for name in ("user", "nice", "system", "irq", "softirq", "steal")
 )
@@ -37,14 +42,31 @@ def with_ceilings(
     utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
 ) -> list[Resource]:
     """Every resource whose ceiling is known, or given by the configuration."""
-    used = {name: (u, 1.0) for name, u in utilisations.items()}
+    used = {name: (u, 1.0) for name, u in utilisations.items() if name != OF_THE_CPU}
+    own = {CPU: utilisations.get(OF_THE_CPU)}
     for name, limit in ceilings.limits.items():
         if name + RATE in rates:
             used[name] = (rates[name + RATE], limit)
     return [
-        Resource(name, u, limit * ceilings.ceilings.get(name, 1.0), is_setting=name in SETTINGS)
+        Resource(
+            name,
+            u,
+            limit * ceilings.ceilings.get(name, 1.0),
+            is_setting=name in SETTINGS,
+            own=own.get(name),
+        )
         for name, (u, limit) in used.items()
     ]
+
+
+def limiting(resources: Sequence[Resource], utilisations: Mapping[str, Array]) -> list[Resource]:
+    """Those that may end the throughput's growth: not the server's CPU where it may use all."""
+    of_all, of_its = utilisations.get(OF_THE_CPU), utilisations.get(SERVER_CPU)
+    is_bound = False
+    if of_all is not None and of_its is not None:
+        both = np.isfinite(of_all) & np.isfinite(of_its)
+        is_bound = float(of_all[both].sum()) < ALL * float(of_its[both].sum())
+    return [resource for resource in resources if is_bound or resource.name != SERVER_CPU]
 
 
 def usage(columns: Mapping[str, Columns], statement_time: Array, edges: Array) -> dict[str, Array]:
@@ -72,7 +94,9 @@ def _limits(status: Columns, statement_time: Array, edges: Array) -> Iterator[Na
 
 def _cpus(host: Columns, edges: Array) -> Iterator[Named]:
     yield CPU, host.rate(edges, *BUSY) / host.last(edges, "cpus")
-    yield SERVER_CPU, host.rate(edges, "process_cpu_seconds") / host.last(edges, "process_cpus")
+    of_the_server = host.rate(edges, "process_cpu_seconds")
+    yield SERVER_CPU, of_the_server / host.last(edges, "process_cpus")
+    yield OF_THE_CPU, of_the_server / host.last(edges, "cpus")
 
 
 def _disks(host: Columns, edges: Array) -> Iterator[Named]:

@@ -17,6 +17,9 @@ from models.capacity.observations import Observations
 from models.capacity.walls import Resource
 from models.usl import Array, Usl
 
+EARLY = 0.04
+"""Real processors are at their end a few per cent before all of their time is used."""
+
 
 @dataclass(frozen=True, eq=False)
 class Server:
@@ -28,6 +31,9 @@ class Server:
     """Throughputs on the way up to the capacity (queries/s), ascending."""
     n: Array = field(repr=False)
     utilisations: dict[str, Array] = field(repr=False)
+    """The server's own, each 0..1 of the resource."""
+    others: float = 0.02
+    """What others use of the processor, on average."""
 
     def at(self, x: Array) -> tuple[Array, dict[str, Array]]:
         """Interpolate N and the utilisations at these throughputs."""
@@ -43,21 +49,27 @@ def law_server(
     lam: float = 1000.0,
     full_at: float = 2.0,
     growth: float = 0.0,
-    base: float = 0.02,
+    waking: float = 0.0,
+    others: float = 0.02,
+    convoy_at: float = 2.0,
 ) -> Server:
     """Follow the law; the processor is full at `full_at` times the law's peak, demand growing.
 
-    growth is by how much the demand has grown when the processor is full.
+    growth is by how much the demand has grown when the processor is full; waking is what a query
+    that finds it idle uses more than one that finds it busy, as a share; at `convoy_at` times what
+    the law and the processor would allow, a lock ends it without a warning.
     """
     law = Usl(sigma, kappa, lam)
     peak = float(law.x_max or 0.0)
     wall = full_at * peak
-    capacity = min(peak, wall)
+    capacity = min(peak, wall) * min(convoy_at, 1.0)
     x = np.linspace(0.001, 1.0, 400) * capacity
     n = law.concurrency_at_throughput(x * (1 - 1e-9))
     share = x / wall
-    cpu = base + (1 - base) * share * (1 + growth * share) / (1 + growth)
-    return Server(name, capacity, x, n, {"cpu": cpu, "disk": 0.01 + 0.3 * share})
+    cpu = share * (1 + growth * share) / (1 + growth)
+    cpu = cpu * (1 + waking) / (1 + waking * cpu)
+    used = {"cpu": (1 - others) * cpu, "disk": 0.01 + 0.3 * share}
+    return Server(name, capacity, x, n, used, others)
 
 
 def queueing_server(
@@ -86,7 +98,7 @@ def queueing_server(
     top = int(np.argmax(x))
     rising = slice(0, top + 1)
     x, n = np.append(1e-6, x[rising]), np.append(1e-6, at[rising])
-    cpu = 0.02 + 0.98 * np.append(0.0, busy[rising]) / cores
+    cpu = 0.98 * np.append(0.0, busy[rising]) / cores
     return Server(name, float(x[-1]), x, n, {"cpu": cpu, "disk": 0.01 + 0.2 * x / x[-1]})
 
 
@@ -132,7 +144,7 @@ def erlang_server(name: str, cores: int, demand: float = 0.001, wait: float = 0.
     waiting = blocked / (1 - rho * (1 - blocked))
     x = rho * capacity
     n = x * (wait + demand) + waiting * rho / (1 - rho)
-    return Server(name, capacity, x, n, {"cpu": 0.02 + 0.98 * rho, "disk": 0.01 + 0.2 * rho})
+    return Server(name, capacity, x, n, {"cpu": 0.98 * rho, "disk": 0.01 + 0.2 * rho})
 
 
 @dataclass(frozen=True)
@@ -153,6 +165,8 @@ class Life:
     backups: float = 0.0
     mix_change: float | None = None
     """Before two fifths of the time every query cost so many times as much."""
+    neighbours: float = 0.0
+    """By how much what others use of the processor varies from interval to interval, as a share."""
     night_jobs: bool = False
     """A quarter of the time a few heavy jobs run instead: 8 times the cost."""
 
@@ -175,6 +189,7 @@ def live(server: Server, life: Life, rng: np.random.Generator) -> Observations:
         share[jobs] = rng.uniform(0.1, 0.5, int(jobs.sum()))
     x = share * server.capacity
     n, u = server.at(x)
+    u["cpu"] = u["cpu"] * (1 - min(abs(rng.normal(0, EARLY)), 3 * EARLY))
     x = x / cost
     errors = rng.normal(0, life.noise, (len(u) + 1, k))
     n = n * np.exp(errors[0])
@@ -184,7 +199,10 @@ def live(server: Server, life: Life, rng: np.random.Generator) -> Observations:
     if life.samples:
         n = rng.poisson(n * life.samples) / life.samples
         variance = np.maximum(n, 1 / life.samples) / life.samples
-    resources = [Resource(name, np.clip(column, 0, 1)) for name, column in u.items()]
+    mine = np.clip(u.pop("cpu"), 0, 1)
+    theirs = server.others * rng.uniform(1 - life.neighbours, 1 + life.neighbours, k)
+    resources = [Resource("cpu", np.minimum(mine + theirs, 1.0), own=mine)]
+    resources += [Resource(name, np.clip(column, 0, 1)) for name, column in u.items()]
     at = 15.0 * np.arange(1, k + 1)
     return Observations.of(at, x, n, n_variance=variance, resources=resources)
 
@@ -224,6 +242,9 @@ def scenarios() -> list[Scenario]:
         Scenario("queueing, and a lock", _any_queue(lock=True), Life),
         Scenario("queueing, burns processor", _any_queue(lock=False, crosstalk=True), Life),
         Scenario("Erlang", lambda rng: erlang_server("e", int(rng.integers(2, 65))), Life),
+        Scenario("law, wake-ups", _any_law(0.5, 1.0, waking=0.5), Life),
+        Scenario("law, convoy", _any_law(0.6, 1.5, convoy=0.6), Life),
+        Scenario("neighbours", _any_law(0.6, 1.5, others=0.2), lambda r: Life(r, neighbours=1.0)),
         Scenario("noise 6 %", _any_law(0.6, 2.0), lambda r: Life(r, noise=0.06)),
         Scenario("idle nights", _any_law(0.6, 2.0), lambda r: Life(r, nights=0.5)),
         Scenario("busy, narrow range", _any_law(0.6, 2.0), lambda r: Life(r, low=0.75 * r)),
@@ -239,15 +260,30 @@ def scenarios() -> list[Scenario]:
 
 
 def _any_law(
-    nearest: float, farthest: float, growth: float = 0.0
+    nearest: float,
+    farthest: float,
+    growth: float = 0.0,
+    *,
+    waking: float = 0.0,
+    others: float = 0.02,
+    convoy: float = 1.0,
 ) -> Callable[[np.random.Generator], Server]:
     def draw(rng: np.random.Generator) -> Server:
         n_max = float(np.exp(rng.uniform(np.log(15), np.log(200))))
         sigma = float(rng.choice([0.0, 0.01, 0.03, 0.08]))
         full_at = float(np.exp(rng.uniform(np.log(nearest), np.log(farthest))))
         lam = float(np.exp(rng.uniform(np.log(10), np.log(3000))))
-        kappa = (1 - sigma) / n_max**2
-        return law_server("law", sigma, kappa, lam=lam, full_at=full_at, growth=growth)
+        return law_server(
+            "law",
+            sigma,
+            (1 - sigma) / n_max**2,
+            lam=lam,
+            full_at=full_at,
+            growth=growth,
+            waking=waking * float(rng.uniform()),
+            others=others,
+            convoy_at=float(rng.uniform(convoy, 1.0)),
+        )
 
     return draw
 

@@ -217,6 +217,22 @@ def test_pile_ups_and_a_backup_are_left_out_and_the_capacity_holds() -> None:
     assert 20 <= len(found.outliers.removed) <= 48
 
 
+def test_a_single_burst_of_load_is_trusted_for_nothing() -> None:
+    """Eight intervals near the capacity and hundreds far below it: indicative at the best."""
+    rng = np.random.default_rng(5)
+    server = law_server("s", 0.02, 1e-4, full_at=0.7)
+    long, short = live(server, Life(0.9), rng), live(server, Life(0.5), rng)
+    assert assess_capacity(long).trust is Trust.TRUSTED
+    x = np.concatenate([short.throughput, np.sort(long.throughput)[-8:]])
+    n, used = server.at(x)
+    seen = Observations.of(
+        15.0 * np.arange(len(x)), x, n, resources=[Resource("cpu", used["cpu"], own=used["cpu"])]
+    )
+    found = assess_capacity(seen)
+    assert found.trust is not Trust.TRUSTED
+    assert found.reasons
+
+
 def test_too_many_outliers_forbid_trust() -> None:
     """A server that the models do not describe is not trusted, however narrow the interval."""
     _, seen = day(Life(0.9, pile_ups=0.2), full_at=0.8)
@@ -300,7 +316,7 @@ def test_the_simulated_network_keeps_the_laws_of_queueing() -> None:
     server = queueing_server("q", 4, demand=0.001, sleep=0.004)
     assert server.x[1] == pytest.approx(200.0)
     assert server.capacity == pytest.approx(4000, rel=1e-3)
-    cpu = (server.utilisations["cpu"] - 0.02) / 0.98
+    cpu = server.utilisations["cpu"] / 0.98
     assert cpu == pytest.approx(server.x * 0.001 / 4, rel=1e-6, abs=1e-6)
 
 

@@ -179,6 +179,7 @@ def test_host_counters_become_utilisations() -> None:
     expected = {
         "cpu": 0.25,
         "server_cpu": 0.25,
+        "cpu:server": 0.125,
         "disk:sda": 0.3,
         "network:eth0:received": 0.1,
         "network:eth0:sent": 0.4,

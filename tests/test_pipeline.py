@@ -46,7 +46,7 @@ def law_points(state: FitState) -> list[float]:
 
 def test_clean_points_give_back_the_law_that_made_them() -> None:
     """The whole path finds the peak it was shown, and trusts it; no wall is known, so it counts."""
-    rows = intervals(RISING)
+    rows = intervals(RISING * 4)
     snapshot, at = known(rows), seen_at(rows)
     law, capacity = snapshot.fit(at), snapshot.capacity(at)
     assert law is not None

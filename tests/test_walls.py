@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
-from models.capacity.walls import Resource, Wall, WallReason, find_walls
+from models.capacity.walls import CEILING, Resource, Wall, WallReason, find_walls
 from models.robust import fit_linear, normal_cdf, student_cdf
 from models.trust import Trust
 from models.usl import Array
+
+
+LOADS = np.linspace(1, 1200, 1200)
 
 
 def find_wall(x: Array, u: Array, ceiling: float = 1.0, weights: Array | None = None) -> Wall:
@@ -22,9 +25,13 @@ def loads(low: float, high: float, count: int = 300) -> tuple[Array, np.random.G
 
 def busy(x: Array, rng: np.random.Generator, base: float = 0.05, growth: float = 0.0) -> Array:
     """A utilisation that reaches 1 at 1000 queries/s, 2 % noise."""
+    return busy_exactly(x, base, growth) * np.exp(rng.normal(0, 0.02, len(x)))
+
+
+def busy_exactly(x: Array, base: float = 0.05, growth: float = 0.0) -> Array:
+    """The same without noise."""
     share = x / 1000
-    u = base + (1 - base) * share * (1 + growth * share) / (1 + growth)
-    return np.asarray(u * np.exp(rng.normal(0, 0.02, len(x))))
+    return np.asarray(base + (1 - base) * share * (1 + growth * share) / (1 + growth))
 
 
 def around(wall: Wall) -> tuple[float, float, float]:
@@ -63,9 +70,10 @@ def test_a_growing_demand_is_noticed_and_followed() -> None:
     assert (1 - base) / slope > 1150
     wall = find_wall(x, u)
     low, middle, high = around(wall)
+    full_at = float(np.interp(CEILING[0], busy_exactly(LOADS, growth=1.0), LOADS))
     assert WallReason.DEMAND_GROWS in wall.reasons
-    assert middle == pytest.approx(1000, rel=0.06)
-    assert low < 1000 < high
+    assert middle == pytest.approx(full_at, rel=0.06)
+    assert low < full_at < high
 
 
 def test_a_tenth_of_wild_points_does_not_steer_the_wall() -> None:
@@ -145,6 +153,40 @@ def test_huge_numbers_are_no_trouble() -> None:
     x, rng = loads(0.05, 0.6)
     u = busy(x, rng)
     assert around(find_wall(x * 1e12, u))[1] == pytest.approx(1e15, rel=0.05)
+
+
+def test_a_demand_that_falls_as_the_load_rises_is_followed() -> None:
+    """Where waking costs a third of a query at low load, a straight line would be 20 % too low."""
+    x, rng = loads(0.02, 0.8)
+    share = x / 1000
+    own = 1.5 * share / (1 + 0.5 * share) * np.exp(rng.normal(0, 0.02, len(x)))
+    [wall] = find_walls(x, [Resource("cpu", own + 0.001, own=own)])
+    low, middle, high = around(wall)
+    assert middle == pytest.approx(1000, rel=0.08)
+    assert low < 1000 < high
+    assert WallReason.DEMAND_GROWS not in wall.reasons
+
+
+def test_work_of_others_is_taken_apart_from_the_servers_own() -> None:
+    """Others use a fifth of the processor, now more, now less: the wall is where both fill it."""
+    x, rng = loads(0.02, 0.6)
+    own = 0.8 * x / 1000 * np.exp(rng.normal(0, 0.02, len(x)))
+    others = rng.uniform(0, 0.4, len(x))
+    together, apart = find_walls(
+        x, [Resource("together", own + others), Resource("apart", own + others, own=own)]
+    )
+    assert around(apart)[1] == pytest.approx(970, rel=0.06)
+    ratios = [high / low for low, _, high in map(around, (apart, together))]
+    assert ratios[0] < ratios[1]
+
+
+def test_a_processor_that_others_fill_is_no_measured_wall() -> None:
+    """It is full whatever we do: where the server would end is not known, and that is said."""
+    x, rng = loads(0.5, 0.6)
+    own = 0.3 * x / 1000 * np.exp(rng.normal(0, 0.02, len(x)))
+    [wall] = find_walls(x, [Resource("cpu", np.ones(len(x)), own=own)])
+    assert wall.x_max is None
+    assert wall.reasons[0] is WallReason.OTHERS_FILL_IT
 
 
 def test_several_resources_are_judged_apart() -> None:

@@ -4,7 +4,7 @@ Both are uncertain. The lower of independent quantities is above c when each of 
 P(C > c) = P(peak > c) · Π P(wall > c), and which one is the lowest follows from their hazards.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -28,6 +28,8 @@ HOPELESS_RATIO = 4.0
 """A wall whose interval is wider is left aside."""
 MIN_LOAD = 0.7
 """The least share of the capacity that must have been seen for a trusted one."""
+MIN_NEAR = 12
+"""So many intervals must have come so near: one burst of load tells little of what ends it."""
 SETTLING_LOAD = 0.75
 """The share of the capacity from which on most of them are trusted, in simulation."""
 SETTING_SEEN = 0.5
@@ -50,6 +52,7 @@ class CapacityReason(StrEnum):
     LAW_DOES_NOT_FIT = "law_does_not_fit"
     ONE_LOAD = "one_load"
     LOAD_TOO_LOW = "load_too_low"
+    FEW_HIGH_LOADS = "few_high_loads"
     WIDE_INTERVAL = "wide_interval"
     CONTENTION_UNKNOWN = "contention_unknown"
     CONCURRENCY_UNKNOWN = "concurrency_unknown"
@@ -69,6 +72,7 @@ SENTENCES = {
     CapacityReason.LAW_DOES_NOT_FIT: "the law that sets the limit has the wrong shape",
     CapacityReason.ONE_LOAD: "the load hardly varied: how throughput grows was not seen",
     CapacityReason.LOAD_TOO_LOW: "too small a share of the capacity was seen",
+    CapacityReason.FEW_HIGH_LOADS: "the load came near the capacity in fewer than twelve intervals",
     CapacityReason.WIDE_INTERVAL: "the points allow capacities that are too far apart",
     CapacityReason.CONTENTION_UNKNOWN: "contention may end the growth before a resource is full",
     CapacityReason.CONCURRENCY_UNKNOWN: "concurrency is too low or too noisy to see contention",
@@ -135,6 +139,7 @@ def assess_capacity(seen: Observations) -> Capacity:
         answer = _by_law_alone(law, x_seen, context)
     else:
         answer = _lowest(walls, peak, law, x_seen, context)
+    answer = _if_often_near(answer, kept.throughput)
     parts = {"walls": walls, "usl": law, "usl_finding": finding}
     return Capacity(**{**vars(answer), **parts, "outliers": outliers, "regimes": regimes})
 
@@ -254,6 +259,17 @@ def _judged(
         x_seen=x_seen,
         settle_throughput=_settling(trust, x_seen, middle),
     )
+
+
+def _if_often_near(answer: Capacity, throughput: Array) -> Capacity:
+    """The same, not trusted where the load came near the capacity in a few intervals only."""
+    if answer.value is None or answer.trust is not Trust.TRUSTED:
+        return answer
+    if np.count_nonzero(throughput >= MIN_LOAD * answer.value) >= MIN_NEAR:
+        return answer
+    found = {*answer.reasons, CapacityReason.FEW_HIGH_LOADS}
+    reasons = tuple(reason for reason in CapacityReason if reason in found)
+    return replace(answer, trust=Trust.INDICATIVE, reasons=reasons)
 
 
 def _settling(trust: Trust, x_seen: float, value: float) -> float | None:

@@ -24,9 +24,11 @@ SHAPE_MIDDLE, SHAPE_EDGE = 1.2, 0.15
 """Nmax/(A·Xmax) − 2 = (σ−κ)·Nmax/(1−σ): its median (Cisco UCS: 0.9; σ = 0.03 at Nmax = 40: 1.2),
 and how far below 0 noise may make it seem."""
 SHAPE_RANGE = (0.7, 40.0)
-ABRUPT = 0.3
+ABRUPT = 0.1
 """The probability of a contention that the law cannot foresee, since it sets in abruptly: a lock
-that is free below the peak and a convoy above. It ends the growth anywhere above what was seen."""
+that is free below the peak and a convoy above."""
+SUDDEN = 0.25
+"""It is the likelier the nearer to what was seen: ln(peak / seen) beyond which it is rare."""
 PSEUDO_POINTS, PSEUDO_ERROR = 4.0, 0.03
 """The noise is learnt from the points, and from four more that are 3 % off."""
 RELATIVE_ERROR = 0.02
@@ -66,10 +68,11 @@ def find_peak(
     ln_peak = np.linspace(np.log(x_seen) - 0.25, top, PEAKS)
     beside = ln_peak - np.log(wall)
     prior = sum(p / d * np.exp(-0.5 * ((beside - m) / d) ** 2) for p, m, d in PEAK_PRIORS)
-    unseen = prior * (ln_peak >= np.log(x_seen))
-    abrupt = _cdf(unseen)
+    beyond = ln_peak - np.log(x_seen)
+    unseen = prior * (beyond >= 0)
     if len(n) < MIN_POINTS:
-        return Peak(ln_peak, abrupt, from_points=False)
+        return Peak(ln_peak, _cdf(unseen), from_points=False)
+    abrupt = _cdf(unseen * np.exp(-beyond / SUDDEN))
     points = _Points.of(n, x, weights, n_variance)
     scaled = ln_peak - np.log(points.x_scale)
     ln_p = np.logaddexp(points.likelihood_by_law(scaled), points.likelihood_by_queue(scaled))

@@ -1,7 +1,7 @@
 """What was seen in each interval: the load and what it was served with."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -49,7 +49,7 @@ class Observations:
         if not all(np.isfinite(r.ceiling) and r.ceiling > 0 for r in resources):
             raise ValueError("the ceiling of a resource must be above 0")
         columns = [_column(times, c) for c in (throughput, concurrency, n_variance, weights)]
-        known = tuple(replace(r, utilisation=_column(times, r.utilisation)) for r in resources)
+        known = tuple(r.mapped(lambda column: _column(times, column)) for r in resources)
         variance, weigh = np.nan_to_num(columns[2]), np.nan_to_num(columns[3])
         return cls(times, columns[0], columns[1], variance, weigh, known)
 
@@ -66,7 +66,7 @@ class Observations:
             self.concurrency[rows],
             self.n_variance[rows],
             self.weights[rows],
-            tuple(replace(r, utilisation=r.utilisation[rows]) for r in self.resources),
+            tuple(resource.mapped(lambda column: column[rows]) for resource in self.resources),
         )
 
     @property

@@ -6,15 +6,18 @@ linear, so it sees the limit from far below. With a base load and a demand that 
 
     U(X) = U0 + D·X + Q·X²                                              (1)
 
+The demand grows where contention burns the resource; it falls where a query that finds the
+resource idle pays for waking it (a processor's wake-up), which ends when the resource is busy.
 The wall is the throughput where U(X) reaches the ceiling. How uncertain it is follows without an
 approximation from how uncertain U(X) is at each X (E. Fieller 1954): P(wall ≤ X) = P(U(X) ≥ c).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.robust import LinearFit, fit_columns, student_cdf
 from models.trust import Trust
@@ -36,8 +39,17 @@ TRUSTED_RATIO, INDICATIVE_RATIO = 1.3, 2.0
 """The wall's 95 % quantile over its 5 % quantile must be below."""
 BASE_PRIOR = (0.02, 0.1)
 """U0, mean and deviation, as shares of the ceiling: matters where all loads are alike."""
-GROWTH_PRIORS = ((0.8, 0.0, 0.06), (0.2, 0.25, 0.35))
-"""Demand's growth up to the wall, Q·X/D: probability, mean, deviation. Constant, or growing."""
+CEILING = (0.975, 0.012)
+"""Where a resource is full, mean and deviation: some end before all of their time is used."""
+OWN_BASE_PRIOR = (0.005, 0.015)
+"""The same for what the server itself uses: one that is asked nothing uses next to nothing."""
+GROWTH_PRIORS = ((0.8, 0.0, 0.05), (0.12, 0.25, 0.3), (0.08, -0.2, 0.1))
+"""Demand's growth up to the wall, Q·X/D: probability, mean, deviation. It is constant, or grows,
+or falls."""
+STEADY = GROWTH_PRIORS[:1]
+"""What others use of it does not bend with our throughput."""
+OWN_SHARE = 0.5
+"""A full resource of which the server uses less was filled by others: it says nothing of ours."""
 CURVED = 0.5
 """From this probability of a growing demand on it is reported as such."""
 GRID = 128
@@ -53,6 +65,7 @@ class WallReason(StrEnum):
     ALREADY_FULL = "already_full"
     DEMAND_GROWS = "demand_grows"
     WIDE_INTERVAL = "wide_interval"
+    OTHERS_FILL_IT = "others_fill_it"
 
     @property
     def sentence(self) -> str:
@@ -68,6 +81,7 @@ SENTENCES = {
     WallReason.ALREADY_FULL: "the resource is full already: the wall was measured",
     WallReason.DEMAND_GROWS: "the demand per query grows with the load",
     WallReason.WIDE_INTERVAL: "the points allow walls that are too far apart",
+    WallReason.OTHERS_FILL_IT: "others than the server fill the resource",
 }
 
 
@@ -82,6 +96,13 @@ class Resource:
     """The utilisation at which the resource is full."""
     is_setting: bool = False
     """Whether somebody set its limit; such a one says nothing of where contention ends."""
+    own: Array | None = field(repr=False, default=None)
+    """The part of the utilisation that is the server's own, shape (intervals,); None: not known."""
+
+    def mapped(self, change: Callable[[Array], Array]) -> "Resource":
+        """The same resource with its columns changed."""
+        own = None if self.own is None else change(self.own)
+        return replace(self, utilisation=change(self.utilisation), own=own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +135,35 @@ class Wall:
         return 1 - np.interp(ln_x, self.grid, self.cdf)
 
 
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One part of a utilisation as it grows with the throughput, and what is believed of it."""
+
+    fit: LinearFit
+    base: tuple[float, float] = BASE_PRIOR
+    growth: tuple[tuple[float, float, float], ...] = GROWTH_PRIORS
+
+    @property
+    def bent(self) -> LinearFit:
+        """With its base's prior, and any curvature."""
+        return self.fit.given(_unit(0), *self.base)
+
+    @property
+    def straight(self) -> LinearFit:
+        """The same, without a curvature."""
+        return self.bent.given(_unit(2), 0.0, 1e-6)
+
+    @property
+    def slope(self) -> float:
+        """What one more unit of throughput adds."""
+        return float(self.straight.coefficients[1])
+
+    @property
+    def is_demand(self) -> bool:
+        """Whether it grows with the throughput for sure."""
+        return self.slope > 2 * float(np.sqrt(self.straight.covariance[1, 1]))
+
+
 def find_walls(
     x: Array, resources: Sequence[Resource], weights: Array | None = None
 ) -> tuple[Wall, ...]:
@@ -123,23 +173,60 @@ def find_walls(
     """
     if not resources:
         return ()
-    u = np.stack([r.utilisation / r.ceiling for r in resources], axis=1)
     known = (x > 0) & np.isfinite(x)
-    x, u = x[known], u[known]
-    w = np.ones_like(x) if weights is None else weights[known]
+    x, w = x[known], np.ones_like(x[known]) if weights is None else weights[known]
     if len(x) == 0:
         return tuple(_none(r.name, 0.0, WallReason.FEW_POINTS) for r in resources)
+    u, own, by_others = _of_the_ceiling([r.mapped(lambda column: column[known]) for r in resources])
     x_scale = float(x.max())
     t, follows = x / x_scale, u < FULL
     rough = np.maximum(t / float(np.median(t)), 0.25)
     design = np.stack([np.ones_like(t), t, t * t], axis=1)
     # the variance of a utilisation grows with it, as that of a sum of demands does
-    fits = fit_columns(design, u, np.where(follows, (w / rough)[:, None], 0.0), NOISE)
+    columns = np.concatenate([u, own, u - own], axis=1)
+    used = np.tile(follows, 3) & np.isfinite(columns)
+    fits = fit_columns(design, columns, np.where(used, (w / rough)[:, None], 0.0), NOISE)
+    apart = np.count_nonzero(used[:, len(resources) : 2 * len(resources)], axis=0)
     seen = _seen(u)
-    return tuple(
-        _wall(r.name, x, u[:, i], float(seen[i]), fitted, x_scale)
-        for i, (r, fitted) in enumerate(zip(resources, fits, strict=True))
-    )
+    walls = []
+    for i, resource in enumerate(resources):
+        parts = [_Part(fit) for fit in fits[i :: len(resources)]]
+        parts = _apart(*parts[1:]) if apart[i] >= MIN_POINTS else parts[:1]
+        wall = _wall(resource.name, x, u[:, i], float(seen[i]), parts, x_scale)
+        if by_others[i] and not wall.usable:
+            wall = replace(wall, reasons=(WallReason.OTHERS_FILL_IT, *wall.reasons))
+        walls.append(wall)
+    return tuple(walls)
+
+
+def _of_the_ceiling(resources: Sequence[Resource]) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Stack utilisations, their own parts, and which were filled by others, as columns.
+
+    What others have filled says nothing about the server: not known.
+    """
+    u = np.stack([r.utilisation / r.ceiling for r in resources], axis=1)
+    nothing = np.full(len(u), np.nan)
+    own = np.stack([nothing if r.own is None else r.own / r.ceiling for r in resources], axis=1)
+    filled = (u >= FULL) & (own < OWN_SHARE)
+    by_others = np.count_nonzero(filled, axis=0) >= MIN_POINTS
+    return np.where(filled, np.nan, u), np.where(filled, np.nan, np.minimum(own, u)), by_others
+
+
+def _apart(own: _Part, others: _Part) -> list[_Part]:
+    """Describe what the server uses and what others use of it.
+
+    Others may work for it (clients on the same host, the kernel's network): somewhat less.
+    """
+    own = _Part(own.fit, OWN_BASE_PRIOR)
+    for_us = others.fit.given(_unit(1), 0.1 * own.slope, 0.4 * abs(own.slope))
+    return [own, _Part(for_us, BASE_PRIOR, STEADY)]
+
+
+def _unit(index: int) -> Array:
+    """Point along one of the three coefficients."""
+    row = np.zeros(3)
+    row[index] = 1.0
+    return row
 
 
 def _seen(u: Array) -> Array:
@@ -150,7 +237,9 @@ def _seen(u: Array) -> Array:
     return seen
 
 
-def _wall(name: str, x: Array, u: Array, seen: float, fitted: LinearFit, x_scale: float) -> Wall:
+def _wall(
+    name: str, x: Array, u: Array, seen: float, parts: Sequence[_Part], x_scale: float
+) -> Wall:
     """Measure the wall where the resource is always full, else extrapolate to it."""
     known, full = np.isfinite(u), u >= FULL
     if np.count_nonzero(known) < MIN_POINTS:
@@ -166,34 +255,41 @@ def _wall(name: str, x: Array, u: Array, seen: float, fitted: LinearFit, x_scale
             return _measured(name, seen, float(middle), float(high / low))
     if np.count_nonzero(follows) < MIN_POINTS:
         return _none(name, seen, WallReason.FEW_POINTS)
-    return _extrapolated(name, seen, fitted, x_scale)
+    return _extrapolated(name, seen, parts, x_scale)
 
 
-def _extrapolated(name: str, seen: float, fitted: LinearFit, x_scale: float) -> Wall:
-    """Follow the utilisation up to the ceiling, with a demand that is constant or grows."""
-    bent = fitted.given(np.array([1.0, 0.0, 0.0]), *BASE_PRIOR)
-    straight = bent.given(np.array([0.0, 0.0, 1.0]), 0.0, 1e-6)
-    base, slope = float(straight.coefficients[0]), float(straight.coefficients[1])
-    if slope <= 2 * np.sqrt(straight.covariance[1, 1]):
+def _extrapolated(name: str, seen: float, parts: Sequence[_Part], x_scale: float) -> Wall:
+    """Follow the utilisation up to the ceiling, with a demand that is constant, grows or falls."""
+    if not parts[0].is_demand:
         return _none(name, seen, WallReason.NO_DEMAND)
-    reach = max((1 - base) / slope, 0.5)
-    fits, shares = _weigh(bent, slope / reach)
+    base = sum(float(part.straight.coefficients[0]) for part in parts)
+    slope = sum(part.slope for part in parts)
+    reach = max((CEILING[0] - base) / max(slope, 1e-9), 0.5)
+    bends, shares = _weigh(parts[0], slope / reach)
+    fits = [_sum(bend, [part.straight for part in parts[1:]]) for bend in bends]
     grid = np.linspace(np.log(reach) - 2.5, np.log(reach) + 2.0, GRID)
     cdf = _reached(fits, shares, grid)
     return _describe(name, seen, grid + np.log(x_scale), cdf, slope / x_scale, shares[1])
 
 
-def _weigh(bent: LinearFit, unit: float) -> tuple[list[LinearFit], Array]:
+def _sum(bend: LinearFit, others: Sequence[LinearFit]) -> LinearFit:
+    """Add the parts of a utilisation; their errors are independent."""
+    coefficients = bend.coefficients + sum(other.coefficients for other in others)
+    covariance = bend.covariance + sum(other.covariance for other in others)
+    return replace(bend, coefficients=coefficients, covariance=covariance)
+
+
+def _weigh(part: _Part, unit: float) -> tuple[list[LinearFit], Array]:
     """Give the curvature each prior, and each prior the share that the points give it.
 
     unit is the curvature at which the demand has doubled at the wall.
     """
-    row = np.array([0.0, 0.0, 1.0])
+    bent = part.bent
     found, variance = float(bent.coefficients[2]), float(bent.covariance[2, 2])
     fits, evidence = [], []
-    for share, mean, deviation in GROWTH_PRIORS:
+    for share, mean, deviation in part.growth:
         spread = variance + (deviation * unit) ** 2
-        fits.append(bent.given(row, mean * unit, deviation * unit))
+        fits.append(bent.given(_unit(2), mean * unit, deviation * unit))
         evidence.append(
             np.log(share) - 0.5 * np.log(spread) - 0.5 * (found - mean * unit) ** 2 / spread
         )
@@ -205,9 +301,9 @@ def _reached(fits: list[LinearFit], shares: Array, ln_t: Array) -> Array:
     """Compute the probability that the ceiling is reached at each t, never falling."""
     t = np.exp(ln_t)
     rows = np.stack([np.ones_like(t), t, t * t], axis=1)
-    over = rows @ np.stack([f.coefficients for f in fits], axis=1) - 1
+    over = rows @ np.stack([f.coefficients for f in fits], axis=1) - CEILING[0]
     variance = np.stack([np.sum(rows @ f.covariance * rows, axis=1) for f in fits], axis=1)
-    z = over / np.sqrt(np.maximum(variance, 1e-12))
+    z = over / np.sqrt(variance + CEILING[1] ** 2)
     rising: Array = np.maximum.accumulate(student_cdf(z, fits[0].freedom), axis=0) @ shares
     return rising
 
