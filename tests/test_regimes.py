@@ -60,6 +60,17 @@ def test_a_small_or_short_change_keeps_the_window() -> None:
     assert find_regimes(days(np.where(np.arange(400) < 380, 1.0, 2.0))).change is None
 
 
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("seed", range(8))
+def test_going_past_the_peak_is_no_change(seed: int, rounds: int) -> None:
+    """Beyond it a query takes longer at a throughput that was served faster before."""
+    rng = np.random.default_rng(seed)
+    n = np.tile(np.repeat(np.linspace(1.0, 100.0, 20), 3), rounds)
+    x = LAW.throughput(n) * np.exp(rng.normal(0, 0.04, len(n)))
+    found = find_regimes(Observations.of(np.arange(len(n)), x, n))
+    assert found.change is None
+
+
 def test_night_jobs_are_told_apart_from_the_traffic() -> None:
     """Two clouds that take turns: the one that serves fewer queries is left out, and reported."""
     night = (np.arange(480) % 120) < 30

@@ -80,7 +80,7 @@ def find_regimes(seen: Observations) -> Regimes:
         split = _split_in_two(name, cost, seen)
         if split is not None:
             return Regimes(split[0], clouds=split[1])
-    change = _clearest_change(costs, seen.throughput)
+    change = _clearest_change(costs, seen)
     if change is not None:
         current[: change.index] = False
     return Regimes(current, change=change)
@@ -103,14 +103,21 @@ def _costs(seen: Observations) -> dict[str, Array]:
     return {name: cost for name, cost in costs.items() if np.isfinite(cost).sum() >= MIN_POINTS}
 
 
-def _clearest_change(costs: dict[str, Array], x: Array) -> Change | None:
-    """Find the latest step of each cost, and take the most significant of these."""
-    found = [step for name, cost in costs.items() if (step := _step(name, cost, x))]
+def _clearest_change(costs: dict[str, Array], seen: Observations) -> Change | None:
+    """Find the latest step of each cost, and take the most significant of these.
+
+    A query's time is a curve of the concurrency, where that is exact: past the peak it has two
+    values at a throughput.
+    """
+    loads = dict.fromkeys(costs, seen.throughput)
+    if not seen.n_variance.any():
+        loads[TIME_PER_QUERY] = seen.concurrency
+    found = [step for name, cost in costs.items() if (step := _step(name, cost, loads[name]))]
     return max(found, key=lambda step: step[0])[1] if found else None
 
 
-def _step(name: str, cost: Array, x: Array) -> tuple[float, Change] | None:
-    """Fit cost = curve(X) + steps over time; the latest step that is beyond doubt, if any.
+def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
+    """Fit cost = curve(load) + steps over time; the latest step that is beyond doubt, if any.
 
     Steps are added one by one where they explain most, then all are fitted together.
     """
@@ -118,7 +125,7 @@ def _step(name: str, cost: Array, x: Array) -> tuple[float, Change] | None:
     side = max(MIN_SIDE, int(MIN_SHARE * len(cost)))
     if len(rows) < max(MIN_POINTS, 2 * side):
         return None
-    basis = _curve(x[rows])
+    basis = _curve(load[rows])
     y = cost[rows] - np.median(cost[rows])
     limit = 4 * mad(y) + 1e-12
     y = np.clip(y, -limit, limit)
@@ -168,9 +175,9 @@ def _holds(levels: Array, place: int, chosen: list[int], size: float) -> bool:
     return step / size > HOLDS
 
 
-def _curve(x: Array) -> Array:
-    """An orthonormal basis for what a query costs over the load: 1, X, X², 1/X."""
-    t = x / x.max()
+def _curve(load: Array) -> Array:
+    """An orthonormal basis for what a query costs over the load X: 1, X, X², 1/X."""
+    t = np.minimum(load / np.quantile(load, 0.9), 2.0)  # pile-ups must not set the scale
     columns = np.stack([np.ones_like(t), t, t * t, 1 / np.maximum(t, 0.05)], axis=1)
     return np.linalg.qr(columns)[0]
 
