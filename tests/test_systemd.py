@@ -238,6 +238,23 @@ def test_a_reload_keeps_session_and_window(service: Service) -> None:
     assert (service.show("ActiveState"), service.show("MainPID")) == ("active", pid)
 
 
+def test_a_restart_costs_no_history(service: Service) -> None:
+    """In its StateDirectory, unconfigured, private; root may look into it at any time."""
+    service.start()
+    written = {"kind": "intervals"}
+    wait_until("a row", lambda: (service.page.get("history_rows", **written) or 0) >= 3)
+    service.systemctl("restart")
+    file = "/var/lib/mysql-headroom/history.db"
+    assert service.machine.run("stat", "-L", "-c", "%a", file).strip() == "600"
+    shown = service.machine.run(str(PROGRAM), "history", "show", "--file", file)
+    [line] = [line for line in shown.splitlines() if " intervals " in line]
+    before = int(line.split()[3].replace(",", ""))
+    assert before >= 3
+    wait_until("more", lambda: (service.page.get("history_rows", **written) or 0) > before)
+    assert service.page.get("history_write_success") == 1
+    assert "read back from the history" in service.journal
+
+
 def test_a_wrong_file_is_refused_and_said(service: Service) -> None:
     """The journal has every mistake, the status a word, and the old configuration is in force."""
     service.start()
