@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import cycle
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -134,6 +135,15 @@ def press_on(server: PrivateServer, watcher: Watcher, agent: Daemon) -> None:
         assert time.monotonic() < until, f"states {watcher.states}; the agent says\n{told(agent)}"
 
 
+def assert_the_limit_was_found(agent: Daemon) -> None:
+    """Contention, not a resource, and about where the work that we made has its peak."""
+    trusted = [page for page in agent.pages if page.get("capacity_trust", trust="trusted") == 1]
+    assert trusted, told(agent)
+    capacities = [page.get("capacity_queries_per_second") or 0.0 for page in trusted]
+    assert median(capacities) == pytest.approx(CAPACITY, rel=0.3), told(agent)
+    assert all((page.get("capacity_limit", resource="usl") or 0) > 0.5 for page in trusted)
+
+
 def told(agent: Daemon) -> str:
     """What the agent says of load, capacity and trust, for whoever reads of a failure."""
     names = tuple(PREFIX + name for name in TELLING)
@@ -151,11 +161,7 @@ def test_the_alert_fires_under_a_rising_load_and_ends_with_it(
         watcher = stack.enter_context(prometheus_on(agent, tmp_path, prometheus))
         begin_below(mysql_server, watcher)
         press_on(mysql_server, watcher, agent)
-        page = agent.page
-        assert page.get("capacity_trust", trust="trusted") == 1, told(agent)
-        assert page.get("capacity_limit", resource="usl") == pytest.approx(1, abs=0.2), told(agent)
-        capacity = page.get("capacity_queries_per_second")
-        assert capacity == pytest.approx(CAPACITY, rel=0.3), told(agent)
+        assert_the_limit_was_found(agent)
         with work(mysql_server, 1):
             watcher.wait_for_end()
     assert watcher.states[:2] == ["inactive", "pending"]
