@@ -68,6 +68,17 @@ def test_each_trouble_is_removed_for_its_reason(
     assert reason.sentence
 
 
+def test_connections_that_wait_are_no_foreign_work() -> None:
+    """In a pile-up they are held ten times as long: queries took longer, nothing else was busy."""
+    piled = changed(day(), slice(40, 50), n=4.0)
+    held = np.where(np.arange(len(piled)) // 10 == 4, 10.0, 1.0) * piled.concurrency / 400
+    found = find_outliers(
+        replace(piled, resources=(Resource("connections", held, is_setting=True),))
+    )
+    assert {outlier.index for outlier in found.removed} == set(range(40, 50))
+    assert {outlier.reason for outlier in found.removed} == {OutlierReason.PILE_UP}
+
+
 def test_more_than_a_tenth_is_never_removed() -> None:
     """Then it is the model that fails, which the answer says, and every interval stays."""
     found = find_outliers(changed(day(), slice(0, 36), n=5.0))

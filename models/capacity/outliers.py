@@ -82,7 +82,7 @@ def find_outliers(seen: Observations) -> Outliers:
         return Outliers((), 0, too_many=False, kept=kept)
     off, noise = _time(seen)
     excess = np.column_stack([off, *_costs(seen).T])
-    floor = np.column_stack([noise, *np.full((len(seen.resources), count), NOISE)])
+    floor = np.column_stack([noise, *np.full((excess.shape[1] - 1, count), NOISE)])
     wild = _wild(excess, floor, seen.throughput)
     suspects = np.flatnonzero(wild.any(axis=1))
     too_many = len(suspects) > MAX_SHARE * count
@@ -121,11 +121,12 @@ def _costs(seen: Observations) -> Array:
     """Compare each utilisation with the robust curve over throughput, logarithmic.
 
     A backup can fill a whole group of neighbours, so that groups would not do here.
-    Shape (intervals, resources).
+    Shape (intervals, resources); limits that somebody set are held by queries, not used by them.
     """
-    if not seen.resources:
+    resources = [r for r in seen.resources if not r.is_setting]
+    if not resources:
         return np.empty((len(seen), 0))
-    u = np.stack([r.utilisation / r.ceiling for r in seen.resources], axis=1)
+    u = np.stack([r.utilisation / r.ceiling for r in resources], axis=1)
     # throughputs beyond all others may be glitches: the curve ends before them
     t = np.minimum(seen.throughput / np.quantile(seen.throughput, 0.95), 1.3)
     design = np.stack([np.ones_like(t), t, t * t], axis=1)

@@ -89,7 +89,8 @@ def find_regimes(seen: Observations) -> Regimes:
 def _costs(seen: Observations) -> dict[str, Array]:
     """Per query, the logarithm of its time and of what it costs of the three busiest resources."""
     x = seen.throughput
-    used = [r.utilisation / r.ceiling for r in seen.resources]
+    resources = [r for r in seen.resources if not r.is_setting]  # queries hold those, not use them
+    used = [r.utilisation / r.ceiling for r in resources]
     mean = [float(np.nansum(u)) / len(x) for u in used]
     busiest = sorted(range(len(used)), key=lambda i: -mean[i])[:BUSIEST]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -99,7 +100,7 @@ def _costs(seen: Observations) -> dict[str, Array]:
             costs[TIME_PER_QUERY] = np.where(exact, np.log(seen.concurrency / x), np.nan)
         for i in busiest:
             follows = (used[i] > MIN_USED) & (used[i] < FULL)
-            costs[seen.resources[i].name] = np.where(follows, np.log(used[i] / x), np.nan)
+            costs[resources[i].name] = np.where(follows, np.log(used[i] / x), np.nan)
     return {name: cost for name, cost in costs.items() if np.isfinite(cost).sum() >= MIN_POINTS}
 
 
