@@ -65,11 +65,12 @@ class Agent:
 
     def stop(self) -> None:
         """End every lane, and each its session; then write what is left to be written."""
+        deadline = time.monotonic() + STOP_WITHIN + WRITE_WITHIN
         _end(self._watching_lanes(), self._watches, STOP_WITHIN)
         self._hand_over(self._watches)
         if self._store:
             self._store.lane.stop()
-            _wait_for([self._store.lane], time.monotonic() + WRITE_WITHIN)
+            _wait_for([self._store.lane], deadline)
 
     def apply(self, config: Config) -> None:
         """Watch what this configuration says; a target that it leaves as it is goes on untouched.

@@ -144,6 +144,24 @@ def test_damage_while_it_is_written_is_found_too(path: Path, clock: Clock) -> No
     assert is_sound(path)
 
 
+def test_a_file_that_was_taken_away_is_made_anew(
+    path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is written into a file that no name leads to any more."""
+    store = Store(path, SETTINGS)
+    store.put(batch(0))
+    clock.tick(store)
+    for file in path.parent.glob("history.db*"):
+        if file.suffix != ".lock":
+            file.unlink()
+    for number in (1, 2):
+        store.put(batch(number))
+        clock.tick(store)
+    assert rows(path, INTERVALS) == [interval(1), interval(2)]
+    assert "was moved or deleted" in said(caplog)[0]
+    store.close()
+
+
 def test_only_the_latest_broken_files_are_kept(path: Path, clock: Clock) -> None:
     """A disk that breaks every file does not fill with them."""
     for number in range(6):

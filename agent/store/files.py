@@ -29,8 +29,7 @@ def make_private(path: Path) -> None:
     Raises `StoreError` where others could change what is in the folder, `OSError` where it cannot
     be made.
     """
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    _refuse_exposed(path.parent)
+    make_folder(path.parent)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(path, flags, 0o600)
     try:
@@ -41,18 +40,31 @@ def make_private(path: Path) -> None:
         os.close(descriptor)
 
 
-def private(path: str, flags: int) -> int:
-    """Open a file that nobody else may read; an `opener` for open()."""
-    return os.open(path, flags, 0o600)
+def make_folder(folder: Path) -> None:
+    """Have the folder there, one into which nobody else may write; raises as `make_private`.
 
-
-def _refuse_exposed(folder: Path) -> None:
-    """Who can write into the folder can put another file in the place of ours."""
+    Who can write into the folder can put another file in the place of ours.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
     about = folder.stat()
     if about.st_uid not in (os.geteuid(), 0) or about.st_mode & OTHERS_MAY_WRITE:
         problem = f"{folder}: others may write into this folder"
         remedy = "give the history a folder of its own, mode 0700, of the user who runs the agent"
         raise StoreError(StoreFailure.EXPOSED, f"{problem}; {remedy}")
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Which file it is that has this name now; None where there is none."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return None
+    return about.st_dev, about.st_ino
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file that nobody else may read; an `opener` for open()."""
+    return os.open(path, flags, 0o600)
 
 
 class Lock:

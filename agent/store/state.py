@@ -37,6 +37,7 @@ class Faring:
         self._failures: Counter[StoreFailure] = Counter()
         self._trouble: StoreFailure | None = None
         self._gap_told = False
+        self._dropped = 0
 
     def opened(self, rows: Mapping[str, int]) -> None:
         """The file is open, with so many rows of each kind."""
@@ -80,7 +81,7 @@ class Faring:
 
     def dropped(self, batches: int) -> None:
         """So many batches in all found no room to wait in."""
-        if batches > self.state.dropped and not self._gap_told:
+        if batches > self._dropped and not self._gap_told:
             self._gap_told = True
             log.error("the history will have a gap: too much waits", extra=fields(batches=batches))
-        self.state = replace(self.state, dropped=batches)
+        self._dropped = batches

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -59,6 +60,7 @@ class Store:
         self._questions: SimpleQueue[tuple[Wanted, Answer]] = SimpleQueue()
         self._lock = files.Lock(path)
         self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
         self._faring = Faring(path)
         self._backoff = Backoff(RETRY_FIRST, RETRY_LONGEST)
         self._retry_at = 0.0
@@ -68,8 +70,7 @@ class Store:
     @property
     def state(self) -> StoreState:
         """How it fares."""
-        self._faring.dropped(self._waiting.dropped)
-        return self._faring.state
+        return replace(self._faring.state, dropped=self._waiting.dropped)
 
     def put(self, batch: Batch) -> None:
         """Have it written soon."""
@@ -85,6 +86,7 @@ class Store:
         """Open the file if need be, answer, write, forget; answers when to be called next."""
         if now < self._retry_at:
             return self._retry_at
+        self._faring.dropped(self._waiting.dropped)
         try:
             connection = self._connection or self._open()
             self._answer(connection)
@@ -106,7 +108,7 @@ class Store:
         self._lock.release()
 
     def _open(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(mode=0o700, exist_ok=True)
+        files.make_folder(self.path.parent)
         self._lock.take()
         try:
             connection = open_to_write(self.path, check=self._to_check)
@@ -116,6 +118,7 @@ class Store:
             self._put_aside(error)
             connection = open_to_write(self.path)
         self._connection, self._to_check = connection, False
+        self._file = files.identity(self.path)
         self._faring.opened(
             {
                 name: sum(extent.rows for extent in extents(connection, kind))
@@ -141,6 +144,9 @@ class Store:
         batches = self._waiting.first(AT_ONCE)
         if not batches:
             return
+        if files.identity(self.path) != self._file:
+            text = "the file was moved or deleted; a new one takes its place"
+            raise StoreError(StoreFailure.IO, f"{self.path}: {text}")
         started = time.monotonic()
         added = _commit(connection, batches)
         self._waiting.done(batches)
