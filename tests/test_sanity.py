@@ -55,6 +55,14 @@ def test_low_concurrency_by_littles_law_is_accepted() -> None:
     assert check_concurrency(Observations.of(np.arange(50), LAW.throughput(n), n)) is None
 
 
+def test_statements_that_hardly_meet_show_no_contention() -> None:
+    """With one statement at a time the law's contention is nothing, however exact its time is."""
+    n = np.linspace(0.5, 1.5, 50)
+    finding = check_concurrency(Observations.of(np.arange(50), LAW.throughput(n), n))
+    assert finding is not None
+    assert finding.check is Check.LOW_CONCURRENCY
+
+
 @pytest.mark.parametrize("count", [0, 4])
 def test_too_few_points_are_refused(count: int) -> None:
     """The law has three parameters."""

@@ -8,7 +8,6 @@ from models.robust import fit_linear, normal_cdf, student_cdf
 from models.trust import Trust
 from models.usl import Array
 
-
 LOADS = np.linspace(1, 1200, 1200)
 
 

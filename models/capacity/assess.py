@@ -32,6 +32,8 @@ MIN_NEAR = 12
 """So many intervals must have come so near: one burst of load tells little of what ends it."""
 SETTLING_LOAD = 0.75
 """The share of the capacity from which on most of them are trusted, in simulation."""
+ENOUGH_THREADS = 6.0
+"""Where concurrency is too low for the law, the load at which it would be this is to be seen."""
 SETTING_SEEN = 0.5
 """A limit that somebody set counts as near once so much of it was used."""
 MIN_RANGE = 1.15
@@ -136,7 +138,7 @@ def assess_capacity(seen: Observations) -> Capacity:
     if x_seen < MIN_RANGE * float(np.quantile(kept.throughput, 1 - SEEN)):
         context.add(CapacityReason.ONE_LOAD)
     if peak is None:
-        answer = _by_law_alone(law, x_seen, context)
+        answer = _by_law_alone(law, finding, x_seen, context)
     else:
         answer = _lowest(walls, peak, law, x_seen, context)
     answer = _if_often_near(answer, kept.throughput)
@@ -279,9 +281,14 @@ def _settling(trust: Trust, x_seen: float, value: float) -> float | None:
     return max(SETTLING_LOAD * value, (x_seen + value) / 2) if value > x_seen else None
 
 
-def _by_law_alone(law: UslFit | None, x_seen: float, context: set[CapacityReason]) -> Capacity:
+def _by_law_alone(
+    law: UslFit | None, finding: Finding | None, x_seen: float, context: set[CapacityReason]
+) -> Capacity:
     """Without a wall only the law speaks; where it is not identifiable, for a lower bound only."""
     context = context | {CapacityReason.NO_WALL}
+    if finding is not None and finding.check is Check.LOW_CONCURRENCY:
+        enough = x_seen * ENOUGH_THREADS / finding.value  # below contention N grows with X
+        return _lower_bound(x_seen, x_seen, context, enough)
     if law is None or law.x_max is None or law.x_max_interval is None or law.x_max_median is None:
         return _lower_bound(x_seen, x_seen, context)
     interval: Interval = law.x_max_interval

@@ -17,6 +17,9 @@ from models.usl import Array, Usl
 MIN_POINTS = 5
 LOW_CONCURRENCY = 4.0
 """Below, in threads, sampled concurrency is not used."""
+ALONE = 2.0
+"""Below, in threads, statements hardly ever meet, so that they show no contention: σ·(N−1) and
+κ·N·(N−1) are nothing."""
 RELIABLE = 0.5
 """The least share of the spread of sampled concurrencies that must not be sampling noise."""
 SUPERLINEAR = 0.1
@@ -46,7 +49,7 @@ class Check(StrEnum):
 
 SENTENCES = {
     Check.FEW_POINTS: "fewer than five intervals have half a thread at work or more",
-    Check.LOW_CONCURRENCY: "sampled concurrency stays below four threads: its samples are random",
+    Check.LOW_CONCURRENCY: "so few statements at once show no contention, or only chance",
     Check.NOISY: "sampled concurrency varies by its own noise more than by the load",
     Check.SUPERLINEAR: "throughput grows faster than concurrency, which the law cannot describe",
     Check.PATTERN: "the law is too high at some loads and too low at others: its shape is wrong",
@@ -71,11 +74,11 @@ def check_concurrency(loaded: Observations) -> Finding | None:
     n, variance = loaded.concurrency, loaded.n_variance
     if len(n) < MIN_POINTS:
         return Finding(Check.FEW_POINTS, float(len(n)))
-    if not variance.any():
-        return None
-    high = float(np.quantile(n, 0.9))
-    if high < LOW_CONCURRENCY:
+    high, is_sampled = float(np.quantile(n, 0.9)), bool(variance.any())
+    if high < (LOW_CONCURRENCY if is_sampled else ALONE):
         return Finding(Check.LOW_CONCURRENCY, high)
+    if not is_sampled:
+        return None
     reliable = 1 - float(np.mean(variance)) / max(float(np.var(n)), 1e-300)
     return Finding(Check.NOISY, reliable) if reliable < RELIABLE else None
 
