@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from disks import fill, small_disk
 from history_rows import is_sound, rows
 from live import COMMAND, Clients, Daemon, root, target, wait_until, write_config
 
@@ -47,6 +48,36 @@ def lose_session(server: PrivateServer, agent: Daemon) -> None:
             ask(f"KILL {number}")
     wait_until("another session", lambda: (agent.get("connects_total") or 0) >= 2, PATIENCE)
     wait_until("it is up", lambda: agent.get("up") == 1, PATIENCE)
+
+
+def test_a_full_disk_stops_no_sampling(mysql_server: PrivateServer, tmp_path: Path) -> None:
+    """It goes on watching and fitting, says what fails, and writes all of it when there is room."""
+    with (
+        small_disk(tmp_path / "disk", "8m") as disk,
+        Clients(mysql_server, "SELECT SLEEP(0.05)", 3),
+    ):
+        path = disk / "history.db"
+        history = {"path": str(path)}
+        file, port = write_config(tmp_path, target(tmp_path, mysql_server), history=history)
+        with started(tmp_path, file, port) as agent:
+            wait_until("a write", lambda: agent.get("history_write_success") == 1, PATIENCE)
+            fill(disk / "ballast")
+            wait_until("it says so", lambda: agent.get("history_write_success") == 0, PATIENCE)
+            failures = agent.get("history_write_failures_total", kind="full") or 0
+            assert failures >= 1
+            kept = agent.get("intervals_kept") or 0
+            wait_until(
+                "it goes on", lambda: (agent.get("intervals_kept") or 0) >= kept + 3, PATIENCE
+            )
+            assert agent.get("up") == 1
+            (disk / "ballast").unlink()
+            wait_until("it writes", lambda: agent.get("history_write_success") == 1, PATIENCE)
+            assert agent.get("history_dropped_total") == 0
+            end(agent, signal.SIGTERM)
+        ends = [row.at for row in rows(path, INTERVALS)]
+        assert len(ends) >= kept + 3
+        assert is_sound(path)
+    assert agent.log.count("level=error") == 1, agent.log
 
 
 def new_since(found: list[Row], before: int) -> list[Row]:

@@ -2,14 +2,13 @@
 
 import logging
 import sqlite3
-import subprocess
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from disks import fill, remount, small_disk
 from history_rows import (
     SERVER,
     SETTINGS,
@@ -21,7 +20,6 @@ from history_rows import (
     is_sound,
     rows,
 )
-from live import is_root
 
 from agent.store.database import open_to_write
 from agent.store.failures import StoreFailure
@@ -223,27 +221,6 @@ def test_a_later_versions_file_is_left_alone(
 # --- no room, no right
 
 
-@contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A file system of that size, for the length of the block."""
-    if not is_root():
-        pytest.skip("mounting takes root")
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"cannot mount here: {done.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-def remount(folder: Path, option: str) -> None:
-    """Change the file system as it is mounted."""
-    subprocess.run(["mount", "-o", f"remount,{option}", str(folder)], check=True)
-
-
 def test_a_full_disk_costs_nothing_that_can_wait(
     tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -281,16 +258,6 @@ def test_a_full_disk_costs_nothing_that_can_wait(
 def is_well(store: Store) -> bool:
     """Whether its latest attempt succeeded."""
     return bool(store.state.success)
-
-
-def fill(file: Path) -> None:
-    """Take all the room that is left on its disk."""
-    with file.open("wb", buffering=0) as ballast:
-        try:
-            while ballast.write(b"\0" * 4096):
-                pass
-        except OSError:
-            pass
 
 
 def test_a_start_on_a_full_disk_reads_what_is_there(tmp_path: Path, clock: Clock) -> None:

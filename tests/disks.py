@@ -1,0 +1,40 @@
+"""File systems of a test's own: small ones, to be full and read-only."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from live import is_root
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of that size, for the length of the block."""
+    if not is_root():
+        pytest.skip("mounting takes root")
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"cannot mount here: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def remount(folder: Path, option: str) -> None:
+    """Change the file system as it is mounted."""
+    subprocess.run(["mount", "-o", f"remount,{option}", str(folder)], check=True)
+
+
+def fill(file: Path) -> None:
+    """Take all the room that is left on its disk."""
+    with file.open("wb", buffering=0) as ballast:
+        try:
+            while ballast.write(b"\0" * 4096):
+                pass
+        except OSError:
+            pass
