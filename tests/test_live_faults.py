@@ -5,15 +5,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 
 import pytest
-from conftest import ServerFactory
+from conftest import FLAVOURS, ServerFactory
+from faults import BACK_WITHIN, CALM, CLIENTS, FAULTS, NAP, Fault, Place, Scene
 from live import (
     Clients,
-    Daemon,
+    Page,
     Sane,
     run_as_root,
     sessions,
@@ -22,7 +24,8 @@ from live import (
     watching,
     write_config,
 )
-from servers import Account, least_account
+from proxy import Proxy
+from servers import least_account
 
 from agent import watch
 from agent.config.file import load
@@ -34,92 +37,170 @@ from agent.watch import Watch
 from collectors import COLLECTORS as TABLE
 from collectors import CollectorSpec
 from collectors.base import FailureKind, Feature, Prepared
-from collectors.connection import Connection, Endpoint, Login
+from collectors.connection import Connection, Endpoint
 
-NAP = 0.05  # seconds
 THROUGHPUT = "throughput_queries_per_second"
-USER = "headroom"
+SOURCES = ("statement_time", "threads_running")
+OFFERED = ("status", "statements", "statements_in_flight", "threads", "host")
+ALL_ON = "--performance-schema-consumer-events-statements-current=ON"
+ALWAYS_POSSIBLE = {"slow"}  # a machine with much else to do
+SANE = Sane(queries=1.2 * CLIENTS / NAP + 200, threads=CLIENTS + 1.5)  # 200: we ask, too
+
+
+@pytest.fixture(scope="module")
+def scene(
+    start_server: Callable[..., PrivateServer],
+    mariadb_without_schema: PrivateServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Scene]:
+    """One agent for all faults, a loaded server of each flavour, and one that is left in peace."""
+    folder = tmp_path_factory.mktemp("faults")
+    with ExitStack() as stack:
+        places, targets = [], [target(folder, mariadb_without_schema, name=CALM)]
+        for flavour in FLAVOURS:
+            server = stack.enter_context(start_server(flavour, options=[ALL_ON]))
+            proxy = stack.enter_context(Proxy(server.port))
+            account, over = least_account(server), Endpoint(port=proxy.port)
+            targets.append(target(folder, server, account, name=flavour, over=over))
+            file = folder / f"{flavour}.password"
+            places.append(Place(server, proxy, account, file))
+            load = Clients(server, f"SELECT SLEEP({NAP})", CLIENTS)
+            stack.enter_context(load)
+        patient = [{**there, "timeout": "3s"} for there in targets]
+        agent = stack.enter_context(watching(folder, *patient, sane=SANE))
+        yield Scene(agent, folder / "config.yaml", places)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_is_told_as_what_it_is_and_passes(
+    fault: Fault, scene: Scene, promtool: str
+) -> None:
+    """What is said while it lasts; then all is as before in a stated time, and nothing was made up.
+
+    Neither flavour shows a rate that cannot be, no counter falls, no session is left behind, and
+    the server beside them is watched as if nothing had happened.
+    """
+    agent = scene.agent
+    wait_until("all is well", partial(is_sound, scene), BACK_WITHIN)
+    before, began = agent.page, time.monotonic()
+    try:
+        fault.inject(scene)
+        wait_until("it shows", partial(shows, fault, scene, before), 30)
+        noticed = time.monotonic()
+        wait_until("it lasts", lambda: time.monotonic() > noticed + fault.lasts, fault.lasts + 5)
+        lint(promtool, agent.page.text)
+        meanwhile = [page for page in agent.pages if page.at > noticed]
+    finally:
+        fault.undo(scene)
+    wait_until("all is well again", partial(is_sound, scene), fault.back_within)
+    after = agent.page
+    assert all(is_told(fault, scene, page) for page in meanwhile)
+    for place in scene.places if not fault.gone else []:
+        counted = {kind for kind, n in increases(place.name, before, after).items() if n}
+        assert counted <= fault.kinds | ALWAYS_POSSIBLE, (place.name, counted)
+        assert bool(counted & fault.kinds) == bool(fault.kinds), (place.name, counted)
+        restarts = [
+            page.get("server_restarts_total", target=place.name) for page in (before, after)
+        ]
+        assert (restarts[1] or 0) - (restarts[0] or 0) == fault.restarts, place.name
+    pages = [page for page in agent.pages if page.at > began]
+    assert [text for page in pages for text in SANE.complaints(page)] == []
+    assert falls(pages, only=CALM if fault.gone else None) == []
+    was_undisturbed(pages)
+    assert "Traceback" not in agent.log
+    assert not [place.name for place in scene.places if place.account.password in agent.log]
+
+
+def is_sound(scene: Scene) -> bool:
+    """Whether each server is up, loaded, offers all it can, and has one session of the agent's."""
+    page = scene.agent.page
+    return all(
+        page.get("up", target=place.name) == 1
+        and all((page.get("concurrency", target=place.name, source=s) or 0) > 2 for s in SOURCES)
+        and all(page.get("feature_enabled", target=place.name, feature=f) == 1 for f in OFFERED)
+        and sessions(place.server, place.account.user) == 1
+        for place in scene.places
+    )
+
+
+def shows(fault: Fault, scene: Scene, before: Page) -> bool:
+    """Whether the fault shows at each target, and as what it is."""
+    page = scene.agent.page
+    if not is_told(fault, scene, page):
+        return False
+    kinds = fault.kinds if fault.up is not None else frozenset()
+    for place in scene.places:
+        if kinds and not any(increases(place.name, before, page).get(kind) for kind in kinds):
+            return False
+        if fault.skips and not skipped(place.name, page) > skipped(place.name, before):
+            return False
+    return True
+
+
+def is_told(fault: Fault, scene: Scene, page: Page) -> bool:
+    """Whether the page says what it must say while the fault lasts."""
+    return all(_is_told(fault, place.name, page) for place in scene.places)
+
+
+def _is_told(fault: Fault, name: str, page: Page) -> bool:
+    up = page.get("up", target=name)
+    if fault.gone:
+        return up is None
+    return (
+        fault.up in (None, up)
+        and not (up == 0 and page.all(THROUGHPUT, target=name))
+        and all(page.get("feature_enabled", target=name, feature=f) == 0 for f in fault.missing)
+        and all(page.get("collector_success", target=name, collector=c) == 0 for c in fault.failing)
+    )
+
+
+def increases(name: str, before: Page, after: Page) -> dict[str, float]:
+    """By how much each kind of failure was counted, over all collectors of a target."""
+    return {
+        str(kind): sum(after.all("collector_failures_total", target=name, kind=kind))
+        - sum(before.all("collector_failures_total", target=name, kind=kind))
+        for kind in FailureKind
+    }
+
+
+def skipped(name: str, page: Page) -> float:
+    """Turns that were missed, over all collectors of a target."""
+    return sum(page.all("collector_skipped_total", target=name))
+
+
+def falls(pages: list[Page], only: str | None) -> list[str]:
+    """Every counter that has fallen from one page to the next; of `only` that target, if any."""
+    return [
+        f"{name}{dict(labels)}: {earlier.samples[name, labels]} to {value}"
+        for earlier, later in pairwise(pages)
+        for (name, labels), value in later.samples.items()
+        if name.endswith("_total")
+        and (only is None or ("target", only) in labels)
+        and value < earlier.samples.get((name, labels), 0)
+    ]
+
+
+def was_undisturbed(pages: list[Page]) -> None:
+    """The calm target: up on every page, the same session, no new failure, and samples go on."""
+    assert {page.get("up", target=CALM) for page in pages} == {1}
+    assert len({page.get("connects_total", target=CALM) for page in pages}) == 1
+    counted = increases(CALM, pages[0], pages[-1])
+    assert {kind for kind, n in counted.items() if n} <= ALWAYS_POSSIBLE
+    stamps = {page.get("last_sample_timestamp_seconds", target=CALM) for page in pages}
+    assert len(stamps) > (pages[-1].at - pages[0].at) / 4
+
+
+def lint(promtool: str, text: str) -> None:
+    """Have promtool judge a page."""
+    command = [promtool, "check", "metrics"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 @pytest.fixture
 def failing(private_server: ServerFactory, flavour: Flavour) -> PrivateServer:
     """A server of the test's own, that offers all that can be read."""
-    on = ["--performance-schema-consumer-events-statements-current=ON"]
-    return private_server(flavour, options=on)
-
-
-def napping(server: PrivateServer, clients: int = 3) -> Clients:
-    """A load whose rate and concurrency cannot pass what `bound` says."""
-    return Clients(server, f"SELECT SLEEP({NAP})", clients)
-
-
-def bound(clients: int = 3) -> Sane:
-    """The most that such a load can be, and one session to look on."""
-    return Sane(queries=1.2 * clients / NAP, threads=clients + 1.5)
-
-
-def is_busy(agent: Daemon) -> bool:
-    """Whether it shows a load by both sources."""
-    page = agent.page
-    return all(
-        (page.get("concurrency", source=source) or 0) > 2
-        for source in ("statement_time", "threads_running")
-    )
-
-
-def is_up(agent: Daemon) -> bool:
-    """Whether it calls its only target up."""
-    return agent.get("up") == 1
-
-
-def is_down(agent: Daemon) -> bool:
-    """Whether it calls its only target down, and withholds what it showed of it."""
-    page = agent.page
-    return page.get("up") == 0 and page.get(THROUGHPUT) is None
-
-
-def restart(server: PrivateServer, agent: Daemon) -> None:
-    """In good order, at once."""
-    server.restart()
-
-
-def crash(server: PrivateServer, agent: Daemon) -> None:
-    """Gone until the agent has noticed."""
-    server.kill()
-    wait_until("down", lambda: is_down(agent))
-    server.start()
-
-
-@pytest.mark.parametrize("harm", [restart, crash])
-def test_a_restart_is_one_restart_and_no_rate(
-    failing: PrivateServer, harm: Callable[[PrivateServer, Daemon], None], tmp_path: Path
-) -> None:
-    """Counters that begin anew are a restart, never a rate; then all goes on with one session."""
-    there = target(tmp_path, failing)
-    with watching(tmp_path, there, sane=bound()) as agent, napping(failing):
-        wait_until("load", lambda: is_busy(agent))
-        assert agent.get("server_restarts_total") == 0
-        harm(failing, agent)
-        wait_until("restart", lambda: agent.get("server_restarts_total") == 1, 30)
-        wait_until("load", lambda: is_busy(agent), 30)
-        assert agent.get("server_restarts_total") == 1
-        assert sessions(failing, USER) == 1
-        assert agent.log.count("the server has restarted") == 1
-
-
-def test_a_wrong_password_is_said_without_it(failing: PrivateServer, tmp_path: Path) -> None:
-    """Denied is down, counted as denied, told with its remedy; the right password heals it."""
-    right, wrong = least_account(failing), Account(USER, "no-such-secret-4711")
-    there = target(tmp_path, failing, wrong)
-    with watching(tmp_path, there) as agent:
-        assert is_down(agent)
-        assert (agent.get("collector_failures_total", kind="denied") or 0) >= 1
-        [line] = [line for line in agent.log.splitlines() if "denied" in line.lower()]
-        assert "check the account 'headroom' and its password (deploy/grants.sql" in line
-        Path(there["password_file"]).write_text(right.password)
-        wait_until("up", lambda: is_up(agent))
-    assert wrong.password not in agent.log
-    assert right.password not in agent.log
+    return private_server(flavour, options=[ALL_ON])
 
 
 def test_a_missing_grant_comes_back_by_itself(
@@ -135,22 +216,24 @@ def test_a_missing_grant_comes_back_by_itself(
     monkeypatch.setattr(watch, "PREPARE_AGAIN", 1.0)
     file, _ = write_config(tmp_path, target(tmp_path, failing, account))
     with running_here(Agent(load(file))) as agent:
-        wait_until("lacks", lambda: features(agent) == dict.fromkeys(LACKING, False) | HAVING)
+        wait_until("lacks", lambda: lacking(agent) >= set(LACKING))
         run_as_root(failing, grant)
-        wait_until("all", lambda: all(features(agent).values()), 10)
+        wait_until("all", lambda: not lacking(agent) & set(LACKING), 20)
     said = [r for r in caplog.records if "may not read performance_schema" in r.message]
-    assert [vars(record)["fields"]["feature"] for record in said] == list(LACKING)
+    named = [vars(record)["fields"]["feature"] for record in said]
+    assert set(LACKING) <= set(named)
+    assert len(named) == len(set(named))
     assert {vars(record)["fields"]["remedy"] for record in said} == {grant}
 
 
 LACKING = ("statements", "statements_in_flight", "threads")  # without the grant
-HAVING = {"status": True, "host": True}
 
 
-def features(agent: Agent) -> dict[str, bool]:
-    """What the only target offers, by feature."""
+def lacking(agent: Agent) -> set[str]:
+    """What the only target does not offer; everything before it was looked at."""
     [snapshot] = agent.snapshots()
-    return {feature.name: feature.enabled for feature in snapshot.health.features}
+    found = snapshot.health.features
+    return {feature.name for feature in found if not feature.enabled} if found else {"unknown"}
 
 
 @contextmanager
@@ -163,102 +246,9 @@ def running_here(agent: Agent) -> Iterator[Agent]:
         agent.stop()
 
 
-def test_a_frozen_server_delays_nobody(
-    failing: PrivateServer, promtool: str, tmp_path: Path
-) -> None:
-    """Frozen is down within the time-out; pages and other targets go on; thawed it is up again."""
-    account = least_account(failing)
-    with ExitStack() as stack:
-        frozen = target(tmp_path, failing, account, name="frozen")
-        sound = stack.enter_context(second(failing))
-        other = target(tmp_path, sound, name="other")
-        agent = stack.enter_context(watching(tmp_path, frozen, other, sane=bound()))
-        stack.enter_context(napping(sound))
-        wait_until("load", lambda: agent.get(THROUGHPUT, target="other"))
-        began = time.monotonic()
-        failing.freeze()
-        stack.callback(failing.thaw)
-        wait_until("down", lambda: agent.get("up", target="frozen") == 0, 5)
-        assert agent.get(THROUGHPUT, target="frozen") is None
-        lint(promtool, agent.page.text)
-        wait_until("time", lambda: time.monotonic() > began + 6)
-        pages = [page for page in agent.pages if page.at > began]
-        assert max(page.seconds for page in pages) < 1
-        assert all(page.get("up", target="other") == 1 for page in pages)
-        stamps = {page.get("last_sample_timestamp_seconds", target="other") for page in pages}
-        assert max(gaps(stamp for stamp in stamps if stamp)) < 1.2
-        failing.thaw()
-        wait_until("up", lambda: agent.get("up", target="frozen") == 1)
-        wait_until("one session", lambda: sessions(failing, USER) == 1)
-        wait_until("load", lambda: agent.get(THROUGHPUT, target="frozen") is not None)
-
-
-@contextmanager
-def second(server: PrivateServer) -> Iterator[PrivateServer]:
-    """Another server of the same program."""
-    with PrivateServer(server.program) as other:
-        yield other
-
-
 def gaps(moments: Iterable[float]) -> list[float]:
     """The times between moments that follow each other."""
     return [after - before for before, after in pairwise(sorted(moments))]
-
-
-def lint(promtool: str, text: str) -> None:
-    """Have promtool judge a page."""
-    command = [promtool, "check", "metrics"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout + done.stderr) == (0, "")
-
-
-def test_truncated_sums_cost_one_interval(failing: PrivateServer, tmp_path: Path) -> None:
-    """Sums that are set to zero under load lose an interval or two, and nothing is absurd."""
-    table = "performance_schema.events_statements_summary_global_by_event_name"
-    there = target(tmp_path, failing)
-    with watching(tmp_path, there, sane=bound()) as agent, napping(failing):
-        wait_until("load", lambda: is_busy(agent))
-        for _ in range(2):
-            before = time.monotonic()
-            run_as_root(failing, f"TRUNCATE TABLE {table}")
-            wait_until("loss", lambda: agent.get("concurrency", source="statement_time") is None)
-            wait_until("load", lambda: is_busy(agent), 6)
-        without = [
-            p
-            for p in agent.pages
-            if p.at > before and not p.get("concurrency", source="statement_time")
-        ]
-        assert without[-1].at - without[0].at < 2.5
-        assert min(agent.seen(THROUGHPUT, since=before)) > 20
-
-
-def test_no_place_for_one_more_session_is_down_until_there_is(
-    failing: PrivateServer, tmp_path: Path
-) -> None:
-    """At MAX_USER_CONNECTIONS the target is down, as refused; the agent comes in when it can."""
-    account = least_account(failing)
-    there = target(tmp_path, failing, account)
-    with ExitStack() as stack:
-        taken = [stack.enter_context(session(failing, account)) for _ in range(3)]
-        agent = stack.enter_context(watching(tmp_path, there))
-        wait_until("down", lambda: is_down(agent))
-        assert (agent.get("collector_failures_total", kind="refused") or 0) >= 1
-        assert "max_user_connections" in agent.log
-        for connection in taken:
-            connection.close()
-        wait_until("up", lambda: is_up(agent))
-        wait_until("one session", lambda: sessions(failing, USER) == 1)
-
-
-@contextmanager
-def session(server: PrivateServer, account: Account) -> Iterator[Connection]:
-    """A session of the account's own, kept open."""
-    connection = Connection(Endpoint(port=server.port), lambda: Login(*account), timeout=5, limit=5)
-    connection.open()
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 SLOW_SQL = "SELECT SUM(SLEEP(0.02)) FROM performance_schema.setup_instruments"

@@ -1,0 +1,340 @@
+"""The table of faults: what is done to a server, how it is undone, and what the agent must say.
+
+`test_live_faults.py` runs it: both flavours at once, under load, behind a proxy, beside a server
+that nothing happens to. Faults of the pages (slow, half-open and too many clients) are in
+`test_web.py` and `test_web_tls.py`, a clock that is set in `test_live_collectors.py`.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import yaml
+from live import Daemon, root, run_as_root
+from proxy import Proxy
+from servers import Account
+
+from agent.demo.server import PrivateServer
+
+FREEZE = float(os.environ.get("HEADROOM_FREEZE_SECONDS", "20"))
+BACK_WITHIN = 45.0  # seconds: the longest pause between two tries, 30, and a busy machine
+CALM = "calm"  # the target that nothing happens to
+NAP, CLIENTS = 0.05, 3  # what loads each server
+FULL = {1040, 1203, 1226}  # no place for one more session
+TABLES = (
+    "performance_schema.events_statements_summary_by_digest",
+    "performance_schema.events_statements_summary_global_by_event_name",
+)
+GRANT = "GRANT SELECT ON performance_schema.* TO '{}'@'%'"
+REVOKE = "REVOKE SELECT ON performance_schema.* FROM '{}'@'%'"
+PASSWORD = "ALTER USER '{}'@'%' IDENTIFIED BY '{}'"
+OFF = "--performance-schema=OFF"
+
+
+@dataclass
+class Place:
+    """One server that things happen to, the proxy before it, and the agent's account there."""
+
+    server: PrivateServer
+    proxy: Proxy
+    account: Account
+    password_file: Path
+    held: list["pymysql.Connection[Any]"] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The target's name."""
+        return self.server.flavour
+
+    def run(self, statement: str) -> None:
+        """Have root say it to the server."""
+        run_as_root(self.server, statement)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An agent, its configuration, and the servers that it watches."""
+
+    agent: Daemon
+    config: Path
+    places: list[Place]
+
+
+Act = Callable[[Scene], None]
+
+
+def nothing(scene: Scene) -> None:
+    """It mends itself."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens, and what is said of it until it is undone."""
+
+    name: str
+    inject: Act
+    undo: Act = nothing
+    up: int | None = None  # what it must say meanwhile; None: whatever it likes
+    kinds: frozenset[str] = frozenset()  # of failures: one of them at least, and no other
+    missing: tuple[str, ...] = ()  # features
+    failing: tuple[str, ...] = ()  # collectors
+    skips: bool = False  # whether turns are missed
+    gone: bool = False  # whether nothing at all is said of the targets
+    restarts: int = 0
+    lasts: float = 2.0  # seconds, after it was noticed
+    back_within: float = BACK_WITHIN  # seconds
+
+
+def each(act: Callable[[Place], None]) -> Act:
+    """Do it to every place at once."""
+
+    def to_all(scene: Scene) -> None:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(act, scene.places))
+
+    return to_all
+
+
+def say(*statements: str) -> Act:
+    """Have root say it to every server; `{}` is the agent's account."""
+
+    def run(place: Place) -> None:
+        for statement in statements:
+            place.run(statement.format(place.account.user))
+
+    return each(run)
+
+
+def cut(place: Place) -> None:
+    """End the agent's session; it comes back after a second or so."""
+    with root(place.server) as ask:
+        sessions = "SELECT id FROM information_schema.processlist WHERE user = '{}'"
+        for (session,) in ask(sessions.format(place.account.user)):
+            with suppress(pymysql.MySQLError):
+                ask(f"KILL {session}")
+
+
+def write_wrong_password(place: Place) -> None:
+    """The file has another password than the server."""
+    place.password_file.write_text("wrong")
+    cut(place)
+
+
+def write_password(place: Place) -> None:
+    """The file has the server's password again."""
+    place.password_file.write_text(place.account.password)
+
+
+def rotate_password(place: Place) -> None:
+    """The server has a new password, and the file not yet."""
+    place.account = place.account._replace(password=f"rotated-{time.monotonic_ns()}")
+    place.run(PASSWORD.format(*place.account))
+    cut(place)
+
+
+def _held_as(place: Place, account: Account) -> bool:
+    """Take one more session of that account; False where there is no place for it."""
+    code = 0
+    try:
+        place.held.append(
+            pymysql.connect(
+                host="127.0.0.1", port=place.server.port, user=account[0], password=account[1]
+            )
+        )
+    except pymysql.MySQLError as error:
+        code = error.args[0]
+    assert code in {0} | FULL
+    return code == 0
+
+
+def take_places_of(account_of: Callable[[Place], Account], place: Place) -> None:
+    """Take every session that account may have, the agent's own place among them."""
+    deadline = time.monotonic() + 20
+    while sessions_of_the_agent(place) or not place.held:
+        cut(place)
+        while _held_as(place, account_of(place)):
+            pass
+        assert time.monotonic() < deadline
+
+
+def sessions_of_the_agent(place: Place) -> int:
+    """How many sessions come through the proxy or are not ours to hold."""
+    query = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = '{}'"
+    held = sum(connection.user == place.account.user.encode() for connection in place.held)
+    return int(run_as_root(place.server, query.format(place.account.user))[0][0]) - held
+
+
+def fill_the_server(place: Place) -> None:
+    """Nobody but root gets in any more."""
+    place.run("CREATE USER IF NOT EXISTS 'crowd'@'%' IDENTIFIED BY 'crowd'")
+    place.run("SET GLOBAL max_connections = 10")
+    take_places_of(lambda _: Account("crowd", "crowd"), place)
+
+
+def empty_the_server(place: Place) -> None:
+    """Everybody gets in again."""
+    leave(place)
+    place.run("SET GLOBAL max_connections = 151")
+
+
+def leave(place: Place) -> None:
+    """Give back every session that was taken."""
+    for connection in place.held:
+        with suppress(pymysql.MySQLError):
+            connection.close()
+    place.held.clear()
+
+
+def without_schema(place: Place) -> None:
+    """Start it anew without performance_schema."""
+    place.server._options.append(OFF)
+    place.server.restart()
+
+
+def with_schema(place: Place) -> None:
+    """Start it anew as it was."""
+    place.server._options.remove(OFF)
+    place.server.restart()
+
+
+def set_proxy(*, delay: float = 0.0, piece: int = 65536) -> Act:
+    """How slowly answers come, and in pieces of how many bytes."""
+
+    def to_place(place: Place) -> None:
+        place.proxy.delay, place.proxy.piece = delay, piece
+
+    return each(to_place)
+
+
+def suspend(scene: Scene) -> None:
+    """Halt the agent itself for less time than a scrape waits, and let it go on."""
+    scene.agent.process.send_signal(signal.SIGSTOP)
+    time.sleep(3.0)
+    scene.agent.process.send_signal(signal.SIGCONT)
+
+
+def reload_with(scene: Scene, names: list[str]) -> None:
+    """Change the configuration to these of its targets."""
+    whole = scene.config.with_suffix(".whole")
+    if not whole.exists():
+        whole.write_text(scene.config.read_text())
+    settings = yaml.safe_load(whole.read_text())
+    settings["targets"] = [t for t in settings["targets"] if t["name"] in names]
+    scene.config.write_text(yaml.safe_dump(settings))
+    scene.agent.process.send_signal(signal.SIGHUP)
+
+
+def remove(scene: Scene) -> None:
+    """Watch the calm server alone."""
+    reload_with(scene, [CALM])
+
+
+def put_back(scene: Scene) -> None:
+    """Watch them all."""
+    reload_with(scene, [CALM, *(place.name for place in scene.places)])
+
+
+GONE = frozenset({"refused", "lost", "timeout", "unreadable"})  # the process, for the host
+LATE = frozenset({"timeout", "lost"})
+FAULTS = (
+    Fault(
+        "stopped",
+        each(lambda p: p.server.stop()),
+        each(lambda p: p.server.start()),
+        up=0,
+        kinds=GONE,
+        restarts=1,
+    ),
+    Fault(
+        "killed",
+        each(lambda p: p.server.kill()),
+        each(lambda p: p.server.start()),
+        up=0,
+        kinds=GONE,
+        restarts=1,
+    ),
+    Fault("restarted", each(lambda p: p.server.restart()), kinds=GONE, restarts=1, lasts=0),
+    Fault(
+        "frozen",
+        each(lambda p: p.server.freeze()),
+        each(lambda p: p.server.thaw()),
+        up=0,
+        kinds=LATE,
+        lasts=FREEZE,
+    ),
+    Fault(
+        "full",
+        each(fill_the_server),
+        each(empty_the_server),
+        up=0,
+        kinds=frozenset({"refused", "lost"}),
+    ),
+    Fault(
+        "no place for the account",
+        each(partial(take_places_of, lambda p: p.account)),
+        each(leave),
+        up=0,
+        kinds=frozenset({"refused", "lost"}),
+    ),
+    Fault(
+        "wrong password",
+        each(write_wrong_password),
+        each(write_password),
+        up=0,
+        kinds=frozenset({"denied", "lost"}),
+    ),
+    Fault(
+        "rotated password",
+        each(rotate_password),
+        each(write_password),
+        up=0,
+        kinds=frozenset({"denied", "lost"}),
+    ),
+    Fault(
+        "revoked grant",
+        say(REVOKE),
+        say(GRANT),
+        up=1,
+        kinds=frozenset({"privilege"}),
+        failing=("statements", "threads"),
+    ),
+    Fault("truncated sums", say(*(f"TRUNCATE TABLE {table}" for table in TABLES)), up=1),
+    Fault("flushed status", say("FLUSH STATUS"), up=1),
+    Fault("killed session", each(cut), kinds=frozenset({"lost"}), lasts=0),
+    Fault(
+        "no performance_schema",
+        each(without_schema),
+        each(with_schema),
+        up=1,
+        kinds=GONE,
+        missing=("statements", "statements_in_flight", "threads"),
+        restarts=2,
+    ),
+    Fault("reset", each(lambda p: p.proxy.reset()), kinds=frozenset({"lost"}), lasts=0),
+    Fault(
+        "silent network",
+        each(lambda p: p.proxy.silent.set()),
+        each(lambda p: p.proxy.silent.clear()),
+        up=0,
+        kinds=LATE,
+    ),
+    Fault("slow network", set_proxy(delay=0.6), set_proxy(), up=1, skips=True, lasts=4),
+    Fault(
+        "trickling network",
+        set_proxy(delay=0.2, piece=8),
+        set_proxy(),
+        up=0,
+        kinds=LATE,
+        lasts=1,
+    ),
+    Fault("suspended agent", suspend, skips=True, lasts=0),
+    Fault("removed target", remove, put_back, gone=True),
+)
