@@ -1,6 +1,7 @@
 """An assessment as a small inline SVG: points, what was left out, the law and the capacity."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,11 +45,11 @@ def chart(points: Points, capacity: Capacity, now: tuple[float, float] | None = 
     frame = _Frame(right, 1.15 * max(float(x.max()), float(curve.max()), ceiling))
     parts = [
         _axes(frame),
+        _capacity(frame, capacity),
         _dots(frame, *points.curve(Fate.OTHER_WORKLOAD), 'fill="currentColor" opacity=".15"'),
         _dots(frame, n, x, 'fill="currentColor" opacity=".45"'),
         _crosses(frame, *points.curve(Fate.OUTLIER)),
         _line(frame, at, curve) if law else "",
-        _capacity(frame, capacity),
         _peak(frame, law) if law else "",
         _now(frame, now),
     ]
@@ -56,6 +57,19 @@ def chart(points: Points, capacity: Capacity, now: tuple[float, float] | None = 
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="throughput against'
         f' concurrency, with the fitted law">{"".join(parts)}</svg>'
     )
+
+
+def legend(points: Points) -> str:
+    """What the marks of the chart are, beyond the dots; empty where there are none."""
+    parts = []
+    others = int(np.count_nonzero(points.fates == Fate.OTHER_WORKLOAD.value))
+    if points.outliers:
+        count = Counter(outlier.reason for outlier in points.outliers)
+        why = "; ".join(f"{n} as {reason.sentence}" for reason, n in count.most_common())
+        parts.append(f"× left out: {why}")
+    if others:
+        parts.append(f"faint: {others} of another workload, left out")
+    return ". ".join(parts)
 
 
 def _dots(frame: _Frame, n: Array, x: Array, style: str) -> str:
@@ -81,15 +95,21 @@ def _line(frame: _Frame, at: Array, curve: Array) -> str:
 
 
 def _capacity(frame: _Frame, capacity: Capacity) -> str:
-    """A level across the picture, where it is known and within."""
+    """A level across the picture and its interval, where it is known and within."""
     if capacity.value is None or capacity.value > frame.top:
         return ""
     py = frame.place(0.0, capacity.value)[1]
+    low, high = capacity.lower or capacity.value, capacity.upper or frame.top
+    top, floor = (frame.place(0.0, bound)[1] for bound in (min(high, frame.top), low))
+    band = (
+        f'<rect x="{LEFT}" y="{top}" width="{WIDTH - RIGHT - LEFT}" height="{floor - top:.1f}"'
+        f' fill="{ORANGE}" opacity=".12"><title>90 % interval of the capacity</title></rect>'
+    )
     level = (
         f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{py}" y2="{py}" stroke="{ORANGE}"'
         ' stroke-dasharray="6 4"/>'
     )
-    return level + _text(WIDTH - RIGHT, py - 5, "capacity", "end")
+    return band + level + _text(WIDTH - RIGHT, top - 5, "capacity", "end")
 
 
 def _peak(frame: _Frame, fit: UslFit) -> str:

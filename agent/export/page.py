@@ -8,7 +8,7 @@ from agent import __version__
 from agent.commands.fit_words import quantity
 from agent.config.durations import words
 from agent.export.capacity_words import bounds, doubts, headline, why_none
-from agent.export.chart import chart
+from agent.export.chart import chart, legend
 from agent.export.classes_table import classes_table
 from agent.export.walls import walls_table
 from agent.snapshot import Snapshot
@@ -33,7 +33,8 @@ def render(snapshots: list[Snapshot], now: float) -> str:
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>mysql-headroom</title><style>{STYLE}</style></head><body>"
         f'<h1>mysql-headroom <span class="grey">{escape(__version__)}</span></h1>{sections}'
-        '<p class="grey"><a href="/metrics">/metrics</a> for Prometheus</p></body></html>'
+        '<p class="grey"><a href="/metrics">/metrics</a> for Prometheus,'
+        ' <a href="/api/v1/snapshot">/api/v1/snapshot</a> for programs</p></body></html>'
     )
 
 
@@ -120,7 +121,9 @@ def _chart(snapshot: Snapshot, now: float) -> str:
     capacity, points = snapshot.capacity(now), snapshot.fitted.points
     if capacity is None or points is None:
         return ""
-    return chart(points, capacity, snapshot.current_place(now))
+    marks = legend(points)
+    caption = f'<p class="grey">{escape(marks)}.</p>' if marks else ""
+    return chart(points, capacity, snapshot.current_place(now)) + caption
 
 
 def _missing(snapshot: Snapshot) -> str:

@@ -8,6 +8,7 @@ from agent.snapshot import Snapshot
 from models.capacity.walls import Wall
 
 COLUMNS = ("resource", "used now", "a query takes", "full at", "90 % interval", "trust", "limit")
+WORTH_TELLING = 0.005  # a smaller probability to be the limit is none
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
@@ -32,7 +33,7 @@ def _row(wall: Wall, used: float | None, share: float | None) -> str:
         "" if wall.x_max is None else f"{quantity(wall.x_max)} /s",
         f"{quantity(interval.low)} to {quantity(interval.high)}" if interval else "",
         _trust(wall),
-        "" if not share else f"{share:.0%} likely",
+        f"{share:.0%} likely" if share and share >= WORTH_TELLING else "",
     )
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 
