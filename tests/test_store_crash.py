@@ -1,18 +1,24 @@
 """Killed, or without power, in the middle of a write: nothing that was committed is lost."""
 
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from history_rows import SETTINGS, STEP, ZERO, batch, everything, filled, interval, is_sound, rows
+import psutil
+from history_rows import SETTINGS, STEP, ZERO, batch, filled, interval, is_sound, rows
+from live import wait_until
 
-from agent.store.kinds import INTERVALS
+from agent.store.database import open_to_read
+from agent.store.kinds import FITS, INTERVALS, SAMPLES
 from agent.store.store import Store
+from agent.store.tables import extents
 
 WRITER = Path(__file__).with_name("history_writer.py")
 ROOT = WRITER.parent.parent
@@ -20,6 +26,8 @@ KILLS = 60
 LONGEST = 0.06  # seconds that a writer writes before it is killed
 LONGEST_START = 0.8  # seconds until one that is just starting is killed
 PER_INTERVAL = 15  # samples
+CUTS = 30
+MOST_TOLD = 2**20  # bytes
 
 
 @contextmanager
@@ -42,14 +50,15 @@ def acknowledged(text: str) -> list[int]:
 def assert_whole(path: Path) -> int:
     """Each interval is there with its fit and its samples, none is missing; how many there are."""
     assert is_sound(path)
-    found = everything(path)
-    total = len(found["intervals"])
+    intervals, fits = rows(path, INTERVALS), rows(path, FITS)
+    total = len(intervals)
     expected = [ZERO + STEP * k for k in range(total)]
-    assert [row.at for row in found["intervals"]] == expected
-    assert [row.at for row in found["fits"]] == expected
-    assert len(found["samples"]) == PER_INTERVAL * total
+    assert [row.at for row in intervals] == expected
+    assert [row.at for row in fits] == expected
+    with closing(open_to_read(path)) as connection:
+        assert sum(extent.rows for extent in extents(connection, SAMPLES)) == PER_INTERVAL * total
     if total:
-        assert found["intervals"][-1] == interval(total - 1)
+        assert intervals[-1] == interval(total - 1)
     return total
 
 
@@ -83,16 +92,36 @@ def power_cut(path: Path, to: Path) -> Path:
 
 
 def test_a_power_cut_loses_nothing_that_was_committed(tmp_path: Path) -> None:
-    """The file and its log as they are between two writes, again and again, are a whole history."""
+    """The file and its log at any instant, in the middle of a write too, are a whole history."""
     path = tmp_path / "state" / "history.db"
-    store = Store(path, SETTINGS)
-    for number in range(400):
-        store.put(batch(number))
-        store.tick(float(number))
-        if number % 20 == 0:
-            copy = power_cut(path, tmp_path / f"cut-{number}")
-            assert assert_whole(copy) == number + 1
-    store.close()
+    chance = random.Random(1_905)
+    there = 0
+    with writing(path, 0) as process:
+        assert process.stdout
+        told = process.stdout.readline()
+        os.set_blocking(process.stdout.fileno(), False)
+        for number in range(CUTS):
+            time.sleep(LONGEST * chance.random())
+            with frozen(process):
+                with suppress(BlockingIOError):  # it has said nothing since
+                    told += os.read(process.stdout.fileno(), MOST_TOLD).decode()
+                copy = power_cut(path, tmp_path / f"cut-{number}")
+            total = assert_whole(copy)
+            assert total - 1 >= max(acknowledged(told))
+            assert total >= there
+            there = total
+    assert there > CUTS
+
+
+@contextmanager
+def frozen(process: "subprocess.Popen[str]") -> Iterator[None]:
+    """The process stands still, whatever it was at."""
+    process.send_signal(signal.SIGSTOP)
+    wait_until("it is stopped", lambda: psutil.Process(process.pid).status() == "stopped")
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
 
 
 def test_a_log_that_was_cut_off_anywhere_is_a_history_up_to_there(tmp_path: Path) -> None:
