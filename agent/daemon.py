@@ -17,14 +17,14 @@ from agent.lane import Lane
 from agent.logs import fields, set_up
 from agent.notify import Notifier
 from agent.reload import Reloader, settings_of
-from agent.self_metrics import LaneState, OwnState, ReloadState, SelfCollector, WorkState
+from agent.self_metrics import LaneState, OwnState, ReloadState, SelfCollector, WebState, WorkState
 from agent.snapshot import Snapshot
 from agent.store.files import history_path
 from agent.store.store import Store
 from agent.supervisor import Supervisor
 from agent.watch import Watch
 from agent.web.application import Pages, Reload, WebServer, serve
-from agent.web.file import Web
+from agent.web.file import Web, WebFile
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,10 @@ class Agent:
         """How the agent itself fares."""
         now = time.monotonic()
         return OwnState(
-            tuple(LaneState(lane.name, lane.lag(now), lane.late_seconds) for lane in self.lanes()),
+            tuple(
+                LaneState(lane.name, lane.lag(now), lane.late_seconds, lane.failures)
+                for lane in self.lanes()
+            ),
             tuple(WorkState(w.target.name, w.connects, w.fit_seconds) for w in self._watches),
             history=self._store.state if self._store else None,
         )
@@ -132,7 +135,11 @@ class Agent:
         """Serve /metrics and the page; raises OSError when the address cannot be had."""
         registry = CollectorRegistry()
         registry.register(SnapshotCollector(self.snapshots, time.time))
-        registry.register(SelfCollector(lambda: replace(self.own_state(), reload=reload_state())))
+
+        def own_state() -> OwnState:
+            return replace(self.own_state(), reload=reload_state(), web=_web_state(web))
+
+        registry.register(SelfCollector(own_state))
         ProcessCollector(namespace=PREFIX.rstrip("_"), registry=registry)
         return serve(address, Pages(registry, self.snapshots, time.time, reload), web)
 
@@ -163,6 +170,7 @@ def run(
     except OSError as error:
         log.error("cannot listen on %s: %s", config.listen, error.strerror or error)
         return 1
+    supervisor.look_after(server)
     targets = len(config.targets)
     facts = fields(version=__version__, listen=config.listen, targets=targets)
     log.info("started", extra=facts)
@@ -178,6 +186,11 @@ def run(
 def _apply(agent: Agent, config: Config) -> None:
     agent.apply(config)
     set_up(config.log.level, config.log.format)
+
+
+def _web_state(web: Callable[[], Web]) -> WebState | None:
+    """How the web configuration fares, where there is one."""
+    return WebState(not web.broken, web.failures) if isinstance(web, WebFile) else None
 
 
 def _server_lane(watch: Watch) -> Lane:

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from agent.logs import fields
+from agent.logs import fields, located
 from agent.snapshot import CollectorHealth
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Sample, Values
@@ -46,11 +46,12 @@ class Job:
         """
         try:
             prepared = self.spec.prepare(connection)
-        except CollectorError as error:
-            self.failed(error)
-            if error.kind.ends_session:
+        except Exception as error:
+            failed = _failure(error)
+            self.failed(failed)
+            if failed.kind.ends_session:
                 raise
-            prepared = Prepared(None, (Feature(self.spec.name, False, str(error)),))
+            prepared = Prepared(None, (Feature(self.spec.name, False, str(failed)),))
         self._read = prepared.read
         self._penalty = 1
         self._say_changes(prepared.features)
@@ -69,9 +70,10 @@ class Job:
         started = time.monotonic()
         try:
             values = self._read()
-        except CollectorError as error:
-            self.failed(error, time.monotonic() - started)
-            if error.kind.ends_session:
+        except Exception as error:
+            failed = _failure(error)
+            self.failed(failed, time.monotonic() - started)
+            if failed.kind.ends_session:
                 raise
             return None
         ended = time.monotonic()
@@ -125,3 +127,10 @@ class Job:
             elif not feature.enabled and before.get(feature.name) != feature:
                 facts = fields(target=self._target, feature=feature.name, remedy=feature.remedy)
                 log.warning("not available: %s", feature.reason, extra=facts)
+
+
+def _failure(error: Exception) -> CollectorError:
+    """A collector's failure; its defect too, at an answer that it did not expect, is one."""
+    if isinstance(error, CollectorError):
+        return error
+    return CollectorError(FailureKind.UNREADABLE, f"not understood: {located(error)}")

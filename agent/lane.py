@@ -5,6 +5,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from agent.logs import fields, located
+
 log = logging.getLogger(__name__)
 
 Tick = Callable[[float], float]
@@ -15,7 +17,7 @@ ALLOWANCE = 60.0  # seconds that one tick may take before the lane is said to ha
 
 
 class Lane(threading.Thread):
-    """Take ticks until stopped. A tick's defect is logged and costs nobody else a tick.
+    """Take ticks until stopped. A tick's defect is counted, told on one line and costs no other.
 
     A tick that takes longer than `allowance` seconds hangs, unless `progress` answers something
     new from time to time. `at_end` is called last of all, by the lane's own thread.
@@ -33,6 +35,7 @@ class Lane(threading.Thread):
         super().__init__(name=name, daemon=True)
         self.allowance = allowance
         self.late_seconds = 0.0  # in all, by which ticks were taken after they were due
+        self.failures = 0  # ticks that ended by a defect of ours
         self._progress = progress
         self._at_end = at_end
         self._due: dict[Tick, float] = dict.fromkeys(ticks, 0.0)
@@ -84,16 +87,17 @@ class Lane(threading.Thread):
                 continue
             self.late_seconds += now - due if due else 0.0
             self._expected = now
-            next_due = _take(tick)
+            next_due = self._take(tick)
             with self._changing:
                 if tick in self._due:
                     self._due[tick] = next_due
 
-
-def _take(tick: Tick) -> float:
-    now = time.monotonic()
-    try:
-        return tick(now)
-    except Exception:  # a defect of ours: say it in full, and go on with the others
-        log.exception("a tick failed")
-        return now + IDLE
+    def _take(self, tick: Tick) -> float:
+        now = time.monotonic()
+        try:
+            return tick(now)
+        except Exception as error:  # a defect of ours: say where, and go on with the others
+            self.failures += 1
+            log.error("a tick failed: %s", located(error), extra=fields(lane=self.name))
+            log.debug("a tick failed", exc_info=error)
+            return now + IDLE

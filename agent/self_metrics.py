@@ -18,6 +18,7 @@ class LaneState:
     name: str
     lag: float
     late: float
+    failures: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,14 @@ class ReloadState:
 
 
 @dataclass(frozen=True, slots=True)
+class WebState:
+    """How the latest reading of the web configuration went, and how many versions were refused."""
+
+    successful: bool
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
 class OwnState:
     """All of it at one time."""
 
@@ -45,6 +54,7 @@ class OwnState:
     work: tuple[WorkState, ...] = ()
     reload: ReloadState | None = None
     history: StoreState | None = None
+    web: WebState | None = None
 
 
 class SelfCollector(Collector):
@@ -57,7 +67,7 @@ class SelfCollector(Collector):
         """Every family that has a sample, in a fixed order."""
         state = self._state()
         history = history_families(state.history) if state.history else ()
-        for family in (*_lanes(state), *_work(state), *_reload(state), *history):
+        for family in (*_lanes(state), *_work(state), *_reload(state), *_web(state), *history):
             if family.samples:
                 yield family
 
@@ -73,11 +83,18 @@ def _lanes(state: OwnState) -> Iterator[Metric]:
         "By how much the lane's turns began after they were due, in all.",
         labels=("lane",),
     )
+    failures = CounterMetricFamily(
+        PREFIX + "lane_failures",
+        "Turns that a defect of the agent ended; the log says where.",
+        labels=("lane",),
+    )
     for lane in sorted(state.lanes, key=lambda lane: lane.name):
         lag.add_metric((lane.name,), lane.lag)
         late.add_metric((lane.name,), lane.late)
+        failures.add_metric((lane.name,), lane.failures)
     yield lag
     yield late
+    yield failures
 
 
 def _work(state: OwnState) -> Iterator[Metric]:
@@ -107,4 +124,19 @@ def _reload(state: OwnState) -> Iterator[Metric]:
         PREFIX + "config_last_reload_success_timestamp_seconds",
         "When the configuration that is in force was loaded.",
         value=state.reload.at,
+    )
+
+
+def _web(state: OwnState) -> Iterator[Metric]:
+    if state.web is None:
+        return
+    yield GaugeMetricFamily(
+        PREFIX + "web_config_last_reload_successful",
+        "Whether the files of the web configuration can be used as they are now.",
+        value=float(state.web.successful),
+    )
+    yield CounterMetricFamily(
+        PREFIX + "web_config_failures",
+        "Versions of the web configuration that were refused; the former one stayed.",
+        value=float(state.web.failures),
     )

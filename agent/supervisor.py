@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from types import FrameType
+from typing import Protocol
 
-from agent.lane import Lane
 from agent.logs import fields
 from agent.notify import Notifier
 from agent.snapshot import Snapshot
@@ -23,6 +23,15 @@ Problems = list[str]
 Order = signal.Signals | Future[Problems]
 
 
+class Loop(Protocol):
+    """What should come round again and again: a lane, or the web server's accepting thread."""
+
+    name: str
+
+    def hangs(self, now: float) -> bool:
+        """Whether it should have come round long ago."""
+
+
 class Supervisor:
     """`run` returns when somebody wants the end.
 
@@ -33,7 +42,7 @@ class Supervisor:
 
     def __init__(
         self,
-        lanes: Callable[[], Iterable[Lane]],
+        lanes: Callable[[], Iterable[Loop]],
         snapshots: Callable[[], Sequence[Snapshot]],
         reload: Callable[[], Problems],
         notifier: Notifier,
@@ -46,12 +55,17 @@ class Supervisor:
         self._ready = False
         self._refused = False
         self._hanging: set[str] = set()
+        self._others: list[Loop] = []
         self._ping_at = 0.0
 
     def listen_to_signals(self) -> None:
         """SIGTERM and SIGINT end, SIGHUP loads the configuration anew."""
         for number in (*ENDINGS, signal.SIGHUP):
             signal.signal(number, self._take_signal)
+
+    def look_after(self, loop: Loop) -> None:
+        """Look after this one too, as after a lane."""
+        self._others.append(loop)
 
     def request_reload(self) -> Problems:
         """Have the main thread reload, and wait: why it was refused, or nothing."""
@@ -109,7 +123,7 @@ class Supervisor:
         )
 
     def _look_after_lanes(self, now: float) -> None:
-        hanging = {lane.name for lane in self._lanes() if lane.hangs(now)}
+        hanging = {loop.name for loop in (*self._lanes(), *self._others) if loop.hangs(now)}
         for name in hanging - self._hanging:
             log.error("a lane hangs", extra=fields(lane=name))
         self._hanging = hanging

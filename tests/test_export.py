@@ -24,7 +24,7 @@ from agent.export.metrics import SnapshotCollector
 from agent.history import History
 from agent.intervals import Window
 from agent.pipeline import Now, assess
-from agent.self_metrics import LaneState, OwnState, ReloadState, SelfCollector, WorkState
+from agent.self_metrics import LaneState, OwnState, ReloadState, SelfCollector, WebState, WorkState
 from agent.snapshot import CollectorHealth, FitState, Health, Snapshot
 from agent.store.failures import StoreFailure
 from agent.store.state import StoreState
@@ -50,8 +50,9 @@ OWN = OwnState(
         dropped=2,
         corrupt_files=1,
     ),
+    WebState(successful=False, failures=2),
 )
-OF_THE_AGENT = ("build", "lane", "config", "process", "history")  # what has no target
+OF_THE_AGENT = ("build", "lane", "config", "process", "history", "web")  # what has no target
 DIGITS = 9  # beyond these, one machine's arithmetic may differ from another's
 SERIES = re.compile(r"^([^#].*) (\S+)$", re.MULTILINE)
 SAME = 2e-3  # bounds far beyond the points vary by this between builds of numpy

@@ -148,6 +148,37 @@ def test_a_source_that_cannot_be_looked_at_is_absent_with_its_reason() -> None:
     assert made.health.failures == {FailureKind.UNREADABLE: 1}
 
 
+def test_a_defect_of_a_collector_is_a_failure_of_its_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An answer that nobody thought of costs this collector its turn, and says where; no other."""
+
+    def odd() -> Values:
+        return {"a": float("x")}
+
+    made = job(odd)
+    with caplog.at_level(logging.WARNING):
+        for now in (1.0, 2.0):
+            assert made.run(now) is None
+    assert made.health.failures == {FailureKind.UNREADABLE: 2}
+    (line,) = [found.getMessage() for found in caplog.records]
+    assert line.startswith("cannot read: not understood: ValueError: could not convert")
+    assert "(test_job.py:" in line
+
+
+def test_a_defect_in_preparing_makes_an_absent_feature() -> None:
+    """The other collectors of the session are prepared all the same."""
+
+    def prepare(_: Connection) -> Prepared:
+        raise IndexError("no row")
+
+    made = Job("db", CollectorSpec("x", prepare, 1.0, on_server=True), 1.0)
+    made.prepare(CONNECTION)
+    (feature,) = made.features
+    assert not feature.enabled
+    assert feature.reason.startswith("not understood: IndexError: no row (test_job.py:")
+
+
 def test_waits_between_tries_grow_to_a_limit_and_differ() -> None:
     """Many agents do not come back in step, and none waits longer than the limit."""
     backoff = Backoff(1.0, 30.0)

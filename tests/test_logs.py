@@ -4,10 +4,11 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from agent.logs import fields, set_up
+from agent.logs import AT_ONCE, MOST_KINDS, PAUSE, Repeats, fields, located, set_up
 
 
 @pytest.fixture
@@ -61,3 +62,66 @@ def test_a_defect_is_told_with_its_trace_on_the_same_line(root: logging.Logger, 
         root.exception("failed")
     assert stream.getvalue().count("\n") == 1
     assert "ValueError" in stream.getvalue()
+
+
+def record(text: str, *values: object, level: int = logging.WARNING, **facts: object) -> Any:
+    """One event as the handler gets it."""
+    made = logging.LogRecord("agent", level, "", 0, text, values, None)
+    vars(made).update(fields(**facts))
+    return made
+
+
+def test_a_server_that_comes_and_goes_does_not_flood_the_log() -> None:
+    """After a few lines of a kind there is one a minute, with the number of those left out."""
+    now = [0.0]
+    repeats = Repeats(lambda: now[0])
+    told = []
+    for second in range(600):
+        now[0] = float(second)
+        event = record("cannot read: %s", f"reason {second}", target="db1", collector="status")
+        if repeats.filter(event):
+            told.append(event.fields.get("repeated", 0))
+    assert AT_ONCE + 600 / PAUSE - 2 <= len(told) <= AT_ONCE + 600 / PAUSE
+    assert told[:AT_ONCE] == [0] * AT_ONCE
+    assert sum(told) + len(told) == pytest.approx(600, abs=PAUSE)
+
+
+def test_only_what_is_alike_is_summed_up() -> None:
+    """Another target, another collector, another event, and every mistake of a file get a line."""
+    repeats = Repeats(lambda: 0.0)
+    for _ in range(AT_ONCE + 3):
+        repeats.filter(record("cannot read: %s", "x", target="db1", collector="status"))
+    assert repeats.filter(record("cannot read: %s", "x", target="db2", collector="status"))
+    assert repeats.filter(record("cannot read: %s", "x", target="db1", collector="threads"))
+    assert repeats.filter(record("connected to %s", "x", target="db1"))
+    assert not repeats.filter(record("cannot read: %s", "y", target="db1", collector="status"))
+    assert all(repeats.filter(record("refused: %s", f"mistake {i}")) for i in range(20))
+    assert all(repeats.filter(record("a", level=logging.DEBUG)) for _ in range(20))
+    for index in range(2 * MOST_KINDS):
+        repeats.filter(record(f"event {index}"))
+    assert len(repeats._kinds) == MOST_KINDS
+
+
+def test_the_count_of_those_left_out_is_in_the_line(root: logging.Logger) -> None:
+    """For people and for programs alike."""
+    stream = io.StringIO()
+    set_up("info", "logfmt", stream)
+    (repeats,) = [f for f in root.handlers[0].filters if isinstance(f, Repeats)]
+    now = [0.0]
+    repeats._clock = lambda: now[0]
+    for now[0] in (*[0.0] * (AT_ONCE + 2), 2 * PAUSE):
+        root.warning("down", extra=fields(target="db1"))
+    assert stream.getvalue().count("\n") == AT_ONCE + 1
+    assert stream.getvalue().endswith("target=db1 repeated=2\n")
+
+
+def test_a_defect_is_located_on_one_line() -> None:
+    """What it is and where it came up, without a trace."""
+    try:
+        int("a\nb")
+    except ValueError as error:
+        text = located(error)
+    assert text.startswith("ValueError: invalid literal for int() with base 10: ")
+    assert "(test_logs.py:" in text
+    assert text.endswith("in test_a_defect_is_located_on_one_line)")
+    assert located(KeyError()) == "KeyError"

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from live import wait_until
+from web_clients import listening, snapshot
 
 from agent.lane import Lane
 from agent.notify import Notifier
 from agent.snapshot import FitState, Health, Snapshot
 from agent.supervisor import Supervisor
+from agent.web.server import ALLOWANCE
 
 NOW = 1_700_000_000.0
 
@@ -127,3 +129,18 @@ def test_a_reload_is_announced_and_answered(tmp_path: Path) -> None:
         words = [text.split("\n")[0] for text in heard.now()]
         assert words.index("RELOADING=1") < len(words) - 1 - words[::-1].index("READY=1")
         assert watched.reloads == 1
+
+
+def test_a_web_server_that_stands_still_ends_the_signs_of_life(tmp_path: Path) -> None:
+    """Its accepting loop is looked after like a lane."""
+    watched = Watched()
+    with listening(snapshot(True)) as server, supervised(tmp_path, watched) as (found, heard):
+        found.look_after(server)
+        wait_until("signs of life", lambda: "WATCHDOG=1" in heard.now())
+        assert not server.hangs(time.monotonic())
+        server.shutdown()  # the loop has ended, as it would by a defect
+        server._turned_at -= ALLOWANCE
+        wait_until("hangs", lambda: any("STATUS=hangs: web;" in text for text in heard.now()))
+        count = heard.now().count("WATCHDOG=1")
+        time.sleep(1.5)
+        assert heard.now().count("WATCHDOG=1") == count

@@ -171,6 +171,11 @@ def test_the_daemon_serves_as_the_file_says(config: Path, folder: Path) -> None:
             status, found, body = ask(port, "/metrics", tls=client, Authorization=right)
             assert (status, found["Strict-Transport-Security"]) == (200, "max-age=60")
             assert "mysql_headroom_build_info" in body
+            assert "mysql_headroom_web_config_last_reload_successful 1.0" in body
+            (folder / "web.yml").write_text("basic_auth_users: {alice: nothing}")
+            body = ask(port, "/metrics", tls=client, Authorization=right)[2]
+            assert "mysql_headroom_web_config_last_reload_successful 0.0" in body
+            assert "mysql_headroom_web_config_failures_total 1.0" in body
         finally:
             daemon.terminate()
             said = daemon.communicate(timeout=60)[1]

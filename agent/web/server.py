@@ -4,6 +4,7 @@ import logging
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from socketserver import BaseServer
@@ -19,6 +20,7 @@ log = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT = 10.0  # seconds for a whole request, from the first byte to the last
 MAX_CONNECTIONS = 128  # 66 KiB each under TLS, 25 KiB without
+ALLOWANCE = 30.0  # seconds that one turn of the accepting loop may take
 LINGER = 1.0  # seconds that a client has to take its answer's end
 MOST_UNREAD = 262144  # bytes of a body that nobody asked for
 HANDSHAKE = b"\x16"  # how a TLS record begins; no HTTP request does
@@ -32,6 +34,7 @@ class WebServer(WSGIServer):
     """Accepts, and does nothing else in the accepting thread: no handshake, no read, no write."""
 
     request_queue_size = MAX_CONNECTIONS
+    name = "web"
 
     def __init__(self, address: tuple[str, int], web: Callable[[], Web]) -> None:
         host, port = address
@@ -43,6 +46,7 @@ class WebServer(WSGIServer):
         self.address_family = infos[0][0]
         self._web = web
         self.places = Places(MAX_CONNECTIONS, REQUEST_TIMEOUT)
+        self._turned_at = time.monotonic()
         super().__init__((host, port), cast("Any", Handler))
 
     def server_bind(self) -> None:
@@ -55,7 +59,12 @@ class WebServer(WSGIServer):
 
     def service_actions(self) -> None:
         """At every turn of the accepting loop: deadlines."""
+        self._turned_at = time.monotonic()
         self.places.sweep()
+
+    def hangs(self, now: float) -> bool:
+        """Whether the accepting loop stands still, or has ended."""
+        return now - self._turned_at > ALLOWANCE
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve in a thread of its own, or hang up where there is no place."""
