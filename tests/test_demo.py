@@ -206,7 +206,7 @@ def test_a_terminal_is_redrawn_in_place() -> None:
     )
     os.close(inside)
     try:
-        shown = read_until(terminal, lambda text: "capacity " in text)
+        shown = read_until(terminal, lambda text: "the law's peak" in text)
         demo.send_signal(signal.SIGINT)
         shown += read_until(terminal, lambda text: False)
         assert demo.wait(PROMPT) == 0

@@ -2,7 +2,7 @@
 
 from agent.commands.fit_words import quantity
 from agent.snapshot import Snapshot
-from models.capacity.assess import USL, Capacity
+from models.capacity.assess import USL, Capacity, CapacityReason
 from models.trust import Trust
 
 KINDS = {
@@ -57,14 +57,18 @@ def left_words(headroom: float) -> str:
 
 
 def doubts(capacity: Capacity) -> list[str]:
-    """Why it is not trusted, or what to know about it, and what would settle it."""
-    found = [reason.sentence for reason in capacity.reasons]
+    """Why it is not trusted, or what to know about it, and what would settle it; nothing twice."""
+    reasons = list(capacity.reasons)
+    if CapacityReason.NO_LIMIT_SEEN in reasons and CapacityReason.NO_WALL in reasons:
+        reasons.remove(CapacityReason.NO_WALL)
+    found = [reason.sentence for reason in reasons]
     if capacity.usl is None and capacity.usl_finding is not None:
+        general = CapacityReason.CONCURRENCY_UNKNOWN.sentence
+        found = [text for text in found if text != general]
         found.append(capacity.usl_finding.check.sentence)
     if capacity.settle_throughput is not None:
-        found.append(
-            f"a load of about {quantity(capacity.settle_throughput)} queries/s would settle it"
-        )
+        load = quantity(capacity.settle_throughput)
+        found.append(f"a load of about {load} queries/s would settle it")
     return found
 
 
