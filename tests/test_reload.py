@@ -80,6 +80,16 @@ def test_another_address_takes_a_restart() -> None:
     assert (applied, found.state.successful) == ([], False)
 
 
+def test_another_history_takes_a_restart() -> None:
+    """Its path only: what it keeps and how much may change while it runs."""
+    before = {"history": {"path": "/a/history.db"}}
+    found, _ = reloader(config("a", **before), config("a", history={"path": "/b/history.db"}))
+    assert found.reload() == ["history.path: another file takes a restart"]
+    other = {"path": "/a/history.db", "retention": {"samples": "5m"}}
+    found, _ = reloader(config("a", **before), config("a", history=other))
+    assert found.reload() == []
+
+
 def test_a_defect_is_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
     """It is written in full, and the agent goes on."""
     found, _ = reloader(config("a"), RuntimeError("a defect"))

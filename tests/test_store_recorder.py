@@ -183,6 +183,36 @@ def test_classes_of_statements_are_not_written(path: Path) -> None:
     assert b"secret" not in path.read_bytes()
 
 
+def test_samples_need_not_wait_for_a_long_interval(path: Path) -> None:
+    """With intervals of ten minutes a crash costs no ten minutes of samples."""
+    life = Life(path, UNIX)
+    life.history = History(600.0, 3600.0, sampling=1.0)
+    life.begin()
+    life.live(250)
+    life.store.tick(life.at)
+    assert len(rows(path, SAMPLES)) == 200
+    life.end()
+    assert len(rows(path, SAMPLES)) == 250
+
+
+def test_a_window_that_was_carried_over_is_not_read_back_too(path: Path) -> None:
+    """After a reload the watch is another, its window the same; what comes is written on."""
+    life = Life(path, UNIX)
+    life.begin()
+    life.live(100)
+    after = Recorder(life.store, "db")
+    after.go_on(life.recorder)
+    history = History(WIDTH, FIT.window, sampling=1.0)
+    history.carry(life.history)
+    life.recorder, life.history = after, history
+    life.begin()
+    assert len(life.ends) == 8
+    life.live(60)
+    assert life.ends == sorted(set(life.ends))
+    life.end()
+    assert len(rows(path, INTERVALS)) == len(life.ends)
+
+
 OTHER = {**MYSQL, "server_uuid": "11111111-71ca-11e1-9e33-c80aa9429562"}
 
 

@@ -24,7 +24,8 @@ log = logging.getLogger(__name__)
 
 RECORDED = ("status", "statements", "threads", "host")
 """Collectors whose samples are written: what intervals are made of. No statement's text is."""
-MOST_SAMPLES = 5000  # that wait for the end of their interval
+MANY_SAMPLES = 100  # that are handed over before their interval is complete
+MOST_SAMPLES = 5000  # that wait, while nobody hands them over
 
 
 def server_identity(variables: Mapping[str, str]) -> str:
@@ -76,9 +77,10 @@ class Recorder:
             log.info("read back from the history", extra=facts)
 
     def record(self, history: History, fitted: FitState, now: Now, *, last: bool = False) -> None:
-        """After a fit: hand over what is new, when an interval is complete or it is the `last`."""
+        """After a fit: hand over what is new, with each interval and at the `last`."""
         new = history.take_new()
-        if self._server is None or not (new or last):
+        is_time = new or last or len(self._samples) >= MANY_SAMPLES
+        if self._server is None or not is_time:
             return
         labels = (self._target, self._server)
         row = fit_row(labels, fitted) if fitted.at != self._fit_at else None
