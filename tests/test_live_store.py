@@ -16,6 +16,7 @@ from agent.store.kinds import FITS, INTERVALS, SAMPLES, Row
 FIT = {"interval": "2s"}
 ENOUGH = 6  # intervals before the end
 PATIENCE = 60.0  # seconds, for six intervals on a busy machine
+THROUGHPUT = [column.name for column in INTERVALS.columns].index("throughput")
 POINTS = [column.name for column in FITS.columns].index("points")
 
 
@@ -43,7 +44,8 @@ def end(agent: Daemon, number: signal.Signals) -> None:
 def lose_session(server: PrivateServer, agent: Daemon) -> None:
     """Break the agent's session off, so that its counters are not at their first values."""
     with root(server) as ask:
-        found = ask("SELECT id FROM information_schema.processlist WHERE user = 'headroom'")
+        query = "SELECT id FROM information_schema.processlist WHERE user = 'headroom'"
+        found = wait_until("a session", lambda: ask(query), PATIENCE)
         for (number,) in found:
             ask(f"KILL {number}")
     wait_until("another session", lambda: (agent.get("connects_total") or 0) >= 2, PATIENCE)
@@ -103,7 +105,7 @@ def test_it_goes_on_from_where_it_was(server: PrivateServer, tmp_path: Path) -> 
                 shown = agent.get("intervals_kept") or 0
                 end(agent, number)
             committed, samples = rows(path, INTERVALS), rows(path, SAMPLES)
-            assert len(committed) >= shown - 2  # the last ones may not be written yet
+            assert len(committed) >= (shown if number is signal.SIGTERM else ENOUGH // 2)
             with started(tmp_path, file, port) as agent:
                 first = agent.page
                 assert (first.get("connects_total") or 0) <= 1
@@ -111,7 +113,7 @@ def test_it_goes_on_from_where_it_was(server: PrivateServer, tmp_path: Path) -> 
                 assert first.all("collector_failures_total", kind="lost") == []
                 wait_until(
                     "the window is back",
-                    lambda: (agent.get("intervals_kept") or 0) > len(committed),  # noqa: B023
+                    lambda: (agent.get("intervals_kept") or 0) > busy(committed),  # noqa: B023
                     PATIENCE,
                 )
                 end(agent, signal.SIGTERM)
@@ -122,17 +124,20 @@ def test_it_goes_on_from_where_it_was(server: PrivateServer, tmp_path: Path) -> 
     assert "Traceback" not in agent.log
 
 
+def busy(found: list[Row]) -> int:
+    """How many intervals had a throughput: those that are assessed."""
+    return sum(1 for row in found if isinstance(x := row.cells[THROUGHPUT], float) and x > 0)
+
+
 def moments(found: list[Row]) -> set[tuple[tuple[str, ...], int]]:
     """Which rows these are."""
     return {(row.labels, row.at) for row in found}
 
 
 def assert_whole_at_once(path: Path, committed: list[Row]) -> None:
-    """The first fit of the new life was made within two intervals, of all that was committed."""
+    """Within two intervals of the new life a fit was made of all that was committed before."""
     last = committed[-1].at
-    fits = new_since(rows(path, FITS), last)
-    new = [row for row in new_since(rows(path, INTERVALS), last) if row.at <= fits[0].at]
-    assert len(new) <= 2
-    points = fits[0].cells[POINTS]
-    assert isinstance(points, float)
-    assert points >= len(committed)
+    second = new_since(rows(path, INTERVALS), last)[:2][-1]
+    fits = [fit for fit in new_since(rows(path, FITS), last) if fit.at <= second.at]
+    points = [fit.cells[POINTS] for fit in fits]
+    assert any(isinstance(given, float) and given >= busy(committed) for given in points)
