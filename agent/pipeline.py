@@ -4,9 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from agent.concurrency import best_source, idle_baseline
-from agent.concurrency import concurrency as concurrency
-from agent.concurrency import n_variance as n_variance
+from agent.concurrency import best_source, concurrency, idle_baseline, n_variance
 from agent.config.ceilings import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.intervals import EXCLUDED, Window

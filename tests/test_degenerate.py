@@ -2,11 +2,12 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
 from made_up import WAVES, interval, intervals, known, seen_at, with_usage
+from numpy.typing import ArrayLike
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -22,7 +23,7 @@ NOISE = np.random.default_rng(3)
 MANY = 60
 
 
-def points(loads: Sequence[float], throughputs: Sequence[float]) -> list[Interval]:
+def points(loads: Iterable[float], throughputs: Iterable[float]) -> list[Interval]:
     """Intervals at these places of the plane."""
     return [
         interval(k, float(n), throughput=float(x))
@@ -30,7 +31,7 @@ def points(loads: Sequence[float], throughputs: Sequence[float]) -> list[Interva
     ]
 
 
-def used(share: float | Sequence[float], rows: list[Interval]) -> list[Interval]:
+def used(share: ArrayLike, rows: list[Interval]) -> list[Interval]:
     """The same with a processor and a setting that are so busy."""
     shares = np.broadcast_to(np.asarray(share, dtype=float), len(rows))
     return [

@@ -169,8 +169,9 @@ def test_the_alert_fires_under_a_rising_load_and_ends_with_it(
 
 
 def test_a_steady_load_predicts_nothing(mysql_server: PrivateServer, tmp_path: Path) -> None:
-    """A load that never changes says nothing about its limit, so no fit of it is trusted."""
+    """A load that never changes says nothing about its limit, so nothing is trusted."""
     there = target(tmp_path, mysql_server)
     with watching(tmp_path, there) as agent, Clients(mysql_server, "SELECT SLEEP(0.05)", 2):
         wait_until("ten points", lambda: (agent.get("usl_points") or 0) >= 10)
         assert not any(agent.seen("usl_trust", trust="trusted"))
+        assert not any(agent.seen("capacity_trust", trust="trusted"))
