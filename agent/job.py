@@ -88,11 +88,12 @@ class Job:
         if error.kind is FailureKind.SLOW and not self.spec.vital:
             self._penalty = min(2 * self._penalty, LONGEST_PENALTY)
             self.due += (self._penalty - 1) * self.interval
-        if self.health.last_error != str(error):
+        text = str(error)  # whoever keeps the record must not keep the session
+        if self.health.last_error != text:
             facts = fields(target=self._target, collector=self.spec.name, kind=error.kind)
-            log.warning("cannot read: %s", error, extra=facts)
+            log.warning("cannot read: %s", text, extra=facts)
         self._failures[error.kind] += 1
-        self._note(False, duration, str(error))
+        self._note(False, duration, text)
 
     def _pause(self, seconds: float) -> None:
         """After a reading that cost more than its share: leave turns out, without a count."""

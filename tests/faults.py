@@ -1,7 +1,8 @@
 """The table of faults: what is done to a server, how it is undone, and what the agent must say.
 
 `test_live_faults.py` runs it: both flavours at once, under load, behind a proxy, beside a server
-that nothing happens to. Faults of the pages (slow, half-open and too many clients) are in
+that nothing happens to. Packets that are dropped need a host of their own and are a test beside the
+table; faults of the pages (slow, half-open and too many clients) are in
 `test_web.py` and `test_web_tls.py`, a clock that is set in `test_live_collectors.py`.
 """
 

@@ -211,6 +211,7 @@ def test_the_command_lines_values_replace_the_files(tmp_path: Path) -> None:
         ("[client]\nport=many\nuser=u\n", "port: must be a whole number from 1 to 65535"),
         ("[client]\nhost=h\n", "names no user under [client]"),
         ("[client]\nuser=u\nssl-ca=/no/such\n", "ssl-ca: no such file"),
+        ("[client]\nuser=u\nssl-mode=VERIFY_CA\n", "ssl-mode: verifies against an ssl-ca"),
     ],
 )
 def test_a_my_cnf_that_cannot_be_used_is_told_at_the_start(
@@ -237,6 +238,17 @@ def test_tls_follows_the_my_cnf_unless_the_file_says_otherwise(tmp_path: Path) -
     assert (a.endpoint.tls_ca, a.endpoint.tls_required) == (str(tmp_path / "ca"), True)
     assert a.endpoint.tls_verify_identity
     assert (b.endpoint.tls_ca, b.endpoint.tls_required) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("mode", "required"), [("PREFERRED", False), ("DISABLED", False), ("required", True)]
+)
+def test_the_tls_of_a_my_cnf_is_kept(tmp_path: Path, mode: str, required: bool) -> None:
+    """A server without TLS is refused where the my.cnf has it so."""
+    (tmp_path / "my.cnf").write_text(f"[client]\nuser=u\nssl-mode={mode}\n")
+    text = f"targets: [{{name: a, defaults_file: {tmp_path / 'my.cnf'}}}]\n"
+    (found,) = load(written(tmp_path, text)).targets
+    assert found.endpoint.tls_required is required
 
 
 def test_every_key_is_documented() -> None:

@@ -17,6 +17,7 @@ from live import (
     Clients,
     Page,
     Sane,
+    is_root,
     run_as_root,
     sessions,
     target,
@@ -24,6 +25,7 @@ from live import (
     watching,
     write_config,
 )
+from namespaces import other_host, server_inside
 from proxy import Proxy
 from servers import least_account
 
@@ -195,6 +197,43 @@ def lint(promtool: str, text: str) -> None:
     command = [promtool, "check", "metrics"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.live
+@pytest.mark.skipif(not is_root(), reason="only root makes network namespaces")
+def test_a_host_whose_packets_are_dropped_is_down_until_they_pass(
+    templates: Path, tmp_path: Path
+) -> None:
+    """Not a word comes back, no refusal either: down by time-out, then up with one session each."""
+    with ExitStack() as stack:
+        name, address = stack.enter_context(other_host())
+        ours = address.removesuffix("2") + "1"
+        netns = ("ip", "netns", "exec", name)
+        anywhere = ("--bind-address=0.0.0.0",)
+        servers = [
+            stack.enter_context(server_inside(flavour, templates, *netns, options=anywhere))
+            for flavour in FLAVOURS
+        ]
+        targets = [
+            target(tmp_path, server, name=server.flavour, over=Endpoint(address, server.port))
+            for server in servers
+        ]
+        agent = stack.enter_context(watching(tmp_path, *targets))
+        wait_until("up", lambda: agent.page.all("up") == [1, 1])
+        drop = ["ip", "-n", name, "route", "add", "blackhole", f"{ours}/32"]
+        subprocess.run(drop, check=True)
+        wait_until("down", lambda: agent.page.all("up") == [0, 0])
+        page = agent.page
+        assert len(page.all("collector_failures_total", kind="timeout", collector="status")) == 2
+        subprocess.run([word.replace("add", "del") for word in drop], check=True)
+        wait_until("up", lambda: agent.page.all("up") == [1, 1], BACK_WITHIN)
+        for server in servers:
+            wait_until("one session", partial(has_one_session, server), BACK_WITHIN)
+
+
+def has_one_session(server: PrivateServer) -> bool:
+    """Whether the server has noticed the end of every other."""
+    return sessions(server, "headroom") == 1
 
 
 @pytest.fixture
