@@ -188,6 +188,18 @@ def test_what_is_no_history_is_told(path: Path, run: Run) -> None:
     assert path.read_text().startswith("something else")
 
 
+def test_a_damaged_row_is_told(path: Path, run: Run) -> None:
+    """What cannot be read is an error of one line, not a traceback."""
+    filled(path, 3)
+    with closing(open_to_write(path)) as damaging:
+        damaging.execute("UPDATE sample SET data = x'00'")
+        damaging.execute("UPDATE interval SET resources = '[]'")
+    for kind, told in (("samples", "cannot be unpacked"), ("intervals", "a cell of resources")):
+        code, _, err = run("export", "--kind", kind)
+        assert (code, err.count("\n")) == (1, 1)
+        assert told in err
+
+
 def test_a_moment_that_is_none_is_told(run: Run) -> None:
     """With what would be right."""
     for text in ("yesterday", "5", "9e99", "nan", "2026-13-01", "-1h"):

@@ -142,6 +142,24 @@ def test_damage_while_it_is_written_is_found_too(path: Path, clock: Clock) -> No
     assert is_sound(path)
 
 
+@pytest.mark.parametrize("cell", ["resources = '{'", "throughput = 'much'"])
+def test_a_damage_that_only_reading_finds_is_one_too(
+    path: Path, clock: Clock, cell: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Pages may be in order and what is in them not: the file is put aside, the window is empty."""
+    filled(path, 5)
+    with closing(open_to_write(path)) as damaging:
+        damaging.execute(f"UPDATE interval SET {cell} WHERE at = {ZERO + STEP}")
+    store = Store(path, SETTINGS)
+    answer = store.recall(ALL)
+    clock.tick(store)
+    assert store.state.corrupt_files == 1
+    clock.tick(store)
+    assert answer.result(0) == []
+    store.close()
+    assert len(put_aside(path)) == 1
+
+
 def test_a_file_that_was_taken_away_is_made_anew(
     path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from agent.store.failures import StoreError, StoreFailure
+
 LEVEL = 3  # of zlib: more takes twice the time and saves a few per cent
 BYTES = 8
 
@@ -43,10 +45,14 @@ def pack(collector: str, readings: Sequence[Reading]) -> Chunk:
 
 
 def unpack(chunk: Chunk) -> Iterator[Reading]:
-    """The readings as they were packed."""
-    names = json.loads(chunk.names)
-    places = np.frombuffer(zlib.decompress(chunk.data), dtype=np.uint8).reshape(BYTES, -1)
-    table = np.ascontiguousarray(places.T).view("<f8").reshape(1 + len(names), chunk.count)
+    """The readings as they were packed; raises `StoreError` where the chunk is damaged."""
+    try:
+        names = json.loads(chunk.names)
+        places = np.frombuffer(zlib.decompress(chunk.data), dtype=np.uint8).reshape(BYTES, -1)
+        table = np.ascontiguousarray(places.T).view("<f8").reshape(1 + len(names), chunk.count)
+    except (zlib.error, ValueError, TypeError) as error:
+        text = f"samples of {chunk.collector} cannot be unpacked ({error})"
+        raise StoreError(StoreFailure.CORRUPT, text) from None
     times, values = table[0], table[1:]
     for k in range(chunk.count):
         known = np.isfinite(values[:, k])

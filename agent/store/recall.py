@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agent.store.failures import StoreError, StoreFailure
 from agent.store.kinds import INTERVALS, Row
 from agent.store.tables import Choice, read
 from models.capacity.keep import LIMIT, thin
@@ -38,7 +39,11 @@ def recall(connection: sqlite3.Connection, wanted: Wanted) -> list[Recalled]:
         " AND seconds BETWEEN ? AND ? ORDER BY interval.at",
         (wanted.target, wanted.server, wanted.since, wanted.until, *near),
     )
-    points = np.fromiter(found, dtype=POINT)
+    try:
+        points = np.fromiter(found, dtype=POINT)
+    except (ValueError, TypeError) as error:
+        text = f"an interval's throughput is no number ({error})"
+        raise StoreError(StoreFailure.CORRUPT, text) from None
     if len(points) == 0:
         return []
     at, counts = points["at"], np.ones(len(points))

@@ -136,7 +136,7 @@ class Store:
                 return
             try:
                 answer.set_result(recall(connection, wanted))
-            except sqlite3.Error:
+            except (sqlite3.Error, StoreError):
                 self._questions.put((wanted, answer))  # for when the file is in order
                 raise
 
@@ -185,7 +185,6 @@ class Store:
         if error.kind is StoreFailure.CORRUPT:
             with suppress(OSError):  # the next try finds it corrupt again, and says why
                 self._put_aside(error)
-                self._retry_at = now
         self._to_check |= error.kind is StoreFailure.IO
         if error.kind in STILL_READABLE and not self._questions.empty():
             with suppress(sqlite3.Error, StoreError), closing(open_to_read(self.path)) as reading:

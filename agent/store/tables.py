@@ -2,11 +2,12 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
 from agent.store.chunks import Chunk, pack, unpack
+from agent.store.failures import StoreError, StoreFailure
 from agent.store.kinds import SAMPLES, Cell, Column, Holds, Kind, Row
 
 PAGE = 1000  # rows read at once: between two pages nobody's log is held
@@ -180,15 +181,14 @@ def _stored(cell: Cell) -> float | str | None:
 
 
 def _cell(column: Column, stored: float | str | None) -> Cell:
-    if column.holds is Holds.NUMBERS and isinstance(stored, str):
-        return {str(name): float(value) for name, value in json.loads(stored).items()}
-    return stored
+    if column.holds is not Holds.NUMBERS or stored is None:
+        return stored
+    try:
+        return {str(name): float(value) for name, value in json.loads(str(stored)).items()}
+    except (ValueError, TypeError, AttributeError):
+        text = f"a cell of {column.name} has no numbers by name"
+        raise StoreError(StoreFailure.CORRUPT, text) from None
 
 
 def _by_name(cell: Cell) -> Mapping[str, float]:
     return cell if isinstance(cell, Mapping) else {}
-
-
-def columns_of(kind: Kind) -> Sequence[str]:
-    """All of a row's names in their order: labels, `at`, cells."""
-    return (*kind.labels, "at", *(column.name for column in kind.columns))
