@@ -11,7 +11,8 @@ from agent.intervals import EXCLUDED, Window
 from agent.points import Points
 from agent.resources import limiting, with_ceilings
 from agent.snapshot import FitState, Health, Load, Snapshot, Source
-from models.capacity.assess import Capacity, assess_capacity
+from models.capacity.answer import Capacity
+from models.capacity.assess import assess_capacity
 from models.capacity.keep import thin
 from models.capacity.observations import Observations
 from models.capacity.sanity import Check

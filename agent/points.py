@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.assess import Capacity
+from models.capacity.answer import Capacity
 from models.capacity.observations import Observations
 from models.capacity.outliers import OutlierReason
 from models.rates import Array

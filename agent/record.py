@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from models.capacity.assess import Capacity
+from models.capacity.answer import Capacity
 from models.capacity.observations import Observations
 from models.capacity.outliers import OutlierReason
 

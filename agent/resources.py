@@ -12,7 +12,7 @@ import numpy as np
 
 from agent.columns import Columns
 from agent.config.ceilings import ResourceSettings
-from models.capacity.walls import Resource
+from models.capacity.wall import Resource
 from models.rates import Array
 
 CPU = "cpu"

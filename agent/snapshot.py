@@ -8,7 +8,7 @@ from agent.classes.state import ClassesState
 from agent.points import Points
 from agent.record import Record
 from collectors.base import FailureKind, Feature
-from models.capacity.assess import Capacity
+from models.capacity.answer import Capacity
 from models.capacity.sanity import Finding
 from models.usl_fit import UslFit
 

@@ -19,10 +19,11 @@ from time import process_time
 import numpy as np
 from simulated_servers import Scenario, live, scenarios
 
-from models.capacity.assess import Capacity, assess_capacity
+from models.capacity.answer import Capacity
+from models.capacity.assess import assess_capacity
 from models.capacity.keep import thin
 from models.capacity.observations import Observations
-from models.capacity.walls import Resource
+from models.capacity.wall import Resource
 from models.trust import Trust
 from models.usl import Array
 from models.usl_fit import UslFit, fit_linearised, fit_lsq, fit_map

@@ -42,7 +42,7 @@ WORKLOADS = {
     "read-only": ["oltp_read_only", "--tables=2", "--table-size=20000"],
     "read-write": ["oltp_read_write", "--tables=2", "--table-size=20000"],
 }
-THREADS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+THREADS = (4, 8, 12, 16, 24, 32, 48, 64, 96)
 CAPS = (0.3, 0.5, 0.7)
 SHARES = (0.2, 0.6, 0.4, 0.9, 0.3, 0.75, 0.5, 1.0)  # of the cap, a step each
 INTERVAL = 4.0

@@ -14,7 +14,7 @@ from math import ceil
 import numpy as np
 
 from models.capacity.observations import Observations
-from models.capacity.walls import Resource
+from models.capacity.wall import Resource
 from models.usl import Array, Usl
 
 EARLY = 0.04

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.capacity.assess import USL, Capacity, CapacityReason, assess_capacity
+from models.capacity.answer import Capacity, CapacityReason
+from models.capacity.assess import USL, assess_capacity
 from models.capacity.contention import find_peak
 from models.capacity.observations import Observations
 from models.capacity.sanity import Check
-from models.capacity.walls import Resource
+from models.capacity.wall import Resource
 from models.trust import Trust
 from models.usl import Array
 

@@ -7,7 +7,7 @@ import pytest
 
 from models.capacity.observations import Observations
 from models.capacity.outliers import MAX_SHARE, OutlierReason, find_outliers
-from models.capacity.walls import Resource
+from models.capacity.wall import Resource
 from models.usl import Array, Usl
 
 LAW = Usl(0.02, 0.0005, 1000.0)

@@ -30,7 +30,7 @@ from agent.pipeline import assess, fit, latest_load, observations
 from agent.points import Fate
 from agent.record import Record
 from agent.snapshot import FitState, Health, Source
-from models.capacity.assess import CapacityReason
+from models.capacity.answer import CapacityReason
 from models.capacity.keep import LIMIT
 from models.capacity.outliers import OutlierReason
 from models.capacity.sanity import Check

@@ -7,7 +7,7 @@ import pytest
 
 from models.capacity.observations import Observations
 from models.capacity.regimes import TIME_PER_QUERY, find_regimes
-from models.capacity.walls import Resource
+from models.capacity.wall import Resource
 from models.usl import Array, Usl
 
 LAW = Usl(0.02, 0.0005, 1000.0)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from models.capacity.walls import CEILING, Resource, Wall, WallReason, find_walls
+from models.capacity.wall import Resource, Wall, WallReason
+from models.capacity.walls import CEILING, find_walls
 from models.robust import fit_linear, normal_cdf, student_cdf
 from models.trust import Trust
 from models.usl import Array

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from agent.classes.book import AGENT, OTHER
 from agent.classes.state import ClassesState, ClassState
 from models.attribution.savings import Limit, gain
-from models.capacity.assess import USL, Capacity
+from models.capacity.answer import Capacity
+from models.capacity.assess import USL
 
 RESOURCES_OF = (
     (("cpu", "server_cpu"), ("cpu",)),

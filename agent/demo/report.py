@@ -3,7 +3,7 @@
 from agent.commands.fit_words import quantity, threads
 from agent.export.capacity_words import bounds, doubts, headline, resource_words, why_none
 from agent.snapshot import Snapshot, Source
-from models.capacity.assess import Capacity
+from models.capacity.answer import Capacity
 from models.trust import Trust
 from models.usl_fit import UslFit
 from models.usl_posterior import Interval

@@ -6,8 +6,8 @@ from prometheus_client.core import Metric
 
 from agent.export.families import BOUND, counter, gauge
 from agent.snapshot import Snapshot
-from models.capacity.assess import Capacity
-from models.capacity.walls import Wall
+from models.capacity.answer import Capacity
+from models.capacity.wall import Wall
 from models.trust import Trust
 
 CAPACITY_GAUGES: tuple[tuple[str, str, Callable[[Capacity], float | None]], ...] = (

@@ -2,7 +2,8 @@
 
 from agent.commands.fit_words import quantity
 from agent.snapshot import Snapshot
-from models.capacity.assess import USL, Capacity, CapacityReason
+from models.capacity.answer import Capacity, CapacityReason
+from models.capacity.assess import USL
 from models.trust import Trust
 
 KINDS = {

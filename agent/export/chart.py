@@ -8,7 +8,7 @@ import numpy as np
 
 from agent.commands.fit_words import quantity
 from agent.points import Fate, Points
-from models.capacity.assess import Capacity
+from models.capacity.answer import Capacity
 from models.usl import Array
 from models.usl_fit import UslFit
 

@@ -12,7 +12,7 @@ from agent.export.chart import chart, legend
 from agent.export.classes_table import classes_table
 from agent.export.walls import walls_table
 from agent.snapshot import Snapshot
-from models.capacity.assess import Capacity
+from models.capacity.answer import Capacity
 from models.trust import Trust
 
 Cell = tuple[str, str, str]

@@ -11,8 +11,8 @@ from typing import Any
 
 from agent import __version__
 from agent.snapshot import Snapshot
-from models.capacity.assess import Capacity
-from models.capacity.walls import Wall
+from models.capacity.answer import Capacity
+from models.capacity.wall import Wall
 from models.usl_fit import UslFit
 from models.usl_posterior import Interval
 

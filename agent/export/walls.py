@@ -5,7 +5,7 @@ from html import escape
 from agent.commands.fit_words import quantity
 from agent.export.capacity_words import resource_words
 from agent.snapshot import Snapshot
-from models.capacity.walls import Wall
+from models.capacity.wall import Wall
 
 COLUMNS = ("resource", "used now", "a query takes", "full at", "90 % interval", "trust", "limit")
 WORTH_TELLING = 0.005  # a smaller probability to be the limit is none

@@ -4,17 +4,18 @@ Both are uncertain. The lower of independent quantities is above c when each of 
 P(C > c) = P(peak > c) · Π P(wall > c), and which one is the lowest follows from their hazards.
 """
 
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import replace
 
 import numpy as np
 
+from models.capacity.answer import INFORMATION, Capacity, CapacityReason
 from models.capacity.contention import Peak, find_peak
 from models.capacity.observations import Observations
 from models.capacity.outliers import Outliers, find_outliers
 from models.capacity.regimes import Regimes, find_regimes
 from models.capacity.sanity import Check, Finding, check_concurrency, check_fit, merge_noisy
-from models.capacity.walls import Wall, find_walls
+from models.capacity.wall import Wall
+from models.capacity.walls import find_walls
 from models.trust import Trust
 from models.usl import Array
 from models.usl_fit import UslFit, fit_map
@@ -43,83 +44,6 @@ SEEN = 0.95
 GRID = 400
 MERGED_POINTS = 3
 """The law needs so many loads that can be told apart."""
-
-
-class CapacityReason(StrEnum):
-    """Why the capacity is not trusted, the weightiest first; or what to know about it."""
-
-    NO_LIMIT_SEEN = "no_limit_seen"
-    MODEL_DOES_NOT_FIT = "model_does_not_fit"
-    TWO_WORKLOADS = "two_workloads"
-    LAW_DOES_NOT_FIT = "law_does_not_fit"
-    ONE_LOAD = "one_load"
-    LOAD_TOO_LOW = "load_too_low"
-    FEW_HIGH_LOADS = "few_high_loads"
-    WIDE_INTERVAL = "wide_interval"
-    CONTENTION_UNKNOWN = "contention_unknown"
-    CONCURRENCY_UNKNOWN = "concurrency_unknown"
-    NO_WALL = "no_wall"
-    MIX_CHANGED = "mix_changed"
-
-    @property
-    def sentence(self) -> str:
-        """The reason in words."""
-        return SENTENCES[self]
-
-
-SENTENCES = {
-    CapacityReason.NO_LIMIT_SEEN: "neither a resource nor contention shows where it ends",
-    CapacityReason.MODEL_DOES_NOT_FIT: "more than a tenth of the intervals contradict the models",
-    CapacityReason.TWO_WORKLOADS: "two workloads take turns; this is the busier one's capacity",
-    CapacityReason.LAW_DOES_NOT_FIT: "the law that sets the limit has the wrong shape",
-    CapacityReason.ONE_LOAD: "the load hardly varied: how throughput grows was not seen",
-    CapacityReason.LOAD_TOO_LOW: "too small a share of the capacity was seen",
-    CapacityReason.FEW_HIGH_LOADS: "the load came near the capacity in fewer than twelve intervals",
-    CapacityReason.WIDE_INTERVAL: "the points allow capacities that are too far apart",
-    CapacityReason.CONTENTION_UNKNOWN: "contention may end the growth before a resource is full",
-    CapacityReason.CONCURRENCY_UNKNOWN: "concurrency is too low or too noisy to see contention",
-    CapacityReason.NO_WALL: "no resource says where it ends",
-    CapacityReason.MIX_CHANGED: "the workload changed; older intervals were left out",
-}
-INFORMATION = {
-    CapacityReason.CONTENTION_UNKNOWN,
-    CapacityReason.CONCURRENCY_UNKNOWN,
-    CapacityReason.NO_WALL,
-    CapacityReason.MIX_CHANGED,
-    CapacityReason.TWO_WORKLOADS,
-}
-"""Reasons that by themselves take no trust away: the interval carries what they cost."""
-
-
-@dataclass(frozen=True, eq=False)
-class Capacity:
-    """What the server can do, queries/s, how sure that is, what ends it; and all it came from."""
-
-    value: float | None
-    """The median; None where only a lower bound is known."""
-    lower: float | None
-    """At least this much: the 5 % quantile. None where nothing was seen."""
-    upper: float | None
-    """The 95 % quantile; None where nothing bounds it."""
-    limit: str | None
-    """What most likely ends the growth: a resource's name, or "usl"."""
-    shares: dict[str, float]
-    """The probability of each limit to be the one; they sum to 1."""
-    trust: Trust
-    reasons: tuple[CapacityReason, ...]
-    x_seen: float
-    settle_throughput: float | None
-    """The load to measure next, queries/s. None where load is not what lacks."""
-    walls: tuple[Wall, ...] = field(repr=False, default=())
-    usl: UslFit | None = field(repr=False, default=None)
-    usl_finding: Finding | None = None
-    """Why there is no law, or what is wrong with it."""
-    outliers: Outliers | None = field(repr=False, default=None)
-    regimes: Regimes | None = field(repr=False, default=None)
-
-    def headroom(self, throughput: float) -> float | None:
-        """How much more than this load the server can take, as a share of its capacity."""
-        return None if self.value is None else 1 - throughput / self.value
 
 
 def assess_capacity(seen: Observations) -> Capacity:

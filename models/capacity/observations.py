@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.capacity.walls import Resource
+from models.capacity.wall import Resource
 from models.usl import Array
 
 

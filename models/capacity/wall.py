@@ -1,0 +1,91 @@
+"""What a resource is, and what is known of the throughput at which it is full."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import numpy as np
+
+from models.trust import Trust
+from models.usl import Array
+from models.usl_posterior import Interval
+
+
+class WallReason(StrEnum):
+    """Why a wall is not trusted, or what is peculiar about it."""
+
+    FEW_POINTS = "few_points"
+    NO_DEMAND = "no_demand"
+    LITTLE_USED = "little_used"
+    NOT_A_LIMIT = "not_a_limit"
+    ALREADY_FULL = "already_full"
+    DEMAND_GROWS = "demand_grows"
+    WIDE_INTERVAL = "wide_interval"
+    OTHERS_FILL_IT = "others_fill_it"
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return SENTENCES[self]
+
+
+SENTENCES = {
+    WallReason.FEW_POINTS: "fewer than six intervals say how busy the resource was",
+    WallReason.NO_DEMAND: "the resource does not get busier with the throughput",
+    WallReason.LITTLE_USED: "the resource was used too little to tell where it ends",
+    WallReason.NOT_A_LIMIT: "the throughput went on to grow while the resource counted as full",
+    WallReason.ALREADY_FULL: "the resource is full already: the wall was measured",
+    WallReason.DEMAND_GROWS: "the demand per query grows with the load",
+    WallReason.WIDE_INTERVAL: "the points allow walls that are too far apart",
+    WallReason.OTHERS_FILL_IT: "others than the server fill the resource",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Resource:
+    """How busy a resource was in each interval, as a share of its capacity."""
+
+    name: str
+    utilisation: Array = field(repr=False)
+    """Shape (intervals,), NaN where not known."""
+    ceiling: float = 1.0
+    """The utilisation at which the resource is full."""
+    is_setting: bool = False
+    """Whether somebody set its limit; such a one says nothing of where contention ends."""
+    own: Array | None = field(repr=False, default=None)
+    """The part of the utilisation that is the server's own, shape (intervals,); None: not known."""
+
+    def mapped(self, change: Callable[[Array], Array]) -> "Resource":
+        """The same resource with its columns changed."""
+        own = None if self.own is None else change(self.own)
+        return replace(self, utilisation=change(self.utilisation), own=own)
+
+
+@dataclass(frozen=True, eq=False)
+class Wall:
+    """The throughput (queries/s) at which a resource is full."""
+
+    resource: str
+    x_max: float | None
+    """The median; None where there is none."""
+    x_max_interval: Interval | None
+    demand: float | None
+    """D: the utilisation that one query/s adds at the loads seen."""
+    growth: float
+    """The probability that the demand grows with the load."""
+    utilisation_max: float
+    """The highest that was seen, as a share of the ceiling."""
+    trust: Trust
+    reasons: tuple[WallReason, ...]
+    grid: Array = field(repr=False)
+    """ln throughput, ascending, and the probability that the wall is lower."""
+    cdf: Array = field(repr=False)
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a wall at all, however uncertain."""
+        return self.x_max is not None
+
+    def survival(self, ln_x: Array) -> Array:
+        """Compute the probability that the wall is above, at each ln throughput."""
+        return 1 - np.interp(ln_x, self.grid, self.cdf)
