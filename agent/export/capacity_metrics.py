@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator
 
 from prometheus_client.core import Metric
 
-from agent.export.families import BOUND, counter, gauge
+from agent.export.families import BOUND, counter, gauge, states_of
 from agent.snapshot import Snapshot
 from models.capacity.answer import Capacity
 from models.capacity.wall import Wall
-from models.trust import Trust
 
 CAPACITY_GAUGES: tuple[tuple[str, str, Callable[[Capacity], float | None]], ...] = (
     (
@@ -76,7 +75,7 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     yield gauge(
         "capacity_trust",
         "Whether to believe the capacity: 1 for the current state, 0 for the others.",
-        (((t, trust.value), float(c.trust is trust)) for t, c in known for trust in Trust),
+        (row for target, c in known for row in states_of((target,), c.trust)),
         "trust",
     )
     yield gauge(
@@ -110,7 +109,7 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
     yield gauge(
         "resource_wall_trust",
         "Whether to believe the wall: 1 for the current state, 0 for the others.",
-        (((t, r, trust.value), float(w.trust is trust)) for t, r, w in walls for trust in Trust),
+        (row for target, name, wall in walls for row in states_of((target, name), wall.trust)),
         "resource",
         "trust",
     )

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from models.trust import Trust
+
 PREFIX = "mysql_headroom_"
 BOUND = "bound of the 90 % interval."
 
@@ -19,6 +21,11 @@ def gauge(name: str, text: str, rows: Rows, *labels: str) -> Metric:
 def counter(name: str, text: str, rows: Rows, *labels: str) -> Metric:
     """A counter, named without its `_total`."""
     return _filled(CounterMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
+
+
+def states_of(labels: tuple[str, ...], trust: Trust) -> Rows:
+    """A row for each state of trust: 1 for the current one, 0 for the others."""
+    return [((*labels, state.value), float(state is trust)) for state in Trust]
 
 
 def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metric:

@@ -8,7 +8,7 @@ from prometheus_client.registry import Collector
 from agent import __version__
 from agent.export.capacity_metrics import capacity_families
 from agent.export.classes import class_families
-from agent.export.families import BOUND, PREFIX, counter, gauge
+from agent.export.families import BOUND, PREFIX, counter, gauge, states_of
 from agent.snapshot import Snapshot
 from models.trust import Trust
 from models.usl_fit import UslFit
@@ -198,7 +198,7 @@ def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     yield gauge(
         "usl_trust",
         "Whether to believe the fit: 1 for the current state, 0 for the others.",
-        (((t, trust.value), float(is_ is trust)) for t, is_, _ in verdicts for trust in Trust),
+        (row for target, trust, _ in verdicts for row in states_of((target,), trust)),
         "trust",
     )
     yield gauge(
