@@ -311,6 +311,29 @@ def test_a_clock_that_is_set_does_not_empty_the_history() -> None:
     assert clock.is_steady(1300.0, 2e9 + 698)
 
 
+def test_after_many_turns_the_file_is_no_larger(path: Path) -> None:
+    """Written and forgotten for nine hours, it holds what it is to hold, and says how much."""
+    kept = RetentionSettings(samples=300, intervals=600, fits=1200)
+    now = 0.0
+    store = Store(path, HistorySettings(retention=kept), clock=lambda: ZERO / 1000 + now)
+    sizes = []
+    for number in range(2200):
+        now = number * STEP / 1000
+        store.put(batch(number))
+        while store.tick(now) <= now:
+            pass
+        sizes.append(size(path))
+    found = everything(path)
+    counts = {name: len(of_kind) for name, of_kind in found.items()}
+    assert dict(store.state.rows) == counts
+    assert 40 <= counts["intervals"] <= 45
+    assert 80 <= counts["fits"] <= 85
+    assert 20 * 15 <= counts["samples"] <= 25 * 15
+    assert max(sizes[1500:]) <= max(sizes[700:1500])
+    store.close()
+    assert path.stat().st_size < 2**18
+
+
 def test_a_full_file_forgets_its_oldest(path: Path) -> None:
     """The size stays below the most it may be, and the newest intervals are there."""
     most = 16 * 2**20
