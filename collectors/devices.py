@@ -16,7 +16,7 @@ MEGABIT = 1e6 / 8  # bytes
 def physical_disks() -> frozenset[str]:
     """Whole block devices; partitions, volumes and memory repeat them or are none."""
     used = psutil.disk_io_counters(perdisk=True)
-    names = [name for name in used if not name.startswith(NOT_DISKS) and _is_real("block", name)]
+    names = [name for name in used if not name.startswith(NOT_DISKS) and is_real("block", name)]
     names.sort(key=lambda name: -(used[name].read_bytes + used[name].write_bytes))
     return frozenset(names[:MOST_DISKS])
 
@@ -24,7 +24,7 @@ def physical_disks() -> frozenset[str]:
 def physical_interfaces() -> frozenset[str]:
     """Network devices; bridges and the ends of containers repeat them or are none."""
     used = psutil.net_io_counters(pernic=True)
-    names = [name for name in used if _is_real("net", name)]
+    names = [name for name in used if is_real("net", name)]
     names.sort(key=lambda name: -(used[name].bytes_recv + used[name].bytes_sent))
     return frozenset(names[:MOST_INTERFACES])
 
@@ -38,7 +38,7 @@ def link_speeds(interfaces: frozenset[str]) -> dict[str, float]:
     }
 
 
-def _is_real(kind: str, name: str) -> bool:
+def is_real(kind: str, name: str) -> bool:
     """Whether it is a whole device of that kind, and not one that the kernel makes up."""
     place = DEVICES / kind / name
     whole = place.exists() and not (place / "partition").exists()

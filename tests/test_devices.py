@@ -1,0 +1,66 @@
+"""Which disks and interfaces count: real ones, the busiest few, whatever else the kernel shows."""
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from collectors import devices
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree like the kernel's, to be filled with devices."""
+    monkeypatch.setattr(devices, "DEVICES", tmp_path / "class")
+    return tmp_path
+
+
+def add(kernel: Path, kind: str, name: str, place: str) -> Path:
+    """A device of that class, at that place among the devices."""
+    device = kernel / "devices" / place / kind / name
+    device.mkdir(parents=True)
+    link = kernel / "class" / kind / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(device)
+    return device
+
+
+def test_what_the_kernel_makes_up_is_no_device(kernel: Path) -> None:
+    """Volumes and bridges repeat what is below them; a partition is part of a disk."""
+    add(kernel, "block", "sda", "pci0000:00/ata1")
+    add(kernel, "block", "sdb", "pci0000:00/ata2")
+    (add(kernel, "block", "sda1", "pci0000:00/ata1/sda") / "partition").write_text("1\n")
+    add(kernel, "block", "dm-0", "virtual")
+    add(kernel, "block", "nvme0n1", "virtual/nvme-subsystem/nvme-subsys0")  # of many paths
+    add(kernel, "net", "eth0", "pci0000:00/virtio2")
+    add(kernel, "net", "docker0", "virtual")
+    names = ("sda", "sdb", "sda1", "dm-0", "nvme0n1", "gone")
+    assert [name for name in names if devices.is_real("block", name)] == ["sda", "sdb", "nvme0n1"]
+    assert devices.is_real("net", "eth0")
+    assert not devices.is_real("net", "docker0")
+
+
+def test_this_machines_own_are_bounded_and_none_is_made_up() -> None:
+    """Neither the loopback nor a memory disk, and no more than a page can show."""
+    disks, interfaces = devices.physical_disks(), devices.physical_interfaces()
+    assert disks <= set(psutil.disk_io_counters(perdisk=True))
+    assert interfaces <= set(psutil.net_io_counters(pernic=True)) - {"lo"}
+    assert len(disks) <= devices.MOST_DISKS
+    assert len(interfaces) <= devices.MOST_INTERFACES
+    assert not [name for name in disks if name.startswith(devices.NOT_DISKS)]
+
+
+def test_of_many_the_busiest_are_read(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host with a hundred disks costs no more series than one with sixteen."""
+    used = {f"sd{k}": _Moved(k) for k in range(100)}
+    for name in used:
+        add(kernel, "block", name, f"pci/{name}")
+    monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: used)
+    assert devices.physical_disks() == {f"sd{k}" for k in range(84, 100)}
+
+
+class _Moved:
+    """What a disk has moved since boot."""
+
+    def __init__(self, amount: int) -> None:
+        self.read_bytes, self.write_bytes = amount, 2 * amount
