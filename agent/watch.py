@@ -63,7 +63,7 @@ class Watch:
         self._backoff = Backoff(RECONNECT_FIRST, RECONNECT_LONGEST)
         self._retry_at = 0.0
         self._prepare_at = 0.0
-        self._born: float | None = None
+        self._latest_status: Sample | None = None
         self._health = Health()
         self._fitted = FitState(record=Record(since=time.monotonic()))
         self.connects = 0  # sessions opened
@@ -191,14 +191,14 @@ class Watch:
             self._recorder.sampled(sample)
         if sample.collector == "status":
             self._backoff.succeeded()
-            self._notice_restart(sample.at - sample.values["uptime"])
+            self._notice_restart(sample)
             self._health = replace(self._health, up=True)
 
-    def _notice_restart(self, born: float) -> None:
-        if self._born is not None and abs(born - self._born) > CLOCKS_AGREE:
+    def _notice_restart(self, status: Sample) -> None:
+        before, self._latest_status = self._latest_status, status
+        if before is not None and _is_another_life(before, status):
             self._health = replace(self._health, restarts=self._health.restarts + 1)
             log.warning("the server has restarted", extra=fields(target=self.target.name))
-        self._born = born
 
     def _lost(self) -> float:
         """The session is gone, and said to be: try again later."""
@@ -206,6 +206,16 @@ class Watch:
         self._health = replace(self._health, up=False)
         self._retry_at = time.monotonic() + self._backoff.failed()
         return self._retry_at
+
+
+def _is_another_life(before: Sample, after: Sample) -> bool:
+    """Whether the server was started in between; quickly again, its counters tell it at least.
+
+    `Uptime` alone falls also when somebody sets the server's clock back a little.
+    """
+    born = [status.at - status.values["uptime"] for status in (before, after)]
+    fell = all(after.values[name] < before.values[name] for name in ("uptime", "questions"))
+    return fell or abs(born[1] - born[0]) > CLOCKS_AGREE
 
 
 def _jobs(config: Config, target: Target, collectors: Sequence[CollectorSpec]) -> list[Job]:

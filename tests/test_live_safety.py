@@ -38,7 +38,7 @@ LIMITS = (
     " AND VARIABLE_NAME IN ('max_execution_time', 'lock_wait_timeout', 'autocommit')"
 )
 PEACEFUL = {"select", "set_option", "Quit", "Ping", "error"}  # and all that begins with show_
-PHASE = 8.0  # seconds that each phase lasts at least
+PHASE = 6.0  # seconds that each phase lasts at least
 
 
 @dataclass

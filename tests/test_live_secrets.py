@@ -183,7 +183,8 @@ def test_no_secret_comes_out(server: PrivateServer, tmp_path: Path) -> None:
             folder.mkdir()
             log = {"level": "debug", "format": style}
             there = target(folder, server, account)
-            agents[style] = stack.enter_context(watching(folder, there, log=log))
+            kept = {"path": str(folder / "history" / "history.db")}
+            agents[style] = stack.enter_context(watching(folder, there, log=log, history=kept))
         plant(server)
         with Clients(server, NAP, 3):
             for style, agent in agents.items():

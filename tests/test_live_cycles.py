@@ -1,0 +1,131 @@
+"""Hundreds of sessions lost and found again: nothing is left behind, on the server or here."""
+
+import gc
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import FLAVOURS, ServerFactory
+from live import sessions, target, wait_until, write_config
+from proxy import Proxy
+
+from agent import watch
+from agent.config.file import load
+from agent.daemon import Agent
+from agent.demo.server import PrivateServer
+from collectors.connection import Endpoint
+
+USER = "headroom"
+BREAKS = 200  # sessions that are reset, of each server
+CRASHES = 20  # of each server
+SETTLED = 25  # cycles after which nothing may grow any more
+GROWTH = 16 * 2**20  # bytes of memory that all the cycles after those may cost
+
+
+@dataclass(frozen=True)
+class Burden:
+    """What this process holds."""
+
+    descriptors: int
+    threads: int
+    memory: int  # bytes
+
+
+def burden() -> Burden:
+    """What this process holds now, rubbish aside."""
+    gc.collect()
+    descriptors = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    return Burden(descriptors, threading.active_count(), psutil.Process().memory_info().rss)
+
+
+def connects(agent: Agent) -> dict[str, int]:
+    """How many sessions each target has had."""
+    return {work.target: work.connects for work in agent.own_state().work}
+
+
+def are_back(agent: Agent, before: dict[str, int]) -> bool:
+    """Whether every target has a session that came later than those."""
+    return all(count > before.get(name, 0) for name, count in connects(agent).items())
+
+
+def are_up(agent: Agent) -> bool:
+    """Whether every target is up."""
+    return all(snapshot.health.up for snapshot in agent.snapshots())
+
+
+@contextmanager
+def hasty(
+    servers: list[PrivateServer], folder: Path, patch: pytest.MonkeyPatch
+) -> Iterator[tuple[Agent, list[Proxy]]]:
+    """An agent of these servers, each behind a proxy, that tries again at once."""
+    patch.setattr(watch, "RECONNECT_FIRST", 0.01)
+    patch.setattr(watch, "RECONNECT_LONGEST", 0.05)
+    with ExitStack() as stack:
+        proxies = [stack.enter_context(Proxy(server.port)) for server in servers]
+        targets = [
+            target(folder, server, name=server.flavour, over=Endpoint(port=proxy.port))
+            for server, proxy in zip(servers, proxies, strict=True)
+        ]
+        often = {name: {"interval": "100ms"} for name in ("status", "statements", "threads")}
+        file, _ = write_config(folder, *targets, collectors=often)
+        agent = Agent(load(file))
+        agent.start()
+        stack.callback(agent.stop)
+        wait_until("up", lambda: are_up(agent))
+        yield agent, proxies
+
+
+def is_even(agent: Agent, servers: list[PrivateServer], settled: Burden) -> None:
+    """One session on each server, and here no more than there was when all had settled."""
+    for server in servers:
+        wait_until("one session", lambda s=server: sessions(s, USER) == 1)  # type: ignore[misc]
+    wait_until("descriptors", lambda: burden().descriptors <= settled.descriptors + 2)
+    wait_until("threads", lambda: burden().threads <= settled.threads + 1)
+    assert burden().memory < settled.memory + GROWTH
+    wait_until("up", lambda: are_up(agent))
+
+
+def test_sessions_that_break_hundreds_of_times_leave_nothing_behind(
+    private_server: ServerFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is found again; no session, descriptor, thread or memory is left of those before."""
+    servers = [private_server(flavour) for flavour in FLAVOURS]
+    with hasty(servers, tmp_path, monkeypatch) as (agent, proxies):
+        settled = burden()
+        for cycle in range(BREAKS):
+            before = connects(agent)
+            for proxy in proxies:
+                proxy.reset()
+            wait_until("again", lambda b=before: are_back(agent, b))  # type: ignore[misc]
+            if cycle == SETTLED:
+                settled = burden()
+        assert min(connects(agent).values()) > BREAKS
+        is_even(agent, servers, settled)
+
+
+def test_servers_that_crash_again_and_again_leave_nothing_behind(
+    private_server: ServerFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After each crash the agent has one session again, and no crash is counted twice."""
+
+    def crash(server: PrivateServer) -> None:
+        server.kill()
+        server.start()
+
+    servers = [private_server(flavour) for flavour in FLAVOURS]
+    with hasty(servers, tmp_path, monkeypatch) as (agent, _), ThreadPoolExecutor() as pool:
+        settled = burden()
+        for cycle in range(CRASHES):
+            before = connects(agent)
+            list(pool.map(crash, servers))
+            wait_until("again", lambda b=before: are_back(agent, b), 40)  # type: ignore[misc]
+            if cycle == 2:
+                settled = burden()
+        is_even(agent, servers, settled)
+        wait_until("restarts", lambda: all(s.health.restarts for s in agent.snapshots()))
+        assert max(found.health.restarts for found in agent.snapshots()) <= CRASHES
