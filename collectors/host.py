@@ -14,7 +14,7 @@ import psutil
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 from collectors.devices import link_speeds, physical_disks, physical_interfaces
-from collectors.process import NotHere, find_server_process, process_io
+from collectors.process import NotHere, RunDelay, find_server_process, process_io
 
 MILLISECOND = 1e-3
 CGROUPS = Path("/sys/fs/cgroup")
@@ -32,10 +32,12 @@ def prepare(connection: Connection) -> Prepared:
         return Prepared(None, (Feature("host", False, process.reason, remedy),))
     disks, interfaces = physical_disks(), physical_interfaces()
     ceilings = {"process_cpus": process_cpus(process), **link_speeds(interfaces)}
-    io = _io_feature(process.pid)
+    io, delay = _io_feature(process.pid), RunDelay(process.pid)
 
     def read() -> Values:
-        return {**_read(process, disks, interfaces, io=io.enabled), **ceilings}
+        values = {**_read(process, disks, interfaces, io=io.enabled), **ceilings}
+        waited = delay.seconds()
+        return values if waited is None else {**values, "process_run_delay_seconds": waited}
 
     return Prepared(read, (Feature("host", enabled=True), io))
 

@@ -128,3 +128,48 @@ def process_io(pid: int) -> dict[str, float]:
     lines = Path(f"/proc/{pid}/io").read_text().splitlines()
     counters = dict(line.split(": ") for line in lines)
     return {ours: float(counters[name]) for name, ours in IO_NAMES.items() if name in counters}
+
+
+NANOSECOND = 1e-9
+MOST_THREADS = 256  # of a process: beyond, reading them all costs more than it tells
+
+
+class RunDelay:
+    """How long the threads of a process have waited for a CPU while they could have run (Linux).
+
+    Adds up what each thread reports; what one that has ended waited last is missed.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._tasks = Path(f"/proc/{pid}/task")
+        self._seen: dict[str, int] = {}
+        self._total = 0
+
+    def seconds(self) -> float | None:
+        """The sum since the first call; None where the kernel does not say, or for too many."""
+        now = {}
+        try:
+            tasks = os.listdir(self._tasks)  # noqa: PTH208  (half the time of iterdir)
+            if len(tasks) > MOST_THREADS:
+                return None
+            for task in tasks:
+                now[task] = _waited(f"{self._tasks}/{task}/schedstat")
+        except (OSError, ValueError, IndexError):
+            return None
+        if not any(now.values()):
+            return None
+        self._total += sum(
+            max(0, waited - self._seen.get(task, 0 if self._seen else waited))
+            for task, waited in now.items()
+        )
+        self._seen = now
+        return self._total * NANOSECOND
+
+
+def _waited(path: str) -> int:
+    """Nanoseconds that a thread has waited; 0 for one that has just ended."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return int(file.read().split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0

@@ -11,7 +11,7 @@ import numpy as np
 from agent.classes.book import AGENT, OTHER, Book, Numbers, name_of
 from agent.classes.deltas import Lost
 from agent.classes.live_model import Division, LiveModel
-from agent.classes.resources import ALL_TIME, BUSY, IO_WAIT, RESOURCES
+from agent.classes.resources import ALL_TIME, BUSY, DELAY, IO_WAIT, RESOURCES
 from agent.classes.state import ClassesState, ClassState, ResourceState
 from agent.classes.ticks import Tick, TickMaker, class_ticks
 from agent.classes.totals import ALWAYS, Totals
@@ -118,15 +118,15 @@ class QueryClasses:
         self, table: ClassTicks, ticks: list[Tick], whole: list[Tick]
     ) -> dict[str, Division]:
         """Divide each resource over the classes, by the ticks in which it and they are known."""
-        divisions = {}
+        divisions, host = {}, host_use(ticks)
         for name, model in self._models.items():
             y = np.array([tick.used.get(name, np.nan) for tick in whole])
             known = np.flatnonzero(np.isfinite(y))
             measured = name == "cpu" and table.cpu is not None and bool(table.cpu.any())
             if len(known):
-                divisions[name] = model.take(table.at(known), y[known])
+                divisions[name] = model.take(table.at(known), y[known], host)
             elif measured and not any(name in tick.used for tick in ticks):
-                divisions[name] = model.take(table, table.cpu.sum(axis=1))  # type: ignore[union-attr]
+                divisions[name] = model.take(table, table.cpu.sum(axis=1), host)  # type: ignore[union-attr]
         return divisions
 
     def _count(self, table: ClassTicks, ticks: list[Tick], divisions: dict[str, Division]) -> None:
@@ -226,4 +226,7 @@ def host_use(ticks: list[Tick]) -> HostUse:
     if whole <= 0:
         return HostUse()
     busy, waits = (sum(used.get(name, 0.0) for used in known) / whole for name in (BUSY, IO_WAIT))
-    return HostUse(busy=busy, io_wait=waits)
+    ready = [used for used in known if DELAY in used and "cpu" in used]
+    ran, waited = (sum(used[name] for used in ready) for name in ("cpu", DELAY))
+    running = ran / (ran + waited) if ran > 0 else None
+    return HostUse(busy=busy, io_wait=waits, running=running)

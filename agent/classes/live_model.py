@@ -13,12 +13,14 @@ from agent.classes.book import OTHER
 from agent.classes.resources import Resource
 from models.attribution.blocks import Block, fit_block, prices_of
 from models.attribution.class_ticks import Array, ClassTicks
-from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel
+from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel, least_call
 from models.attribution.divide import Method, within
 from models.attribution.lines import LineSums
 from models.attribution.prices import FREE_CALL_SHARE, Prices, pool_prices, robust_weights
 from models.attribution.quality import Quality, disagreement
+from models.attribution.reasons import HostUse
 from models.attribution.sources import Parts, Target, by_model, computing_share, work_of
+from models.attribution.waits import least_level
 
 RECENT = 10  # blocks that are kept apart, and that make a group
 LEAST_TICKS = 3
@@ -62,6 +64,7 @@ class LiveModel:
         self._groups: deque[Block] = deque(maxlen=max(1, round(blocks / RECENT) - 1))
         self._pairs: deque[tuple[Array, Array]] = deque(maxlen=blocks)
         self._learnt: _Learnt | None = None
+        self._levels: deque[float] = deque(maxlen=blocks)
         self._names: tuple[str, ...] = ()
         self._use, self._estimate = np.zeros(0), np.zeros(0)
         self._lines = LineSums.none(0)
@@ -99,6 +102,10 @@ class LiveModel:
             return None
         return min(max(1 - self._explained / self._total, 0.0), 1.0)
 
+    @property
+    def _least_level(self) -> float:
+        return min(self._levels) if self.resource.cpu else 0.0
+
     def use(self) -> dict[str, float]:
         """What each class used of late; older blocks count less."""
         return dict(zip(self._names, map(float, self._use), strict=True))
@@ -107,8 +114,12 @@ class LiveModel:
         """The classes, and sums for the line of each one's use on its work time."""
         return self._names, self._lines
 
-    def take(self, ticks: ClassTicks, y: Array) -> Division:
-        """Learn from a block of ticks and divide y, shape (T,), over them."""
+    def take(self, ticks: ClassTicks, y: Array, host: HostUse) -> Division:
+        """Learn from a block of ticks and divide y, shape (T,), over them.
+
+        The window's level of CPU per work time is that of its busiest block.
+        """
+        self._levels.append(least_level(host.running, host.io_wait))
         work = work_of(ticks)
         self._arrange(ticks.names)
         if len(ticks) >= LEAST_TICKS:
@@ -134,7 +145,7 @@ class LiveModel:
     def _learn(self, ticks: ClassTicks, y: Array, work: Array) -> None:
         """Compare with what was predicted, add the block, fit the window."""
         least = FREE_CALL_SHARE if self.resource.cpu else LEAST_CALL_SHARE
-        prices = pool_prices(ticks, y, least)
+        prices = pool_prices(ticks, y, least, least_call(self._least_level))
         expected = prices.total(ticks)
         if self._learnt is not None:
             model = self._learnt.model
@@ -161,12 +172,13 @@ class LiveModel:
     def _fit(self, ticks: ClassTicks) -> None:
         time_like = self.resource.cpu
         window = [*self._groups, *self._recent]
-        prices = prices_of(window, time_like=time_like)
+        level = self._least_level
+        prices = prices_of(window, time_like=time_like, least_level=level)
         together = _sum(window, prices, ticks.names)
-        model = fit_block(together, prices, time_like=time_like)
+        model, waiting = fit_block(together, prices, time_like=time_like, least_level=level)
         place = {name: i for i, name in enumerate(together.names)}
         work = together.work[[place[name] for name in model.names]]
-        computing = computing_share(model, work, trust_texts=self._trusts_texts(ticks))
+        computing = computing_share(model, work, waiting, trust_texts=self._trusts_texts(ticks))
         self._learnt = _Learnt(model, computing, together.moments.ticks)
 
     def _estimated(self, ticks: ClassTicks, y: Array) -> tuple[Array, Array, Array]:

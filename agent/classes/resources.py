@@ -37,7 +37,7 @@ RESOURCES = (
         ("innodb_rows_read", "innodb_rows_inserted", "innodb_rows_updated", "innodb_rows_deleted"),
     ),
 )
-BUSY, IO_WAIT, ALL_TIME = "busy", "iowait", "all_time"
+BUSY, IO_WAIT, ALL_TIME, DELAY = "busy", "iowait", "all_time", "run_delay"
 HOST_TIMES = (
     (BUSY, ("user", "nice", "system", "irq", "softirq", "steal")),
     (IO_WAIT, ("iowait",)),
@@ -76,6 +76,7 @@ class Meter:
             (name, "host", tuple(f"cpu_{part}_seconds" for part in parts))
             for name, parts in HOST_TIMES
         ]
+        wanted.append((DELAY, "host", ("process_run_delay_seconds",)))
         edges, answer = np.array([start, end]), {}
         for name, collector, counters in wanted:
             source = columns[collector]

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.attribution.class_ticks import Array, ClassTicks
-from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel
-from models.attribution.learned import BASE_SPREAD, Beliefs, learn
+from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel, believe, least_call
+from models.attribution.learned import BASE_SPREAD, learn
 from models.attribution.moments import Moments
 from models.attribution.prices import FREE_CALL_SHARE, Prices, calls, price_features
 from models.attribution.shrunk import learn_shrunk
+from models.attribution.waits import Mask
 
 
 @dataclass(frozen=True)
@@ -103,31 +104,34 @@ class Block:
         )
 
 
-def prices_of(blocks: Sequence[Block], *, time_like: bool) -> Prices:
+def prices_of(blocks: Sequence[Block], *, time_like: bool, least_level: float = 0.0) -> Prices:
     """Fit the prices that all classes share to these blocks' ticks; they have the same features."""
     pooled = blocks[0].pooled
     for block in blocks[1:]:
         pooled = pooled + block.pooled
     least = FREE_CALL_SHARE if time_like else LEAST_CALL_SHARE
-    return price_features(pooled, blocks[0].features[1:], least)
+    call = least_call(least_level if time_like else 0.0)
+    return price_features(pooled, blocks[0].features[1:], least, call)
 
 
-def fit_block(block: Block, prices: Prices, *, time_like: bool) -> CostModel:
+def fit_block(
+    block: Block, prices: Prices, *, time_like: bool, least_level: float = 0.0
+) -> tuple[CostModel, Mask]:
     """Learn what each class costs from a window's sum, at the prices it was measured in.
 
-    `time_like`: a class that computes uses y in proportion to its work time. Classes that did
-    nothing are left out of the model.
+    `time_like`: a class that computes uses y in proportion to its work time, `least_level` of it at
+    least. Classes that did nothing are left out of the model. Answers beside it which of its
+    classes cannot have computed all their time.
     """
     there = np.flatnonzero(block.moments.totals[:-1] > 0)
     moments = _of_classes(block.moments, there)
     names = tuple(block.names[i] for i in there)
-    if time_like:
-        learned = learn(moments, Beliefs(moments.totals[:-1], block.work[there]))
-    else:
-        learned = learn_shrunk(moments, BASE_SPREAD)
+    work = block.work[there]
+    beliefs, waiting = believe(moments.totals[:-1], work, moments.y_total, least_level)
+    learned = learn(moments, beliefs) if time_like else learn_shrunk(moments, BASE_SPREAD)
     seconds = float(moments.totals[-1])
     base = learned.base / seconds if seconds > 0 else 0.0
-    return CostModel(names, learned, moments.totals[:-1], base, prices)
+    return CostModel(names, learned, moments.totals[:-1], base, prices), waiting
 
 
 def _of_classes(moments: Moments, there: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> Moments:

@@ -9,6 +9,7 @@ from models.attribution.learned import Beliefs, Learned, learn
 from models.attribution.moments import Moments
 from models.attribution.prices import Prices, pool_prices, robust_weights, tick_weights
 from models.attribution.shrunk import learn_shrunk
+from models.attribution.waits import LEAST_CALL_SECONDS, Mask, must_wait
 
 LEAST_CALL_SHARE = 0.3
 """Of the mean price of a call, where only the calls tell classes apart."""
@@ -48,21 +49,40 @@ class CostModel:
         return answer
 
 
-def fit_cost_model(ticks: ClassTicks, y: Array, work: Array | None) -> CostModel:
+def fit_cost_model(
+    ticks: ClassTicks, y: Array, work: Array | None, least_level: float = 0.0
+) -> CostModel:
     """Learn from calls and rows where they are known, from statement time where they are not.
 
     `work`, s, shape (T, K), is what a class that computes uses in proportion to; None where time
-    says nothing about y.
+    says nothing about y. `least_level` is what a computing class uses per second of it at least.
     """
     if ticks.count is None or not ticks.count.any():
         moments = Moments.of(ticks.statement_time, ticks.seconds, y, tick_weights(y))
         return _model(ticks, moments, learn_shrunk(moments), None)
     if work is None:
         return _by_calls(ticks, y)
-    prices = pool_prices(ticks, y)
-    beliefs = Beliefs(prices.price(ticks).sum(axis=0), work.sum(axis=0))
+    prices = pool_prices(ticks, y, least_call=least_call(least_level))
+    beliefs, _ = believe(prices.price(ticks).sum(axis=0), work.sum(axis=0), y.sum(), least_level)
     model = _learnt(ticks, y, prices, robust_weights(y, prices.total(ticks)), beliefs)
     return _learnt(ticks, y, prices, robust_weights(y, model.predict(ticks)), beliefs)
+
+
+def least_call(least_level: float) -> float:
+    """CPU seconds that a call costs at least, where y is known to be CPU seconds; else 0."""
+    return LEAST_CALL_SECONDS if least_level > 0 else 0.0
+
+
+def believe(
+    by_size: Array, work: Array, y_total: float, least_level: float
+) -> tuple[Beliefs, Mask]:
+    """Tell what is believed of each class, and which cannot have computed all their work time.
+
+    Where the level is known, y and work are CPU and time: nobody uses more than its time.
+    """
+    waiting = must_wait(work, float(y_total), least_level)
+    most = work if least_level > 0 else None
+    return Beliefs(by_size, np.where(waiting, 0.0, work), most, least_level), waiting
 
 
 def _by_calls(ticks: ClassTicks, y: Array) -> CostModel:

@@ -16,6 +16,7 @@ Interpolation", Neural Computation 4 (1992)).
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.attribution.class_ticks import Array
 from models.attribution.moments import Moments
@@ -27,11 +28,16 @@ WAIT_SPREAD = 2.0
 """Prices that all share miss the cost of one class by about this factor."""
 BASE_SPREAD = 0.1
 """What no class explains is about this part of the total (measured: .07 to .1)."""
+SUM_SPREAD = 0.03
+"""Classes and base are the whole: what they use together is Σy, up to this part of it."""
 NOISE_INFLATION = 4.0
 """Of the variance: the model is not quite true, and standard errors come out half without it."""
 MISFIT = 0.1
 """A relative error of this size per tick is no longer noise: the costs themselves vary, and the
 variance is inflated once more."""
+LEVEL_RANGE = 2.5
+HELD = 1e6
+CLEAN = 0.02
 WAIT_ODDS_CALM, WAIT_ODDS_STRANGE = 0.1, 0.5
 STRANGE_RATIO = 15.0
 """A class with so many times the time that its rows explain is half way to strange."""
@@ -47,7 +53,13 @@ class Beliefs:
     by_size: Array
     """P_k: calls and rows at shared prices."""
     work: Array | None
-    """W_k: work time, any unit; None where time says nothing about y."""
+    """W_k: work time, any unit; None where time says nothing about y. 0 for a class that cannot
+    have computed all that time."""
+    most: Array | None = None
+    """What each can have used at most; None: not known."""
+    least_level: float = 0.0
+    """What is known of θ beforehand: at least so much y per unit of work, and LEVEL_RANGE times as
+    much at most; 0: nothing."""
 
 
 @dataclass(frozen=True)
@@ -111,16 +123,27 @@ class _Problem:
 
     moments: Moments
     size: Array
+    most: Array
     work: Array
     work_unit: float
     timed: bool
+    levels: tuple[float, float]
+    """Within which θ is."""
 
     @classmethod
     def of(cls, moments: Moments, beliefs: Beliefs) -> "_Problem":
         work = np.zeros_like(beliefs.by_size) if beliefs.work is None else beliefs.work
         unit = float(work.sum()) or 1.0
         size = beliefs.by_size / moments.y_total
-        return cls(moments.scaled(), size, work / unit, unit, bool((work > 0).any()))
+        most = np.full_like(size, np.inf) if beliefs.most is None else beliefs.most
+        size = np.minimum(size, most / moments.y_total)
+        levels = (0.0, np.inf)
+        if beliefs.least_level > 0:
+            least = beliefs.least_level * unit / moments.y_total
+            levels = (least, LEVEL_RANGE * least)
+        most = most / moments.y_total
+        timed = bool((work > 0).any())
+        return cls(moments.scaled(), size, most, work / unit, unit, timed, levels)
 
     @property
     def classes(self) -> int:
@@ -131,7 +154,19 @@ class _Problem:
         return LEAST_SPREAD / self.classes
 
     def settled(self) -> _State:
-        state = self._first()
+        """Settle from where calls and rows lead; also from a usual level, where one is known.
+
+        There are several places to settle in: the one that explains the total better is taken.
+        """
+        first = self._first()
+        found = self._settled_from(first)
+        if not self.levels[0]:
+            return found
+        usual = float(np.sqrt(self.levels[0] * self.levels[1]))
+        start = self._solved(1 - self._wait_probability(usual), usual, CLEAN)
+        return min(found, self._settled_from(start), key=lambda state: state.variance)
+
+    def _settled_from(self, state: _State) -> _State:
         for _ in range(ROUNDS if self.timed else 0):
             weights = self._computing(state)
             new = self._solved(0.5 * (weights + state.computing), self._level(state), state.noise)
@@ -144,6 +179,8 @@ class _Problem:
     def bounded(self, state: _State) -> Array:
         """Find the mode under C, b, θ ≥ 0."""
         matrix, vector = self._normal(state.computing, self._level(state), state.noise)
+        over = np.flatnonzero(state.mean[: self.classes] >= self.most)
+        _hold(matrix, vector, np.append(over, self.classes + 1), state.mean)
         return minimise_non_negative(matrix, vector)
 
     def _first(self) -> _State:
@@ -156,7 +193,7 @@ class _Problem:
             return state
         used = np.maximum(state.mean[: self.classes], 1e-3 * self.size)
         timed = self.work > 0
-        level = _weighted_median(used[timed] / self.work[timed], used[timed])
+        level = self._within(_weighted_median(used[timed] / self.work[timed], used[timed]))
         mean = np.append(state.mean[:-1], level)
         return replace(state, mean=mean, computing=self._computing(state, level))
 
@@ -164,12 +201,16 @@ class _Problem:
     def _never(self) -> Array:
         return np.zeros(self.classes)
 
+    def _within(self, level: float) -> float:
+        return min(max(level, self.levels[0]), self.levels[1])
+
     def _level(self, state: _State) -> float:
         return max(float(state.mean[-1]), 1e-9)
 
     def _spreads(self, level: float) -> tuple[Array, Array]:
         computes = np.maximum(COMPUTE_SPREAD * level * self.work, self.least)
-        return computes, np.maximum(WAIT_SPREAD * self.size, self.least)
+        waits = np.minimum(WAIT_SPREAD * self.size, self.most)
+        return computes, np.maximum(waits, self.least)
 
     def _precisions(self, computing: Array, level: float) -> tuple[Array, Array]:
         computes, waits = self._spreads(level)
@@ -182,6 +223,8 @@ class _Problem:
         matrix, vector = np.zeros((k + 2, k + 2)), np.zeros(k + 2)
         matrix[: k + 1, : k + 1] = self.moments.gram / noise
         vector[: k + 1] = self.moments.projection / noise
+        matrix[: k + 1, : k + 1] += 1 / SUM_SPREAD**2
+        vector[: k + 1] += 1 / SUM_SPREAD**2
         matrix[diagonal, diagonal] += by_time + by_size
         vector[:k] += by_size * self.size
         matrix[diagonal, k + 1] = matrix[k + 1, diagonal] = -by_time * self.work
@@ -190,7 +233,21 @@ class _Problem:
         return matrix, vector
 
     def _solved(self, computing: Array, level: float, noise: float) -> _State:
+        """Solve for a state; what would leave its bounds is held there."""
+        state = self._solve(*self._normal(computing, level, noise), computing, level)
+        k = self.classes
+        bounded = state.mean.copy()
+        bounded[:k] = np.minimum(bounded[:k], self.most)
+        if level:
+            bounded[-1] = self._within(float(bounded[-1]))
+        outside = np.flatnonzero(bounded != state.mean)
+        if not len(outside):
+            return state
         matrix, vector = self._normal(computing, level, noise)
+        _hold(matrix, vector, outside, bounded)
+        return self._solve(matrix, vector, computing, level)
+
+    def _solve(self, matrix: Array, vector: Array, computing: Array, level: float) -> _State:
         scale = 1 / np.sqrt(np.diag(matrix))
         covariance = np.linalg.inv(matrix * scale[:, None] * scale) * scale[:, None] * scale
         mean = covariance @ vector
@@ -229,6 +286,13 @@ class _Problem:
         strange = 1 - 1 / (1 + np.minimum(ratio / STRANGE_RATIO, 1e6) ** 2)
         answer: Array = WAIT_ODDS_CALM + (WAIT_ODDS_STRANGE - WAIT_ODDS_CALM) * strange
         return answer
+
+
+def _hold(matrix: Array, vector: Array, which: NDArray[np.intp], values: Array) -> None:
+    """Fix some unknowns of normal equations at these values, shape of the vector."""
+    precision = HELD * matrix[which, which]
+    matrix[which, which] += precision
+    vector[which] += precision * values[which]
 
 
 def _log_normal(distance: Array, variance: Array) -> Array:

@@ -46,10 +46,12 @@ class Prices:
         return answer
 
 
-def pool_prices(ticks: ClassTicks, y: Array, least_share: float = FREE_CALL_SHARE) -> Prices:
+def pool_prices(
+    ticks: ClassTicks, y: Array, least_share: float = FREE_CALL_SHARE, least_call: float = 0.0
+) -> Prices:
     """Fit y ≈ Σ_f price_f·(sum over classes of f) + b·Δt with prices ≥ 0, robust weights.
 
-    A call costs `least_share` of the mean price at least.
+    A call costs `least_share` of the mean price at least, and `least_call` (but not more than all).
     """
     names = tuple(name for name, _ in ticks.sizes)
     summed = [calls(ticks).sum(axis=1), *(matrix.sum(axis=1) for _, matrix in ticks.sizes)]
@@ -59,22 +61,33 @@ def pool_prices(ticks: ClassTicks, y: Array, least_share: float = FREE_CALL_SHAR
     for _ in range(ROUNDS):
         prices = _solve(Moments.of(features, ticks.seconds, y, weights))
         weights = robust_weights(y, features @ prices[:-1] + ticks.seconds * prices[-1])
-    return _as_prices(prices, names, float(summed[0].sum()), float(y.sum()), least_share)
+    return _as_prices(
+        prices, names, float(summed[0].sum()), float(y.sum()), least_share, least_call
+    )
 
 
-def price_features(pooled: Moments, sizes: Sequence[str], least_share: float) -> Prices:
+def price_features(
+    pooled: Moments, sizes: Sequence[str], least_share: float, least_call: float = 0.0
+) -> Prices:
     """Fit the same from moments whose columns are the calls and these sizes, summed over classes.
 
     Their weights are to be robust ones already.
     """
     made = float(pooled.totals[0])
-    return _as_prices(_solve(pooled, BASE_PRIOR), tuple(sizes), made, pooled.y_total, least_share)
+    return _as_prices(
+        _solve(pooled, BASE_PRIOR), tuple(sizes), made, pooled.y_total, least_share, least_call
+    )
 
 
 def _as_prices(
-    solved: Array, names: tuple[str, ...], made: float, y_total: float, least_share: float
+    solved: Array,
+    names: tuple[str, ...],
+    made: float,
+    y_total: float,
+    least_share: float,
+    least_call: float,
 ) -> Prices:
-    least = least_share * y_total / made if made else 0.0
+    least = max(least_share * y_total / made, min(least_call, y_total / made)) if made else 0.0
     sizes = tuple(zip(names, map(float, solved[1:-1]), strict=True))
     return Prices(max(float(solved[0]), least), sizes, float(solved[-1]))
 

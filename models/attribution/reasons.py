@@ -44,6 +44,8 @@ class HostUse:
 
     busy: float | None = None
     io_wait: float | None = None
+    running: float | None = None
+    """Of the time in which the server's threads could run, the part in which they had a CPU."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.cost_model import CostModel, fit_cost_model
 from models.attribution.learned import COMPUTE_SPREAD
-from models.attribution.waits import Mask, capped, waits_by_text
+from models.attribution.waits import Mask, capped, must_wait, waits_by_text
 from models.wlr import Line, Wlr, blame, fit_wlr
 
 LEARNED_WEIGHT = 0.5
@@ -37,6 +37,8 @@ class Target:
     """It is CPU time in the seconds of the statements' times: no class uses more than its time."""
     time_like: bool = True
     """Classes that compute use it in proportion to their time. CPU is, bytes are not."""
+    least_level: float = 0.0
+    """CPU seconds that a computing class uses per second of its work time, at least; 0: unknown."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def by_measurement(ticks: ClassTicks, target: Target) -> Parts:
     if ticks.cpu is None:
         raise ValueError("no CPU was measured per class")
     work = work_of(ticks)
-    predictor = fit_cost_model(ticks, target.y, work)
+    predictor = fit_cost_model(ticks, target.y, work, target.least_level)
     nothing = np.full(len(ticks.names), np.nan)
     return Parts(ticks.cpu, work, nothing, waits_by_text(ticks.texts, len(nothing)), predictor)
 
@@ -99,8 +101,10 @@ def by_measurement(ticks: ClassTicks, target: Target) -> Parts:
 def by_learning(ticks: ClassTicks, target: Target, *, trust_texts: bool) -> Parts:
     """Mean of the learnt totals and a division of work time that knows who waits."""
     work = work_of(ticks)
-    model = fit_cost_model(ticks, target.y, work if target.time_like else None)
-    computing = computing_share(model, work.sum(axis=0), trust_texts=trust_texts)
+    model = fit_cost_model(ticks, target.y, work if target.time_like else None, target.least_level)
+    spent = work.sum(axis=0)
+    impossible = must_wait(spent, float(target.y.sum()), target.least_level)
+    computing = computing_share(model, spent, impossible, trust_texts=trust_texts)
     return by_model(model, computing, ticks, target, trust_texts=trust_texts)
 
 
@@ -125,10 +129,11 @@ def by_model(
     return Parts(z, work, error, waits | (computing < 0.5), model)
 
 
-def computing_share(model: CostModel, work: Array, *, trust_texts: bool) -> Array:
+def computing_share(model: CostModel, work: Array, impossible: Mask, *, trust_texts: bool) -> Array:
     """Compute the part of its work time in which a class computes, 0..1, shape (K,).
 
-    `work`, s, shape (K,), is that of the ticks that the model was learnt from.
+    `work`, s, shape (K,), is that of the ticks that the model was learnt from; `impossible` are
+    the classes that cannot have computed all that time.
     """
     learned = model.learned
     by_time = (learned.level or 0.0) * work
@@ -136,8 +141,9 @@ def computing_share(model: CostModel, work: Array, *, trust_texts: bool) -> Arra
         waits = (learned.computing < SURE) & (
             learned.totals + 2 * learned.stderr < UNLIKE * by_time
         )
-        return np.where(waits, 0.0, 1.0)
-    return np.where(model.regressor_totals < by_time, learned.computing, 1.0)
+        return np.where(waits | impossible, 0.0, 1.0)
+    computing = np.where(model.regressor_totals < by_time, learned.computing, 1.0)
+    return np.where(impossible, 0.0, computing)
 
 
 def work_of(ticks: ClassTicks) -> Array:

@@ -10,6 +10,11 @@ from models.attribution.class_ticks import Array
 WAIT_CALL_SECONDS = 50e-6
 """What a call that only waits costs: parsing, planning, the answer. Measured: 46 to 71 µs."""
 
+IO_BOUND = 0.1
+"""Part of the host's time that waits for IO, beyond which times say nothing."""
+LEAST_CALL_SECONDS = 30e-6
+"""What any call costs at least."""
+
 WAIT_FUNCTIONS = (
     "SLEEP",
     "GET_LOCK",
@@ -30,6 +35,36 @@ def waits_by_text(texts: Sequence[str | None] | None, classes: int) -> "Mask":
     if texts is None:
         return np.zeros(classes, dtype=np.bool_)
     return np.array([bool(t and _WAITS.search(_QUOTED.sub("''", t))) for t in texts], dtype=bool)
+
+
+LEAST_LEVEL = 0.4
+"""CPU seconds per second of work time of those who compute, at least, where threads get a CPU at
+once (measured: .4 for a class that also writes or ships, .9 for one that only computes)."""
+
+
+def least_level(running: float | None, io_wait: float | None) -> float:
+    """Tell how much CPU a computing class uses at least per second of its work time.
+
+    `running`: of the time in which threads could run, the part in which they had a CPU. 0 where
+    nothing can be told: it is not known, or the host waits for IO.
+    """
+    return 0.0 if running is None or (io_wait or 0.0) > IO_BOUND else LEAST_LEVEL * running
+
+
+def must_wait(work: Array, total: float, level: float) -> "Mask":
+    """Find classes whose time is more than computing can explain, shape (K,).
+
+    Those that compute use `level`·work at least, together no more than the total: while they
+    would, the one with most work is taken out. No text and no count of rows is needed for it.
+    """
+    waiting = np.zeros(len(work), dtype=np.bool_)
+    if level <= 0:
+        return waiting
+    for k in np.argsort(-work, kind="stable"):
+        if level * work[~waiting].sum() <= total:
+            break
+        waiting[k] = True
+    return waiting
 
 
 def capped(work: Array, count: Array | None, waiting: "Mask") -> Array:
