@@ -293,6 +293,23 @@ def test_each_outlier_is_counted_once_though_the_window_is_assessed_again_and_ag
     assert state.points.at[out].tolist() == [left.at for left in state.points.outliers]
 
 
+def test_a_pile_up_leaves_the_law_trusted_and_shows_far_beyond_its_peak() -> None:
+    """What the alert on pile-ups asks for is there while one goes on."""
+    rows = intervals(WAVES * 2)
+    rows += [interval(len(rows) + k, 200.0, throughput=800.0) for k in range(10)]
+    snapshot, at = known(rows), seen_at(rows)
+    law, place = snapshot.fit(at), snapshot.current_place(at)
+    left = snapshot.throughput_headroom(at)
+    assert law is not None
+    assert law.trust is Trust.TRUSTED
+    assert law.n_max_interval is not None
+    assert place is not None
+    assert place[0] > 1.5 * law.n_max_interval.high
+    assert left is not None
+    assert left > 0.3
+    assert snapshot.fitted.record.outliers[OutlierReason.PILE_UP] == 10
+
+
 def test_outliers_from_before_the_process_are_not_counted() -> None:
     """Intervals that come out of a store were counted by the process that saw them."""
     rows = pile_up(intervals(WAVES), 50, 80)
