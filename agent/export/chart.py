@@ -9,6 +9,7 @@ import numpy as np
 from agent.commands.fit_words import quantity
 from agent.points import Fate, Points
 from models.capacity.answer import Capacity
+from models.trust import Trust
 from models.usl import Array
 from models.usl_fit import UslFit
 
@@ -95,8 +96,9 @@ def _line(frame: _Frame, at: Array, curve: Array) -> str:
 
 
 def _capacity(frame: _Frame, capacity: Capacity) -> str:
-    """A level across the picture and its interval, where it is known and within."""
-    if capacity.value is None or capacity.value > frame.top:
+    """A level across the picture and its interval, where it can be told and is within."""
+    is_told = capacity.trust is not Trust.NOT_IDENTIFIABLE
+    if not is_told or capacity.value is None or capacity.value > frame.top:
         return ""
     py = frame.place(0.0, capacity.value)[1]
     low, high = capacity.lower or capacity.value, capacity.upper or frame.top

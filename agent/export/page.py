@@ -98,11 +98,13 @@ def _load_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
 
 def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
     capacity, fit = snapshot.capacity(now), snapshot.fit(now)
-    if capacity is not None and capacity.value is not None:
-        yield "capacity", f"{quantity(capacity.value)} /s", bounds(capacity)
     left = snapshot.capacity_headroom(now)
-    if capacity is not None and left is not None:
-        yield "headroom", f"{100 * left:.0f} %", _caution(capacity)
+    if capacity is not None and capacity.trust is Trust.NOT_IDENTIFIABLE:
+        yield "capacity", f"at least {quantity(capacity.lower)} /s", "not to be told yet"
+    elif capacity is not None:
+        yield "capacity", f"{quantity(capacity.value)} /s", bounds(capacity)
+        if left is not None:
+            yield "headroom", f"{100 * left:.0f} %", _caution(capacity)
     if fit is not None and fit.x_max is not None:
         yield "the law's peak", f"{quantity(fit.x_max)} /s", _range(fit.x_max_interval)
     if fit is not None and fit.n_max is not None:
