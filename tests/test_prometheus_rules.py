@@ -208,8 +208,8 @@ def labelled(metric: str, labels: str) -> str:
 def test_an_average_of_fitted_numbers_reaches_back_no_further_than_the_wait(name: str) -> None:
     """By the time the alert fires, every number in the average was trusted when it was made."""
     rule = ALERTS[name]
-    for window in re.findall(r"_headroom_ratio\[(\w+)\]", rule["expr"]):
-        assert in_minutes(window) <= in_minutes(rule["for"])
+    for found in re.finditer(FITTED.pattern + r"\[(?P<window>\w+)\]", rule["expr"]):
+        assert in_minutes(found["window"]) <= in_minutes(rule["for"])
 
 
 def in_minutes(duration: str) -> int:
