@@ -10,15 +10,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from class_load import SMALL_POOL, WAITERS, WORKS, Load, class_of, prepare, user_of
 from conftest import ServerFactory
-from live import run_as_root
+from live import PREFIX, Clients, Page, run_as_root, target, wait_until, watching
 from servers import least_account
+from test_live_collectors import REPLICA, let_follow
 
-from agent.classes.book import Book
+from agent.classes.book import AGENT, OTHER, Book
 from agent.classes.classes import QueryClasses
 from agent.classes.observe import Observed, divided
 from agent.classes.state import ClassesState
@@ -204,3 +206,81 @@ def compare(found: Mapping[str, float], truth: Mapping[str, float], bound: float
         assert table[name][1] < A_FEW_PERCENT, (name, table)
     for name in ("prepared", "calls", "ships", "reads"):
         assert 0 < table[name][1] < 0.5, (name, table)
+
+
+@pytest.mark.live
+def test_the_agents_counters_rise_and_never_fall(server: PrivateServer, tmp_path: Path) -> None:
+    """A class comes to the page, with its CPU; no text does unless that is switched on."""
+    known = "query_calls_total", "query_statement_seconds_total", "query_cpu_seconds_total"
+    settings = {"interval": "5s", "top": 3}
+    with (
+        watching(tmp_path, target(tmp_path, server), classes=settings) as agent,
+        Clients(server, "SELECT BENCHMARK(200000, 7 * 11) AS on_the_page", pace=0.02),
+    ):
+        wait_until("classes", lambda: len(agent.page.all(known[2])) > 2, 60)
+        wait_until(
+            "calls",
+            lambda: (
+                max([v for k, v in series(agent.page, known[0]).items() if named(k)] or [0]) > 200
+            ),
+            60,
+        )
+        page = agent.page
+    assert (page.get("unattributed_cpu_seconds_total") or 0) >= 0
+    assert page.all("query_source_info", resource="cpu") == [1.0]
+    assert page.all("query_digest_info") == []
+    assert "on_the_page" not in page.text
+    assert len(page.all(known[0])) <= 3 + 2
+    for name in known:
+        highest: dict[frozenset[tuple[str, str]], float] = {}
+        for page in agent.pages:
+            for labels, value in series(page, name).items():
+                assert value >= highest.get(labels, 0.0)
+                highest[labels] = value
+
+
+def series(page: Page, name: str) -> dict[frozenset[tuple[str, str]], float]:
+    """A metric's samples by their labels."""
+    return {labels: v for (found, labels), v in page.samples.items() if found == PREFIX + name}
+
+
+def named(labels: frozenset[tuple[str, str]]) -> bool:
+    """Whether it is one class, and not several."""
+    return dict(labels)["digest"] not in (OTHER, AGENT)
+
+
+REPLICA_SECONDS = 20
+
+
+@pytest.mark.live
+def test_a_replicas_applier_is_nobodys_and_never_spread(private_server: ServerFactory) -> None:
+    """What a replica applies is unattributed; a client that does little does not pay for it."""
+    source = private_server("mysql", log_bin=True)
+    replica = private_server("mysql", options=REPLICA)
+    run_as_root(replica, ON)
+    let_follow(source, replica)
+    run_as_root(
+        source,
+        "CREATE DATABASE live",
+        "CREATE TABLE live.r (id INT PRIMARY KEY AUTO_INCREMENT, pad VARCHAR(200))",
+        "INSERT INTO live.r (pad) VALUES (REPEAT('x', 200))",
+        *["INSERT INTO live.r (pad) SELECT pad FROM live.r"] * 10,
+    )
+    there = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'live'"
+    wait_until("the table on the replica", lambda: run_as_root(replica, there)[0][0] == 1)
+    with (
+        connected(replica) as connection,
+        Clients(source, "UPDATE live.r SET pad = UUID()", pace=0.1),
+        Clients(replica, "SELECT BENCHMARK(100000, 5 + 7) AS bystander", pace=0.25),
+    ):
+        time.sleep(2.0)
+        taken = record(connection, REPLICA_SECONDS)
+    seen = looked_at(taken)
+    assert seen.cpu is not None
+    known = dict(zip(seen.ticks.names, seen.cpu.classes, strict=True))
+    [bystander] = [u for k, u in known.items() if "`bystander`" in (seen.book.text(k) or "")]
+    spent = float(seen.ticks.work_time[:, seen.ticks.names.index(bystander.name)].sum())
+    print(f"total {seen.cpu.total}, unattributed {seen.cpu.unattributed}, bystander {bystander}")
+    assert bystander.total <= spent
+    assert seen.cpu.total > 2 * spent, "the applier did too little for a test"
+    assert seen.cpu.unattributed > 0.5 * seen.cpu.total
