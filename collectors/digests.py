@@ -120,7 +120,10 @@ class _Notes:
 
 
 def prepare(connection: Connection) -> Prepared:
-    """Look for grant, table, columns and consumers; a lack is told with its remedy."""
+    """Look for grant, table, columns and consumers; a lack is told with its remedy.
+
+    What no version of this server offers is no lack.
+    """
     lack = performance_schema_off(connection, "digests")
     if lack is not None:
         return Prepared(None, (lack,))
@@ -143,7 +146,8 @@ def prepare(connection: Connection) -> Prepared:
     in_flight = _in_flight(connection, on, thread)
     running = IN_FLIGHT.format(thread_id=thread) if in_flight.enabled else None
     read = _Reader(connection, columns, running)
-    return Prepared(read, (Feature("digests", enabled=True), cpu, in_flight))
+    known = [feature for feature in (cpu, in_flight) if feature.enabled or feature.remedy]
+    return Prepared(read, (Feature("digests", enabled=True), *known))
 
 
 def _in_flight(connection: Connection, on: set[str], thread: int) -> Feature:
