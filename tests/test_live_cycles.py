@@ -24,7 +24,7 @@ USER = "headroom"
 BREAKS = 200  # sessions that are reset, of each server
 CRASHES = 20  # of each server
 SETTLED = 25  # cycles after which nothing may grow any more
-GROWTH = 16 * 2**20  # bytes of memory that all the cycles after those may cost
+GROWTH = 40 * 2**20  # bytes of memory that all the cycles after those may cost
 
 
 @dataclass(frozen=True)
