@@ -234,14 +234,20 @@ class _Reader:
         wanted = sorted(digests - known - {""})[:TEXTS_AT_ONCE]
         if not wanted:
             return {}
-        listed = ", ".join(f"'{digest}'" for digest in wanted if digest.isalnum())
-        rows = self._connection.query(TEXTS.format(digests=listed or "''"))
-        known.update(digest for digest in wanted if digest in {row[0] for row in rows})
-        return {str(digest): str(text or "") for digest, text in rows}
+        found = texts_of(self._connection, wanted)
+        known.update(found)
+        return found
 
     def _own(self, texts: Mapping[str, str]) -> frozenset[str]:
         ours = {shape(statement) for statement in self._connection.sent}
         return frozenset(digest for digest, text in texts.items() if _is_one_of(text, ours))
+
+
+def texts_of(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
+    """Texts of these digests, as the server normalises them."""
+    listed = ", ".join(f"'{digest}'" for digest in digests if digest.isalnum())
+    rows = connection.query(TEXTS.format(digests=listed or "''"))
+    return {str(digest): str(text or "") for digest, text in rows}
 
 
 def shape(statement: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from class_samples import samples
 from known_classes import known_classes, one_class
-from live import Clients, target, write_config
+from live import Clients, run_as_root, target, write_config
 from simulated_classes import simulate
 
 from agent.classes.book import Book
@@ -178,3 +178,19 @@ def test_a_real_servers_profile(
     assert content["cpu"]["total"] > 0
     assert b"<svg" in plot.read_bytes()
     assert np.isfinite([c["cpu"] for c in classes]).all()
+
+
+@pytest.mark.live
+def test_the_servers_own_sums_need_no_watching(
+    server: PrivateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Since the start: what a class did before anybody looked, and no estimate."""
+    run_as_root(server, *["SELECT BENCHMARK(1000, 13 * 17) AS before_anybody"] * 7)
+    file, _ = write_config(tmp_path, target(tmp_path, server))
+    options = ["--since", "start", "--text", "--format", "json", "--top", "100000"]
+    assert main(["profile", "--config.file", str(file), *options, "--sort", "count"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    [found] = [c for c in content["classes"] if "before_anybody" in (c["text"] or "")]
+    assert found["calls"] % 7 == 0
+    assert found["calls"] > 0
+    assert content["cpu"]["source"] in (None, "measured")

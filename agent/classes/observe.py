@@ -2,18 +2,19 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from agent.classes.book import AGENT, OTHER, Book
 from agent.classes.classes import host_use
-from agent.classes.deltas import Changes
+from agent.classes.deltas import Changes, Deltas
 from agent.classes.ticks import Tick, TickMaker, class_ticks
 from agent.config.settings import Target
 from collectors import COLLECTORS
 from collectors.base import CollectorError, FailureKind, Sample, Values
 from collectors.connection import Connection
+from collectors.digests import DigestValues, texts_of
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.divide import Attribution, attribute
 from models.attribution.sources import Target as Resource
@@ -68,9 +69,38 @@ def observe(
     return divided(book, ticks)
 
 
+def observe_sums(target: Target) -> Observed:
+    """Read the server's sums once: all since each class was first seen, or the table emptied.
+
+    What can be estimated only from ticks is not known. Raises `CollectorError` as `observe` does.
+    """
+    connection = Connection(
+        target.endpoint, target.credentials.login, timeout=target.timeout, limit=1.0
+    )
+    book = Book()
+    try:
+        connection.open()
+        values = _readers(connection)["digests"]()
+        assert isinstance(values, DigestValues)  # noqa: S101  (what this collector reads)
+        rows = values.rows
+        zero = replace(rows, counters=np.zeros_like(rows.counters))
+        deltas = Deltas(book)
+        deltas.take(zero)
+        changes = deltas.take(replace(rows, since=0.0))
+        seconds = float(rows.age.max(initial=0.0))
+        tick = Tick(seconds, seconds, changes, {})
+        greatest = [key.partition("|")[0] for key in _greatest(book, [tick])]
+        book.learn_texts(texts_of(connection, greatest), ())
+    finally:
+        connection.close()
+    return divided(book, [tick])
+
+
 def divided(book: Book, ticks: list[Tick]) -> Observed:
     """Divide CPU and IO over the classes of these ticks."""
     whole = [tick for tick in ticks if tick.changes is not None]
+    seen = [tick for tick in whole if "cpu" in tick.used]
+    whole = seen if 2 * len(seen) >= len(whole) else whole
     names = (*_greatest(book, whole), OTHER, AGENT)
     column_of = np.full(len(book), names.index(OTHER), dtype=np.intp)
     for i, key in enumerate(book.keys):
@@ -83,10 +113,11 @@ def divided(book: Book, ticks: list[Tick]) -> Observed:
     y = _used(whole, "cpu")
     is_sum = y is None
     if y is None and table.cpu is not None and table.cpu.any():
-        y = table.cpu.sum(axis=1)
+        y = table.cpu.sum(axis=1)  # of the classes, for want of the whole
     moved = _used(whole, "read", "written")
     host = host_use(whole)
-    known = len(table) >= LEAST_TICKS
+    measured = table.cpu is not None and bool(table.cpu.any())
+    known = len(table) >= LEAST_TICKS or (measured and len(table) > 0)
     return Observed(
         book=book,
         seconds=float(table.seconds.sum()),
@@ -97,7 +128,7 @@ def divided(book: Book, ticks: list[Tick]) -> Observed:
         cpu_target=y,
         cpu_is_sum=is_sum,
         io=attribute(table, Resource(moved, time_like=False), host=host)
-        if known and moved is not None and moved.any()
+        if len(table) >= LEAST_TICKS and moved is not None and moved.any()
         else None,
     )
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from agent.classes.observe import observe
+from agent.classes.observe import observe, observe_sums
 from agent.commands.profile_words import SORTS, as_csv, as_json, in_words, profile_of
 from agent.config.durations import seconds
 from agent.config.file import ConfigError, load
@@ -34,6 +34,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="DURATION",
         help="how long to watch: 30s, 5m, … (default: 60s)",
     )
+    parser.add_argument(
+        "--since",
+        choices=["now", "start"],
+        default="now",
+        help="now: watch from now on (default); start: the server's own sums, since each class was "
+        "first seen, without estimates",
+    )
     parser.add_argument("--sort", choices=list(SORTS), default="cpu", help="default: cpu")
     parser.add_argument("--top", type=int, default=20, metavar="N", help="how many (default: 20)")
     parser.add_argument("--format", choices=list(FORMATS), default="table")
@@ -62,10 +69,10 @@ def run(args: argparse.Namespace) -> int:
     if args.plot and not args.plot.lower().endswith((".png", ".svg")):
         print(f"mysql-headroom: {args.plot}: a plot ends in .png or .svg", file=sys.stderr)
         return USAGE_ERROR
-    if args.format == "table":
+    if args.format == "table" and args.since == "now":
         print(f"watching {target.name} for {args.seconds:g} s …", file=sys.stderr)
     try:
-        observed = observe(target, args.seconds)
+        observed = observe_sums(target) if args.since == "start" else observe(target, args.seconds)
     except CollectorError as error:
         print(f"mysql-headroom: {error}", file=sys.stderr)
         return BROKEN
