@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from known_classes import known_classes
 
 from agent.classes.book import AGENT, OTHER
+from agent.classes.savings import Saving, saving
 from agent.classes.totals import ENTERS, REMEMBERED, Totals
 from models.attribution.savings import Limit, gain
+from models.capacity.answer import Capacity
+from models.capacity.wall import Wall
+from models.trust import Trust
+from models.usl_posterior import Interval
 
 WHAT = ("calls", "cpu")
 
@@ -131,3 +137,38 @@ def test_a_class_that_is_all_there_is_has_no_gain() -> None:
     assert gain([Limit(100.0, 1.0)], 0.0) is None
     assert gain([Limit(100.0, 1.0)], 0.5) == pytest.approx(1.0)
     assert gain([], 0.5) is None
+
+
+def wall(resource: str, x_max: float) -> Wall:
+    """A wall at that throughput."""
+    line = np.array([0.0, 1.0])
+    interval = Interval(0.9 * x_max, 1.1 * x_max)
+    return Wall(resource, x_max, interval, 1 / x_max, 0.0, 0.5, Trust.TRUSTED, (), line, line)
+
+
+def capacity(limit: str | None, *walls: Wall) -> Capacity:
+    """A capacity that ends at that limit."""
+    return Capacity(100.0, 90.0, 110.0, limit, {}, Trust.TRUSTED, (), 50.0, None, walls)
+
+
+def test_a_class_is_worth_its_share_of_the_binding_wall() -> None:
+    """By the CPU that it used of all; a disk's wall by bytes; the rest and the agent by nothing."""
+    state = known_classes(0.0)  # a1 uses 6 of 10.25 of everything, b2 2.5
+    first, second, rest, agent = state.classes
+    cpu = capacity("server_cpu", wall("server_cpu", 100.0))
+    share = 6 / 10.25
+    assert saving(state, first, cpu).removed == pytest.approx(1 / (1 - share) - 1)
+    assert saving(state, first, cpu).halved == pytest.approx(1 / (1 - share / 2) - 1)
+    disk = capacity("disk:sda", wall("disk:sda", 100.0), wall("connections", 110.0))
+    assert saving(state, second, disk).removed == pytest.approx(0.1)
+    for one in (rest, agent):
+        assert saving(state, one, cpu) == Saving(None, None)
+    assert saving(state, first, capacity(None)) == Saving(None, None)
+    assert saving(state, first, None) == Saving(None, None)
+
+
+def test_a_lower_wall_that_hardly_binds_takes_nothing_back() -> None:
+    """The likeliest limit counts, and those above it."""
+    state = known_classes(0.0)
+    both = capacity("cpu", wall("cpu", 100.0), wall("connections", 60.0))
+    assert (saving(state, state.classes[1], both).removed or 0) > 0.2

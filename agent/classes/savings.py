@@ -29,15 +29,24 @@ def saving(state: ClassesState, one: ClassState, capacity: Capacity | None) -> S
     """What is to be had from one class; nothing is known of a target without a limit."""
     if capacity is None or one.name.digest in (OTHER, AGENT):
         return Saving(None, None)
-    limits = [
-        Limit(wall.x_max, _share(state, one, wall.resource))
+    limits = _limits(state, one, capacity)
+    return Saving(gain(limits, REMOVED), gain(limits, HALVED))
+
+
+def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Limit]:
+    """The limit that most likely binds, and those above it; one that is lower hardly binds."""
+    known = {
+        wall.resource: Limit(wall.x_max, _share(state, one, wall.resource))
         for wall in capacity.walls
         if wall.x_max is not None
-    ]
+    }
     law = capacity.usl
-    if law is not None and law.x_max is not None and capacity.shares.get(USL, 0.0) > 0:
-        limits.append(Limit(law.x_max, 0.0))
-    return Saving(gain(limits, REMOVED), gain(limits, HALVED))
+    if law is not None and law.x_max is not None:
+        known[USL] = Limit(law.x_max, 0.0)
+    binding = known.get(capacity.limit or "")
+    if binding is None:
+        return []
+    return [limit for limit in known.values() if limit.x >= binding.x]
 
 
 def _share(state: ClassesState, one: ClassState, wall: str) -> float:
