@@ -8,11 +8,13 @@ from html.parser import HTMLParser
 import pytest
 from made_up import SETTINGS, WAVES, ZERO, intervals, known, now, seen_at, with_resources
 
+from agent.export.capacity_words import headline
 from agent.export.page import render
 from agent.intervals import Window
 from agent.pipeline import assess
 from agent.snapshot import CollectorHealth, FitState, Health, Snapshot
 from collectors.base import FailureKind, Feature
+from models.trust import Trust
 
 NOW = ZERO + 400.0
 VOID = {"meta", "circle", "line", "polyline", "br"}
@@ -88,6 +90,16 @@ def test_the_walls_are_a_table_with_what_limits_first() -> None:
     assert "resource used now a query takes full at 90 % interval trust limit" in text
     assert re.search(r"this host's CPU \d+% \d+ µs [34],\d+ /s", text)
     assert "likely" in text
+
+
+def test_two_limits_that_are_as_likely_are_both_named() -> None:
+    """Nobody is told that it is the one where it may as well be the other."""
+    known_capacity = snapshot([load / 4 for load in WAVES], cpu=1 / 4000).capacity(NOW)
+    assert known_capacity is not None
+    sure = replace(known_capacity, trust=Trust.TRUSTED, shares={"cpu": 0.9, "usl": 0.1})
+    torn = replace(sure, shares={"cpu": 0.49, "usl": 0.51})
+    assert "; this host's CPU ends it there." in headline(sure, None)
+    assert "; contention or this host's CPU ends it there." in headline(torn, None)
 
 
 def test_outliers_are_marked_on_the_chart() -> None:

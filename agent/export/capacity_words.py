@@ -6,6 +6,7 @@ from models.capacity.answer import Capacity, CapacityReason
 from models.capacity.assess import USL
 from models.trust import Trust
 
+CLEARLY = 0.7  # a limit of this probability is named alone
 KINDS = {
     "cpu": "this host's CPU",
     "server_cpu": "the server's own CPU",
@@ -38,11 +39,18 @@ def headline(capacity: Capacity, headroom: float | None) -> str:
         bound = "" if capacity.lower is None else f": at least {quantity(capacity.lower)} queries/s"
         return f"What this server can do cannot be told yet{bound}."
     left = "" if headroom is None else f" {left_words(headroom)}"
-    end = f"{resource_words(capacity.limit or USL)} ends it there"
+    end = f"{_ends(capacity)} ends it there"
     if capacity.trust is Trust.TRUSTED:
         return f"This server can do {quantity(capacity.value)} queries/s; {end}.{left}"
     about = f"{quantity(capacity.value)} queries/s ({bounds(capacity)})"
     return f"This server can do about {about}; {end}. Take it as an indication.{left}"
+
+
+def _ends(capacity: Capacity) -> str:
+    """What most likely ends it; both of two that are nearly as likely."""
+    likely = sorted(capacity.shares, key=lambda name: -capacity.shares[name])
+    named = likely[:1] if capacity.shares[likely[0]] >= CLEARLY else likely[:2]
+    return " or ".join(resource_words(name) for name in named)
 
 
 def bounds(capacity: Capacity) -> str:
