@@ -1,0 +1,168 @@
+"""Sums of minutes say what their ticks say; who cannot have computed is known without a text."""
+
+import os
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated_classes import simulate
+
+from collectors.process import RunDelay, process_io
+from models.attribution.blocks import Block, fit_block, prices_of
+from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.lines import LineSums
+from models.attribution.prices import Prices, pool_prices, tick_weights
+from models.attribution.quality import disagreement
+from models.attribution.sources import Target, by_learning, work_of
+from models.attribution.waits import LEAST_LEVEL, least_level, must_wait
+from models.wlr import fit_line
+
+SIMULATED = simulate(2, ticks=240)
+TICKS, Y = SIMULATED.ticks, SIMULATED.y
+PRICES = Prices(60e-6, (("rows_examined", 3e-7), ("rows_sent", 1e-6)), 0.01)
+
+
+def block(ticks: ClassTicks, y: Array, prices: Prices = PRICES) -> Block:
+    """All of these ticks as sums."""
+    return Block.of(ticks, y, work_of(ticks), prices, tick_weights(Y))
+
+
+def parts(*edges: int) -> list[Block]:
+    """The same ticks as several blocks, all with one set of weights."""
+    weights = tick_weights(Y)
+    return [
+        Block.of(TICKS.at(slice(a, b)), Y[a:b], work_of(TICKS)[a:b], PRICES, weights[a:b])
+        for a, b in pairwise(edges)
+    ]
+
+
+def test_blocks_add_up_to_their_ticks() -> None:
+    """However the window is cut."""
+    one, two, three = parts(0, 60, 61, 240)
+    together, whole = one + two + three, block(TICKS, Y)
+    assert np.allclose(together.moments.gram, whole.moments.gram)
+    assert np.allclose(together.pooled.projection, whole.pooled.projection)
+    assert np.allclose(together.uses, whole.uses)
+    assert np.allclose(together.work, whole.work)
+    with pytest.raises(ValueError, match="arrange them first"):
+        one + two.arranged(("sleep", "other"), "other")
+
+
+def test_a_class_without_a_column_is_part_of_the_rest() -> None:
+    """Exactly as if its ticks had been the rest's from the start."""
+    names = (*TICKS.names[:4], "other")
+    folded = TICKS.pooled(names, "other")
+    expected = Block.of(folded, Y, work_of(TICKS) @ _to(names), PRICES, tick_weights(Y))
+    found = block(TICKS, Y).arranged(names, "other")
+    assert np.allclose(found.moments.gram, expected.moments.gram)
+    assert np.allclose(found.moments.totals, expected.moments.totals)
+    assert np.allclose(found.work, expected.work)
+
+
+def _to(names: tuple[str, ...]) -> Array:
+    to = np.zeros((len(TICKS.names), len(names)))
+    for i, name in enumerate(TICKS.names):
+        to[i, names.index(name) if name in names else len(names) - 1] = 1.0
+    return to
+
+
+def test_other_prices_are_exact_where_calls_and_rows_keep_their_proportion() -> None:
+    """As they do in the simulation; the totals are exact in any case."""
+    dear = Prices(90e-6, (("rows_examined", 1e-6), ("rows_sent", 2e-7)), 0.0)
+    found, expected = block(TICKS, Y).repriced(dear), block(TICKS, Y, dear)
+    assert np.allclose(found.moments.totals, expected.moments.totals)
+    assert np.allclose(found.moments.gram, expected.moments.gram)
+
+
+def test_a_fit_of_sums_is_near_that_of_samples() -> None:
+    """And as near to the truth."""
+    blocks = parts(0, 60, 120, 180, 240)
+    prices = prices_of(blocks, time_like=True)
+    assert prices.per_call == pytest.approx(pool_prices(TICKS, Y).per_call, rel=0.5)
+    total = blocks[0].repriced(prices)
+    for other in blocks[1:]:
+        total = total + other.repriced(prices)
+    model, waiting = fit_block(total, prices, time_like=True)
+    assert not waiting.any()
+    found = dict(zip(model.names, model.learned.totals, strict=True))
+    true = SIMULATED.truth.sum(axis=0)
+    score = disagreement(np.array([found[name] for name in TICKS.names]), true)
+    assert score is not None
+    assert score < 0.25
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(3, 60))
+def test_lines_of_sums_are_the_lines_of_samples(seed: int, ticks: int) -> None:
+    """Slope, intercept, R² and both standard errors; a tick without the class is not in it."""
+    rng = np.random.default_rng(seed)
+    x = rng.gamma(2.0, 1.0, (ticks, 3)) * (rng.random((ticks, 3)) < 0.8)
+    z = 0.7 * x + 0.1 + rng.normal(0, 0.05, x.shape)
+    half = ticks // 2
+    sums = LineSums.of(x[:half], z[:half]) + LineSums.of(x[half:], z[half:])
+    for k in range(3):
+        expected, found = fit_line(x[:, k], z[:, k]), sums.line(k)
+        assert found.samples == expected.samples
+        if expected.samples >= 3:
+            assert expected.slope is not None
+            assert expected.slope_stderr is not None
+            assert found.slope == pytest.approx(expected.slope, rel=1e-6, abs=1e-9)
+            assert found.intercept == pytest.approx(expected.intercept, rel=1e-5, abs=1e-7)
+            assert found.slope_stderr == pytest.approx(expected.slope_stderr, rel=1e-4, abs=1e-7)
+
+
+def test_a_class_with_more_time_than_all_cpu_allows_waits() -> None:
+    """The greatest is taken out until the rest can be; small ones are not suspected."""
+    work = np.array([1.0, 30.0, 2.0, 9.0])
+    assert must_wait(work, 5.0, 0.3).tolist() == [False, True, False, False]
+    assert must_wait(work, 3.0, 0.3).tolist() == [False, True, False, True]
+    assert not must_wait(work, 30.0, 0.3).any()
+    assert not must_wait(work, 0.1, 0.0).any()
+
+
+def test_the_least_level_is_that_of_threads_that_could_run() -> None:
+    """Unknown, or on a host that waits for IO, nothing is told by it."""
+    assert least_level(None, 0.0) == 0.0
+    assert least_level(0.8, 0.3) == 0.0
+    assert least_level(0.75, None) == 0.75 * LEAST_LEVEL
+
+
+def test_a_hidden_waiter_is_found_once_the_level_is_known() -> None:
+    """A row lock that no lock time and no text tells: minutes of waiting, milliseconds of CPU."""
+    few, locked = slice(0, 30), TICKS.names.index("locked")
+    hidden = TICKS.statement_time[few].copy()
+    hidden[:, locked] += 2.0 * np.random.default_rng(1).random(30)
+    ticks = replace(TICKS.at(few), statement_time=hidden, lock_time=np.zeros_like(hidden))
+    true = SIMULATED.truth[few].sum(axis=0)
+    scores, shares = {}, {}
+    for level in (0.0, 0.3):
+        target = Target(Y[few], cpu_seconds=True, least_level=level)
+        totals = by_learning(ticks, target, trust_texts=True).z.sum(axis=0)
+        scores[level] = disagreement(totals, true)
+        shares[level] = totals[locked] / totals.sum()
+    assert scores[0.3] is not None
+    assert scores[0.3] < 0.25
+    assert shares[0.3] < 0.05
+
+
+def test_this_process_tells_what_it_read_and_how_long_it_waited() -> None:
+    """Counters that do not fall; nothing of a process that is gone."""
+    before, delay = process_io(os.getpid()), RunDelay(os.getpid())
+    first = delay.seconds()
+    for _ in range(50):
+        os.sched_yield()
+    after, second = process_io(os.getpid()), delay.seconds()
+    assert set(before) == {
+        "process_read_bytes",
+        "process_written_bytes",
+        "process_reads",
+        "process_writes",
+    }
+    assert all(after[name] >= value for name, value in before.items())
+    if first is not None and second is not None:  # some kernels keep no count
+        assert 0 <= first <= second
+    with pytest.raises(OSError, match="No such"):
+        process_io(2**22 + 1)
+    assert RunDelay(2**22 + 1).seconds() is None
