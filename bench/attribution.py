@@ -15,9 +15,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import nnls
 
+from models.attribution.beliefs import Beliefs
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.cost_model import fit_cost_model
-from models.attribution.learned import Beliefs, learn
+from models.attribution.learned import learn
 from models.attribution.moments import Moments
 from models.attribution.prices import tick_weights
 from models.wlr import blame

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from simulated_classes import simulate
 
 from agent.tables.class_file import read_classes
+from models.attribution.beliefs import Beliefs
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.cost_model import CostModel, fit_cost_model
-from models.attribution.learned import Beliefs, learn
+from models.attribution.learned import learn
 from models.attribution.moments import Moments
 from models.attribution.prices import pool_prices, robust_weights, tick_weights
 from models.attribution.quadratic import minimise_non_negative

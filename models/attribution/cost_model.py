@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.attribution.beliefs import Beliefs, Learned
 from models.attribution.class_ticks import Array, ClassTicks
-from models.attribution.learned import Beliefs, Learned, learn
+from models.attribution.learned import learn
 from models.attribution.moments import Moments
 from models.attribution.prices import Prices, pool_prices, robust_weights, tick_weights
 from models.attribution.shrunk import learn_shrunk

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from models.attribution.beliefs import Beliefs, Learned
 from models.attribution.class_ticks import Array
 from models.attribution.moments import Moments
 from models.attribution.quadratic import minimise_non_negative
@@ -44,45 +45,6 @@ STRANGE_RATIO = 15.0
 LEAST_SPREAD = 1e-4
 FIRST_ROUNDS, ROUNDS = 5, 40
 SETTLED = 1e-3
-
-
-@dataclass(frozen=True)
-class Beliefs:
-    """What is believed before the total is looked at, per class, units of y, shape (K,)."""
-
-    by_size: Array
-    """P_k: calls and rows at shared prices."""
-    work: Array | None
-    """W_k: work time, any unit; None where time says nothing about y. 0 for a class that cannot
-    have computed all that time."""
-    most: Array | None = None
-    """What each can have used at most; None: not known."""
-    least_level: float = 0.0
-    """What is known of θ beforehand: at least so much y per unit of work, and LEVEL_RANGE times as
-    much at most; 0: nothing."""
-
-
-@dataclass(frozen=True)
-class Learned:
-    """What each class used over the ticks learnt from, shape (K,), units of y."""
-
-    totals: Array
-    base: float
-    """What went on without any class: b·ΣΔt."""
-    covariance: Array
-    """Of the totals, shape (K, K)."""
-    computing: Array
-    """Probability that a class computes while it runs, 0..1."""
-    level: float | None
-    """θ: use per unit of work time, units of y per unit of work."""
-    noise: float
-    """Relative standard deviation of a tick, inflation left out."""
-    ticks: int
-
-    @property
-    def stderr(self) -> Array:
-        """Standard error of each total."""
-        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.attribution.beliefs import Learned
 from models.attribution.class_ticks import Array
-from models.attribution.learned import NOISE_INFLATION, Learned
+from models.attribution.learned import NOISE_INFLATION
 from models.attribution.moments import Moments
 from models.attribution.quadratic import minimise_non_negative
 
