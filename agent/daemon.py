@@ -13,7 +13,7 @@ from agent import __version__
 from agent.config.settings import Config
 from agent.export.families import PREFIX
 from agent.export.metrics import SnapshotCollector
-from agent.lane import Lane
+from agent.lane import Lane, Tick
 from agent.logs import fields, set_up
 from agent.notify import Notifier
 from agent.reload import Reloader, settings_of
@@ -44,7 +44,7 @@ class Agent:
         self._settings = {t.name: settings_of(config, t) for t in config.targets}
         self._server_lanes = {watch: _server_lane(watch) for watch in self._watches}
         self._host_lane = Lane("host", [watch.host_tick for watch in self._watches])
-        self._fit_lane = Lane("fit", [watch.fit_tick for watch in self._watches])
+        self._fit_lane = Lane("fit", _fit_ticks(self._watches))
 
     def snapshots(self) -> list[Snapshot]:
         """The latest snapshot of every target."""
@@ -108,7 +108,7 @@ class Agent:
         lanes = {watch: _server_lane(watch) for watch in watches}
         self._server_lanes |= lanes
         self._host_lane.replace_ticks([watch.host_tick for watch in self._watches])
-        self._fit_lane.replace_ticks([watch.fit_tick for watch in self._watches])
+        self._fit_lane.replace_ticks(_fit_ticks(self._watches))
         for lane in lanes.values():
             lane.start()
 
@@ -191,6 +191,11 @@ def _apply(agent: Agent, config: Config) -> None:
 def _web_state(web: Callable[[], Web]) -> WebState | None:
     """How the web configuration fares, where there is one."""
     return WebState(not web.broken, web.failures) if isinstance(web, WebFile) else None
+
+
+def _fit_ticks(watches: Sequence[Watch]) -> list[Tick]:
+    """Every target's fit, then its classes: a defect in one costs nobody the other."""
+    return [tick for watch in watches for tick in (watch.fit_tick, watch.class_tick)]
 
 
 def _server_lane(watch: Watch) -> Lane:

@@ -33,7 +33,8 @@ ASSESS_EVERY = 0.5  # seconds between two looks for a complete interval
 class Watch:
     """One target. `server_tick`, `host_tick` and `fit_tick` are each served by a lane of its kind.
 
-    The first two fill the history; the third replaces `snapshot` by one assignment.
+    The first two fill the history; the third replaces `snapshot` by one assignment. `class_tick`
+    takes turns with it and divides what was used over the query classes.
     """
 
     def __init__(
@@ -136,6 +137,11 @@ class Watch:
         self.hand_over()
         return now + ASSESS_EVERY
 
+    def class_tick(self, now: float) -> float:
+        """Divide what was used over the query classes, once a minute; shown with the next fit."""
+        self._classes.advance(now, time.time())
+        return now + ASSESS_EVERY
+
     def hand_over(self, *, last: bool = False) -> None:
         """Give the history what is new; at the `last`, also what is of no complete interval."""
         if self._recorder is not None:
@@ -155,7 +161,6 @@ class Watch:
         name = self.target.name
         snapshot = assess(name, window, health, self._fitted, self._settings, clock, self._ceilings)
         self._fitted = snapshot.fitted
-        self._classes.advance(now, clock.unix)
         return replace(snapshot, classes=self._classes.state)
 
     def _connect(self) -> None:
