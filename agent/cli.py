@@ -10,6 +10,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: the fits are
 from agent import __version__
 from agent.commands import attribute, check, demo, fit, history, profile, run
 
+INTERRUPTED = 130  # as shells have it: 128 and SIGINT
 DESCRIPTION = (
     "How far a MySQL server is from its limit, what that limit is made of,"
     " and which queries use it up."
@@ -30,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return int(code)
 
 

@@ -3,6 +3,7 @@
 `append` is called from the sampling threads, `window` from the one that fits.
 """
 
+import contextlib
 import math
 import threading
 from collections import deque
@@ -72,7 +73,11 @@ class History:
 
     def take_new(self) -> list[Interval]:
         """The intervals that were completed since the last call."""
-        return [self._new.popleft() for _ in range(len(self._new))]
+        new: list[Interval] = []
+        with contextlib.suppress(IndexError):  # at a reload two lanes may take at once
+            while True:
+                new.append(self._new.popleft())
+        return new
 
     def append(self, sample: Sample) -> None:
         """Keep a sample; those of one collector come in the order of their time."""

@@ -87,7 +87,8 @@ class Job:
         self.failure = error.kind
         if error.kind is FailureKind.SLOW and not self.spec.vital:
             self._penalty = min(2 * self._penalty, LONGEST_PENALTY)
-            self.due += (self._penalty - 1) * self.interval
+            if self.due:  # else at once: no reading has begun
+                self.due += (self._penalty - 1) * self.interval
         text = str(error)  # whoever keeps the record must not keep the session
         if self.health.last_error != text:
             facts = fields(target=self._target, collector=self.spec.name, kind=error.kind)

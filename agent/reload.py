@@ -74,4 +74,4 @@ def settings_of(config: Config, target: Target) -> tuple[Any, ...]:
     own = target.model_dump(exclude={"collectors", "fit", "resources"})
     collectors = [config.collector_settings(target, spec.name) for spec in COLLECTORS]
     models = config.fit_settings(target), config.resource_settings(target)
-    return own, target.endpoint, *models, collectors
+    return own, target.endpoint, *models, config.classes, collectors

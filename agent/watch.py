@@ -14,7 +14,7 @@ from agent.logs import fields
 from agent.pipeline import Now, assess
 from agent.record import Record
 from agent.snapshot import FitState, Health, Snapshot
-from agent.store.recorder import Recorder
+from agent.store.recorder import Recorder, server_identity
 from agent.store.store import Store
 from collectors import COLLECTORS, CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
@@ -67,6 +67,8 @@ class Watch:
         self._latest_status: Sample | None = None
         self._health = Health()
         self._fitted = FitState(record=Record(since=time.monotonic()))
+        self._answering: str | None = None  # the server behind the session
+        self._server: str | None = None  # the server that the window is of
         self.connects = 0  # sessions opened
         self.fit_seconds: float | None = None  # how long the latest fit took
         self.snapshot = self._assess(time.monotonic())
@@ -88,6 +90,7 @@ class Watch:
         if self._connection.endpoint != before._connection.endpoint:
             return
         self._health, self.connects = before._health, before.connects
+        self._answering, self._server = before._answering, before._server
         if self._classes.settings == before._classes.settings:
             self._classes = before._classes
         self._fitted = FitState(record=before._fitted.record)
@@ -130,12 +133,32 @@ class Watch:
     def fit_tick(self, now: float) -> float:
         """Publish what is known now, and see to it that no answer takes for ever."""
         self._connection.break_off_if_overdue(now)
-        before, self.snapshot = self.snapshot, self._assess(now)
+        before = self.snapshot
+        self._mind_the_server(now)
+        try:
+            self.snapshot = self._assess(now)
+        except Exception:  # a defect there must not hide that a server is down
+            health = self._current_health()
+            self.snapshot = replace(before, at=time.time(), health=health)
+            raise
         if self.snapshot.fitted.at != before.fitted.at:
             self.fit_seconds = time.monotonic() - now
         _say_changes(before, self.snapshot)
         self.hand_over()
         return now + ASSESS_EVERY
+
+    def _mind_the_server(self, now: float) -> None:
+        """Another server behind the same address has nothing to do with what is known."""
+        if self._answering == self._server:
+            return
+        if self._server is not None:
+            if self._recorder is None:  # which minds its window itself
+                facts = fields(target=self.target.name, server=self._answering)
+                log.warning("another server answers here: its window begins anew", extra=facts)
+                self._history.begin_anew()
+            self._fitted = FitState(record=Record(since=now))
+            self._classes = QueryClasses(self._classes.settings)
+        self._server = self._answering
 
     def class_tick(self, now: float) -> float:
         """Divide what was used over the query classes, once a minute; shown with the next fit."""
@@ -149,11 +172,7 @@ class Watch:
             self._recorder.record(self._history, self._fitted, clock, last=last)
 
     def _assess(self, now: float) -> Snapshot:
-        health = replace(
-            self._health,
-            collectors=tuple(job.health for job in self._jobs),
-            features=tuple(feature for job in self._jobs for feature in job.features),
-        )
+        health = self._current_health()
         clock = Now(now, time.time())
         if self._recorder is not None:
             self._recorder.look(self._history, clock)
@@ -163,6 +182,13 @@ class Watch:
         self._fitted = snapshot.fitted
         return replace(snapshot, classes=self._classes.state)
 
+    def _current_health(self) -> Health:
+        return replace(
+            self._health,
+            collectors=tuple(job.health for job in self._jobs),
+            features=tuple(feature for job in self._jobs for feature in job.features),
+        )
+
     def _connect(self) -> None:
         try:
             self._connection.open()
@@ -170,6 +196,7 @@ class Watch:
             self._status.failed(error)
             raise
         self.connects += 1
+        self._answering = server_identity(self._connection.variables)
         if self._recorder is not None:
             self._recorder.connected(self._connection.variables)
         server = self._connection.flavour

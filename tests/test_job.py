@@ -51,6 +51,19 @@ def test_missed_turns_are_counted_and_not_made_up_for() -> None:
     assert (made.due, made.health.skipped) == (105.0, 3)
 
 
+def test_a_preparation_that_is_cut_off_skips_no_turns() -> None:
+    """However long this machine has been up."""
+
+    def cut_off(_: Connection) -> Prepared:
+        raise CollectorError(FailureKind.SLOW, "cut off")
+
+    made = Job("db", CollectorSpec("x", cut_off, 1.0, on_server=True), 1.0)
+    made.prepare(CONNECTION)
+    made.run(1e6)
+    assert made.health.skipped == 0
+    assert made.due == 1e6 + 1
+
+
 def test_a_reading_that_costs_more_than_its_share_is_followed_by_a_longer_pause() -> None:
     """At a share of a thousandth, 5 ms of reading leave out four turns and more, uncounted."""
 

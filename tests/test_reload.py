@@ -109,6 +109,22 @@ def test_a_setting_that_only_moves_is_no_change() -> None:
     assert settings_of(for_all, a) != settings_of(config("a"), a)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"classes": {"top": 5}},
+        {"classes": {"digest_text": True}},
+        {"fit": {"window": 3600}},
+        {"resources": {"ceilings": {"cpu": 0.9}}},
+        {"collectors": {"status": {"interval": 2}}},
+    ],
+)
+def test_a_change_of_any_section_is_a_change(changed: dict[str, Any]) -> None:
+    """Also what is exported of statements: a reload takes it back at once."""
+    before, after = config("a"), config("a", **changed)
+    assert settings_of(before, before.targets[0]) != settings_of(after, after.targets[0])
+
+
 def test_a_carried_history_begins_with_the_latest_intervals() -> None:
     """As many as its own horizon holds."""
     before = History(5.0, 600.0, 1.0)

@@ -101,7 +101,7 @@ class Demo:
     def _milestones(self) -> str:
         if self._first_fit is None:
             return "no fit yet"
-        trusted = "" if self._trusted is None else f", trusted after {self._trusted:.0f} s"
+        trusted = "" if self._trusted is None else f", first trusted after {self._trusted:.0f} s"
         return f"first fit after {self._first_fit:.0f} s{trusted}"
 
     def _say_result(self, snapshot: Snapshot) -> None:
