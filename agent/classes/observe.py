@@ -53,6 +53,7 @@ def observe(
     )
     book = Book()
     maker = TickMaker(book)
+    ticks: list[Tick] = []
     try:
         connection.open()
         readers = _readers(connection)
@@ -62,8 +63,9 @@ def observe(
                 if name in readers:
                     values = readers[name]()
                     maker.append(Sample(name, time.monotonic(), values))
+            ticks += maker.ticks(time.monotonic())  # it holds few readings that wait
             pause(max(0.0, EVERY - (time.monotonic() - now)))
-        ticks = maker.ticks(time.monotonic() + EVERY * 10)
+        ticks += maker.ticks(time.monotonic() + EVERY * 10)
     finally:
         connection.close()
     return divided(book, ticks)

@@ -1,0 +1,33 @@
+"""One look at a server: nothing of what was read on the way is lost, however long it takes."""
+
+import time
+from pathlib import Path
+
+import pytest
+from live import Clients, target, write_config
+
+from agent.classes.observe import observe
+from agent.classes.ticks import MOST_WAITING
+from agent.config.file import load
+from agent.demo.server import PrivateServer
+
+
+@pytest.mark.live
+def test_a_long_look_keeps_every_reading(server: PrivateServer, tmp_path: Path) -> None:
+    """More readings than may wait at once, texts and own statements from the first ones included.
+
+    On a machine that is too slow for so many the rest still holds.
+    """
+    file, _ = write_config(tmp_path, target(tmp_path, server))
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        time.sleep(0.0 if len(pauses) <= 3 * MOST_WAITING else seconds)
+
+    with Clients(server, "SELECT SLEEP(0.01) AS looked_at_for_long", pace=0.05):
+        observed = observe(load(file).targets[0], 8.0, pause=pause)
+    assert len(observed.ticks) >= 0.9 * len(pauses) - 2
+    assert observed.ticks.texts is not None
+    assert any("looked_at_for_long" in (text or "") for text in observed.ticks.texts)
+    assert any(observed.book.is_own(key) for key in observed.book.keys)
