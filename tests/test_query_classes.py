@@ -94,6 +94,21 @@ def test_classes_and_the_unattributed_are_the_whole(measured: bool) -> None:
         assert whole(state, "calls") == pytest.approx(calls)
 
 
+@pytest.mark.parametrize("measured", [True, False])
+def test_the_total_of_late_is_the_whole_servers(measured: bool) -> None:
+    """What no class explains included: a class's part of a wall is a part of that."""
+    simulated = simulate(4, ticks=SECONDS, base=0.4)
+    _, states = followed(simulated, measured=measured)
+    total, keep, first = 0.0, 1 - SETTINGS.interval / SETTINGS.window, 1
+    for state in states:
+        last = round(state.at - 1e9 - START)
+        total = keep * total + float(simulated.y[first : last + 1].sum())
+        first = last + 1
+    cpu = states[-1].resource("cpu")
+    assert cpu is not None
+    assert cpu.total == pytest.approx(total)
+
+
 def test_measured_cpu_is_taken_and_the_estimate_compared_with_it() -> None:
     """What the server accounts for is exact; what the estimate would have said is told."""
     simulated = simulate(6, ticks=SECONDS)

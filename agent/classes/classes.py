@@ -215,7 +215,7 @@ class QueryClasses:
             held_out=quality,
             disagreement=model.disagreement,
             reasons=find_reasons(signs),
-            total=sum(model.use().values()),
+            total=model.total,
         )
 
 

@@ -96,6 +96,11 @@ class LiveModel:
         return disagreement(self._use, self._estimate)
 
     @property
+    def total(self) -> float:
+        """What all used of late, what no class explains included; older blocks count less."""
+        return self._total
+
+    @property
     def unattributed_share(self) -> float | None:
         """The part of the resource that no class explains, of late."""
         if self._total <= 0:

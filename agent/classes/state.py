@@ -43,7 +43,7 @@ class ResourceState:
     disagreement: float | None
     reasons: tuple[Reason, ...]
     total: float
-    """Use of late by all, older minutes counting less."""
+    """Use of late by all, what no class explains included; older minutes count less."""
 
 
 @dataclass(frozen=True, slots=True)
