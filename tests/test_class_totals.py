@@ -1,5 +1,7 @@
 """Counters per class never fall and never jump, whoever is shown; nothing is lost on the way."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -147,8 +149,9 @@ def wall(resource: str, x_max: float) -> Wall:
 
 
 def capacity(limit: str | None, *walls: Wall) -> Capacity:
-    """A capacity that ends at that limit."""
-    return Capacity(100.0, 90.0, 110.0, limit, {}, Trust.TRUSTED, (), 50.0, None, walls)
+    """A capacity that ends at that limit, all walls weighed."""
+    shares = {wall.resource: 1 / len(walls) for wall in walls}
+    return Capacity(100.0, 90.0, 110.0, limit, shares, Trust.TRUSTED, (), 50.0, None, walls)
 
 
 def test_a_class_is_worth_its_share_of_the_binding_wall() -> None:
@@ -172,3 +175,14 @@ def test_a_lower_wall_that_hardly_binds_takes_nothing_back() -> None:
     state = known_classes(0.0)
     both = capacity("cpu", wall("cpu", 100.0), wall("connections", 60.0))
     assert (saving(state, state.classes[1], both).removed or 0) > 0.2
+
+
+def test_a_wall_that_the_capacity_left_out_is_no_limit() -> None:
+    """One that may be anywhere keeps nothing; and without a capacity there is no gain to tell."""
+    state = known_classes(0.0)
+    both = capacity("cpu", wall("cpu", 100.0), wall("connections", 101.0))
+    assert (saving(state, state.classes[0], both).removed or 0) < 0.02
+    without = replace(both, shares={"cpu": 1.0})
+    assert (saving(state, state.classes[0], without).removed or 0) > 1
+    unknown = replace(both, value=None)
+    assert saving(state, state.classes[0], unknown) == Saving(None, None)

@@ -19,29 +19,32 @@ REMOVED, HALVED = 0.0, 0.5
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """How much more of everything else fits, as a part of what fits now."""
+    """How much more of everything else fits, as a part of what fits now; None where unknown."""
 
     removed: float | None
     halved: float | None
 
 
 def saving(state: ClassesState, one: ClassState, capacity: Capacity | None) -> Saving:
-    """What is to be had from one class; nothing is known of a target without a limit."""
-    if capacity is None or one.name.digest in (OTHER, AGENT):
+    """What is to be had from one class; nothing is known of a target without a capacity."""
+    if capacity is None or capacity.value is None or one.name.digest in (OTHER, AGENT):
         return Saving(None, None)
     limits = _limits(state, one, capacity)
     return Saving(gain(limits, REMOVED), gain(limits, HALVED))
 
 
 def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Limit]:
-    """The limit that most likely binds, and those above it; one that is lower hardly binds."""
+    """The limit that most likely binds, and those above it; one that is lower hardly binds.
+
+    What the capacity itself left out, as a wall whose interval is too wide, is no limit here.
+    """
     known = {
         wall.resource: Limit(wall.x_max, _share(state, one, wall.resource))
         for wall in capacity.walls
-        if wall.x_max is not None
+        if wall.x_max is not None and wall.resource in capacity.shares
     }
     law = capacity.usl
-    if law is not None and law.x_max is not None:
+    if law is not None and law.x_max is not None and USL in capacity.shares:
         known[USL] = Limit(law.x_max, 0.0)
     binding = known.get(capacity.limit or "")
     if binding is None:
