@@ -71,7 +71,7 @@ SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), SUM(TI
 MARGIN = 2.0  # seconds that LAST_SEEN may be behind; MariaDB's has no fraction
 COMPLETE_EVERY = 600.0  # seconds after which all rows are read again
 TEXTS_AT_ONCE = 500
-MOST_TEXTS = 50_000  # digests whose text was fetched that are remembered as such
+MOST_TEXTS = 30_000  # digests whose text was fetched that are remembered as such
 NOTES = "digests"
 
 Array = NDArray[np.float64]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from agent.classes.book import Book, name_of
+from agent.classes.book import TEXTS_KEPT, Book, name_of
 from agent.classes.deltas import Changes, Deltas, Lost
 from collectors.digests import DigestRows, shape
 
@@ -198,3 +198,14 @@ def test_many_classes_grow_the_memory_in_steps() -> None:
     again = followed.take(reading({f"1|{k:x}|": (2.0, 0.2) for k in range(10_000)}))
     assert again is not None
     assert {tuple(np.round(v, 6)) for v in again.values()} == {(1.0, 0.1, 0.0)}
+
+
+def test_a_text_outlives_its_classes_number() -> None:
+    """It is fetched once; the oldest goes when the collector may fetch it again."""
+    book = Book()
+    book.learn_texts({"aa": "SELECT 1", "bb": "SELECT 2"}, ())
+    book.number(A)
+    book.keep([B])
+    assert (book.keys, book.text(A)) == ([B], "SELECT 1")
+    book.learn_texts({f"new{n}": "SELECT 3" for n in range(TEXTS_KEPT - 1)}, ())
+    assert (book.text(A), book.text(B), book.text("new0")) == (None, "SELECT 2", "SELECT 3")

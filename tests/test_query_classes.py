@@ -226,3 +226,32 @@ def test_many_classes_are_bounded_in_what_is_kept_and_shown() -> None:
     assert great <= shown
     assert len(classes._tracked) <= 200
     assert state.known == count
+
+
+@pytest.mark.parametrize("backlog", [1, 45])
+def test_after_a_renumbering_no_class_takes_another_ones_place(
+    monkeypatch: pytest.MonkeyPatch, backlog: int
+) -> None:
+    """Too many classes at every minute: ticks are lost and counted, and no use is anybody else's.
+
+    Also where several minutes are worked on at once, after a pause.
+    """
+    monkeypatch.setattr("agent.classes.classes.MOST_KNOWN", 5)
+    monkeypatch.setattr("agent.classes.classes.TRACKED", 3)
+    simulated = simulate(4, ticks=300)
+    classes = QueryClasses(ClassSettings(interval=10.0, window=600.0, digest_text=True))
+    states = list[ClassesState]()
+    for i, sample in enumerate(samples(simulated, measured=True)):
+        classes.append(sample)
+        if i % (3 * backlog) == 3 * backlog - 1:
+            classes.advance(sample.at, 1e9 + sample.at)
+            if classes.state is not None:
+                states.append(classes.state)
+    last = round(states[-1].at - 1e9 - START)
+    assert states[-1].lost[Lost.CHURN] > 5
+    assert whole(states[-1], "cpu") == pytest.approx(float(simulated.y[1 : last + 1].sum()))
+    used = dict(zip(simulated.ticks.names, simulated.truth.sum(axis=0), strict=True))
+    for one in states[-1].classes:
+        if one.name.digest in used:
+            assert one.totals["cpu"] <= used[one.name.digest] * (1 + 1e-9)
+            assert one.text is not None

@@ -1,11 +1,13 @@
 """The classes that were met: a small number for each, and what is known about it."""
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from collectors.digests import MOST_TEXTS, TEXTS_AT_ONCE
 from models.attribution.waits import waits_by_text
 
 Numbers = NDArray[np.intp]
@@ -15,6 +17,8 @@ OTHER, AGENT, OVERFLOW = "other", "agent", "overflow"
 statements, and those that found the server's table full."""
 LONGEST_TEXT = 1024
 """Letters of a text that are kept."""
+TEXTS_KEPT = MOST_TEXTS + TEXTS_AT_ONCE
+"""No text goes before the collector is ready to fetch it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Book:
     def __init__(self) -> None:
         self.keys: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._texts: dict[str, str] = {}
+        self._texts: OrderedDict[str, str] = OrderedDict()
         self._waits: set[str] = set()
         self._own: set[str] = set()
 
@@ -61,8 +65,11 @@ class Book:
         waits = waits_by_text(list(texts.values()), len(texts))
         for (digest, text), waiting in zip(texts.items(), waits, strict=True):
             self._texts[digest] = text[:LONGEST_TEXT]
+            self._texts.move_to_end(digest)
             if waiting:
                 self._waits.add(digest)
+        while len(self._texts) > TEXTS_KEPT:
+            self._texts.popitem(last=False)
 
     def text(self, key: str) -> str | None:
         """The normalised text of a key's digest."""
@@ -77,13 +84,11 @@ class Book:
         return _digest(key) in self._own
 
     def keep(self, keys: Iterable[str]) -> None:
-        """Forget all but these; their numbers are new."""
+        """Forget all but these; their numbers are new. Texts stay: each is fetched only once."""
         kept = list(keys)
-        digests = {_digest(key) for key in kept} | self._own | self._waits
         self.keys, self._numbers = [], {}
         for key in kept:
             self.number(key)
-        self._texts = {d: text for d, text in self._texts.items() if d in digests}
 
 
 def _digest(key: str) -> str:

@@ -56,12 +56,15 @@ class QueryClasses:
 
     def advance(self, now: float, unix: float) -> None:
         """Work on what has come in, up to `now` (monotonic seconds; `unix` is the same instant)."""
-        for tick in self._maker.ticks(now):
+        renumbered = False
+        for made in self._maker.ticks(now):
+            tick = self._without_changes(made) if renumbered else made
             if self._closes is None:
                 self._closes = tick.end - tick.seconds + self.settings.interval
             self._ticks.append(tick)
             if tick.end >= self._closes:
                 self._close(unix - (now - tick.end))
+                renumbered |= self._forget_most()
                 self._closes = max(self._closes + self.settings.interval, tick.end)
 
     def _close(self, at: float) -> None:
@@ -77,10 +80,21 @@ class QueryClasses:
         self._totals.choose(self._ranking())
         state = self._described(at, divisions, ticks)
         self.state = replace(state, seconds=time.perf_counter() - begun)
-        if len(self._book) > MOST_KNOWN:
-            self._book.keep(self._tracked)
-            self._greatness = np.ones(len(self._tracked))
-            self._maker.deltas.forget(Lost.CHURN)
+
+    def _forget_most(self) -> bool:
+        """Forget all but the tracked classes where too many were met; their numbers are new."""
+        if len(self._book) <= MOST_KNOWN:
+            return False
+        self._book.keep(self._tracked)
+        self._greatness = np.ones(len(self._tracked))
+        self._maker.deltas.forget(Lost.CHURN)
+        return True
+
+    def _without_changes(self, tick: Tick) -> Tick:
+        """A tick that was made with numbers that are no longer valid: only its use is known."""
+        if tick.changes is not None:
+            self._maker.deltas.lost[Lost.CHURN] += 1
+        return replace(tick, changes=None)
 
     def _track(self, ticks: list[Tick]) -> None:
         """Give the greatest classes of late a column, those that have one preferred."""
