@@ -10,7 +10,7 @@ from agent.config.settings import FitSettings
 from agent.intervals import EXCLUDED, Window
 from agent.points import Points
 from agent.resources import limiting, with_ceilings
-from agent.snapshot import FitState, Health, Load, Snapshot, Source
+from agent.snapshot import STALE_INTERVALS, FitState, Health, Load, Snapshot, Source
 from models.capacity.answer import Capacity
 from models.capacity.assess import assess_capacity
 from models.capacity.keep import thin
@@ -20,8 +20,6 @@ from models.trust import Reason, Trust
 
 IDLE_BASELINE = "idle_baseline"
 """Threads that are no client's work and that nobody names, as a kind of those excluded."""
-STALE_INTERVALS = 3
-"""What is no older than so many intervals is never stale."""
 NO_CEILINGS = ResourceSettings()
 
 

@@ -12,6 +12,9 @@ from models.capacity.answer import Capacity
 from models.capacity.sanity import Finding
 from models.usl_fit import UslFit
 
+STALE_INTERVALS = 3
+"""What is no older than so many intervals is never stale."""
+
 
 class Source(StrEnum):
     """Where a concurrency comes from, the better first."""
@@ -84,6 +87,13 @@ class Snapshot:
         """The capacity, unless there is none or it is stale at `now` (Unix seconds)."""
         fresh = self.fitted.at is not None and now - self.fitted.at <= self.stale_after
         return self.fitted.capacity if fresh else None
+
+    def current_classes(self, now: float) -> ClassesState | None:
+        """The query classes, unless there are none or they are stale at `now` (Unix seconds)."""
+        if self.classes is None:
+            return None
+        longest = max(self.stale_after, STALE_INTERVALS * self.classes.interval)
+        return self.classes if now - self.classes.at <= longest else None
 
     def fit(self, now: float) -> UslFit | None:
         """The law that the capacity rests on, unless it was refused or is stale at `now`."""

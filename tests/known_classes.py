@@ -52,4 +52,5 @@ def known_classes(at: float) -> ClassesState:
         lost={Lost.RESET: 1, Lost.FULL: 0},
         known=321,
         seconds=0.05,
+        interval=60.0,
     )

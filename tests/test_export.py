@@ -207,6 +207,17 @@ def test_a_stale_fit_is_withheld_but_not_its_time(snapshots: list[Snapshot]) -> 
     assert late["up", "mysql"] == 1
 
 
+def test_query_classes_are_shown_for_three_of_their_intervals(snapshots: list[Snapshot]) -> None:
+    """Else those that are divided less often than a fit goes stale would come and go."""
+    classes = replace(known_classes(ZERO), interval=600.0)
+    snapshot = replace(snapshots[0], classes=classes)
+    shown = [
+        any(key[0] == "query_source_info" for key in series(page([snapshot], ZERO + age)))
+        for age in (0.0, 1799.0, 1801.0)
+    ]
+    assert shown == [True, True, False]
+
+
 def test_the_numbers_agree_with_each_other(snapshots: list[Snapshot]) -> None:
     """Headroom, load and peak are those of one moment; one state of trust is current."""
     found = series(page(snapshots))

@@ -125,6 +125,7 @@ def test_the_pages_table_ranks_names_and_warns() -> None:
     assert "measured by the server" in text
     assert "all others" in text
     assert "fewer than 60 ticks" in text
+    assert classes_table(snapshot, 279.0) == classes_table(snapshot, 100.0)  # three intervals
     assert classes_table(snapshot, 500.0) == ""
     assert classes_table(replace(snapshot, classes=None), 100.0) == ""
 

@@ -185,6 +185,7 @@ class QueryClasses:
             lost=dict(self._maker.deltas.lost),
             known=len(self._book),
             seconds=0.0,
+            interval=self.settings.interval,
         )
 
     def _class(self, key: str, divisions: dict[str, Division]) -> ClassState:

@@ -58,6 +58,8 @@ class ClassesState:
     """How many classes were met."""
     seconds: float
     """How long the latest minute's fits took."""
+    interval: float
+    """Seconds from one state to the next."""
 
     def resource(self, name: str) -> ResourceState | None:
         """The resource of that name, if it is known."""

@@ -56,7 +56,7 @@ Known = list[tuple[Snapshot, ClassesState]]
 def class_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     """Counters always, the rest while it is fresh."""
     known = [(s, s.classes) for s in snapshots if s.classes is not None]
-    fresh = [(s, c) for s, c in known if now - c.at <= s.stale_after]
+    fresh = [(s, c) for s, _ in known if (c := s.current_classes(now)) is not None]
     yield from _counters(known)
     yield from _of_classes(fresh, now)
     yield from _of_models(fresh)

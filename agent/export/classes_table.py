@@ -23,8 +23,8 @@ DIGEST_LETTERS, TEXT_LETTERS = 16, 100
 
 def classes_table(snapshot: Snapshot, now: float) -> str:
     """A row for each class that is shown, the greatest first; empty where none is known."""
-    state = snapshot.classes
-    if state is None or now - state.at > snapshot.stale_after:
+    state = snapshot.current_classes(now)
+    if state is None:
         return ""
     cpu = state.resource("cpu")
     by = "cpu" if cpu is not None else "statement_time"
