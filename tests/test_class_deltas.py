@@ -7,6 +7,8 @@ import pytest
 
 from agent.classes.book import TEXTS_KEPT, Book, name_of
 from agent.classes.deltas import Changes, Deltas, Lost
+from agent.classes.resources import Meter
+from collectors.base import Sample
 from collectors.digests import DigestRows, shape
 
 NAMES = ("calls", "statement_time")
@@ -209,3 +211,15 @@ def test_a_text_outlives_its_classes_number() -> None:
     assert (book.keys, book.text(A)) == ([B], "SELECT 1")
     book.learn_texts({f"new{n}": "SELECT 3" for n in range(TEXTS_KEPT - 1)}, ())
     assert (book.text(A), book.text(B), book.text("new0")) == (None, "SELECT 2", "SELECT 3")
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_full_table_is_noticed_in_every_tick_in_which_it_lost_a_class(every: int) -> None:
+    """Whenever status is read within a tick; before the first count nothing is known."""
+    meter = Meter()
+    for t in range(60):
+        meter.append(Sample("status", t + 0.001, {"digests_lost": float(t // every)}))
+    ticks = [(t + 0.002, t + every + 0.002) for t in range(0, 58, every)]
+    assert all(meter.lost_digests(*tick) for tick in ticks)
+    assert not meter.lost_digests(59.5, 61.0)
+    assert not meter.lost_digests(-2.0, 0.002)

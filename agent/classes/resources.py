@@ -87,10 +87,17 @@ class Meter:
         return {name: value for name, value in answer.items() if np.isfinite(value)}
 
     def lost_digests(self, start: float, end: float) -> bool:
-        """Whether the server's table was too full for a new class between two instants."""
-        values = [
-            s.values.get("digests_lost", 0.0)
-            for s in self._samples["status"]
-            if start <= s.at <= end
-        ]
-        return bool(values) and values[-1] > values[0]
+        """Whether the server's table was too full for a new class between two instants.
+
+        By the latest counts before each of them, so that no loss falls between two ticks.
+        """
+        before, by_end = (self._lost_until(at) for at in (start, end))
+        return before is not None and by_end is not None and by_end > before
+
+    def _lost_until(self, at: float) -> float | None:
+        counts = (
+            s.values["digests_lost"]
+            for s in reversed(self._samples["status"])
+            if s.at <= at and "digests_lost" in s.values
+        )
+        return next(counts, None)
