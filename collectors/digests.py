@@ -72,6 +72,7 @@ MARGIN = 2.0  # seconds that LAST_SEEN may be behind; MariaDB's has no fraction
 COMPLETE_EVERY = 600.0  # seconds after which all rows are read again
 TEXTS_AT_ONCE = 500
 MOST_TEXTS = 30_000  # digests whose text was fetched that are remembered as such
+TELLING_WORDS = 5  # of a text that was cut, that tell whose statement it is
 NOTES = "digests"
 
 Array = NDArray[np.float64]
@@ -240,7 +241,7 @@ class _Reader:
 
     def _own(self, texts: Mapping[str, str]) -> frozenset[str]:
         ours = {shape(statement) for statement in self._connection.sent}
-        return frozenset(digest for digest, text in texts.items() if _is_one_of(text, ours))
+        return frozenset(digest for digest, text in texts.items() if is_one_of(text, ours))
 
 
 def texts_of(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
@@ -256,11 +257,13 @@ def shape(statement: str) -> str:
     return " ".join(re.findall(r"\b[A-Za-z_]\w*", bare)).upper()
 
 
-def _is_one_of(text: str, shapes: set[str]) -> bool:
-    """Whether the text, which the server may have cut, is one of these."""
+def is_one_of(text: str, shapes: set[str]) -> bool:
+    """Whether the text, which the server may have cut, is one of these; few words are anybody's."""
     words = shape(text)
     if not text.rstrip().endswith("..."):
         return words in shapes
+    if len(words.split()) < TELLING_WORDS:
+        return False
     return any(own.startswith(words) for own in shapes)
 
 

@@ -9,7 +9,7 @@ from agent.classes.book import TEXTS_KEPT, Book, name_of
 from agent.classes.deltas import Changes, Deltas, Lost
 from agent.classes.resources import Meter
 from collectors.base import Sample
-from collectors.digests import DigestRows, shape
+from collectors.digests import DigestRows, is_one_of, shape
 
 NAMES = ("calls", "statement_time")
 A, B, OVERFLOW = "aa|=shop", "bb|", "|"
@@ -223,3 +223,19 @@ def test_a_full_table_is_noticed_in_every_tick_in_which_it_lost_a_class(every: i
     assert all(meter.lost_digests(*tick) for tick in ticks)
     assert not meter.lost_digests(59.5, 61.0)
     assert not meter.lost_digests(-2.0, 0.002)
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("SELECT ...", False),
+        ("...", False),
+        ("SELECT `a` , `b` FROM ...", False),
+        ("SELECT `a` , `b` FROM `t` WHERE ...", True),
+        ("SELECT `a` , `b` FROM `t` WHERE `c` = ?", True),
+        ("SELECT `a` , `b` FROM `t` ORDER BY ...", False),
+    ],
+)
+def test_a_text_that_was_cut_short_is_nobodys(text: str, own: bool) -> None:
+    """A few words are anybody's: only several of them tell that a statement is the agent's own."""
+    assert is_one_of(text, {shape("SELECT a, b FROM t WHERE c = 1")}) is own
