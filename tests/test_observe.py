@@ -1,15 +1,18 @@
 """One look at a server: nothing of what was read on the way is lost, however long it takes."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from live import Clients, target, write_config
 
-from agent.classes.observe import observe
-from agent.classes.ticks import MOST_WAITING
+from agent.classes.book import Book
+from agent.classes.observe import observe, read_once
+from agent.classes.ticks import MOST_WAITING, TickMaker
 from agent.config.file import load
 from agent.demo.server import PrivateServer
+from collectors.base import CollectorError, FailureKind, Values
 
 
 @pytest.mark.live
@@ -31,3 +34,31 @@ def test_a_long_look_keeps_every_reading(server: PrivateServer, tmp_path: Path) 
     assert observed.ticks.texts is not None
     assert any("looked_at_for_long" in (text or "") for text in observed.ticks.texts)
     assert any(observed.book.is_own(key) for key in observed.book.keys)
+
+
+def failing(kind: FailureKind) -> Callable[[], Values]:
+    """A source that cannot be read, for this reason."""
+
+    def read() -> Values:
+        raise CollectorError(kind, f"it is {kind}")
+
+    return read
+
+
+def test_a_reading_that_the_server_cuts_off_ends_no_look() -> None:
+    """The other sources of that second are read all the same; any other failure is told."""
+    read = list[str]()
+
+    def status() -> Values:
+        read.append("status")
+        return {"uptime": 5.0}
+
+    maker = TickMaker(Book())
+    readers = {"digests": failing(FailureKind.SLOW), "status": status}
+    found = read_once(readers, maker)
+    assert found is not None
+    assert found.kind is FailureKind.SLOW
+    assert read == ["status", "status"]
+    assert read_once({"status": status}, maker) is None
+    with pytest.raises(CollectorError, match="it is lost"):
+        read_once({"digests": failing(FailureKind.LOST)}, maker)

@@ -147,6 +147,18 @@ def test_a_wrong_question_is_one_line(
     assert capsys.readouterr().err == f"mysql-headroom: {complaint}\n"
 
 
+@pytest.mark.parametrize("top", ["-1", "0", "many", "1.5"])
+def test_a_number_of_classes_that_cannot_be_is_refused(
+    capsys: pytest.CaptureFixture[str], top: str
+) -> None:
+    """And not taken for a count from the end."""
+    with pytest.raises(SystemExit) as stopped:
+        main(["profile", "--config.file", "config.yaml", f"--top={top}"])
+    assert stopped.value.code == 2
+    [complaint] = capsys.readouterr().err.splitlines()[-1:]
+    assert complaint.endswith(f"argument --top: a whole number from 1 on, not {top!r}")
+
+
 def test_a_server_that_is_not_there_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,7 +1,7 @@
 """Look at one server for a while, here and now, and divide what it used over its query classes."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,7 +44,7 @@ class Observed:
 def observe(
     target: Target, seconds: float, *, pause: Callable[[float], None] = time.sleep
 ) -> Observed:
-    """Read once a second for so long.
+    """Read once a second for so long; a reading that the server cuts off is left out.
 
     Raises `CollectorError` where the server or its digests cannot be read.
     """
@@ -54,21 +54,41 @@ def observe(
     book = Book()
     maker = TickMaker(book)
     ticks: list[Tick] = []
+    cut_off: CollectorError | None = None
     try:
         connection.open()
         readers = _readers(connection)
         end = time.monotonic() + seconds + EVERY
         while (now := time.monotonic()) < end:
-            for name in SOURCES:
-                if name in readers:
-                    values = readers[name]()
-                    maker.append(Sample(name, time.monotonic(), values))
+            cut_off = read_once(readers, maker) or cut_off
             ticks += maker.ticks(time.monotonic())  # it holds few readings that wait
             pause(max(0.0, EVERY - (time.monotonic() - now)))
         ticks += maker.ticks(time.monotonic() + EVERY * 10)
     finally:
         connection.close()
+    if cut_off is not None and not ticks:
+        raise cut_off
     return divided(book, ticks)
+
+
+def read_once(
+    readers: Mapping[str, Callable[[], Values]], maker: TickMaker
+) -> CollectorError | None:
+    """Read each source in its order; answers with the error of one that the server cut off.
+
+    Raises `CollectorError` of any other kind.
+    """
+    cut_off = None
+    for name in SOURCES:
+        try:
+            if name in readers:
+                values = readers[name]()
+                maker.append(Sample(name, time.monotonic(), values))
+        except CollectorError as error:
+            if error.kind is not FailureKind.SLOW:
+                raise
+            cut_off = error
+    return cut_off
 
 
 def observe_sums(target: Target) -> Observed:

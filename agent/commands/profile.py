@@ -42,7 +42,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "first seen, without estimates",
     )
     parser.add_argument("--sort", choices=list(SORTS), default="cpu", help="default: cpu")
-    parser.add_argument("--top", type=int, default=20, metavar="N", help="how many (default: 20)")
+    parser.add_argument(
+        "--top", type=_count, default=20, metavar="N", help="how many (default: 20)"
+    )
     parser.add_argument("--format", choices=list(FORMATS), default="table")
     parser.add_argument(
         "--text", action="store_true", help="show the statements' texts, normalised by the server"
@@ -104,3 +106,9 @@ def _duration(text: str) -> float:
     if not SHORTEST <= length <= LONGEST:
         raise argparse.ArgumentTypeError(f"{SHORTEST:g} s to {LONGEST / 60:g} min")
     return length
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a whole number from 1 on, not {text!r}")
+    return int(text)
