@@ -1,11 +1,11 @@
 """One look at a server: nothing of what was read on the way is lost, however long it takes."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from live import Clients, target, write_config
+from test_job import failing
 
 from agent.classes.book import Book
 from agent.classes.observe import observe, read_once
@@ -34,15 +34,6 @@ def test_a_long_look_keeps_every_reading(server: PrivateServer, tmp_path: Path) 
     assert observed.ticks.texts is not None
     assert any("looked_at_for_long" in (text or "") for text in observed.ticks.texts)
     assert any(observed.book.is_own(key) for key in observed.book.keys)
-
-
-def failing(kind: FailureKind) -> Callable[[], Values]:
-    """A source that cannot be read, for this reason."""
-
-    def read() -> Values:
-        raise CollectorError(kind, f"it is {kind}")
-
-    return read
 
 
 def test_a_reading_that_the_server_cuts_off_ends_no_look() -> None:
