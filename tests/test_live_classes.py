@@ -281,6 +281,6 @@ def test_a_replicas_applier_is_nobodys_and_never_spread(private_server: ServerFa
     [bystander] = [u for k, u in known.items() if "`bystander`" in (seen.book.text(k) or "")]
     spent = float(seen.ticks.work_time[:, seen.ticks.names.index(bystander.name)].sum())
     print(f"total {seen.cpu.total}, unattributed {seen.cpu.unattributed}, bystander {bystander}")
-    assert bystander.total <= spent
+    assert bystander.total <= spent * (1 + 1e-9)
     assert seen.cpu.total > 2 * spent, "the applier did too little for a test"
     assert seen.cpu.unattributed > 0.5 * seen.cpu.total

@@ -293,8 +293,8 @@ def test_a_hang_ends_by_the_watchdog_and_a_new_start(service: Service) -> None:
     service.systemctl("kill", NAME, "--signal=STOP")
     wait_until("another start", lambda: service.show("NRestarts") == "1")
     wait_until("it is active again", lambda: service.show("ActiveState") == "active")
-    assert "Watchdog timeout" in service.journal
-    assert "agent/supervisor.py" in service.journal
+    wait_until("the reason is told", lambda: "Watchdog timeout" in service.journal)
+    wait_until("where it hung is told", lambda: "agent/supervisor.py" in service.journal)
 
 
 def test_a_crash_loop_comes_to_an_end(service: Service) -> None:
