@@ -31,6 +31,7 @@ class History:
     def __init__(self, width: float, horizon: float, sampling: float) -> None:
         self.width = width
         self.horizon = horizon
+        self.server: str | None = None  # whose intervals these are
         self.max_gap = 3 * sampling + 1.0
         self._grace = 1.5 * sampling + 0.25
         self._keep = RAW_INTERVALS * width + self._grace + self.max_gap
@@ -62,14 +63,21 @@ class History:
         self._thin()
         self._window = Window(self._intervals)
 
-    def begin_anew(self) -> None:
-        """Forget everything: what comes is another server's. To be called by the lane that fits."""
+    def turn_to(self, server: str) -> bool:
+        """Hold what is that server's alone; answers whether another's was forgotten.
+
+        To be called by the lane that fits.
+        """
+        before, self.server = self.server, server
+        if before is None or before == server:
+            return False
         with self._lock:
             self._raw.clear()
             self._closed_until = None
         self._intervals.clear()
         self._new.clear()
         self._window = Window(())
+        return True
 
     def take_new(self) -> list[Interval]:
         """The intervals that were completed since the last call."""

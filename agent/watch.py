@@ -68,7 +68,6 @@ class Watch:
         self._health = Health()
         self._fitted = FitState(record=Record(since=time.monotonic()))
         self._answering: str | None = None  # the server behind the session
-        self._server: str | None = None  # the server that the window is of
         self.connects = 0  # sessions opened
         self.fit_seconds: float | None = None  # how long the latest fit took
         self.snapshot = self._assess(time.monotonic())
@@ -90,7 +89,8 @@ class Watch:
         if self._connection.endpoint != before._connection.endpoint:
             return
         self._health, self.connects = before._health, before.connects
-        self._answering, self._server = before._answering, before._server
+        self._answering = before._answering
+        self._history.server = before._history.server
         if self._classes.settings == before._classes.settings:
             self._classes = before._classes
         self._fitted = FitState(record=before._fitted.record)
@@ -149,16 +149,11 @@ class Watch:
 
     def _mind_the_server(self, now: float) -> None:
         """Another server behind the same address has nothing to do with what is known."""
-        if self._answering == self._server:
-            return
-        if self._server is not None:
-            if self._recorder is None:  # which minds its window itself
-                facts = fields(target=self.target.name, server=self._answering)
-                log.warning("another server answers here: its window begins anew", extra=facts)
-                self._history.begin_anew()
+        if self._answering is not None and self._history.turn_to(self._answering):
+            facts = fields(target=self.target.name, server=self._answering)
+            log.warning("another server answers here: its window begins anew", extra=facts)
             self._fitted = FitState(record=Record(since=now))
             self._classes = QueryClasses(self._classes.settings)
-        self._server = self._answering
 
     def class_tick(self, now: float) -> float:
         """Divide what was used over the query classes, once a minute; shown with the next fit."""

@@ -12,10 +12,9 @@ def test_another_server_behind_the_same_address_begins_anew() -> None:
     """Nothing that is known of the first is said of the second, also without a history."""
     config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
     watch = Watch(config, config.targets[0])
+    watch._history.restore(intervals(RISING[:8]))
     for server, kept in (("first", 8), ("first", 8), ("second", 0)):
         watch._answering = server
-        if watch._server is None:
-            watch._history.restore(intervals(RISING[:8]))
         watch.fit_tick(50.0)
         assert len(watch._history.window(50.0)) == kept
     assert watch.snapshot.fitted.capacity is None

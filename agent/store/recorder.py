@@ -97,10 +97,8 @@ class Recorder:
 
     def _turn_to(self, server: str, history: History, now: Now) -> None:
         """Another server than before has nothing to do with what the window holds."""
+        history.turn_to(server)
         if self._server is not None:
-            facts = fields(target=self._target, server=server)
-            log.warning("another server answers here: its window begins anew", extra=facts)
-            history.begin_anew()
             self._samples.clear()
         since, until = (in_milliseconds(at) for at in (now.unix - history.horizon, now.unix))
         wanted = Wanted(self._target, server, history.width, since, until)
