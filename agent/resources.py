@@ -43,7 +43,7 @@ def with_ceilings(
 ) -> list[Resource]:
     """Every resource whose ceiling is known, or given by the configuration."""
     used = {name: (u, 1.0) for name, u in utilisations.items() if name != OF_THE_CPU}
-    own = {CPU: utilisations.get(OF_THE_CPU)}
+    own = {CPU: utilisations.get(OF_THE_CPU), SERVER_CPU: utilisations.get(SERVER_CPU)}
     for name, limit in ceilings.limits.items():
         if name + RATE in rates:
             used[name] = (rates[name + RATE], limit)

@@ -243,6 +243,7 @@ def scenarios() -> list[Scenario]:
         Scenario("queueing, burns processor", _any_queue(lock=False, crosstalk=True), Life),
         Scenario("Erlang", lambda rng: erlang_server("e", int(rng.integers(2, 65))), Life),
         Scenario("law, wake-ups", _any_law(0.5, 1.0, waking=0.5), Life),
+        Scenario("law, costly wake-ups", _any_law(0.5, 1.0, waking=2.0), Life),
         Scenario("law, convoy", _any_law(0.6, 1.5, convoy=0.6), Life),
         Scenario("neighbours", _any_law(0.6, 1.5, others=0.2), lambda r: Life(r, neighbours=1.0)),
         Scenario("noise 6 %", _any_law(0.6, 2.0), lambda r: Life(r, noise=0.06)),

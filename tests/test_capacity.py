@@ -9,9 +9,9 @@ import pytest
 
 from models.capacity.answer import Capacity, CapacityReason
 from models.capacity.assess import USL, assess_capacity
-from models.capacity.contention import find_peak
+from models.capacity.contention import Ahead, find_peak
 from models.capacity.observations import Observations
-from models.capacity.sanity import Check
+from models.capacity.sanity import Check, Points
 from models.capacity.wall import Resource
 from models.trust import Trust
 from models.usl import Array
@@ -321,13 +321,24 @@ def test_the_simulated_network_keeps_the_laws_of_queueing() -> None:
     assert cpu == pytest.approx(server.x * 0.001 / 4, rel=1e-6, abs=1e-6)
 
 
+NO_POINTS = Points(*(np.empty(0) for _ in Points._fields))
+
+
 def test_contention_known_to_be_absent_leaves_the_prior() -> None:
     """Without points the peak is somewhere about the wall, above what was seen."""
-    nothing = np.empty(0)
-    peak = find_peak(nothing, nothing, nothing, nothing, 1000.0, 600.0)
+    peak = find_peak(NO_POINTS, Ahead(1000.0, None), 600.0)
     assert not peak.from_points
     assert 800 < peak.median < 1400
     assert peak.survival(np.log(np.array([590.0]))) == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize(("n_wall", "least"), [(50.0, 0.3), (3.0, 0.75), (1.1, 0.95)])
+def test_contention_hardly_ends_what_few_statements_fill(n_wall: float, least: float) -> None:
+    """A lock held for as long as a statement runs lets 1/R through: no peak far below the wall."""
+    peak = find_peak(NO_POINTS, Ahead(1000.0, n_wall), 200.0)
+    assert peak.survival(np.log(np.array([1000.0])))[0] >= least
+    bound = np.log(np.array([0.7 * 1000.0 / n_wall]))
+    assert peak.survival(bound)[0] == pytest.approx(1.0, abs=0.01)
 
 
 def test_simulated_servers_are_covered_and_the_trusted_right() -> None:

@@ -97,7 +97,7 @@ def test_a_wrong_shape_leaves_a_pattern() -> None:
 def test_noisy_concurrencies_are_merged_without_loss() -> None:
     """Weights and threads are conserved, and each merged concurrency is known within 5 %."""
     seen = sampled(30, 15)
-    n, x, weights, variance = merge_noisy(seen)
+    n, x, weights, variance, _ = merge_noisy(seen)
     assert weights.sum() == pytest.approx(200)
     assert np.sum(n * weights) == pytest.approx(seen.concurrency.sum())
     assert np.all(np.diff(x) > 0)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from models.capacity.demand import CEILING
 from models.capacity.wall import Resource, Wall, WallReason
-from models.capacity.walls import CEILING, find_walls
+from models.capacity.walls import find_walls
 from models.robust import fit_linear, normal_cdf, student_cdf
 from models.trust import Trust
 from models.usl import Array

@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from models.capacity.answer import INFORMATION, Capacity, CapacityReason
-from models.capacity.contention import Peak, find_peak
+from models.capacity.contention import Ahead, Peak, find_peak
 from models.capacity.observations import Observations
 from models.capacity.outliers import Outliers, find_outliers
 from models.capacity.regimes import Regimes, find_regimes
-from models.capacity.sanity import Check, Finding, check_concurrency, check_fit, merge_noisy
+from models.capacity.sanity import Check, Finding, Points, check_concurrency, check_fit, merge_noisy
 from models.capacity.wall import Wall
 from models.capacity.walls import find_walls
 from models.trust import Trust
@@ -25,7 +25,7 @@ USL = "usl"
 """The limit's name where contention and coherency end the growth, not a resource."""
 TRUSTED_RATIO, INDICATIVE_RATIO = 1.42, 2.0
 """The 95 % quantile of the capacity over its 5 % quantile must be below."""
-HOPELESS_RATIO = 4.0
+HOPELESS_RATIO = 6.0
 """A wall whose interval is wider is left aside."""
 MIN_LOAD = 0.7
 """The least share of the capacity that must have been seen for a trusted one."""
@@ -42,6 +42,8 @@ MIN_RANGE = 1.15
 SEEN = 0.95
 """The quantile of the throughputs that counts as seen: a server held it for a while."""
 GRID = 400
+UNHINDERED = 0.2
+"""The quantile of the residence times that counts as that of statements that none delays."""
 MERGED_POINTS = 3
 """The law needs so many loads that can be told apart."""
 
@@ -76,17 +78,32 @@ def _law(
     """Fit the law where concurrency allows, and where it peaks beside the lowest wall."""
     loaded = kept.select(kept.loaded)
     check = check_concurrency(loaded)
-    n, x, w, v = merge_noisy(loaded)
+    wall = min(_near(walls, kept), key=lambda wall: wall.x_max or np.inf, default=None)
+    points = merge_noisy(loaded, None if wall is None else _busy(loaded, wall))
+    n, x, w, v, _ = points
     if check is None and len(n) < MERGED_POINTS:
         check = Finding(Check.NOISY, float(len(n)))
     noise = v if v.any() else None
     law = fit_map(n, x, weights=w, n_variance=noise) if check is None else None
     finding = check if law is None else check_fit(n, x, w, v, law.law)
-    reach = min((wall.x_max for wall in _near(walls, kept) if wall.x_max), default=None)
-    if reach is None:
+    if wall is None or wall.x_max is None:
         return law, finding, None
-    fitted = slice(None) if law else slice(0)
-    return law, finding, find_peak(n[fitted], x[fitted], w[fitted], v[fitted], reach, x_seen)
+    ahead = Ahead(wall.x_max, _together(kept, wall.x_max))
+    fitted = points if law else Points(*(column[:0] for column in points))
+    return law, finding, find_peak(fitted, ahead, x_seen)
+
+
+def _busy(loaded: Observations, wall: Wall) -> Array:
+    """Look up how busy the wall's resource was."""
+    of_it = (r.utilisation / r.ceiling for r in loaded.resources if r.name == wall.resource)
+    return next(of_it)
+
+
+def _together(kept: Observations, x: float) -> float | None:
+    """Estimate how many statements at once this throughput takes when none waits: R·X."""
+    r = kept.concurrency / kept.throughput
+    r = r[np.isfinite(r) & (r > 0)]
+    return float(np.quantile(r, UNHINDERED)) * x if len(r) else None
 
 
 def _usable(walls: tuple[Wall, ...]) -> list[Wall]:

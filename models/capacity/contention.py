@@ -5,17 +5,23 @@ before. Fitted alone, the law can only believe something relative to the loads s
 there is better knowledge: servers are built so that contention ends them near a wall, or never.
 So the peak's prior is centred at the wall, and the points move it from there.
 
-Two shapes are weighed by how well they describe the points: the law, and one server at which all
-queue (a lock), whose residence time turns up later and more sharply. As in the law's posterior,
+Three shapes are weighed by how well they describe the points: the law; one server at which all
+queue (a lock), whose residence time turns up later and more sharply; and a queue at the very
+resource whose wall it is, which says nothing of another limit. As in the law's posterior,
 R = v·N + A·(1 − u·N)² with u = 1/Nmax, v = 1/Xmax, linear in A. The shape Nmax/(A·Xmax) is 2 for
 coherency alone and grows with the share of contention.
+
+Where few statements at once fill the resource, they hardly meet elsewhere: a lock that each of
+them holds as long as it runs, R, still lets 1/R of them through in a second (asymptotic bounds:
+P. Denning, J. Buzen 1978).
 """
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.robust import TOTAL_WEIGHT, TUKEY, fit_linear, mad, persistence
+from models.capacity.sanity import Points
+from models.robust import TOTAL_WEIGHT, TUKEY, fit_linear, mad, normal_cdf, persistence
 from models.usl import Array
 
 PEAK_PRIORS = ((0.8, 0.0, 0.4), (0.2, -0.7, 1.0))
@@ -39,6 +45,22 @@ FULL = 0.98
 """A queue is not followed beyond this utilisation: bursts would make it infinite."""
 PEAKS, SHAPES = 112, 64
 MIN_POINTS = 5
+SHAPES_BELIEVED = (0.4, 0.4, 0.2)
+"""The probabilities of the law, of a lock's queue, and of a queue at the wall's resource."""
+TOGETHER = 6.0
+"""Statements at once from which on contention is expected beside the wall; fewer hardly meet."""
+BOUND_EDGE = 0.1
+"""ln X: how far below the asymptotic bound measurements may make a peak seem."""
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """The nearest wall."""
+
+    x: float
+    """Queries/s."""
+    n: float | None
+    """How many statements at once fill it while none waits; None: not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,24 +82,33 @@ class Peak:
         return 1 - np.interp(ln_x, self.grid, self.cdf)
 
 
-def find_peak(
-    n: Array, x: Array, weights: Array, n_variance: Array, wall: float, x_seen: float
-) -> Peak:
-    """Weigh where the peak is; n in threads, x and the wall in queries/s, in the order of time."""
-    top = max(np.log(wall), np.log(x_seen)) + 1.8
+def find_peak(points: Points, wall: Ahead, x_seen: float) -> Peak:
+    """Weigh where the peak is; X and the wall in queries/s, points in the order of time."""
+    top = max(np.log(wall.x), np.log(x_seen)) + 1.8
     ln_peak = np.linspace(np.log(x_seen) - 0.25, top, PEAKS)
-    beside = ln_peak - np.log(wall)
-    prior = sum(p / d * np.exp(-0.5 * ((beside - m) / d) ** 2) for p, m, d in PEAK_PRIORS)
+    prior = _prior(ln_peak - np.log(wall.x), wall.n)
     beyond = ln_peak - np.log(x_seen)
     unseen = prior * (beyond >= 0)
-    if len(n) < MIN_POINTS:
+    if len(points.n) < MIN_POINTS:
         return Peak(ln_peak, _cdf(unseen), from_points=False)
     abrupt = _cdf(unseen * np.exp(-beyond / SUDDEN))
-    points = _Points.of(n, x, weights, n_variance)
-    scaled = ln_peak - np.log(points.x_scale)
-    ln_p = np.logaddexp(points.likelihood_by_law(scaled), points.likelihood_by_queue(scaled))
-    foreseen = _cdf(prior * np.exp(ln_p - ln_p.max()))
-    return Peak(ln_peak, 1 - (1 - foreseen) * (1 - ABRUPT * abrupt), from_points=True)
+    seen = _Points.of(points)
+    scaled = ln_peak - np.log(seen.x_scale)
+    law, lock = seen.likelihood_by_law(scaled), seen.likelihood_by_queue(scaled)
+    wall_alone = seen.likelihood_by_wall(points.busy, np.log(wall.x / seen.x_scale))
+    ln_p = np.stack([law, lock, np.where(beyond >= 0, wall_alone, -np.inf)], axis=1)
+    p = np.exp(ln_p - ln_p.max()) @ np.array(SHAPES_BELIEVED)
+    return Peak(ln_peak, 1 - (1 - _cdf(prior * p)) * (1 - ABRUPT * abrupt), from_points=True)
+
+
+def _prior(beside: Array, n_wall: float | None) -> Array:
+    """Believe a peak at ln(peak/wall), before any point: the fewer at once, the farther."""
+    n = TOGETHER if n_wall is None else min(n_wall, TOGETHER)
+    shifted = beside - np.log(TOGETHER / n)
+    prior = sum(p / d * np.exp(-0.5 * ((shifted - m) / d) ** 2) for p, m, d in PEAK_PRIORS)
+    if n_wall is not None:
+        prior = prior * normal_cdf((beside + np.log(n_wall)) / BOUND_EDGE)
+    return np.asarray(prior)
 
 
 def _cdf(p: Array) -> Array:
@@ -103,7 +134,8 @@ class _Points:
     n_scale: float
 
     @classmethod
-    def of(cls, n: Array, x: Array, weights: Array, n_variance: Array) -> "_Points":
+    def of(cls, points: Points) -> "_Points":
+        n, x, weights, n_variance, _ = points
         n_scale, x_scale = float(n.max()), float(x.max())
         m, r = n / n_scale, n / x * (x_scale / n_scale)
         r = r * (1 + 0.5 * n_variance / n**2)  # E ln N is lower than ln E N by half of this
@@ -135,7 +167,16 @@ class _Points:
         S = 1/peak is how long a query holds it (M/M/1: c = 1); c is summed out.
         """
         held = np.exp(-ln_peak)[:, None]
-        rho = np.minimum(self.x * held, FULL)
+        return self._by_queue(self.x * held, held)
+
+    def likelihood_by_wall(self, busy: Array, ln_wall: float) -> float:
+        """Compute the same for a queue at the wall's resource, as busy as it was measured."""
+        if not np.isfinite(busy).all():
+            return -np.inf
+        return float(self._by_queue(busy[None, :], np.array([[np.exp(-ln_wall)]]))[0])
+
+    def _by_queue(self, rho: Array, held: Array) -> Array:
+        rho = np.minimum(rho, FULL)
         queue = rho / (1 - rho) * (held / self.n_scale)
         g1, g2 = queue @ self.w, np.square(queue) @ self.w
         gz, g0, z1 = queue @ (self.w * self.z), float(self.w.sum()), float(self.w @ self.z)

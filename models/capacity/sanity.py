@@ -7,6 +7,7 @@ Threads_running of two or three makes points that look almost random.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -83,16 +84,31 @@ def check_concurrency(loaded: Observations) -> Finding | None:
     return Finding(Check.NOISY, reliable) if reliable < RELIABLE else None
 
 
-def merge_noisy(loaded: Observations) -> tuple[Array, Array, Array, Array]:
+class Points(NamedTuple):
+    """What the law is fitted to; arrays of shape (points,)."""
+
+    n: Array
+    """N, threads."""
+    x: Array
+    """X, queries/s."""
+    weights: Array
+    """How many intervals each stands for."""
+    n_variance: Array
+    busy: Array
+    """How busy the resource was that is full first, as a share of its ceiling; NaN: not known."""
+
+
+def merge_noisy(loaded: Observations, busy: Array | None = None) -> Points:
     """Merge neighbours in throughput until each concurrency is known within 5 %.
 
-    Returns N, X, how many intervals each stands for, and the variance of N, in the order of time.
-    Noise in N tilts a fit over N towards contention; throughput is exact, so that groups by
-    throughput do not (measured: the bias of Nmax falls from 90 % to 1 %).
+    What is exact stays in the order of time. Noise in N tilts a fit over N towards contention;
+    throughput is exact, so that groups by throughput do not (measured: the bias of Nmax falls from
+    90 % to 1 %).
     """
     n, x, w, v = loaded.concurrency, loaded.throughput, loaded.weights, loaded.n_variance
+    busy = np.full(len(x), np.nan) if busy is None else busy
     if not v.any():
-        return n, x, w, v
+        return Points(n, x, w, v, busy)
     order = np.argsort(x, kind="stable")
     starts, total, noise = [0], 0.0, 0.0
     for place, i in enumerate(order):
@@ -103,10 +119,8 @@ def merge_noisy(loaded: Observations) -> tuple[Array, Array, Array, Array]:
     edges = np.array(starts)
     weight = np.add.reduceat(w[order], edges)
     sizes = np.diff(np.append(edges, len(order)))
-    mean_n = np.add.reduceat(n[order], edges) / sizes
-    mean_x = np.add.reduceat(x[order], edges) / sizes
-    variance = np.add.reduceat(v[order], edges) / sizes**2
-    return mean_n, mean_x, weight, variance
+    n, x, v, busy = (np.add.reduceat(column[order], edges) / sizes for column in (n, x, v, busy))
+    return Points(n, x, weight, v / sizes, busy)
 
 
 def check_fit(n: Array, x: Array, weights: Array, n_variance: Array, law: Usl) -> Finding | None:

@@ -1,25 +1,20 @@
 """The resource walls: at which throughput a resource is full.
 
-Utilisation law U = X·D (D. Denning, J. Buzen, *The Operational Analysis of Queueing Network
+Utilisation law U = X·D (P. Denning, J. Buzen, *The Operational Analysis of Queueing Network
 Models*, 1978): utilisation grows with throughput, with the service demand D as its slope. It is
-linear, so it sees the limit from far below. With a base load and a demand that may grow:
-
-    U(X) = U0 + D·X + Q·X²                                              (1)
-
-The demand grows where contention burns the resource; it falls where a query that finds the
-resource idle pays for waking it (a processor's wake-up), which ends when the resource is busy.
-The wall is the throughput where U(X) reaches the ceiling. How uncertain it is follows without an
-approximation from how uncertain U(X) is at each X (E. Fieller 1954): P(wall ≤ X) = P(U(X) ≥ c).
+linear, so it sees the limit from far below. How the demand may change on the way: `demand`. The
+wall is the throughput where the utilisation reaches the ceiling.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from models.capacity.demand import CEILING, NOISE, OWN_BASE_PRIOR, OWN_SHARES, Part, courses
 from models.capacity.wall import Resource, Wall, WallReason
-from models.robust import LinearFit, fit_columns, student_cdf
+from models.robust import fit_columns, student_cdf
 from models.trust import Trust
 from models.usl import Array
 from models.usl_posterior import Interval
@@ -33,55 +28,13 @@ SEEN = 0.95
 """The quantile of the utilisations that counts as seen."""
 MIN_SEEN = 0.05
 """The least share of its ceiling that a resource must have been used."""
-NOISE = 0.002
-"""The least deviation of a utilisation."""
 TRUSTED_RATIO, INDICATIVE_RATIO = 1.3, 2.0
 """The wall's 95 % quantile over its 5 % quantile must be below."""
-BASE_PRIOR = (0.02, 0.1)
-"""U0, mean and deviation, as shares of the ceiling: matters where all loads are alike."""
-CEILING = (0.975, 0.012)
-"""Where a resource is full, mean and deviation: some end before all of their time is used."""
-OWN_BASE_PRIOR = (0.005, 0.015)
-"""The same for what the server itself uses: one that is asked nothing uses next to nothing."""
-GROWTH_PRIORS = ((0.8, 0.0, 0.05), (0.12, 0.25, 0.3), (0.08, -0.2, 0.1))
-"""Demand's growth up to the wall, Q·X/D: probability, mean, deviation. It is constant, or grows,
-or falls."""
-STEADY = GROWTH_PRIORS[:1]
-"""What others use of it does not bend with our throughput."""
 OWN_SHARE = 0.5
 """A full resource of which the server uses less was filled by others: it says nothing of ours."""
 CURVED = 0.5
 """From this probability of a growing demand on it is reported as such."""
 GRID = 128
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """One part of a utilisation as it grows with the throughput, and what is believed of it."""
-
-    fit: LinearFit
-    base: tuple[float, float] = BASE_PRIOR
-    growth: tuple[tuple[float, float, float], ...] = GROWTH_PRIORS
-
-    @property
-    def bent(self) -> LinearFit:
-        """With its base's prior, and any curvature."""
-        return self.fit.given(_unit(0), *self.base)
-
-    @property
-    def straight(self) -> LinearFit:
-        """The same, without a curvature."""
-        return self.bent.given(_unit(2), 0.0, 1e-6)
-
-    @property
-    def slope(self) -> float:
-        """What one more unit of throughput adds."""
-        return float(self.straight.coefficients[1])
-
-    @property
-    def is_demand(self) -> bool:
-        """Whether it grows with the throughput for sure."""
-        return self.slope > 2 * float(np.sqrt(self.straight.covariance[1, 1]))
 
 
 def find_walls(
@@ -105,12 +58,14 @@ def find_walls(
     # the variance of a utilisation grows with it, as that of a sum of demands does
     columns = np.concatenate([u, own, u - own], axis=1)
     used = np.tile(follows, 3) & np.isfinite(columns)
-    fits = fit_columns(design, columns, np.where(used, (w / rough)[:, None], 0.0), NOISE)
+    weights = np.where(used, (w / rough)[:, None], 0.0)
+    fits = fit_columns(design, columns, weights, NOISE)
+    every = [Part(t, *part) for part in zip(columns.T, weights.T, fits, strict=True)]
     apart = np.count_nonzero(used[:, len(resources) : 2 * len(resources)], axis=0)
     seen = _seen(u)
     walls = []
     for i, resource in enumerate(resources):
-        parts = [_Part(fit) for fit in fits[i :: len(resources)]]
+        parts = every[i :: len(resources)]
         parts = _apart(*parts[1:]) if apart[i] >= MIN_POINTS else parts[:1]
         wall = _wall(resource.name, x, u[:, i], float(seen[i]), parts, x_scale)
         if by_others[i] and not wall.usable:
@@ -132,21 +87,15 @@ def _of_the_ceiling(resources: Sequence[Resource]) -> tuple[Array, Array, NDArra
     return np.where(filled, np.nan, u), np.where(filled, np.nan, np.minimum(own, u)), by_others
 
 
-def _apart(own: _Part, others: _Part) -> list[_Part]:
+def _apart(own: Part, others: Part) -> list[Part]:
     """Describe what the server uses and what others use of it.
 
     Others may work for it (clients on the same host, the kernel's network): somewhat less.
     """
-    own = _Part(own.fit, OWN_BASE_PRIOR)
-    for_us = others.fit.given(_unit(1), 0.1 * own.slope, 0.4 * abs(own.slope))
-    return [own, _Part(for_us, BASE_PRIOR, STEADY)]
-
-
-def _unit(index: int) -> Array:
-    """Point along one of the three coefficients."""
-    row = np.zeros(3)
-    row[index] = 1.0
-    return row
+    own = replace(own, base=OWN_BASE_PRIOR, shares=OWN_SHARES)
+    per_unit = np.array([0.0, 1.0, 0.0])
+    for_us = others.fit.given(per_unit, 0.1 * own.slope, 0.4 * abs(own.slope))
+    return [own, replace(others, fit=for_us)]
 
 
 def _seen(u: Array) -> Array:
@@ -158,7 +107,7 @@ def _seen(u: Array) -> Array:
 
 
 def _wall(
-    name: str, x: Array, u: Array, seen: float, parts: Sequence[_Part], x_scale: float
+    name: str, x: Array, u: Array, seen: float, parts: Sequence[Part], x_scale: float
 ) -> Wall:
     """Measure the wall where the resource is always full, else extrapolate to it."""
     known, full = np.isfinite(u), u >= FULL
@@ -178,54 +127,18 @@ def _wall(
     return _extrapolated(name, seen, parts, x_scale)
 
 
-def _extrapolated(name: str, seen: float, parts: Sequence[_Part], x_scale: float) -> Wall:
-    """Follow the utilisation up to the ceiling, with a demand that is constant, grows or falls."""
+def _extrapolated(name: str, seen: float, parts: Sequence[Part], x_scale: float) -> Wall:
+    """Follow the utilisation up to the ceiling, whatever its demand does on the way."""
     if not parts[0].is_demand:
         return _none(name, seen, WallReason.NO_DEMAND)
     base = sum(float(part.straight.coefficients[0]) for part in parts)
     slope = sum(part.slope for part in parts)
     reach = max((CEILING[0] - base) / max(slope, 1e-9), 0.5)
-    bends, shares = _weigh(parts[0], slope / reach)
-    fits = [_sum(bend, [part.straight for part in parts[1:]]) for bend in bends]
+    steady, growing, falling = courses(parts, reach)
     grid = np.linspace(np.log(reach) - 2.5, np.log(reach) + 2.0, GRID)
-    cdf = _reached(fits, shares, grid)
-    return _describe(name, seen, grid + np.log(x_scale), cdf, slope / x_scale, shares[1])
-
-
-def _sum(bend: LinearFit, others: Sequence[LinearFit]) -> LinearFit:
-    """Add the parts of a utilisation; their errors are independent."""
-    coefficients = bend.coefficients + sum(other.coefficients for other in others)
-    covariance = bend.covariance + sum(other.covariance for other in others)
-    return replace(bend, coefficients=coefficients, covariance=covariance)
-
-
-def _weigh(part: _Part, unit: float) -> tuple[list[LinearFit], Array]:
-    """Give the curvature each prior, and each prior the share that the points give it.
-
-    unit is the curvature at which the demand has doubled at the wall.
-    """
-    bent = part.bent
-    found, variance = float(bent.coefficients[2]), float(bent.covariance[2, 2])
-    fits, evidence = [], []
-    for share, mean, deviation in part.growth:
-        spread = variance + (deviation * unit) ** 2
-        fits.append(bent.given(_unit(2), mean * unit, deviation * unit))
-        evidence.append(
-            np.log(share) - 0.5 * np.log(spread) - 0.5 * (found - mean * unit) ** 2 / spread
-        )
-    shares = np.exp(np.array(evidence) - max(evidence))
-    return fits, shares / shares.sum()
-
-
-def _reached(fits: list[LinearFit], shares: Array, ln_t: Array) -> Array:
-    """Compute the probability that the ceiling is reached at each t, never falling."""
-    t = np.exp(ln_t)
-    rows = np.stack([np.ones_like(t), t, t * t], axis=1)
-    over = rows @ np.stack([f.coefficients for f in fits], axis=1) - CEILING[0]
-    variance = np.stack([np.sum(rows @ f.covariance * rows, axis=1) for f in fits], axis=1)
-    z = over / np.sqrt(variance + CEILING[1] ** 2)
-    rising: Array = np.maximum.accumulate(student_cdf(z, fits[0].freedom), axis=0) @ shares
-    return rising
+    t = np.exp(grid)
+    cdf = np.sum([c.share * c.reached(t) for c in (steady, growing, falling)], axis=0)
+    return _describe(name, seen, grid + np.log(x_scale), cdf, slope / x_scale, growing.share)
 
 
 def _describe(
