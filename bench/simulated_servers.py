@@ -133,17 +133,23 @@ def _convolved(a: Array, b: Array) -> Array:
     return result
 
 
-def erlang_server(name: str, cores: int, demand: float = 0.001, wait: float = 0.004) -> Server:
-    """M/M/m beside a pure delay: N = X·(delay + D) + Erlang's C·ρ/(1−ρ). Capacity m/D."""
+def erlang_server(
+    name: str, cores: int, demand: float = 0.001, wait: float = 0.004, waking: float = 0.0
+) -> Server:
+    """M/M/m beside a pure delay: N = X·(delay + D) + Erlang's C·ρ/(1−ρ). Capacity m/D.
+
+    Waking is what a query that finds a processor idle uses more, as a share of its demand.
+    """
     capacity = cores / demand
-    rho = np.linspace(0.001, 0.995, 400)
+    x = np.linspace(0.001, 0.995, 400)
+    rho = x * (1 + waking) / (1 + waking * x)
     blocked = np.ones_like(rho)
     for servers in range(1, cores + 1):
         offered = rho * cores
         blocked = offered * blocked / (servers + offered * blocked)
     waiting = blocked / (1 - rho * (1 - blocked))
-    x = rho * capacity
-    n = x * (wait + demand) + waiting * rho / (1 - rho)
+    x = x * capacity
+    n = x * wait + rho * cores + waiting * rho / (1 - rho)
     return Server(name, capacity, x, n, {"cpu": 0.98 * rho, "disk": 0.01 + 0.2 * rho})
 
 
@@ -243,7 +249,6 @@ def scenarios() -> list[Scenario]:
         Scenario("queueing, burns processor", _any_queue(lock=False, crosstalk=True), Life),
         Scenario("Erlang", lambda rng: erlang_server("e", int(rng.integers(2, 65))), Life),
         Scenario("law, wake-ups", _any_law(0.5, 1.0, waking=0.5), Life),
-        Scenario("law, costly wake-ups", _any_law(0.5, 1.0, waking=2.0), Life),
         Scenario("law, convoy", _any_law(0.6, 1.5, convoy=0.6), Life),
         Scenario("neighbours", _any_law(0.6, 1.5, others=0.2), lambda r: Life(r, neighbours=1.0)),
         Scenario("noise 6 %", _any_law(0.6, 2.0), lambda r: Life(r, noise=0.06)),
@@ -257,6 +262,8 @@ def scenarios() -> list[Scenario]:
         Scenario("night jobs", _any_law(0.6, 2.0), lambda r: Life(r, night_jobs=True)),
         Scenario("a day, thinned", _any_law(0.6, 2.0), lambda r: Life(r, intervals=5760)),
         Scenario("hour only", _any_law(0.6, 2.0), lambda r: Life(r, intervals=60)),
+        Scenario("one processor, wake-ups", _one_processor, Life),
+        Scenario("law, costly wake-ups", _any_law(0.5, 1.0, waking=2.0), Life),
     ]
 
 
@@ -287,6 +294,11 @@ def _any_law(
         )
 
     return draw
+
+
+def _one_processor(rng: np.random.Generator) -> Server:
+    waking = float(rng.uniform(0.3, 2.0))
+    return erlang_server("one", 1, demand=4e-5, wait=float(rng.choice([0.0, 5e-5])), waking=waking)
 
 
 def _amdahl(rng: np.random.Generator) -> Server:

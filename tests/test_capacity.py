@@ -108,6 +108,15 @@ def test_two_threads_running_refuse_the_law_and_not_the_wall() -> None:
     assert found.value == pytest.approx(server.capacity, rel=0.1)
 
 
+def test_a_queue_at_the_processor_is_no_contention_elsewhere() -> None:
+    """Residence time triples because the one processor is busy: it is the limit, within 10 %."""
+    server = erlang_server("one", 1, wait=0.003, waking=0.5)
+    found = assess_capacity(live(server, Life(0.75), np.random.default_rng(5)))
+    assert found.limit == "cpu"
+    assert found.shares["cpu"] > 0.7
+    assert found.value == pytest.approx(server.capacity, rel=0.1)
+
+
 def test_without_walls_a_trusted_law_is_the_capacity() -> None:
     """A law that its own gate trusts needs no resource beside it."""
     truth, seen = day(Life(0.98))

@@ -168,6 +168,19 @@ def test_a_demand_that_falls_as_the_load_rises_is_followed() -> None:
     assert WallReason.DEMAND_GROWS not in wall.reasons
 
 
+@pytest.mark.parametrize("waking", [0.3, 1.0, 2.0])
+def test_waking_a_processor_is_no_demand_at_the_wall(waking: float) -> None:
+    """Seen up to half of the wall only, while waking takes up to twice of what a query needs."""
+    x, rng = loads(0.02, 0.5)
+    share = x / 1000
+    own = share * (1 + waking) / (1 + waking * share) * np.exp(rng.normal(0, 0.02, len(x)))
+    [wall] = find_walls(x, [Resource("cpu", own + 0.001, own=own)])
+    low, middle, high = around(wall)
+    full = 1000 * CEILING[0] / (1 + waking * (1 - CEILING[0]))
+    assert middle == pytest.approx(full, rel=0.12)
+    assert low < full < high
+
+
 def test_work_of_others_is_taken_apart_from_the_servers_own() -> None:
     """Others use a fifth of the processor, now more, now less: the wall is where both fill it."""
     x, rng = loads(0.02, 0.6)

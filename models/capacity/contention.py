@@ -40,13 +40,15 @@ PSEUDO_POINTS, PSEUDO_ERROR = 4.0, 0.03
 RELATIVE_ERROR = 0.02
 QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
 """ln c of a queue c·S·ρ/(1−ρ): 1 with random times, half with equal ones, less in a closed loop."""
-QUEUE_RANGE, QUEUES = (0.05, 6.0), 24
+QUEUE_RANGE, QUEUES = (0.05, 6.0), 96
 FULL = 0.98
 """A queue is not followed beyond this utilisation: bursts would make it infinite."""
+BUSY_NOISE = 0.01
+"""The least deviation of how busy the wall's resource was."""
+LEAST_GROWTH = 0.3
+"""dlnX/dlnN counts as no less: throughput has its noise too."""
 PEAKS, SHAPES = 112, 64
 MIN_POINTS = 5
-SHAPES_BELIEVED = (0.4, 0.4, 0.2)
-"""The probabilities of the law, of a lock's queue, and of a queue at the wall's resource."""
 TOGETHER = 6.0
 """Statements at once from which on contention is expected beside the wall; fewer hardly meet."""
 BOUND_EDGE = 0.1
@@ -94,11 +96,17 @@ def find_peak(points: Points, wall: Ahead, x_seen: float) -> Peak:
     abrupt = _cdf(unseen * np.exp(-beyond / SUDDEN))
     seen = _Points.of(points)
     scaled = ln_peak - np.log(seen.x_scale)
-    law, lock = seen.likelihood_by_law(scaled), seen.likelihood_by_queue(scaled)
-    wall_alone = seen.likelihood_by_wall(points.busy, np.log(wall.x / seen.x_scale))
-    ln_p = np.stack([law, lock, np.where(beyond >= 0, wall_alone, -np.inf)], axis=1)
-    p = np.exp(ln_p - ln_p.max()) @ np.array(SHAPES_BELIEVED)
-    return Peak(ln_peak, 1 - (1 - _cdf(prior * p)) * (1 - ABRUPT * abrupt), from_points=True)
+    alone = 0.0 if wall.n is None else float(np.clip(2 - wall.n / TOGETHER, 0, 1))
+    law = seen.likelihood_by_law(scaled) + alone * seen.by_n
+    shapes = [law, seen.likelihood_by_queue(scaled)]
+    if np.isfinite(points.busy).all():
+        shapes.append(seen.likelihood_by_wall(scaled, points.busy))
+    ln_p = np.logaddexp.reduce(shapes)
+    return Peak(
+        ln_peak,
+        1 - (1 - _cdf(prior * np.exp(ln_p - ln_p.max()))) * (1 - ABRUPT * abrupt),
+        from_points=True,
+    )
 
 
 def _prior(beside: Array, n_wall: float | None) -> Array:
@@ -130,6 +138,8 @@ class _Points:
     idle: float
     """R of the least loaded."""
     weight: float
+    by_n: float
+    """ln of how much smaller an error of N is as one of R(N) than as one of R(X)."""
     x_scale: float
     n_scale: float
 
@@ -139,10 +149,12 @@ class _Points:
         n_scale, x_scale = float(n.max()), float(x.max())
         m, r = n / n_scale, n / x * (x_scale / n_scale)
         r = r * (1 + 0.5 * n_variance / n**2)  # E ln N is lower than ln E N by half of this
-        fitted, w = _linearised(m, r, weights, n_variance / n_scale**2)
+        fitted, w, growth = _linearised(m, r, weights, n_variance / n_scale**2)
         z = fitted * (1 + np.log(r / fitted))
         idle = float(np.quantile(r, 0.2))
-        return cls(x / x_scale, z, w / fitted**2, m, idle, float(w.sum()), x_scale, n_scale)
+        by_n = float(w @ np.log(np.clip(np.abs(growth), LEAST_GROWTH, 1.0)))
+        weight = float(w.sum())
+        return cls(x / x_scale, z, w / fitted**2, m, idle, weight, by_n, x_scale, n_scale)
 
     def likelihood_by_law(self, ln_peak: Array) -> Array:
         """Compute ln p(points | peak) up to a constant by the law; its shape is summed out."""
@@ -167,17 +179,26 @@ class _Points:
         S = 1/peak is how long a query holds it (M/M/1: c = 1); c is summed out.
         """
         held = np.exp(-ln_peak)[:, None]
-        return self._by_queue(self.x * held, held)
+        rho = np.minimum(self.x * held, FULL)
+        return self._by_queue(rho / (1 - rho) * (held / self.n_scale))
 
-    def likelihood_by_wall(self, busy: Array, ln_wall: float) -> float:
-        """Compute the same for a queue at the wall's resource, as busy as it was measured."""
-        if not np.isfinite(busy).all():
-            return -np.inf
-        return float(self._by_queue(busy[None, :], np.array([[np.exp(-ln_wall)]]))[0])
+    def likelihood_by_wall(self, ln_peak: Array, busy: Array) -> Array:
+        """Compute the same for a queue at the wall's resource: R = a + c·S/(1−ρ), S = U/X.
 
-    def _by_queue(self, rho: Array, held: Array) -> Array:
-        rho = np.minimum(rho, FULL)
-        queue = rho / (1 - rho) * (held / self.n_scale)
+        U = a·X/(1 + w·X) as in `demand`, and ρ = U over what it is at the peak, or all of it.
+        """
+        design = self.x[:, None] ** np.arange(1, 3)
+        smooth = np.clip(design @ fit_linear(design, busy, self.w, BUSY_NOISE).coefficients, 0, 1)
+        design[:, 1] = -self.x * smooth
+        a, w = fit_linear(design, busy, self.w, BUSY_NOISE).coefficients
+        peak = np.exp(ln_peak)
+        end = np.minimum(a * peak / np.maximum(1 + w * peak, BUSY_NOISE), 1.0)
+        u = np.maximum(a * self.x / np.maximum(1 + w * self.x, BUSY_NOISE), BUSY_NOISE)
+        rho = np.minimum(u / np.maximum(end, BUSY_NOISE)[:, None], FULL)
+        return self._by_queue(u / (1 - rho) / (self.x * self.n_scale))
+
+    def _by_queue(self, queue: Array) -> Array:
+        """Sum c out of R = a + c·queue; a queue of shape (peaks, points)."""
         g1, g2 = queue @ self.w, np.square(queue) @ self.w
         gz, g0, z1 = queue @ (self.w * self.z), float(self.w.sum()), float(self.w @ self.z)
         b = np.geomspace(*QUEUE_RANGE, QUEUES)[:, None]
@@ -185,7 +206,7 @@ class _Points:
         rss = self._square - 2 * a * z1 - 2 * b * gz + a**2 * g0 + 2 * a * b * g1 + b**2 * g2
         mean, deviation = QUEUE_PRIOR
         cells = self._ln_p(rss) - 0.5 * ((np.log(b) - mean) / deviation) ** 2
-        cells = np.where(a > 0, cells, -np.inf)
+        cells = np.where(a > -0.2 * self.idle, cells, -np.inf)
         best = cells.max()
         summed: Array = best + np.log(np.mean(np.exp(cells - best), axis=0) + 1e-300)
         return summed
@@ -209,8 +230,8 @@ def _ln_shape_prior(shape: Array) -> Array:
     return ln_p
 
 
-def _linearised(m: Array, r: Array, weights: Array, variance: Array) -> tuple[Array, Array]:
-    """Fit a curve to linearise about, and the weights.
+def _linearised(m: Array, r: Array, weights: Array, variance: Array) -> tuple[Array, Array, Array]:
+    """Fit a curve to linearise about, the weights, and dlnX/dlnN on it.
 
     A weight holds the effective variance, Tukey's doubt about what no smooth curve explains, the
     correlation of neighbours, and the cap.
@@ -225,4 +246,4 @@ def _linearised(m: Array, r: Array, weights: Array, variance: Array) -> tuple[Ar
     doubt = np.clip(1 - share * (residuals / (2 * TUKEY * scale)) ** 2, 0, None) ** 2
     w = weights * share * doubt
     w = w * (len(w) / persistence(residuals) / weights.sum())
-    return fitted, w * min(1.0, TOTAL_WEIGHT / float(w.sum()))
+    return fitted, w * min(1.0, TOTAL_WEIGHT / float(w.sum())), sensitivity * m
