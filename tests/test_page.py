@@ -92,6 +92,13 @@ def test_the_walls_are_a_table_with_what_limits_first() -> None:
     assert "likely" in text
 
 
+def test_a_peak_that_the_law_cannot_tell_is_not_shown_as_if_it_could() -> None:
+    """Beside the number and at its mark on the chart."""
+    known_law, doubted = snapshot(WAVES), snapshot([load / 8 for load in WAVES])
+    assert "perhaps the law's peak" not in seen(known_law)
+    assert re.search(r"the law's peak [\d,]+ /s [^;]*; not to be relied on yet", seen(doubted))
+
+
 def test_two_limits_that_are_as_likely_are_both_named() -> None:
     """Nobody is told that it is the one where it may as well be the other."""
     known_capacity = snapshot([load / 4 for load in WAVES], cpu=1 / 4000).capacity(NOW)

@@ -163,8 +163,9 @@ def test_a_demand_that_falls_as_the_load_rises_is_followed() -> None:
     own = 1.5 * share / (1 + 0.5 * share) * np.exp(rng.normal(0, 0.02, len(x)))
     [wall] = find_walls(x, [Resource("cpu", own + 0.001, own=own)])
     low, middle, high = around(wall)
-    assert middle == pytest.approx(1000, rel=0.08)
-    assert low < 1000 < high
+    full = 1000 * CEILING[0] / (1.5 - 0.5 * CEILING[0])
+    assert middle == pytest.approx(full, rel=0.05)
+    assert low < full < high
     assert WallReason.DEMAND_GROWS not in wall.reasons
 
 

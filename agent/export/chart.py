@@ -118,7 +118,10 @@ def _peak(frame: _Frame, fit: UslFit) -> str:
     if fit.n_max is None or fit.x_max is None or fit.n_max > frame.right:
         return ""
     px, py = frame.place(fit.n_max, fit.x_max)
-    return _circle(px, py, 5, f'fill="{ORANGE}"') + _text(px, py + 18, "the law's peak", "middle")
+    sure = fit.trust is Trust.TRUSTED
+    look = f'fill="{ORANGE}"' if sure else f'fill="none" stroke="{ORANGE}"'
+    name = "the law's peak" if sure else "perhaps the law's peak"
+    return _circle(px, py, 5, look) + _text(px, py + 18, name, "middle")
 
 
 def _now(frame: _Frame, now: tuple[float, float] | None) -> str:

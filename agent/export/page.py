@@ -14,6 +14,7 @@ from agent.export.walls import walls_table
 from agent.snapshot import Snapshot
 from models.capacity.answer import Capacity
 from models.trust import Trust
+from models.usl_fit import UslFit
 
 Cell = tuple[str, str, str]
 """A number's name, the number, and a note."""
@@ -106,7 +107,8 @@ def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
         if left is not None:
             yield "headroom", f"{100 * left:.0f} %", _caution(capacity)
     if fit is not None and fit.x_max is not None:
-        yield "the law's peak", f"{quantity(fit.x_max)} /s", _range(fit.x_max_interval)
+        note = "; ".join(filter(None, (_range(fit.x_max_interval), _caution(fit))))
+        yield "the law's peak", f"{quantity(fit.x_max)} /s", note
     if fit is not None and fit.n_max is not None:
         yield "at concurrency", quantity(fit.n_max), _range(fit.n_max_interval)
 
@@ -115,8 +117,8 @@ def _range(interval: tuple[float, float] | None) -> str:
     return f"90 %: {quantity(interval[0])} to {quantity(interval[1])}" if interval else ""
 
 
-def _caution(capacity: Capacity) -> str:
-    return "" if capacity.trust is Trust.TRUSTED else "not to be relied on yet"
+def _caution(of: Capacity | UslFit) -> str:
+    return "" if of.trust is Trust.TRUSTED else "not to be relied on yet"
 
 
 def _chart(snapshot: Snapshot, now: float) -> str:

@@ -43,6 +43,8 @@ QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
 QUEUE_RANGE, QUEUES = (0.05, 6.0), 96
 FULL = 0.98
 """A queue is not followed beyond this utilisation: bursts would make it infinite."""
+IMPOSSIBLE = -1e6
+"""ln p of residence times below 0."""
 BUSY_NOISE = 0.01
 """The least deviation of how busy the wall's resource was."""
 LEAST_GROWTH = 0.3
@@ -94,7 +96,7 @@ def find_peak(points: Points, wall: Ahead, x_seen: float) -> Peak:
     if len(points.n) < MIN_POINTS:
         return Peak(ln_peak, _cdf(unseen), from_points=False)
     abrupt = _cdf(unseen * np.exp(-beyond / SUDDEN))
-    seen = _Points.of(points)
+    seen = _Linearised.of(points)
     scaled = ln_peak - np.log(seen.x_scale)
     alone = 0.0 if wall.n is None else float(np.clip(2 - wall.n / TOGETHER, 0, 1))
     law = seen.likelihood_by_law(scaled) + alone * seen.by_n
@@ -126,7 +128,7 @@ def _cdf(p: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Points:
+class _Linearised:
     """The points in units of the greatest N and X, linearised in the logarithm of R."""
 
     x: Array
@@ -144,7 +146,7 @@ class _Points:
     n_scale: float
 
     @classmethod
-    def of(cls, points: Points) -> "_Points":
+    def of(cls, points: Points) -> "_Linearised":
         n, x, weights, n_variance, _ = points
         n_scale, x_scale = float(n.max()), float(x.max())
         m, r = n / n_scale, n / x * (x_scale / n_scale)
@@ -206,7 +208,7 @@ class _Points:
         rss = self._square - 2 * a * z1 - 2 * b * gz + a**2 * g0 + 2 * a * b * g1 + b**2 * g2
         mean, deviation = QUEUE_PRIOR
         cells = self._ln_p(rss) - 0.5 * ((np.log(b) - mean) / deviation) ** 2
-        cells = np.where(a > -0.2 * self.idle, cells, -np.inf)
+        cells = np.where(a > 0, cells, IMPOSSIBLE)
         best = cells.max()
         summed: Array = best + np.log(np.mean(np.exp(cells - best), axis=0) + 1e-300)
         return summed
