@@ -101,7 +101,7 @@ targets:
     assert problems(path) == [
         "1: listen: is not of the right form (see config.example.yaml)",
         "2: fitt: unknown key",
-        "4: fit.interval: should be greater than or equal to 1",
+        "4: fit.interval: must be from 1s to 10m",
         "5: fit.window: not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds",
         "6: log.level: should be 'debug', 'info', 'warning' or 'error'",
         "10: targets[0].port: must be a whole number",
