@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from agent.backoff import Backoff
 from agent.classes.classes import QueryClasses
+from agent.classes.savings import savings_of
 from agent.config.settings import CLOCKING, Config, Target
 from agent.history import History
 from agent.job import Job
@@ -16,6 +17,7 @@ from agent.record import Record
 from agent.snapshot import FitState, Health, Snapshot
 from agent.store.recorder import Recorder, server_identity
 from agent.store.store import Store
+from agent.store.translate import ClassUses
 from collectors import COLLECTORS, CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import Connection
@@ -158,6 +160,10 @@ class Watch:
     def class_tick(self, now: float) -> float:
         """Divide what was used over the query classes, once a minute; shown with the next fit."""
         self._classes.advance(now, time.time())
+        for spent in self._classes.take_new():
+            if self._recorder is not None:
+                savings = savings_of(self._classes.state, self._fitted.capacity)
+                self._recorder.divided(ClassUses(spent, savings))
         return now + ASSESS_EVERY
 
     def hand_over(self, *, last: bool = False) -> None:

@@ -12,9 +12,9 @@ from models.attribution.waits import waits_by_text
 
 Numbers = NDArray[np.intp]
 
-OTHER, AGENT, OVERFLOW = "other", "agent", "overflow"
+OTHER, AGENT, OVERFLOW, NOBODY = "other", "agent", "overflow", "unattributed"
 """What stands for a digest where several classes are one: the small ones, the agent's own
-statements, and those that found the server's table full."""
+statements, and those that found the server's table full; and for what no class explains."""
 LONGEST_TEXT = 1024
 """Letters of a text that are kept."""
 TEXTS_KEPT = MOST_TEXTS + TEXTS_AT_ONCE

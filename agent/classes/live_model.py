@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.classes.book import OTHER
+from agent.classes.division import Division
 from agent.classes.resources import Resource
 from models.attribution.blocks import Block, fit_block, prices_of
 from models.attribution.class_ticks import Array, ClassTicks
@@ -24,25 +25,6 @@ from models.attribution.waits import least_level
 
 RECENT = 10  # blocks that are kept apart, and that make a group
 LEAST_TICKS = 3
-
-
-@dataclass(frozen=True)
-class Division:
-    """What each class used in a block of ticks, units of the resource, shape (K,)."""
-
-    source: Method
-    uses: Array
-    estimate: Array
-    """The estimate, where `uses` was measured; else the same."""
-    error: Array
-    """Standard error of the estimate as a part of it; NaN where it cannot be told."""
-    waits: Array
-    """1 for a class whose time passes without use."""
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether the server itself accounts for it."""
-        return self.source is Method.MEASURED
 
 
 @dataclass(frozen=True)

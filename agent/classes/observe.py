@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from agent.classes.book import AGENT, OTHER, Book
-from agent.classes.classes import host_use
 from agent.classes.deltas import Changes, Deltas
-from agent.classes.ticks import Tick, TickMaker, class_ticks
+from agent.classes.ticks import Tick, TickMaker, class_ticks, host_use
 from agent.config.settings import Target
 from collectors import COLLECTORS
 from collectors.base import CollectorError, FailureKind, Sample, Values

@@ -31,6 +31,7 @@ class RetentionSettings(Section):
     samples: Kept = 3600.0
     intervals: Kept = 31 * DAY
     fits: Kept = 90 * DAY
+    classes: Kept = 7 * DAY
 
     @property
     def in_milliseconds(self) -> dict[str, int]:

@@ -18,7 +18,7 @@ from agent.lane import Lane
 from agent.store import files, prune
 from agent.store.database import open_to_read, open_to_write
 from agent.store.failures import StoreError, StoreFailure, as_store_error
-from agent.store.kinds import FITS, INTERVALS, KINDS, SAMPLES
+from agent.store.kinds import CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.store.recall import Recalled, Wanted, recall
 from agent.store.state import Faring, StoreState
 from agent.store.steady import SteadyClock
@@ -208,6 +208,7 @@ def _commit(connection: sqlite3.Connection, batches: list[Batch]) -> Counter[str
     for batch in batches:
         added[INTERVALS.name] += insert(connection, INTERVALS, batch.intervals)
         added[FITS.name] += insert(connection, FITS, batch.fits)
+        added[CLASSES.name] += insert(connection, CLASSES, batch.classes)
         for chunk in batch.chunks:
             target = target_id(connection, batch.target, batch.server)
             added[SAMPLES.name] += insert_chunk(connection, target, chunk)
