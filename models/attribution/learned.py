@@ -196,20 +196,16 @@ class _Problem:
 
     def _solved(self, computing: Array, level: float, noise: float) -> _State:
         """Solve for a state; what would leave its bounds is held there."""
-        state = self._solve(*self._normal(computing, level, noise), computing, level)
-        k = self.classes
-        bounded = state.mean.copy()
-        bounded[:k] = np.minimum(bounded[:k], self.most)
+        matrix, vector = self._normal(computing, level, noise)
+        mean = _solution(matrix, vector)
+        bounded = np.append(np.minimum(mean[:-2], self.most), mean[-2:])
         if level:
             bounded[-1] = self._within(float(bounded[-1]))
-        outside = np.flatnonzero(bounded != state.mean)
-        if not len(outside):
-            return state
-        matrix, vector = self._normal(computing, level, noise)
+        outside = np.flatnonzero(bounded != mean)
         _hold(matrix, vector, outside, bounded)
-        return self._solve(matrix, vector, computing, level)
+        return self._state(matrix, vector, computing, level)
 
-    def _solve(self, matrix: Array, vector: Array, computing: Array, level: float) -> _State:
+    def _state(self, matrix: Array, vector: Array, computing: Array, level: float) -> _State:
         scale = 1 / np.sqrt(np.diag(matrix))
         covariance = np.linalg.inv(matrix * scale[:, None] * scale) * scale[:, None] * scale
         mean = covariance @ vector
@@ -248,6 +244,13 @@ class _Problem:
         strange = 1 - 1 / (1 + np.minimum(ratio / STRANGE_RATIO, 1e6) ** 2)
         answer: Array = WAIT_ODDS_CALM + (WAIT_ODDS_STRANGE - WAIT_ODDS_CALM) * strange
         return answer
+
+
+def _solution(matrix: Array, vector: Array) -> Array:
+    """Solve normal equations whose unknowns are of very different sizes."""
+    scale = 1 / np.sqrt(np.diag(matrix))
+    found: Array = np.linalg.solve(matrix * scale[:, None] * scale, vector * scale) * scale
+    return found
 
 
 def _hold(matrix: Array, vector: Array, which: NDArray[np.intp], values: Array) -> None:
