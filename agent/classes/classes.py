@@ -23,8 +23,9 @@ from collectors.base import Sample
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.reasons import HostUse, Signs, find_reasons
 
-TRACKED = 200
-"""Classes that have a column of their own in the models; the others are one."""
+TRACKED, TRACKED_PER_SHOWN = 200, 5
+"""Classes that have a column of their own in the models, and how many of them for each that is
+shown; the others are one. A fit's time grows with their third power, its memory with the second."""
 STAYS = 1.5
 """A tracked class keeps its column until another is so many times as great."""
 MOST_KNOWN = 30_000
@@ -51,6 +52,7 @@ class QueryClasses:
         self._models = {r.name: LiveModel(r, blocks) for r in RESOURCES}
         self._seen: set[str] = set()
         self._totals = Totals((*QUANTITIES, *self._models), settings.top)
+        self._most_tracked = min(TRACKED, TRACKED_PER_SHOWN * settings.top)
         self._tracked: list[str] = []
         self._greatness: Array = np.zeros(0)
         self._time_use: dict[str, float] = {}
@@ -120,9 +122,9 @@ class QueryClasses:
         self._greatness = great
         worth = great.copy()
         worth[[self._book.number(key) for key in self._tracked]] *= STAYS
-        best = np.argsort(-worth, kind="stable")[: TRACKED + len(self._own(worth))]
+        best = np.argsort(-worth, kind="stable")[: self._most_tracked + len(self._own(worth))]
         keys = [self._book.keys[n] for n in best if worth[n] > 0]
-        self._tracked = [key for key in keys if not self._book.is_own(key)][:TRACKED]
+        self._tracked = [key for key in keys if not self._book.is_own(key)][: self._most_tracked]
 
     def _own(self, worth: Array) -> list[int]:
         return [n for n in range(len(worth)) if self._book.is_own(self._book.keys[n])]

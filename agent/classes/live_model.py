@@ -25,6 +25,10 @@ from models.attribution.waits import least_level
 
 RECENT = 10  # blocks that are kept apart, and that make a group
 LEAST_TICKS = 3
+RENEWED = 0.1
+"""The fit is made anew when so much of its window is new; most of its cost is in that."""
+STRANGE = 0.02
+"""Or at once, when classes that it does not know did so much of a block."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class LiveModel:
         self._groups: deque[Block] = deque(maxlen=max(1, round(blocks / RECENT) - 1))
         self._pairs: deque[tuple[Array, Array]] = deque(maxlen=blocks)
         self._learnt: _Learnt | None = None
+        self._unlearnt = 0  # blocks since
         self._levels: deque[float] = deque(maxlen=blocks)
         self._names: tuple[str, ...] = ()
         self._use, self._estimate = np.zeros(0), np.zeros(0)
@@ -143,18 +148,29 @@ class LiveModel:
             self._pairs.append((y, expected))
             prices = model.prices or prices
         self._add(Block.of(ticks, y, work, prices, robust_weights(y, expected)))
-        self._fit(ticks)
+        if self._is_outdated(ticks):
+            self._fit(ticks)
 
     def _add(self, block: Block) -> None:
         if self._recent and self._recent[-1].features != block.features:
             self._recent.clear()
             self._groups.clear()
         self._recent.append(block)
+        self._unlearnt += 1
         if len(self._recent) > RECENT:
             prices = self._learnt.model.prices if self._learnt else None
             group, self._recent = self._recent[:RECENT], self._recent[RECENT:]
             if prices is not None:
                 self._groups.append(_sum(group, prices, block.names))
+
+    def _is_outdated(self, ticks: ClassTicks) -> bool:
+        """Whether there is enough that the latest fit has not seen: blocks, or classes in this."""
+        if self._learnt is None:
+            return True
+        model, window = self._learnt.model, RECENT * len(self._groups) + len(self._recent)
+        work = model.regressors(ticks).sum(axis=0)
+        strange = float(work[~np.isin(ticks.names, model.names)].sum())
+        return self._unlearnt >= RENEWED * window or strange > STRANGE * float(work.sum())
 
     def _fit(self, ticks: ClassTicks) -> None:
         time_like = self.resource.cpu
@@ -166,7 +182,7 @@ class LiveModel:
         place = {name: i for i, name in enumerate(together.names)}
         work = together.work[[place[name] for name in model.names]]
         computing = computing_share(model, work, waiting, trust_texts=self._trusts_texts(ticks))
-        self._learnt = _Learnt(model, computing, together.moments.ticks)
+        self._learnt, self._unlearnt = _Learnt(model, computing, together.moments.ticks), 0
 
     def _estimated(self, ticks: ClassTicks, y: Array) -> tuple[Array, Array, Array]:
         """Parts, shape (T, K), relative errors and waits, shape (K,), by the latest fit."""
