@@ -10,6 +10,7 @@ from agent.classes.classes import QueryClasses
 from agent.classes.savings import savings_of
 from agent.config.settings import CLOCKING, Config, Target
 from agent.history import History
+from agent.intervals import Window
 from agent.job import Job
 from agent.logs import fields
 from agent.pipeline import Now, assess
@@ -30,6 +31,7 @@ PREPARE_AGAIN = 60.0  # seconds after which what was missing is looked for again
 SERVER_SHARE = 0.4  # of the sampling interval: what one statement may take on the server
 LEAST_LIMIT = 0.2  # seconds that it may take in any case
 ASSESS_EVERY = 0.5  # seconds between two looks for a complete interval
+CLOCK_SET = 0.5  # seconds by which the wall clock has been set, if it is off by more
 
 
 class Watch:
@@ -69,6 +71,7 @@ class Watch:
         self._latest_status: Sample | None = None
         self._health = Health()
         self._fitted = FitState(record=Record(since=time.monotonic()))
+        self._assessed: tuple[Window, Now] | None = None  # by the snapshot
         self._answering: str | None = None  # the server behind the session
         self.connects = 0  # sessions opened
         self.fit_seconds: float | None = None  # how long the latest fit took
@@ -177,11 +180,20 @@ class Watch:
         clock = Now(now, time.time())
         if self._recorder is not None:
             self._recorder.look(self._history, clock)
-        window = self._history.window(now)
+        window, classes = self._history.window(now), self._classes.state
+        if self._is_assessed(window, clock):
+            return replace(self.snapshot, at=clock.unix, health=health, classes=classes)
         name = self.target.name
         snapshot = assess(name, window, health, self._fitted, self._settings, clock, self._ceilings)
-        self._fitted = snapshot.fitted
-        return replace(snapshot, classes=self._classes.state)
+        self._fitted, self._assessed = snapshot.fitted, (window, clock)
+        return replace(snapshot, classes=classes)
+
+    def _is_assessed(self, window: Window, clock: Now) -> bool:
+        """Whether the snapshot is of this very window, and nobody has set the wall clock since."""
+        if self._assessed is None:
+            return False
+        before, then = self._assessed
+        return window is before and abs(clock.to_unix(then.monotonic) - then.unix) < CLOCK_SET
 
     def _current_health(self) -> Health:
         return replace(
