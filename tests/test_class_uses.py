@@ -89,7 +89,7 @@ def test_a_span_is_summed_by_class(path: Path) -> None:
         found = {use.name: use for use in uses.uses(connection, span)}
         assert found["a1b2|=shop"].calls == sum(30.0 + k for k in range(4, 10))
         assert found["a1b2|=shop"].cpu == 6 * 1.25
-        assert found["a1b2|=shop"].cpu_source == "work-time"
+        assert uses.sources(connection, span) == {"work-time"}
         assert found["unattributed"].calls is None
         gains = uses.latest_gains(connection, span)
         assert gains == {name: uses.Gain(0.75, 0.25) for name in ("a1b2|=shop", "c3d4|")}

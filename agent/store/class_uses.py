@@ -24,7 +24,6 @@ class Use(NamedTuple):
     written: float | None
     waits: float | None
     """The part of the intervals in which it was seen waiting."""
-    cpu_source: str | None
 
 
 class Gain(NamedTuple):
@@ -110,12 +109,21 @@ def uses(connection: sqlite3.Connection, span: Span) -> list[Use]:
     """What each class used in that span, in no order."""
     sums = ", ".join(f"SUM({name})" for name in SUMMED)
     rows = connection.execute(
-        f"SELECT name, {sums}, AVG(waits), MAX(cpu_source) FROM class_use"  # noqa: S608
+        f"SELECT name, {sums}, AVG(waits) FROM class_use"  # noqa: S608
         " JOIN query_class ON id = class"
         " WHERE target = ? AND class_use.at BETWEEN ? AND ? GROUP BY class",
         (span.target, span.first, span.last),
     )
     return [Use(*row) for row in rows]
+
+
+def sources(connection: sqlite3.Connection, span: Span) -> set[str]:
+    """By which methods CPU was divided in that span."""
+    rows = connection.execute(
+        "SELECT DISTINCT cpu_source FROM class_use WHERE target = ? AND at BETWEEN ? AND ?",
+        (span.target, span.first, span.last),
+    )
+    return {str(source) for (source,) in rows if source is not None}
 
 
 def latest_gains(connection: sqlite3.Connection, span: Span) -> dict[str, Gain]:
