@@ -12,6 +12,7 @@ from agent.config.settings import CLOCKING, Config, Target
 from agent.history import History
 from agent.intervals import Window
 from agent.job import Job
+from agent.lives import Lives, Session
 from agent.logs import fields
 from agent.pipeline import Now, assess
 from agent.record import Record
@@ -22,7 +23,6 @@ from agent.store.translate import ClassUses
 from collectors import COLLECTORS, CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import Connection
-from models.rates import CLOCKS_AGREE
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Watch:
         self._backoff = Backoff(RECONNECT_FIRST, RECONNECT_LONGEST)
         self._retry_at = 0.0
         self._prepare_at = 0.0
-        self._latest_status: Sample | None = None
+        self._lives = Lives()
         self._health = Health()
         self._fitted = FitState(record=Record(since=time.monotonic()))
         self._assessed: tuple[Window, Now] | None = None  # by the snapshot
@@ -240,8 +240,7 @@ class Watch:
             self._health = replace(self._health, up=True)
 
     def _notice_restart(self, status: Sample) -> None:
-        before, self._latest_status = self._latest_status, status
-        if before is not None and _is_another_life(before, status):
+        if self._lives.is_another(status, Session(self.connects, self._connection.id)):
             self._health = replace(self._health, restarts=self._health.restarts + 1)
             log.warning("the server has restarted", extra=fields(target=self.target.name))
 
@@ -251,16 +250,6 @@ class Watch:
         self._health = replace(self._health, up=False)
         self._retry_at = time.monotonic() + self._backoff.failed()
         return self._retry_at
-
-
-def _is_another_life(before: Sample, after: Sample) -> bool:
-    """Whether the server was started in between; quickly again, its counters tell it at least.
-
-    `Uptime` alone falls also when somebody sets the server's clock back a little.
-    """
-    born = [status.at - status.values["uptime"] for status in (before, after)]
-    fell = all(after.values[name] < before.values[name] for name in ("uptime", "questions"))
-    return fell or abs(born[1] - born[0]) > CLOCKS_AGREE
 
 
 def _jobs(config: Config, target: Target, collectors: Sequence[CollectorSpec]) -> list[Job]:
