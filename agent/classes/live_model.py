@@ -20,7 +20,14 @@ from models.attribution.lines import LineSums
 from models.attribution.prices import FREE_CALL_SHARE, Prices, pool_prices, robust_weights
 from models.attribution.quality import Quality, disagreement
 from models.attribution.reasons import HostUse
-from models.attribution.sources import Parts, Target, by_model, computing_share, work_of
+from models.attribution.sources import (
+    Parts,
+    Target,
+    by_model,
+    computing_share,
+    computing_time,
+    work_of,
+)
 from models.attribution.waits import least_level
 
 RECENT = 10  # blocks that are kept apart, and that make a group
@@ -115,7 +122,7 @@ class LiveModel:
         work = work_of(ticks)
         self._arrange(ticks.names)
         if len(ticks) >= LEAST_TICKS:
-            self._learn(ticks, y, work)
+            self._learn(ticks, y)
         parts, error, waits = self._estimated(ticks, y)
         measured = self.resource.name == "cpu" and ticks.cpu is not None and bool(ticks.cpu.any())
         z = ticks.cpu if measured and ticks.cpu is not None else parts
@@ -134,7 +141,7 @@ class LiveModel:
     def _trusts_texts(self, ticks: ClassTicks) -> bool:
         return self.resource.cpu and ticks.texts is not None and any(ticks.texts)
 
-    def _learn(self, ticks: ClassTicks, y: Array, work: Array) -> None:
+    def _learn(self, ticks: ClassTicks, y: Array) -> None:
         """Compare with what was predicted, add the block, fit the window."""
         least = FREE_CALL_SHARE if self.resource.cpu else LEAST_CALL_SHARE
         prices = pool_prices(ticks, y, least, least_call(self._least_level))
@@ -147,7 +154,8 @@ class LiveModel:
                 expected = model.predict(ticks)
             self._pairs.append((y, expected))
             prices = model.prices or prices
-        self._add(Block.of(ticks, y, work, prices, robust_weights(y, expected)))
+        weights = robust_weights(y, expected)
+        self._add(Block.of(ticks, y, computing_time(ticks), prices, weights))
         if self._is_outdated(ticks):
             self._fit(ticks)
 
