@@ -76,7 +76,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """Read, divide, predict, print. Return 0, or 2 with one line on standard error."""
     if args.predict_host and not args.predict:
-        print("mysql-headroom: --predict-host goes with --predict FILE2.csv", file=sys.stderr)
+        text = "--predict-host is of no use alone; name the other file with --predict"
+        print(f"mysql-headroom: {text}", file=sys.stderr)
         return USAGE_ERROR
     try:
         answer = _answer(args)
