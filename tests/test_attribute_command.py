@@ -440,7 +440,8 @@ def test_files_that_do_not_go_together_are_one_line(
     assert "no column cpu" in failure(capsys, wide_file, "--predict", other)
     other.write_text("x,cpu\n1,2\n2,3\n")
     assert "predict a file of the same classes" in failure(capsys, wide_file, "--predict", other)
-    assert "name the other file with --predict" in failure(capsys, wide_file, "--predict-host", host_file)
+    alone = failure(capsys, wide_file, "--predict-host", host_file)
+    assert "name the other file with --predict" in alone
 
 
 def test_what_a_subtraction_leaves_over_counts_as_nothing(
