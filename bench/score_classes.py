@@ -3,7 +3,8 @@
     python bench/score_classes.py FOLDER
 
 Each recording is divided with its digest texts and without, and its second half predicted from the
-first; published `wlr` stands beside. Scores are Σ|share − true share|: 0 is the same, 2 nothing alike.
+first; published `wlr` stands beside. Scores are Σ|share − true share|: 0 is the same, 2 nothing
+alike.
 """
 
 import argparse
