@@ -290,7 +290,7 @@ def test_the_history_keeps_what_the_window_needs(tmp_path: Path) -> None:
     text = "history: {path: 3, max_size: 1MiB, keep: 1d}\ntargets: [{name: a, user: u}]\n"
     assert [problem.partition(": ")[2] for problem in problems(written(tmp_path, text))] == [
         "history.keep: unknown key",
-        "history.max_size: should be greater than or equal to 16777216",
+        "history.max_size: must be 16MiB or more",
         "history.path: must be the path of a file",
     ]
     text = "history: {max_size: much}\ntargets: [{name: a, user: u}]\n"
