@@ -40,6 +40,8 @@ class Agent:
 
     def __init__(self, config: Config, store: Store | None = None) -> None:
         self._store = store
+        if store:
+            store.watched = _names(config)
         self._watches = [Watch(config, target, store=store) for target in config.targets]
         self._settings = {t.name: settings_of(config, t) for t in config.targets}
         self._server_lanes = {watch: _server_lane(watch) for watch in self._watches}
@@ -90,7 +92,7 @@ class Agent:
             if watch.target.name in before:
                 watch.take_over(before[watch.target.name])
         if self._store:
-            self._store.settings = config.history
+            self._store.settings, self._store.watched = config.history, _names(config)
         self._watches, self._settings = watches, settings
         self._begin(new)
 
@@ -186,6 +188,10 @@ def run(
 def _apply(agent: Agent, config: Config) -> None:
     agent.apply(config)
     set_up(config.log.level, config.log.format)
+
+
+def _names(config: Config) -> frozenset[str]:
+    return frozenset(target.name for target in config.targets)
 
 
 def _web_state(web: Callable[[], Web]) -> WebState | None:

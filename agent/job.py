@@ -36,8 +36,9 @@ class Job:
 
     @property
     def complete(self) -> bool:
-        """Whether the source offers all that this collector can read."""
-        return self._read is not None and all(feature.enabled for feature in self.features)
+        """Whether the source offers all that this collector can read, and still lets it."""
+        granted = self._read is not None and self.failure is not FailureKind.PRIVILEGE
+        return granted and all(feature.enabled for feature in self.features)
 
     def prepare(self, connection: Connection) -> None:
         """Look at the source; what is missing is said when it changes.

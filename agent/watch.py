@@ -7,19 +7,22 @@ from dataclasses import replace
 
 from agent.backoff import Backoff
 from agent.classes.classes import QueryClasses
+from agent.classes.savings import savings_of
 from agent.config.settings import CLOCKING, Config, Target
 from agent.history import History
+from agent.intervals import Window
 from agent.job import Job
+from agent.lives import Lives, Session
 from agent.logs import fields
 from agent.pipeline import Now, assess
 from agent.record import Record
 from agent.snapshot import FitState, Health, Snapshot
 from agent.store.recorder import Recorder, server_identity
 from agent.store.store import Store
+from agent.store.translate import ClassUses
 from collectors import COLLECTORS, CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import Connection
-from models.rates import CLOCKS_AGREE
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +31,7 @@ PREPARE_AGAIN = 60.0  # seconds after which what was missing is looked for again
 SERVER_SHARE = 0.4  # of the sampling interval: what one statement may take on the server
 LEAST_LIMIT = 0.2  # seconds that it may take in any case
 ASSESS_EVERY = 0.5  # seconds between two looks for a complete interval
+CLOCK_SET = 0.5  # seconds by which the wall clock has been set, if it is off by more
 
 
 class Watch:
@@ -64,9 +68,10 @@ class Watch:
         self._backoff = Backoff(RECONNECT_FIRST, RECONNECT_LONGEST)
         self._retry_at = 0.0
         self._prepare_at = 0.0
-        self._latest_status: Sample | None = None
+        self._lives = Lives()
         self._health = Health()
         self._fitted = FitState(record=Record(since=time.monotonic()))
+        self._assessed: tuple[Window, Now] | None = None  # by the snapshot
         self._answering: str | None = None  # the server behind the session
         self.connects = 0  # sessions opened
         self.fit_seconds: float | None = None  # how long the latest fit took
@@ -158,6 +163,10 @@ class Watch:
     def class_tick(self, now: float) -> float:
         """Divide what was used over the query classes, once a minute; shown with the next fit."""
         self._classes.advance(now, time.time())
+        for spent in self._classes.take_new():
+            if self._recorder is not None:
+                savings = savings_of(self._classes.state, self._fitted.capacity)
+                self._recorder.divided(ClassUses(spent, savings))
         return now + ASSESS_EVERY
 
     def hand_over(self, *, last: bool = False) -> None:
@@ -171,11 +180,20 @@ class Watch:
         clock = Now(now, time.time())
         if self._recorder is not None:
             self._recorder.look(self._history, clock)
-        window = self._history.window(now)
+        window, classes = self._history.window(now), self._classes.state
+        if self._is_assessed(window, clock):
+            return replace(self.snapshot, at=clock.unix, health=health, classes=classes)
         name = self.target.name
         snapshot = assess(name, window, health, self._fitted, self._settings, clock, self._ceilings)
-        self._fitted = snapshot.fitted
-        return replace(snapshot, classes=self._classes.state)
+        self._fitted, self._assessed = snapshot.fitted, (window, clock)
+        return replace(snapshot, classes=classes)
+
+    def _is_assessed(self, window: Window, clock: Now) -> bool:
+        """Whether the snapshot is of this very window, and nobody has set the wall clock since."""
+        if self._assessed is None:
+            return False
+        before, then = self._assessed
+        return window is before and abs(clock.to_unix(then.monotonic) - then.unix) < CLOCK_SET
 
     def _current_health(self) -> Health:
         return replace(
@@ -222,8 +240,7 @@ class Watch:
             self._health = replace(self._health, up=True)
 
     def _notice_restart(self, status: Sample) -> None:
-        before, self._latest_status = self._latest_status, status
-        if before is not None and _is_another_life(before, status):
+        if self._lives.is_another(status, Session(self.connects, self._connection.id)):
             self._health = replace(self._health, restarts=self._health.restarts + 1)
             log.warning("the server has restarted", extra=fields(target=self.target.name))
 
@@ -233,16 +250,6 @@ class Watch:
         self._health = replace(self._health, up=False)
         self._retry_at = time.monotonic() + self._backoff.failed()
         return self._retry_at
-
-
-def _is_another_life(before: Sample, after: Sample) -> bool:
-    """Whether the server was started in between; quickly again, its counters tell it at least.
-
-    `Uptime` alone falls also when somebody sets the server's clock back a little.
-    """
-    born = [status.at - status.values["uptime"] for status in (before, after)]
-    fell = all(after.values[name] < before.values[name] for name in ("uptime", "questions"))
-    return fell or abs(born[1] - born[0]) > CLOCKS_AGREE
 
 
 def _jobs(config: Config, target: Target, collectors: Sequence[CollectorSpec]) -> list[Job]:

@@ -24,6 +24,7 @@ from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.reasons import HostUse
 
 REPEATS = 5
+LATELY = 12  # minutes, over which the time of a division is averaged: not each makes a new fit
 TICKS_A_MINUTE = 60
 NAMES = tuple(COUNTERS.values())
 
@@ -107,7 +108,7 @@ def parsed(keys: list[str], texts: list[str], since: float | None) -> DigestRows
 
 
 def refit(name: str, ticks: ClassTicks, y: Array, minutes: int) -> tuple[float, int]:
-    """Time the last minutes of a window of so many, and measure what the model keeps."""
+    """Time the last minutes of a window of so many, each alike, and measure what is kept."""
     resource = next(resource for resource in RESOURCES if resource.name == name)
     host, timings = HostUse(busy=0.3, io_wait=0.0, running=0.8), []
     tracemalloc.start()
@@ -115,7 +116,7 @@ def refit(name: str, ticks: ClassTicks, y: Array, minutes: int) -> tuple[float, 
     for minute in range(minutes):
         part = slice(minute * TICKS_A_MINUTE, (minute + 1) * TICKS_A_MINUTE)
         block, total = ticks.at(part), y[part]
-        last = minute >= minutes - REPEATS
+        last = minute >= minutes - LATELY
         if last and tracemalloc.is_tracing():
             size = tracemalloc.get_traced_memory()[0]
             tracemalloc.stop()
@@ -123,7 +124,7 @@ def refit(name: str, ticks: ClassTicks, y: Array, minutes: int) -> tuple[float, 
         model.take(block, total, host)
         if last:
             timings.append(time.process_time() - begun)
-    return min(timings), size
+    return sum(timings) / len(timings), size
 
 
 def best(task: Callable[[], object]) -> float:

@@ -1,5 +1,6 @@
 """The library's errors as ours: a kind of a bounded set, and one line with place and remedy."""
 
+import socket
 import ssl
 
 import pymysql
@@ -47,8 +48,22 @@ def failure(error: Exception, place: object, user: str = "") -> CollectorError:
             f"; check the account {user!r} and its password (deploy/grants.sql has the account)"
         )
     elif code in UNREACHED and kind is FailureKind.REFUSED:
-        message += "; is the server up, and does it listen there?"
+        message = f"{place}: {_unreached(refusal)}"
     return CollectorError(kind, message)
+
+
+def _unreached(refusal: Exception) -> str:
+    """Why no server was reached, and what to look at; not as the library says it of a socket."""
+    why = getattr(refusal, "strerror", None) or _printable(str(refusal))
+    if isinstance(refusal, socket.gaierror):
+        remedy = "check the host's name, and whether it can be resolved here"
+    elif isinstance(refusal, FileNotFoundError):
+        remedy = "check the path; is the server up?"
+    elif isinstance(refusal, PermissionError):
+        remedy = "may this user reach it?"
+    else:
+        remedy = "is the server up, and does it listen there?"
+    return f"cannot connect: {why}; {remedy}"
 
 
 def _code_and_text(error: Exception) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from agent.config.retention import HistorySettings
 from agent.store.chunks import pack
 from agent.store.database import open_to_read
-from agent.store.kinds import FITS, INTERVALS, KINDS, Kind, Row
+from agent.store.kinds import CLASSES, FITS, INTERVALS, KINDS, Kind, Row
 from agent.store.store import Store
 from agent.store.tables import read
 from agent.store.waiting import Batch
@@ -43,13 +43,29 @@ def fit(number: int, target: str = "db", server: str = SERVER) -> Row:
     return Row((target, server), ZERO + STEP * number, cells)
 
 
+def class_uses(number: int, target: str = "db", server: str = SERVER) -> list[Row]:
+    """What two classes used in that interval, and what no class explains."""
+    whole = (15.0, 30.0 + number, 4.5, 1.25, 0.125, "work-time", 0.0, 1.0, 0.25, None, 4096.0)
+    part = (15.0, None, None, 0.5, None, "work-time", 0.0, *[None] * 7)
+    of_a_class = (*whole, None, 500.0, 0.75, 0.25)
+    assert len(of_a_class) == len(part) + 1 == len(CLASSES.columns)
+    named = {"a1b2|=shop": of_a_class, "c3d4|": of_a_class, "unattributed": (*part, None)}
+    at = ZERO + STEP * number
+    return [Row((target, server, name), at, cells) for name, cells in named.items()]
+
+
 def batch(number: int, target: str = "db", server: str = SERVER) -> Batch:
-    """All that is written after that interval: it, what was found, and fifteen samples."""
+    """All that is written after that interval: it, what was found, fifteen samples, classes."""
     at = ZERO + STEP * number
     readings = [(at - 1000 * k, {"questions": 1e6 + at - k, "uptime": 5.0 * k}) for k in range(15)]
     chunk = pack("status", readings[::-1])
     return Batch(
-        target, server, [interval(number, target, server)], [fit(number, target, server)], [chunk]
+        target,
+        server,
+        [interval(number, target, server)],
+        [fit(number, target, server)],
+        [chunk],
+        class_uses(number, target, server),
     )
 
 

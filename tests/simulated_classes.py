@@ -1,5 +1,6 @@
 """A simulated server whose classes' CPU is known: computing, waiting and locking statements."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,19 +60,23 @@ def simulate(
     common: float = 0.0,
     base: float = 0.03,
     cost_drift: float = 0.0,
+    costs: Mapping[str, float] = COSTS,
+    rates: Sequence[float] = RATES,
+    noise: float = 0.02,
 ) -> Simulated:
     """Simulate two cores, busy to this part, whose queues stretch all times.
 
     `common` is how much of the load's movement all classes share, `base` the CPU per second of no
-    class, `cost_drift` how far costs per call wander (IO-bound).
+    class, `cost_drift` how far costs per call wander (IO-bound), `noise` by how much a tick's CPU
+    is off what its calls cost (a neighbour on the machine).
     """
     rng = np.random.default_rng(seed)
-    names, cost = tuple(COSTS), np.array(list(COSTS.values()))
+    names, cost = tuple(costs), np.array(list(costs.values()))
     k = len(names)
     waiting = np.isin(names, ("sleep", "locked"))
     cost = cost * np.exp(rng.normal(0, 0.2, k) * ~waiting)
     load = np.sqrt(1 - common) * wander(rng, ticks, k) + np.sqrt(common) * wander(rng, ticks, 1)
-    rate = np.array(RATES) * np.exp(0.5 * load)
+    rate = np.array(rates) * np.exp(0.5 * load)
     count = rng.poisson(rate * 2 * busy / (rate * cost).sum(axis=1).mean()).astype(float)
     drift = np.exp(cost_drift * wander(rng, ticks, k))
     per_call = np.exp(rng.normal(0, 0.2, (ticks, k)) / np.sqrt(np.maximum(count, 1)))
@@ -80,7 +85,7 @@ def simulate(
     work = truth * queue[:, None] * np.exp(rng.normal(0, 0.12, k)) * drift
     locks = count * LOCK_SECONDS * (np.array(names) == "locked")
     sleeps = count * SLEEP_SECONDS * (np.array(names) == "sleep")
-    y = (truth.sum(axis=1) + base) * np.exp(rng.normal(0, 0.02, ticks))
+    y = (truth.sum(axis=1) + base) * np.exp(rng.normal(0, noise, ticks))
     seen = ClassTicks(
         names=names,
         seconds=np.ones(ticks),

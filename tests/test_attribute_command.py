@@ -438,6 +438,21 @@ def test_files_that_do_not_go_together_are_one_line(
     other = tmp_path / "other.csv"
     other.write_text("a,b\n1,2\n2,3\n")
     assert "no column cpu" in failure(capsys, wide_file, "--predict", other)
+    other.write_text("x,cpu\n1,2\n2,3\n")
+    assert "predict a file of the same classes" in failure(capsys, wide_file, "--predict", other)
+    alone = failure(capsys, wide_file, "--predict-host", host_file)
+    assert "name the other file with --predict" in alone
+
+
+def test_what_a_subtraction_leaves_over_counts_as_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """2e-13 of a class is none; the file is not refused for it."""
+    path = tmp_path / "rounded.csv"
+    path.write_text("a,b,cpu\n1,2e-13,2\n2,0,4\n3,-0.0,6\n")
+    answer = as_json(capsys, path)
+    assert answer["classes"]["b"]["total"] == 0
+    assert answer["classes"]["b"]["samples"] == 0
 
 
 def test_the_command_does_without_scipy_and_matplotlib(wide_file: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from class_data import data
-from simulated_classes import Simulated, simulate
+from simulated_classes import COSTS, RATES, Simulated, simulate
 
 from agent.tables.class_file import ClassFile, read_classes
 from agent.tables.host_file import joined, read_host
@@ -105,6 +105,48 @@ def test_simulated_shares_are_found(
             assert shares(found)["sleep"] < (0.01 if "cost_drift" not in options else 0.03)
     assert np.mean(errors[True]) <= with_texts
     assert np.mean(errors[False]) <= without
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.15])
+def test_who_computes_without_rows_is_not_taken_for_a_sleeper(noise: float) -> None:
+    """20 ms of hashing a call and one row, a hundred times what rows explain, beside SLEEP."""
+    costs = {**COSTS, "hash": 20e-3}
+    for seed in range(4):
+        s = simulate(seed, costs=costs, rates=(*RATES[:-3], 8, *RATES[-2:]), noise=noise)
+        found = attribute(s.blind, cpu(s))
+        assert truth_error(found, s) < (0.08 if noise < 0.1 else 0.25)
+        assert shares(found)["sleep"] < 0.02
+
+
+@pytest.mark.parametrize(("ticks", "most"), [(60, 0.3), (300, 0.12)])
+def test_noise_does_not_make_everybody_idle(ticks: int, most: float) -> None:
+    """Where ticks say little, what is believed counts: the base does not swallow the classes."""
+    errors = []
+    for seed in range(8):
+        s = simulate(seed, ticks=ticks, noise=0.15)
+        found = attribute(s.blind, cpu(s))
+        errors.append(truth_error(found, s))
+        assert found.unattributed < 0.4 * found.total
+    assert np.mean(errors) < most
+
+
+@pytest.mark.parametrize("name", ["A_moderate", "D_light"])
+def test_a_minute_tells_who_waits(name: str) -> None:
+    """Without texts, on any minute of a recording; twenty seconds of it are seldom enough."""
+    recorded = recording(name)
+    assert recorded.y is not None
+    assert recorded.truth is not None
+    for length, mean, most in ((60, 0.12, 0.2), (20, 0.35, 1.0)):
+        errors = []
+        for begin in range(0, len(recorded.y) - length + 1, length):
+            part = slice(begin, begin + length)
+            ticks = replace(recorded.ticks.at(part), texts=None)
+            found = attribute(ticks, Target(recorded.y[part], cpu_seconds=True))
+            error = disagreement(found.totals, recorded.truth[part].sum(axis=0))
+            assert error is not None
+            errors.append(error)
+        assert np.mean(errors) < mean
+        assert np.max(errors) < most
 
 
 @pytest.mark.parametrize(

@@ -205,12 +205,13 @@ def test_many_classes_grow_the_memory_in_steps() -> None:
 def test_a_text_outlives_its_classes_number() -> None:
     """It is fetched once; the oldest goes when the collector may fetch it again."""
     book = Book()
-    book.learn_texts({"aa": "SELECT 1", "bb": "SELECT 2"}, ())
+    book.learn_texts({"aa": "SELECT 1", "bb": "SELECT 2"}, {"aa", "bb"})
     book.number(A)
     book.keep([B])
     assert (book.keys, book.text(A)) == ([B], "SELECT 1")
     book.learn_texts({f"new{n}": "SELECT 3" for n in range(TEXTS_KEPT - 1)}, ())
     assert (book.text(A), book.text(B), book.text("new0")) == (None, "SELECT 2", "SELECT 3")
+    assert (book.is_own(A), book.is_own(B)) == (False, True)
 
 
 @pytest.mark.parametrize("every", [1, 2])

@@ -101,7 +101,7 @@ targets:
     assert problems(path) == [
         "1: listen: is not of the right form (see config.example.yaml)",
         "2: fitt: unknown key",
-        "4: fit.interval: should be greater than or equal to 1",
+        "4: fit.interval: must be from 1s to 10m",
         "5: fit.window: not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds",
         "6: log.level: should be 'debug', 'info', 'warning' or 'error'",
         "10: targets[0].port: must be a whole number",
@@ -290,7 +290,7 @@ def test_the_history_keeps_what_the_window_needs(tmp_path: Path) -> None:
     text = "history: {path: 3, max_size: 1MiB, keep: 1d}\ntargets: [{name: a, user: u}]\n"
     assert [problem.partition(": ")[2] for problem in problems(written(tmp_path, text))] == [
         "history.keep: unknown key",
-        "history.max_size: should be greater than or equal to 16777216",
+        "history.max_size: must be 16MiB or more",
         "history.path: must be the path of a file",
     ]
     text = "history: {max_size: much}\ntargets: [{name: a, user: u}]\n"

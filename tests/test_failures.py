@@ -1,5 +1,6 @@
 """Every way in which a server can fail has a kind and one line."""
 
+import socket
 import ssl
 import struct
 
@@ -71,8 +72,41 @@ def test_what_a_server_says_is_one_line_that_a_terminal_does_not_obey() -> None:
 
 
 def test_a_remedy_is_told_where_there_is_one() -> None:
-    """The account that was refused, the server that is not there."""
+    """The account that was refused."""
     denied = str(failure(Error(1045, "Access denied"), PLACE, "headroom"))
     assert "check the account 'headroom' and its password (deploy/grants.sql" in denied
-    refused = str(failure(wrapped(ConnectionRefusedError(111, "refused")), PLACE))
-    assert "is the server up, and does it listen there?" in refused
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            ConnectionRefusedError(111, "Connection refused"),
+            "Connection refused; is the server up, and does it listen there?",
+        ),
+        (
+            socket.gaierror(-2, "Name or service not known"),
+            "Name or service not known; check the host's name, and whether it can be resolved here",
+        ),
+        (
+            FileNotFoundError(2, "No such file or directory"),
+            "No such file or directory; check the path; is the server up?",
+        ),
+        (PermissionError(13, "Permission denied"), "Permission denied; may this user reach it?"),
+        (OSError("odd"), "odd; is the server up, and does it listen there?"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_server_that_is_not_reached_is_told_with_what_to_look_at(
+    error: OSError, text: str
+) -> None:
+    """A name, a path, a right or a server: each has its own place to look."""
+    assert str(failure(wrapped(error), PLACE)) == f"{PLACE}: cannot connect: {text}"
+
+
+def test_an_unknown_name_is_told_as_the_library_tells_it() -> None:
+    """Not made up: a name that no resolver may know (RFC 6761)."""
+    session = pymysql.connect(host="no-such-host.invalid", defer_connect=True)
+    with pytest.raises(pymysql.OperationalError) as raised:
+        session.connect()
+    assert "check the host's name" in str(failure(raised.value, PLACE))

@@ -61,14 +61,15 @@ def test_show_says_what_is_there(path: Path, run: Run) -> None:
     assert (code, err) == (0, "")
     first, head, *lines = out.splitlines()
     assert first.startswith(f"{path}: ")
-    assert first.endswith(" KiB, schema 2")
+    assert first.endswith(" KiB, schema 3")
     assert head.split() == ["target", "server", "kind", "rows", "from", "to"]
-    assert [line.split() for line in lines][:3] == [
+    assert [line.split() for line in lines][:4] == [
         ["primary", SERVER, "intervals", "40", "2023-11-14T22:13:20Z", "2023-11-14T22:23:05Z"],
         ["primary", SERVER, "fits", "40", "2023-11-14T22:13:20Z", "2023-11-14T22:23:05Z"],
         ["primary", SERVER, "samples", "600", "2023-11-14T22:13:06Z", "2023-11-14T22:23:05Z"],
+        ["primary", SERVER, "classes", "120", "2023-11-14T22:13:20Z", "2023-11-14T22:23:05Z"],
     ]
-    assert len(lines) == 6
+    assert len(lines) == 8
 
 
 def test_show_finds_the_file_in_the_configuration(
@@ -100,7 +101,7 @@ def test_what_goes_out_comes_in_as_it_was(
     assert text.stat().st_mode & 0o777 == 0o600
     other = tmp_path / "other" / "history.db"
     code, out, err = run("import", text, file=other)
-    count = 600 if kind == "samples" else 40
+    count = {"samples": 600, "classes": 120}.get(kind, 40)
     assert (code, out, err) == (0, f"{kind}: {count} added, 0 were there\n", "")
     assert rows(other, KINDS[kind]) == rows(path, KINDS[kind])
     before = everything(other)
@@ -162,7 +163,11 @@ def test_prune_deletes_what_is_older_and_no_more(path: Path, run: Run) -> None:
     assert (code, out) == (0, f"samples: {390 * 15:,} deleted\n")
     assert len(rows(path, INTERVALS)) == 800
     code, out, _ = run("prune", "--before", at)
-    assert out == f"intervals: 780 deleted\nfits: 780 deleted\nsamples: {390 * 15:,} deleted\n"
+    samples, classes = f"{390 * 15:,}", f"{2 * 3 * 390:,}"
+    assert out == (
+        f"intervals: 780 deleted\nfits: 780 deleted\nsamples: {samples} deleted\n"
+        f"classes: {classes} deleted\n"
+    )
     assert rows(path, INTERVALS) == [interval(k, t) for t in ("a", "b") for k in range(390, 400)]
     assert path.stat().st_size < before / 3
     assert is_sound(path)

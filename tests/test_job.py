@@ -149,6 +149,31 @@ def test_an_absent_feature_is_said_when_it_changes_only(caplog: pytest.LogCaptur
     assert made.complete
 
 
+def test_a_right_that_was_taken_away_is_looked_for_again() -> None:
+    """Its feature is absent then, and there again with the right."""
+    granted = [True]
+
+    def read() -> Values:
+        if not granted[0]:
+            raise CollectorError(FailureKind.PRIVILEGE, "it is not granted")
+        return {"a": 1.0}
+
+    def prepare(_: Connection) -> Prepared:
+        there = granted[0]
+        return Prepared(read if there else None, (Feature("x", there, "not granted", "GRANT"),))
+
+    made = Job("db", CollectorSpec("x", prepare, 1.0, on_server=True), 1.0)
+    found = []
+    for grant in (True, False, True):
+        granted[0] = grant
+        for _ in range(2):
+            if not made.complete:
+                made.prepare(CONNECTION)
+            made.run(made.due)
+        found.append((made.complete, made.features[0].enabled, made.health.success))
+    assert found == [(True, True, True), (False, False, False), (True, True, True)]
+
+
 def test_a_source_that_cannot_be_looked_at_is_absent_with_its_reason() -> None:
     """A failure to prepare that leaves the session alive becomes an absent feature."""
 

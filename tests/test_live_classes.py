@@ -5,12 +5,14 @@ estimated without looking at SUM_CPU_TIME; then MySQL's own sums per class, and 
 (`userstat`, a user for each class), are the truth.
 """
 
+import json
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +27,7 @@ from agent.classes.classes import QueryClasses
 from agent.classes.observe import Observed, divided
 from agent.classes.state import ClassesState
 from agent.classes.ticks import Tick, TickMaker
+from agent.cli import main
 from agent.config.query_classes import ClassSettings
 from agent.demo.server import PrivateServer
 from collectors import COLLECTORS
@@ -209,12 +212,18 @@ def compare(found: Mapping[str, float], truth: Mapping[str, float], bound: float
 
 
 @pytest.mark.live
-def test_the_agents_counters_rise_and_never_fall(server: PrivateServer, tmp_path: Path) -> None:
-    """A class comes to the page, with its CPU; no text does unless that is switched on."""
+def test_the_agents_counters_rise_and_never_fall(
+    server: PrivateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A class comes to the page, with its CPU; no text does unless that is switched on.
+
+    While the agent runs, the history that it writes answers `profile --since`.
+    """
     known = "query_calls_total", "query_statement_seconds_total", "query_cpu_seconds_total"
     settings = {"interval": "5s", "top": 3}
+    history = {"path": str(tmp_path / "state" / "history.db")}
     with (
-        watching(tmp_path, target(tmp_path, server), classes=settings) as agent,
+        watching(tmp_path, target(tmp_path, server), classes=settings, history=history) as agent,
         Clients(server, "SELECT BENCHMARK(200000, 7 * 11) AS on_the_page", pace=0.02),
     ):
         wait_until("classes", lambda: len(agent.page.all(known[2])) > 2, 60)
@@ -226,6 +235,10 @@ def test_the_agents_counters_rise_and_never_fall(server: PrivateServer, tmp_path
             60,
         )
         page = agent.page
+        wait_until(
+            "its calls and its CPU are in the history",
+            lambda: all(on_the_page(tmp_path, capsys).get(name) for name in ("calls", "cpu")),
+        )
     assert (page.get("unattributed_cpu_seconds_total") or 0) >= 0
     assert page.all("query_source_info", resource="cpu") == [1.0]
     assert page.all("query_digest_info") == []
@@ -237,6 +250,16 @@ def test_the_agents_counters_rise_and_never_fall(server: PrivateServer, tmp_path
             for labels, value in series(page, name).items():
                 assert value >= highest.get(labels, 0.0)
                 highest[labels] = value
+
+
+def on_the_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What `profile --since` says of that class, beside the agent that writes the history."""
+    capsys.readouterr()
+    options = ["--since", "1h", "--text", "--format", "json"]
+    if main(["profile", "--config.file", str(folder / "config.yaml"), *options]) != 0:
+        return {}
+    classes: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["classes"]
+    return next((one for one in classes if "`on_the_page`" in (one["text"] or "")), {})
 
 
 def series(page: Page, name: str) -> dict[frozenset[tuple[str, str]], float]:

@@ -1,6 +1,10 @@
-"""Hundreds of sessions lost and found again: nothing is left behind, on the server or here."""
+"""Hundreds of sessions lost and found again: nothing is left behind, on the server or here.
+
+HEADROOM_CRASHES=200 has hundreds of crashes too, in some minutes; -rP prints what was held.
+"""
 
 import gc
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +27,7 @@ from collectors.connection import Endpoint
 
 USER = "headroom"
 BREAKS = 200  # sessions that are reset, of each server
-CRASHES = 20  # of each server
+CRASHES = int(os.environ.get("HEADROOM_CRASHES", "20"))  # of each server
 LIFE = 5.0  # seconds
 SETTLED = 25  # cycles after which nothing may grow any more
 GROWTH = 40 * 2**20  # bytes of memory that all the cycles after those may cost
@@ -88,6 +92,7 @@ def is_even(agent: Agent, servers: list[PrivateServer], settled: Burden) -> None
         wait_until("one session", lambda s=server: sessions(s, USER) == 1)  # type: ignore[misc]
     wait_until("descriptors", lambda: burden().descriptors <= settled.descriptors + 2)
     wait_until("threads", lambda: burden().threads <= settled.threads + 1)
+    print(f"settled: {settled}; in the end: {burden()}")
     assert burden().memory < settled.memory + GROWTH
     wait_until("up", lambda: are_up(agent))
 
@@ -110,6 +115,7 @@ def test_sessions_that_break_hundreds_of_times_leave_nothing_behind(
         is_even(agent, servers, settled)
 
 
+@pytest.mark.timeout(200 + 5 * CRASHES)
 def test_servers_that_crash_again_and_again_leave_nothing_behind(
     private_server: ServerFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,7 +132,7 @@ def test_servers_that_crash_again_and_again_leave_nothing_behind(
             before = connects(agent)
             list(pool.map(crash, servers))
             wait_until("again", lambda b=before: are_back(agent, b), 40)  # type: ignore[misc]
-            if cycle == 2:
+            if cycle == min(SETTLED, CRASHES // 4):
                 settled = burden()
         is_even(agent, servers, settled)
         time.sleep(LIFE)  # a life that is as short as the one before it cannot be told from that

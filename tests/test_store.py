@@ -117,6 +117,8 @@ def test_what_there_is_is_told(path: Path) -> None:
         ("b", "fits", 4),
         ("a", "samples", 60),
         ("b", "samples", 60),
+        ("a", "classes", 12),
+        ("b", "classes", 12),
     ]
     assert (found[0].first, found[0].last) == (ZERO, ZERO + 3 * STEP)
 
@@ -278,15 +280,17 @@ def test_a_database_of_somebody_elses_is_not_touched(path: Path) -> None:
 def test_each_kind_is_forgotten_after_its_time(path: Path) -> None:
     """Samples after an hour, intervals after a month; the clock must have run evenly."""
     filled(path, 40)
-    kept = RetentionSettings(samples=60, intervals=120, fits=300)
+    kept = RetentionSettings(samples=60, intervals=120, fits=300, classes=300)
     now = ZERO + 39 * STEP
     store = Store(path, HistorySettings(retention=kept), clock=lambda: now / 1000)
     store.tick(0.0)
-    assert [len(found) for found in everything(path).values()] == [40, 40, 600]
+    assert [len(found) for found in everything(path).values()] == [40, 40, 600, 120]
     now += 700_000
     store.tick(700.0)
     store.close()
-    assert everything(path) == {"intervals": [], "fits": [], "samples": []}
+    assert everything(path) == {name: [] for name in KINDS}
+    with closing(open_to_read(path)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM query_class").fetchone() == (0,)
 
 
 def test_what_is_young_stays(path: Path) -> None:
@@ -313,7 +317,7 @@ def test_a_clock_that_is_set_does_not_empty_the_history() -> None:
 
 def test_after_many_turns_the_file_is_no_larger(path: Path) -> None:
     """Written and forgotten for nine hours, it holds what it is to hold, and says how much."""
-    kept = RetentionSettings(samples=300, intervals=600, fits=1200)
+    kept = RetentionSettings(samples=300, intervals=600, fits=1200, classes=600)
     now = 0.0
     store = Store(path, HistorySettings(retention=kept), clock=lambda: ZERO / 1000 + now)
     sizes = []
@@ -329,7 +333,8 @@ def test_after_many_turns_the_file_is_no_larger(path: Path) -> None:
     assert 40 <= counts["intervals"] <= 45
     assert 80 <= counts["fits"] <= 85
     assert 20 * 15 <= counts["samples"] <= 25 * 15
-    assert max(sizes[1500:]) <= max(sizes[700:1500])
+    assert 3 * 40 <= counts["classes"] <= 3 * 45
+    assert max(sizes[1500:]) <= 1.01 * max(sizes[700:1500])
     store.close()
     assert path.stat().st_size < 2**18
 

@@ -11,7 +11,7 @@ from agent.config.settings import FitSettings
 from agent.history import History
 from agent.pipeline import Now, assess
 from agent.snapshot import FitState, Health
-from agent.store.kinds import FITS, INTERVALS, SAMPLES
+from agent.store.kinds import FITS, INTERVALS, KINDS, SAMPLES
 from agent.store.recorder import Recorder, server_identity
 from agent.store.store import Store
 from collectors.base import Sample
@@ -227,6 +227,44 @@ def test_another_server_under_the_same_name_inherits_nothing(first: Life, path: 
     back.begin()
     assert back.ends == pytest.approx(first.ends, abs=0.002)
     back.end()
+
+
+def renamed(path: Path, *watched: str, after: float = 400.0) -> Life:
+    """A later life in which the target is called `primary`."""
+    life = Life(path, UNIX + after)
+    life.store.watched = set(watched)
+    life.recorder = Recorder(life.store, "primary")
+    life.begin()
+    return life
+
+
+def test_a_target_that_was_renamed_keeps_its_window(first: Life, path: Path) -> None:
+    """All kinds of rows have the new name; nothing is left under the one before."""
+    before = {kind.name: len(rows(path, kind)) for kind in KINDS.values()}
+    life = renamed(path, "primary")
+    assert life.ends == pytest.approx(first.ends, abs=0.002)
+    life.end()
+    assert {kind.name: len(rows(path, kind)) for kind in KINDS.values()} == before
+    assert {row.labels[0] for kind in KINDS.values() for row in rows(path, kind)} == {"primary"}
+
+
+def test_a_name_that_is_watched_still_keeps_what_is_its_own(first: Life, path: Path) -> None:
+    """A second target of the same server begins anew."""
+    life = renamed(path, "primary", "db")
+    assert life.ends == []
+    life.end()
+    assert {row.labels[0] for row in rows(path, INTERVALS)} == {"db"}
+
+
+def test_a_name_that_has_rows_takes_no_others(first: Life, path: Path) -> None:
+    """Not even when the other target is gone."""
+    life = renamed(path, "primary", "db")
+    life.live(60)
+    life.end()
+    again = renamed(path, "primary", after=500.0)
+    assert again.ends == pytest.approx(life.ends, abs=0.002)
+    again.end()
+    assert {row.labels[0] for row in rows(path, INTERVALS)} == {"db", "primary"}
 
 
 def test_a_server_that_takes_anothers_place_begins_anew(path: Path) -> None:

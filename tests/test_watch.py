@@ -1,10 +1,13 @@
 """Watching one target: what it publishes when not all is as it should be."""
 
+from typing import Any
+
 import pytest
 from made_up import RISING, intervals
 
 from agent.config.settings import Config
-from agent.snapshot import Health
+from agent.pipeline import assess
+from agent.snapshot import Health, Snapshot
 from agent.watch import Watch
 
 
@@ -32,3 +35,29 @@ def test_a_defect_in_the_models_hides_no_server_that_is_down(
     with pytest.raises(ZeroDivisionError):
         watch.fit_tick(50.0)
     assert watch.snapshot.health.up is False
+
+
+def test_a_window_is_assessed_once_and_again_when_the_clock_is_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twice a second nothing is computed for nothing; the times that are shown follow the clock."""
+    config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
+    watch = Watch(config, config.targets[0])
+    rows = intervals(RISING)
+    unix, assessments = 1e9, list[float]()
+
+    def counted(*arguments: Any) -> Snapshot:
+        assessments.append(unix)
+        return assess(*arguments)
+
+    monkeypatch.setattr("agent.watch.assess", counted)
+    monkeypatch.setattr("agent.watch.time.time", lambda: unix)
+    watch._history.restore(rows)
+    for step, times in ((0.0, 1), (0.5, 1), (1.0, 1), (1800.0, 2)):
+        now = rows[-1].end + min(step, 2.0)
+        unix = 1e9 + step
+        watch.fit_tick(now)
+        assert len(assessments) == times
+        assert watch.snapshot.at == unix
+        assert watch.snapshot.load is not None
+        assert watch.snapshot.load.end == pytest.approx(unix, abs=2.5)

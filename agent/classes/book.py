@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collectors.digests import MOST_TEXTS, TEXTS_AT_ONCE
-from models.attribution.waits import waits_by_text
 
 Numbers = NDArray[np.intp]
 
-OTHER, AGENT, OVERFLOW = "other", "agent", "overflow"
+OTHER, AGENT, OVERFLOW, NOBODY = "other", "agent", "overflow", "unattributed"
 """What stands for a digest where several classes are one: the small ones, the agent's own
-statements, and those that found the server's table full."""
+statements, and those that found the server's table full; and for what no class explains."""
 LONGEST_TEXT = 1024
 """Letters of a text that are kept."""
 TEXTS_KEPT = MOST_TEXTS + TEXTS_AT_ONCE
@@ -42,7 +41,6 @@ class Book:
         self.keys: list[str] = []
         self._numbers: dict[str, int] = {}
         self._texts: OrderedDict[str, str] = OrderedDict()
-        self._waits: set[str] = set()
         self._own: set[str] = set()
 
     def __len__(self) -> int:
@@ -58,26 +56,18 @@ class Book:
         return found
 
     def learn_texts(self, texts: Mapping[str, str], own: Iterable[str]) -> None:
-        """Keep digests' texts, cut, and which digests wait or are the agent's own."""
+        """Keep digests' texts, cut, and which of them are the agent's own."""
         self._own.update(own)
-        if not texts:
-            return
-        waits = waits_by_text(list(texts.values()), len(texts))
-        for (digest, text), waiting in zip(texts.items(), waits, strict=True):
+        for digest, text in texts.items():
             self._texts[digest] = text[:LONGEST_TEXT]
             self._texts.move_to_end(digest)
-            if waiting:
-                self._waits.add(digest)
         while len(self._texts) > TEXTS_KEPT:
-            self._texts.popitem(last=False)
+            gone, _ = self._texts.popitem(last=False)
+            self._own.discard(gone)
 
     def text(self, key: str) -> str | None:
         """The normalised text of a key's digest."""
         return self._texts.get(_digest(key))
-
-    def waits(self, key: str) -> bool:
-        """Whether the text calls a wait function."""
-        return _digest(key) in self._waits
 
     def is_own(self, key: str) -> bool:
         """Whether it is the agent's own statement."""

@@ -4,28 +4,34 @@
 """
 
 import time
+from collections import deque
 from dataclasses import replace
 
 import numpy as np
 
-from agent.classes.book import AGENT, OTHER, Book, Numbers, name_of
+from agent.classes.book import AGENT, NOBODY, OTHER, Book, Numbers, name_of
 from agent.classes.deltas import Lost
-from agent.classes.live_model import Division, LiveModel
-from agent.classes.resources import ALL_TIME, BUSY, DELAY, IO_WAIT, RESOURCES
+from agent.classes.division import Division
+from agent.classes.live_model import LiveModel
+from agent.classes.resources import RESOURCES
+from agent.classes.spent import Spent
 from agent.classes.state import ClassesState, ClassState, ResourceState
-from agent.classes.ticks import Tick, TickMaker, class_ticks
+from agent.classes.ticks import Tick, TickMaker, class_ticks, host_use
 from agent.classes.totals import ALWAYS, Totals
 from agent.config.query_classes import ClassSettings
 from collectors.base import Sample
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.reasons import HostUse, Signs, find_reasons
 
-TRACKED = 200
-"""Classes that have a column of their own in the models; the others are one."""
+TRACKED, TRACKED_PER_SHOWN = 200, 5
+"""Classes that have a column of their own in the models, and how many of them for each that is
+shown; the others are one. A fit's time grows with their third power, its memory with the second."""
 STAYS = 1.5
 """A tracked class keeps its column until another is so many times as great."""
 MOST_KNOWN = 30_000
 """Classes that are remembered; beyond, all but the tracked ones are forgotten."""
+MOST_NEW = 60
+"""Intervals whose use is kept for whoever writes it down."""
 QUANTITIES = ("calls", "statement_time")
 USED = ("statement_time", "calls", "rows_examined")
 """A class is as great as the sum of its shares of these."""
@@ -46,9 +52,15 @@ class QueryClasses:
         self._models = {r.name: LiveModel(r, blocks) for r in RESOURCES}
         self._seen: set[str] = set()
         self._totals = Totals((*QUANTITIES, *self._models), settings.top)
+        self._most_tracked = min(TRACKED, TRACKED_PER_SHOWN * settings.top)
         self._tracked: list[str] = []
         self._greatness: Array = np.zeros(0)
         self._time_use: dict[str, float] = {}
+        self._new: deque[Spent] = deque(maxlen=MOST_NEW)
+
+    def take_new(self) -> list[Spent]:
+        """What was used in the intervals since this was asked last, oldest first."""
+        return [self._new.popleft() for _ in range(len(self._new))]
 
     def append(self, sample: Sample) -> None:
         """Take in a sample of any collector."""
@@ -76,7 +88,7 @@ class QueryClasses:
         whole = [tick for tick in ticks if tick.changes is not None]
         table = class_ticks(whole, self._columns(names), names, self._texts(names))
         divisions = self._divide(table, ticks, whole)
-        self._count(table, ticks, divisions)
+        self._new.append(self._count(at, table, ticks, divisions))
         self._totals.choose(self._ranking())
         state = self._described(at, divisions, ticks)
         self.state = replace(state, seconds=time.perf_counter() - begun)
@@ -110,9 +122,9 @@ class QueryClasses:
         self._greatness = great
         worth = great.copy()
         worth[[self._book.number(key) for key in self._tracked]] *= STAYS
-        best = np.argsort(-worth, kind="stable")[: TRACKED + len(self._own(worth))]
+        best = np.argsort(-worth, kind="stable")[: self._most_tracked + len(self._own(worth))]
         keys = [self._book.keys[n] for n in best if worth[n] > 0]
-        self._tracked = [key for key in keys if not self._book.is_own(key)][:TRACKED]
+        self._tracked = [key for key in keys if not self._book.is_own(key)][: self._most_tracked]
 
     def _own(self, worth: Array) -> list[int]:
         return [n for n in range(len(worth)) if self._book.is_own(self._book.keys[n])]
@@ -143,7 +155,9 @@ class QueryClasses:
                 divisions[name] = model.take(table, table.cpu.sum(axis=1), host)  # type: ignore[union-attr]
         return divisions
 
-    def _count(self, table: ClassTicks, ticks: list[Tick], divisions: dict[str, Division]) -> None:
+    def _count(
+        self, at: float, table: ClassTicks, ticks: list[Tick], divisions: dict[str, Division]
+    ) -> Spent:
         uses = np.zeros((len(table.names), len(self._totals.quantities)))
         spent = table.statement_time.sum(axis=0)
         if table.inflight_delta is not None:
@@ -159,10 +173,22 @@ class QueryClasses:
             if used:
                 self._seen.add(name)
                 left[name] = sum(used) - float(uses[:, i].sum())
-        self._totals.add(table.names, uses, left)
+        rose, nobody = self._totals.add(table.names, uses, left)
         self._time_use = {
             name: self._keep * self._time_use.get(name, 0.0) + max(float(spent[k]), 0.0)
             for k, name in enumerate(table.names)
+        }
+        risen = {name: row for name, row in {**rose, NOBODY: nobody}.items() if row.any()}
+        by_name = {name: self._known(row, divisions) for name, row in risen.items()}
+        seconds = sum(tick.seconds for tick in ticks)
+        return Spent.of(at, seconds, by_name, divisions.get("cpu"), table.names)
+
+    def _known(self, sums: Array, divisions: dict[str, Division]) -> dict[str, float]:
+        """Sums by quantity, those left out that nobody could count."""
+        return {
+            name: float(value)
+            for name, value in zip(self._totals.quantities, sums, strict=True)
+            if name in QUANTITIES or name in self._seen or name in divisions
         }
 
     def _ranking(self) -> dict[str, float]:
@@ -196,11 +222,7 @@ class QueryClasses:
         error = float(cpu.error[place]) if cpu and place is not None else np.nan
         return ClassState(
             name=name_of(key),
-            totals={
-                name: float(value)
-                for name, value in zip(self._totals.quantities, sums, strict=True)
-                if name in QUANTITIES or name in self._seen or name in divisions
-            },
+            totals=self._known(sums, divisions),
             recent={
                 **{name: model.use().get(key, 0.0) for name, model in self._models.items()},
                 "statement_time": self._time_use.get(key, 0.0),
@@ -232,16 +254,3 @@ class QueryClasses:
             reasons=find_reasons(signs),
             total=model.total,
         )
-
-
-def host_use(ticks: list[Tick]) -> HostUse:
-    """Mean parts of the host's time over the ticks in which they are known."""
-    known = [tick.used for tick in ticks if ALL_TIME in tick.used]
-    whole = sum(used[ALL_TIME] for used in known)
-    if whole <= 0:
-        return HostUse()
-    busy, waits = (sum(used.get(name, 0.0) for used in known) / whole for name in (BUSY, IO_WAIT))
-    ready = [used for used in known if DELAY in used and "cpu" in used]
-    ran, waited = (sum(used[name] for used in ready) for name in ("cpu", DELAY))
-    running = ran / (ran + waited) if ran > 0 else None
-    return HostUse(busy=busy, io_wait=waits, running=running)

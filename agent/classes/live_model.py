@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.classes.book import OTHER
+from agent.classes.division import Division
 from agent.classes.resources import Resource
 from models.attribution.blocks import Block, fit_block, prices_of
 from models.attribution.class_ticks import Array, ClassTicks
@@ -19,30 +20,22 @@ from models.attribution.lines import LineSums
 from models.attribution.prices import FREE_CALL_SHARE, Prices, pool_prices, robust_weights
 from models.attribution.quality import Quality, disagreement
 from models.attribution.reasons import HostUse
-from models.attribution.sources import Parts, Target, by_model, computing_share, work_of
+from models.attribution.sources import (
+    Parts,
+    Target,
+    by_model,
+    computing_share,
+    computing_time,
+    work_of,
+)
 from models.attribution.waits import least_level
 
 RECENT = 10  # blocks that are kept apart, and that make a group
 LEAST_TICKS = 3
-
-
-@dataclass(frozen=True)
-class Division:
-    """What each class used in a block of ticks, units of the resource, shape (K,)."""
-
-    source: Method
-    uses: Array
-    estimate: Array
-    """The estimate, where `uses` was measured; else the same."""
-    error: Array
-    """Standard error of the estimate as a part of it; NaN where it cannot be told."""
-    waits: Array
-    """1 for a class whose time passes without use."""
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether the server itself accounts for it."""
-        return self.source is Method.MEASURED
+RENEWED = 0.1
+"""The fit is made anew when so much of its window is new; most of its cost is in that."""
+STRANGE = 0.02
+"""Or at once, when classes that it does not know did so much of a block."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +57,7 @@ class LiveModel:
         self._groups: deque[Block] = deque(maxlen=max(1, round(blocks / RECENT) - 1))
         self._pairs: deque[tuple[Array, Array]] = deque(maxlen=blocks)
         self._learnt: _Learnt | None = None
+        self._unlearnt = 0  # blocks since
         self._levels: deque[float] = deque(maxlen=blocks)
         self._names: tuple[str, ...] = ()
         self._use, self._estimate = np.zeros(0), np.zeros(0)
@@ -128,7 +122,7 @@ class LiveModel:
         work = work_of(ticks)
         self._arrange(ticks.names)
         if len(ticks) >= LEAST_TICKS:
-            self._learn(ticks, y, work)
+            self._learn(ticks, y)
         parts, error, waits = self._estimated(ticks, y)
         measured = self.resource.name == "cpu" and ticks.cpu is not None and bool(ticks.cpu.any())
         z = ticks.cpu if measured and ticks.cpu is not None else parts
@@ -147,7 +141,7 @@ class LiveModel:
     def _trusts_texts(self, ticks: ClassTicks) -> bool:
         return self.resource.cpu and ticks.texts is not None and any(ticks.texts)
 
-    def _learn(self, ticks: ClassTicks, y: Array, work: Array) -> None:
+    def _learn(self, ticks: ClassTicks, y: Array) -> None:
         """Compare with what was predicted, add the block, fit the window."""
         least = FREE_CALL_SHARE if self.resource.cpu else LEAST_CALL_SHARE
         prices = pool_prices(ticks, y, least, least_call(self._least_level))
@@ -160,19 +154,31 @@ class LiveModel:
                 expected = model.predict(ticks)
             self._pairs.append((y, expected))
             prices = model.prices or prices
-        self._add(Block.of(ticks, y, work, prices, robust_weights(y, expected)))
-        self._fit(ticks)
+        weights = robust_weights(y, expected)
+        self._add(Block.of(ticks, y, computing_time(ticks), prices, weights))
+        if self._is_outdated(ticks):
+            self._fit(ticks)
 
     def _add(self, block: Block) -> None:
         if self._recent and self._recent[-1].features != block.features:
             self._recent.clear()
             self._groups.clear()
         self._recent.append(block)
+        self._unlearnt += 1
         if len(self._recent) > RECENT:
             prices = self._learnt.model.prices if self._learnt else None
             group, self._recent = self._recent[:RECENT], self._recent[RECENT:]
             if prices is not None:
                 self._groups.append(_sum(group, prices, block.names))
+
+    def _is_outdated(self, ticks: ClassTicks) -> bool:
+        """Whether there is enough that the latest fit has not seen: blocks, or classes in this."""
+        if self._learnt is None:
+            return True
+        model, window = self._learnt.model, RECENT * len(self._groups) + len(self._recent)
+        work = model.regressors(ticks).sum(axis=0)
+        strange = float(work[~np.isin(ticks.names, model.names)].sum())
+        return self._unlearnt >= RENEWED * window or strange > STRANGE * float(work.sum())
 
     def _fit(self, ticks: ClassTicks) -> None:
         time_like = self.resource.cpu
@@ -184,7 +190,7 @@ class LiveModel:
         place = {name: i for i, name in enumerate(together.names)}
         work = together.work[[place[name] for name in model.names]]
         computing = computing_share(model, work, waiting, trust_texts=self._trusts_texts(ticks))
-        self._learnt = _Learnt(model, computing, together.moments.ticks)
+        self._learnt, self._unlearnt = _Learnt(model, computing, together.moments.ticks), 0
 
     def _estimated(self, ticks: ClassTicks, y: Array) -> tuple[Array, Array, Array]:
         """Parts, shape (T, K), relative errors and waits, shape (K,), by the latest fit."""

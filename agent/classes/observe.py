@@ -1,15 +1,14 @@
 """Look at one server for a while, here and now, and divide what it used over its query classes."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from agent.classes.book import AGENT, OTHER, Book
-from agent.classes.classes import host_use
 from agent.classes.deltas import Changes, Deltas
-from agent.classes.ticks import Tick, TickMaker, class_ticks
+from agent.classes.ticks import Tick, TickMaker, class_ticks, host_use
 from agent.config.settings import Target
 from collectors import COLLECTORS
 from collectors.base import CollectorError, FailureKind, Sample, Values
@@ -116,6 +115,18 @@ def observe_sums(target: Target) -> Observed:
     finally:
         connection.close()
     return divided(book, [tick])
+
+
+def texts_from(target: Target, digests: Sequence[str]) -> dict[str, str]:
+    """Normalised texts of these digests; raises `CollectorError` as `observe` does."""
+    connection = Connection(
+        target.endpoint, target.credentials.login, timeout=target.timeout, limit=1.0
+    )
+    try:
+        connection.open()
+        return texts_of(connection, digests)
+    finally:
+        connection.close()
 
 
 def divided(book: Book, ticks: list[Tick]) -> Observed:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent.classes.book import AGENT, OTHER
+from agent.classes.book import AGENT, OTHER, Name
 from agent.classes.state import ClassesState, ClassState
 from models.attribution.savings import Limit, gain
 from models.capacity.answer import Capacity
@@ -31,6 +31,14 @@ def saving(state: ClassesState, one: ClassState, capacity: Capacity | None) -> S
         return Saving(None, None)
     limits = _limits(state, one, capacity)
     return Saving(gain(limits, REMOVED), gain(limits, HALVED))
+
+
+def savings_of(state: ClassesState | None, capacity: Capacity | None) -> dict[Name, Saving]:
+    """The same of all classes of which anything is known."""
+    if state is None:
+        return {}
+    found = {one.name: saving(state, one, capacity) for one in state.classes}
+    return {name: gains for name, gains in found.items() if gains.removed is not None}
 
 
 def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Limit]:

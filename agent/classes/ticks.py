@@ -8,10 +8,11 @@ import numpy as np
 
 from agent.classes.book import Book, Numbers
 from agent.classes.deltas import Changes, Deltas, Lost
-from agent.classes.resources import Meter
+from agent.classes.resources import ALL_TIME, BUSY, DELAY, IO_WAIT, Meter
 from collectors.base import Sample
 from collectors.digests import DigestValues
 from models.attribution.class_ticks import SIZES, Array, ClassTicks
+from models.attribution.reasons import HostUse
 from models.rates import CLOCKS_AGREE
 
 PATIENCE = 3.0  # seconds to wait for a sample of every resource beyond a tick's end
@@ -123,3 +124,16 @@ def class_ticks(
         cpu=tables.get("cpu_time"),
         texts=texts,
     )
+
+
+def host_use(ticks: Sequence[Tick]) -> HostUse:
+    """Mean parts of the host's time over the ticks in which they are known."""
+    known = [tick.used for tick in ticks if ALL_TIME in tick.used]
+    whole = sum(used[ALL_TIME] for used in known)
+    if whole <= 0:
+        return HostUse()
+    busy, waits = (sum(used.get(name, 0.0) for used in known) / whole for name in (BUSY, IO_WAIT))
+    ready = [used for used in known if DELAY in used and "cpu" in used]
+    ran, waited = (sum(used[name] for used in ready) for name in ("cpu", DELAY))
+    running = ran / (ran + waited) if ran > 0 else None
+    return HostUse(busy=busy, io_wait=waits, running=running)

@@ -40,12 +40,16 @@ class Totals:
         """The sums by class, shape (quantities,) each; those that are always there included."""
         return self._shown
 
-    def add(self, names: Sequence[str], uses: Array, left_over: Mapping[str, float]) -> None:
+    def add(
+        self, names: Sequence[str], uses: Array, left_over: Mapping[str, float]
+    ) -> tuple[dict[str, Array], Array]:
         """Add what classes used, shape (names, quantities), and what is left of each quantity.
 
         What is negative, as where a long statement's time was counted while it ran, is owed by
-        the class, and taken off what comes next.
+        the class, and taken off what comes next. Answers by how much each sum rose, and what is
+        left of each quantity.
         """
+        before = {name: sums.copy() for name, sums in self._shown.items()}
         self.known.update(left_over)
         for name, row in zip(names, uses, strict=True):
             owed = self._owed.pop(name, None)
@@ -57,7 +61,9 @@ class Totals:
         left = np.array([left_over.get(name, 0.0) for name in self.quantities])
         total = left + self._left_over_owed
         self._left_over_owed = np.minimum(total, 0.0)
-        self.left_over += np.maximum(total, 0.0)
+        left = np.maximum(total, 0.0)
+        self.left_over += left
+        return {name: sums - before[name] for name, sums in self._shown.items()}, left
 
     def choose(self, use: Mapping[str, float]) -> None:
         """Show the classes that use most, the ones that are shown preferred when in doubt."""

@@ -75,6 +75,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Read, divide, predict, print. Return 0, or 2 with one line on standard error."""
+    if args.predict_host and not args.predict:
+        text = "--predict-host is of no use alone; name the other file with --predict"
+        print(f"mysql-headroom: {text}", file=sys.stderr)
+        return USAGE_ERROR
     try:
         answer = _answer(args)
     except TableFileError as error:
@@ -92,6 +96,9 @@ def _answer(args: argparse.Namespace) -> Answer:
     prediction = None
     if args.predict is not None:
         other, _ = _read(args.predict, args.predict_host or args.host, classes.resource)
+        if not set(other.ticks.names) & set(classes.ticks.names):
+            problem = f"it has no class of {classes.name}"
+            raise TableFileError(other.name, None, problem, "predict a file of the same classes")
         prediction = Quality.of(_target(other).y, found.predictor.predict(other.ticks))
     return Answer(str(classes.resource), found, prediction, _truth_error(classes, target, found))
 

@@ -1,29 +1,39 @@
 """`mysql-headroom profile`: which queries use the server up, as one looks at it."""
 
 import argparse
+import os
 import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 
-from agent.classes.observe import observe, observe_sums
-from agent.commands.profile_words import SORTS, as_csv, as_json, in_words, profile_of
+from agent.classes.observe import observe, observe_sums, texts_from
+from agent.commands.profile_history import latest_savings, recorded
+from agent.commands.profile_rows import SORTS, profile_of, with_texts
+from agent.commands.profile_words import as_csv, as_json, in_words
 from agent.config.durations import seconds
 from agent.config.file import ConfigError, load
+from agent.config.moments import moment
 from agent.config.option import USAGE_ERROR, add_config_option, complain
 from agent.config.settings import Config, Target
+from agent.store.failures import StoreError
+from agent.store.files import history_path
 from collectors.base import CollectorError
 
 BROKEN = 1
 FORMATS: dict[str, Callable[..., str]] = {"table": in_words, "json": as_json, "csv": as_csv}
 SHORTEST, LONGEST = 3.0, 3600.0
+NOW, START = "now", "start"
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Register the sub-command."""
     parser = subparsers.add_parser(
         "profile",
-        help="watch a server for a while and rank its queries by what they use",
-        description="Watch one target for a while and rank its classes of query by CPU, time, "
-        "count, IO or latency: measured where the server measures it, else estimated.",
+        help="rank a server's queries by what they use, now or since a time",
+        description="Watch one target for a while, or read what an agent wrote of it, and rank its "
+        "classes of query by CPU, time, count, IO or latency: measured where the server measures "
+        "it, else estimated.",
     )
     add_config_option(parser)
     parser.add_argument("--target", metavar="NAME", help="which target (default: the first)")
@@ -36,10 +46,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument(
         "--since",
-        choices=["now", "start"],
-        default="now",
+        type=_since,
+        default=NOW,
+        metavar="WHEN",
         help="now: watch from now on (default); start: the server's own sums, since each class was "
-        "first seen, without estimates",
+        "first seen, without estimates; 1h or 2026-11-21T10:00: from the history of an agent",
     )
     parser.add_argument("--sort", choices=list(SORTS), default="cpu", help="default: cpu")
     parser.add_argument(
@@ -58,7 +69,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when there is a profile, 1 when the server cannot be read, 2 when it was asked wrongly."""
+    """0 when there is a profile, 1 when it cannot be had, 2 when it was asked wrongly."""
     try:
         config = load(args.config_file)
     except ConfigError as error:
@@ -66,19 +77,44 @@ def run(args: argparse.Namespace) -> int:
     target = _target(config, args.target)
     if target is None:
         known = ", ".join(t.name for t in config.targets)
-        print(f"mysql-headroom: no target {args.target!r}; there are {known}", file=sys.stderr)
-        return USAGE_ERROR
-    if args.plot and not args.plot.lower().endswith((".png", ".svg")):
-        print(f"mysql-headroom: {args.plot}: a plot ends in .png or .svg", file=sys.stderr)
-        return USAGE_ERROR
-    if args.format == "table" and args.since == "now":
-        print(f"watching {target.name} for {args.seconds:g} s …", file=sys.stderr)
+        return _refuse(f"no target {args.target!r}; there are {known}")
+    problem = _problem(args, config)
+    if problem is not None:
+        return _refuse(problem)
+    with_text = args.text or config.classes.digest_text
     try:
-        observed = observe_sums(target) if args.since == "start" else observe(target, args.seconds)
-    except CollectorError as error:
+        if isinstance(args.since, float):
+            return _from_history(args, config, target, with_text=with_text)
+        return _from_server(args, config, target, with_text=with_text)
+    except (CollectorError, StoreError) as error:
         print(f"mysql-headroom: {error}", file=sys.stderr)
         return BROKEN
-    profile = profile_of(observed, args.sort, with_text=args.text or config.classes.digest_text)
+
+
+def _problem(args: argparse.Namespace, config: Config) -> str | None:
+    """What cannot be done, before anything is asked of anybody."""
+    if args.plot and not args.plot.lower().endswith((".png", ".svg")):
+        return f"{args.plot}: a plot ends in .png or .svg"
+    if args.since == NOW:
+        return None
+    if args.plot:
+        return "--plot draws what is read second by second; use it with --since now"
+    if args.since != START and _history(config) is None:
+        remedy = "set history.path, or use --since start"
+        return f"{args.config_file}: names no history.path, which --since TIME reads; {remedy}"
+    return None
+
+
+def _from_server(
+    args: argparse.Namespace, config: Config, target: Target, *, with_text: bool
+) -> int:
+    """Watch it for a while, or read its own sums."""
+    if args.format == "table" and args.since == NOW:
+        print(f"watching {target.name} for {args.seconds:g} s …", file=sys.stderr)
+    observed = observe_sums(target) if args.since == START else observe(target, args.seconds)
+    path = _history(config)
+    savings = latest_savings(path, target.name, time.time()) if path else {}
+    profile = profile_of(observed, args.sort, with_text=with_text, savings=savings)
     print(FORMATS[args.format](profile, args.top))
     if args.plot:
         from agent.export.class_plot import plot_class
@@ -86,16 +122,54 @@ def run(args: argparse.Namespace) -> int:
         try:
             plot_class(args.plot, observed, profile)
         except OSError as error:
-            reason = error.strerror or error
-            print(f"mysql-headroom: {args.plot}: cannot be written ({reason})", file=sys.stderr)
-            return USAGE_ERROR
+            return _refuse(f"{args.plot}: cannot be written ({error.strerror or error})")
     return 0
+
+
+def _from_history(
+    args: argparse.Namespace, config: Config, target: Target, *, with_text: bool
+) -> int:
+    """Sum up what an agent wrote; texts are not in there, the server is asked for them."""
+    path = _history(config)
+    assert path is not None  # noqa: S101  (seen to by `_problem`)
+    profile = recorded(path, target.name, args.since, time.time(), args.sort)
+    if profile is None:
+        remedy = "an agent writes it with `history.path` and the collector `digests`"
+        text = f"nothing about query classes of {target.name} in that time; {remedy}"
+        print(f"mysql-headroom: {path}: {text}", file=sys.stderr)
+        return BROKEN
+    if with_text:
+        try:
+            profile = with_texts(profile, texts_from(target, profile.digests(args.top)))
+        except CollectorError as error:
+            print(f"mysql-headroom: no texts: {error}", file=sys.stderr)
+    print(FORMATS[args.format](profile, args.top))
+    return 0
+
+
+def _refuse(problem: str) -> int:
+    print(f"mysql-headroom: {problem}", file=sys.stderr)
+    return USAGE_ERROR
+
+
+def _history(config: Config) -> Path | None:
+    return history_path(config.history.path, os.environ)
 
 
 def _target(config: Config, name: str | None) -> Target | None:
     if name is None:
         return config.targets[0]
     return next((target for target in config.targets if target.name == name), None)
+
+
+def _since(text: str) -> str | float:
+    """A word, or Unix seconds; a time without a zone is the local one."""
+    if text in (NOW, START):
+        return text
+    try:
+        return moment(text, time.time(), None)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}; or {NOW}, {START}") from None
 
 
 def _duration(text: str) -> float:

@@ -3,102 +3,27 @@
 import csv
 import io
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, fields
+from datetime import datetime
 
-import numpy as np
-
-from agent.classes.book import name_of
-from agent.classes.observe import Observed
 from agent.commands.attribute_words import OTHERS, SOURCES, amount, bar, cut, percent, short
-from models.attribution.divide import Attribution, Method
-from models.attribution.reasons import Reason
+from agent.commands.profile_rows import Profile, Row
+from agent.config.durations import words
 
 NAME_WIDTH = 34
 DIGEST_LETTERS = 12
-
-
-@dataclass(frozen=True)
-class Row:
-    """One class; what is not known is None."""
-
-    schema: str
-    digest: str
-    calls: float
-    seconds: float
-    """Time that its statements took, those that still run included."""
-    cpu: float | None
-    cpu_stderr: float | None
-    io: float | None
-    """Bytes read and written; estimated."""
-    latency: float | None
-    """Mean seconds of a statement."""
-    rows_examined: float | None
-    rows_sent: float | None
-    waits: bool
-    share: float | None
-    """Of all classes, by what the rows are sorted by."""
-    text: str | None
-
-
-@dataclass(frozen=True)
-class Profile:
-    """Classes, the greatest first, and how their use was obtained."""
-
-    rows: tuple[Row, ...]
-    sort: str
-    seconds: float
-    cpu_source: Method | None
-    cpu_total: float | None
-    cpu_unattributed: float | None
-    cpu_error: float | None
-    """Mean error of the CPU of a tick as predicted from other ticks, as a part of it."""
-    disagreement: float | None
-    compared_with: Method | None
-    reasons: tuple[Reason, ...]
-
-
-SORTS: dict[str, Callable[[Row], float | None]] = {
-    "cpu": lambda row: row.cpu,
-    "time": lambda row: row.seconds,
-    "count": lambda row: row.calls,
-    "io": lambda row: row.io,
-    "latency": lambda row: row.latency,
-}
-
-
-def profile_of(observed: Observed, sort: str, *, with_text: bool) -> Profile:
-    """Rank what was observed; by time where what is asked for is not known."""
-    rows = [row for row in _rows(observed, with_text=with_text) if row.calls or row.seconds > 0]
-    if all(SORTS[sort](row) is None for row in rows):
-        sort = "time"
-    value = SORTS[sort]
-    whole = 0.0 if sort == "latency" else sum(value(row) or 0.0 for row in rows)
-    ranked = sorted(rows, key=lambda row: (-(value(row) or 0.0), row.digest))
-    cpu = observed.cpu
-    known_whole = cpu is not None and not observed.cpu_is_sum
-    return Profile(
-        rows=tuple(_shared(row, value(row), whole) for row in ranked),
-        sort=sort,
-        seconds=observed.seconds,
-        cpu_source=cpu.method if cpu else None,
-        cpu_total=cpu.total if cpu else None,
-        cpu_unattributed=cpu.unattributed if cpu and known_whole else None,
-        cpu_error=cpu.held_out.mape if cpu else None,
-        disagreement=cpu.disagreement if cpu else None,
-        compared_with=cpu.compared_with if cpu else None,
-        reasons=cpu.reasons if cpu else (),
-    )
 
 
 def in_words(profile: Profile, top: int) -> str:
     """Write the profile as a table, 80 columns and more where texts are shown."""
     lines = [headline(profile), ""]
     title = f"  {'class':<{NAME_WIDTH}} {'share':>20}  {'CPU s':>9} ± error   {'time s':>9}"
-    lines.append(f"{title} {'calls':>9} {'latency':>9} {'IO bytes':>9}")
+    title += f" {'calls':>9} {'latency':>9} {'IO bytes':>9}"
+    costed = any(row.removed_gain is not None for row in profile.rows)
+    lines.append(f"{title} {'if gone':>8} {'if half':>8}" if costed else title)
     shown, rest = profile.rows[:top], profile.rows[top:]
     most = max((row.share or 0.0 for row in profile.rows), default=0.0) or 1.0
-    lines += [_line(row, most) for row in shown]
+    lines += [_line(row, most, costed=costed) for row in shown]
     if rest:
         lines.append(f"  {len(rest)} more: {percent(sum(row.share or 0.0 for row in rest))}")
     return "\n".join([*lines, "", *_notes(profile)])
@@ -128,6 +53,7 @@ def as_json(profile: Profile, top: int) -> str:
             "disagreement": profile.disagreement,
             "reasons": [reason.value for reason in profile.reasons],
         },
+        "recorded": profile.recorded,
         "classes": [asdict(row) for row in profile.rows[:top]],
     }
     return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
@@ -136,60 +62,13 @@ def as_json(profile: Profile, top: int) -> str:
 def as_csv(profile: Profile, top: int) -> str:
     """Write the profile as CSV; empty where something is not known."""
     out = io.StringIO()
-    names = list(Row.__dataclass_fields__)
+    names = [field.name for field in fields(Row)]
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(names)
     for row in profile.rows[:top]:
         values = asdict(row)
         writer.writerow("" if values[name] is None else values[name] for name in names)
     return out.getvalue().rstrip("\n")
-
-
-def _rows(observed: Observed, *, with_text: bool) -> list[Row]:
-    ticks = observed.ticks
-    spent = ticks.statement_time.sum(axis=0)
-    if ticks.inflight_delta is not None:
-        spent = np.maximum(spent + ticks.inflight_delta.sum(axis=0), 0.0)
-    count = ticks.count.sum(axis=0) if ticks.count is not None else np.zeros(len(spent))
-    ended = ticks.statement_time.sum(axis=0)
-    sizes = {name: table.sum(axis=0) for name, table in ticks.sizes}
-    rows = []
-    for k, key in enumerate(ticks.names):
-        name = name_of(key)
-        cpu, stderr, waits = _use(observed.cpu, k)
-        rows.append(
-            Row(
-                schema=name.schema,
-                digest=name.digest,
-                calls=float(count[k]),
-                seconds=float(spent[k]),
-                cpu=cpu,
-                cpu_stderr=stderr,
-                io=_use(observed.io, k)[0],
-                latency=float(ended[k] / count[k]) if count[k] else None,
-                rows_examined=float(sizes["rows_examined"][k])
-                if "rows_examined" in sizes
-                else None,
-                rows_sent=float(sizes["rows_sent"][k]) if "rows_sent" in sizes else None,
-                waits=waits,
-                share=None,
-                text=observed.book.text(key) if with_text else None,
-            )
-        )
-    return rows
-
-
-def _use(found: Attribution | None, k: int) -> tuple[float | None, float | None, bool]:
-    if found is None:
-        return None, None, False
-    use = found.classes[k]
-    return use.total, use.stderr, use.waits
-
-
-def _shared(row: Row, value: float | None, whole: float) -> Row:
-    if value is None or whole <= 0:
-        return row
-    return Row(**{**asdict(row), "share": value / whole})
 
 
 def _name(row: Row) -> str:
@@ -199,24 +78,30 @@ def _name(row: Row) -> str:
     return cut(f"{row.schema}.{digest}" if row.schema else digest, NAME_WIDTH)
 
 
-def _line(row: Row, most: float) -> str:
+def _line(row: Row, most: float, *, costed: bool) -> str:
     share = "" if row.share is None else f"{bar(row.share, most)} {percent(row.share):>7}"
     error = "" if row.cpu_stderr is None else f"± {short(row.cpu_stderr)}"
     cpu = "–" if row.cpu is None else short(row.cpu)
     latency = "–" if row.latency is None else short(row.latency)
     moved = "–" if row.io is None else short(row.io)
+    gains = f" {_gain(row.removed_gain):>8} {_gain(row.halved_gain):>8}" if costed else ""
     waits = "  waits" if row.waits else ""
     return (
         f"  {_name(row):<{NAME_WIDTH}} {share:>20}  {cpu:>9} {error:<9} {amount(row.seconds)}"
-        f" {amount(row.calls)} {latency:>9} {moved:>9}{waits}"
+        f" {amount(row.calls)} {latency:>9} {moved:>9}{gains}{waits}"
     ).rstrip()
 
 
+def _gain(gain: float | None) -> str:
+    """Capacity that comes back, as a part of what there is."""
+    return "–" if gain is None else f"+{percent(gain)}"
+
+
 def _notes(profile: Profile) -> list[str]:
-    lines = [f"  {'watched':<14} {profile.seconds:.0f} s"]
+    lines = [_watched(profile)]
     if profile.cpu_source is None or profile.cpu_total is None:
         lines.append(f"  {'CPU':<14} not known: neither the process nor CPU per statement is seen")
-        return lines
+        return [*lines, *_to_fix(profile)]
     whole = f"{short(profile.cpu_total)} s"
     if profile.cpu_unattributed is not None:
         part = profile.cpu_unattributed / (profile.cpu_total or 1.0)
@@ -231,4 +116,25 @@ def _notes(profile: Profile) -> list[str]:
         moved = percent(profile.disagreement / 2)
         other = OTHERS[profile.compared_with]
         lines.append(f"  {'disagreement':<14} {moved} of the use lies elsewhere by {other}")
-    return [*lines, *(f"  {'take care':<14} {reason.sentence}" for reason in profile.reasons)]
+    lines += [f"  {'take care':<14} {reason.sentence}" for reason in profile.reasons]
+    return [*lines, *_to_fix(profile)]
+
+
+def _watched(profile: Profile) -> str:
+    if profile.recorded is None:
+        return f"  {'watched':<14} {profile.seconds:.0f} s"
+    first, last = (datetime.fromtimestamp(at).astimezone() for at in profile.recorded)
+    span = f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S %z}"
+    return f"  {'recorded':<14} {words(profile.seconds)} from {span}"
+
+
+def _to_fix(profile: Profile) -> list[str]:
+    """Which class gives most capacity back, where that is known."""
+    known = [row for row in profile.rows if row.removed_gain]
+    if not known:
+        return []
+    first = max(known, key=lambda row: row.removed_gain or 0.0)
+    gains = f"without it {percent(first.removed_gain or 0.0)} more of all else fits"
+    if first.halved_gain is not None:
+        gains += f", at half its cost {percent(first.halved_gain)}"
+    return [f"  {'fix first':<14} {_name(first)}: {gains}"]

@@ -3,6 +3,8 @@
 import math
 import re
 
+from pydantic import AfterValidator
+
 UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 LONGEST = 64  # characters: what is longer is no duration, and takes no time to refuse
@@ -32,6 +34,25 @@ def _sum(text: str) -> float:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(MISTAKE)
     return sum(float(number) * UNITS[unit] for number, unit in parts)
+
+
+def within(least: float, most: float) -> AfterValidator:
+    """What refuses a duration outside of these bounds, in seconds, and names them with units."""
+
+    def check(duration: float) -> float:
+        if not least <= duration <= most:
+            raise ValueError(f"must be from {written(least)} to {written(most)}")
+        return duration
+
+    return AfterValidator(check)
+
+
+def written(duration: float) -> str:
+    """A duration as people write it in a file, in the largest unit that it is a whole number of."""
+    for unit in ("d", "h", "m", "s"):
+        if duration and duration % UNITS[unit] == 0:
+            return f"{duration / UNITS[unit]:.0f}{unit}"
+    return f"{duration / UNITS['ms']:g}ms" if duration else "0s"
 
 
 def words(duration: float) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from agent.config.durations import seconds
+from agent.config.durations import seconds, within
 from agent.config.section import Section
 
 
@@ -13,5 +13,5 @@ class ClassSettings(Section):
 
     top: Annotated[int, Field(ge=1, le=200)] = 20
     digest_text: bool = False
-    interval: Annotated[float, BeforeValidator(seconds), Field(ge=5, le=600)] = 60.0
-    window: Annotated[float, BeforeValidator(seconds), Field(ge=60, le=86400)] = 3600.0
+    interval: Annotated[float, BeforeValidator(seconds), within(5, 600)] = 60.0
+    window: Annotated[float, BeforeValidator(seconds), within(60, 86400)] = 3600.0

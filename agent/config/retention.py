@@ -3,16 +3,23 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator
 
-from agent.config.durations import seconds
+from agent.config.durations import seconds, within
 from agent.config.section import Section
 from agent.config.sizes import size_in_bytes
 
 DAY = 86400.0
 MIB = 2**20
+LEAST_SIZE = 16 * MIB
 
-Kept = Annotated[float, BeforeValidator(seconds), Field(ge=0, le=3660 * DAY)]
+Kept = Annotated[float, BeforeValidator(seconds), within(0, 3660 * DAY)]
+
+
+def _large_enough(size: int) -> int:
+    if size < LEAST_SIZE:
+        raise ValueError(f"must be {LEAST_SIZE // MIB}MiB or more")
+    return size
 
 
 def _file_path(value: object) -> Path:
@@ -22,6 +29,7 @@ def _file_path(value: object) -> Path:
     return Path(value)
 
 
+Size = Annotated[int, BeforeValidator(size_in_bytes), AfterValidator(_large_enough)]
 HistoryPath = Annotated[Path, BeforeValidator(_file_path)]
 
 
@@ -31,6 +39,7 @@ class RetentionSettings(Section):
     samples: Kept = 3600.0
     intervals: Kept = 31 * DAY
     fits: Kept = 90 * DAY
+    classes: Kept = 7 * DAY
 
     @property
     def in_milliseconds(self) -> dict[str, int]:
@@ -42,5 +51,5 @@ class HistorySettings(Section):
     """Where what is known outlives the agent; None: nowhere, unless systemd names a folder."""
 
     path: HistoryPath | None = None
-    max_size: Annotated[int, BeforeValidator(size_in_bytes), Field(ge=16 * MIB)] = 512 * MIB
+    max_size: Size = 512 * MIB
     retention: RetentionSettings = RetentionSettings()

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from agent.config.ceilings import ResourceSettings
 from agent.config.credentials import Credentials, client_options, reason
-from agent.config.durations import seconds
+from agent.config.durations import seconds, within
 from agent.config.query_classes import ClassSettings
 from agent.config.retention import HistorySettings
 from agent.config.section import Section
@@ -75,15 +75,15 @@ class CollectorSettings(Section):
     """Whether and how often one collector reads; None: its own default interval."""
 
     enabled: bool = True
-    interval: Annotated[Duration, Field(ge=0.1, le=60)] | None = None
+    interval: Annotated[Duration, within(0.1, 60)] | None = None
 
 
 class FitSettings(Section):
     """How samples become points, and points a fit. All durations in seconds."""
 
-    interval: Annotated[Duration, Field(ge=1, le=600)] = 15.0
-    window: Annotated[Duration, Field(ge=30, le=31 * 86400)] = 86400.0
-    stale_after: Annotated[Duration, Field(ge=5, le=86400)] = 300.0
+    interval: Annotated[Duration, within(1, 600)] = 15.0
+    window: Annotated[Duration, within(30, 31 * 86400)] = 86400.0
+    stale_after: Annotated[Duration, within(5, 86400)] = 300.0
 
 
 class TlsSettings(Section):
@@ -116,7 +116,7 @@ class Target(Section):
     password_env: str | None = None
     defaults_file: ExistingFile | None = None
     tls: TlsSettings | None = None
-    timeout: Annotated[Duration, Field(ge=0.5, le=60)] = 3.0
+    timeout: Annotated[Duration, within(0.5, 60)] = 3.0
     collectors: Mapping[CollectorName, CollectorSettings] = Field(default_factory=dict)
     fit: FitSettings = FitSettings()
     resources: ResourceSettings = ResourceSettings()

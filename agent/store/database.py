@@ -1,6 +1,7 @@
 """Opening a history: to write it, as the one agent whose it is, or to read beside that agent."""
 
 import sqlite3
+import stat
 from pathlib import Path
 
 from agent.store.failures import StoreError, StoreFailure, as_store_error
@@ -49,9 +50,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
     Raises `StoreError`.
     """
-    if not path.is_file():
-        text = f"{path}: there is no such history; the agent makes it when it runs with `history`"
-        raise StoreError(StoreFailure.IO, text)
+    _must_be_there(path)
     try:
         try:
             connection, version = _reading(path, "mode=ro")
@@ -65,10 +64,30 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         raise StoreError(error.kind, f"{path}: {error}") from error
     if version < VERSION:
         connection.close()
-        text = f"made by an earlier version of the agent (schema {version}, here {VERSION})"
-        remedy = "start the agent once: it brings the file up to date"
-        raise StoreError(StoreFailure.IO, f"{path}: {text}; {remedy}")
+        raise StoreError(StoreFailure.IO, f"{path}: {_too_old(version)}")
     return connection
+
+
+def _must_be_there(path: Path) -> None:
+    """Raises `StoreError` with what to do."""
+    try:
+        found = path.stat().st_mode
+    except FileNotFoundError:
+        text = "there is no such history; check the path: the agent makes it when it runs"
+        raise StoreError(StoreFailure.IO, f"{path}: {text}") from None
+    except OSError as error:
+        raise as_store_error(path, error) from error
+    if not stat.S_ISREG(found):
+        what = "a folder; name the file in it" if stat.S_ISDIR(found) else "no file; check the path"
+        raise StoreError(StoreFailure.IO, f"{path}: this is {what}")
+
+
+def _too_old(version: int) -> str:
+    """What to say of a file of an earlier version, or of none."""
+    if version == 0:
+        return "this file is empty; check the path: the agent fills it when it runs"
+    text = f"made by an earlier version of the agent (schema {version}, here {VERSION})"
+    return f"{text}; start the agent once: it brings the file up to date"
 
 
 def _reading(path: Path, how: str) -> tuple[sqlite3.Connection, int]:

@@ -45,16 +45,41 @@ OF_THE_SYSTEM = {
     errno.EPERM: StoreFailure.READ_ONLY,
 }
 SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends where a page should be
+REMEDIES_OF_SQLITE = {
+    sqlite3.SQLITE_FULL: "make room on that disk",
+    sqlite3.SQLITE_READONLY: "who runs this must be able to write there, into the folder too",
+    sqlite3.SQLITE_BUSY: "another program holds it: try again",
+    sqlite3.SQLITE_LOCKED: "another program holds it: try again",
+    sqlite3.SQLITE_CORRUPT: "`sqlite3 FILE .recover` may save some of it",
+    sqlite3.SQLITE_NOTADB: "this is no history: check the path",
+}
+REMEDIES_OF_THE_SYSTEM = {
+    errno.ENOSPC: "make room on that disk",
+    errno.EDQUOT: "make room on that disk",
+    errno.EROFS: "name a place that can be written to",
+    errno.EACCES: "be the user who runs the agent, or root: it is private",
+    errno.EPERM: "be the user who runs the agent, or root: it is private",
+    errno.ENOENT: "make the folder that it is to be in",
+    errno.ENOTDIR: "its folder is a file: check the path",
+    errno.EEXIST: "its folder is a file: check the path",
+    errno.EISDIR: "name the file in it",
+    errno.ELOOP: "name the file itself, not a link to it",
+}
 
 
 def as_store_error(path: object, error: Exception) -> StoreError:
     """The error of the library or the system as ours; `path` names the place."""
     if isinstance(error, StoreError):
         return error
-    kind = StoreFailure.IO
     if isinstance(error, OSError):
-        kind = OF_THE_SYSTEM.get(error.errno or 0, kind)
-        return StoreError(kind, f"{path}: {error.strerror or error}")
+        number = error.errno or 0
+        kind, remedy = OF_THE_SYSTEM.get(number), REMEDIES_OF_THE_SYSTEM.get(number)
+        return StoreError(kind or StoreFailure.IO, _line(path, error.strerror or error, remedy))
     code = getattr(error, "sqlite_errorcode", None) or 0
-    kind = StoreFailure.CORRUPT if code == SHORT_READ else OF_SQLITE.get(code & 0xFF, kind)
-    return StoreError(kind, f"{path}: {error}")
+    code = sqlite3.SQLITE_CORRUPT if code == SHORT_READ else code & 0xFF
+    kind, remedy = OF_SQLITE.get(code), REMEDIES_OF_SQLITE.get(code)
+    return StoreError(kind or StoreFailure.IO, _line(path, error, remedy))
+
+
+def _line(path: object, what: object, remedy: str | None) -> str:
+    return f"{path}: {what}; {remedy}" if remedy else f"{path}: {what}"

@@ -26,14 +26,16 @@ def history_path(configured: Path | None, environment: Mapping[str, str]) -> Pat
 def make_private(path: Path) -> None:
     """Have the file there, empty if it is new, readable by nobody else, in a folder of ours.
 
-    Raises `StoreError` where others could change what is in the folder, `OSError` where it cannot
-    be made.
+    Raises `StoreError` where others could change what is in the folder or what is there is no file,
+    `OSError` where it cannot be made.
     """
     make_folder(path.parent)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(path, flags, 0o600)
     try:
         mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise StoreError(StoreFailure.IO, "this is no file; check the path")
         if stat.S_IMODE(mode) & OTHERS_MAY_ANYTHING:
             os.fchmod(descriptor, 0o600)
     finally:

@@ -1,4 +1,4 @@
-"""What a history holds: intervals, fits and samples, each kind with its labels and its columns."""
+"""What a history holds: kinds of rows, each with its labels and its columns."""
 
 import math
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from models.attribution.divide import Method
 from models.trust import Trust
 
 Cell = float | str | Mapping[str, float] | None
@@ -117,4 +118,31 @@ SAMPLES = Kind(
 )
 """What one collector read at one instant, by name."""
 
-KINDS = {kind.name: kind for kind in (INTERVALS, FITS, SAMPLES)}
+CLASSES = Kind(
+    "classes",
+    "class_use",
+    (*OF_A_SERVER, "class"),
+    (
+        Column("seconds", required=True, least=0.001),
+        *(Column(name, least=0.0) for name in ("calls", "statement_time", "cpu", "cpu_error")),
+        Column("cpu_source", Holds.WORDS, choices=tuple(Method)),
+        *(
+            Column(name, least=0.0)
+            for name in (
+                "waits",
+                "user_cpu",
+                "system_cpu",
+                "read",
+                "written",
+                "network",
+                "row_operations",
+                "removed_gain",
+                "halved_gain",
+            )
+        ),
+    ),
+)
+"""What the classes that were shown used in one interval of `classes.interval`, the others as one,
+and what no class explains (`unattributed`); units of `agent.classes.state.ClassState.totals`."""
+
+KINDS = {kind.name: kind for kind in (INTERVALS, FITS, SAMPLES, CLASSES)}

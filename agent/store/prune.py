@@ -7,9 +7,10 @@ import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
+from agent.store import class_uses
 from agent.store.database import MOST_LOG
 from agent.store.files import size
-from agent.store.kinds import KINDS, SAMPLES, Kind
+from agent.store.kinds import CLASSES, KINDS, SAMPLES, Kind
 
 STEP = 500  # rows, or chunks of samples, that one step takes of one kind and target
 PAGES = 1000  # free pages that one step gives back to the file system
@@ -38,20 +39,20 @@ def forget(
             " ORDER BY at LIMIT ?",
             (number, before, limit),
         ).fetchall()
-        keys = ((number, row) for row, _ in found)
         sql = f"DELETE FROM {kind.one} WHERE target = ? AND {key} = ?"  # noqa: S608
-        connection.executemany(sql, keys)
-        gone += sum(rows for _, rows in found)
+        deleted = connection.executemany(sql, ((number, row) for row, _ in found)).rowcount
+        gone += sum(rows for _, rows in found) if kind is SAMPLES else deleted
     return gone
 
 
 def forget_targets(connection: sqlite3.Connection) -> None:
-    """Delete the names of targets of which nothing is left."""
+    """Delete the names of targets and of query classes of which nothing is left."""
     left = " AND ".join(
         f"NOT EXISTS (SELECT 1 FROM {kind.one} WHERE target = target.id)"  # noqa: S608
         for kind in KINDS.values()
     )
     connection.execute(f"DELETE FROM target WHERE {left}")  # noqa: S608
+    class_uses.forget_names(connection, oldest(connection, CLASSES))
 
 
 def oldest(connection: sqlite3.Connection, kind: Kind) -> int | None:

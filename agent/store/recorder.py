@@ -11,6 +11,8 @@ from agent.snapshot import FitState
 from agent.store.recall import Wanted
 from agent.store.store import Answer, Store
 from agent.store.translate import (
+    ClassUses,
+    class_rows,
     fit_row,
     in_milliseconds,
     interval_of,
@@ -26,6 +28,7 @@ RECORDED = ("status", "statements", "threads", "host")
 """Collectors whose samples are written: what intervals are made of. No statement's text is."""
 MANY_SAMPLES = 100  # that are handed over before their interval is complete
 MOST_SAMPLES = 5000  # that wait, while nobody hands them over
+MOST_USES = 60  # intervals of query classes that do
 
 
 def server_identity(variables: Mapping[str, str]) -> str:
@@ -50,6 +53,7 @@ class Recorder:
         self._server: str | None = None  # whose intervals the window holds
         self._answer: Answer | None = None
         self._fit_at: float | None = None
+        self._uses: deque[ClassUses] = deque(maxlen=MOST_USES)
 
     def go_on(self, before: "Recorder") -> None:
         """Our window is what the other's was: nothing is read back a second time."""
@@ -63,6 +67,10 @@ class Recorder:
         """Keep a sample until its interval is written."""
         if sample.collector in RECORDED and self._store.settings.retention.samples:
             self._samples.append(sample)
+
+    def divided(self, uses: ClassUses) -> None:
+        """Keep what query classes used in an interval until the next fit is written."""
+        self._uses.append(uses)
 
     def look(self, history: History, now: Now) -> None:
         """Before a fit: mind which server it is, and take in what was read back of it."""
@@ -79,7 +87,7 @@ class Recorder:
     def record(self, history: History, fitted: FitState, now: Now, *, last: bool = False) -> None:
         """After a fit: hand over what is new, with each interval and at the `last`."""
         new = history.take_new()
-        is_time = new or last or len(self._samples) >= MANY_SAMPLES
+        is_time = new or last or self._uses or len(self._samples) >= MANY_SAMPLES
         if self._server is None or not is_time:
             return
         labels = (self._target, self._server)
@@ -91,15 +99,20 @@ class Recorder:
             [interval_row(labels, interval, now) for interval in new],
             [row] if row else [],
             sample_chunks(samples, now),
+            [row for uses in self._taken_uses() for row in class_rows(labels, uses)],
         )
         if batch.bytes:
             self._store.put(batch)
+
+    def _taken_uses(self) -> list[ClassUses]:
+        return [self._uses.popleft() for _ in range(len(self._uses))]
 
     def _turn_to(self, server: str, history: History, now: Now) -> None:
         """Another server than before has nothing to do with what the window holds."""
         history.turn_to(server)
         if self._server is not None:
             self._samples.clear()
+            self._uses.clear()
         since, until = (in_milliseconds(at) for at in (now.unix - history.horizon, now.unix))
         wanted = Wanted(self._target, server, history.width, since, until)
         self._server, self._answer = server, self._store.recall(wanted)

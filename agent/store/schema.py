@@ -70,6 +70,35 @@ MIGRATIONS: Sequence[str] = (
       UNIQUE (target, collector, at)
     );
     """,
+    # What query classes used, interval by interval; `query_class.at` is when one was last written.
+    """
+    CREATE TABLE query_class (
+      id INTEGER PRIMARY KEY,
+      name TEXT NOT NULL UNIQUE,
+      at INTEGER NOT NULL
+    );
+    CREATE TABLE class_use (
+      target INTEGER NOT NULL REFERENCES target (id) ON DELETE CASCADE,
+      at INTEGER NOT NULL,
+      class INTEGER NOT NULL,
+      seconds REAL NOT NULL,
+      calls REAL,
+      statement_time REAL,
+      cpu REAL,
+      cpu_error REAL,
+      cpu_source TEXT,
+      waits REAL,
+      user_cpu REAL,
+      system_cpu REAL,
+      read REAL,
+      written REAL,
+      network REAL,
+      row_operations REAL,
+      removed_gain REAL,
+      halved_gain REAL,
+      PRIMARY KEY (target, at, class)
+    ) WITHOUT ROWID;
+    """,
 )
 """Step k leads from version k to version k + 1. A step that was published is never changed."""
 

@@ -5,7 +5,7 @@ import math
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -15,11 +15,13 @@ from queue import Empty, SimpleQueue
 from agent.backoff import Backoff
 from agent.config.retention import HistorySettings
 from agent.lane import Lane
+from agent.logs import fields
 from agent.store import files, prune
 from agent.store.database import open_to_read, open_to_write
 from agent.store.failures import StoreError, StoreFailure, as_store_error
-from agent.store.kinds import FITS, INTERVALS, KINDS, SAMPLES
+from agent.store.kinds import CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.store.recall import Recalled, Wanted, recall
+from agent.store.renamed import take_along
 from agent.store.state import Faring, StoreState
 from agent.store.steady import SteadyClock
 from agent.store.tables import extents, insert, insert_chunk, target_id
@@ -53,6 +55,7 @@ class Store:
     ) -> None:
         self.path = path
         self.settings = settings
+        self.watched: Collection[str] | None = None  # the targets' names, where they are known
         self.lane = Lane("history", [self.tick], allowance=math.inf, at_end=self.close)
         self._clock = clock
         self._steady = SteadyClock()
@@ -89,8 +92,8 @@ class Store:
         self._faring.dropped(self._waiting.dropped)
         try:
             connection = self._connection or self._open()
+            self._write(connection)  # first: what is read back may have just ended
             self._answer(connection)
-            self._write(connection)
             more = self._forget(connection, now)
         except (sqlite3.Error, OSError, StoreError) as error:
             self._failed(as_store_error(self.path, error), now)
@@ -135,10 +138,20 @@ class Store:
             except Empty:
                 return
             try:
+                self._mind_its_name(connection, wanted)
                 answer.set_result(recall(connection, wanted))
             except (sqlite3.Error, StoreError):
                 self._questions.put((wanted, answer))  # for when the file is in order
                 raise
+
+    def _mind_its_name(self, connection: sqlite3.Connection, wanted: Wanted) -> None:
+        """A target that was renamed keeps what was written of it; not where we may only read."""
+        if self.watched is None or connection is not self._connection:
+            return
+        before = take_along(connection, wanted.target, wanted.server, self.watched)
+        if before is not None:
+            facts = fields(target=wanted.target, before=before)
+            log.info("renamed: its history has the new name too", extra=facts)
 
     def _write(self, connection: sqlite3.Connection) -> None:
         batches = self._waiting.first(AT_ONCE)
@@ -208,6 +221,7 @@ def _commit(connection: sqlite3.Connection, batches: list[Batch]) -> Counter[str
     for batch in batches:
         added[INTERVALS.name] += insert(connection, INTERVALS, batch.intervals)
         added[FITS.name] += insert(connection, FITS, batch.fits)
+        added[CLASSES.name] += insert(connection, CLASSES, batch.classes)
         for chunk in batch.chunks:
             target = target_id(connection, batch.target, batch.server)
             added[SAMPLES.name] += insert_chunk(connection, target, chunk)

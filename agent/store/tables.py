@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
+from agent.store import class_uses
 from agent.store.chunks import Chunk, pack, unpack
 from agent.store.failures import StoreError, StoreFailure
-from agent.store.kinds import SAMPLES, Cell, Column, Holds, Kind, Row
+from agent.store.kinds import CLASSES, SAMPLES, Cell, Column, Holds, Kind, Row
 
 PAGE = 1000  # rows read at once: between two pages nobody's log is held
 CHUNK = 60  # samples packed together where they do not come as chunks
@@ -44,6 +45,8 @@ def insert(connection: sqlite3.Connection, kind: Kind, rows: Iterable[Row]) -> i
     """Add rows of a kind; answers how many of them were new."""
     if kind is SAMPLES:
         return _insert_samples(connection, rows)
+    if kind is CLASSES:
+        return _insert_class_uses(connection, rows)
     names = ", ".join(("target", "at", *(column.name for column in kind.columns)))
     marks = ", ".join("?" * (2 + len(kind.columns)))
     sql = f"INSERT OR IGNORE INTO {kind.one} ({names}) VALUES ({marks})"  # noqa: S608  (our names)
@@ -81,6 +84,10 @@ def target_id(connection: sqlite3.Connection, name: str, server: str) -> int:
 def read(connection: sqlite3.Connection, kind: Kind, choice: Choice = EVERYTHING) -> Iterator[Row]:
     """Rows of a kind, by label and then by time, a page at a time."""
     for target, *labels in _targets(connection, choice):
+        if kind is CLASSES:
+            times = (choice.since, choice.until)
+            yield from class_uses.read(connection, target, tuple(labels), *times)
+            continue
         of_one = _read_samples if kind is SAMPLES else _read_rows
         yield from of_one(connection, kind, target, tuple(labels), choice)
 
@@ -171,6 +178,13 @@ def _insert_samples(connection: sqlite3.Connection, rows: Iterable[Row]) -> int:
         for start in range(0, len(new), CHUNK):
             chunk = pack(collector, new[start : start + CHUNK])
             added += insert_chunk(connection, target, chunk)
+    return added
+
+
+def _insert_class_uses(connection: sqlite3.Connection, rows: Iterable[Row]) -> int:
+    added = 0
+    for (name, server), of_one in groupby(rows, key=lambda row: row.labels[:2]):
+        added += class_uses.insert(connection, target_id(connection, name, server), of_one)
     return added
 
 

@@ -2,12 +2,16 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from agent.classes.book import Name, name_of
+from agent.classes.savings import Saving
+from agent.classes.spent import Spent
 from agent.intervals import Interval
 from agent.pipeline import Now
 from agent.snapshot import FitState
 from agent.store.chunks import Chunk, pack
-from agent.store.kinds import FITS, INTERVALS, Cell, Holds, Row
+from agent.store.kinds import CLASSES, FITS, INTERVALS, Cell, Holds, Row
 from collectors.base import Sample
 from models.usl_fit import UslFit
 
@@ -54,6 +58,34 @@ def fit_row(labels: tuple[str, str], fitted: FitState) -> Row | None:
     }
     at = in_milliseconds(fitted.at)
     return Row(labels, at, tuple(cells.get(column.name) for column in FITS.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class ClassUses:
+    """What query classes used in one interval, and what each costs in capacity."""
+
+    spent: Spent
+    savings: Mapping[Name, Saving]
+
+
+def class_rows(labels: tuple[str, str], uses: ClassUses) -> list[Row]:
+    """A row for each class that used anything, and for what no class explains."""
+    spent, at = uses.spent, in_milliseconds(uses.spent.at)
+    rows = []
+    for name, used in spent.uses.items():
+        saved = uses.savings.get(name_of(name))
+        cells: dict[str, Cell] = {
+            "seconds": spent.seconds,
+            **used,
+            "cpu_error": spent.cpu_error.get(name),
+            "cpu_source": spent.cpu_source.value if spent.cpu_source else None,
+            "waits": float(name in spent.waits),
+            "removed_gain": _known(saved.removed) if saved else None,
+            "halved_gain": _known(saved.halved) if saved else None,
+        }
+        of_class = (*labels, name)
+        rows.append(Row(of_class, at, tuple(cells.get(column.name) for column in CLASSES.columns)))
+    return rows
 
 
 def sample_chunks(samples: Sequence[Sample], now: Now) -> list[Chunk]:

@@ -20,11 +20,12 @@ class Batch:
     intervals: Sequence[Row] = ()
     fits: Sequence[Row] = ()
     chunks: Sequence[Chunk] = field(default=(), repr=False)
+    classes: Sequence[Row] = ()
 
     @property
     def bytes(self) -> int:
         """What it takes in memory, about."""
-        rows = len(self.intervals) + len(self.fits) + len(self.chunks)
+        rows = len(self.intervals) + len(self.fits) + len(self.chunks) + len(self.classes)
         return ROW_BYTES * rows + sum(len(chunk.data) for chunk in self.chunks)
 
 

@@ -21,7 +21,8 @@ CHANGE = "inflight_delta_s"
 NUMBERS = (STATEMENT_TIME, COUNT, "lock_s", CHANGE, *SIZES, MEASURED, TRUTH)
 LEAST_TICKS = 2
 LEAST, GREATEST = 1e-12, 1e15
-"""No server counts more or less in a tick, and the squares of what is can overflow."""
+"""No server counts more or less in a tick: what is less is left over from a subtraction, and counts
+as 0; the squares of what is more can overflow."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,10 @@ class Table:
             must = "finite" if signed else "finite and at least 0"
             problem = f"{column} is {shortened(cell)}, and must be {must}"
             raise self.error(problem, "correct it or drop the line")
-        if value and not LEAST <= abs(value) <= GREATEST:
-            problem = f"{column} is {shortened(cell)}, and must be 0 or {LEAST:g} to {GREATEST:g}"
+        if abs(value) > GREATEST:
+            problem = f"{column} is {shortened(cell)}, and must be {GREATEST:g} at most"
             raise self.error(problem, "correct it, or use another unit")
-        return value
+        return value if abs(value) >= LEAST else 0.0
 
 
 def read_classes(path: str, resource: str | None = None) -> ClassFile:

@@ -14,9 +14,10 @@ import numpy as np
 
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel, believe, least_call
-from models.attribution.learned import BASE_SPREAD, learn
+from models.attribution.learned import learn
 from models.attribution.moments import Moments
 from models.attribution.prices import FREE_CALL_SHARE, Prices, calls, price_features
+from models.attribution.problem import BASE_SPREAD
 from models.attribution.shrunk import learn_shrunk
 from models.attribution.waits import Mask
 

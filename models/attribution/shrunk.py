@@ -12,8 +12,8 @@ import numpy as np
 
 from models.attribution.beliefs import Learned
 from models.attribution.class_ticks import Array
-from models.attribution.learned import NOISE_INFLATION
 from models.attribution.moments import Moments
+from models.attribution.problem import NOISE_INFLATION
 from models.attribution.quadratic import minimise_non_negative
 
 STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)

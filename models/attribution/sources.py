@@ -7,16 +7,22 @@ import numpy as np
 
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.cost_model import CostModel, fit_cost_model
-from models.attribution.learned import COMPUTE_SPREAD
+from models.attribution.hypotheses import LEAST_STRANGE
+from models.attribution.problem import COMPUTE_SPREAD
 from models.attribution.waits import Mask, capped, must_wait, waits_by_text
 from models.wlr import Line, Wlr, blame, fit_wlr
 
-LEARNED_WEIGHT = 0.5
+LEARNED_WEIGHT = 0.4
 """Of the learnt totals in the mean with the division of work time, whose errors are others."""
 LEARNED_WEIGHT_WITH_TEXTS = 0.1
 SURE = 0.01
 UNLIKE = 0.1
 """Against the texts, a class is taken for waiting only if both say so: probability and factor."""
+
+
+WRITERS = 0.9
+"""A statement that changes rows waits a part of its work time for the log and for latches
+(measured: .1 to .4, the more the busier the server)."""
 
 
 class Predictor(Protocol):
@@ -93,14 +99,14 @@ def by_measurement(ticks: ClassTicks, target: Target) -> Parts:
     if ticks.cpu is None:
         raise ValueError("no CPU was measured per class")
     work = work_of(ticks)
-    predictor = fit_cost_model(ticks, target.y, work, target.least_level)
+    predictor = fit_cost_model(ticks, target.y, computing_time(ticks), target.least_level)
     nothing = np.full(len(ticks.names), np.nan)
     return Parts(ticks.cpu, work, nothing, waits_by_text(ticks.texts, len(nothing)), predictor)
 
 
 def by_learning(ticks: ClassTicks, target: Target, *, trust_texts: bool) -> Parts:
     """Mean of the learnt totals and a division of work time that knows who waits."""
-    work = work_of(ticks)
+    work = computing_time(ticks)
     model = fit_cost_model(ticks, target.y, work if target.time_like else None, target.least_level)
     spent = work.sum(axis=0)
     impossible = must_wait(spent, float(target.y.sum()), target.least_level)
@@ -119,9 +125,8 @@ def by_model(
     waits = waits_by_text(ticks.texts, len(ticks.names))
     if model.prices is None or not model.learned.level or not target.time_like:
         return Parts(learnt, work, model.learned.stderr, waits, model)
-    effective = computing * work + (1 - computing) * learnt / model.learned.level
     explained = np.maximum(target.y - model.base_per_second * ticks.seconds, 0.0)
-    divided = blame(effective, explained)[0]
+    divided = blame(computing * computing_time(ticks), explained)[0]
     weight = LEARNED_WEIGHT_WITH_TEXTS if trust_texts else LEARNED_WEIGHT
     apart = (1 - weight) * (learnt - divided).sum(axis=0)
     z = weight * learnt + (1 - weight) * divided
@@ -133,22 +138,31 @@ def computing_share(model: CostModel, work: Array, impossible: Mask, *, trust_te
     """Compute the part of its work time in which a class computes, 0..1, shape (K,).
 
     `work`, s, shape (K,), is that of the ticks that the model was learnt from; `impossible` are
-    the classes that cannot have computed all that time.
+    the classes that cannot have computed all that time. Where a class has much more time than its
+    rows explain, what was learnt of it says more than its time does; with texts, which tell most of
+    those who wait, only where that is beyond doubt.
     """
     learned = model.learned
     by_time = (learned.level or 0.0) * work
     if trust_texts:
-        waits = (learned.computing < SURE) & (
-            learned.totals + 2 * learned.stderr < UNLIKE * by_time
-        )
-        return np.where(waits | impossible, 0.0, 1.0)
-    computing = np.where(model.regressor_totals < by_time, learned.computing, 1.0)
-    return np.where(impossible, 0.0, computing)
+        most = learned.totals + 2 * learned.stderr
+        doubted = (learned.computing < SURE) & (most < UNLIKE * by_time)
+    else:
+        doubted = by_time > LEAST_STRANGE * model.regressor_totals
+    share = np.minimum(learned.totals / np.maximum(by_time, 1e-300), 1.0)
+    return np.where(doubted | impossible, share, 1.0)
 
 
 def work_of(ticks: ClassTicks) -> Array:
     """Compute work time, s, shape (T, K), that of classes known to wait capped."""
     return capped(ticks.work_time, ticks.count, waits_by_text(ticks.texts, len(ticks.names)))
+
+
+def computing_time(ticks: ClassTicks) -> Array:
+    """Compute the work time that counts as computing, s, shape (T, K): less for who writes."""
+    written = dict(ticks.sizes).get("rows_affected")
+    work = work_of(ticks)
+    return work if written is None else np.where(written > 0, WRITERS * work, work)
 
 
 def _nobody(ticks: ClassTicks) -> Mask:

@@ -1,0 +1,85 @@
+"""A profile from the history that a running agent writes, which does not notice."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from agent.classes.book import NOBODY, Name, name_of
+from agent.classes.savings import Saving
+from agent.commands.profile_rows import Profile, Row, ranked
+from agent.store.class_uses import Span, Use, latest_gains, latest_span, sources, uses
+from agent.store.database import open_to_read
+from agent.store.failures import StoreError, as_store_error
+from models.attribution.divide import Method
+
+LATELY = 900.0  # seconds within which what a class costs in capacity is still true
+WORST_FIRST = (Method.WLR, Method.LEARNED, Method.WORK_TIME, Method.MEASURED)
+
+
+def recorded(path: Path, target: str, since: float, until: float, sort: str) -> Profile | None:
+    """What classes used between two moments (Unix seconds); None where nothing was written then.
+
+    Raises `StoreError` where the history cannot be read.
+    """
+    try:
+        with closing(open_to_read(path)) as connection:
+            span = latest_span(connection, target, round(1000 * since), round(1000 * until))
+            if span is None:
+                return None
+            found = {use.name: use for use in uses(connection, span)}
+            savings = _savings(connection, span)
+            named = sources(connection, span)
+    except sqlite3.Error as error:
+        raise as_store_error(path, error) from error
+    nobody = found.pop(NOBODY, None)
+    known = [use for use in (*found.values(), nobody) if use and use.cpu is not None]
+    methods = [method for method in WORST_FIRST if method.value in named]
+    profile = Profile(
+        rows=tuple(_row(use) for use in found.values()),
+        sort=sort,
+        seconds=span.seconds,
+        cpu_source=methods[0] if methods else None,
+        cpu_total=sum(use.cpu or 0.0 for use in known) if known else None,
+        cpu_unattributed=nobody.cpu if nobody else None,
+        cpu_error=None,
+        disagreement=None,
+        compared_with=None,
+        reasons=(),
+        recorded=(span.first / 1000, span.last / 1000),
+    )
+    return ranked(profile, savings)
+
+
+def latest_savings(path: Path, target: str, now: float) -> dict[Name, Saving]:
+    """What each class costs in capacity, as an agent wrote lately; nothing where none did."""
+    try:
+        with closing(open_to_read(path)) as connection:
+            since, until = round(1000 * (now - LATELY)), round(1000 * now)
+            span = latest_span(connection, target, since, until)
+            return _savings(connection, span) if span else {}
+    except (sqlite3.Error, StoreError):
+        return {}
+
+
+def _savings(connection: sqlite3.Connection, span: Span) -> dict[Name, Saving]:
+    gains = latest_gains(connection, span)
+    return {name_of(key): Saving(gain.removed, gain.halved) for key, gain in gains.items()}
+
+
+def _row(use: Use) -> Row:
+    name, calls, seconds = name_of(use.name), use.calls or 0.0, use.statement_time or 0.0
+    moved = [part for part in (use.read, use.written) if part is not None]
+    return Row(
+        schema=name.schema,
+        digest=name.digest,
+        calls=calls,
+        seconds=seconds,
+        cpu=use.cpu,
+        cpu_stderr=use.cpu_error,
+        io=sum(moved) if moved else None,
+        latency=seconds / calls if calls else None,
+        rows_examined=None,
+        rows_sent=None,
+        waits=(use.waits or 0.0) > 0.5,
+        text=None,
+    )

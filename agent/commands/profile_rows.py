@@ -1,0 +1,164 @@
+"""A profile: classes of query ranked by what they use, from what was seen or from the history."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from agent.classes.book import AGENT, OTHER, OVERFLOW, Name, name_of
+from agent.classes.observe import Observed
+from agent.classes.savings import Saving
+from models.attribution.divide import Attribution, Method
+from models.attribution.reasons import Reason
+
+SEVERAL = (OTHER, AGENT, OVERFLOW)
+NOTHING: Mapping[Name, Saving] = {}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One class; what is not known is None."""
+
+    schema: str
+    digest: str
+    calls: float
+    seconds: float
+    """Time that its statements took, those that still run included."""
+    cpu: float | None
+    cpu_stderr: float | None
+    io: float | None
+    """Bytes read and written; estimated."""
+    latency: float | None
+    """Mean seconds of a statement."""
+    rows_examined: float | None
+    rows_sent: float | None
+    waits: bool
+    text: str | None
+    share: float | None = None
+    """Of all classes, by what the rows are sorted by."""
+    removed_gain: float | None = None
+    """How much more of all else fits without it, as a part of what fits now."""
+    halved_gain: float | None = None
+    """The same with it at half its cost."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Classes, the greatest first, and how their use was obtained."""
+
+    rows: tuple[Row, ...]
+    sort: str
+    seconds: float
+    """For how long the server was watched, all gaps left out."""
+    cpu_source: Method | None
+    cpu_total: float | None
+    cpu_unattributed: float | None
+    cpu_error: float | None
+    """Mean error of the CPU of a tick as predicted from other ticks, as a part of it."""
+    disagreement: float | None
+    compared_with: Method | None
+    reasons: tuple[Reason, ...]
+    recorded: tuple[float, float] | None = None
+    """From when to when (Unix seconds), where it comes from the history."""
+
+    def digests(self, top: int) -> list[str]:
+        """Those of the first classes that are one statement each."""
+        return [row.digest for row in self.rows[:top] if row.digest not in SEVERAL]
+
+
+SORTS: dict[str, Callable[[Row], float | None]] = {
+    "cpu": lambda row: row.cpu,
+    "time": lambda row: row.seconds,
+    "count": lambda row: row.calls,
+    "io": lambda row: row.io,
+    "latency": lambda row: row.latency,
+}
+
+
+def profile_of(
+    observed: Observed, sort: str, *, with_text: bool, savings: Mapping[Name, Saving] = NOTHING
+) -> Profile:
+    """Rank what was observed; by time where what is asked for is not known."""
+    cpu = observed.cpu
+    known_whole = cpu is not None and not observed.cpu_is_sum
+    profile = Profile(
+        rows=tuple(_rows(observed, with_text=with_text)),
+        sort=sort,
+        seconds=observed.seconds,
+        cpu_source=cpu.method if cpu else None,
+        cpu_total=cpu.total if cpu else None,
+        cpu_unattributed=cpu.unattributed if cpu and known_whole else None,
+        cpu_error=cpu.held_out.mape if cpu else None,
+        disagreement=cpu.disagreement if cpu else None,
+        compared_with=cpu.compared_with if cpu else None,
+        reasons=cpu.reasons if cpu else (),
+    )
+    return ranked(profile, savings)
+
+
+def ranked(profile: Profile, savings: Mapping[Name, Saving]) -> Profile:
+    """The same, the greatest first, with each class's share and what it costs in capacity."""
+    rows = [row for row in profile.rows if row.calls or row.seconds > 0]
+    sort = profile.sort if any(SORTS[profile.sort](row) is not None for row in rows) else "time"
+    value = SORTS[sort]
+    whole = 0.0 if sort == "latency" else sum(value(row) or 0.0 for row in rows)
+    rows.sort(key=lambda row: (-(value(row) or 0.0), row.digest))
+    found = (_shared(row, value(row), whole) for row in rows)
+    return replace(profile, sort=sort, rows=tuple(_costed(row, savings) for row in found))
+
+
+def with_texts(profile: Profile, texts: Mapping[str, str]) -> Profile:
+    """The same with the statements' texts, by digest."""
+    rows = (replace(row, text=texts.get(row.digest)) for row in profile.rows)
+    return replace(profile, rows=tuple(rows))
+
+
+def _rows(observed: Observed, *, with_text: bool) -> list[Row]:
+    ticks = observed.ticks
+    spent = ticks.statement_time.sum(axis=0)
+    if ticks.inflight_delta is not None:
+        spent = np.maximum(spent + ticks.inflight_delta.sum(axis=0), 0.0)
+    count = ticks.count.sum(axis=0) if ticks.count is not None else np.zeros(len(spent))
+    ended = ticks.statement_time.sum(axis=0)
+    sizes = {name: table.sum(axis=0) for name, table in ticks.sizes}
+    rows = []
+    for k, key in enumerate(ticks.names):
+        name = name_of(key)
+        cpu, stderr, waits = _use(observed.cpu, k)
+        rows.append(
+            Row(
+                schema=name.schema,
+                digest=name.digest,
+                calls=float(count[k]),
+                seconds=float(spent[k]),
+                cpu=cpu,
+                cpu_stderr=stderr,
+                io=_use(observed.io, k)[0],
+                latency=float(ended[k] / count[k]) if count[k] else None,
+                rows_examined=float(sizes["rows_examined"][k])
+                if "rows_examined" in sizes
+                else None,
+                rows_sent=float(sizes["rows_sent"][k]) if "rows_sent" in sizes else None,
+                waits=waits,
+                text=observed.book.text(key) if with_text else None,
+            )
+        )
+    return rows
+
+
+def _use(found: Attribution | None, k: int) -> tuple[float | None, float | None, bool]:
+    if found is None:
+        return None, None, False
+    use = found.classes[k]
+    return use.total, use.stderr, use.waits
+
+
+def _shared(row: Row, value: float | None, whole: float) -> Row:
+    return row if value is None or whole <= 0 else replace(row, share=value / whole)
+
+
+def _costed(row: Row, savings: Mapping[Name, Saving]) -> Row:
+    saving = savings.get(Name(row.schema, row.digest))
+    if saving is None:
+        return row
+    return replace(row, removed_gain=saving.removed, halved_gain=saving.halved)

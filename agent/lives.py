@@ -1,0 +1,40 @@
+"""A server's lives: whether it was started between two readings of its status."""
+
+from typing import NamedTuple
+
+from collectors.base import Sample
+from models.rates import CLOCKS_AGREE
+
+
+class Session(NamedTuple):
+    """Which of the agent's sessions it is, and the number that the server gave it."""
+
+    turn: int
+    number: int
+
+
+class Lives:
+    """Told every sample of `status`, and the session that it came through."""
+
+    def __init__(self) -> None:
+        self._status: Sample | None = None
+        self._session = Session(0, 0)
+
+    def is_another(self, status: Sample, session: Session) -> bool:
+        """Whether the server was started since the sample before."""
+        before, self._status = self._status, status
+        earlier, self._session = self._session, session
+        counts_anew = session.turn > earlier.turn and session.number <= earlier.number
+        return before is not None and _was_started(before, status, counts_anew)
+
+
+def _was_started(before: Sample, after: Sample, counts_anew: bool) -> bool:
+    """By `Uptime`, in whole seconds, which falls also when the server's clock is set back a little.
+
+    Of a life that was as short as the next it says nothing: that sessions are numbered from the
+    beginning (`counts_anew`) does, where the server can be so young.
+    """
+    born = [status.at - status.values["uptime"] for status in (before, after)]
+    fell = all(after.values[name] < before.values[name] for name in ("uptime", "questions"))
+    can_be_new = born[1] + 1.0 >= before.at
+    return fell or abs(born[1] - born[0]) > CLOCKS_AGREE or (counts_anew and can_be_new)

@@ -1,0 +1,70 @@
+"""Score `attribute` on recordings whose CPU per class is known; see `record_classes.py`.
+
+    python bench/score_classes.py FOLDER
+
+Each recording is divided with its digest texts and without, and its second half predicted from the
+first; published `wlr` stands beside. Scores are Σ|share − true share|: 0 is the same, 2 nothing
+alike.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from agent.tables.class_file import read_classes
+from agent.tables.host_file import joined, read_host
+from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.divide import Attribution, Method, attribute
+from models.attribution.quality import Quality, disagreement
+from models.attribution.reasons import HostUse
+from models.attribution.sources import Target
+
+CHECKED = ("SLEEP", "GET_LOCK")
+"""Classes that only wait, by what their texts call."""
+
+
+def main() -> None:
+    """Print a row for each recording of the folder."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    args = parser.parse_args()
+    print("| recording | CPU, busy | ", end="")
+    print("wlr | texts | no texts | sleepers, no texts (truth) | second half | care |")
+    print("|---|---|---|---|---|---|---|---|")
+    for host in sorted(args.folder.glob("*_host.csv*")):
+        path = host.with_name(host.name.replace("_host.csv", ".csv"))
+        found = joined(read_classes(str(path)), file := read_host(str(host)))
+        assert found.y is not None
+        assert found.truth is not None
+        score(path.name.split(".")[0], found.ticks, found.y, found.truth, file.use)
+
+
+def score(name: str, ticks: ClassTicks, y: Array, truth: Array, host: HostUse) -> None:
+    """Print the row of one recording."""
+    target = Target(y, cpu_seconds=True)
+    blind = replace(ticks, texts=None)
+    used = truth.sum(axis=0)
+    with_texts, without = (attribute(t, target, host=host) for t in (ticks, blind))
+    wlr = attribute(ticks, target, Method.WLR, host=host)
+    errors = [disagreement(found.totals, used) or 0.0 for found in (wlr, with_texts, without)]
+    sleepers = np.array([any(f in (t or "") for f in CHECKED) for t in ticks.texts or ()])
+    worst = without.totals[sleepers].sum() / without.totals.sum()
+    true = used[sleepers].sum() / used.sum()
+    care = ", ".join(reason.value for reason in with_texts.reasons)
+    cells = [f"{y.mean():.2f}, {host.busy or 0:.0%}", *(f"{error:.3f}" for error in errors)]
+    cells += [f"{worst:.2%} ({true:.2%})", f"{half(ticks, target):.1%}", care]
+    print(f"| {name} | {' | '.join(cells)} |")
+
+
+def half(ticks: ClassTicks, target: Target) -> float:
+    """Predict the second half from the first: the mean error of a tick, as a part of it."""
+    middle = len(ticks) // 2
+    first, second = slice(None, middle), slice(middle, None)
+    found: Attribution = attribute(ticks.at(first), replace(target, y=target.y[first]))
+    return Quality.of(target.y[second], found.predictor.predict(ticks.at(second))).mape or np.nan
+
+
+if __name__ == "__main__":
+    main()

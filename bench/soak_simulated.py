@@ -1,0 +1,219 @@
+"""A soak by a simulated clock: what one target's watch holds after weeks, in minutes.
+
+    OPENBLAS_NUM_THREADS=1 python bench/soak_simulated.py [--days 21] [--every 3]
+
+The daemon's own path, `Watch` and `Store`, whose ticks are taken in the order of their times by a
+clock that jumps from one to the next. The session is one on a real server, and what is read in it
+is simulated: a load that rises and falls with the day, query classes that come and go, restarts,
+lost sessions, reloads. Numbers per row are of its end, rubbish aside.
+"""
+
+import argparse
+import gc
+import heapq
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import psutil
+import yaml
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+from simulated_counters import DAY, HOUR, STEP, SimulatedServer
+
+from agent.config.file import load
+from agent.config.settings import Config
+from agent.demo.server import PrivateServer
+from agent.export.metrics import SnapshotCollector
+from agent.export.page import render
+from agent.store.files import size
+from agent.store.store import Store
+from agent.watch import Watch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from servers import least_account, server_program
+
+MIB = 2**20
+ZERO = 1_700_000_000.0  # the Unix time at which the clock begins
+SETTINGS: Mapping[str, Any] = {
+    "collectors": {
+        "status": {"interval": "5s"},
+        "statements": {"interval": "5s"},
+        "threads": {"interval": "30s"},
+        "digests": {"interval": "20s"},
+        "host": {"interval": "5s"},
+    },
+    "fit": {"interval": "5m", "window": "4d", "stale_after": "30m"},
+    "classes": {"interval": "10m", "window": "1d"},
+}
+RETENTION = {"samples": "2d", "intervals": "4d", "fits": "4d", "classes": "4d"}
+HEADER = ("days", "RSS", "objects", "history", "intervals", "samples", "known classes", "minutes")
+
+
+class Clock:
+    """Both clocks of the process, as far as our own modules ask for them."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self.now
+
+    def time(self) -> float:
+        """Unix seconds."""
+        return ZERO + self.now
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """While the block lasts."""
+        with patch.multiple(time, monotonic=self.monotonic, time=self.time):
+            yield
+
+
+class Life:
+    """One target watched by the clock; what happens to it from time to time."""
+
+    def __init__(self, config: Config, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._server = SimulatedServer(clock.monotonic)
+        self.history = config.history.path or Path()
+        self.store = Store(self.history, config.history, clock.time)
+        self.watch = self._new_watch()
+        registry = CollectorRegistry()
+        registry.register(SnapshotCollector(lambda: [self.watch.snapshot], clock.time))
+        self._registry = registry
+        self._due: list[tuple[float, int]] = []
+
+    def run(self, until: float) -> None:
+        """Take every tick in its turn, up to that time of the clock."""
+        ticks: list[Callable[[float], float]] = [
+            lambda now: self.watch.server_tick(now),
+            lambda now: self.watch.host_tick(now),
+            lambda now: self.watch.fit_tick(now),
+            lambda now: self.watch.class_tick(now),
+            self.store.tick,
+            self._every(HOUR / 12, self._scrape),
+            self._every(6 * HOUR, self._server.restart),
+            self._every(DAY + HOUR, self._reload),
+            self._every(7 * HOUR, lambda: setattr(self._server, "is_lost", True)),
+            self._every(7 * HOUR + 120, lambda: setattr(self._server, "is_lost", False)),
+        ]
+        if not self._due:
+            self._due = [(self._clock.now, number) for number in range(len(ticks))]
+        while self._due[0][0] <= until:
+            due, number = heapq.heappop(self._due)
+            self._clock.now = max(self._clock.now, due)
+            heapq.heappush(self._due, (ticks[number](self._clock.now), number))
+        self._clock.now = until
+
+    def close(self) -> None:
+        """End it in order."""
+        self.watch.hand_over(last=True)
+        self.watch.close()
+        self.store.close()
+
+    def _new_watch(self) -> Watch:
+        target = self._config.targets[0]
+        return Watch(self._config, target, self._server.collectors, self.store)
+
+    def _reload(self) -> None:
+        """As the daemon does for a target whose settings have changed."""
+        before = self.watch
+        before.close()
+        before.hand_over(last=True)
+        self.watch = self._new_watch()
+        self.watch.take_over(before)
+
+    def _scrape(self) -> None:
+        assert generate_latest(self._registry)
+        assert render([self.watch.snapshot], self._clock.time())
+
+    @staticmethod
+    def _every(seconds: float, act: Callable[[], object]) -> Callable[[float], float]:
+        def tick(now: float) -> float:
+            act()
+            return now + seconds
+
+        return tick
+
+
+def main() -> None:
+    """Print a row for every so many days, then what grew."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--days", type=int, default=21)
+    parser.add_argument("--every", type=int, default=3)
+    args = parser.parse_args()
+    logging.disable(logging.WARNING)
+    program = server_program("mysql") or server_program("mariadb")
+    assert program, "no server here"
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        PrivateServer(program) as server,
+        patch("agent.watch.ASSESS_EVERY", STEP),
+        patch("agent.store.store.LOOK_EVERY", STEP),
+    ):
+        config = _config(Path(folder), server)
+        began, clock = time.monotonic(), Clock()
+        elapsed = time.monotonic  # the real one
+        print("| " + " | ".join(HEADER) + " |\n" + "|---" * len(HEADER) + "|")
+        with clock.in_force():
+            life, rows = Life(config, clock), []
+            start = clock.now
+            for day in range(args.every, args.days + 1, args.every):
+                life.run(start + DAY * day)
+                rows.append(_row(life, day, (elapsed() - began) / 60))
+            life.close()
+    last, settled = rows[-1], rows[min(1, len(rows) - 1)]
+    names = ("RSS", "objects", "history")
+    grown = (
+        f"{name} {now / then:.3f}" for name, now, then in zip(names, last, settled, strict=True)
+    )
+    print(f"\nlast row over second: {', '.join(grown)}")
+
+
+def _config(folder: Path, server: PrivateServer) -> Config:
+    """A configuration file, as the daemon reads it."""
+    user, password = least_account(server)
+    (folder / "password").write_text(password)
+    target = {
+        "name": "db",
+        "socket": server.socket,
+        "user": user,
+        "password_file": str(folder / "password"),
+    }
+    history = {"path": str(folder / "state" / "history.db"), "retention": RETENTION}
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump({**SETTINGS, "history": history, "targets": [target]}))
+    return load(file)
+
+
+def _row(life: Life, day: int, minutes: float) -> tuple[int, int, int]:
+    """Print what is held; answers bytes of memory, objects, bytes of the file."""
+    gc.collect()
+    rss, objects = psutil.Process().memory_info().rss, len(gc.get_objects())
+    file, rows = size(life.history), life.store.state.rows
+    classes = life.watch.snapshot.classes
+    cells = (
+        f"{day}",
+        f"{rss / MIB:.1f} MiB",
+        f"{objects:,}",
+        f"{file / MIB:.2f} MiB",
+        f"{rows.get('intervals', 0):,}",
+        f"{rows.get('samples', 0):,}",
+        f"{classes.known if classes else 0:,}",
+        f"{minutes:.1f}",
+    )
+    print("| " + " | ".join(cells) + " |", flush=True)
+    return rss, objects, file
+
+
+if __name__ == "__main__":
+    main()

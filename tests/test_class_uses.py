@@ -1,0 +1,125 @@
+"""What query classes used, interval by interval: out of the models, into the file and back."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from class_samples import START
+from history_rows import SERVER, SETTINGS, STEP, ZERO, class_uses, rows
+from known_classes import known_classes
+from simulated_classes import simulate
+from test_query_classes import SECONDS, followed
+from test_query_classes import SETTINGS as A_MINUTE
+from test_store_recorder import UNIX, Life
+
+from agent.classes.book import AGENT, NOBODY, OTHER, Name
+from agent.classes.savings import Saving, savings_of
+from agent.config.query_classes import ClassSettings
+from agent.store import class_uses as uses
+from agent.store.database import open_to_read, open_to_write
+from agent.store.kinds import CLASSES
+from agent.store.store import Store
+from agent.store.tables import insert
+from agent.store.translate import ClassUses
+from agent.store.waiting import Batch
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the history is to be."""
+    return tmp_path / "state" / "history.db"
+
+
+@pytest.mark.parametrize("top", [2, 20])
+def test_the_intervals_add_up_to_all_that_was_used(top: int) -> None:
+    """Nothing is lost in between, whoever comes to the top or leaves it meanwhile."""
+    settings = ClassSettings(top=top, interval=A_MINUTE.interval, window=A_MINUTE.window)
+    simulated = simulate(7, ticks=SECONDS)
+    classes, states = followed(simulated, settings)
+    spent = classes.take_new()
+    assert [one.at for one in spent] == [state.at for state in states]
+    assert simulated.ticks.count is not None
+    last = round(states[-1].at - 1e9 - START)
+    assert sum(one.seconds for one in spent) == pytest.approx(last)
+    calls = float(simulated.ticks.count[1 : last + 1].sum())
+    for quantity, whole in (("calls", calls), ("cpu", float(simulated.y[1 : last + 1].sum()))):
+        found = sum(used[quantity] for one in spent for used in one.uses.values())
+        assert found == pytest.approx(whole, rel=1e-9)
+    assert all(len(one.uses) <= top + len((OTHER, AGENT, NOBODY)) for one in spent)
+    assert classes.take_new() == []
+
+
+def test_an_interval_is_written_with_what_each_class_costs(path: Path) -> None:
+    """Its use, error and gains; what is not known is nothing, and nobody's has no name."""
+    classes, _ = followed(simulate(7, ticks=SECONDS))
+    last = classes.take_new()[-1]
+    life = Life(path, UNIX)
+    life.begin()
+    life.recorder.divided(ClassUses(last, {Name("shop", "scan"): Saving(0.5, 0.2)}))
+    life.look()
+    life.end()
+    found = {
+        row.labels[-1]: dict(zip(uses.NAMES, row.cells, strict=True)) for row in rows(path, CLASSES)
+    }
+    assert set(found) == set(last.uses)
+    scan = found["scan|=shop"]
+    assert scan["cpu"] == last.uses["scan|=shop"]["cpu"]
+    assert scan["cpu_error"] == last.cpu_error["scan|=shop"]
+    assert (scan["removed_gain"], scan["halved_gain"]) == (0.5, 0.2)
+    assert scan["cpu_source"] == "work-time"
+    assert found["sleep|=shop"]["waits"] == 1.0
+    assert found["sleep|=shop"]["removed_gain"] is None
+    assert scan["network"] is None
+    assert found[NOBODY]["cpu"] == last.uses[NOBODY]["cpu"]
+
+
+def test_a_span_is_summed_by_class(path: Path) -> None:
+    """Of the server that was written last; its ends and its length are told."""
+    store = Store(path, SETTINGS)
+    for number in range(10):
+        store.put(Batch("db", SERVER, classes=class_uses(number)))
+        store.put(Batch("db", "before", classes=class_uses(number - 10, server="before")))
+    store.close()
+    with closing(open_to_read(path)) as connection:
+        since = ZERO + 3 * STEP
+        span = uses.latest_span(connection, "db", since, ZERO + 99 * STEP)
+        assert span is not None
+        assert (span.intervals, span.seconds) == (6, 90.0)
+        assert (span.first, span.last) == (ZERO + 4 * STEP, ZERO + 9 * STEP)
+        found = {use.name: use for use in uses.uses(connection, span)}
+        assert found["a1b2|=shop"].calls == sum(30.0 + k for k in range(4, 10))
+        assert found["a1b2|=shop"].cpu == 6 * 1.25
+        assert uses.sources(connection, span) == {"work-time"}
+        assert found["unattributed"].calls is None
+        gains = uses.latest_gains(connection, span)
+        assert gains == {name: uses.Gain(0.75, 0.25) for name in ("a1b2|=shop", "c3d4|")}
+        assert uses.latest_span(connection, "nobody", 0, since) is None
+
+
+def test_rows_of_one_time_are_never_torn(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the pages fall, every row is read once."""
+    written = [row for number in range(9) for row in class_uses(number)]
+    store = Store(path, SETTINGS)
+    store.put(Batch("db", SERVER, classes=written))
+    store.close()
+    for page in (1, 2, 4, 5, 26, 27, 100):
+        monkeypatch.setattr(uses, "PAGE", page)
+        assert rows(path, CLASSES) == written
+
+
+def test_a_name_stays_as_long_as_a_row_has_it(path: Path) -> None:
+    """An import of old rows does not make a class look forgotten."""
+    store = Store(path, SETTINGS)
+    store.put(Batch("db", SERVER, classes=class_uses(5)))
+    store.close()
+    with closing(open_to_write(path)) as connection:
+        assert insert(connection, CLASSES, class_uses(1)) == 3
+        assert insert(connection, CLASSES, class_uses(1)) == 0
+        uses.forget_names(connection, ZERO + 5 * STEP)
+    assert rows(path, CLASSES) == [*class_uses(1), *class_uses(5)]
+
+
+def test_savings_are_known_only_with_a_capacity() -> None:
+    """Without one nothing is said."""
+    assert savings_of(known_classes(1.0), None) == {}
+    assert savings_of(None, None) == {}

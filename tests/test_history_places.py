@@ -1,0 +1,83 @@
+"""`mysql-headroom history` at a place that holds none: each is told with what to do about it."""
+
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.cli import main
+from agent.store.kinds import INTERVALS
+from agent.store.text.csv_text import as_csv
+
+NO_HISTORY = "file is not a database; this is no history: check the path"
+FOREIGN = "this database is no history; name another file under `history`"
+
+
+def nothing(place: Path) -> None:
+    """There is not even a file."""
+
+
+def noise(place: Path) -> None:
+    """Random bytes."""
+    place.write_bytes(os.urandom(8192))
+
+
+def somebody_elses(place: Path) -> None:
+    """A database, but none of ours."""
+    connection = sqlite3.connect(place)
+    connection.execute("CREATE TABLE customers (name TEXT)")
+    connection.close()
+
+
+PLACES = [
+    (nothing, "there is no such history; check the path: the agent makes it when it runs", None),
+    (Path.touch, "this file is empty; check the path: the agent fills it when it runs", None),
+    (noise, NO_HISTORY, NO_HISTORY),
+    (Path.mkdir, "this is a folder; name the file in it", "Is a directory; name the file in it"),
+    (os.mkfifo, "this is no file; check the path", "this is no file; check the path"),
+    (somebody_elses, FOREIGN, FOREIGN),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "told", "told_by_import"), PLACES, ids=[make.__name__ for make, _, _ in PLACES]
+)
+def test_a_place_that_holds_no_history_is_told(
+    make: Callable[[Path], None],
+    told: str,
+    told_by_import: str | None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One line with the place and the remedy; an import makes a history where nothing is."""
+    place, rows = tmp_path / "history.db", tmp_path / "rows.csv"
+    rows.write_text("".join(as_csv(INTERVALS, [])))
+    make(place)
+    for action in (["show"], ["export"], ["prune", "--before", "1d"]):
+        code = main(["history", *action, "--file", str(place)])
+        assert (code, capsys.readouterr().err) == (1, f"mysql-headroom: {place}: {told}\n")
+    code = main(["history", "import", str(rows), "--file", str(place)])
+    err = f"mysql-headroom: {place}: {told_by_import}\n" if told_by_import else ""
+    assert (code, capsys.readouterr().err) == (1 if told_by_import else 0, err)
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("no/such/history.db", "No such file or directory; make the folder that it is to be in"),
+        ("rows.csv/history.db", "File exists; its folder is a file: check the path"),
+        ("link.db", "Too many levels of symbolic links; name the file itself, not a link to it"),
+    ],
+)
+def test_a_place_where_none_can_be_made_is_told(
+    place: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No folder, a folder that is a file, a link to somewhere."""
+    rows = tmp_path / "rows.csv"
+    rows.write_text("".join(as_csv(INTERVALS, [])))
+    (tmp_path / "link.db").symlink_to(rows)
+    path = tmp_path / place
+    assert main(["history", "import", str(rows), "--file", str(path)]) == 1
+    assert capsys.readouterr().err == f"mysql-headroom: {path}: {told}\n"
