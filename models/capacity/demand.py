@@ -31,7 +31,7 @@ STEADY, GROWING, FALLING = (0.0, 0.05), (0.25, 0.3), (0.4, 0.2)
 the last w/(D + w)."""
 SHARES = (0.8, 0.12, 0.08)
 """The probability of each."""
-OWN_SHARES = (0.4, 0.1, 0.5)
+OWN_SHARES = (0.3, 0.1, 0.6)
 """The same for a processor, of which the server's own part is known: waking it costs."""
 CEILING = (0.975, 0.01)
 """Where a resource is full, mean and deviation: some end before all of their time is used."""
