@@ -1,13 +1,14 @@
 """The table of faults: what is done to a server, how it is undone, and what the agent must say.
 
 `test_live_faults.py` runs it: both flavours at once, under load, behind a proxy, beside a server
-that nothing happens to. Packets that are dropped need a host of their own and are a test beside the
-table; faults of the pages (slow, half-open and too many clients) are in
-`test_web.py` and `test_web_tls.py`, a clock that is set in `test_live_collectors.py`.
+that nothing happens to. What happens to the agent's own surroundings is in `faults_around.py`.
+Packets that are dropped need a host of their own, disks that are full or read-only one of theirs:
+they are tests beside the table, in `test_live_faults.py` and `test_live_store.py`.
 """
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,7 @@ TABLES = (
     "performance_schema.events_statements_summary_by_digest",
     "performance_schema.events_statements_summary_global_by_event_name",
 )
+DIGESTS = 150  # rows of the digest table
 GRANT = "GRANT SELECT ON performance_schema.* TO '{}'@'%'"
 REVOKE = "REVOKE SELECT ON performance_schema.* FROM '{}'@'%'"
 PASSWORD = "ALTER USER '{}'@'%' IDENTIFIED BY '{}'"
@@ -55,9 +57,9 @@ class Place:
         """The target's name."""
         return self.server.flavour
 
-    def run(self, statement: str) -> None:
+    def run(self, *statements: str) -> None:
         """Have root say it to the server."""
-        run_as_root(self.server, statement)
+        run_as_root(self.server, *statements)
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,9 @@ class Scene:
 
     agent: Daemon
     config: Path
+    clock: Path  # see `set_clock`
     places: list[Place]
+    crowd: list[socket.socket] = field(default_factory=list)  # web clients that hold the line
 
 
 Act = Callable[[Scene], None]
@@ -87,6 +91,7 @@ class Fault:
     kinds: frozenset[str] = frozenset()  # of failures: one of them at least, and no other
     missing: tuple[str, ...] = ()  # features
     failing: tuple[str, ...] = ()  # collectors
+    loses: str = ""  # the kind of intervals of query classes that are lost
     skips: bool = False  # whether turns are missed
     gone: bool = False  # whether nothing at all is said of the targets
     restarts: int = 0
@@ -108,8 +113,7 @@ def say(*statements: str) -> Act:
     """Have root say it to every server; `{}` is the agent's account."""
 
     def run(place: Place) -> None:
-        for statement in statements:
-            place.run(statement.format(place.account.user))
+        place.run(*(statement.format(place.account.user) for statement in statements))
 
     return each(run)
 
@@ -307,7 +311,19 @@ FAULTS = (
         kinds=frozenset({"privilege"}),
         failing=("statements", "threads"),
     ),
-    Fault("truncated sums", say(*(f"TRUNCATE TABLE {table}" for table in TABLES)), up=1),
+    Fault(
+        "truncated sums",
+        say(*(f"TRUNCATE TABLE {table}" for table in TABLES)),
+        up=1,
+        loses="reset",
+    ),
+    Fault(
+        "full digest table",
+        say(*(f"SELECT 1 AS sort_{k}" for k in range(DIGESTS))),
+        say(f"TRUNCATE TABLE {TABLES[0]}"),
+        up=1,
+        loses="full",
+    ),
     Fault("flushed status", say("FLUSH STATUS"), up=1),
     Fault("killed session", each(cut), kinds=frozenset({"lost"}), lasts=0),
     Fault(

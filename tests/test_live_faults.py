@@ -1,6 +1,7 @@
 """Servers that fail in every way we know of: the agent says so, shows no nonsense, and recovers."""
 
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,8 +12,10 @@ from pathlib import Path
 from statistics import mean
 
 import pytest
+import set_clock
 from conftest import FLAVOURS, ServerFactory
-from faults import BACK_WITHIN, CALM, CLIENTS, FAULTS, NAP, Fault, Place, Scene
+from faults import BACK_WITHIN, CALM, CLIENTS, DIGESTS, FAULTS, NAP, Fault, Place, Scene
+from faults_around import AROUND
 from live import (
     Clients,
     Page,
@@ -28,6 +31,7 @@ from live import (
 from namespaces import other_host, server_inside
 from proxy import Proxy
 from servers import least_account
+from set_clock import set_ahead
 
 from agent import watch
 from agent.config.file import load
@@ -45,6 +49,8 @@ THROUGHPUT = "throughput_queries_per_second"
 SOURCES = ("statement_time", "threads_running")
 OFFERED = ("status", "statements", "statements_in_flight", "threads", "host")
 ALL_ON = "--performance-schema-consumer-events-statements-current=ON"
+FEW_DIGESTS = f"--performance-schema-digests-size={DIGESTS}"
+CLASSES = {"interval": "5s", "window": "1m"}
 ALWAYS_POSSIBLE = {"slow"}  # a machine with much else to do
 SANE = Sane(queries=1.2 * CLIENTS / NAP + 200, threads=CLIENTS + 1.5)  # 200: we ask, too
 
@@ -60,7 +66,7 @@ def scene(
     with ExitStack() as stack:
         places, targets = [], [target(folder, mariadb_without_schema, name=CALM)]
         for flavour in FLAVOURS:
-            server = stack.enter_context(start_server(flavour, options=[ALL_ON]))
+            server = stack.enter_context(start_server(flavour, options=[ALL_ON, FEW_DIGESTS]))
             proxy = stack.enter_context(Proxy(server.port))
             account, over = least_account(server), Endpoint(port=proxy.port)
             targets.append(target(folder, server, account, name=flavour, over=over))
@@ -69,11 +75,14 @@ def scene(
             load = Clients(server, f"SELECT SLEEP({NAP})", CLIENTS)
             stack.enter_context(load)
         patient = [{**there, "timeout": "3s"} for there in targets]
-        agent = stack.enter_context(watching(folder, *patient, sane=SANE))
-        yield Scene(agent, folder / "config.yaml", places)
+        set_ahead(clock := folder / "clock", 0.0)
+        by_it = (sys.executable, set_clock.__file__, str(clock))
+        run = watching(folder, *patient, sane=SANE, prefix=by_it, classes=CLASSES)
+        agent = stack.enter_context(run)
+        yield Scene(agent, folder / "config.yaml", clock, places)
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", [*FAULTS, *AROUND], ids=lambda fault: fault.name)
 def test_a_fault_is_told_as_what_it_is_and_passes(
     fault: Fault, scene: Scene, promtool: str
 ) -> None:
@@ -136,6 +145,8 @@ def shows(fault: Fault, scene: Scene, before: Page) -> bool:
             return False
         if fault.skips and not skipped(place.name, page) > skipped(place.name, before):
             return False
+        if fault.loses and not lost(fault, place.name, page) > lost(fault, place.name, before):
+            return False
     return True
 
 
@@ -168,6 +179,11 @@ def increases(name: str, before: Page, after: Page) -> dict[str, float]:
 def skipped(name: str, page: Page) -> float:
     """Turns that were missed, over all collectors of a target."""
     return sum(page.all("collector_skipped_total", target=name))
+
+
+def lost(fault: Fault, name: str, page: Page) -> float:
+    """Intervals of which the fault hides what the query classes did."""
+    return page.get("query_intervals_lost_total", target=name, kind=fault.loses) or 0.0
 
 
 def falls(pages: list[Page], only: str | None) -> list[str]:

@@ -1,0 +1,59 @@
+"""The table of what happens around an agent: to its clock, and by those who ask for its pages."""
+
+import socket
+import time
+from contextlib import suppress
+
+from faults import Act, Fault, Scene, nothing
+from live import wait_until
+from set_clock import set_ahead
+
+HOUR = 3600.0
+HALF_OPEN, SLOW, DEAF = 50, 200, 50  # web clients
+ELSEWHERE = ("127.0.0.2", 0)  # where they come from: a crowd pushes out its own first
+REQUEST = b"GET /metrics HTTP/1.1\r\nHost: a\r\n"  # all but its last line
+
+
+def crowd(size: int, begin: bytes) -> Act:
+    """So many web clients that send that, and then neither send nor read nor go."""
+
+    def come(scene: Scene) -> None:
+        for _ in range(size):
+            there = ("127.0.0.1", scene.agent.port)
+            client = socket.create_connection(there, 20, source_address=ELSEWHERE)
+            scene.crowd.append(client)
+            with suppress(OSError):  # pushed out already
+                client.sendall(begin)
+
+    return come
+
+
+def disperse(scene: Scene) -> None:
+    """They go."""
+    while scene.crowd:
+        scene.crowd.pop().close()
+
+
+def set_clock(ahead: float) -> Act:
+    """The agent's wall clock is so many seconds ahead of this machine's."""
+
+    def set_and_wait(scene: Scene) -> None:
+        set_ahead(scene.clock, ahead)
+        wait_until("it goes by it", lambda: abs(shown(scene) - time.time() - ahead) < HOUR / 2)
+
+    return set_and_wait
+
+
+def shown(scene: Scene) -> float:
+    """When the latest sample came, as the agent says (Unix seconds)."""
+    return min(scene.agent.page.all("last_sample_timestamp_seconds"))
+
+
+AROUND = (
+    Fault("half-open connections", crowd(HALF_OPEN, b""), disperse, up=1),
+    Fault("slow scrapers", crowd(SLOW, REQUEST), disperse, up=1, lasts=4),
+    Fault("deaf scrapers", crowd(DEAF, REQUEST + b"\r\n"), disperse, up=1, lasts=4),
+    Fault("clock set forwards", set_clock(HOUR), nothing, up=1, lasts=4),
+    Fault("clock set backwards", set_clock(-HOUR), nothing, up=1, lasts=4),
+    Fault("clock set right", set_clock(0.0), nothing, up=1, lasts=4),
+)
