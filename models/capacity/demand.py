@@ -26,7 +26,7 @@ BASE_PRIOR = (0.02, 0.1)
 """U0, mean and deviation, as shares of the ceiling: matters where all loads are alike."""
 OWN_BASE_PRIOR = (0.005, 0.015)
 """The same for what the server itself uses: one that is asked nothing uses next to nothing."""
-STEADY, GROWING, FALLING = (0.0, 0.05), (0.25, 0.3), (0.4, 0.2)
+STEADY, GROWING, FALLING = (0.0, 0.05), (0.25, 0.3), (0.45, 0.2)
 """Mean and deviation of what the demand does: of the first two its growth up to the wall, Q·X/D; of
 the last w/(D + w)."""
 SHARES = (0.8, 0.12, 0.08)
