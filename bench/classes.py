@@ -19,7 +19,8 @@ from agent.classes.classes import TRACKED
 from agent.classes.deltas import Deltas
 from agent.classes.live_model import LiveModel
 from agent.classes.resources import RESOURCES
-from collectors.digests import COUNTERS, DigestRows
+from collectors.digest_table import COUNTERS
+from collectors.digests import DigestRows
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.reasons import HostUse
 

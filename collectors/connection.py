@@ -29,6 +29,7 @@ IDENTITY = (
     "max_execution_time",
     "max_statement_time",
     "performance_schema",
+    "performance_schema_digests_size",
     "pid_file",
     "port",
     "server_uid",  # MariaDB

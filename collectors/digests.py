@@ -2,8 +2,7 @@
 
 A class is a schema and a digest. The table holds sums since each row's FIRST_SEEN, and is read as
 it is; who wants changes subtracts. Only rows that were used since the reading before are asked for,
-by the server's own clock (it still looks at every row), all of them from time to time. A row's
-numbers come as one text: PyMySQL takes far longer for as many columns.
+by the server's own clock (it still looks at every row), all of them from time to time.
 
 What runs right now is read beside the sums, which move only when a statement ends.
 """
@@ -14,11 +13,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
+from collectors.digest_table import COLUMNS, COUNTERS, PICOSECOND, TABLE, Array, DigestTable
 from collectors.statements import (
     CONSUMER_ON,
     RUNNING,
@@ -28,35 +25,6 @@ from collectors.statements import (
     performance_schema_off,
 )
 
-PICOSECOND = 1e-12
-COUNTERS = {
-    "COUNT_STAR": "calls",
-    "SUM_TIMER_WAIT": "statement_time",
-    "SUM_LOCK_TIME": "lock_time",
-    "SUM_CPU_TIME": "cpu_time",  # MySQL 8.0.28 and later
-    "SUM_ERRORS": "errors",
-    "SUM_ROWS_AFFECTED": "rows_affected",
-    "SUM_ROWS_SENT": "rows_sent",
-    "SUM_ROWS_EXAMINED": "rows_examined",
-    "SUM_SORT_ROWS": "sort_rows",
-    "SUM_CREATED_TMP_TABLES": "tmp_tables",
-    "SUM_CREATED_TMP_DISK_TABLES": "tmp_disk_tables",
-    "SUM_NO_INDEX_USED": "no_index_used",
-    "SUM_NO_GOOD_INDEX_USED": "no_good_index_used",
-}
-"""The server's columns and our names; times come in picoseconds and are kept in seconds."""
-TIMES = ("statement_time", "lock_time", "cpu_time")
-NEEDED = ("calls", "statement_time")
-
-TABLE = "performance_schema.events_statements_summary_by_digest"
-COLUMNS = """
-SELECT COLUMN_NAME FROM information_schema.COLUMNS
- WHERE TABLE_SCHEMA = 'performance_schema' AND TABLE_NAME = 'events_statements_summary_by_digest'"""
-ROWS = f"""
-SELECT CONCAT_WS(' ', COALESCE(TIMESTAMPDIFF(MICROSECOND, FIRST_SEEN, NOW(6)), -1), {{columns}}),
-       CONCAT_WS('|', COALESCE(UNIX_TIMESTAMP(FIRST_SEEN), 0), COALESCE(DIGEST, ''),
-                 COALESCE(CONCAT('=', SCHEMA_NAME), ''))
-  FROM {TABLE}"""  # noqa: S608  (our own words only)
 LATELY = " WHERE LAST_SEEN >= NOW(6) - INTERVAL {seconds}000000 MICROSECOND"
 OWN_DIGEST = """
 SELECT DIGEST FROM performance_schema.events_statements_current WHERE THREAD_ID = {thread_id}"""
@@ -74,8 +42,6 @@ TEXTS_AT_ONCE = 500
 MOST_TEXTS = 30_000  # digests whose text was fetched that are remembered as such
 TELLING_WORDS = 5  # of a text that was cut, that tell whose statement it is
 NOTES = "digests"
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,10 +154,8 @@ class _Reader:
         self, connection: Connection, columns: Mapping[str, str], in_flight: str | None
     ) -> None:
         self._connection = connection
-        self._names = tuple(columns.values())
-        self._rows = ROWS.format(columns=", ".join(columns))
+        self._table = DigestTable(connection, columns)
         self._in_flight = in_flight
-        self._unit = np.array([PICOSECOND if n in TIMES else 1.0 for n in self._names])
         self._notes: _Notes = connection.notes.setdefault(NOTES, _Notes())
 
     def __call__(self) -> Values:
@@ -199,19 +163,16 @@ class _Reader:
         since = None if notes.read_at is None else begun - notes.read_at
         complete = since is None or begun >= notes.complete_at + COMPLETE_EVERY
         where = "" if since is None or complete else _lately(since)
-        answer = self._connection.query(self._rows + where)
-        keys = [key for _, key in answer]
-        numbers = np.fromstring(" ".join([row for row, _ in answer]), sep=" ")
-        table = numbers.reshape(len(keys), 1 + len(self._names))
+        keys, age, counters = self._table.read(where)
         running = self._running()
         texts = {} if since is None else self._texts(keys, running)
         notes.read_at = begun
         notes.complete_at = begun if complete else notes.complete_at
         rows = DigestRows(
-            names=self._names,
+            names=self._table.names,
             keys=keys,
-            counters=table[:, 1:] * self._unit,
-            age=table[:, 0] * 1e-6,
+            counters=counters,
+            age=age,
             complete=complete,
             since=since,
             running=running,

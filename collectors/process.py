@@ -169,7 +169,10 @@ class RunDelay:
 def _waited(path: str) -> int:
     """Nanoseconds that a thread has waited; 0 for one that has just ended."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            return int(file.read().split()[1])
+        file = os.open(path, os.O_RDONLY)  # there are many, and a file object takes twice as long
+        try:
+            return int(os.read(file, 100).split()[1])
+        finally:
+            os.close(file)
     except (FileNotFoundError, ProcessLookupError):
         return 0
