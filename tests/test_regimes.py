@@ -60,6 +60,14 @@ def test_a_small_or_short_change_keeps_the_window() -> None:
     assert find_regimes(days(np.where(np.arange(400) < 380, 1.0, 2.0))).change is None
 
 
+def test_an_episode_that_ended_is_no_change() -> None:
+    """Dear queries for a ninth of the window, most of what followed them: over, and no regime."""
+    place = np.arange(400)
+    episode = (place >= 330) & (place < 375)
+    assert find_regimes(days(np.where(episode, 3.0, 1.0))).change is None
+    assert find_regimes(days(np.where(place >= 330, 3.0, 1.0))).change is not None
+
+
 @pytest.mark.parametrize("rounds", [1, 3])
 @pytest.mark.parametrize("seed", range(8))
 def test_going_past_the_peak_is_no_change(seed: int, rounds: int) -> None:

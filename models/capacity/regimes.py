@@ -144,7 +144,7 @@ def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
     for i in np.argsort(chosen)[::-1]:
         size, place = float(sizes[i]), chosen[i]
         sure = abs(size) > max(MIN_STEP, STEP_Z * float(errors[i]))
-        if sure and _holds(levels, place, chosen, size):
+        if sure and _holds(levels, place, chosen, size, side):
             ratio = float(np.exp(size))
             return abs(size) / float(errors[i]), Change(int(rows[place]), name, ratio)
     return None
@@ -168,12 +168,16 @@ def _best_places(y: Array, basis: Array, places: NDArray[np.intp], side: int) ->
     return chosen
 
 
-def _holds(levels: Array, place: int, chosen: list[int], size: float) -> bool:
-    """Whether most of both sides are on their level: an episode moves the mean, not the median."""
+def _holds(levels: Array, place: int, chosen: list[int], size: float, side: int) -> bool:
+    """Whether most of both sides are on their level, and the latest intervals still are.
+
+    An episode moves the mean, not the median, and it ends.
+    """
     before = max((c for c in chosen if c < place), default=0)
     after = min((c for c in chosen if c > place), default=len(levels))
-    step = float(np.median(levels[place:after]) - np.median(levels[before:place]))
-    return step / size > HOLDS
+    earlier = float(np.median(levels[before:place]))
+    later = (levels[place:after], levels[-(side // 2) :])
+    return all((float(np.median(level)) - earlier) / size > HOLDS for level in later)
 
 
 def _curve(load: Array) -> Array:
