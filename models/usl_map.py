@@ -14,6 +14,10 @@ from models.usl import Array
 from models.usl_points import Points
 
 STEPS = 6
+SETTLED = 1e-6
+"""Relative to the greatest coefficient: a step that changes none by more is the last."""
+HANKEL = np.add.outer(np.arange(3), np.arange(3))
+"""Which power of N each product of two regressors is."""
 REWEIGHTINGS = 5
 RELATIVE_ERROR = 0.02
 """What a throughput is off by when its concurrency is exact; the unit of the effective variance."""
@@ -103,19 +107,22 @@ def _solve(points: Points, weights: Array) -> Curve:
     n_scale, times = float(points.n.max()), points.n / points.x
     r_scale = float(np.median(times))
     m, r = points.n / n_scale, times / r_scale
-    powers = np.stack([np.ones_like(m), m, m * m])
-    target, w = r, weights / r**2
+    powers = m ** np.arange(5)[:, None]
+    regressors, target, w = powers[:3], r, weights / r**2
+    before = np.zeros(3)
     for _ in range(STEPS):
-        weighted = powers * w
-        coefficients = _non_negative(weighted @ powers.T, weighted @ target)
-        fitted = coefficients @ powers
+        sums, moments = powers @ w, regressors @ (w * target)
+        coefficients = _non_negative(sums[HANKEL], moments)
+        if np.abs(coefficients - before).max() < SETTLED * coefficients.max():
+            break
+        before, fitted = coefficients, coefficients @ regressors
         target, w = fitted * (1 + np.log(r / fitted)), weights / fitted**2
     return Curve(coefficients, weights, n_scale, r_scale)
 
 
 def _non_negative(gram: Array, moments: Array) -> Array:
     """Minimise t·G·t − 2·m·t over t ≥ 0: the free solution, else the best of the active sets."""
-    free = _subset(gram, moments, [0, 1, 2])
+    free = _solved(gram, moments)
     if free is not None:
         return free
     found = [t for s in SUBSETS if (t := _subset(gram, moments, s)) is not None]
@@ -124,12 +131,18 @@ def _non_negative(gram: Array, moments: Array) -> Array:
 
 def _subset(gram: Array, moments: Array, subset: list[int]) -> Array | None:
     """Solve for the coefficients of the subset, the others 0; None unless all are ≥ 0."""
-    try:
-        solved = np.linalg.solve(gram[np.ix_(subset, subset)], moments[subset])
-    except np.linalg.LinAlgError:
-        return None
-    if not (solved >= 0).all():
+    solved = _solved(gram[np.ix_(subset, subset)], moments[subset])
+    if solved is None:
         return None
     coefficients = np.zeros(3)
     coefficients[subset] = solved
     return coefficients
+
+
+def _solved(gram: Array, moments: Array) -> Array | None:
+    """Solve G·t = m; None unless all are ≥ 0."""
+    try:
+        solved = np.asarray(np.linalg.solve(gram, moments), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return None
+    return solved if (solved >= 0).all() else None

@@ -1,0 +1,70 @@
+"""A day of one target, as its history keeps it: a load that rises and falls, on a law."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from agent.config.retention import HistorySettings
+from agent.intervals import Interval
+from agent.pipeline import Now
+from agent.store.store import Store
+from agent.store.translate import interval_row
+from agent.store.waiting import Batch
+from models.usl import Usl
+
+WIDTH, INTERVALS = 15.0, 5760  # seconds each, a day of them
+LAW = Usl(sigma=0.02, kappa=0.0005, lam=800.0)
+NOISE = 0.02
+USED = {
+    "cpu": 0.8,
+    "server_cpu": 0.75,
+    "cpu:server": 0.74,
+    "connections": 0.2,
+    "redo_log": 0.3,
+    "disk:vda": 0.5,
+    "network:eth0:received": 0.1,
+    "network:eth0:sent": 0.2,
+}
+"""Utilisations at the peak."""
+AT_ONCE = 400
+
+
+def write_day(path: Path, target: str, server: str) -> None:
+    """Write a history that ends a minute ago."""
+    now = Now(INTERVALS * WIDTH + 60, time.time())
+    labels = (target, server)
+    rows = [interval_row(labels, interval, now) for interval in day()]
+    store = Store(path, HistorySettings())
+    for first in range(0, len(rows), AT_ONCE):
+        store.put(Batch(*labels, rows[first : first + AT_ONCE]))
+        store.tick(float(first))
+    store.close()
+
+
+def day() -> list[Interval]:
+    """The intervals; the first begins at 0."""
+    rng = np.random.default_rng(1)
+    tide = 0.5 - 0.5 * np.cos(np.linspace(0, 2 * np.pi, INTERVALS))
+    share = 0.1 + 0.6 * np.clip(tide + rng.normal(0, 0.1, INTERVALS), 0, 1)
+    x = share * float(LAW.x_max or 0)
+    n = LAW.concurrency_at_throughput(x) * np.exp(rng.normal(0, NOISE, INTERVALS))
+    used = {
+        name: np.clip(0.01 + most * share * np.exp(rng.normal(0, NOISE, INTERVALS)), 0, 1)
+        for name, most in USED.items()
+    }
+    return [
+        Interval(
+            end=WIDTH * (k + 1),
+            seconds=WIDTH,
+            throughput=float(x[k]),
+            statement_time=float(n[k]),
+            threads_running=float(n[k]) + 1,
+            thread_samples=WIDTH,
+            excluded_agent=1.0,
+            excluded_binlog_dump=0.0,
+            excluded_system=0.0,
+            resources={name: float(column[k]) for name, column in used.items()},
+        )
+        for k in range(INTERVALS)
+    ]

@@ -1,0 +1,92 @@
+"""One agent of many targets: its share of a core, how late it is, the memory of each target.
+
+    python bench/many_targets.py [--targets 200] [--interval 5] [--classes 20] [--minutes 4]
+
+One real MySQL stands behind all targets, which the agent does not know: each has a session, a
+window, a history and query classes of its own. `host` is off, as for servers on other hosts.
+First one target, for its memory, then all of them.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from programs import Program, running_agent, target
+from watched_server import WatchedServer, watched_server
+
+LOAD = 200.0  # statements a second
+SETTLING = 20.0  # seconds after the start that are not measured
+
+
+@dataclass(frozen=True)
+class Found:
+    """What some targets cost."""
+
+    cores: float
+    late: float
+    """Seconds by which a lane began its turns late, on average over targets and turns."""
+    skipped: float
+    samples: float
+    """A second."""
+    memory: float
+    """RSS, MiB."""
+
+
+def main() -> None:
+    """Print a row for each question."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--targets", type=int, default=200)
+    parser.add_argument("--interval", type=float, default=5.0)
+    parser.add_argument("--classes", type=int, default=20)
+    parser.add_argument("--minutes", type=float, default=4.0)
+    args = parser.parse_args()
+    connections = f"--max-connections={2 * args.targets + 20}"
+    with watched_server(args.classes, connections) as watched, watched.under_load(LOAD):
+        one, all_of_them = (
+            measured(watched, count, args.interval, 60 * args.minutes)
+            for count in (1, args.targets)
+        )
+    each = (all_of_them.memory - one.memory) / (args.targets - 1)
+    print(f"{args.targets} targets, status every {args.interval:g} s, {args.classes} classes")
+    print("| question | answer | goal |\n|---|---|---|")
+    print(f"| share of one core | {all_of_them.cores:.2f} | 1 |")
+    print(f"| samples of the status a second | {all_of_them.samples:.1f} | |")
+    print(f"| turns skipped | {all_of_them.skipped:.0f} | |")
+    print(f"| how late a target's turn begins, on average | {1000 * all_of_them.late:.1f} ms | |")
+    print(f"| RSS with one target | {one.memory:.1f} MiB | 80 MiB |")
+    print(f"| RSS with all | {all_of_them.memory:.1f} MiB | |")
+    print(f"| each further target | {each:.2f} MiB | 1 MiB |")
+
+
+def measured(watched: WatchedServer, count: int, interval: float, seconds: float) -> Found:
+    """So many targets for so long."""
+    often = {"interval": interval}
+    collectors: Mapping[str, object] = {
+        **dict.fromkeys(("status", "statements", "threads", "digests"), often),
+        "host": {"enabled": False},
+    }
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        targets = [target(watched, folder, f"db{number}") for number in range(count)]
+        history = {"path": str(folder / "history" / "history.db")}
+        with running_agent(folder, targets, collectors=collectors, history=history) as agent:
+            time.sleep(SETTLING)
+            before, started = totals(agent), time.monotonic()
+            time.sleep(seconds)
+            after, elapsed = totals(agent), time.monotonic() - started
+            turns = count * elapsed / interval
+            cpu, late, skipped = (b - a for a, b in zip(before, after, strict=True))
+            return Found(cpu / elapsed, late / turns, skipped, turns / elapsed, agent.memory())
+
+
+def totals(agent: Program) -> tuple[float, float, float]:
+    """CPU seconds, seconds late, turns skipped, up to now."""
+    late = agent.value("mysql_headroom_lane_late_seconds_total", 'lane="server ')
+    return agent.cpu(), late, agent.value("mysql_headroom_collector_skipped_total")
+
+
+if __name__ == "__main__":
+    main()
