@@ -14,6 +14,7 @@ an approximation (E. Fieller 1954): P(wall ≤ X) = P(U(X) ≥ c).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -50,12 +51,12 @@ class Part:
     base: tuple[float, float] = BASE_PRIOR
     shares: tuple[float, float, float] = SHARES
 
-    @property
+    @cached_property
     def bent(self) -> LinearFit:
         """With its base's prior, and any curvature."""
         return self.fit.given(_unit(0), *self.base)
 
-    @property
+    @cached_property
     def straight(self) -> LinearFit:
         """The same, without a curvature."""
         return self.bent.given(_unit(2), 0.0, 1e-6)
