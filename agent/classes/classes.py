@@ -23,7 +23,7 @@ from collectors.base import Sample
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.reasons import HostUse, Signs, find_reasons
 
-TRACKED, TRACKED_PER_SHOWN = 200, 5
+TRACKED, TRACKED_PER_SHOWN = 200, 3
 """Classes that have a column of their own in the models, and how many of them for each that is
 shown; the others are one. A fit's time grows with their third power, its memory with the second."""
 STAYS = 1.5

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.classes.book import Book, Numbers
-from collectors.digests import Array, DigestRows
+from collectors.digest_table import Array
+from collectors.digests import DigestRows
 
 LONGEST_GAP = 120.0  # seconds between two readings over which changes still mean something
 SLACK = 1.0  # seconds: FIRST_SEEN has no fraction on MariaDB

@@ -11,6 +11,7 @@ from agent.config.file import ConfigError, load
 from agent.config.option import add_config_option, complain
 from agent.config.settings import MOST_PORT, Config, ListenAddress
 from agent.logs import FORMATS, LEVELS, set_up
+from agent.memory import share_one_heap
 from agent.web.file import Web, WebFile
 
 
@@ -54,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
     except ConfigError as error:
         return complain(error)
     set_up(config.log.level, config.log.format)
+    share_one_heap()
     return _daemon(config, load_config, web, lifecycle=args.lifecycle)
 
 
