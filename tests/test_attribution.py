@@ -130,6 +130,17 @@ def test_noise_does_not_make_everybody_idle(ticks: int, most: float) -> None:
     assert np.mean(errors) < most
 
 
+@pytest.mark.parametrize("running", [0.1, 0.9])
+@pytest.mark.parametrize("ticks", [60, 300])
+def test_little_that_ran_is_no_bound_from_above(running: float, ticks: int) -> None:
+    """Threads that wake up often wait for a CPU as often, and it is not their work that waits."""
+    for seed in range(4):
+        s = simulate(seed, ticks=ticks, noise=0.1)
+        found = attribute(s.blind, cpu(s), host=HostUse(busy=0.9, io_wait=0.0, running=running))
+        assert truth_error(found, s) < 0.2
+        assert shares(found)["sleep"] < 0.02
+
+
 @pytest.mark.parametrize("name", ["A_moderate", "D_light"])
 def test_a_minute_tells_who_waits(name: str) -> None:
     """Without texts, on any minute of a recording; twenty seconds of it are seldom enough."""

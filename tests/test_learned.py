@@ -1,5 +1,6 @@
 """The learnt model: what the total's movement says about each class."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.cost_model import CostModel, fit_cost_model
 from models.attribution.learned import learn
 from models.attribution.moments import Moments
-from models.attribution.prices import pool_prices, robust_weights, tick_weights
+from models.attribution.prices import MOST_CPU, pool_prices, robust_weights, tick_weights
 from models.attribution.quadratic import minimise_non_negative
 from models.attribution.quality import Quality
 from models.attribution.shrunk import learn_shrunk
@@ -92,6 +93,18 @@ def test_pooled_prices_are_found_where_all_pay_the_same() -> None:
     assert prices.per_call == pytest.approx(20e-6, rel=1e-3)
     assert dict(prices.sizes)["rows_examined"] == pytest.approx(1e-6, rel=1e-3)
     assert prices.per_second == pytest.approx(0.1, rel=1e-3)
+
+
+def test_no_row_is_priced_at_more_than_is_possible() -> None:
+    """Where y is CPU seconds: rows of few classes take the blame for what others do."""
+    s = simulate(ticks=100)
+    affected = s.ticks.statement_time * (np.arange(len(s.ticks.names)) < 2)
+    ticks = replace(s.ticks, sizes=(("rows_affected", affected),))
+    y = 5.0 * affected.sum(axis=1) + 0.1
+    free = pool_prices(ticks, y)
+    held = pool_prices(ticks, y, least_call=30e-6)
+    assert dict(free.sizes)["rows_affected"] == pytest.approx(5.0, rel=1e-3)
+    assert dict(held.sizes)["rows_affected"] == pytest.approx(MOST_CPU["rows_affected"], rel=2e-3)
 
 
 def test_prices_need_counts() -> None:

@@ -37,7 +37,7 @@ from collectors.digests import DigestRows, DigestValues
 from models.attribution.divide import Method
 
 SECONDS = 50
-SETTINGS = ClassSettings(top=60, digest_text=True, interval=10.0, window=3600.0)
+SETTINGS = ClassSettings(top=60, digest_text=True, interval=20.0, window=3600.0)
 GENEROUS, WHILE_LEARNING = 0.45, 0.6
 """Σ|share − true share|, 2 is nothing in common: over all, and as the agent said it on the way."""
 A_FEW_PERCENT = 0.05

@@ -1,8 +1,8 @@
-"""Who waits: a few hypotheses, each with its evidence.
+"""Who waits: hypotheses, each with its evidence.
 
-Classes are ordered by how much more time they have than their calls and rows explain. The first
-hypothesis is that all of them compute, the next that the strangest one waits, then the two that are
-strangest, and so on. Given one of them everything is normal, and its evidence is in closed form:
+At first all classes are taken to compute. Then one after the other changes sides, each time the one
+that makes the whole most probable, for as long as it does. Given who waits everything is normal,
+and the evidence is in closed form:
 
     −2·log Z = Σ w·(y − ŷ)²/s² + T'·log s² + |C − prior|² + log|A| − log|prior precision|
 
@@ -11,6 +11,7 @@ MacKay, "Bayesian Interpolation", Neural Computation 4 (1992).) The level θ and
 under each by itself, so that no wrong one hides behind the level of another.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,12 +25,12 @@ WAIT_ODDS_CALM, WAIT_ODDS_STRANGE = 0.1, 0.8
 STRANGE_RATIO = 15.0
 """A class with so many times the time that its rows explain is half way to strange."""
 LEAST_STRANGE = 5.0
-"""A class with less is not suspected."""
-LEAST_WORK = 0.002
-"""Part of all work time below which it does not matter whether a class waits."""
+"""A class with so many times that time may wait; one with less computes."""
+SUSPECT_WORK = 0.002
+"""Of the work time of all who compute; with less it does not matter whether a class waits."""
 LEAST_LEFT = 0.02
 """Part of all work time that somebody computes in any case."""
-MOST_SUSPECTS = 12
+MOST_SUSPECTS, MOST_STEPS = 12, 12
 ROUNDS = 2
 FIRST_NOISE = 0.05
 FREE_TICKS = 0.75
@@ -62,37 +63,45 @@ class _Hypothesis:
 
 
 def who_waits(problem: Problem) -> Verdict:
-    """Weigh the hypotheses by their evidence; nobody computes where there is no work time."""
-    idle = problem.work <= 0
-    first = _tried(problem, idle, FIRST_NOISE)
-    tried = [first]
-    if not idle.all():
-        waits = idle.copy()
-        for suspect in _suspects(problem):
-            if problem.strangeness(tried[-1].level)[suspect] < LEAST_STRANGE:
-                break
-            waits[suspect] = True
-            if problem.work[~waits].sum() < LEAST_LEFT:
-                break
-            tried.append(_tried(problem, waits.copy(), inflated(tried[-1].variance)))
-    best = max(tried, key=lambda one: one.evidence)
-    weights = np.array([np.exp(one.evidence - best.evidence) for one in tried])
-    computing = weights @ np.array([~one.waits for one in tried]) / weights.sum()
+    """Find the most probable hypothesis, and weigh it with those beside it."""
+    best = _tried(problem, problem.work <= 0, FIRST_NOISE, ROUNDS)
+    seen = [best]
+    for _ in range(MOST_STEPS):
+        noise = inflated(best.variance)
+        beside = [_tried(problem, waits, noise, 1) for waits in _beside(problem, best)]
+        if not beside:
+            break
+        likely = max(beside, key=lambda one: one.evidence)
+        likely = _tried(problem, likely.waits, noise, ROUNDS)
+        if likely.evidence <= best.evidence:
+            seen += [*beside, likely]
+            break
+        seen.append(likely)
+        best = likely
+    weights = np.array([np.exp(min(one.evidence - best.evidence, 0.0)) for one in seen])
+    computing = weights @ np.array([~one.waits for one in seen]) / weights.sum()
     return Verdict(computing, best.level, best.variance)
 
 
-def _suspects(problem: Problem) -> list[int]:
-    """Those who matter, the strangest first."""
-    order = np.argsort(-problem.strangeness(1.0), kind="stable")
-    return [int(k) for k in order if problem.work[k] > LEAST_WORK][:MOST_SUSPECTS]
+def _beside(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
+    """The same with one class on the other side: one that matters, and may be there."""
+    work, ratio = problem.work, problem.strangeness(known.level)
+    left = float(work[~known.waits].sum())
+    suspected = (ratio > LEAST_STRANGE) & (work > SUSPECT_WORK * left) & (work < left - LEAST_LEFT)
+    changes = np.where(known.waits, work > 0, suspected)
+    order = [k for k in np.argsort(-work, kind="stable") if changes[k]]
+    for k in order[:MOST_SUSPECTS]:
+        waits = known.waits.copy()
+        waits[k] = not waits[k]
+        yield waits
 
 
-def _tried(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
+def _tried(problem: Problem, waits: Mask, noise: float, rounds: int) -> _Hypothesis:
     """Settle level and noise under a hypothesis, and weigh it."""
     computing, k = (~waits).astype(float), problem.classes
     work = float(computing @ problem.work)
     level = problem.within((1 - BASE_SHARE) / work) if work > 0 else 0.0
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         prior = problem.prior(computing, level)
         matrix, vector = problem.normal(prior, noise)
         scale = 1 / np.sqrt(np.diag(matrix))
@@ -113,5 +122,4 @@ def _believed_beforehand(problem: Problem, waits: Mask, level: float) -> float:
     """Log of how probable a hypothesis is before the data: the strange are suspected."""
     ratio = np.minimum(problem.strangeness(level) / STRANGE_RATIO, 1e6)
     odds = WAIT_ODDS_CALM + (WAIT_ODDS_STRANGE - WAIT_ODDS_CALM) * (1 - 1 / (1 + ratio**2))
-    matters = problem.work > LEAST_WORK
-    return float(np.log(np.where(waits, odds, 1 - odds))[matters].sum())
+    return float(np.log(np.where(waits, odds, 1 - odds))[problem.work > 0].sum())

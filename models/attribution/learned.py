@@ -13,17 +13,13 @@ certain the precisions of both beliefs are weighed by their probabilities, as in
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.attribution.beliefs import Beliefs, Learned
 from models.attribution.class_ticks import Array
 from models.attribution.hypotheses import who_waits
 from models.attribution.moments import Moments
 from models.attribution.problem import Problem
-from models.attribution.quadratic import minimise_non_negative
-
-HELD = 1e6
-"""How many times as sure as before one is of an unknown that is held."""
+from models.attribution.quadratic import hold, minimise_non_negative
 
 
 def learn(moments: Moments, beliefs: Beliefs) -> Learned:
@@ -56,15 +52,8 @@ def _bounded(problem: Problem, matrix: Array, vector: Array) -> Array:
     over = np.flatnonzero(free[: problem.classes] > problem.most)
     if not len(over):
         return free
-    _hold(matrix, vector, over, problem.most)
+    hold(matrix, vector, over, problem.most)
     return minimise_non_negative(matrix, vector, free)
-
-
-def _hold(matrix: Array, vector: Array, which: NDArray[np.intp], values: Array) -> None:
-    """Fix some unknowns of normal equations at these values, shape of the vector."""
-    precision = HELD * matrix[which, which]
-    matrix[which, which] += precision
-    vector[which] += precision * values[which]
 
 
 def _inverse(matrix: Array) -> Array:

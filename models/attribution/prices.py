@@ -7,7 +7,7 @@ import numpy as np
 
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.moments import Moments
-from models.attribution.quadratic import minimise_non_negative
+from models.attribution.quadratic import hold, minimise_non_negative
 
 ROUNDS = 6
 LEAST_WEIGHT_SHARE = 0.2
@@ -18,6 +18,17 @@ RIDGE = 1e-9
 BASE_PRIOR = 0.25
 """Of a tick: (.05/.1)², a base of a tenth of the total beside a noise of a twentieth. It decides
 only where the load hardly varies."""
+MOST_CPU = {
+    "calls": 1e-3,
+    "rows_examined": 5e-6,
+    "rows_sent": 1e-5,
+    "rows_affected": 2e-4,
+    "sort_rows": 1e-5,
+    "tmp_tables": 3e-3,
+}
+"""CPU seconds that one of each costs at most on average, three times and more what was measured."""
+ABOVE = 1e-3
+"""A price is too high beyond this part."""
 FREE_CALL_SHARE = 1e-4
 """A class is never priced at nothing: its calls count for this part of the mean price at least."""
 
@@ -52,14 +63,16 @@ def pool_prices(
     """Fit y ≈ Σ_f price_f·(sum over classes of f) + b·Δt with prices ≥ 0, robust weights.
 
     A call costs `least_share` of the mean price at least, and `least_call` (but not more than all).
+    With a `least_call` y is CPU seconds, and nothing costs more than is possible.
     """
     names = tuple(name for name, _ in ticks.sizes)
     summed = [calls(ticks).sum(axis=1), *(matrix.sum(axis=1) for _, matrix in ticks.sizes)]
     features = np.column_stack(summed)
     weights = tick_weights(y)
     prices = np.zeros(len(summed) + 1)
+    most = _most(names) if least_call > 0 else None
     for _ in range(ROUNDS):
-        prices = _solve(Moments.of(features, ticks.seconds, y, weights))
+        prices = _solve(Moments.of(features, ticks.seconds, y, weights), most=most)
         weights = robust_weights(y, features @ prices[:-1] + ticks.seconds * prices[-1])
     return _as_prices(
         prices, names, float(summed[0].sum()), float(y.sum()), least_share, least_call
@@ -73,10 +86,14 @@ def price_features(
 
     Their weights are to be robust ones already.
     """
-    made = float(pooled.totals[0])
-    return _as_prices(
-        _solve(pooled, BASE_PRIOR), tuple(sizes), made, pooled.y_total, least_share, least_call
-    )
+    made, most = float(pooled.totals[0]), _most(sizes) if least_call > 0 else None
+    solved = _solve(pooled, BASE_PRIOR, most)
+    return _as_prices(solved, tuple(sizes), made, pooled.y_total, least_share, least_call)
+
+
+def _most(sizes: Sequence[str]) -> Array:
+    """What is possible, for calls, these sizes and the base."""
+    return np.array([*(MOST_CPU.get(name, np.inf) for name in ("calls", *sizes)), np.inf])
 
 
 def _as_prices(
@@ -120,13 +137,17 @@ def robust_weights(y: Array, fitted: Array) -> Array:
     return answer
 
 
-def _solve(moments: Moments, base_prior: float = 0.0) -> Array:
+def _solve(moments: Moments, base_prior: float = 0.0, most: Array | None = None) -> Array:
     scaled = moments.scaled()
     size = len(scaled.projection)
     ridge = RIDGE * max(float(np.trace(scaled.gram)), 1e-300)
-    gram = scaled.gram + ridge * np.eye(size)
+    gram, vector = scaled.gram + ridge * np.eye(size), scaled.projection.copy()
     gram[-1, -1] += base_prior
-    shares = minimise_non_negative(gram, scaled.projection)
-    unit = np.where(moments.totals > 0, moments.totals, 1.0)
-    answer: Array = np.where(moments.totals > 0, shares * moments.y_total / unit, 0.0)
+    unit = np.where(moments.totals > 0, moments.totals, 1.0) / (moments.y_total or 1.0)
+    limit = np.full(size, np.inf) if most is None else most * unit
+    shares = minimise_non_negative(gram, vector)
+    while len(over := np.flatnonzero(shares > (1 + ABOVE) * limit)):
+        hold(gram, vector, over, limit)
+        shares = minimise_non_negative(gram, vector, shares)
+    answer: Array = np.where(moments.totals > 0, shares / unit, 0.0)
     return answer

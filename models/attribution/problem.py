@@ -23,7 +23,6 @@ NOISE_INFLATION = 4.0
 MISFIT = 0.1
 """A relative error of this size per tick is no longer noise: the costs themselves vary, and the
 variance is inflated once more."""
-LEVEL_RANGE = 2.5
 LEAST_SPREAD = 1e-4
 
 
@@ -58,8 +57,8 @@ class Problem:
         size = np.minimum(beliefs.by_size / moments.y_total, most)
         levels = (1e-9, np.inf)
         if beliefs.least_level > 0:
-            least = beliefs.least_level * unit / moments.y_total
-            levels = (least, LEVEL_RANGE * least)
+            second = unit / moments.y_total
+            levels = (beliefs.least_level * second, second)
         return cls(moments.scaled(), size, most, work / unit, unit, levels)
 
     @property

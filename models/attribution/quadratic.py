@@ -1,12 +1,15 @@
 """Least squares with bounds, from the normal equations alone."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.attribution.class_ticks import Array
 
 EXCHANGES = 3
 """How often all classes may change sides at once without progress, before one at a time."""
 ROUNDS = 500
+HELD = 1e6
+"""How many times as sure as before one is of an unknown that is held."""
 
 
 def minimise_non_negative(matrix: Array, vector: Array, start: Array | None = None) -> Array:
@@ -38,3 +41,10 @@ def minimise_non_negative(matrix: Array, vector: Array, start: Array | None = No
             wrong &= np.arange(len(v)) == np.flatnonzero(wrong)[-1]
         free ^= wrong
     return np.maximum(x, 0.0) * scale
+
+
+def hold(matrix: Array, vector: Array, which: NDArray[np.intp], values: Array) -> None:
+    """Fix some unknowns of normal equations at these values, shape of the vector."""
+    precision = HELD * matrix[which, which]
+    matrix[which, which] += precision
+    vector[which] += precision * values[which]

@@ -15,11 +15,6 @@ from models.wlr import Line, Wlr, blame, fit_wlr
 LEARNED_WEIGHT = 0.4
 """Of the learnt totals in the mean with the division of work time, whose errors are others."""
 LEARNED_WEIGHT_WITH_TEXTS = 0.1
-SURE = 0.01
-UNLIKE = 0.1
-"""Against the texts, a class is taken for waiting only if both say so: probability and factor."""
-
-
 WRITERS = 0.9
 """A statement that changes rows waits a part of its work time for the log and for latches
 (measured: .1 to .4, the more the busier the server)."""
@@ -140,15 +135,13 @@ def computing_share(model: CostModel, work: Array, impossible: Mask, *, trust_te
     `work`, s, shape (K,), is that of the ticks that the model was learnt from; `impossible` are
     the classes that cannot have computed all that time. Where a class has much more time than its
     rows explain, what was learnt of it says more than its time does; with texts, which tell most of
-    those who wait, only where that is beyond doubt.
+    those who wait, only where it is more probable than not that the class waits too.
     """
     learned = model.learned
     by_time = (learned.level or 0.0) * work
+    doubted = by_time > LEAST_STRANGE * model.regressor_totals
     if trust_texts:
-        most = learned.totals + 2 * learned.stderr
-        doubted = (learned.computing < SURE) & (most < UNLIKE * by_time)
-    else:
-        doubted = by_time > LEAST_STRANGE * model.regressor_totals
+        doubted &= learned.computing < 0.5
     share = np.minimum(learned.totals / np.maximum(by_time, 1e-300), 1.0)
     return np.where(doubted | impossible, share, 1.0)
 
