@@ -18,7 +18,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +32,6 @@ from agent.intervals import Interval, Window
 from agent.pipeline import observations
 from agent.snapshot import Source
 from models.capacity.assess import assess_capacity
-from models.capacity.observations import Observations
 from models.trust import Trust
 from models.usl_fit import Method, fit, fit_map
 
@@ -168,8 +166,8 @@ def of_source(window: Window, source: Source) -> Iterator[tuple[str, float | Non
     seen = observations(window, source)
     capacity = assess_capacity(seen)
     yield f"capacity, {source}", capacity.value, f"{capacity.trust} by {capacity.limit}"
-    walls = assess_capacity(without_law(seen))
-    yield f"walls alone, {source}", walls.value, f"{walls.trust} by {walls.limit}"
+    wall = min((w.x_max for w in capacity.walls if w.x_max is not None), default=None)
+    yield f"walls alone, {source}", wall, ""
     n, x = concurrency(window, source), window["throughput"]
     loaded = np.isfinite(n) & (n >= 0.5) & (x > 0)
     variance = n_variance(window, source)[loaded]
@@ -181,12 +179,6 @@ def of_source(window: Window, source: Source) -> Iterator[tuple[str, float | Non
         if method is Method.MAP:
             law = fit_map(n[loaded], x[loaded], n_variance=variance)
         yield f"USL alone, {method}, {source}", law.x_max, law.trust.value
-
-
-def without_law(seen: Observations) -> Observations:
-    """The same, with no concurrency known."""
-    nothing = np.full(len(seen), np.nan)
-    return replace(seen, concurrency=nothing)
 
 
 if __name__ == "__main__":

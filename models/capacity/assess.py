@@ -25,7 +25,7 @@ USL = "usl"
 """The limit's name where contention and coherency end the growth, not a resource."""
 TRUSTED_RATIO, INDICATIVE_RATIO = 1.42, 2.0
 """The 95 % quantile of the capacity over its 5 % quantile must be below."""
-HOPELESS_RATIO = 6.0
+HOPELESS_RATIO = 12.0
 """A wall whose interval is wider is left aside."""
 MIN_LOAD = 0.7
 """The least share of the capacity that must have been seen for a trusted one."""
