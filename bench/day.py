@@ -1,6 +1,7 @@
-"""A day of one target, as its history keeps it: a load that rises and falls, on a law."""
+"""A day of a target, as its history keeps it: a load that rises and falls, on a law."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,15 +31,16 @@ USED = {
 AT_ONCE = 400
 
 
-def write_day(path: Path, target: str, server: str) -> None:
-    """Write a history that ends a minute ago."""
-    now = Now(INTERVALS * WIDTH + 60, time.time())
-    labels = (target, server)
-    rows = [interval_row(labels, interval, now) for interval in day()]
+def write_day(path: Path, targets: Sequence[str], server: str) -> None:
+    """Write a history in which each of these targets has a day that ends a minute ago."""
+    now, intervals = Now(INTERVALS * WIDTH + 60, time.time()), day()
     store = Store(path, HistorySettings())
-    for first in range(0, len(rows), AT_ONCE):
-        store.put(Batch(*labels, rows[first : first + AT_ONCE]))
-        store.tick(float(first))
+    for number, target in enumerate(targets):
+        labels = (target, server)
+        rows = [interval_row(labels, interval, now) for interval in intervals]
+        for first in range(0, len(rows), AT_ONCE):
+            store.put(Batch(*labels, rows[first : first + AT_ONCE]))
+        store.tick(float(number))
     store.close()
 
 

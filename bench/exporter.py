@@ -134,7 +134,7 @@ def daemons(
 ) -> None:
     """Both as daemons, under load."""
     history = folder / "history" / "history.db"
-    write_day(history, "db", watched.identity)
+    write_day(history, ["db"], watched.identity)
     rate = max(LEAST_RATE, args.digests / EACH_USED_EVERY)
     targets = [target(watched, folder)]
     with (

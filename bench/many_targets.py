@@ -3,7 +3,7 @@
     python bench/many_targets.py [--targets 200] [--interval 5] [--classes 20] [--minutes 4]
 
 One real MySQL stands behind all targets, which the agent does not know: each has a session, a
-window, a history and query classes of its own. `host` is off, as for servers on other hosts.
+window, a day of history and query classes of its own. `host` is off, as for servers on other hosts.
 First one target, for its memory, then all of them.
 """
 
@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from day import write_day
 from programs import Program, running_agent, target
 from watched_server import WatchedServer, watched_server
 
 LOAD = 200.0  # statements a second
-SETTLING = 20.0  # seconds after the start that are not measured
+SETTLING = 30.0  # seconds after the start that are not measured
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Found:
     """A second."""
     memory: float
     """RSS, MiB."""
+    kept: float
+    """Intervals in the fit of each target."""
 
 
 def main() -> None:
@@ -50,7 +53,8 @@ def main() -> None:
             for count in (1, args.targets)
         )
     each = (all_of_them.memory - one.memory) / (args.targets - 1)
-    print(f"{args.targets} targets, status every {args.interval:g} s, {args.classes} classes")
+    print(f"{args.targets} targets, status every {args.interval:g} s, {args.classes} classes,")
+    print(f"{args.minutes:g} minutes; {all_of_them.kept:.0f} intervals of a day in each fit\n")
     print("| question | answer | goal |\n|---|---|---|")
     print(f"| share of one core | {all_of_them.cores:.2f} | 1 |")
     print(f"| samples of the status a second | {all_of_them.samples:.1f} | |")
@@ -68,10 +72,12 @@ def measured(watched: WatchedServer, count: int, interval: float, seconds: float
         **dict.fromkeys(("status", "statements", "threads", "digests"), often),
         "host": {"enabled": False},
     }
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        targets = [target(watched, folder, f"db{number}") for number in range(count)]
-        history = {"path": str(folder / "history" / "history.db")}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        names = [f"db{number}" for number in range(count)]
+        path = folder / "history" / "history.db"
+        write_day(path, names, watched.identity)
+        targets, history = [target(watched, folder, name) for name in names], {"path": str(path)}
         with running_agent(folder, targets, collectors=collectors, history=history) as agent:
             time.sleep(SETTLING)
             before, started = totals(agent), time.monotonic()
@@ -79,7 +85,9 @@ def measured(watched: WatchedServer, count: int, interval: float, seconds: float
             after, elapsed = totals(agent), time.monotonic() - started
             turns = count * elapsed / interval
             cpu, late, skipped = (b - a for a, b in zip(before, after, strict=True))
-            return Found(cpu / elapsed, late / turns, skipped, turns / elapsed, agent.memory())
+            kept = agent.value("mysql_headroom_intervals_kept") / count
+            per_second = turns / elapsed
+            return Found(cpu / elapsed, late / turns, skipped, per_second, agent.memory(), kept)
 
 
 def totals(agent: Program) -> tuple[float, float, float]:

@@ -122,27 +122,25 @@ class _Reader:
 
     def __init__(self, connection: Connection, current: str | None) -> None:
         self._connection = connection
-        self._current = current
+        self._query = TOTALS if current is None else f"{TOTALS}\n UNION ALL{current}"
         self._least = 0.0
 
     def __call__(self) -> Values:
         for _ in range(ATTEMPTS):
-            values = _read(self._connection, self._current)
+            values = self._read()
             spent = values["statement_seconds"] + values.get("in_flight_seconds", 0.0)
             if spent >= self._least:
                 break
         self._least = spent
         return values
 
-
-def _read(connection: Connection, current: str | None) -> Values:
-    count, wait = connection.query(TOTALS)[0]
-    values = {
-        "statements": float(count or 0),
-        "statement_seconds": float(wait or 0) * PICOSECOND,
-    }
-    if current is not None:
-        running, elapsed = connection.query(current)[0]
-        values["in_flight"] = float(running)
-        values["in_flight_seconds"] = float(elapsed) * PICOSECOND
-    return values
+    def _read(self) -> dict[str, float]:
+        (count, wait), *current = self._connection.query(self._query)
+        values = {
+            "statements": float(count or 0),
+            "statement_seconds": float(wait or 0) * PICOSECOND,
+        }
+        for running, elapsed in current:
+            values["in_flight"] = float(running)
+            values["in_flight_seconds"] = float(elapsed) * PICOSECOND
+        return values
