@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.capacity.answer import Capacity, CapacityReason
-from models.capacity.assess import USL, assess_capacity
+from models.capacity.answer import USL, Capacity, CapacityReason
+from models.capacity.assess import assess_capacity
 from models.capacity.contention import Ahead, find_peak
 from models.capacity.observations import Observations
 from models.capacity.sanity import Check, Points

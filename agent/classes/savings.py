@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from agent.classes.book import AGENT, OTHER, Name
 from agent.classes.state import ClassesState, ClassState
 from models.attribution.savings import Limit, gain
-from models.capacity.answer import Capacity
-from models.capacity.assess import USL
+from models.capacity.answer import USL, Capacity
 
 RESOURCES_OF = (
     (("cpu", "server_cpu"), ("cpu",)),

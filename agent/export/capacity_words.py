@@ -2,8 +2,7 @@
 
 from agent.commands.fit_words import quantity
 from agent.snapshot import Snapshot
-from models.capacity.answer import Capacity, CapacityReason
-from models.capacity.assess import USL
+from models.capacity.answer import USL, Capacity, CapacityReason
 from models.trust import Trust
 
 CLEARLY = 0.7  # a limit of this probability is named alone

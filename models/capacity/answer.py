@@ -10,6 +10,9 @@ from models.capacity.wall import Wall
 from models.trust import Trust
 from models.usl_fit import UslFit
 
+USL = "usl"
+"""The limit's name where contention and coherency end the growth, not a resource."""
+
 
 class CapacityReason(StrEnum):
     """Why the capacity is not trusted, the weightiest first; or what to know about it."""

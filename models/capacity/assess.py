@@ -4,37 +4,23 @@ Both are uncertain. The lower of independent quantities is above c when each of 
 P(C > c) = P(peak > c) · Π P(wall > c), and which one is the lowest follows from their hazards.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
-from models.capacity.answer import INFORMATION, Capacity, CapacityReason
+from models.capacity.answer import USL, Capacity, CapacityReason
 from models.capacity.contention import Ahead, Peak, find_peak
 from models.capacity.observations import Observations
 from models.capacity.outliers import Outliers, find_outliers
 from models.capacity.regimes import Regimes, find_regimes
 from models.capacity.sanity import Check, Finding, Points, check_concurrency, check_fit, merge_noisy
+from models.capacity.verdict import by_law_alone, if_often_near, judged, nothing
 from models.capacity.wall import Wall
 from models.capacity.walls import find_walls
 from models.trust import Trust
 from models.usl import Array
 from models.usl_fit import UslFit, fit_map
-from models.usl_posterior import Interval
 
-USL = "usl"
-"""The limit's name where contention and coherency end the growth, not a resource."""
-TRUSTED_RATIO, INDICATIVE_RATIO = 1.42, 2.0
-"""The 95 % quantile of the capacity over its 5 % quantile must be below."""
 HOPELESS_RATIO = 12.0
 """A wall whose interval is wider is left aside."""
-MIN_LOAD = 0.7
-"""The least share of the capacity that must have been seen for a trusted one."""
-MIN_NEAR = 12
-"""So many intervals must have come so near: one burst of load tells little of what ends it."""
-SETTLING_LOAD = 0.75
-"""The share of the capacity from which on most of them are trusted, in simulation."""
-ENOUGH_THREADS = 6.0
-"""Where concurrency is too low for the law, the load at which it would be this is to be seen."""
 SETTING_SEEN = 0.5
 """A limit that somebody set counts as near once so much of it was used."""
 MIN_RANGE = 1.15
@@ -52,7 +38,7 @@ def assess_capacity(seen: Observations) -> Capacity:
     """Tell the capacity: current regime, outliers, walls, the law, then the lower of all."""
     known = np.flatnonzero(seen.throughput > 0)
     if len(known) == 0:
-        return _nothing()
+        return nothing()
     regimes = find_regimes(seen.select(known))
     current = seen.select(known[regimes.current])
     outliers = find_outliers(current)
@@ -64,10 +50,10 @@ def assess_capacity(seen: Observations) -> Capacity:
     if x_seen < MIN_RANGE * float(np.quantile(kept.throughput, 1 - SEEN)):
         context.add(CapacityReason.ONE_LOAD)
     if peak is None:
-        answer = _by_law_alone(law, finding, x_seen, context)
+        answer = by_law_alone(law, finding, x_seen, context)
     else:
         answer = _lowest(walls, peak, law, x_seen, context)
-    answer = _if_often_near(answer, kept.throughput)
+    answer = if_often_near(answer, kept.throughput)
     parts = {"walls": walls, "usl": law, "usl_finding": finding}
     return Capacity(**{**vars(answer), **parts, "outliers": outliers, "regimes": regimes})
 
@@ -154,7 +140,7 @@ def _lowest(
     found = set(context)
     if shares[-1] > 0.1 and (law is None or law.trust is not Trust.TRUSTED):
         found.add(CapacityReason.CONTENTION_UNKNOWN)
-    return _judged(
+    return judged(
         (float(low), float(middle), float(high)),
         dict(zip(names, map(float, shares), strict=True)),
         x_seen,
@@ -169,106 +155,3 @@ def _shares(each: Array, survival: Array) -> Array:
     lowest = hazards @ middle
     shares: Array = lowest / max(float(lowest.sum()), 1e-300)
     return shares
-
-
-def _judged(
-    quantiles: tuple[float, float, float],
-    shares: dict[str, float],
-    x_seen: float,
-    found: set[CapacityReason],
-) -> Capacity:
-    low, middle, high = quantiles
-    ratio = high / low
-    trust = Trust.NOT_IDENTIFIABLE
-    if ratio < INDICATIVE_RATIO:
-        trust = Trust.INDICATIVE
-    if ratio >= TRUSTED_RATIO:
-        found = found | {CapacityReason.WIDE_INTERVAL}
-    if x_seen < MIN_LOAD * middle:
-        found = found | {CapacityReason.LOAD_TOO_LOW}
-    if shares.get(USL, 0.0) <= 0.5:
-        found = found - {CapacityReason.LAW_DOES_NOT_FIT}
-    if not found - INFORMATION:
-        trust = Trust.TRUSTED
-        found = found - {CapacityReason.CONTENTION_UNKNOWN}
-    return Capacity(
-        value=middle,
-        lower=low,
-        upper=high,
-        limit=max(shares, key=lambda name: shares[name]),
-        shares=shares,
-        trust=trust,
-        reasons=tuple(reason for reason in CapacityReason if reason in found),
-        x_seen=x_seen,
-        settle_throughput=_settling(trust, x_seen, middle),
-    )
-
-
-def _if_often_near(answer: Capacity, throughput: Array) -> Capacity:
-    """The same, not trusted where the load came near the capacity in a few intervals only."""
-    if answer.value is None or answer.trust is not Trust.TRUSTED:
-        return answer
-    if np.count_nonzero(throughput >= MIN_LOAD * answer.value) >= MIN_NEAR:
-        return answer
-    found = {*answer.reasons, CapacityReason.FEW_HIGH_LOADS}
-    reasons = tuple(reason for reason in CapacityReason if reason in found)
-    return replace(answer, trust=Trust.INDICATIVE, reasons=reasons)
-
-
-def _settling(trust: Trust, x_seen: float, value: float) -> float | None:
-    """Find the load that would settle it: the share that mostly does, or half of what is left."""
-    if trust is Trust.TRUSTED:
-        return None
-    return max(SETTLING_LOAD * value, (x_seen + value) / 2) if value > x_seen else None
-
-
-def _by_law_alone(
-    law: UslFit | None, finding: Finding | None, x_seen: float, context: set[CapacityReason]
-) -> Capacity:
-    """Without a wall only the law speaks; where it is not identifiable, for a lower bound only."""
-    context = context | {CapacityReason.NO_WALL}
-    if finding is not None and finding.check is Check.LOW_CONCURRENCY:
-        enough = x_seen * ENOUGH_THREADS / finding.value  # below contention N grows with X
-        return _lower_bound(x_seen, x_seen, context, enough)
-    if law is None or law.x_max is None or law.x_max_interval is None or law.x_max_median is None:
-        return _lower_bound(x_seen, x_seen, context)
-    interval: Interval = law.x_max_interval
-    if law.trust is Trust.NOT_IDENTIFIABLE:
-        settle = law.settle_concurrency
-        load = float(law.law.throughput(settle)) if settle else None
-        return _lower_bound(min(interval.low, law.x_max), x_seen, context, load)
-    answer = _judged((interval.low, law.x_max, interval.high), {USL: 1.0}, x_seen, context)
-    if law.trust is Trust.TRUSTED or answer.trust is not Trust.TRUSTED:
-        return answer
-    return Capacity(**{**vars(answer), "trust": law.trust})
-
-
-def _lower_bound(
-    bound: float, x_seen: float, context: set[CapacityReason], settle: float | None = None
-) -> Capacity:
-    found = context | {CapacityReason.NO_LIMIT_SEEN}
-    return Capacity(
-        value=None,
-        lower=bound,
-        upper=None,
-        limit=None,
-        shares={},
-        trust=Trust.NOT_IDENTIFIABLE,
-        reasons=tuple(reason for reason in CapacityReason if reason in found),
-        x_seen=x_seen,
-        settle_throughput=settle if settle and settle > x_seen else None,
-    )
-
-
-def _nothing() -> Capacity:
-    return Capacity(
-        None,
-        None,
-        None,
-        None,
-        {},
-        Trust.NOT_IDENTIFIABLE,
-        (CapacityReason.NO_LIMIT_SEEN,),
-        0.0,
-        None,
-    )

@@ -1,0 +1,128 @@
+"""How sure a capacity is: trusted, indicative or not to be told, for which reasons."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from models.capacity.answer import INFORMATION, USL, Capacity, CapacityReason
+from models.capacity.sanity import Check, Finding
+from models.trust import Trust
+from models.usl import Array
+from models.usl_fit import UslFit
+from models.usl_posterior import Interval
+
+TRUSTED_RATIO, INDICATIVE_RATIO = 1.42, 2.0
+"""The 95 % quantile of the capacity over its 5 % quantile must be below."""
+MIN_LOAD = 0.7
+"""The least share of the capacity that must have been seen for a trusted one."""
+MIN_NEAR = 12
+"""So many intervals must have come so near: one burst of load tells little of what ends it."""
+SETTLING_LOAD = 0.75
+"""The share of the capacity from which on most of them are trusted, in simulation."""
+ENOUGH_THREADS = 6.0
+"""Where concurrency is too low for the law, the load at which it would be this is to be seen."""
+
+
+def judged(
+    quantiles: tuple[float, float, float],
+    shares: dict[str, float],
+    x_seen: float,
+    found: set[CapacityReason],
+) -> Capacity:
+    """Tell the 5, 50 and 95 % quantiles with the trust that they deserve, given what was found."""
+    low, middle, high = quantiles
+    ratio = high / low
+    trust = Trust.NOT_IDENTIFIABLE
+    if ratio < INDICATIVE_RATIO:
+        trust = Trust.INDICATIVE
+    if ratio >= TRUSTED_RATIO:
+        found = found | {CapacityReason.WIDE_INTERVAL}
+    if x_seen < MIN_LOAD * middle:
+        found = found | {CapacityReason.LOAD_TOO_LOW}
+    if shares.get(USL, 0.0) <= 0.5:
+        found = found - {CapacityReason.LAW_DOES_NOT_FIT}
+    if not found - INFORMATION:
+        trust = Trust.TRUSTED
+        found = found - {CapacityReason.CONTENTION_UNKNOWN}
+    return Capacity(
+        value=middle,
+        lower=low,
+        upper=high,
+        limit=max(shares, key=lambda name: shares[name]),
+        shares=shares,
+        trust=trust,
+        reasons=tuple(reason for reason in CapacityReason if reason in found),
+        x_seen=x_seen,
+        settle_throughput=_settling(trust, x_seen, middle),
+    )
+
+
+def if_often_near(answer: Capacity, throughput: Array) -> Capacity:
+    """The same, not trusted where the load came near the capacity in a few intervals only."""
+    if answer.value is None or answer.trust is not Trust.TRUSTED:
+        return answer
+    if np.count_nonzero(throughput >= MIN_LOAD * answer.value) >= MIN_NEAR:
+        return answer
+    found = {*answer.reasons, CapacityReason.FEW_HIGH_LOADS}
+    reasons = tuple(reason for reason in CapacityReason if reason in found)
+    return replace(answer, trust=Trust.INDICATIVE, reasons=reasons)
+
+
+def _settling(trust: Trust, x_seen: float, value: float) -> float | None:
+    """Find the load that would settle it: the share that mostly does, or half of what is left."""
+    if trust is Trust.TRUSTED:
+        return None
+    return max(SETTLING_LOAD * value, (x_seen + value) / 2) if value > x_seen else None
+
+
+def by_law_alone(
+    law: UslFit | None, finding: Finding | None, x_seen: float, context: set[CapacityReason]
+) -> Capacity:
+    """Without a wall only the law speaks; where it is not identifiable, for a lower bound only."""
+    context = context | {CapacityReason.NO_WALL}
+    if finding is not None and finding.check is Check.LOW_CONCURRENCY:
+        enough = x_seen * ENOUGH_THREADS / finding.value  # below contention N grows with X
+        return _lower_bound(x_seen, x_seen, context, enough)
+    if law is None or law.x_max is None or law.x_max_interval is None or law.x_max_median is None:
+        return _lower_bound(x_seen, x_seen, context)
+    interval: Interval = law.x_max_interval
+    if law.trust is Trust.NOT_IDENTIFIABLE:
+        settle = law.settle_concurrency
+        load = float(law.law.throughput(settle)) if settle else None
+        return _lower_bound(min(interval.low, law.x_max), x_seen, context, load)
+    answer = judged((interval.low, law.x_max, interval.high), {USL: 1.0}, x_seen, context)
+    if law.trust is Trust.TRUSTED or answer.trust is not Trust.TRUSTED:
+        return answer
+    return Capacity(**{**vars(answer), "trust": law.trust})
+
+
+def _lower_bound(
+    bound: float, x_seen: float, context: set[CapacityReason], settle: float | None = None
+) -> Capacity:
+    found = context | {CapacityReason.NO_LIMIT_SEEN}
+    return Capacity(
+        value=None,
+        lower=bound,
+        upper=None,
+        limit=None,
+        shares={},
+        trust=Trust.NOT_IDENTIFIABLE,
+        reasons=tuple(reason for reason in CapacityReason if reason in found),
+        x_seen=x_seen,
+        settle_throughput=settle if settle and settle > x_seen else None,
+    )
+
+
+def nothing() -> Capacity:
+    """Tell that nothing was seen."""
+    return Capacity(
+        None,
+        None,
+        None,
+        None,
+        {},
+        Trust.NOT_IDENTIFIABLE,
+        (CapacityReason.NO_LIMIT_SEEN,),
+        0.0,
+        None,
+    )
