@@ -37,8 +37,8 @@ from collectors.digests import DigestRows, DigestValues
 from models.attribution.divide import Method
 
 SECONDS = 50
-SETTINGS = ClassSettings(top=60, digest_text=True, interval=20.0, window=3600.0)
-GENEROUS, WHILE_LEARNING = 0.45, 0.6
+SETTINGS = ClassSettings(top=60, digest_text=True, interval=24.0, window=3600.0)
+GENEROUS, WHILE_LEARNING = 0.35, 0.45
 """Σ|share − true share|, 2 is nothing in common: over all, and as the agent said it on the way."""
 A_FEW_PERCENT = 0.05
 READ = ("host", "status", "digests", "host", "status")

@@ -19,8 +19,8 @@ class Beliefs:
     most: Array | None = None
     """What each can have used at most; None: not known."""
     least_level: float = 0.0
-    """What is known of θ beforehand: at least so much y per unit of work, and one at most, both being
-    seconds; 0: nothing."""
+    """What is known of θ beforehand: at least so much y per unit of work, and one at most, both
+    being seconds; 0: nothing."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.attribution.class_ticks import Array
-from models.attribution.problem import BASE_SHARE, NOISE_INFLATION, Problem, inflated
+from models.attribution.problem import BASE_SHARE, Problem, inflated
 from models.attribution.waits import Mask
 
 WAIT_ODDS_CALM, WAIT_ODDS_STRANGE = 0.1, 0.8
@@ -31,6 +31,8 @@ SUSPECT_WORK = 0.002
 LEAST_LEFT = 0.02
 """Part of all work time that somebody computes in any case."""
 MOST_SUSPECTS, MOST_STEPS = 12, 12
+INFLATION = 2.0
+"""Of the variance where hypotheses are compared: they err together."""
 ROUNDS = 2
 FIRST_NOISE = 0.05
 FREE_TICKS = 0.75
@@ -67,7 +69,7 @@ def who_waits(problem: Problem) -> Verdict:
     best = _tried(problem, problem.work <= 0, FIRST_NOISE, ROUNDS)
     seen = [best]
     for _ in range(MOST_STEPS):
-        noise = inflated(best.variance)
+        noise = inflated(best.variance, INFLATION)
         beside = [_tried(problem, waits, noise, 1) for waits in _beside(problem, best)]
         if not beside:
             break
@@ -109,10 +111,10 @@ def _tried(problem: Problem, waits: Mask, noise: float, rounds: int) -> _Hypothe
         mean = np.linalg.solve(matrix, vector * scale) * scale
         square = problem.moments.residual_square(mean)
         variance = max(square / (FREE_TICKS * problem.moments.ticks), LEAST_VARIANCE)
-        noise = inflated(variance)
+        noise = inflated(variance, INFLATION)
         level = problem.within(float(computing @ mean[:k]) / work) if work > 0 else 0.0
     log_det = float(np.linalg.slogdet(matrix)[1] - 2 * np.log(scale).sum())
-    loss = square / noise + problem.moments.ticks / NOISE_INFLATION * np.log(noise)
+    loss = square / noise + problem.moments.ticks / INFLATION * np.log(noise)
     loss += problem.disbelief(prior, mean) + log_det - float(np.log(prior.precision).sum())
     believed = _believed_beforehand(problem, waits, level)
     return _Hypothesis(waits, believed - 0.5 * float(loss), level, variance)

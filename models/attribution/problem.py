@@ -107,6 +107,6 @@ class Problem:
         return off + float(found[k] - BASE_SHARE) ** 2 / BASE_SPREAD**2
 
 
-def inflated(variance: float) -> float:
+def inflated(variance: float, factor: float = NOISE_INFLATION) -> float:
     """The variance of a tick as the model is to take it."""
-    return NOISE_INFLATION * variance * (1 + variance / MISFIT**2)
+    return factor * variance * (1 + variance / MISFIT**2)
