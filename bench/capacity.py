@@ -17,7 +17,7 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
-from simulated_servers import Scenario, live, scenarios
+from simulated_days import Scenario, live, scenarios
 
 from models.capacity.answer import Capacity
 from models.capacity.assess import assess_capacity

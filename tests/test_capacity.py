@@ -19,13 +19,8 @@ from models.usl import Array
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
 
 from capacity import passes_gate, trials
-from simulated_servers import (
-    Life,
-    erlang_server,
-    law_server,
-    live,
-    queueing_server,
-)
+from simulated_days import Life, live
+from simulated_servers import erlang_server, law_server, queueing_server
 
 
 def day(life: Life, *, full_at: float = 2.0, seed: int = 1) -> tuple[float, Observations]:

@@ -1,0 +1,181 @@
+"""Days in the life of simulated servers: how they are used, and what is measured of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from simulated_servers import Server, erlang_server, law_server, queueing_server
+
+from models.capacity.observations import Observations
+from models.capacity.wall import Resource
+from models.usl import Array
+
+EARLY = 0.04
+"""Real processors are at their end a few per cent before all of their time is used."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """How a server is used and measured."""
+
+    reach: float
+    """The highest load, as a share of the capacity."""
+    low: float = 0.1
+    intervals: int = 480
+    nights: float = 0.0
+    """The share of the intervals that are nearly idle."""
+    noise: float = 0.02
+    """Relative deviation of N and of the utilisations."""
+    samples: int = 0
+    """Looks at Threads_running per interval; 0: N by Little's law."""
+    pile_ups: float = 0.0
+    backups: float = 0.0
+    mix_change: float | None = None
+    """Before two fifths of the time every query cost so many times as much."""
+    neighbours: float = 0.0
+    """By how much what others use of the processor varies from interval to interval, as a share."""
+    night_jobs: bool = False
+    """A quarter of the time a few heavy jobs run instead: 8 times the cost."""
+
+
+def live(server: Server, life: Life, rng: np.random.Generator) -> Observations:
+    """Draw a day: a daily curve of the load with bursts, and what is measured of it."""
+    k = life.intervals
+    day = 0.5 - 0.5 * np.cos(np.linspace(0, 4 * np.pi, k) + rng.uniform(0, 6.28))
+    burst = np.repeat(rng.normal(0, 0.15, k // 8 + 1), 8)[:k] + rng.normal(0, 0.05, k)
+    share = life.low + (life.reach - life.low) * np.clip(day + burst, 0, 1)
+    idle = day < np.quantile(day, life.nights)
+    share = np.where(idle, 0.002 + 0.004 * rng.uniform(size=k), share)
+    cost = np.ones(k)
+    if life.mix_change is not None:
+        cost[: 2 * k // 5] = life.mix_change
+    jobs = np.zeros(k, dtype=bool)
+    if life.night_jobs:
+        jobs = day < np.quantile(day, 0.25)
+        cost[jobs] = 8.0
+        share[jobs] = rng.uniform(0.1, 0.5, int(jobs.sum()))
+    x = share * server.capacity
+    n, u = server.at(x)
+    u["cpu"] = u["cpu"] * (1 - min(abs(rng.normal(0, EARLY)), 3 * EARLY))
+    x = x / cost
+    errors = rng.normal(0, life.noise, (len(u) + 1, k))
+    n = n * np.exp(errors[0])
+    u = {name: c * np.exp(e) for (name, c), e in zip(u.items(), errors[1:], strict=True)}
+    n, u = _disturb(n, u, life, rng)
+    variance = np.zeros(k)
+    if life.samples:
+        n = rng.poisson(n * life.samples) / life.samples
+        variance = np.maximum(n, 1 / life.samples) / life.samples
+    mine = np.clip(u.pop("cpu"), 0, 1)
+    theirs = server.others * rng.uniform(1 - life.neighbours, 1 + life.neighbours, k)
+    resources = [Resource("cpu", np.minimum(mine + theirs, 1.0), own=mine)]
+    resources += [Resource(name, np.clip(column, 0, 1)) for name, column in u.items()]
+    at = 15.0 * np.arange(1, k + 1)
+    return Observations.of(at, x, n, n_variance=variance, resources=resources)
+
+
+def _disturb(
+    n: Array, u: dict[str, Array], life: Life, rng: np.random.Generator
+) -> tuple[Array, dict[str, Array]]:
+    """Add pile-ups, that hold threads, and one backup, that keeps the disk busy."""
+    k = len(n)
+    stuck = rng.uniform(size=k) < life.pile_ups
+    n = np.where(stuck, n + rng.uniform(0.5, 3, k) * n.max(), n)
+    start = int(rng.integers(0, k))
+    backup = (np.arange(k) - start) % k < ceil(life.backups * k)
+    disk = np.where(backup, np.maximum(u["disk"], rng.uniform(0.5, 0.9, k)), u["disk"])
+    return n, {**u, "disk": disk}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A kind of server, drawn anew with each seed, and a kind of life."""
+
+    name: str
+    server: Callable[[np.random.Generator], Server]
+    life: Callable[[float], Life]
+    reaches: tuple[float, ...] = (0.3, 0.5, 0.7, 0.9)
+
+
+def scenarios() -> list[Scenario]:
+    """Every kind of server and of trouble."""
+    return [
+        Scenario("law, full beyond the peak", _any_law(1.1, 2.0), Life),
+        Scenario("law, full far beyond", _any_law(2.5, 5.0), Life),
+        Scenario("law, plateau at the cores", _any_law(0.5, 0.95), Life),
+        Scenario("law, demand grows", _any_law(0.6, 1.5, 0.5), Life),
+        Scenario("Amdahl, κ ≈ 0", _amdahl, Life),
+        Scenario("queueing, processor only", _any_queue(lock=False), Life),
+        Scenario("queueing, and a lock", _any_queue(lock=True), Life),
+        Scenario("queueing, burns processor", _any_queue(lock=False, crosstalk=True), Life),
+        Scenario("Erlang", lambda rng: erlang_server("e", int(rng.integers(2, 65))), Life),
+        Scenario("law, wake-ups", _any_law(0.5, 1.0, waking=0.5), Life),
+        Scenario("law, convoy", _any_law(0.6, 1.5, convoy=0.6), Life),
+        Scenario("neighbours", _any_law(0.6, 1.5, others=0.2), lambda r: Life(r, neighbours=1.0)),
+        Scenario("noise 6 %", _any_law(0.6, 2.0), lambda r: Life(r, noise=0.06)),
+        Scenario("idle nights", _any_law(0.6, 2.0), lambda r: Life(r, nights=0.5)),
+        Scenario("busy, narrow range", _any_law(0.6, 2.0), lambda r: Life(r, low=0.75 * r)),
+        Scenario("Threads_running", _any_law(0.6, 2.0), lambda r: Life(r, samples=15)),
+        Scenario("Threads_running, queue", _any_queue(lock=True), lambda r: Life(r, samples=15)),
+        Scenario("pile-ups 4 %", _any_law(0.6, 2.0), lambda r: Life(r, pile_ups=0.04)),
+        Scenario("backup 5 %", _any_law(0.6, 2.0), lambda r: Life(r, backups=0.05)),
+        Scenario("mix changed", _any_law(0.6, 2.0), lambda r: Life(r, mix_change=1.5)),
+        Scenario("night jobs", _any_law(0.6, 2.0), lambda r: Life(r, night_jobs=True)),
+        Scenario("a day, thinned", _any_law(0.6, 2.0), lambda r: Life(r, intervals=5760)),
+        Scenario("hour only", _any_law(0.6, 2.0), lambda r: Life(r, intervals=60)),
+        Scenario("one processor, wake-ups", _one_processor, Life),
+        Scenario("law, costly wake-ups", _any_law(0.5, 1.0, waking=2.0), Life),
+    ]
+
+
+def _any_law(
+    nearest: float,
+    farthest: float,
+    growth: float = 0.0,
+    *,
+    waking: float = 0.0,
+    others: float = 0.02,
+    convoy: float = 1.0,
+) -> Callable[[np.random.Generator], Server]:
+    def draw(rng: np.random.Generator) -> Server:
+        n_max = float(np.exp(rng.uniform(np.log(15), np.log(200))))
+        sigma = float(rng.choice([0.0, 0.01, 0.03, 0.08]))
+        full_at = float(np.exp(rng.uniform(np.log(nearest), np.log(farthest))))
+        lam = float(np.exp(rng.uniform(np.log(10), np.log(3000))))
+        return law_server(
+            "law",
+            sigma,
+            (1 - sigma) / n_max**2,
+            lam=lam,
+            full_at=full_at,
+            growth=growth,
+            waking=waking * float(rng.uniform()),
+            others=others,
+            convoy_at=float(rng.uniform(convoy, 1.0)),
+        )
+
+    return draw
+
+
+def _one_processor(rng: np.random.Generator) -> Server:
+    waking = float(rng.uniform(0.3, 2.0))
+    return erlang_server("one", 1, demand=4e-5, wait=float(rng.choice([0.0, 5e-5])), waking=waking)
+
+
+def _amdahl(rng: np.random.Generator) -> Server:
+    sigma = float(rng.uniform(0.005, 0.05))
+    return law_server("Amdahl", sigma, 1e-7, full_at=float(rng.uniform(0.4, 0.8)))
+
+
+def _any_queue(*, lock: bool, crosstalk: bool = False) -> Callable[[np.random.Generator], Server]:
+    def draw(rng: np.random.Generator) -> Server:
+        cores = int(rng.choice([2, 4, 8, 16, 32]))
+        held = 0.001 / cores * float(rng.uniform(0.5, 1.5)) if lock else 0.0
+        spin = float(rng.uniform(0.001, 0.02)) / cores if crosstalk else 0.0
+        sleep = float(rng.choice([0.001, 0.005, 0.01]))
+        return queueing_server(
+            "queue", cores, sleep=sleep, lock=held, crosstalk=spin, lock_crosstalk=0.01 * lock
+        )
+
+    return draw
