@@ -32,6 +32,7 @@ from agent.config.settings import Config
 from agent.demo.server import PrivateServer
 from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
+from agent.memory import share_one_heap
 from agent.store.files import size
 from agent.store.store import Store
 from agent.watch import Watch
@@ -103,8 +104,7 @@ class Life:
             self._every(HOUR / 12, self._scrape),
             self._every(6 * HOUR, self._server.restart),
             self._every(DAY + HOUR, self._reload),
-            self._every(7 * HOUR, lambda: setattr(self._server, "is_lost", True)),
-            self._every(7 * HOUR + 120, lambda: setattr(self._server, "is_lost", False)),
+            self._lose_session,
         ]
         if not self._due:
             self._due = [(self._clock.now, number) for number in range(len(ticks))]
@@ -132,6 +132,11 @@ class Life:
         self.watch = self._new_watch()
         self.watch.take_over(before)
 
+    def _lose_session(self, now: float) -> float:
+        """Every seven hours, for two minutes."""
+        self._server.is_lost = not self._server.is_lost
+        return now + (120.0 if self._server.is_lost else 7 * HOUR)
+
     def _scrape(self) -> None:
         assert generate_latest(self._registry)
         assert render([self.watch.snapshot], self._clock.time())
@@ -152,6 +157,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=3)
     args = parser.parse_args()
     logging.disable(logging.WARNING)
+    share_one_heap()  # as the daemon does
     program = server_program("mysql") or server_program("mariadb")
     assert program, "no server here"
     with (
