@@ -126,6 +126,7 @@ def scenarios() -> list[Scenario]:
         Scenario("hour only", _any_law(0.6, 2.0), lambda r: Life(r, intervals=60)),
         Scenario("one processor, wake-ups", _one_processor, Life),
         Scenario("law, costly wake-ups", _any_law(0.5, 1.0, waking=2.0), Life),
+        Scenario("few processors, no delay", _few_processors, Life),
     ]
 
 
@@ -156,6 +157,10 @@ def _any_law(
         )
 
     return draw
+
+
+def _few_processors(rng: np.random.Generator) -> Server:
+    return erlang_server("few", int(rng.choice([2, 4, 8])), wait=0.0)
 
 
 def _one_processor(rng: np.random.Generator) -> Server:

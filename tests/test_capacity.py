@@ -7,20 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.capacity.answer import USL, Capacity, CapacityReason
+from models.capacity.answer import INFORMATION, USL, Capacity, CapacityReason
 from models.capacity.assess import assess_capacity
 from models.capacity.contention import Ahead, find_peak
 from models.capacity.observations import Observations
 from models.capacity.sanity import Check, Points
-from models.capacity.wall import Resource
+from models.capacity.wall import Resource, WallReason
 from models.trust import Trust
-from models.usl import Array
+from models.usl import Array, Usl
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
 
 from capacity import passes_gate, trials
 from simulated_days import Life, live
 from simulated_servers import erlang_server, law_server, queueing_server
+
+LAW = Usl(0.02, 0.0005, 1000.0)
 
 
 def day(life: Life, *, full_at: float = 2.0, seed: int = 1) -> tuple[float, Observations]:
@@ -138,6 +140,44 @@ def test_without_walls_and_far_below_there_is_a_lower_bound_only() -> None:
     assert CapacityReason.NO_LIMIT_SEEN in found.reasons
 
 
+def test_a_wall_that_was_passed_is_none() -> None:
+    """Others filled the processor while the server went on: no wall, no bound that it set."""
+    rng = np.random.default_rng(2)
+    x = np.concatenate([rng.uniform(200, 700, 25), rng.uniform(1200, 1500, 35)])
+    own = np.where(x < 800, 0.02 + x * 0.0003, x * 0.00025)
+    others = np.where(x < 800, 0.1 + x * 0.0007, 1 - own)
+    order = rng.permutation(60)
+    cpu = Resource("cpu", np.clip(own + others, 0, 1)[order], own=own[order])
+    n = x / 400 * rng.normal(1, 0.05, 60)
+    found = assess_capacity(
+        Observations.of(15.0 * np.arange(60), x[order], n[order], resources=[cpu])
+    )
+    assert found.walls[0].x_max is None
+    assert found.walls[0].reasons == (WallReason.NOT_A_LIMIT,)
+    assert "cpu" not in found.shares
+    assert found.lower is not None
+    assert found.lower >= found.x_seen
+
+
+@pytest.mark.parametrize("spread", [0.05, 0.2, 0.4])
+def test_nothing_trusted_contradicts_what_was_seen(spread: float) -> None:
+    """A server whose speed varies by spells: no capacity below what it held, none without why."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        n = 1 + 5 * (1.1 - np.cos(np.arange(160) / 2.7)) * rng.uniform(0.3, 0.8, 160)
+        slow = np.repeat(np.exp(rng.normal(0, spread, 20)), 8)
+        found = assess_capacity(Observations.of(2.0 * np.arange(160), LAW.throughput(n) * slow, n))
+        if found.upper is not None:
+            assert found.upper >= found.x_seen
+        explained_well(found)
+
+
+def explained_well(found: Capacity) -> None:
+    """Whatever is not trusted has a reason that takes trust away, or nothing would settle it."""
+    weighty = set(found.reasons) - INFORMATION
+    assert bool(weighty) == (found.trust is not Trust.TRUSTED)
+
+
 def test_a_setting_far_away_is_no_place_to_expect_contention() -> None:
     """Connections of which a tenth was used tell nothing of the peak; nearly all of them do."""
     _, seen = day(Life(0.6))
@@ -155,7 +195,7 @@ def test_a_setting_far_away_is_no_place_to_expect_contention() -> None:
 
 def test_the_lowest_of_several_walls_counts() -> None:
     """The disk is full before the processor: it is the limit."""
-    truth, seen = day(Life(0.9), full_at=0.6)
+    truth, seen = day(Life(0.7), full_at=0.6)
     cpu = seen.resources[0]
     near = replace(cpu, name="io", ceiling=0.8)
     found = assess_capacity(replace(seen, resources=(cpu, near)))
@@ -336,6 +376,19 @@ def test_contention_known_to_be_absent_leaves_the_prior() -> None:
     assert peak.survival(np.log(np.array([590.0]))) == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.parametrize("cores", [1, 2, 4, 8])
+@pytest.mark.parametrize("reach", [0.7, 0.9])
+def test_a_queue_before_few_processors_is_no_contention(cores: int, reach: float) -> None:
+    """Nothing but processor time: the interval holds where they are full."""
+    for seed in range(5):
+        server = erlang_server("few", cores, wait=0.0)
+        found = assess_capacity(live(server, Life(reach), np.random.default_rng(seed)))
+        low, value, high = numbers(found)
+        assert low <= 1.02 * server.capacity
+        assert high >= 0.98 * server.capacity
+        assert value == pytest.approx(server.capacity, rel=0.1)
+
+
 @pytest.mark.parametrize(("n_wall", "least"), [(50.0, 0.3), (3.0, 0.75), (1.1, 0.95)])
 def test_contention_hardly_ends_what_few_statements_fill(n_wall: float, least: float) -> None:
     """A lock held for as long as a statement runs lets 1/R through: no peak far below the wall."""
@@ -348,6 +401,8 @@ def test_contention_hardly_ends_what_few_statements_fill(n_wall: float, least: f
 def test_simulated_servers_are_covered_and_the_trusted_right() -> None:
     """Of 76 days of all kinds 85 % lie in their intervals, trusted ones within 5 and 12 %."""
     done = list(trials(1, seed=3))
+    for each in done:
+        explained_well(each.capacity)
     assert np.mean([t.covered for t in done]) >= 0.85
     trusted = np.abs([t.error for t in done if t.capacity.trust is Trust.TRUSTED])
     gate = [t for t in done if passes_gate(t.law)]

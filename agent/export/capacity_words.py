@@ -53,7 +53,9 @@ def _ends(capacity: Capacity) -> str:
 
 
 def bounds(capacity: Capacity) -> str:
-    """The 90 % interval."""
+    """The 90 % interval, or the bound there is."""
+    if capacity.upper is None:
+        return f"95 %: at least {quantity(capacity.lower)}"
     return f"90 %: {quantity(capacity.lower)} to {quantity(capacity.upper)}"
 
 

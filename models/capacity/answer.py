@@ -21,6 +21,7 @@ class CapacityReason(StrEnum):
     MODEL_DOES_NOT_FIT = "model_does_not_fit"
     TWO_WORKLOADS = "two_workloads"
     LAW_DOES_NOT_FIT = "law_does_not_fit"
+    LAW_NOT_SURE = "law_not_sure"
     ONE_LOAD = "one_load"
     LOAD_TOO_LOW = "load_too_low"
     FEW_HIGH_LOADS = "few_high_loads"
@@ -41,6 +42,7 @@ SENTENCES = {
     CapacityReason.MODEL_DOES_NOT_FIT: "more than a tenth of the intervals contradict the models",
     CapacityReason.TWO_WORKLOADS: "two workloads take turns; this is the busier one's capacity",
     CapacityReason.LAW_DOES_NOT_FIT: "the law that sets the limit has the wrong shape",
+    CapacityReason.LAW_NOT_SURE: "the law alone sets the limit, and is not sure of it",
     CapacityReason.ONE_LOAD: "the load hardly varied: how throughput grows was not seen",
     CapacityReason.LOAD_TOO_LOW: "too small a share of the capacity was seen",
     CapacityReason.FEW_HIGH_LOADS: "the load came near the capacity in fewer than twelve intervals",
@@ -65,7 +67,7 @@ class Capacity:
     """What the server can do, queries/s, how sure that is, what ends it; and all it came from."""
 
     value: float | None
-    """The median; None where only a lower bound is known."""
+    """The median, or the law's Xmax where there is no wall; None: only a lower bound is known."""
     lower: float | None
     """At least this much: the 5 % quantile. None where nothing was seen."""
     upper: float | None

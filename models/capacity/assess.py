@@ -28,6 +28,8 @@ MIN_RANGE = 1.15
 SEEN = 0.95
 """The quantile of the throughputs that counts as seen: a server held it for a while."""
 GRID = 400
+BEYOND = 0.05
+"""With more than this probability above all that was looked at, there is no upper bound."""
 UNHINDERED = 0.2
 """The quantile of the residence times that counts as that of statements that none delays."""
 MERGED_POINTS = 3
@@ -43,8 +45,9 @@ def assess_capacity(seen: Observations) -> Capacity:
     current = seen.select(known[regimes.current])
     outliers = find_outliers(current)
     kept = current.select(outliers.kept)
-    walls = find_walls(kept.throughput, kept.resources, kept.weights)
     x_seen = float(np.quantile(kept.throughput, SEEN))
+    found = find_walls(kept.throughput, kept.resources, kept.weights)
+    walls = tuple(wall.unless_passed(x_seen) for wall in found)
     law, finding, peak = _law(kept, walls, x_seen)
     context = _context(outliers, regimes, finding)
     if x_seen < MIN_RANGE * float(np.quantile(kept.throughput, 1 - SEEN)):
@@ -137,6 +140,7 @@ def _lowest(
     survival = np.prod(each, axis=0)
     shares = _shares(each, survival)
     low, middle, high = np.exp(np.interp((0.05, 0.5, 0.95), 1 - survival, grid))
+    high = np.inf if survival[-1] > BEYOND else high
     found = set(context)
     if shares[-1] > 0.1 and (law is None or law.trust is not Trust.TRUSTED):
         found.add(CapacityReason.CONTENTION_UNKNOWN)

@@ -5,11 +5,7 @@ before. Fitted alone, the law can only believe something relative to the loads s
 there is better knowledge: servers are built so that contention ends them near a wall, or never.
 So the peak's prior is centred at the wall, and the points move it from there.
 
-Three shapes are weighed by how well they describe the points: the law; one server at which all
-queue (a lock), whose residence time turns up later and more sharply; and a queue at the very
-resource whose wall it is, which says nothing of another limit. As in the law's posterior,
-R = v·N + A·(1 − u·N)² with u = 1/Nmax, v = 1/Xmax, linear in A. The shape Nmax/(A·Xmax) is 2 for
-coherency alone and grows with the share of contention.
+Three shapes are weighed by how well they describe the points: `shapes`.
 
 Where few statements at once fill the resource, they hardly meet elsewhere: a lock that each of
 them holds as long as it runs, R, still lets 1/R of them through in a second (asymptotic bounds:
@@ -21,35 +17,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.capacity.sanity import Points
-from models.robust import TOTAL_WEIGHT, TUKEY, fit_linear, mad, normal_cdf, persistence
+from models.capacity.shapes import Shapes
+from models.robust import normal_cdf
 from models.usl import Array
 
 PEAK_PRIORS = ((0.8, 0.0, 0.4), (0.2, -0.7, 1.0))
 """ln(peak / wall): probability, mean and deviation. Built for its work, or held up early."""
-SHAPE_MIDDLE, SHAPE_EDGE = 1.2, 0.15
-"""Nmax/(A·Xmax) − 2 = (σ−κ)·Nmax/(1−σ): its median (Cisco UCS: 0.9; σ = 0.03 at Nmax = 40: 1.2),
-and how far below 0 noise may make it seem."""
-SHAPE_RANGE = (0.7, 40.0)
 ABRUPT = 0.1
 """The probability of a contention that the law cannot foresee, since it sets in abruptly: a lock
 that is free below the peak and a convoy above."""
 SUDDEN = 0.25
 """It is the likelier the nearer to what was seen: ln(peak / seen) beyond which it is rare."""
-PSEUDO_POINTS, PSEUDO_ERROR = 4.0, 0.03
-"""The noise is learnt from the points, and from four more that are 3 % off."""
-RELATIVE_ERROR = 0.02
-QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
-"""ln c of a queue c·S·ρ/(1−ρ): 1 with random times, half with equal ones, less in a closed loop."""
-QUEUE_RANGE, QUEUES = (0.05, 6.0), 96
-FULL = 0.98
-"""A queue is not followed beyond this utilisation: bursts would make it infinite."""
-IMPOSSIBLE = -1e6
-"""ln p of residence times below 0."""
-BUSY_NOISE = 0.01
-"""The least deviation of how busy the wall's resource was."""
-LEAST_GROWTH = 0.3
-"""dlnX/dlnN counts as no less: throughput has its noise too."""
-PEAKS, SHAPES = 112, 64
+PEAKS = 112
 MIN_POINTS = 5
 TOGETHER = 6.0
 """Statements at once from which on contention is expected beside the wall; fewer hardly meet."""
@@ -96,7 +75,7 @@ def find_peak(points: Points, wall: Ahead, x_seen: float) -> Peak:
     if len(points.n) < MIN_POINTS:
         return Peak(ln_peak, _cdf(unseen), from_points=False)
     abrupt = _cdf(unseen * np.exp(-beyond / SUDDEN))
-    seen = _Linearised.of(points)
+    seen = Shapes.of(points)
     scaled = ln_peak - np.log(seen.x_scale)
     alone = 0.0 if wall.n is None else float(np.clip(2 - wall.n / TOGETHER, 0, 1))
     law = seen.likelihood_by_law(scaled) + alone * seen.by_n
@@ -125,127 +104,3 @@ def _cdf(p: Array) -> Array:
     """Cumulate the probabilities of even steps, each cell's half before its middle."""
     cdf: Array = (np.cumsum(p) - p / 2) / p.sum()
     return cdf
-
-
-@dataclass(frozen=True, eq=False)
-class _Linearised:
-    """The points in units of the greatest N and X, linearised in the logarithm of R."""
-
-    x: Array
-    z: Array
-    """R̂·(1 + ln(R/R̂)) about a curve R̂."""
-    w: Array
-    """Weights of z: each point's own over R̂²."""
-    m: Array
-    idle: float
-    """R of the least loaded."""
-    weight: float
-    by_n: float
-    """ln of how much smaller an error of N is as one of R(N) than as one of R(X)."""
-    x_scale: float
-    n_scale: float
-
-    @classmethod
-    def of(cls, points: Points) -> "_Linearised":
-        n, x, weights, n_variance, _ = points
-        n_scale, x_scale = float(n.max()), float(x.max())
-        m, r = n / n_scale, n / x * (x_scale / n_scale)
-        r = r * (1 + 0.5 * n_variance / n**2)  # E ln N is lower than ln E N by half of this
-        fitted, w, growth = _linearised(m, r, weights, n_variance / n_scale**2)
-        z = fitted * (1 + np.log(r / fitted))
-        idle = float(np.quantile(r, 0.2))
-        by_n = float(w @ np.log(np.clip(np.abs(growth), LEAST_GROWTH, 1.0)))
-        weight = float(w.sum())
-        return cls(x / x_scale, z, w / fitted**2, m, idle, weight, by_n, x_scale, n_scale)
-
-    def likelihood_by_law(self, ln_peak: Array) -> Array:
-        """Compute ln p(points | peak) up to a constant by the law; its shape is summed out."""
-        s = [float(self.w @ self.m**k) for k in range(5)]
-        t = [float((self.w * self.z) @ self.m**k) for k in range(3)]
-        v = np.exp(-ln_peak)[:, None]
-        u = v / (np.geomspace(*SHAPE_RANGE, SHAPES) * self.idle)
-        ff = s[0] - 4 * u * s[1] + 6 * u**2 * s[2] - 4 * u**3 * s[3] + u**4 * s[4]
-        ff = np.maximum(ff, 1e-12 * s[0])
-        fn, fz = s[1] - 2 * u * s[2] + u**2 * s[3], t[0] - 2 * u * t[1] + u**2 * t[2]
-        free = (fz - v * fn) / ff
-        a = np.maximum(free, 1e-3 * self.idle)
-        rss = self._square - 2 * v * t[1] + v**2 * s[2] + ((a - free) ** 2 - free**2) * ff
-        cells = self._ln_p(rss) + _ln_shape_prior(v / (u * a))
-        best = cells.max()
-        summed: Array = best + np.log(np.mean(np.exp(cells - best), axis=1) + 1e-300)
-        return summed
-
-    def likelihood_by_queue(self, ln_peak: Array) -> Array:
-        """Compute the same for one server that all queue at: R = a + c·S·ρ/(1−ρ), ρ = X·S.
-
-        S = 1/peak is how long a query holds it (M/M/1: c = 1); c is summed out.
-        """
-        held = np.exp(-ln_peak)[:, None]
-        rho = np.minimum(self.x * held, FULL)
-        return self._by_queue(rho / (1 - rho) * (held / self.n_scale))
-
-    def likelihood_by_wall(self, ln_peak: Array, busy: Array) -> Array:
-        """Compute the same for a queue at the wall's resource: R = a + c·S/(1−ρ), S = U/X.
-
-        U = a·X/(1 + w·X) as in `demand`, and ρ = U over what it is at the peak, or all of it.
-        """
-        design = self.x[:, None] ** np.arange(1, 3)
-        smooth = np.clip(design @ fit_linear(design, busy, self.w, BUSY_NOISE).coefficients, 0, 1)
-        design[:, 1] = -self.x * smooth
-        a, w = fit_linear(design, busy, self.w, BUSY_NOISE).coefficients
-        peak = np.exp(ln_peak)
-        end = np.minimum(a * peak / np.maximum(1 + w * peak, BUSY_NOISE), 1.0)
-        u = np.maximum(a * self.x / np.maximum(1 + w * self.x, BUSY_NOISE), BUSY_NOISE)
-        rho = np.minimum(u / np.maximum(end, BUSY_NOISE)[:, None], FULL)
-        return self._by_queue(u / (1 - rho) / (self.x * self.n_scale))
-
-    def _by_queue(self, queue: Array) -> Array:
-        """Sum c out of R = a + c·queue; a queue of shape (peaks, points)."""
-        g1, g2 = queue @ self.w, np.square(queue) @ self.w
-        gz, g0, z1 = queue @ (self.w * self.z), float(self.w.sum()), float(self.w @ self.z)
-        b = np.geomspace(*QUEUE_RANGE, QUEUES)[:, None]
-        a = (z1 - b * g1) / g0
-        rss = self._square - 2 * a * z1 - 2 * b * gz + a**2 * g0 + 2 * a * b * g1 + b**2 * g2
-        mean, deviation = QUEUE_PRIOR
-        cells = self._ln_p(rss) - 0.5 * ((np.log(b) - mean) / deviation) ** 2
-        cells = np.where(a > 0, cells, IMPOSSIBLE)
-        best = cells.max()
-        summed: Array = best + np.log(np.mean(np.exp(cells - best), axis=0) + 1e-300)
-        return summed
-
-    @property
-    def _square(self) -> float:
-        return float(self.w @ self.z**2)
-
-    def _ln_p(self, rss: Array) -> Array:
-        """Student's likelihood of a sum of squared relative errors."""
-        noise = PSEUDO_POINTS * PSEUDO_ERROR**2 + np.maximum(rss, 0)
-        ln_p: Array = -0.5 * (PSEUDO_POINTS + self.weight) * np.log(noise)
-        return ln_p
-
-
-def _ln_shape_prior(shape: Array) -> Array:
-    """Log-logistic above 2, a soft edge below; per step of ln shape."""
-    over = shape - 2
-    tail = -2 * np.log1p(np.maximum(over, 0) / SHAPE_MIDDLE) + np.log(shape)
-    ln_p: Array = tail - 0.5 * np.square(np.minimum(over, 0) / SHAPE_EDGE)
-    return ln_p
-
-
-def _linearised(m: Array, r: Array, weights: Array, variance: Array) -> tuple[Array, Array, Array]:
-    """Fit a curve to linearise about, the weights, and dlnX/dlnN on it.
-
-    A weight holds the effective variance, Tukey's doubt about what no smooth curve explains, the
-    correlation of neighbours, and the cap.
-    """
-    design = np.stack([np.ones_like(m), m, m * m], axis=1)
-    c = fit_linear(design, r, weights / r**2, 1e-3 * float(np.median(r))).coefficients
-    fitted = np.clip(design @ c, 0.5 * float(r.min()), 2 * float(r.max()))
-    sensitivity = np.clip((c[0] - c[2] * m * m) / (m * fitted), -1 / m, 1 / m)
-    share = RELATIVE_ERROR**2 / (RELATIVE_ERROR**2 + sensitivity**2 * variance)
-    residuals = np.log(r / fitted)
-    scale = max(mad(residuals * np.sqrt(share)), RELATIVE_ERROR / 2)
-    doubt = np.clip(1 - share * (residuals / (2 * TUKEY * scale)) ** 2, 0, None) ** 2
-    w = weights * share * doubt
-    w = w * (len(w) / persistence(residuals) / weights.sum())
-    return fitted, w * min(1.0, TOTAL_WEIGHT / float(w.sum())), sensitivity * m

@@ -47,7 +47,7 @@ def judged(
     return Capacity(
         value=middle,
         lower=low,
-        upper=high,
+        upper=high if np.isfinite(high) else None,
         limit=max(shares, key=lambda name: shares[name]),
         shares=shares,
         trust=trust,
@@ -64,8 +64,12 @@ def if_often_near(answer: Capacity, throughput: Array) -> Capacity:
     if np.count_nonzero(throughput >= MIN_LOAD * answer.value) >= MIN_NEAR:
         return answer
     found = {*answer.reasons, CapacityReason.FEW_HIGH_LOADS}
-    reasons = tuple(reason for reason in CapacityReason if reason in found)
-    return replace(answer, trust=Trust.INDICATIVE, reasons=reasons)
+    return replace(
+        answer,
+        trust=Trust.INDICATIVE,
+        reasons=tuple(reason for reason in CapacityReason if reason in found),
+        settle_throughput=_settling(Trust.INDICATIVE, answer.x_seen, answer.value),
+    )
 
 
 def _settling(trust: Trust, x_seen: float, value: float) -> float | None:
@@ -86,14 +90,15 @@ def by_law_alone(
     if law is None or law.x_max is None or law.x_max_interval is None or law.x_max_median is None:
         return _lower_bound(x_seen, x_seen, context)
     interval: Interval = law.x_max_interval
+    if interval.high < x_seen:
+        return _lower_bound(x_seen, x_seen, context | {CapacityReason.LAW_DOES_NOT_FIT})
     if law.trust is Trust.NOT_IDENTIFIABLE:
         settle = law.settle_concurrency
         load = float(law.law.throughput(settle)) if settle else None
-        return _lower_bound(min(interval.low, law.x_max), x_seen, context, load)
-    answer = judged((interval.low, law.x_max, interval.high), {USL: 1.0}, x_seen, context)
-    if law.trust is Trust.TRUSTED or answer.trust is not Trust.TRUSTED:
-        return answer
-    return Capacity(**{**vars(answer), "trust": law.trust})
+        return _lower_bound(max(min(interval.low, law.x_max), x_seen), x_seen, context, load)
+    if law.trust is not Trust.TRUSTED:
+        context = context | {CapacityReason.LAW_NOT_SURE}
+    return judged((interval.low, law.x_max, interval.high), {USL: 1.0}, x_seen, context)
 
 
 def _lower_bound(

@@ -61,6 +61,10 @@ class Resource:
         return replace(self, utilisation=change(self.utilisation), own=own)
 
 
+PASSED = 0.01
+"""A throughput that a wall allows with less probability refutes it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Wall:
     """The throughput (queries/s) at which a resource is full."""
@@ -85,6 +89,16 @@ class Wall:
     def usable(self) -> bool:
         """Whether there is a wall at all, however uncertain."""
         return self.x_max is not None
+
+    def unless_passed(self, x: float) -> "Wall":
+        """Take it for none if that throughput was held, which it hardly allows."""
+        if not self.usable or self.survival(np.log(np.array([x])))[0] >= PASSED:
+            return self
+        nothing, reasons = np.array([0.0, 1.0]), (WallReason.NOT_A_LIMIT,)
+        none = replace(self, x_max=None, x_max_interval=None, demand=None, growth=0.0)
+        return replace(
+            none, trust=Trust.NOT_IDENTIFIABLE, reasons=reasons, grid=nothing, cdf=nothing * 0
+        )
 
     def survival(self, ln_x: Array) -> Array:
         """Compute the probability that the wall is above, at each ln throughput."""
