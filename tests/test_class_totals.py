@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from known_classes import known_classes
 
 from agent.classes.book import AGENT, OTHER
-from agent.classes.savings import Saving, saving
+from agent.classes.savings import Saving, saving, savings_of
 from agent.classes.totals import ENTERS, REMEMBERED, Totals
 from models.attribution.savings import Limit, gain
 from models.capacity.answer import Capacity
 from models.capacity.wall import Wall
 from models.trust import Trust
+from models.usl_fit import fit_map
 from models.usl_posterior import Interval
 
 WHAT = ("calls", "cpu")
@@ -134,6 +135,14 @@ def test_the_next_limit_keeps_what_it_does_not_give() -> None:
     assert gain([Limit(100.0, 0.0), Limit(110.0, 0.5)], 0.0) == 0.0
 
 
+@pytest.mark.parametrize("cost", [0.0, 0.5])
+def test_what_is_not_known_of_the_binding_limit_is_no_gain_of_nothing(cost: float) -> None:
+    """Unknown is None, not 0; above the limit that binds, it ends the gain where it is now."""
+    assert gain([Limit(100.0, None), Limit(110.0, 0.5)], cost) is None
+    assert gain([Limit(100.0, 0.5), Limit(100.0, None)], cost) is None
+    assert gain([Limit(100.0, 0.5), Limit(110.0, None)], cost) == pytest.approx(0.1)
+
+
 def test_a_class_that_is_all_there_is_has_no_gain() -> None:
     """Nor has anything where no limit is known."""
     assert gain([Limit(100.0, 1.0)], 0.0) is None
@@ -168,6 +177,24 @@ def test_a_class_is_worth_its_share_of_the_binding_wall() -> None:
         assert saving(state, one, cpu) == Saving(None, None)
     assert saving(state, first, capacity(None)) == Saving(None, None)
     assert saving(state, first, None) == Saving(None, None)
+
+
+def test_nobody_knows_who_makes_the_contention() -> None:
+    """Nor who holds the connections: where one of these binds, no class's worth is told."""
+    state = known_classes(0.0)
+    first = state.classes[0]
+    held = capacity("connections", wall("connections", 100.0), wall("cpu", 110.0))
+    assert saving(state, first, held) == Saving(None, None)
+    n = np.array([1.0, 2, 4, 8, 16, 24, 32, 48])
+    law = fit_map(n, 10 * n / (1 + 0.05 * (n - 1) + 0.002 * n * (n - 1)))
+    assert law.x_max is not None
+    contended = replace(
+        capacity("usl", wall("cpu", 2 * law.x_max)), usl=law, shares={"usl": 0.9, "cpu": 0.1}
+    )
+    assert saving(state, first, contended) == Saving(None, None)
+    assert savings_of(state, contended) == {}
+    other = replace(contended, limit="cpu", walls=(wall("cpu", law.x_max / 1.1),))
+    assert saving(state, first, other).removed == pytest.approx(0.1)
 
 
 def test_a_lower_wall_that_hardly_binds_takes_nothing_back() -> None:

@@ -52,18 +52,18 @@ def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Li
     }
     law = capacity.usl
     if law is not None and law.x_max is not None and USL in capacity.shares:
-        known[USL] = Limit(law.x_max, 0.0)
+        known[USL] = Limit(law.x_max, None)
     binding = known.get(capacity.limit or "")
     if binding is None:
         return []
     return [limit for limit in known.values() if limit.x >= binding.x]
 
 
-def _share(state: ClassesState, one: ClassState, wall: str) -> float:
-    """The class's part of a wall's demand: of what the whole server used of late."""
+def _share(state: ClassesState, one: ClassState, wall: str) -> float | None:
+    """The class's part of a wall's demand: of what the whole server used of late; None: unknown."""
     names = next((rs for ws, rs in RESOURCES_OF if wall.startswith(ws)), ())
     known = [r for name in names if (r := state.resource(name)) is not None]
     whole = sum(r.total for r in known)
     if whole <= 0:
-        return 0.0
+        return None
     return min(sum(one.recent.get(r.name, 0.0) for r in known) / whole, 1.0)

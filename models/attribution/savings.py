@@ -23,18 +23,22 @@ class Limit:
     """One limit of the throughput: where it is (queries/s), the class's share of its demand."""
 
     x: float
-    share: float
-    """0..1; 0 where the class has no part in it, or where that is not known."""
+    share: float | None
+    """0..1; 0 where the class has no part in it, None where that is not known."""
 
 
 def gain(limits: Sequence[Limit], cost: float) -> float | None:
     """How many times as much of the work that remains the server can do, less 1.
 
-    `cost` is what the class costs then as a part of what it costs now, 0 (removed) to 1. None
-    where there is no limit, or where the class is all there is.
+    `cost` is what the class costs then as a part of what it costs now, 0 (removed) to 1. A limit of
+    which the class's share is not known ends the gain where that limit is now. None where it is the
+    lowest, where there is no limit, or where the class is all there is.
     """
-    if not limits or any(limit.share * (1 - cost) > ALL for limit in limits):
+    freed = [(limit.share or 0.0) * (1 - cost) for limit in limits]
+    if not limits or max(freed) > ALL:
         return None
     before = min(limit.x for limit in limits)
-    after = min(limit.x / (1 - limit.share * (1 - cost)) for limit in limits)
+    if any(limit.share is None and limit.x <= before for limit in limits):
+        return None
+    after = min(limit.x / (1 - part) for limit, part in zip(limits, freed, strict=True))
     return after / before - 1
