@@ -18,7 +18,7 @@ def one_class(digest: str, use: float, text: str | None = None) -> ClassState:
     return ClassState(
         name=Name("" if several else "shop", digest),
         totals={"calls": 1000 * use, "statement_time": 2 * use, **dict.fromkeys(RESOURCES, use)},
-        recent={"statement_time": 2 * use, **dict.fromkeys(RESOURCES, use)},
+        recent={"calls": 500 * use, "statement_time": use, **dict.fromkeys(RESOURCES, use)},
         error=None if several else 0.1,
         line=None if several else LINE,
         waits=False,
@@ -53,4 +53,5 @@ def known_classes(at: float) -> ClassesState:
         known=321,
         seconds=0.05,
         interval=60.0,
+        recent_seconds=1800.0,
     )

@@ -84,7 +84,7 @@ def _fares(
 
 @pytest.fixture(scope="module")
 def snapshots() -> list[Snapshot]:
-    """Two servers under load, one with little, one that is down, one that was never tried."""
+    """Three servers under load, one with little, one that is down, one that was never tried."""
     well = [replayed(target, name) for target, name in RECORDINGS.items()]
     record = replace(well[0].fitted.record, mix_changed=ZERO)
     classes = known_classes(well[0].at)
@@ -94,15 +94,16 @@ def snapshots() -> list[Snapshot]:
     )
     down = replace(well[0], target="down", health=Health(False, "MySQL", 1, (failing,), ()))
     new = Snapshot("new", ZERO, 60.0, Health(), None, FitState())
-    return [*well, far_below(well[0].at - ZERO), down, new]
+    full = replace(with_a_processor("full", 1 / 2, well[0].at - ZERO), classes=classes)
+    return [*well, with_a_processor("quiet", 1 / 8, well[0].at - ZERO), full, down, new]
 
 
-def far_below(end: float) -> Snapshot:
-    """A server that was seen at a tenth of what its processor allows; its last interval's end."""
-    rows = with_resources(intervals([load / 8 for load in WAVES]), cpu=1 / 5000)
+def with_a_processor(target: str, part: float, end: float) -> Snapshot:
+    """A server that got this part of the waves, up to then; what ends it is its processor."""
+    rows = with_resources(intervals([load * part for load in WAVES]), cpu=1 / 5000)
     moved = [row._replace(end=end - rows[-1].end + row.end) for row in rows]
     moment = Now(end, ZERO + end)
-    return assess("quiet", Window(moved), Health(True, "MySQL 9"), FitState(), SETTINGS, moment)
+    return assess(target, Window(moved), Health(True, "MySQL 9"), FitState(), SETTINGS, moment)
 
 
 def page(snapshots: list[Snapshot], now: float | None = None) -> str:

@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from simulated_classes import simulate
 
+from agent.classes.book import OTHER
 from agent.classes.live_model import RENEWED, LiveModel
 from agent.classes.resources import RESOURCES
 from models.attribution.class_ticks import Array, ClassTicks
@@ -51,3 +53,20 @@ def test_a_new_class_that_does_much_is_learnt_at_once() -> None:
     learnt = learnt_by_block(late, (simulated.truth * there).sum(axis=1))
     assert learnt[20] < 21
     assert learnt[21] == 22
+
+
+def test_what_a_class_did_that_left_is_the_rests() -> None:
+    """The sums of late are those of all that was divided, whoever has a column."""
+    simulated = simulate(ticks=PER_BLOCK * 12)
+    ticks, y = simulated.ticks, simulated.y
+    model, blocks = LiveModel(RESOURCES[0], BLOCKS), 6
+    whole = (*ticks.names, OTHER)
+    fewer = tuple(name for name in whole if name != "scan")
+    for start in range(0, len(ticks), PER_BLOCK):
+        names = whole if start < blocks * PER_BLOCK else fewer
+        part = slice(start, start + PER_BLOCK)
+        before = sum(model.use().values())
+        found = model.take(ticks.at(part).pooled(names, OTHER), y[part], HOST)
+        kept = (1 - 1 / BLOCKS) * before
+        assert sum(model.use().values()) == pytest.approx(kept + float(found.uses.sum()))
+    assert "scan" not in model.use()

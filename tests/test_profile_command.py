@@ -119,6 +119,18 @@ def page_of(snapshot: Snapshot, now: float = 100.0) -> str:
     return re.sub(r"<[^>]+>", " ", classes_table(snapshot, now))
 
 
+def test_the_pages_table_speaks_of_one_span_alone() -> None:
+    """A class that has just come among the shown ones did what its share of the CPU says."""
+    state = known_classes(100.0)
+    first, *others = state.classes
+    new = replace(first, totals=dict.fromkeys(first.totals, 0.0))
+    snapshot = Snapshot("db", 100.0, 60.0, Health(True), None, FitState())
+    text = page_of(replace(snapshot, classes=replace(state, classes=(new, *others))))
+    assert text == page_of(replace(snapshot, classes=state))
+    assert "Queries of the last 30 min; older minutes count less." in text
+    assert re.search(r"6 s\s+3,?000 ", text)
+
+
 def test_the_pages_table_ranks_names_and_warns() -> None:
     """Texts are escaped; what is stale is not shown."""
     state = known_classes(100.0)

@@ -13,6 +13,7 @@ from agent.classes.book import AGENT, NOBODY, OTHER, Book, Numbers, name_of
 from agent.classes.deltas import Lost
 from agent.classes.division import Division
 from agent.classes.live_model import LiveModel
+from agent.classes.recent import Recent
 from agent.classes.resources import RESOURCES
 from agent.classes.spent import Spent
 from agent.classes.state import ClassesState, ClassState, ResourceState
@@ -49,13 +50,13 @@ class QueryClasses:
         self._closes: float | None = None
         blocks = max(1, round(settings.window / settings.interval))
         self._keep = 1 - 1 / blocks
+        self._recent = Recent(QUANTITIES, self._keep)
         self._models = {r.name: LiveModel(r, blocks) for r in RESOURCES}
         self._seen: set[str] = set()
         self._totals = Totals((*QUANTITIES, *self._models), settings.top)
         self._most_tracked = min(TRACKED, TRACKED_PER_SHOWN * settings.top)
         self._tracked: list[str] = []
         self._greatness: Array = np.zeros(0)
-        self._time_use: dict[str, float] = {}
         self._new: deque[Spent] = deque(maxlen=MOST_NEW)
 
     def take_new(self) -> list[Spent]:
@@ -174,13 +175,10 @@ class QueryClasses:
                 self._seen.add(name)
                 left[name] = sum(used) - float(uses[:, i].sum())
         rose, nobody = self._totals.add(table.names, uses, left)
-        self._time_use = {
-            name: self._keep * self._time_use.get(name, 0.0) + max(float(spent[k]), 0.0)
-            for k, name in enumerate(table.names)
-        }
         risen = {name: row for name, row in {**rose, NOBODY: nobody}.items() if row.any()}
         by_name = {name: self._known(row, divisions) for name, row in risen.items()}
         seconds = sum(tick.seconds for tick in ticks)
+        self._recent.add(table.names, uses[:, : len(QUANTITIES)], seconds)
         return Spent.of(at, seconds, by_name, divisions.get("cpu"), table.names)
 
     def _known(self, sums: Array, divisions: dict[str, Division]) -> dict[str, float]:
@@ -194,7 +192,7 @@ class QueryClasses:
     def _ranking(self) -> dict[str, float]:
         """Use of CPU of late, or where that is not known, of time."""
         cpu = self._models["cpu"].use()
-        return cpu if any(cpu.values()) else self._time_use
+        return cpu if any(cpu.values()) else self._recent.by("statement_time")
 
     def _described(
         self, at: float, divisions: dict[str, Division], ticks: list[Tick]
@@ -212,6 +210,7 @@ class QueryClasses:
             known=len(self._book),
             seconds=0.0,
             interval=self.settings.interval,
+            recent_seconds=self._recent.seconds,
         )
 
     def _class(self, key: str, divisions: dict[str, Division]) -> ClassState:
@@ -225,7 +224,7 @@ class QueryClasses:
             totals=self._known(sums, divisions),
             recent={
                 **{name: model.use().get(key, 0.0) for name, model in self._models.items()},
-                "statement_time": self._time_use.get(key, 0.0),
+                **self._recent.of(key),
             },
             error=error if np.isfinite(error) and cpu and not cpu.is_measured else None,
             line=lines.line(place) if place is not None and key not in ALWAYS else None,

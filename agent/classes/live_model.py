@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent.classes.book import OTHER
 from agent.classes.division import Division
@@ -155,21 +156,20 @@ class LiveModel:
             self._pairs.append((y, expected))
             prices = model.prices or prices
         weights = robust_weights(y, expected)
-        self._add(Block.of(ticks, y, computing_time(ticks), prices, weights))
+        self._add(Block.of(ticks, y, computing_time(ticks), prices, weights), prices)
         if self._is_outdated(ticks):
             self._fit(ticks)
 
-    def _add(self, block: Block) -> None:
+    def _add(self, block: Block, prices: Prices) -> None:
+        """Keep a block; ten that are old become one, at these prices."""
         if self._recent and self._recent[-1].features != block.features:
             self._recent.clear()
             self._groups.clear()
         self._recent.append(block)
         self._unlearnt += 1
         if len(self._recent) > RECENT:
-            prices = self._learnt.model.prices if self._learnt else None
             group, self._recent = self._recent[:RECENT], self._recent[RECENT:]
-            if prices is not None:
-                self._groups.append(_sum(group, prices, block.names))
+            self._groups.append(_sum(group, prices, block.names))
 
     def _is_outdated(self, ticks: ClassTicks) -> bool:
         """Whether there is enough that the latest fit has not seen: blocks, or classes in this."""
@@ -229,10 +229,19 @@ class LiveModel:
         place = np.array([before.get(name, -1) for name in names], dtype=np.intp)
         self._lines = self._lines.arranged(place)
         self._use, self._estimate = (
-            np.where(place >= 0, values[place], 0.0) if len(values) else np.zeros(len(names))
-            for values in (self._use, self._estimate)
+            _arranged(values, place, names) for values in (self._use, self._estimate)
         )
         self._names = names
+
+
+def _arranged(values: Array, place: NDArray[np.intp], names: tuple[str, ...]) -> Array:
+    """Values of the classes at these places, −1 is a new one; those left out are the rest's."""
+    if not len(values):
+        return np.zeros(len(names))
+    found: Array = np.where(place >= 0, values[place], 0.0)
+    if OTHER in names:
+        found[names.index(OTHER)] += np.delete(values, place[place >= 0]).sum()
+    return found
 
 
 def _sum(blocks: list[Block], prices: Prices, names: tuple[str, ...]) -> Block:

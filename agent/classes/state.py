@@ -19,7 +19,7 @@ class ClassState:
     totals: Mapping[str, float]
     """Sums since it is shown, by quantity: calls, statement_time (s), resources in their units."""
     recent: Mapping[str, float]
-    """Use of each resource of late, older minutes counting less."""
+    """The same of late, older minutes counting less."""
     error: float | None
     """Standard error of its CPU as a part of it; None where measured or unknown."""
     line: Line | None
@@ -60,6 +60,8 @@ class ClassesState:
     """How long the latest minute's fits took."""
     interval: float
     """Seconds from one state to the next."""
+    recent_seconds: float
+    """Over how many seconds what is of late was summed up, older minutes counting less."""
 
     def resource(self, name: str) -> ResourceState | None:
         """The resource of that name, if it is known."""

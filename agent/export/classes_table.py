@@ -8,6 +8,7 @@ from agent.classes.savings import saving
 from agent.classes.state import ClassesState, ClassState, ResourceState
 from agent.commands.attribute_words import bar
 from agent.commands.fit_words import quantity
+from agent.config.durations import words
 from agent.snapshot import Snapshot
 from models.attribution.divide import Method
 
@@ -35,7 +36,9 @@ def classes_table(snapshot: Snapshot, now: float) -> str:
     most = ranked[0].recent.get(by, 0.0) / whole
     rows = "".join(_row(snapshot, state, one, by, (whole, most), now) for one in ranked)
     head = "".join(f"<th>{name}</th>" for name in COLUMNS)
-    return f'<table class="classes"><tr>{head}</tr>{rows}</table>{_note(cpu)}'
+    span = f"Queries of the last {words(state.recent_seconds)}; older minutes count less."
+    caption = f'<p class="grey">{span}</p>'
+    return f'{caption}<table class="classes"><tr>{head}</tr>{rows}</table>{_note(cpu)}'
 
 
 def _row(
@@ -54,8 +57,8 @@ def _row(
         bar(share, most),
         f"{share:.1%}" if by == "cpu" else "",
         "" if one.error is None or by != "cpu" else f"{one.error:.0%}",
-        f"{quantity(one.totals.get('statement_time', 0.0))} s",
-        quantity(one.totals.get("calls", 0.0)),
+        f"{quantity(one.recent.get('statement_time', 0.0))} s",
+        quantity(one.recent.get("calls", 0.0)),
         "" if gains.removed is None else f"+{gains.removed:.0%} capacity",
         "" if gains.halved is None else f"+{gains.halved:.0%}",
     )
