@@ -1,7 +1,7 @@
 """The server's capacity: the lower of the resource walls and contention's peak.
 
 Both are uncertain. The lower of independent quantities is above c when each of them is:
-P(C > c) = P(peak > c) · Π P(wall > c), and which one is the lowest follows from their hazards.
+P(C > c) = P(peak > c) · P(lowest wall > c), and which one is the lowest follows from their hazards.
 """
 
 import numpy as np
@@ -137,6 +137,7 @@ def _lowest(
     survivals = [wall.survival(grid) for wall in usable] + [peak.survival(grid)]
     each = np.maximum(np.stack(survivals), 1e-12)
     each = np.minimum(each / each[:, :1], 1.0)
+    each[:-1] = _lowest_of(each[:-1])
     survival = np.prod(each, axis=0)
     shares = _shares(each, survival)
     low, middle, high = np.exp(np.interp((0.05, 0.5, 0.95), 1 - survival, grid))
@@ -150,6 +151,18 @@ def _lowest(
         x_seen,
         found,
     )
+
+
+def _lowest_of(walls: Array) -> Array:
+    """Give each the part of the least survival's fall that it makes; their product is the least.
+
+    Two walls are no independent draws: the host's processors and the server's are one measurement.
+    """
+    least = np.minimum.accumulate(walls.min(axis=0))
+    falls = np.diff(np.log(least), prepend=0.0)
+    makes = np.arange(len(walls))[:, None] == np.argmin(walls, axis=0)
+    parts: Array = np.exp(np.cumsum(makes * falls, axis=1))
+    return parts
 
 
 def _shares(each: Array, survival: Array) -> Array:
