@@ -19,8 +19,8 @@ LONGEST = 200  # characters of a defect's own words
 
 
 def fields(**values: object) -> dict[str, Any]:
-    """The named facts of an event, for the `extra` of a logging call."""
-    return {"fields": values}
+    """The named facts of an event, for the `extra` of a logging call; None is not known."""
+    return {"fields": {name: value for name, value in values.items() if value is not None}}
 
 
 def located(error: BaseException) -> str:

@@ -86,8 +86,12 @@ class Connection:
     def flavour(self) -> str:
         """`MariaDB` or `MySQL`, and its version, as the server states them."""
         version = self.variables.get("version", "unknown version")
-        name = "MariaDB" if "mariadb" in version.lower() else "MySQL"
-        return f"{name} {version}"
+        return f"{'MariaDB' if self.is_mariadb else 'MySQL'} {version}"
+
+    @property
+    def is_mariadb(self) -> bool:
+        """Whether the server says so."""
+        return "mariadb" in self.variables.get("version", "").lower()
 
     def open(self) -> None:
         """Connect, learn who the server is, and set the session's own limits."""

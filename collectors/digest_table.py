@@ -1,7 +1,8 @@
 """The table of digests: its columns and our names for them, and all its rows in one answer.
 
 A row's numbers come as one text: PyMySQL takes far longer for as many columns. All rows come as two
-texts, where they are not too many for one packet: a row costs it as much as all its numbers.
+texts, where they are not too many for one packet: a row costs it as much as all its numbers. A
+server whose packets are smaller than that cuts them, and is asked row by row from then on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collectors.base import CollectorError, FailureKind
-from collectors.connection import Connection
+from collectors.connection import Connection, Row
 
 Array = NDArray[np.float64]
 
@@ -47,11 +48,12 @@ SELECT {NUMBERS},
        {KEY}
   FROM {TABLE}"""  # noqa: S608  (our own words only)
 AT_ONCE = f"""
-SELECT GROUP_CONCAT({NUMBERS} SEPARATOR ' '),
+SELECT COUNT(*),
+       GROUP_CONCAT({NUMBERS} SEPARATOR ' '),
        GROUP_CONCAT({KEY} SEPARATOR '{BETWEEN}')
   FROM {TABLE}"""  # noqa: S608  (our own words only)
 LONGER = "SET SESSION group_concat_max_len = 33554432"
-MOST_AT_ONCE = 50_000  # rows, of about 150 bytes: the least packet that servers allow is 16 MiB
+MOST_AT_ONCE = 50_000  # rows, of about 150 bytes: within MariaDB's max_allowed_packet, 16 MiB
 
 
 class DigestTable:
@@ -63,23 +65,30 @@ class DigestTable:
         self._at_once = 0 < size <= MOST_AT_ONCE
         self._connection = connection
         self._unit = np.array([PICOSECOND if n in TIMES else 1.0 for n in self.names])
-        query = AT_ONCE if self._at_once else ROW_BY_ROW
-        self._query = query.format(columns=", ".join(columns))
+        self._columns = ", ".join(columns)
         if self._at_once:
             connection.query(LONGER)
 
     def read(self, where: str) -> tuple[Sequence[str], Array, Array]:
         """The rows' keys, ages in seconds, shape (rows,), and counters, shape (rows, names)."""
-        answer = self._connection.query(self._query + where)
         if self._at_once:
-            [(numbers, joined)] = answer
+            [(count, numbers, joined)] = self._ask(AT_ONCE, where)
             keys = joined.split(BETWEEN) if joined else []
-        else:
-            numbers = " ".join([row for row, _ in answer])
-            keys = [key for _, key in answer]
-        found = np.fromstring(numbers or "", sep=" ")
-        if found.size != len(keys) * (1 + len(self.names)):
-            text = f"{len(keys)} rows of the digest table with {found.size} numbers"
+            found = np.fromstring(numbers or "", sep=" ")
+            self._at_once = len(keys) == count and self._has_all(keys, found)
+        if not self._at_once:
+            rows = self._ask(ROW_BY_ROW, where)
+            found = np.fromstring(" ".join([row for row, _ in rows]), sep=" ")
+            keys = [key for _, key in rows]
+        if not self._has_all(keys, found):
+            server = self._connection.endpoint
+            text = f"{server}: {len(keys)} rows of the digest table with {found.size} numbers"
             raise CollectorError(FailureKind.UNREADABLE, text)
         table = found.reshape(len(keys), 1 + len(self.names))
         return keys, table[:, 0] * 1e-6, table[:, 1:] * self._unit
+
+    def _ask(self, query: str, where: str) -> list[Row]:
+        return self._connection.query(query.format(columns=self._columns) + where)
+
+    def _has_all(self, keys: Sequence[str], numbers: Array) -> bool:
+        return numbers.size == len(keys) * (1 + len(self.names))

@@ -118,10 +118,13 @@ def prepare(connection: Connection) -> Prepared:
 
 
 def _in_flight(connection: Connection, on: set[str], thread: int) -> Feature:
-    """Whether the server names the class of a statement while it runs, as it does of this one."""
+    """Whether the server names the class of a statement while it runs, as it does of this one.
+
+    MariaDB does not, with its consumers on or off: no remedy is offered there.
+    """
     name, late = "digests_in_flight", "a running statement counts when it ends"
     for consumer in ("thread_instrumentation", "events_statements_current"):
-        if consumer not in on:
+        if consumer not in on and not connection.is_mariadb:
             remedy = CONSUMER_ON.format(consumer)
             return Feature(name, False, f"the consumer {consumer} is off: {late}", remedy)
     rows = connection.query(OWN_DIGEST.format(thread_id=thread))

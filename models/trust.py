@@ -97,7 +97,7 @@ def judge(evidence: Evidence) -> Verdict:
     """
     forbidding = {
         Reason.FEW_LEVELS: evidence.levels < MIN_LEVELS,
-        Reason.LOAD_TOO_LOW: _load_share(evidence) < MIN_LOAD,
+        Reason.LOAD_TOO_LOW: evidence.n_max is not None and _load_share(evidence) < MIN_LOAD,
         Reason.WIDE_INTERVAL: _ratio(evidence) >= INDICATIVE_RATIO,
         Reason.NO_PEAK: evidence.n_max is None,
         Reason.PEAK_BELOW_DATA: evidence.n_max is not None

@@ -1,15 +1,18 @@
 """The table of digests, read from real servers: the same rows at once and row by row."""
 
+import re
 from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 import pytest
+from conftest import ServerFactory
 from servers import least_account
 
-from agent.demo.server import PrivateServer
+from agent.demo.server import Flavour, PrivateServer
 from collectors import digest_table
 from collectors.base import CollectorError, FailureKind
-from collectors.connection import Connection, Endpoint, Login
+from collectors.connection import Connection, Endpoint, Login, Row
 from collectors.digest_table import COUNTERS, DigestTable
 
 SIZE = "performance_schema_digests_size"
@@ -51,11 +54,56 @@ def test_no_row_is_no_error(connection: Connection) -> None:
         assert counters.shape == (0, len(COLUMNS))
 
 
-def test_a_text_that_was_cut_is_not_taken_for_the_table(
+def test_a_text_that_was_cut_is_asked_for_row_by_row(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that sends less than all its rows is not believed."""
+    """A server that sends less than all its rows is not believed, now or later."""
     monkeypatch.setattr(digest_table, "LONGER", "SET SESSION group_concat_max_len = 500")
-    with pytest.raises(CollectorError) as refused:
-        DigestTable(connection, COLUMNS).read("")
+    table = DigestTable(connection, COLUMNS)
+    for _ in range(2):
+        before = connection.statements
+        keys, age, counters = table.read("")
+        assert len(keys) == len(age) == len(counters) > 10
+    assert connection.statements == before + 1
+
+
+def test_a_server_with_small_packets_is_read_whole(
+    private_server: ServerFactory, flavour: Flavour
+) -> None:
+    """They end a text of all rows early; the least that a server takes is 1 KiB."""
+    server = private_server(flavour, options=["--max-allowed-packet=16K"])
+    with closing(server.connect_as_root()) as root, root.cursor() as cursor:
+        for number in range(150):
+            cursor.execute(f"SELECT 1 AS `q{number}`")
+    account = Login(*least_account(server))
+    found = Connection(Endpoint(socket=server.socket), lambda: account, timeout=5, limit=5)
+    found.open()
+    try:
+        keys, _, counters = DigestTable(found, COLUMNS).read("")
+    finally:
+        found.close()
+    assert len(keys) == len(set(keys)) > 150
+    assert counters[:, list(COLUMNS.values()).index("calls")].min() >= 1
+
+
+class Torn(Connection):
+    """A session whose answers lack the last number of each row."""
+
+    def query(self, sql: str) -> list[Row]:
+        """The server's answer, cut as something on the way might."""
+        rows = super().query(sql)
+        return [(row[0].rpartition(" ")[0], *row[1:]) if len(row) == 2 else row for row in rows]
+
+
+def test_rows_without_all_their_numbers_are_refused_by_name(server: PrivateServer) -> None:
+    """Which server it was stands in the message."""
+    account = Login(*least_account(server))
+    torn = Torn(Endpoint(socket=server.socket), lambda: account, timeout=5, limit=5)
+    torn.open()
+    torn.variables[SIZE] = str(digest_table.MOST_AT_ONCE + 1)
+    try:
+        with pytest.raises(CollectorError, match=re.escape(str(torn.endpoint))) as refused:
+            DigestTable(torn, COLUMNS).read("")
+    finally:
+        torn.close()
     assert refused.value.kind is FailureKind.UNREADABLE

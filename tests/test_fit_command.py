@@ -4,6 +4,7 @@ import argparse
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +111,20 @@ def test_what_does_not_exist_is_null(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert answer["x_max_interval"] is None
     assert answer["trust"] == "not_identifiable"
     assert answer["reasons"] == ["no_peak", "no_interval"]
+
+
+def test_a_straight_line_has_no_peak_and_no_number_for_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor is a part of a peak said to be seen."""
+    path = tmp_path / "line.csv"
+    path.write_text(table(([1, 2, 4, 8, 16], [10, 20, 40, 80, 160])))
+    assert run(path, "--method", "lsq") == 0
+    out = capsys.readouterr().out
+    assert "the fitted law has no peak" in out
+    assert "predicted peak" not in out
+    assert "– queries/s" not in out
+    assert re.search(r"^  peak throughput +–$", out, re.MULTILINE)
 
 
 def test_equal_throughputs_have_no_r_squared(
@@ -241,8 +256,8 @@ def test_any_fit_can_be_drawn_without_a_warning(
 ERRORS = {
     "empty": (b"", ":1: the file is empty"),
     "comments only": (b"# nothing\n\n", ":1: the file is empty"),
-    "no points": (HEADER.encode(), ":1: 0 points"),
-    "two points": (b"concurrency,throughput\n1,10\n2,20\n\n", ":3: 2 points"),
+    "no points": (HEADER.encode(), ":1: too few points (0)"),
+    "two points": (b"concurrency,throughput\n1,10\n2,20\n\n", ":3: too few points (2)"),
     "no header": (b"1,10\n2,20\n3,30\n", ":1: no column concurrency"),
     "one column": (b"concurrency\n1\n2\n3\n", ":1: no column throughput"),
     "semicolons": (b"concurrency;throughput\n1;10\n", ":1: no column concurrency"),

@@ -154,6 +154,22 @@ def test_a_part_can_be_exported(path: Path, run: Run) -> None:
     assert run("export", "--since", "2030-01-01")[1].count("\n") == 1
 
 
+@pytest.mark.parametrize("action", [("export",), ("prune", "--before", "2033-01-01")])
+def test_a_target_that_is_not_there_is_named_with_those_that_are(
+    path: Path, run: Run, action: tuple[str, ...]
+) -> None:
+    """Nothing is written or deleted in its name."""
+    filled(path, 5, "primary", "replica")
+    code, out, err = run(*action, "--target", "primry")
+    assert (code, out) == (2, "")
+    assert err == "mysql-headroom: no target 'primry'; there are primary, replica\n"
+    assert "5" in run("show")[1].split()
+    empty = path.with_name("empty.db")
+    open_to_write(empty).close()
+    code, _, err = run(*action, "--target", "db", file=empty)
+    assert (code, err) == (2, "mysql-headroom: no target 'db'; there are none yet\n")
+
+
 def test_prune_deletes_what_is_older_and_no_more(path: Path, run: Run) -> None:
     """Of one target or all, of one kind or all; the room is given back."""
     filled(path, 400, "a", "b")
@@ -343,6 +359,8 @@ def test_a_table_of_something_else_is_told(tmp_path: Path, run: Run) -> None:
     code, _, err = run("import", text)
     assert code == 2
     assert "this is not the header of an exported history; the header is target,server,time" in err
+    for kind in KINDS.values():
+        assert ",".join(header(kind)) in err
 
 
 def test_an_import_that_fails_in_the_middle_leaves_nothing(

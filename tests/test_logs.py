@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,6 +39,18 @@ def test_logfmt_quotes_what_needs_it(root: logging.Logger) -> None:
     assert rest == (
         'level=warning msg="it is\\nbroken" target=db1 why="a \\"b\\"" x=1.23457 e=""\n'
     )
+
+
+@pytest.mark.parametrize("style", ["logfmt", "json"])
+def test_what_is_not_known_is_left_out(root: logging.Logger, style: str) -> None:
+    """Nothing is called None; 0 is known."""
+    stream = io.StringIO()
+    set_up("info", style, stream)
+    root.info("capacity", extra=fields(capacity=None, limit=None, headroom=0.0, target="a"))
+    said = stream.getvalue()
+    assert "capacity" in said
+    assert "headroom" in said
+    assert not re.search("None|null|limit", said)
 
 
 def test_json_is_one_object_a_line(root: logging.Logger) -> None:

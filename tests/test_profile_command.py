@@ -17,11 +17,11 @@ from known_classes import known_classes, one_class
 from live import Clients, run_as_root, target, write_config
 from simulated_classes import simulate
 
-from agent.classes.book import Book
+from agent.classes.book import OTHER, Book
 from agent.classes.observe import Observed, divided
 from agent.classes.ticks import Tick, TickMaker
 from agent.cli import main
-from agent.commands.profile_rows import SORTS, profile_of
+from agent.commands.profile_rows import SORTS, profile_of, ranked
 from agent.commands.profile_words import as_csv, as_json, in_words
 from agent.demo.server import PrivateServer
 from agent.export.class_plot import plot_class
@@ -96,6 +96,30 @@ def test_measured_cpu_has_no_error_and_without_the_host_no_remainder() -> None:
     nothing = profile_of(observed(host=False), "cpu", with_text=False)
     assert nothing.sort == "time"
     assert "not known" in in_words(nothing, 20)
+
+
+def test_a_mean_of_many_classes_is_no_classs_latency() -> None:
+    """Those that are shown as one come last; and where there are no shares none are summed up."""
+    seen = observed()
+    profile = profile_of(seen, "latency", with_text=False)
+    first, *_ = profile.rows
+    pooled = replace(first, digest=OTHER, latency=1e6)
+    found = ranked(replace(profile, rows=(pooled, *profile.rows)), {})
+    assert found.rows[0].digest == first.digest
+    assert found.rows[-1] == pooled
+    more = len(found.rows) - 2
+    assert f"\n  {more} more\n" in in_words(found, 2)
+    assert re.search(
+        rf"\n  {more - 1} more: \d", in_words(profile_of(seen, "time", with_text=False), 2)
+    )
+
+
+def test_sums_that_were_read_once_were_not_watched() -> None:
+    """The words say who summed them up, and since when."""
+    profile = replace(profile_of(observed(), "time", with_text=False), of_sums=True, seconds=84.0)
+    text = in_words(profile, 5)
+    assert "watched" not in text
+    assert "summed up      by the server, since 84 s ago at most" in text
 
 
 def test_a_server_at_rest_has_an_empty_profile() -> None:
@@ -195,7 +219,7 @@ def test_a_profile_since_a_time_comes_from_the_history(
     assert content["cpu"]["source"] == "work-time"
     assert content["cpu"]["total"] == 10 * (2 * 1.25 + 0.5)
     assert content["cpu"]["unattributed"] == 10 * 0.5
-    assert content["recorded"][1] - content["recorded"][0] == pytest.approx(9 * STEP / 1000)
+    assert content["recorded"][1] - content["recorded"][0] == pytest.approx(content["seconds"])
     assert content["seconds"] == 150.0
     some = json.loads(asked(capsys, history, "--since", "100s", "--format", "json")[1])
     assert some["seconds"] == pytest.approx(100, abs=15)
@@ -232,6 +256,8 @@ def test_texts_that_cannot_be_had_do_not_cost_the_profile(
     [
         (["--since", "1h", "--target", "b"], 1, "nothing about query classes of b in that time"),
         (["--since", "2000-01-01T00:00Z", "--plot", "x.png"], 2, "--plot draws what is read"),
+        (["--since", "1h", "--seconds", "5"], 2, "--seconds says how long to watch from now on"),
+        (["--since", "start", "--seconds", "5"], 2, "--seconds says how long to watch from now"),
         (["--since", "0s"], 1, "nothing about query classes of db in that time"),
     ],
 )

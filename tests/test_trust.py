@@ -29,6 +29,7 @@ def test_a_peak_seen_from_near_with_a_narrow_interval_is_trusted() -> None:
     [
         ({"levels": 2}, Trust.NOT_IDENTIFIABLE, (Reason.FEW_LEVELS,)),
         ({"n_max": None}, Trust.NOT_IDENTIFIABLE, (Reason.NO_PEAK,)),
+        ({"n_max": None, "x_observed_max": 69}, Trust.NOT_IDENTIFIABLE, (Reason.NO_PEAK,)),
         ({"n_max": 0.5}, Trust.NOT_IDENTIFIABLE, (Reason.PEAK_BELOW_DATA,)),
         ({"x_observed_max": 69}, Trust.NOT_IDENTIFIABLE, (Reason.LOAD_TOO_LOW,)),
         ({"x_max_interval": (80, 160)}, Trust.NOT_IDENTIFIABLE, (Reason.WIDE_INTERVAL,)),
@@ -43,7 +44,7 @@ def test_a_peak_seen_from_near_with_a_narrow_interval_is_trusted() -> None:
         (
             {"n_max": None, "x_max": None, "x_max_interval": None},
             Trust.NOT_IDENTIFIABLE,
-            (Reason.NO_PEAK, Reason.LOAD_TOO_LOW, Reason.NO_INTERVAL),
+            (Reason.NO_PEAK, Reason.NO_INTERVAL),
         ),
     ],
 )

@@ -77,7 +77,8 @@ def _row(use: ClassUse, most: float) -> str:
 
 
 def _notes(found: Attribution, prediction: Quality | None, truth_error: float | None) -> list[str]:
-    whole = f"{short(found.total)} in {found.ticks:,} ticks, {len(found.classes):,} classes"
+    of = f"{len(found.classes):,} classes" if len(found.classes) > 1 else "one class"
+    whole = f"{short(found.total)} in {found.ticks:,} ticks, {of}"
     whole += "; shares are of what they explain"
     lines = [f"  {'total':<14} {whole}", f"  {'source':<14} {SOURCES[found.method]}"]
     for name, quality in (("fit", found.fit), ("held out", found.held_out)):

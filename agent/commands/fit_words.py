@@ -73,7 +73,7 @@ def _numbers(curve: CurveFile, fitted: UslFit) -> list[str]:
     law = fitted.law
     r_squared = "–" if fitted.r_squared is None else f"{fitted.r_squared:.4f}"
     x_name, n_name = "peak throughput", "at concurrency"
-    if fitted.n_max is None:
+    if fitted.n_max is None and fitted.x_max is not None:
         x_name = "throughput below"
     rows = [
         (x_name, _throughput(fitted)),
@@ -94,6 +94,8 @@ def _numbers(curve: CurveFile, fitted: UslFit) -> list[str]:
 
 
 def _throughput(fitted: UslFit) -> str:
+    if fitted.x_max is None:
+        return "–"
     known, interval = f"{quantity(fitted.x_max)} queries/s", fitted.x_max_interval
     if interval is None:
         return known

@@ -15,13 +15,17 @@ from agent.store import files, prune
 from agent.store.database import open_to_read, open_to_write
 from agent.store.failures import StoreError, as_store_error
 from agent.store.kinds import INTERVALS, KINDS, Kind, Row
-from agent.store.tables import LAST, Choice, extents, insert, read
+from agent.store.tables import LAST, Choice, extents, insert, read, target_names
 from agent.store.text.csv_text import as_csv, read_csv
 from agent.store.text.openmetrics_text import as_openmetrics, is_openmetrics, read_openmetrics
 from agent.tables.table_file import STANDARD_INPUT, TableFileError, read_text, shown_name
 
 FAILED = 1
 ALL = "all"
+
+
+class UnknownTargetError(Exception):
+    """The history has no such target; the message names those that it has."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -66,6 +70,7 @@ def export(args: argparse.Namespace, path: Path) -> int:
         print("mysql-headroom: a CSV file has rows of one --kind", file=sys.stderr)
         return USAGE_ERROR
     with closing(open_to_read(path)) as connection:
+        _know(connection, args.target)
 
         def rows(kind: Kind) -> Iterable[Row]:
             return read(connection, kind, choice)
@@ -94,7 +99,8 @@ def import_(args: argparse.Namespace, path: Path) -> int:
 def prune_(args: argparse.Namespace, path: Path) -> int:
     """Delete what is older."""
     before = round(1000 * args.before)
-    open_to_read(path).close()  # a slip of the path makes no new one
+    with closing(open_to_read(path)) as there:  # a slip of the path makes no new one
+        _know(there, args.target)
     with closing(open_to_write(path)) as connection:
         for kind in _kinds(args.kind):
             gone = 0
@@ -104,6 +110,15 @@ def prune_(args: argparse.Namespace, path: Path) -> int:
         prune.give_back(connection, prune.pages(connection)[1])
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return 0
+
+
+def _know(connection: sqlite3.Connection, target: str | None) -> None:
+    """Raises `UnknownTargetError` where the history has nothing of it."""
+    known = target_names(connection)
+    if target is not None and target not in known:
+        raise UnknownTargetError(
+            f"no target {target!r}; there are {', '.join(known) or 'none yet'}"
+        )
 
 
 def _forget(connection: sqlite3.Connection, kind: Kind, before: int, target: str | None) -> int:
@@ -144,7 +159,7 @@ def _run(args: argparse.Namespace, action: Callable[[argparse.Namespace, Path], 
             raise as_store_error(path, error) from error
     except ConfigError as error:
         return complain(error)
-    except TableFileError as error:
+    except (TableFileError, UnknownTargetError) as error:
         print(f"mysql-headroom: {error}", file=sys.stderr)
         return USAGE_ERROR
     except StoreError as error:

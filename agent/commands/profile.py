@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from agent.classes.observe import observe, observe_sums, texts_from
@@ -22,7 +23,7 @@ from collectors.base import CollectorError
 
 BROKEN = 1
 FORMATS: dict[str, Callable[..., str]] = {"table": in_words, "json": as_json, "csv": as_csv}
-SHORTEST, LONGEST = 3.0, 3600.0
+SHORTEST, USUAL, LONGEST = 3.0, 60.0, 3600.0  # seconds to watch
 NOW, START = "now", "start"
 
 
@@ -40,7 +41,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--seconds",
         type=_duration,
-        default=60.0,
         metavar="DURATION",
         help="how long to watch: 30s, 5m, … (default: 60s)",
     )
@@ -97,6 +97,8 @@ def _problem(args: argparse.Namespace, config: Config) -> str | None:
         return f"{args.plot}: a plot ends in .png or .svg"
     if args.since == NOW:
         return None
+    if args.seconds is not None:
+        return "--seconds says how long to watch from now on; use it with --since now"
     if args.plot:
         return "--plot draws what is read second by second; use it with --since now"
     if args.since != START and _history(config) is None:
@@ -109,12 +111,14 @@ def _from_server(
     args: argparse.Namespace, config: Config, target: Target, *, with_text: bool
 ) -> int:
     """Watch it for a while, or read its own sums."""
-    if args.format == "table" and args.since == NOW:
-        print(f"watching {target.name} for {args.seconds:g} s …", file=sys.stderr)
-    observed = observe_sums(target) if args.since == START else observe(target, args.seconds)
+    of_sums, length = args.since == START, USUAL if args.seconds is None else args.seconds
+    if args.format == "table" and not of_sums:
+        print(f"watching {target.name} for {length:g} s …", file=sys.stderr)
+    observed = observe_sums(target) if of_sums else observe(target, length)
     path = _history(config)
     savings = latest_savings(path, target.name, time.time()) if path else {}
     profile = profile_of(observed, args.sort, with_text=with_text, savings=savings)
+    profile = replace(profile, of_sums=of_sums)
     print(FORMATS[args.format](profile, args.top))
     if args.plot:
         from agent.export.class_plot import plot_class

@@ -45,7 +45,7 @@ def recorded(path: Path, target: str, since: float, until: float, sort: str) -> 
         disagreement=None,
         compared_with=None,
         reasons=(),
-        recorded=(span.first / 1000, span.last / 1000),
+        recorded=(span.begin / 1000, span.last / 1000),
     )
     return ranked(profile, savings)
 

@@ -49,7 +49,7 @@ class Profile:
     rows: tuple[Row, ...]
     sort: str
     seconds: float
-    """For how long the server was watched, all gaps left out."""
+    """For how long the server was watched, all gaps left out; of sums, since the oldest began."""
     cpu_source: Method | None
     cpu_total: float | None
     cpu_unattributed: float | None
@@ -60,6 +60,8 @@ class Profile:
     reasons: tuple[Reason, ...]
     recorded: tuple[float, float] | None = None
     """From when to when (Unix seconds), where it comes from the history."""
+    of_sums: bool = False
+    """Nothing was watched: the server's own sums were read once."""
 
     def digests(self, top: int) -> list[str]:
         """Those of the first classes that are one statement each."""
@@ -71,7 +73,7 @@ SORTS: dict[str, Callable[[Row], float | None]] = {
     "time": lambda row: row.seconds,
     "count": lambda row: row.calls,
     "io": lambda row: row.io,
-    "latency": lambda row: row.latency,
+    "latency": lambda row: None if row.digest in SEVERAL else row.latency,
 }
 
 

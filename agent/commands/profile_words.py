@@ -25,19 +25,22 @@ def in_words(profile: Profile, top: int) -> str:
     most = max((row.share or 0.0 for row in profile.rows), default=0.0) or 1.0
     lines += [_line(row, most, costed=costed) for row in shown]
     if rest:
-        lines.append(f"  {len(rest)} more: {percent(sum(row.share or 0.0 for row in rest))}")
+        shares = [row.share for row in rest if row.share is not None]
+        lines.append(f"  {len(rest)} more" + (f": {percent(sum(shares))}" if shares else ""))
     return "\n".join([*lines, "", *_notes(profile)])
 
 
 def headline(profile: Profile) -> str:
     """Say in one sentence who is first."""
     if not profile.rows:
-        return f"No statement ended in {profile.seconds:.0f} s."
+        return f"No statement ended in {words(profile.seconds)}."
     first = profile.rows[0]
     by = {"cpu": "CPU", "time": "time", "count": "calls", "io": "IO", "latency": "latency"}
     if first.share is None or profile.sort == "latency":
         return f"{_name(first)} is first by {by[profile.sort]}."
-    return f"{_name(first)} has most of the {by[profile.sort]}: {percent(first.share)}."
+    return (
+        f"{_name(first)} has the greatest share of the {by[profile.sort]}: {percent(first.share)}."
+    )
 
 
 def as_json(profile: Profile, top: int) -> str:
@@ -121,6 +124,8 @@ def _notes(profile: Profile) -> list[str]:
 
 
 def _watched(profile: Profile) -> str:
+    if profile.of_sums:
+        return f"  {'summed up':<14} by the server, since {words(profile.seconds)} ago at most"
     if profile.recorded is None:
         return f"  {'watched':<14} {profile.seconds:.0f} s"
     first, last = (datetime.fromtimestamp(at).astimezone() for at in profile.recorded)

@@ -34,11 +34,15 @@ class Gain(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What is there of one server: the intervals' number and seconds, from when to when (ms)."""
+    """What is there of one server: the intervals' number and seconds; times in ms.
+
+    An interval is stored at its end: the first one begins before `first`, at `begin`.
+    """
 
     target: int
     intervals: int
     seconds: float
+    begin: int
     first: int
     last: int
 
@@ -97,12 +101,14 @@ def latest_span(connection: sqlite3.Connection, target: str, since: int, until: 
     if found is None:
         return None
     number, intervals, first, last = found
-    (seconds,) = connection.execute(
-        "SELECT SUM(longest) FROM (SELECT MAX(seconds) AS longest FROM class_use"
-        " WHERE target = ? AND at > ? AND at <= ? GROUP BY at)",
+    lengths = connection.execute(
+        "SELECT MAX(seconds) FROM class_use WHERE target = ? AND at > ? AND at <= ?"
+        " GROUP BY at ORDER BY at",
         (number, since, until),
-    ).fetchone()
-    return Span(number, intervals, float(seconds), first, last)
+    ).fetchall()
+    seconds = [float(length) for (length,) in lengths]
+    begin = first - round(1000 * seconds[0])
+    return Span(number, intervals, sum(seconds), begin, first, last)
 
 
 def uses(connection: sqlite3.Connection, span: Span) -> list[Use]:

@@ -102,6 +102,11 @@ def extents(connection: sqlite3.Connection, kind: Kind) -> Iterator[Extent]:
             yield Extent(name, server, kind.name, rows, start, end)
 
 
+def target_names(connection: sqlite3.Connection) -> list[str]:
+    """The targets that are there, by name; one may have been several servers."""
+    return [name for (name,) in connection.execute("SELECT DISTINCT name FROM target ORDER BY 1")]
+
+
 def _targets(connection: sqlite3.Connection, choice: Choice) -> list[tuple[int, str, str]]:
     return connection.execute(
         "SELECT id, name, server FROM target"

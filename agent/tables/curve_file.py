@@ -41,7 +41,7 @@ def read_curve(path: str) -> CurveFile:
         )
         points.append((n, x, line))
     if len(points) < MIN_ROWS:
-        problem = f"{len(points)} points, and the law has three parameters"
+        problem = f"too few points ({len(points)}): the law has three parameters"
         raise TableFileError(name, line, problem, "measure at three levels of load or more")
     ns, xs, lines = zip(*points, strict=True)
     return CurveFile(ns, xs, lines)

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 
-from agent.store.kinds import INTERVALS, KINDS, Kind, Row
+from agent.store.kinds import KINDS, Kind, Row
 from agent.store.text.cells import (
     CellError,
     cell_text,
@@ -42,7 +42,8 @@ def read_csv(name: str, text: str) -> Found:
     kind = next((kind for kind in KINDS.values() if header(kind) == first), None)
     if kind is None:
         problem = "this is not the header of an exported history"
-        raise TableFileError(name, number, problem, f"the header is {','.join(header(INTERVALS))}")
+        headers = "; or ".join(",".join(header(kind)) for kind in KINDS.values())
+        raise TableFileError(name, number, problem, f"the header is {headers}")
     found = Found(name)
     for number, cells in lines:
         try:
