@@ -33,6 +33,7 @@ STOP_WITHIN = 4.0  # seconds for all lanes together; what hangs then is left beh
 WRITE_WITHIN = 0.7  # seconds more, to write what they have handed over
 RELOAD_WITHIN = 2.0  # the same where it is one target that ends and not the agent
 CONNECT_READS, RESOLVER = 10, 30.0  # answers, and seconds for a name, that connecting may wait for
+ELSEWHERE = "choose another with `listen` or --web.listen-address HOST:PORT"
 
 
 class Agent:
@@ -170,7 +171,8 @@ def run(
             reload=supervisor.request_reload if lifecycle else None,
         )
     except OSError as error:
-        log.error("cannot listen on %s: %s", config.listen, error.strerror or error)
+        reason = error.strerror or error
+        log.error("cannot listen on %s: %s; %s", config.listen, reason, ELSEWHERE)
         return 1
     supervisor.look_after(server)
     targets = len(config.targets)

@@ -84,6 +84,7 @@ def test_an_address_that_cannot_be_had_ends_with_1(tmp_path: Path) -> None:
     ended = run("run", "--config.file", str(path))
     assert ended.returncode == 1
     assert "cannot listen on 203.0.113.1:80" in ended.stderr
+    assert "; choose another with `listen` or --web.listen-address" in ended.stderr
     assert ended.stderr.count("\n") == 1
 
 

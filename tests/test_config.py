@@ -148,8 +148,8 @@ def test_a_file_of_the_wrong_shape_says_so_in_one_line(
 
 def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     """A missing file, a folder and a binary file are told apart from a wrong one."""
-    assert "cannot be read: No such file" in problems(tmp_path / "nothing")[0]
-    assert "cannot be read: Is a directory" in problems(tmp_path)[0]
+    assert "No such file or directory; check the path" in problems(tmp_path / "nothing")[0]
+    assert "cannot be read: Is a directory; check the path" in problems(tmp_path)[0]
     (tmp_path / "b").write_bytes(b"\xff\xfe\x00")
     assert "cannot be read: not UTF-8 text" in problems(tmp_path / "b")[0]
 

@@ -63,8 +63,11 @@ def read(path: Path, example: str) -> Document:
         data = yaml.load(text, Loader=_Strict)  # noqa: S506  (_Strict is safe)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         lines = dict(_lines(node, (), set())) if node is not None else {}
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+    except OSError as error:
+        reason = f"{error.strerror or error}; check the path and its rights"
+        raise ConfigError([f"{path}: cannot be read: {reason}"]) from None
+    except UnicodeDecodeError:
+        reason = f"not UTF-8 text; {example} shows what it looks like"
         raise ConfigError([f"{path}: cannot be read: {reason}"]) from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
