@@ -1,9 +1,8 @@
 """How far each resource of a server is used: its utilisation, 0 to 1 of what there is of it.
 
 A resource whose ceiling is not known has no utilisation; what may be given one by the configuration
-is kept as a rate, per second. CPU time that the hypervisor gave to
-others (steal) counts as used, since it is not to be had; hyper-threads count as CPUs, which they
-are only in part.
+is kept as a rate, per second. CPU time that the hypervisor gave to others (steal) counts as used,
+since it is not to be had; hyper-threads count as CPUs, which they are only in part.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ ALL = 0.99
 BUSY = tuple(
     f"cpu_{name}_seconds" for name in ("user", "nice", "system", "irq", "softirq", "steal")
 )
+"""The host's CPU time that somebody uses, by its counters."""
 
 SETTINGS = {"connections", "innodb_threads", "redo_log"}
 """The server's own limits, which somebody set."""

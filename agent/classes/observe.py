@@ -19,6 +19,7 @@ from models.attribution.divide import Attribution, attribute
 from models.attribution.sources import Target as Resource
 
 EVERY = 1.0  # seconds between two readings
+LIMIT = 1.0  # seconds that the server may spend on one statement
 MOST_CLASSES = 300
 LEAST_TICKS = 3
 SOURCES = ("host", "status", "digests", "host", "status")
@@ -47,9 +48,7 @@ def observe(
 
     Raises `CollectorError` where the server or its digests cannot be read.
     """
-    connection = Connection(
-        target.endpoint, target.credentials.login, timeout=target.timeout, limit=1.0
-    )
+    connection = _connection(target)
     book = Book()
     maker = TickMaker(book)
     ticks: list[Tick] = []
@@ -95,9 +94,7 @@ def observe_sums(target: Target) -> Observed:
 
     What can be estimated only from ticks is not known. Raises `CollectorError` as `observe` does.
     """
-    connection = Connection(
-        target.endpoint, target.credentials.login, timeout=target.timeout, limit=1.0
-    )
+    connection = _connection(target)
     book = Book()
     try:
         connection.open()
@@ -119,14 +116,18 @@ def observe_sums(target: Target) -> Observed:
 
 def texts_from(target: Target, digests: Sequence[str]) -> dict[str, str]:
     """Normalised texts of these digests; raises `CollectorError` as `observe` does."""
-    connection = Connection(
-        target.endpoint, target.credentials.login, timeout=target.timeout, limit=1.0
-    )
+    connection = _connection(target)
     try:
         connection.open()
         return texts_of(connection, digests)
     finally:
         connection.close()
+
+
+def _connection(target: Target) -> Connection:
+    """A session that is yet to be opened."""
+    login = target.credentials.login
+    return Connection(target.endpoint, login, timeout=target.timeout, limit=LIMIT)
 
 
 def divided(book: Book, ticks: list[Tick]) -> Observed:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.columns import Columns
+from agent.resources import BUSY as WORKED
 from collectors.base import Sample
 from models import rates
 
@@ -38,10 +39,11 @@ RESOURCES = (
     ),
 )
 BUSY, IO_WAIT, ALL_TIME, DELAY = "busy", "iowait", "all_time", "run_delay"
+WAITED, IDLE = "cpu_iowait_seconds", "cpu_idle_seconds"
 HOST_TIMES = (
-    (BUSY, ("user", "nice", "system", "irq", "softirq", "steal")),
-    (IO_WAIT, ("iowait",)),
-    (ALL_TIME, ("user", "nice", "system", "irq", "softirq", "steal", "iowait", "idle")),
+    (BUSY, WORKED),
+    (IO_WAIT, (WAITED,)),
+    (ALL_TIME, (*WORKED, WAITED, IDLE)),
 )
 """Parts of the host's CPU time, to judge whether it is saturated or waits for IO."""
 
@@ -72,10 +74,7 @@ class Meter:
             for name, kept in self._samples.items()
         }
         wanted = [(r.name, r.collector, r.counters) for r in RESOURCES]
-        wanted += [
-            (name, "host", tuple(f"cpu_{part}_seconds" for part in parts))
-            for name, parts in HOST_TIMES
-        ]
+        wanted += [(name, "host", counters) for name, counters in HOST_TIMES]
         wanted.append((DELAY, "host", ("process_run_delay_seconds",)))
         edges, answer = np.array([start, end]), {}
         for name, collector, counters in wanted:
