@@ -11,15 +11,19 @@ from hypothesis import strategies as st
 from simulated_classes import simulate
 
 from agent.tables.class_file import read_classes
+from models.attribution import hypotheses
 from models.attribution.beliefs import Beliefs
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.cost_model import CostModel, fit_cost_model
 from models.attribution.learned import learn
 from models.attribution.moments import Moments
 from models.attribution.prices import MOST_CPU, pool_prices, robust_weights, tick_weights
+from models.attribution.problem import Problem
 from models.attribution.quadratic import minimise_non_negative
 from models.attribution.quality import Quality
 from models.attribution.shrunk import learn_shrunk
+from models.attribution.sources import computing_time
+from models.attribution.waits import Mask
 
 
 def one_column(x: Array, seconds: float = 1.0) -> ClassTicks:
@@ -318,3 +322,30 @@ def test_beliefs_alone_decide_where_the_data_are_silent() -> None:
     learned = learn(moments_of(x, np.array([8.0])), Beliefs(x[0], x[0]))
     assert learned.totals.sum() + learned.base == pytest.approx(8, rel=0.05)
     assert learned.totals[1] / learned.totals[0] == pytest.approx(3, rel=0.05)
+
+
+def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runner-up is settled twice, and weighs as what it is when it has settled longest."""
+    tried = list[tuple[Problem, hypotheses._Hypothesis, int]]()
+    settle = hypotheses._tried
+
+    def noted(problem: Problem, waits: Mask, noise: float, rounds: int) -> hypotheses._Hypothesis:
+        found = settle(problem, waits, noise, rounds)
+        tried.append((problem, found, rounds))
+        return found
+
+    monkeypatch.setattr(hypotheses, "_tried", noted)
+    simulated = simulate(ticks=120)
+    ticks = simulated.ticks
+    fit_cost_model(ticks, simulated.y, computing_time(ticks), 0.3)
+    problem = tried[-1][0]
+    tried.clear()
+    verdict = hypotheses.who_waits(problem)
+    first, *beside, likely = (found for _, found, _ in tried)
+    assert not first.waits.any()
+    assert any(np.array_equal(one.waits, likely.waits) for one in beside)
+    others = [one for one in beside if not np.array_equal(one.waits, likely.waits)]
+    each = [first, likely, *others]
+    weights = np.exp([one.evidence - first.evidence for one in each])
+    waiting = weights @ np.array([one.waits for one in each]) / weights.sum()
+    assert verdict.computing == pytest.approx(1 - waiting, abs=1e-12)

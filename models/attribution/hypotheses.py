@@ -65,9 +65,12 @@ class _Hypothesis:
 
 
 def who_waits(problem: Problem) -> Verdict:
-    """Find the most probable hypothesis, and weigh it with those beside it."""
+    """Find the most probable hypothesis, and weigh it with those beside it, each once.
+
+    Of one that was tried more than once, the longest settled counts.
+    """
     best = _tried(problem, problem.work <= 0, FIRST_NOISE, ROUNDS)
-    seen = [best]
+    seen = {best.waits.tobytes(): best}
     for _ in range(MOST_STEPS):
         noise = inflated(best.variance, INFLATION)
         beside = [_tried(problem, waits, noise, 1) for waits in _beside(problem, best)]
@@ -75,13 +78,14 @@ def who_waits(problem: Problem) -> Verdict:
             break
         likely = max(beside, key=lambda one: one.evidence)
         likely = _tried(problem, likely.waits, noise, ROUNDS)
+        settled = seen | {likely.waits.tobytes(): likely}
         if likely.evidence <= best.evidence:
-            seen += [*beside, likely]
+            seen = {one.waits.tobytes(): one for one in beside} | settled
             break
-        seen.append(likely)
-        best = likely
-    weights = np.array([np.exp(min(one.evidence - best.evidence, 0.0)) for one in seen])
-    computing = weights @ np.array([~one.waits for one in seen]) / weights.sum()
+        seen, best = settled, likely
+    tried = seen.values()
+    weights = np.array([np.exp(min(one.evidence - best.evidence, 0.0)) for one in tried])
+    computing = weights @ np.array([~one.waits for one in tried]) / weights.sum()
     return Verdict(computing, best.level, best.variance)
 
 
