@@ -119,7 +119,7 @@ def test_sums_that_were_read_once_were_not_watched() -> None:
     profile = replace(profile_of(observed(), "time", with_text=False), of_sums=True, seconds=84.0)
     text = in_words(profile, 5)
     assert "watched" not in text
-    assert "summed up      by the server, since 84 s ago at most" in text
+    assert "summed up      by the server, over 84 s at most" in text
 
 
 def test_a_server_at_rest_has_an_empty_profile() -> None:

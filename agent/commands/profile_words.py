@@ -125,7 +125,7 @@ def _notes(profile: Profile) -> list[str]:
 
 def _watched(profile: Profile) -> str:
     if profile.of_sums:
-        return f"  {'summed up':<14} by the server, since {words(profile.seconds)} ago at most"
+        return f"  {'summed up':<14} by the server, over {words(profile.seconds)} at most"
     if profile.recorded is None:
         return f"  {'watched':<14} {profile.seconds:.0f} s"
     first, last = (datetime.fromtimestamp(at).astimezone() for at in profile.recorded)
