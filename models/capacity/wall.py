@@ -85,6 +85,13 @@ class Wall:
     """ln throughput, ascending, and the probability that the wall is lower."""
     cdf: Array = field(repr=False)
 
+    @classmethod
+    def none(cls, resource: str, seen: float, reason: WallReason) -> "Wall":
+        """Tell that there is no wall, and why."""
+        grid = np.array([0.0, 1.0])
+        unknown, reasons = Trust.NOT_IDENTIFIABLE, (reason,)
+        return cls(resource, None, None, None, 0.0, seen, unknown, reasons, grid, 0 * grid)
+
     @property
     def usable(self) -> bool:
         """Whether there is a wall at all, however uncertain."""
@@ -94,11 +101,7 @@ class Wall:
         """Take it for none if that throughput was held, which it hardly allows."""
         if not self.usable or self.survival(np.log(np.array([x])))[0] >= PASSED:
             return self
-        nothing, reasons = np.array([0.0, 1.0]), (WallReason.NOT_A_LIMIT,)
-        none = replace(self, x_max=None, x_max_interval=None, demand=None, growth=0.0)
-        return replace(
-            none, trust=Trust.NOT_IDENTIFIABLE, reasons=reasons, grid=nothing, cdf=nothing * 0
-        )
+        return Wall.none(self.resource, self.utilisation_max, WallReason.NOT_A_LIMIT)
 
     def survival(self, ln_x: Array) -> Array:
         """Compute the probability that the wall is above, at each ln throughput."""

@@ -49,7 +49,7 @@ def find_walls(
     known = (x > 0) & np.isfinite(x)
     x, w = x[known], np.ones_like(x[known]) if weights is None else weights[known]
     if len(x) == 0:
-        return tuple(_none(r.name, 0.0, WallReason.FEW_POINTS) for r in resources)
+        return tuple(Wall.none(r.name, 0.0, WallReason.FEW_POINTS) for r in resources)
     u, own, by_others = _of_the_ceiling([r.mapped(lambda column: column[known]) for r in resources])
     x_scale = float(x.max())
     t, follows = x / x_scale, u < FULL
@@ -112,25 +112,25 @@ def _wall(
     """Measure the wall where the resource is always full, else extrapolate to it."""
     known, full = np.isfinite(u), u >= FULL
     if np.count_nonzero(known) < MIN_POINTS:
-        return _none(name, seen, WallReason.FEW_POINTS)
+        return Wall.none(name, seen, WallReason.FEW_POINTS)
     if seen < MIN_SEEN:
-        return _none(name, seen, WallReason.LITTLE_USED)
+        return Wall.none(name, seen, WallReason.LITTLE_USED)
     follows = known & ~full
     if np.count_nonzero(full) >= MIN_POINTS:
         low, middle, high = np.quantile(x[full], (0.1, 0.5, 0.9))
         if high > FULL_SPREAD * low:
-            return _none(name, seen, WallReason.NOT_A_LIMIT)
+            return Wall.none(name, seen, WallReason.NOT_A_LIMIT)
         if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < MIN_SEEN:
             return _measured(name, seen, float(middle), float(high / low))
     if np.count_nonzero(follows) < MIN_POINTS:
-        return _none(name, seen, WallReason.FEW_POINTS)
+        return Wall.none(name, seen, WallReason.FEW_POINTS)
     return _extrapolated(name, seen, parts, x_scale)
 
 
 def _extrapolated(name: str, seen: float, parts: Sequence[Part], x_scale: float) -> Wall:
     """Follow the utilisation up to the ceiling, whatever its demand does on the way."""
     if not parts[0].is_demand:
-        return _none(name, seen, WallReason.NO_DEMAND)
+        return Wall.none(name, seen, WallReason.NO_DEMAND)
     base = sum(float(part.straight.coefficients[0]) for part in parts)
     slope = sum(part.slope for part in parts)
     reach = max((CEILING[0] - base) / max(slope, 1e-9), 0.5)
@@ -173,13 +173,6 @@ def _measured(name: str, seen: float, x: float, spread: float) -> Wall:
         name, seen, grid, student_cdf((grid - np.log(x)) / deviation, 30.0), 1 / x, 0.0
     )
     return Wall(**{**vars(wall), "reasons": (WallReason.ALREADY_FULL, *wall.reasons)})
-
-
-def _none(name: str, seen: float, reason: WallReason) -> Wall:
-    nothing = np.array([0.0, 1.0])
-    return Wall(
-        name, None, None, None, 0.0, seen, Trust.NOT_IDENTIFIABLE, (reason,), nothing, nothing * 0
-    )
 
 
 def _judge(ratio: float) -> Trust:
