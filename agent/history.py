@@ -3,7 +3,6 @@
 `append` is called from the sampling threads, `window` from the one that fits.
 """
 
-import contextlib
 import math
 import sys
 import threading
@@ -13,6 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from agent.intervals import Interval, Window, intervals
+from agent.queues import take_all
 from collectors.base import Sample
 from models.capacity.keep import LIMIT, thin
 
@@ -83,11 +83,7 @@ class History:
 
     def take_new(self) -> list[Interval]:
         """The intervals that were completed since the last call."""
-        new: list[Interval] = []
-        with contextlib.suppress(IndexError):  # at a reload two lanes may take at once
-            while True:
-                new.append(self._new.popleft())
-        return new
+        return take_all(self._new)
 
     def append(self, sample: Sample) -> None:
         """Keep a sample; those of one collector come in the order of their time."""

@@ -20,6 +20,7 @@ from agent.classes.state import ClassesState, ClassState, ResourceState
 from agent.classes.ticks import Tick, TickMaker, class_ticks, host_use
 from agent.classes.totals import ALWAYS, Totals
 from agent.config.query_classes import ClassSettings
+from agent.queues import take_all
 from collectors.base import Sample
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.reasons import HostUse, Signs, find_reasons
@@ -61,7 +62,7 @@ class QueryClasses:
 
     def take_new(self) -> list[Spent]:
         """What was used in the intervals since this was asked last, oldest first."""
-        return [self._new.popleft() for _ in range(len(self._new))]
+        return take_all(self._new)
 
     def append(self, sample: Sample) -> None:
         """Take in a sample of any collector."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from agent.history import History
 from agent.logs import fields
 from agent.pipeline import Now
+from agent.queues import take_all
 from agent.snapshot import FitState
 from agent.store.recall import Wanted
 from agent.store.store import Answer, Store
@@ -93,7 +94,7 @@ class Recorder:
         labels = (self._target, self._server)
         row = fit_row(labels, fitted) if fitted.at != self._fit_at else None
         self._fit_at = fitted.at
-        samples = [self._samples.popleft() for _ in range(len(self._samples))]
+        samples = take_all(self._samples)
         batch = Batch(
             *labels,
             [interval_row(labels, interval, now) for interval in new],
