@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sysbench import WORKLOADS, give_a_processor, ladder, prepare, sysbench
+from sysbench import WORKLOADS, Level, give_a_processor, ladder, prepare, sysbench
 
-from agent.concurrency import concurrency, n_variance
+from agent.concurrency import concurrency
 from agent.config.settings import Config
 from agent.daemon import Agent
 from agent.demo.server import Flavour, PrivateServer, find_server
@@ -33,7 +33,7 @@ from agent.pipeline import observations
 from agent.snapshot import Source
 from models.capacity.assess import assess_capacity
 from models.trust import Trust
-from models.usl_fit import Method, fit, fit_map
+from models.usl_fit import Method, fit
 
 ROOT = Path(__file__).resolve().parent.parent
 WRONG = 25.0  # per cent
@@ -90,7 +90,7 @@ def run(flavour: Flavour, workload: str, level: float, step: float) -> dict[str,
         give_a_processor(server.pid)
         prepare(server, workload)
         per_event, truth = ladder(server, workload, level)
-        peak = max(truth.values())
+        peak = max(truth.values()).throughput
         caps = []
         with watched(server) as agent:
             for cap in CAPS:
@@ -105,9 +105,10 @@ def run(flavour: Flavour, workload: str, level: float, step: float) -> dict[str,
 
 def replay(seen: dict[str, Any]) -> Iterator[Said]:
     """Print the truth and what each estimator makes of what was seen, and answer it."""
-    peak = max(seen["truth"].values())
-    print(f"\n{seen['name']}: ", end="")
-    print(", ".join(f"{n}: {x:,.0f}" for n, x in seen["truth"].items()))
+    truth = {n: Level(*level) for n, level in seen["truth"].items()}
+    peak = max(truth.values()).throughput
+    print(f"\n{seen['name']}, queries/s and processors used by threads of the closed loop:")
+    print(", ".join(f"{n}: {x:,.0f} ({used:.0%})" for n, (x, used) in truth.items()))
     print(f"true peak {peak:,.0f} queries/s\n")
     for part in seen["caps"]:
         window = Window(Interval(**row) for row in part["intervals"])
@@ -168,17 +169,18 @@ def of_source(window: Window, source: Source) -> Iterator[tuple[str, float | Non
     yield f"capacity, {source}", capacity.value, f"{capacity.trust} by {capacity.limit}"
     wall = min((w.x_max for w in capacity.walls if w.x_max is not None), default=None)
     yield f"walls alone, {source}", wall, ""
+    law = capacity.usl
+    doubts = capacity.usl_finding.check.sentence if capacity.usl_finding else ""
+    peak = law.x_max if law else None
+    yield f"USL alone, {source}", peak, law.trust if law else doubts
     n, x = concurrency(window, source), window["throughput"]
     loaded = np.isfinite(n) & (n >= 0.5) & (x > 0)
-    variance = n_variance(window, source)[loaded]
-    for method in Method:
+    for method in (Method.LSQ, Method.LINEARISED):
         if np.count_nonzero(loaded) < 3:
-            yield f"USL alone, {method}, {source}", None, "too few loaded intervals"
-            continue
-        law = fit(n[loaded], x[loaded], method)
-        if method is Method.MAP:
-            law = fit_map(n[loaded], x[loaded], n_variance=variance)
-        yield f"USL alone, {method}, {source}", law.x_max, law.trust.value
+            yield f"{method}, {source}", None, "too few loaded intervals"
+        else:
+            other = fit(n[loaded], x[loaded], method)
+            yield f"{method}, {source}", other.x_max, other.trust
 
 
 if __name__ == "__main__":

@@ -5,8 +5,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from agent.demo.server import PrivateServer
+from collectors.host import process_clock
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = {
@@ -43,15 +45,25 @@ def prepare(server: PrivateServer, workload: str) -> None:
         command(server, workload, "prepare")
 
 
-def ladder(server: PrivateServer, workload: str, level: float) -> tuple[float, dict[int, float]]:
-    """Queries per event, and the throughput (queries/s) at each number of threads."""
+class Level(NamedTuple):
+    """One step of the ladder."""
+
+    throughput: float
+    """Queries/s."""
+    processors: float
+    """How many of them the server used."""
+
+
+def ladder(server: PrivateServer, workload: str, level: float) -> tuple[float, dict[int, Level]]:
+    """Queries per event, and what each number of threads gives."""
     truth = {}
     per_event = 1.0
     for threads in THREADS:
-        before, start = questions(server), time.monotonic()
+        before, used, start = questions(server), process_clock(server.pid), time.monotonic()
         events = sysbench(server, workload, level, threads)
-        asked = questions(server) - before
-        truth[threads] = asked / (time.monotonic() - start)
+        asked, seconds = questions(server) - before, time.monotonic() - start
+        busy = ((process_clock(server.pid) or 0.0) - (used or 0.0)) / seconds
+        truth[threads] = Level(asked / seconds, busy)
         per_event = asked / max(events, 1)
     return per_event, truth
 
