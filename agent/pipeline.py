@@ -11,12 +11,9 @@ from agent.intervals import EXCLUDED, Window
 from agent.points import Points
 from agent.resources import limiting, with_ceilings
 from agent.snapshot import STALE_INTERVALS, FitState, Health, Load, Snapshot, Source
-from models.capacity.answer import Capacity
 from models.capacity.assess import assess_capacity
 from models.capacity.keep import thin
 from models.capacity.observations import Observations
-from models.capacity.sanity import Check
-from models.trust import Reason, Trust
 
 IDLE_BASELINE = "idle_baseline"
 """Threads that are no client's work and that nobody names, as a kind of those excluded."""
@@ -91,7 +88,7 @@ def fit(
     if len(seen) == 0:
         waiting = f"none of {len(window)} intervals had a query"
         return FitState(end, source=source, record=previous.record, waiting=waiting)
-    capacity = _with_doubts(assess_capacity(seen))
+    capacity = assess_capacity(seen)
     points = Points.of(seen, capacity, now.to_unix)
     record = previous.record.after(seen, capacity, now.to_unix)
     return FitState(end, capacity, source, points, record)
@@ -114,14 +111,3 @@ def observations(
     loaded = x[kept.indices] > 0
     thinned = replace(seen.select(kept.indices), weights=kept.weights)
     return thinned.select(loaded)
-
-
-def _with_doubts(capacity: Capacity) -> Capacity:
-    """The same, with a law that is not trusted where the checks find that its shape is wrong."""
-    law, finding = capacity.usl, capacity.usl_finding
-    if law is None or finding is None:
-        return capacity
-    doubt = Reason.SUPERLINEAR if finding.check is Check.SUPERLINEAR else Reason.RESIDUAL_PATTERN
-    reasons = tuple(reason for reason in Reason if reason in {*law.reasons, doubt})
-    trust = Trust.INDICATIVE if law.trust is Trust.TRUSTED else law.trust
-    return replace(capacity, usl=replace(law, trust=trust, reasons=reasons))

@@ -389,6 +389,19 @@ def test_a_queue_before_few_processors_is_no_contention(cores: int, reach: float
         assert value == pytest.approx(server.capacity, rel=0.1)
 
 
+def test_what_the_processor_explains_as_busy_as_it_was_is_no_lock() -> None:
+    """Others vary how busy it is at the same throughput, and the residence times follow that."""
+    rng = np.random.default_rng(5)
+    x = 20000 * rng.uniform(0.1, 0.65, 60)
+    busy = np.clip(x / 20000 * np.exp(rng.normal(0, 0.15, 60)), 0, 0.95)
+    n = x * 0.0013 + 2 * busy * busy / (1 - busy)
+    wall, at_the_wall = Ahead(19500.0, 26.0), np.log(np.array([20000.0]))
+    points = Points(n, x, np.ones(60), np.zeros(60), busy)
+    assert find_peak(points, wall, 12400.0).survival(at_the_wall)[0] > 0.8
+    mistaken = find_peak(points._replace(busy=x / 20000), wall, 12400.0)
+    assert mistaken.survival(at_the_wall)[0] < 0.65
+
+
 @pytest.mark.parametrize(("n_wall", "least"), [(50.0, 0.3), (3.0, 0.75), (1.1, 0.95)])
 def test_contention_hardly_ends_what_few_statements_fill(n_wall: float, least: float) -> None:
     """A lock held for as long as a statement runs lets 1/R through: no peak far below the wall."""

@@ -29,6 +29,7 @@ class CapacityReason(StrEnum):
     CONTENTION_UNKNOWN = "contention_unknown"
     CONCURRENCY_UNKNOWN = "concurrency_unknown"
     NO_WALL = "no_wall"
+    OTHERS_INTERFERE = "others_interfere"
     MIX_CHANGED = "mix_changed"
 
     @property
@@ -50,12 +51,14 @@ SENTENCES = {
     CapacityReason.CONTENTION_UNKNOWN: "contention may end the growth before a resource is full",
     CapacityReason.CONCURRENCY_UNKNOWN: "concurrency is too low or too noisy to see contention",
     CapacityReason.NO_WALL: "no resource says where it ends",
+    CapacityReason.OTHERS_INTERFERE: "others filled a resource; concurrency was left out there",
     CapacityReason.MIX_CHANGED: "the workload changed; older intervals were left out",
 }
 INFORMATION = {
     CapacityReason.CONTENTION_UNKNOWN,
     CapacityReason.CONCURRENCY_UNKNOWN,
     CapacityReason.NO_WALL,
+    CapacityReason.OTHERS_INTERFERE,
     CapacityReason.MIX_CHANGED,
     CapacityReason.TWO_WORKLOADS,
 }

@@ -9,10 +9,10 @@ import numpy as np
 from models.capacity.answer import USL, Capacity, CapacityReason
 from models.capacity.contention import Ahead, Peak, find_peak
 from models.capacity.observations import Observations
-from models.capacity.outliers import Outliers, find_outliers
+from models.capacity.outliers import MAX_SHARE, Outliers, find_outliers
 from models.capacity.regimes import Regimes, find_regimes
 from models.capacity.sanity import Check, Finding, Points, check_concurrency, check_fit, merge_noisy
-from models.capacity.verdict import by_law_alone, if_often_near, judged, nothing
+from models.capacity.verdict import by_law_alone, if_often_near, judged, nothing, with_doubts
 from models.capacity.wall import Wall
 from models.capacity.walls import find_walls
 from models.trust import Trust
@@ -32,6 +32,8 @@ BEYOND = 0.05
 """With more than this probability above all that was looked at, there is no upper bound."""
 UNHINDERED = 0.2
 """The quantile of the residence times that counts as that of statements that none delays."""
+LEAST_TOGETHER = 0.5
+"""Fewer statements at once cannot be told apart."""
 MERGED_POINTS = 3
 """The law needs so many loads that can be told apart."""
 
@@ -41,8 +43,9 @@ def assess_capacity(seen: Observations) -> Capacity:
     known = np.flatnonzero(seen.throughput > 0)
     if len(known) == 0:
         return nothing()
-    regimes = find_regimes(seen.select(known))
-    current = seen.select(known[regimes.current])
+    ours = seen.undisturbed()
+    regimes = find_regimes(ours.select(known))
+    current = ours.select(known[regimes.current])
     outliers = find_outliers(current)
     kept = current.select(outliers.kept)
     x_seen = float(np.quantile(kept.throughput, SEEN))
@@ -50,6 +53,8 @@ def assess_capacity(seen: Observations) -> Capacity:
     walls = tuple(wall.unless_passed(x_seen) for wall in found)
     law, finding, peak = _law(kept, walls, x_seen)
     context = _context(outliers, regimes, finding)
+    if np.mean(kept.disturbed) > MAX_SHARE:
+        context.add(CapacityReason.OTHERS_INTERFERE)
     if x_seen < MIN_RANGE * float(np.quantile(kept.throughput, 1 - SEEN)):
         context.add(CapacityReason.ONE_LOAD)
     if peak is None:
@@ -57,7 +62,7 @@ def assess_capacity(seen: Observations) -> Capacity:
     else:
         answer = _lowest(walls, peak, law, x_seen, context)
     answer = if_often_near(answer, kept.throughput)
-    parts = {"walls": walls, "usl": law, "usl_finding": finding}
+    parts = {"walls": walls, "usl": with_doubts(law, finding), "usl_finding": finding}
     return Capacity(**{**vars(answer), **parts, "outliers": outliers, "regimes": regimes})
 
 
@@ -90,9 +95,13 @@ def _busy(loaded: Observations, wall: Wall) -> Array:
 
 def _together(kept: Observations, x: float) -> float | None:
     """Estimate how many statements at once this throughput takes when none waits: R·X."""
-    r = kept.concurrency / kept.throughput
-    r = r[np.isfinite(r) & (r > 0)]
-    return float(np.quantile(r, UNHINDERED)) * x if len(r) else None
+    known = np.isfinite(kept.concurrency)
+    if not known.any():
+        return None
+    n, of = kept.concurrency[known], kept.throughput[known]
+    sampled = kept.n_variance.any() or not n.all()
+    r = np.sum(n) / np.sum(of) if sampled else np.quantile(n / of, UNHINDERED)
+    return max(float(r) * x, LEAST_TOGETHER)
 
 
 def _usable(walls: tuple[Wall, ...]) -> list[Wall]:

@@ -23,7 +23,7 @@ from models.usl import Array
 
 PEAK_PRIORS = ((0.8, 0.0, 0.4), (0.2, -0.7, 1.0))
 """ln(peak / wall): probability, mean and deviation. Built for its work, or held up early."""
-ABRUPT = 0.1
+ABRUPT = 0.12
 """The probability of a contention that the law cannot foresee, since it sets in abruptly: a lock
 that is free below the peak and a convoy above."""
 SUDDEN = 0.25
@@ -82,6 +82,7 @@ def find_peak(points: Points, wall: Ahead, x_seen: float) -> Peak:
     shapes = [law, seen.likelihood_by_queue(scaled)]
     if np.isfinite(points.busy).all():
         shapes.append(seen.likelihood_by_wall(scaled, points.busy))
+        shapes.append(seen.likelihood_by_both(scaled, points.busy))
     ln_p = np.logaddexp.reduce(shapes)
     return Peak(
         ln_peak,

@@ -1,7 +1,7 @@
 """What was seen in each interval: the load and what it was served with."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -68,6 +68,19 @@ class Observations:
             self.weights[rows],
             tuple(resource.mapped(lambda column: column[rows]) for resource in self.resources),
         )
+
+    @property
+    def disturbed(self) -> NDArray[np.bool_]:
+        """Where others filled a resource, so that queries waited for them; shape (intervals,)."""
+        filled = [resource.filled_by_others for resource in self.resources]
+        disturbed: NDArray[np.bool_] = np.any(
+            [np.zeros(len(self), dtype=np.bool_), *filled], axis=0
+        )
+        return disturbed
+
+    def undisturbed(self) -> "Observations":
+        """The same, concurrency not known where others disturbed it."""
+        return replace(self, concurrency=np.where(self.disturbed, np.nan, self.concurrency))
 
     @property
     def loaded(self) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.observations import Observations
-from models.capacity.walls import FULL
+from models.capacity.wall import FULL
 from models.robust import mad
 from models.usl import Array
 

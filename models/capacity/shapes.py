@@ -23,11 +23,12 @@ PSEUDO_POINTS, PSEUDO_ERROR = 4.0, 0.03
 RELATIVE_ERROR = 0.02
 QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
 """ln c of a queue c·S·ρ/(1−ρ): 1 with random times, half with equal ones, less in a closed loop."""
-QUEUE_RANGE, QUEUES = (0.05, 6.0), 96
+QUEUE_RANGE, QUEUES, COARSE = (0.2, 6.0), 64, 10
 FULL = 0.98
 """A queue is not followed beyond this utilisation: bursts would make it infinite."""
 PARALLEL = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
 """The exponents k of a queue before several servers."""
+FEWER = PARALLEL[::2]
 IMPOSSIBLE = -1e6
 """ln p of residence times below 0."""
 BUSY_NOISE = 0.01
@@ -113,6 +114,35 @@ class Shapes:
         by_servers = [self._by_queue(queue * rho**k) for k in PARALLEL]
         best: Array = np.logaddexp.reduce(by_servers)
         return best
+
+    def likelihood_by_both(self, ln_peak: Array, busy: Array) -> Array:
+        """Compute the same for both queues, the wall's resource as busy as it was seen.
+
+        R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak; b, k and c are summed out.
+        """
+        u = np.clip(busy, BUSY_NOISE, FULL)
+        wait = u / (1 - u) / (self.x * self.n_scale)
+        walls = wait * u ** np.array(FEWER)[:, None]
+        b = np.geomspace(*QUEUE_RANGE, COARSE)
+        mean, deviation = QUEUE_PRIOR
+        ln_b = -0.5 * ((np.log(b) - mean) / deviation) ** 2
+        first = (b[:, None, None] * walls).reshape(-1, len(self.x))
+        held = np.exp(-ln_peak)[:, None]
+        rho = np.minimum(self.x * held, FULL)
+        lock = rho / (1 - rho) * (held / self.n_scale)
+        z = self.z - first
+        g0, g1, g2 = float(self.w.sum()), lock @ self.w, np.square(lock) @ self.w
+        z0, zg, zz = z @ self.w, (z * self.w) @ lock.T, np.square(z) @ self.w
+        c = b[:, None, None]
+        mean_z = (z0[:, None] - c * g1) / g0
+        rss = zz[:, None] - 2 * c * zg + c**2 * g2 - g0 * mean_z**2
+        cells = self._ln_p(rss) + ln_b[:, None, None] + np.repeat(ln_b, len(FEWER))[:, None]
+        cells = np.where(mean_z > 0, cells, IMPOSSIBLE)
+        best = cells.max()
+        summed: Array = best + np.log(
+            np.mean(np.exp(cells - best), axis=(0, 1)) * len(PARALLEL) + 1e-300
+        )
+        return summed
 
     def _by_queue(self, queue: Array) -> Array:
         """Sum c out of R = a + c·queue; a queue of shape (peaks, points)."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from models.capacity.answer import INFORMATION, USL, Capacity, CapacityReason
 from models.capacity.sanity import Check, Finding
-from models.trust import Trust
+from models.trust import Reason, Trust
 from models.usl import Array
 from models.usl_fit import UslFit
 from models.usl_posterior import Interval
@@ -131,3 +131,13 @@ def nothing() -> Capacity:
         0.0,
         None,
     )
+
+
+def with_doubts(law: UslFit | None, finding: Finding | None) -> UslFit | None:
+    """The same law, not trusted where the checks find that its shape is wrong."""
+    if law is None or finding is None:
+        return law
+    doubt = Reason.SUPERLINEAR if finding.check is Check.SUPERLINEAR else Reason.RESIDUAL_PATTERN
+    reasons = tuple(reason for reason in Reason if reason in {*law.reasons, doubt})
+    trust = Trust.INDICATIVE if law.trust is Trust.TRUSTED else law.trust
+    return replace(law, trust=trust, reasons=reasons)

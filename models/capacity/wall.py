@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.trust import Trust
 from models.usl import Array
@@ -41,6 +42,12 @@ SENTENCES = {
 }
 
 
+FULL = 0.97
+"""A resource this near its ceiling is full: its utilisation can no longer follow the load."""
+OWN_SHARE = 0.5
+"""A full resource of which the server uses less was filled by others: it says nothing of ours."""
+
+
 @dataclass(frozen=True, eq=False)
 class Resource:
     """How busy a resource was in each interval, as a share of its capacity."""
@@ -54,6 +61,14 @@ class Resource:
     """Whether somebody set its limit; such a one says nothing of where contention ends."""
     own: Array | None = field(repr=False, default=None)
     """The part of the utilisation that is the server's own, shape (intervals,); None: not known."""
+
+    @property
+    def filled_by_others(self) -> NDArray[np.bool_]:
+        """Where others have filled it, shape (intervals,)."""
+        own = np.nan if self.own is None else self.own
+        full = self.utilisation >= FULL * self.ceiling
+        filled: NDArray[np.bool_] = full & (own < OWN_SHARE * self.ceiling)
+        return filled
 
     def mapped(self, change: Callable[[Array], Array]) -> "Resource":
         """The same resource with its columns changed."""

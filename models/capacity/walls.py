@@ -12,16 +12,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.demand import CEILING, NOISE, OWN_BASE_PRIOR, OWN_SHARES, Part, courses
-from models.capacity.wall import Resource, Wall, WallReason
+from models.capacity.courses import CEILING, Courses
+from models.capacity.demand import NOISE, OWN_BASE_PRIOR, OWN_SHARES, Part
+from models.capacity.wall import FULL, Resource, Wall, WallReason
 from models.robust import fit_columns, student_cdf
 from models.trust import Trust
 from models.usl import Array
 from models.usl_posterior import Interval
 
 MIN_POINTS = 6
-FULL = 0.97
-"""A resource this near its ceiling is full: its utilisation can no longer follow the load."""
 FULL_SPREAD = 1.5
 """A full resource holds the throughput; where it varies more, being busy is not being full."""
 SEEN = 0.95
@@ -30,8 +29,6 @@ MIN_SEEN = 0.05
 """The least share of its ceiling that a resource must have been used."""
 TRUSTED_RATIO, INDICATIVE_RATIO = 1.3, 2.0
 """The wall's 95 % quantile over its 5 % quantile must be below."""
-OWN_SHARE = 0.5
-"""A full resource of which the server uses less was filled by others: it says nothing of ours."""
 CURVED = 0.5
 """From this probability of a growing demand on it is reported as such."""
 GRID = 128
@@ -82,7 +79,7 @@ def _of_the_ceiling(resources: Sequence[Resource]) -> tuple[Array, Array, NDArra
     u = np.stack([r.utilisation / r.ceiling for r in resources], axis=1)
     nothing = np.full(len(u), np.nan)
     own = np.stack([nothing if r.own is None else r.own / r.ceiling for r in resources], axis=1)
-    filled = (u >= FULL) & (own < OWN_SHARE)
+    filled = np.stack([r.filled_by_others for r in resources], axis=1)
     by_others = np.count_nonzero(filled, axis=0) >= MIN_POINTS
     return np.where(filled, np.nan, u), np.where(filled, np.nan, np.minimum(own, u)), by_others
 
@@ -134,11 +131,10 @@ def _extrapolated(name: str, seen: float, parts: Sequence[Part], x_scale: float)
     base = sum(float(part.straight.coefficients[0]) for part in parts)
     slope = sum(part.slope for part in parts)
     reach = max((CEILING[0] - base) / max(slope, 1e-9), 0.5)
-    steady, growing, falling = courses(parts, reach)
+    courses = Courses.of(parts, reach)
     grid = np.linspace(np.log(reach) - 2.5, np.log(reach) + 2.0, GRID)
-    t = np.exp(grid)
-    cdf = np.sum([c.share * c.reached(t) for c in (steady, growing, falling)], axis=0)
-    return _describe(name, seen, grid + np.log(x_scale), cdf, slope / x_scale, growing.share)
+    cdf = courses.reached(np.exp(grid))
+    return _describe(name, seen, grid + np.log(x_scale), cdf, slope / x_scale, courses.growth)
 
 
 def _describe(

@@ -1,0 +1,148 @@
+"""How a utilisation may go on up to its ceiling, and how probable each way is.
+
+Each way has a strength, of which a range is believed; the points weigh the strengths, and so the
+ways. Given one, the ceiling c is reached where an expression that is linear in the coefficients
+is, so how uncertain that place is follows without an approximation (E. Fieller 1954):
+P(wall ≤ X) = P(U(X) ≥ c).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from models.capacity.demand import Part, unit
+from models.robust import LinearFit, student_cdf
+from models.usl import Array
+
+CEILING = (0.975, 0.01)
+"""Where a resource is full, mean and deviation: some end before all of their time is used."""
+
+
+class Prior(NamedTuple):
+    """What is believed of a strength: a sum of narrow normal distributions."""
+
+    places: Array
+    """Their means, shape (places,)."""
+    ln_p: Array
+    """The logarithms of their probabilities."""
+    width: float
+    """The deviation of each."""
+
+    @classmethod
+    def within(cls, low: float, high: float, mean: float, deviation: float) -> "Prior":
+        """Cut a normal distribution off at low and high."""
+        places = np.linspace(low, high, PLACES)
+        p = np.exp(-0.5 * ((places - mean) / deviation) ** 2)
+        return cls(places, np.log(p / p.sum()), OVERLAP * float(places[1] - places[0]))
+
+
+PLACES, OVERLAP = 16, 0.6
+STEADY = Prior(np.zeros(1), np.zeros(1), 0.05)
+GROWING = Prior.within(0.1, 1.2, mean=0.25, deviation=0.3)
+"""Of how the demand changes up to the wall, Q·X/D."""
+FALLING = Prior.within(0.05, 0.8, mean=0.42, deviation=0.14)
+"""Of what waking is of the demand of an idle resource, w/(D + w)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """One way to go on, by its strength."""
+
+    coefficients: Array
+    """Shape (places, 3)."""
+    covariance: Array
+    """Shape (places, 3, 3)."""
+    ln_p: Array
+    """Of the points and each strength, up to a constant that all courses share."""
+    freedom: float
+    falls: bool
+    """Whether the third coefficient is w of (2), and not Q of (1)."""
+
+    @classmethod
+    def of(cls, fit: LinearFit, rows: Array, values: Array, prior: Prior, falls: bool) -> "Course":
+        """Follow the fit where each row·coefficients is about its value (a Kalman step each)."""
+        spread = rows @ fit.covariance
+        variance = np.sum(spread * rows, axis=1)
+        off, whole = values - rows @ fit.coefficients, variance + prior.width**2
+        ln_p = prior.ln_p + 0.5 * np.log(variance / whole) - fit.freedom * np.log(fit.scale)
+        ln_p = ln_p - 0.5 * (fit.freedom + 1) * np.log1p(off**2 / (whole * fit.freedom))
+        gain = spread / whole[:, None]
+        coefficients = fit.coefficients + gain * off[:, None]
+        covariance = fit.covariance - gain[:, :, None] * spread[:, None, :]
+        return cls(coefficients, covariance, ln_p, fit.freedom, falls)
+
+    def reached(self, t: Array) -> Array:
+        """Compute the probability that the ceiling is below each t, ascending: (places, points)."""
+        ceiling, deviation = CEILING
+        third = -t * ceiling if self.falls else t * t
+        rows = np.stack([np.ones_like(t), t, third], axis=1)
+        over = self.coefficients @ rows.T - ceiling
+        products = (rows[:, :, None] * rows[:, None, :]).reshape(len(t), -1)
+        variance = self.covariance.reshape(len(over), -1) @ products.T
+        steep = 1 + self.coefficients[:, 2:] * t if self.falls else 1.0
+        z = over / np.sqrt(variance + (deviation * steep) ** 2)
+        cdf: Array = np.maximum.accumulate(student_cdf(z, self.freedom), axis=1)
+        return cdf
+
+
+@dataclass(frozen=True, eq=False)
+class Courses:
+    """How a utilisation may go on."""
+
+    steady: Course
+    growing: Course
+    falling: Course
+    shares: tuple[Array, Array, Array]
+    """The probability of each strength of these three."""
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], reach: float) -> "Courses":
+        """Let the first part go on, while the others stay.
+
+        reach is the t at which the sum is full if its demand stays.
+        """
+        first, others = parts[0], [part.straight for part in parts[1:]]
+        awake = first.awake(_total(parts))
+        growth = unit(2) * reach / first.slope
+        waking = unit(2) - FALLING.places[:, None] * unit(1)
+        waking = waking / float(awake.coefficients[1])
+        courses = (
+            Course.of(first.bent, growth[None, :], STEADY.places, STEADY, falls=False),
+            Course.of(
+                first.bent, np.tile(growth, (PLACES, 1)), GROWING.places, GROWING, falls=False
+            ),
+            Course.of(awake, waking, np.zeros(PLACES), FALLING, falls=True),
+        )
+        ln_p = [c.ln_p + np.log(share) for c, share in zip(courses, first.shares, strict=True)]
+        most = max(float(each.max()) for each in ln_p)
+        p = [np.exp(each - most) for each in ln_p]
+        whole = sum(float(each.sum()) for each in p)
+        steady, growing, falling = (_beside(course, others) for course in courses)
+        return cls(steady, growing, falling, (p[0] / whole, p[1] / whole, p[2] / whole))
+
+    @property
+    def growth(self) -> float:
+        """The probability that the demand grows."""
+        return float(self.shares[1].sum())
+
+    def reached(self, t: Array) -> Array:
+        """Compute the probability that the ceiling is reached below each t, ascending."""
+        each = zip(self.shares, (self.steady, self.growing, self.falling), strict=True)
+        cdf: Array = np.sum([share @ course.reached(t) for share, course in each], axis=0)
+        return cdf
+
+
+def _total(parts: Sequence[Part]) -> Array:
+    """Smooth the whole utilisation at each t."""
+    smooth = sum((part.bent.coefficients for part in parts), np.zeros(3))
+    t = parts[0].t
+    return np.clip(np.stack([t**k for k in range(3)], axis=1) @ smooth, 0.0, 1.0)
+
+
+def _beside(course: Course, others: Sequence[LinearFit]) -> Course:
+    """Add the other parts of a utilisation; their errors are independent."""
+    coefficients = course.coefficients + sum(other.coefficients for other in others)
+    covariance = course.covariance + sum(other.covariance for other in others)
+    return replace(course, coefficients=coefficients, covariance=covariance)
