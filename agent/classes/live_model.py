@@ -189,7 +189,7 @@ class LiveModel:
         model, waiting = fit_block(together, prices, time_like=time_like, least_level=level)
         place = {name: i for i, name in enumerate(together.names)}
         work = together.work[[place[name] for name in model.names]]
-        computing = computing_share(model, work, waiting, trust_texts=self._trusts_texts(ticks))
+        computing = computing_share(model, work, waiting)
         self._learnt, self._unlearnt = _Learnt(model, computing, together.moments.ticks), 0
 
     def _estimated(self, ticks: ClassTicks, y: Array) -> tuple[Array, Array, Array]:
