@@ -1,11 +1,15 @@
 """The blocks of a window that slides: the latest each, those before in groups.
 
 Old blocks are kept as sums (`models.attribution.blocks`), in no more groups than `MOST_GROUPS`, so
-memory depends on the tracked classes alone, and hardly on the window's length.
+memory depends on the tracked classes alone, and hardly on the window's length. Nearly all of it is
+the blocks' matrices, which are symmetric: half of each is kept.
 """
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from agent.classes.book import OTHER
 from models.attribution.blocks import Block
@@ -33,25 +37,25 @@ class Past:
         if self._recent and self._recent[-1].features != block.features:
             self._recent.clear()
             self._groups.clear()
-        self._recent.append(block)
+        self._recent.append(_halved(block))
         if len(self._recent) > RECENT:
             old, self._recent = self._recent[:RECENT], self._recent[RECENT:]
             self._age(old, prices, block.names)
 
     def _age(self, old: list[Block], prices: Prices, names: tuple[str, ...]) -> None:
         """Add these to the latest group until it is full; let go what is too old."""
-        count = len(old)
+        count, blocks = len(old), list(map(_whole, old))
         if self._groups and self._groups[-1][0] < self._in_one:
             before, group = self._groups.pop()
-            count, old = before + count, [group, *old]
-        self._groups.append((count, summed(old, prices, names)))
+            count, blocks = before + count, [_whole(group), *blocks]
+        self._groups.append((count, _halved(summed(blocks, prices, names))))
         while len(self) - len(self._recent) > self._in_groups:
             self._groups.popleft()
 
     @property
     def blocks(self) -> list[Block]:
         """The groups, and the latest blocks."""
-        return [*(group for _, group in self._groups), *self._recent]
+        return [_whole(block) for block in (*(group for _, group in self._groups), *self._recent)]
 
 
 def summed(blocks: Sequence[Block], prices: Prices, names: tuple[str, ...]) -> Block:
@@ -60,3 +64,18 @@ def summed(blocks: Sequence[Block], prices: Prices, names: tuple[str, ...]) -> B
     for block in others:
         first = first + block
     return first
+
+
+def _halved(block: Block) -> Block:
+    """The same with the upper half of its matrix alone, shape ((K+1)(K+2)/2,)."""
+    gram = block.moments.gram
+    return replace(block, moments=replace(block.moments, gram=gram[np.triu_indices(len(gram))]))
+
+
+def _whole(block: Block) -> Block:
+    """The block as it was before it was halved."""
+    size = len(block.moments.projection)
+    gram = np.zeros((size, size))
+    gram[np.triu_indices(size)] = block.moments.gram
+    gram += np.triu(gram, 1).T
+    return replace(block, moments=replace(block.moments, gram=gram))
