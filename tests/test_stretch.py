@@ -46,8 +46,8 @@ def test_who_computes_stretches_and_who_sleeps_does_not(seed: int) -> None:
     """On a simulated server whose queue changes, digest texts unknown."""
     s = simulate(seed, busy=0.6)
     told = dict(zip(s.ticks.names, evidence(s.blind, s.y), strict=True))
-    assert told["sleep"] > 3
-    assert max(told[name] for name in ("point", "sum", "join", "scan", "hash")) < -1
+    assert told["sleep"] > 2
+    assert max(told[name] for name in ("point", "sum", "join", "scan", "hash")) < -0.5
 
 
 def test_one_who_is_always_there_is_not_taken_for_what_nobody_causes() -> None:
@@ -96,6 +96,6 @@ def test_recorded_sleepers_are_told_from_those_who_compute() -> None:
     assert found.truth is not None
     told = evidence(replace(found.ticks, texts=None), found.y)
     names = found.ticks.names
-    assert told[names.index("sleep")] > 3
+    assert told[names.index("sleep")] > 2
     assert told[names.index("getlock")] > 1
     assert told[np.argsort(-found.truth.sum(axis=0))[:8]].max() < 0.5

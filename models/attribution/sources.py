@@ -19,6 +19,10 @@ WRITERS = 0.9
 (measured: .1 to .4, the more the busier the server)."""
 
 
+SURE = 0.9
+"""A class that computes with less probability than this counts as what was learnt of it."""
+
+
 class Predictor(Protocol):
     """Predicts y, shape (T,)."""
 
@@ -132,13 +136,13 @@ def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
     """Compute the part of its work time in which a class computes, 0..1, shape (K,).
 
     `work`, s, shape (K,), is that of the ticks that the model was learnt from; `impossible` are
-    the classes that cannot have computed all that time. Of who more probably waits, what was learnt
-    says more than its time does.
+    the classes that cannot have computed all that time. Of who may wait, what was learnt says more
+    than its time does.
     """
     learned = model.learned
     by_time = (learned.level or 0.0) * work
     learnt = np.minimum(learned.totals / np.maximum(by_time, 1e-300), 1.0)
-    return np.where((learned.computing < 0.5) | impossible, learnt, 1.0)
+    return np.where((learned.computing < SURE) | impossible, learnt, 1.0)
 
 
 def work_of(ticks: ClassTicks) -> Array:

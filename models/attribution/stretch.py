@@ -11,14 +11,18 @@ import numpy as np
 from models.attribution.class_ticks import Array
 from models.attribution.waits import Mask
 
-COMPUTES, COMPUTES_SPREAD = 1.0, 0.3
-"""e of classes that compute (measured: .5 for calls of .1 ms, which find a gap, to 1.4)."""
+COMPUTES, COMPUTES_SPREAD = 1.0, 0.2
+"""e of classes that compute (measured: .6 to 1.4)."""
 WAITS, WAITS_SPREAD = 0.0, 0.5
 """e of classes that wait (measured: 0 for sleepers, up to .5 for a lock whose holder computes)."""
+ALONE = 0.05
+"""Of the classes that compute, how many do not queue with the others: those wait for disks, say."""
 LEAST_MEAN = 0.1
 """The mean e is 1 but for noise in q, which divides it out; below this q is nothing but noise."""
 LEAST_TICKS = 20
-TINY = 1e-300
+PARTS = 8
+"""Into which the ticks are cut for the jackknife."""
+SAME, TINY = 1e-9, 1e-300
 
 
 def waiting_evidence(work: Array, count: Array, size: Array) -> Array:
@@ -28,36 +32,45 @@ def waiting_evidence(work: Array, count: Array, size: Array) -> Array:
     be told: few ticks, or a queue that never changes.
     """
     e, error = stretches(work, count, size)
-    known = np.isfinite(e) & np.isfinite(error)
-    e, error = np.where(known, e, 0.0), np.where(known, error, 1.0)
+    known = np.isfinite(e)
+    e, error = np.where(known, np.maximum(e, 0.0), 0.0), np.where(known, error, 1.0)
     waits = _log_normal(e - WAITS, np.hypot(error, WAITS_SPREAD))
     computes = _log_normal(e - COMPUTES, np.hypot(error, COMPUTES_SPREAD))
-    return np.where(known, waits - computes, 0.0)
+    either = np.logaddexp(computes + np.log(1 - ALONE), waits + np.log(ALONE))
+    return np.where(known, waits - either, 0.0)
 
 
 def stretches(work: Array, count: Array, size: Array) -> tuple[Array, Array]:
-    """Fit e and its standard error by least squares, shape (K,), NaN where there is none.
+    """Fit e by least squares and its standard error, shape (K,), NaN where there is none.
 
-    Each tick counts by its calls; e is relative to its mean over all classes.
+    Each tick counts by its calls; e is relative to its mean over all classes. The error is the
+    jackknife's over stretches of time, for what disturbs a tick disturbs the next as well.
     """
     there = count > 0
     usual = work.sum(axis=0) / np.maximum(count.sum(axis=0), TINY)
     own = np.where(there, work / np.maximum(count * usual, TINY), 0.0)
     others, known = _mean_of_others(own, np.where(there, size, 0.0))
     calls = np.where(there & known, count, 0.0)
-    whole = np.maximum(calls.sum(axis=0), TINY)
-    q_mean, r_mean = (calls * others).sum(axis=0) / whole, (calls * own).sum(axis=0) / whole
-    q, r = others - q_mean, own - r_mean
-    ticks, s_qq = (calls > 0).sum(axis=0), (calls * q * q).sum(axis=0)
-    fits = (ticks >= LEAST_TICKS) & (s_qq > 0) & (r_mean > 0)
-    s_qq, scale = np.where(fits, s_qq, np.nan), q_mean / np.where(fits, r_mean, np.nan)
-    slope = (calls * q * r).sum(axis=0) / s_qq
-    variance = (calls * (r - slope * q) ** 2).sum(axis=0) / np.maximum(ticks - 2, 1)
-    e, error = scale * slope, scale * np.sqrt(variance / s_qq)
+    sums = np.stack([calls * t for t in (1, others, own, others * others, others * own)])
+    parts = np.stack([part.sum(axis=1) for part in np.array_split(sums, PARTS, axis=1)])
+    whole = parts.sum(axis=0)
+    e, without = _elasticity(whole), _elasticity(np.moveaxis(whole - parts, 0, 1))
+    error = np.sqrt((PARTS - 1) / PARTS * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
+    fits = ((calls > 0).sum(axis=0) >= LEAST_TICKS) & np.isfinite(e) & np.isfinite(error)
     total = np.where(fits, size.sum(axis=0), 0.0)
     mean = float(total @ np.where(fits, e, 0.0)) / max(float(total.sum()), TINY)
-    unit = mean if mean > LEAST_MEAN else np.nan
+    unit = np.where(fits & (mean > LEAST_MEAN), mean, np.nan)
     return e / unit, error / unit
+
+
+def _elasticity(sums: Array) -> Array:
+    """Slope of r on q at their means, from Σ n·(1, q, r, q², q·r), shape (5, ...)."""
+    n, q, r, qq, qr = sums
+    s_qq = n * qq - q * q
+    fits = (s_qq > SAME * n * qq) & (r > 0)
+    return np.where(fits, (n * qr - q * r) / np.where(fits, s_qq, 1.0), np.nan) * np.where(
+        fits, q / np.where(fits, r, 1.0), np.nan
+    )
 
 
 def _mean_of_others(own: Array, weight: Array) -> tuple[Array, Mask]:
