@@ -4,12 +4,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: the fits are small
 
 from agent import __version__
-from agent.commands import attribute, check, demo, fit, history, profile, run
 
+COMMANDS = ("run", "check", "fit", "attribute", "profile", "history", "demo")
 INTERRUPTED = 130  # as shells have it: 128 and SIGINT
 DESCRIPTION = (
     "How far a MySQL server is from its limit, what that limit is made of,"
@@ -22,9 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="mysql-headroom", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"mysql-headroom {__version__}")
     subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (run, check, fit, attribute, profile, history, demo):
-        command.add_parser(subparsers)
-    args = parser.parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    for command in _asked_for(words):
+        import_module(f"agent.commands.{command}").add_parser(subparsers)
+    args = parser.parse_args(words)
     try:
         code = args.run(args)
         sys.stdout.flush()
@@ -34,6 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return int(code)
+
+
+def _asked_for(words: Sequence[str]) -> Sequence[str]:
+    """The command that comes first, which is loaded alone; else all of them, to be listed."""
+    return [command for command in COMMANDS if command in words[:1]] or COMMANDS
 
 
 if __name__ == "__main__":

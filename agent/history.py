@@ -4,7 +4,6 @@
 """
 
 import math
-import sys
 import threading
 from collections import deque
 from collections.abc import Iterable
@@ -37,33 +36,28 @@ class History:
         self._grace = 1.5 * sampling + 0.25
         self._keep = RAW_INTERVALS * width + self._grace + self.max_gap
         self._raw: dict[str, deque[Sample]] = {}
-        self._intervals: deque[Interval] = deque()
         self._new: deque[Interval] = deque(maxlen=MOST_NEW)
         self._closed_until: float | None = None
-        self._window = Window(())
+        self._window = Window()
         self._lock = threading.Lock()
 
     def carry(self, before: "History") -> None:
         """Begin with the intervals of another history, as wide as ours; its raw samples stay there.
 
-        `before` may still be in use by the lane that fits: copying a deque is one step.
+        `before` may still be in use by the lane that fits: a window never changes.
         """
-        self._intervals.extend(before._intervals.copy())
-        if self._intervals:
-            self._forget(self._intervals[-1].end)
-        self._window = Window(self._intervals)
+        window = before._window
+        self._hold(window, window["end"].max(initial=-math.inf))
 
     def restore(self, intervals: Iterable[Interval]) -> None:
         """Take in intervals of an earlier life, oldest first, as far as they are before ours.
 
         To be called by the lane that fits.
         """
-        first = min((i.end - i.seconds for i in self._intervals), default=math.inf)
-        old = (i for i in intervals if i.end <= first + OVERLAP * self.width)
-        before = [_with_shared_names(interval) for interval in old]
-        self._intervals = deque([*before, *self._intervals])
-        self._thin()
-        self._window = Window(self._intervals)
+        ours = self._window
+        first = (ours["end"] - ours["seconds"]).min(initial=math.inf)
+        old = Window(i for i in intervals if i.end <= first + OVERLAP * self.width)
+        self._hold(old.followed_by(ours))
 
     def turn_to(self, server: str) -> bool:
         """Hold what is that server's alone; answers whether another's was forgotten.
@@ -76,9 +70,8 @@ class History:
         with self._lock:
             self._raw.clear()
             self._closed_until = None
-        self._intervals.clear()
         self._new.clear()
-        self._window = Window(())
+        self._window = Window()
         return True
 
     def take_new(self) -> list[Interval]:
@@ -102,43 +95,32 @@ class History:
             if self._closed_until is None or now < self._closed_until + self.width + self._grace:
                 return self._window
             raw = {name: list(samples) for name, samples in self._raw.items()}
-        self._close(raw, now, self._closed_until)
-        self._forget(now - self._grace)
-        self._thin()
-        self._window = Window(self._intervals)
+        new = self._close(raw, now, self._closed_until)
+        self._hold(self._window.followed_by(new), now - self._grace)
         return self._window
 
-    def _forget(self, now: float) -> None:
-        """Let go what has aged out of the horizon, also when nothing newer came."""
-        while self._intervals and self._intervals[0].end <= now - self.horizon:
-            self._intervals.popleft()
+    def _hold(self, window: Window, now: float = -math.inf) -> None:
+        """Keep these, but what has aged out of the horizon, and of many a spread.
 
-    def _thin(self) -> None:
-        """Keep the spread over load and age; what is kept stands for what is not."""
-        if len(self._intervals) <= CROWDED:
-            return
-        rows = list(self._intervals)
-        ends, loads = [row.end for row in rows], [row.throughput for row in rows]
-        kept = thin(ends, loads, now=ends[-1], counts=[row.stands_for for row in rows])
-        self._intervals = deque(
-            rows[i]._replace(stands_for=float(count))
-            for i, count in zip(kept.indices, kept.counts, strict=True)
-        )
+        A spread over load and age: what is kept of many stands for what is not.
+        """
+        window = window.select(window["end"] > now - self.horizon)
+        if len(window) > CROWDED:
+            end = window["end"]
+            counts = window["stands_for"]
+            kept = thin(end, window["throughput"], now=float(end[-1]), counts=counts)
+            window = window.select(kept.indices).standing_for(kept.counts)
+        self._window = window
 
-    def _close(self, raw: dict[str, list[Sample]], now: float, closed_until: float) -> None:
-        """Add the intervals that are complete by now; what raw samples no longer cover is lost."""
+    def _close(self, raw: dict[str, list[Sample]], now: float, closed_until: float) -> Window:
+        """The intervals that are complete by now; what raw samples no longer cover is lost."""
         oldest = self.width * math.floor((now - RAW_INTERVALS * self.width) / self.width)
         start = max(closed_until, oldest)
         count = int((now - self._grace - start) // self.width)
-        if count > 0:
-            edges = start + self.width * np.arange(count + 1, dtype=np.float64)
-            found = [_with_shared_names(i) for i in intervals(raw, edges, self.max_gap)]
-            self._intervals.extend(found)
-            self._new.extend(found)
-            self._closed_until = float(edges[-1])
-
-
-def _with_shared_names(interval: Interval) -> Interval:
-    """The same; its resources' names are kept once for all intervals: a fifth of their memory."""
-    used = {sys.intern(name): share for name, share in interval.resources.items()}
-    return interval._replace(resources=used)
+        if count <= 0:
+            return Window()
+        edges = start + self.width * np.arange(count + 1, dtype=np.float64)
+        found = list(intervals(raw, edges, self.max_gap))
+        self._new.extend(found)
+        self._closed_until = float(edges[-1])
+        return Window(found)

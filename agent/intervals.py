@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent.columns import Columns
 from agent.resources import is_rate, usage
@@ -34,17 +35,67 @@ NUMBERS = tuple(name for name in Interval._fields if name != "resources")
 
 
 class Window:
-    """Recent intervals as arrays: the numbers of `Interval`, shape (k,), oldest first."""
+    """Intervals as arrays: the numbers of `Interval`, shape (k,), oldest first. Immutable.
 
-    def __init__(self, intervals: Iterable[Interval]) -> None:
-        self.rows = rows = list(intervals)
+    They are kept so: an `Interval` takes six times the memory of its numbers.
+    """
+
+    def __init__(self, intervals: Iterable[Interval] = ()) -> None:
+        rows = list(intervals)
         table = np.array([[getattr(row, name) for name in NUMBERS] for row in rows], np.float64)
-        table = table.reshape(-1, len(NUMBERS))
-        self._columns = {name: table[:, index] for index, name in enumerate(NUMBERS)}
+        columns = table.reshape(-1, len(NUMBERS)).T.copy()
+        self._columns = dict(zip(NUMBERS, columns, strict=True))
         names = sorted({name for row in rows for name in row.resources})
-        used = {name: np.array([row.resources.get(name, np.nan) for row in rows]) for name in names}
-        self.utilisations = {name: u for name, u in used.items() if not is_rate(name)}
-        self.rates = {name: rate for name, rate in used.items() if is_rate(name)}
+        self._used = {n: np.array([row.resources.get(n, np.nan) for row in rows]) for n in names}
+
+    def followed_by(self, later: "Window") -> "Window":
+        """Both, one after the other."""
+        found = Window()
+        found._columns = {n: np.concatenate((self[n], later[n])) for n in NUMBERS}
+        names = sorted({*self._used, *later._used})
+        parts = [(part._used, np.full(len(part), np.nan)) for part in (self, later)]
+        found._used = {
+            name: np.concatenate([used.get(name, unknown) for used, unknown in parts])
+            for name in names
+        }
+        return found
+
+    def select(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> "Window":
+        """The intervals of this mask or at these indices; what is known of none is left out."""
+        found = Window()
+        found._columns = {name: column[which] for name, column in self._columns.items()}
+        used = {name: column[which] for name, column in self._used.items()}
+        found._used = {name: u for name, u in used.items() if np.isfinite(u).any()}
+        return found
+
+    def standing_for(self, counts: Array) -> "Window":
+        """The same intervals, each of which stands for so many."""
+        found = Window()
+        found._columns, found._used = {**self._columns, "stands_for": counts}, self._used
+        return found
+
+    @property
+    def rows(self) -> list[Interval]:
+        """One by one."""
+        numbers = np.array([self[name] for name in NUMBERS]).T.tolist()
+        used = [
+            {name: float(u[k]) for name, u in self._used.items() if np.isfinite(u[k])}
+            for k in range(len(self))
+        ]
+        return [
+            Interval(**dict(zip(NUMBERS, row, strict=True)), resources=known)
+            for row, known in zip(numbers, used, strict=True)
+        ]
+
+    @property
+    def utilisations(self) -> Mapping[str, Array]:
+        """Of each resource whose ceiling is known, NaN where not known."""
+        return {name: used for name, used in self._used.items() if not is_rate(name)}
+
+    @property
+    def rates(self) -> Mapping[str, Array]:
+        """The same of what has no known ceiling, per second."""
+        return {name: rate for name, rate in self._used.items() if is_rate(name)}
 
     def __getitem__(self, name: str) -> Array:
         """The column of that name."""

@@ -49,7 +49,8 @@ class Kind:
 
 KINDS = {
     "moderate": Kind(12, 1.0),
-    "high": Kind(24, 1.8),
+    "high": Kind(24, 1.25),
+    "saturated": Kind(24, 1.8),
     "common": Kind(12, 1.0, common=0.75),
     "light": Kind(12, 0.4),
     "io": Kind(

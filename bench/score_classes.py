@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     args = parser.parse_args()
     print("| recording | CPU, busy | ", end="")
-    print("wlr | texts | no texts | sleepers, no texts (truth) | second half | care |")
+    print("wlr | texts | no texts | worst waiter, no texts (truth) | second half | care |")
     print("|---|---|---|---|---|---|---|---|")
     for host in sorted(args.folder.glob("*_host.csv*")):
         path = host.with_name(host.name.replace("_host.csv", ".csv"))
@@ -50,11 +50,12 @@ def score(name: str, ticks: ClassTicks, y: Array, truth: Array, host: HostUse) -
     wlr = attribute(ticks, target, Method.WLR, host=host)
     errors = [disagreement(found.totals, used) or 0.0 for found in (wlr, with_texts, without)]
     sleepers = np.array([any(f in (t or "") for f in CHECKED) for t in ticks.texts or ()])
-    worst = without.totals[sleepers].sum() / without.totals.sum()
-    true = used[sleepers].sum() / used.sum()
+    blamed = np.where(sleepers, without.totals / without.totals.sum(), 0.0)
+    worst = int(np.argmax(blamed))
+    true = used[worst] / used.sum()
     care = ", ".join(reason.value for reason in with_texts.reasons)
     cells = [f"{y.mean():.2f}, {host.busy or 0:.0%}", *(f"{error:.3f}" for error in errors)]
-    cells += [f"{worst:.2%} ({true:.2%})", f"{half(ticks, target):.1%}", care]
+    cells += [f"{blamed[worst]:.2%} ({true:.2%})", f"{half(ticks, target):.1%}", care]
     print(f"| {name} | {' | '.join(cells)} |")
 
 

@@ -6,6 +6,7 @@ MySQL and MariaDB, where they are there, under a load of changing strength in hu
 one daemon of its own process, scraped every 5 s; a calendar of restarts, crashes, freezes, broken
 sessions, changed and refused configurations and silent web clients. All that is kept is kept for
 minutes, so that it turns over. The last column is the servers' sessions of the agent's account.
+Ends with 1 where memory still rises in the second half, when all windows are full.
 """
 
 import argparse
@@ -25,7 +26,8 @@ from agent.demo.server import PrivateServer
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from live import COMMAND, Daemon, fetch, target, wait_until, write_config
 from servers import server_program
-from soak_calendar import CALENDAR, Soak, loaded, repeated
+from soak_calendar import CALENDAR, Look, Soak, loaded, repeated
+from trend import trend
 
 MIB = 2**20
 LOOK_EVERY, SCRAPE_EVERY = 10.0, 5.0  # seconds
@@ -53,16 +55,18 @@ def main() -> None:
         stack.enter_context(repeated(SCRAPE_EVERY, lambda: fetch(soak.agent.port)))
         for first, every, act in CALENDAR:
             stack.enter_context(repeated(every, partial(act, soak), first))
-        rows = list(_table(soak, args.minutes, args.every))
+        looks = list(_table(soak, args.minutes, args.every))
         page = soak.agent.page
-    print(f"\nRSS, last row over second: {rows[-1] / rows[min(1, len(rows) - 1)]:.3f}")
     for name in ("connects_total", "server_restarts_total", "collector_skipped_total"):
         print(f"{name} since its watch began: {sum(page.all(name)):.0f}")
     print(f"defects (lane_failures_total): {sum(page.all('lane_failures_total')):.0f}")
+    found = trend([look.rss / MIB for look in looks[len(looks) // 2 :]])
+    print(f"RSS in the second half, MiB: {found}")
+    sys.exit(not found.is_flat)
 
 
-def _table(soak: Soak, minutes: float, every: float) -> Iterator[float]:
-    """Print the rows; yields each one's median RSS in bytes."""
+def _table(soak: Soak, minutes: float, every: float) -> Iterator[Look]:
+    """Print the rows; yields every look."""
     print("| " + " | ".join(HEADER) + " |\n" + "|---" * len(HEADER) + "|")
     began, cpu = time.monotonic(), soak.look().cpu
     for number in range(1, round(minutes / every) + 1):
@@ -84,7 +88,7 @@ def _table(soak: Soak, minutes: float, every: float) -> Iterator[float]:
             _range(look.sessions for look in looks),
         )
         print("| " + " | ".join(cells) + " |", flush=True)
-        yield rss
+        yield from looks
 
 
 def _range(numbers: Iterator[int]) -> str:

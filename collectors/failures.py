@@ -3,10 +3,8 @@
 import socket
 import ssl
 
-import pymysql
-from pymysql.constants import CR, ER
-
 from collectors.base import CollectorError, FailureKind
+from collectors.library import CR, ER, pymysql
 
 DENIED = {
     ER.ACCESS_DENIED_ERROR,

@@ -13,9 +13,8 @@ import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pymysql
-
 from collectors.base import CollectorError, FailureKind, Feature
+from collectors.library import pymysql
 
 if TYPE_CHECKING:
     from pymysql.cursors import Cursor

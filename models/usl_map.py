@@ -2,22 +2,20 @@
 
 In A, B, C of R(N) = A + B·N + C·N² the residence time is linear, and ln R̂ − ln R is the relative
 error of the throughput. Each step solves 3×3 normal equations under A, B, C ≥ 0, so that the law
-is positive at every load. Tens to hundreds of microseconds, numpy only.
+is positive at every load. Tens of microseconds for a thousand points, numpy only.
 """
 
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
 from models.usl import Array
+from models.usl_parabola import NOTHING, Coefficients, non_negative
 from models.usl_points import Points
 
 STEPS = 6
 SETTLED = 1e-6
 """Relative to the greatest coefficient: a step that changes none by more is the last."""
-HANKEL = np.add.outer(np.arange(3), np.arange(3))
-"""Which power of N each product of two regressors is."""
 REWEIGHTINGS = 5
 RELATIVE_ERROR = 0.02
 """What a throughput is off by when its concurrency is exact; the unit of the effective variance."""
@@ -30,7 +28,6 @@ OUTLIER_SHARE = 0.1
 """When more points than this share look like outliers, it is the law that fails: none is one."""
 OUTLIER_POINTS = 10
 """With fewer points nobody can tell an outlier from the rest."""
-SUBSETS = [list(subset) for size in (2, 1) for subset in combinations(range(3), size)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,44 +102,29 @@ def _capped(weights: Array) -> Array:
 def _solve(points: Points, weights: Array) -> Curve:
     """Minimise Σ w·(ln R − ln R̂)²: weights 1/R² first, then Gauss–Newton on the logarithm."""
     n_scale, times = float(points.n.max()), points.n / points.x
-    r_scale = float(np.median(times))
-    m, r = points.n / n_scale, times / r_scale
-    powers = m ** np.arange(5)[:, None]
-    regressors, target, w = powers[:3], r, weights / r**2
-    before = np.zeros(3)
+    r_scale = float(times.sum()) / len(times)
+    powers, r = _powers(points.n / n_scale), times / r_scale
+    regressors, product = powers[:3], weights / r
+    w, before = product / r, NOTHING
     for _ in range(STEPS):
-        sums, moments = powers @ w, regressors @ (w * target)
-        coefficients = _non_negative(sums[HANKEL], moments)
-        if np.abs(coefficients - before).max() < SETTLED * coefficients.max():
+        found = non_negative((powers @ w).tolist(), (regressors @ product).tolist())
+        if _is_settled(before, found):
             break
-        before, fitted = coefficients, coefficients @ regressors
-        target, w = fitted * (1 + np.log(r / fitted)), weights / fitted**2
-    return Curve(coefficients, weights, n_scale, r_scale)
+        before, fitted = found, np.array(found) @ regressors
+        relative = weights / fitted
+        w, product = relative / fitted, relative * (1 + np.log(r / fitted))
+    return Curve(np.array(found), weights, n_scale, r_scale)
 
 
-def _non_negative(gram: Array, moments: Array) -> Array:
-    """Minimise t·G·t − 2·m·t over t ≥ 0: the free solution, else the best of the active sets."""
-    free = _solved(gram, moments)
-    if free is not None:
-        return free
-    found = [t for s in SUBSETS if (t := _subset(gram, moments, s)) is not None]
-    return max(found, key=lambda t: float(moments @ t))
+def _powers(m: Array) -> Array:
+    """Compute mᵏ, k = 0..4, shape (5, points)."""
+    powers = np.ones((5, len(m)))
+    powers[1] = m
+    np.multiply(m, m, out=powers[2])
+    np.multiply(powers[1:3], powers[2], out=powers[3:])
+    return powers
 
 
-def _subset(gram: Array, moments: Array, subset: list[int]) -> Array | None:
-    """Solve for the coefficients of the subset, the others 0; None unless all are ≥ 0."""
-    solved = _solved(gram[np.ix_(subset, subset)], moments[subset])
-    if solved is None:
-        return None
-    coefficients = np.zeros(3)
-    coefficients[subset] = solved
-    return coefficients
-
-
-def _solved(gram: Array, moments: Array) -> Array | None:
-    """Solve G·t = m; None unless all are ≥ 0."""
-    try:
-        solved = np.asarray(np.linalg.solve(gram, moments), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        return None
-    return solved if (solved >= 0).all() else None
+def _is_settled(before: Coefficients, found: Coefficients) -> bool:
+    change = max(abs(x - y) for x, y in zip(before, found, strict=True))
+    return change < SETTLED * max(found)

@@ -34,14 +34,14 @@ class Points:
         three of them above).
         """
         ns, xs = np.asarray(n, dtype=np.float64), np.asarray(x, dtype=np.float64)
-        ws = np.ones_like(ns) if weights is None else np.asarray(weights, dtype=np.float64)
+        ws = np.ones(ns.shape) if weights is None else np.asarray(weights, dtype=np.float64)
         if ns.ndim != 1 or not ns.shape == xs.shape == ws.shape:
             raise ValueError("concurrency, throughput and weights must be arrays of one length")
-        if len(ns) < MIN_POINTS or np.count_nonzero(ws > 0) < MIN_POINTS:
+        if len(ns) < MIN_POINTS or np.count_nonzero(ws) < MIN_POINTS:
             raise ValueError(f"at least {MIN_POINTS} points are needed, not {len(ns)}")
-        if not (np.isfinite(ns) & np.isfinite(xs) & (ns > 0) & (xs > 0)).all():
+        if not (_is_positive(ns) and _is_positive(xs)):
             raise ValueError("concurrency and throughput must be finite and above 0")
-        if not (np.isfinite(ws) & (ws >= 0)).all():
+        if weights is not None and not (np.isfinite(ws) & (ws >= 0)).all():
             raise ValueError("weights must be finite and not below 0")
         return cls(ns, xs, ws)
 
@@ -87,6 +87,11 @@ class Points:
         if len(n) < 2:
             return float("nan")
         return (float(x[-1]) - float(np.interp(before, n, x))) / (float(n[-1]) - before)
+
+
+def _is_positive(values: Array) -> bool:
+    """Tell whether all are finite and above 0: a minimum is nan where any value is."""
+    return bool(values.min() > 0 and values.max() < np.inf)
 
 
 @dataclass(frozen=True)

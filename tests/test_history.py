@@ -279,12 +279,10 @@ def test_a_month_of_intervals_takes_no_more_memory_than_a_day() -> None:
     most = 0
     rows = made_up(month)
     for start in range(0, month, 500):
-        history.restore(())
-        history._intervals.extend(rows[start : start + 500])
-        history._thin()
-        most = max(most, len(history._intervals))
+        history._hold(history.window(0).followed_by(Window(rows[start : start + 500])))
+        most = max(most, len(history.window(0)))
     assert most <= CROWDED
-    kept = list(history._intervals)
+    kept = history.window(0).rows
     assert sum(row.stands_for for row in kept) == pytest.approx(month)
     assert max(row.throughput for row in kept) == 3690.0
     assert len([row for row in kept if row.throughput > 90]) > 40
@@ -299,6 +297,19 @@ def test_the_window_is_the_same_object_until_an_interval_completes() -> None:
     assert history.window(45.5) is first
     fill(history, {"status": status}, 45, 55)
     assert history.window(55) is not first
+
+
+def test_windows_join_and_give_their_intervals_back() -> None:
+    """What one of them does not know of is not known; a resource that none has left is gone."""
+    first, second = made_up(1000)[:2]
+    old, new = first._replace(resources={"cpu": 0.5}), second._replace(resources={"disk": 0.25})
+    both = Window([old]).followed_by(Window([new]))
+    assert both.rows == Window([old, new]).rows == [old, new]
+    assert both.utilisations["cpu"].tolist() == pytest.approx([0.5, np.nan], nan_ok=True)
+    later = both.select(both["end"] > old.end)
+    assert later.rows == [new]
+    assert set(later.utilisations) == {"disk"}
+    assert len(both) == 2
 
 
 def test_nothing_read_is_an_empty_window() -> None:

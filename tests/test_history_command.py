@@ -226,7 +226,7 @@ def test_a_moment_that_is_none_is_told(run: Run) -> None:
     for text in ("yesterday", "5", "9e99", "nan", "2026-13-01", "-1h"):
         code, _, err = run("prune", f"--before={text}")
         assert code == 2
-        assert "write 2026-11-21T13:00:00Z" in err
+        assert "write 2026-11-21T13:00 (local)" in err
 
 
 def test_reading_does_not_disturb_who_writes(path: Path, run: Run) -> None:

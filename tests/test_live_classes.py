@@ -8,32 +8,26 @@ estimated without looking at SUM_CPU_TIME; then MySQL's own sums per class, and 
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from class_load import SMALL_POOL, WAITERS, WORKS, Load, class_of, prepare, user_of
+from class_recording import CPU_ON, blind, connected, looked_at, record
 from conftest import ServerFactory
 from live import PREFIX, Clients, Page, run_as_root, target, wait_until, watching
-from servers import least_account
-from test_live_collectors import REPLICA, let_follow
 
 from agent.classes.book import AGENT, OTHER, Book
 from agent.classes.classes import QueryClasses
-from agent.classes.observe import Observed, divided
+from agent.classes.observe import Observed
 from agent.classes.state import ClassesState
 from agent.classes.ticks import Tick, TickMaker
 from agent.cli import main
 from agent.config.query_classes import ClassSettings
 from agent.demo.server import PrivateServer
-from collectors import COLLECTORS
 from collectors.base import Sample
-from collectors.connection import Connection, Endpoint, Login
-from collectors.digests import DigestRows, DigestValues
 from models.attribution.divide import Method
 
 SECONDS = 50
@@ -41,54 +35,6 @@ SETTINGS = ClassSettings(top=60, digest_text=True, interval=24.0, window=3600.0)
 GENEROUS, WHILE_LEARNING = 0.35, 0.45
 """Σ|share − true share|, 2 is nothing in common: over all, and as the agent said it on the way."""
 A_FEW_PERCENT = 0.05
-READ = ("host", "status", "digests", "host", "status")
-ON = (
-    "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME IN"
-    " ('events_statements_current', 'events_statements_cpu')"
-)
-
-
-@contextmanager
-def connected(server: PrivateServer) -> Iterator[Connection]:
-    """A session of the least account."""
-    account = least_account(server)
-    connection = Connection(
-        Endpoint(socket=server.socket), lambda: Login(*account), timeout=10, limit=10
-    )
-    connection.open()
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-def record(connection: Connection, seconds: float) -> list[Sample]:
-    """Every reading for so long, one a second."""
-    reads = {spec.name: spec.prepare(connection).read for spec in COLLECTORS}
-    taken: list[Sample] = []
-    end = time.monotonic() + seconds
-    while (begun := time.monotonic()) < end:
-        for name in READ:
-            read = reads[name]
-            assert read is not None, name
-            values = read()
-            taken.append(Sample(name, time.monotonic(), values))
-        time.sleep(max(0.0, 1.0 - (time.monotonic() - begun)))
-    return taken
-
-
-def blind(sample: Sample) -> Sample:
-    """The same without the CPU that the server accounts for."""
-    values = sample.values
-    if not isinstance(values, DigestValues) or "cpu_time" not in values.rows.names:
-        return sample
-    keep = [i for i, name in enumerate(values.rows.names) if name != "cpu_time"]
-    rows: DigestRows = replace(
-        values.rows,
-        names=tuple(values.rows.names[i] for i in keep),
-        counters=values.rows.counters[:, keep],
-    )
-    return replace(sample, values=DigestValues(rows, dict(values)))
 
 
 def estimated(taken: list[Sample]) -> ClassesState:
@@ -100,15 +46,6 @@ def estimated(taken: list[Sample]) -> ClassesState:
     classes.advance(end + SETTINGS.interval, end)
     assert classes.state is not None
     return classes.state
-
-
-def looked_at(taken: list[Sample]) -> Observed:
-    """What `profile` says of all that was recorded."""
-    book = Book()
-    maker = TickMaker(book)
-    for sample in taken:
-        maker.append(blind(sample))
-    return divided(book, maker.ticks(taken[-1].at + SECONDS))
 
 
 def measured(taken: list[Sample]) -> dict[str, float]:
@@ -172,7 +109,7 @@ def test_estimates_are_near_what_the_server_accounts_for(
     options = [*SMALL_POOL, *(["--userstat=ON"] if flavour == "mariadb" else [])]
     server = private_server(flavour, options=options)  # type: ignore[arg-type]
     prepare(server)
-    run_as_root(server, ON)
+    run_as_root(server, CPU_ON)
     with connected(server) as connection, Load(server) as load:
         time.sleep(2.0)
         before = by_userstat(server) if flavour == "mariadb" else {}
@@ -270,40 +207,3 @@ def series(page: Page, name: str) -> dict[frozenset[tuple[str, str]], float]:
 def named(labels: frozenset[tuple[str, str]]) -> bool:
     """Whether it is one class, and not several."""
     return dict(labels)["digest"] not in (OTHER, AGENT)
-
-
-REPLICA_SECONDS = 20
-
-
-@pytest.mark.live
-def test_a_replicas_applier_is_nobodys_and_never_spread(private_server: ServerFactory) -> None:
-    """What a replica applies is unattributed; a client that does little does not pay for it."""
-    source = private_server("mysql", log_bin=True)
-    replica = private_server("mysql", options=REPLICA)
-    run_as_root(replica, ON)
-    let_follow(source, replica)
-    run_as_root(
-        source,
-        "CREATE DATABASE live",
-        "CREATE TABLE live.r (id INT PRIMARY KEY AUTO_INCREMENT, pad VARCHAR(200))",
-        "INSERT INTO live.r (pad) VALUES (REPEAT('x', 200))",
-        *["INSERT INTO live.r (pad) SELECT pad FROM live.r"] * 10,
-    )
-    there = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'live'"
-    wait_until("the table on the replica", lambda: run_as_root(replica, there)[0][0] == 1)
-    with (
-        connected(replica) as connection,
-        Clients(source, "UPDATE live.r SET pad = UUID()", pace=0.1),
-        Clients(replica, "SELECT BENCHMARK(100000, 5 + 7) AS bystander", pace=0.25),
-    ):
-        time.sleep(2.0)
-        taken = record(connection, REPLICA_SECONDS)
-    seen = looked_at(taken)
-    assert seen.cpu is not None
-    known = dict(zip(seen.ticks.names, seen.cpu.classes, strict=True))
-    [bystander] = [u for k, u in known.items() if "`bystander`" in (seen.book.text(k) or "")]
-    spent = float(seen.ticks.work_time[:, seen.ticks.names.index(bystander.name)].sum())
-    print(f"total {seen.cpu.total}, unattributed {seen.cpu.unattributed}, bystander {bystander}")
-    assert bystander.total <= spent * (1 + 1e-9)
-    assert seen.cpu.total > 2 * spent, "the applier did too little for a test"
-    assert seen.cpu.unattributed > 0.5 * seen.cpu.total

@@ -24,6 +24,7 @@ from live import (
     write_config,
 )
 from namespaces import IN_A_CONTAINER, other_host, server_inside
+from replication import DUMPS, REPLICA, STOP, let_follow
 from servers import least_account
 
 from agent.config.file import load
@@ -223,28 +224,7 @@ def test_without_performance_schema_threads_running_goes_on(
     assert all("performance_schema = ON" in line for line in said)
 
 
-REPLICA = ["--server-id=2", "--log-bin=bin"]
-FOLLOW = {
-    "mysql": "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {port},"
-    " SOURCE_USER = 'follower', SOURCE_PASSWORD = 'follow', SOURCE_SSL = 1",
-    "mariadb": "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {port},"
-    " MASTER_USER = 'follower', MASTER_PASSWORD = 'follow'",
-}
-START = {"mysql": "START REPLICA", "mariadb": "START SLAVE"}
-STOP = {"mysql": "STOP REPLICA", "mariadb": "STOP SLAVE"}
 OWN_THREADS = {"mysql": 0, "mariadb": 2}  # a replica's own that Threads_running counts
-DUMPS = (
-    "SELECT PROCESSLIST_ID FROM performance_schema.threads"
-    " WHERE PROCESSLIST_COMMAND LIKE 'Binlog Dump%'"
-)
-
-
-def let_follow(source: PrivateServer, replica: PrivateServer) -> None:
-    """Have one server replicate another, and wait until it does."""
-    run_as_root(source, "CREATE USER follower IDENTIFIED BY 'follow'")
-    run_as_root(source, "GRANT REPLICATION SLAVE ON *.* TO follower")
-    run_as_root(replica, FOLLOW[replica.flavour].format(port=source.port), START[replica.flavour])
-    wait_until("a binlog dump", lambda: run_as_root(source, DUMPS))
 
 
 def test_replication_is_no_clients_work(

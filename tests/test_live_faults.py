@@ -3,47 +3,31 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
-from itertools import pairwise
-from pathlib import Path
-from statistics import mean
 
 import pytest
 import set_clock
-from conftest import FLAVOURS, ServerFactory
+from conftest import FLAVOURS
 from faults import BACK_WITHIN, CALM, CLIENTS, DIGESTS, FAULTS, NAP, Fault, Place, Scene
 from faults_around import AROUND
 from live import (
     Clients,
     Page,
     Sane,
-    is_root,
-    run_as_root,
     sessions,
     target,
     wait_until,
     watching,
-    write_config,
 )
-from namespaces import other_host, server_inside
+from page_changes import ALWAYS_POSSIBLE, falls, increases, skipped, was_undisturbed
 from proxy import Proxy
 from servers import least_account
 from set_clock import set_ahead
 
-from agent import watch
-from agent.config.file import load
-from agent.daemon import Agent
-from agent.demo.server import Flavour, PrivateServer
-from agent.lane import Lane
-from agent.snapshot import CollectorHealth
-from agent.watch import Watch
-from collectors import COLLECTORS as TABLE
-from collectors import CollectorSpec
-from collectors.base import FailureKind, Feature, Prepared
-from collectors.connection import Connection, Endpoint
+from agent.demo.server import PrivateServer
+from collectors.connection import Endpoint
 
 THROUGHPUT = "throughput_queries_per_second"
 SOURCES = ("statement_time", "threads_running")
@@ -51,7 +35,6 @@ OFFERED = ("status", "statements", "statements_in_flight", "threads", "host")
 ALL_ON = "--performance-schema-consumer-events-statements-current=ON"
 FEW_DIGESTS = f"--performance-schema-digests-size={DIGESTS}"
 CLASSES = {"interval": "5s", "window": "1m"}
-ALWAYS_POSSIBLE = {"slow"}  # a machine with much else to do
 SANE = Sane(queries=1.2 * CLIENTS / NAP + 200, threads=CLIENTS + 1.5)  # 200: we ask, too
 
 
@@ -117,7 +100,7 @@ def test_a_fault_is_told_as_what_it_is_and_passes(
     pages = [page for page in agent.pages if page.at > began]
     assert [text for page in pages for text in SANE.complaints(page)] == []
     assert falls(pages, only=CALM if fault.gone else None) == []
-    was_undisturbed(pages)
+    was_undisturbed(CALM, pages)
     assert "Traceback" not in agent.log
     assert not [place.name for place in scene.places if place.account.password in agent.log]
 
@@ -167,45 +150,9 @@ def _is_told(fault: Fault, name: str, page: Page) -> bool:
     )
 
 
-def increases(name: str, before: Page, after: Page) -> dict[str, float]:
-    """By how much each kind of failure was counted, over all collectors of a target."""
-    return {
-        str(kind): sum(after.all("collector_failures_total", target=name, kind=kind))
-        - sum(before.all("collector_failures_total", target=name, kind=kind))
-        for kind in FailureKind
-    }
-
-
-def skipped(name: str, page: Page) -> float:
-    """Turns that were missed, over all collectors of a target."""
-    return sum(page.all("collector_skipped_total", target=name))
-
-
 def lost(fault: Fault, name: str, page: Page) -> float:
     """Intervals of which the fault hides what the query classes did."""
     return page.get("query_intervals_lost_total", target=name, kind=fault.loses) or 0.0
-
-
-def falls(pages: list[Page], only: str | None) -> list[str]:
-    """Every counter that has fallen from one page to the next; of `only` that target, if any."""
-    return [
-        f"{name}{dict(labels)}: {earlier.samples[name, labels]} to {value}"
-        for earlier, later in pairwise(pages)
-        for (name, labels), value in later.samples.items()
-        if name.endswith("_total")
-        and (only is None or ("target", only) in labels)
-        and value < earlier.samples.get((name, labels), 0)
-    ]
-
-
-def was_undisturbed(pages: list[Page]) -> None:
-    """The calm target: up on every page, the same session, no new failure, and samples go on."""
-    assert {page.get("up", target=CALM) for page in pages} == {1}
-    assert len({page.get("connects_total", target=CALM) for page in pages}) == 1
-    counted = increases(CALM, pages[0], pages[-1])
-    assert {kind for kind, n in counted.items() if n} <= ALWAYS_POSSIBLE
-    stamps = {page.get("last_sample_timestamp_seconds", target=CALM) for page in pages}
-    assert len(stamps) > (pages[-1].at - pages[0].at) / 4
 
 
 def lint(promtool: str, text: str) -> None:
@@ -213,196 +160,3 @@ def lint(promtool: str, text: str) -> None:
     command = [promtool, "check", "metrics"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
-
-
-@pytest.mark.live
-@pytest.mark.skipif(not is_root(), reason="only root makes network namespaces")
-def test_a_host_whose_packets_are_dropped_is_down_until_they_pass(
-    templates: Path, tmp_path: Path
-) -> None:
-    """Not a word comes back, no refusal either: down by time-out, then up with one session each."""
-    with ExitStack() as stack:
-        name, address = stack.enter_context(other_host())
-        ours = address.removesuffix("2") + "1"
-        netns = ("ip", "netns", "exec", name)
-        anywhere = ("--bind-address=0.0.0.0",)
-        servers = [
-            stack.enter_context(server_inside(flavour, templates, *netns, options=anywhere))
-            for flavour in FLAVOURS
-        ]
-        targets = [
-            target(tmp_path, server, name=server.flavour, over=Endpoint(address, server.port))
-            for server in servers
-        ]
-        agent = stack.enter_context(watching(tmp_path, *targets))
-        wait_until("up", lambda: agent.page.all("up") == [1, 1])
-        drop = ["ip", "-n", name, "route", "add", "blackhole", f"{ours}/32"]
-        subprocess.run(drop, check=True)
-        wait_until("down", lambda: agent.page.all("up") == [0, 0])
-        page = agent.page
-        assert len(page.all("collector_failures_total", kind="timeout", collector="status")) == 2
-        subprocess.run([word.replace("add", "del") for word in drop], check=True)
-        wait_until("up", lambda: agent.page.all("up") == [1, 1], BACK_WITHIN)
-        for server in servers:
-            wait_until("one session", partial(has_one_session, server), BACK_WITHIN)
-
-
-def has_one_session(server: PrivateServer) -> bool:
-    """Whether the server has noticed the end of every other."""
-    return sessions(server, "headroom") == 1
-
-
-@pytest.fixture
-def failing(private_server: ServerFactory, flavour: Flavour) -> PrivateServer:
-    """A server of the test's own, that offers all that can be read."""
-    return private_server(flavour, options=[ALL_ON])
-
-
-def test_a_grant_is_missed_and_found_again_by_itself(
-    failing: PrivateServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Without the grant the log has the exact GRANT; once it is run the feature is there again.
-
-    Taken away from a session that goes on it is missed too.
-    """
-    grant = "GRANT SELECT ON performance_schema.* TO 'headroom'@'%'"
-    revoke = grant.replace("GRANT", "REVOKE").replace("TO", "FROM")
-    account = least_account(failing)
-    run_as_root(failing, revoke)
-    monkeypatch.setattr(watch, "PREPARE_AGAIN", 1.0)
-    file, _ = write_config(tmp_path, target(tmp_path, failing, account))
-    with running_here(Agent(load(file))) as agent:
-        wait_until("lacks", lambda: lacking(agent) >= set(LACKING))
-        run_as_root(failing, grant)
-        wait_until("all", lambda: not lacking(agent) & set(LACKING), 20)
-        first = len(caplog.records)
-        run_as_root(failing, revoke)
-        wait_until("lacks again", lambda: lacking(agent) >= set(LACKING))
-        assert [work.connects for work in agent.own_state().work] == [1]
-        run_as_root(failing, grant)
-        wait_until("all again", lambda: not lacking(agent) & set(LACKING), 20)
-    said = [r for r in caplog.records[:first] if "may not read performance_schema" in r.message]
-    named = [vars(record)["fields"]["feature"] for record in said]
-    assert set(LACKING) <= set(named)
-    assert len(named) == len(set(named))
-    assert {vars(record)["fields"]["remedy"] for record in said} == {grant}
-
-
-LACKING = ("statements", "statements_in_flight", "threads")  # without the grant
-
-
-def lacking(agent: Agent) -> set[str]:
-    """What the only target does not offer; everything before it was looked at."""
-    [snapshot] = agent.snapshots()
-    found = snapshot.health.features
-    return {feature.name for feature in found if not feature.enabled} if found else {"unknown"}
-
-
-@contextmanager
-def running_here(agent: Agent) -> Iterator[Agent]:
-    """The agent within this process."""
-    agent.start()
-    try:
-        yield agent
-    finally:
-        agent.stop()
-
-
-def gaps(moments: Iterable[float]) -> list[float]:
-    """The times between moments that follow each other."""
-    return [after - before for before, after in pairwise(sorted(moments))]
-
-
-SLOW_SQL = "SELECT SUM(SLEEP(0.02)) FROM performance_schema.setup_instruments"
-BROKEN_SQL = "SELECT nothing FROM performance_schema.threads"
-
-
-def asking(name: str, sql: str) -> CollectorSpec:
-    """A collector of this statement."""
-
-    def prepare(connection: Connection) -> Prepared:
-        def read() -> dict[str, float]:
-            return {"value": float(connection.query(sql)[0][0])}
-
-        return Prepared(read, (Feature(name, enabled=True),))
-
-    return CollectorSpec(name, prepare, 1.0, on_server=True)
-
-
-def noting(spec: CollectorSpec, moments: list[float]) -> CollectorSpec:
-    """The same collector, that notes when it has read."""
-
-    def prepare(connection: Connection) -> Prepared:
-        prepared = spec.prepare(connection)
-        wrapped = prepared.read
-        assert wrapped
-
-        def read() -> dict[str, float]:
-            values = dict(wrapped())
-            moments.append(time.monotonic())
-            return values
-
-        return replace(prepared, read=read)
-
-    return replace(spec, prepare=prepare)
-
-
-@pytest.mark.parametrize(
-    ("sql", "kind", "duration"),
-    [(SLOW_SQL, FailureKind.SLOW, 0.4), (BROKEN_SQL, FailureKind.UNREADABLE, 0.0)],
-    ids=["slow", "broken"],
-)
-def test_a_bad_collector_harms_no_other(
-    server: PrivateServer,
-    sql: str,
-    kind: FailureKind,
-    duration: float,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Cut off or broken: timed, counted, named once in the log, and the status keeps its grid."""
-    file, _ = write_config(
-        tmp_path, target(tmp_path, server), collectors={}, fit={"interval": "2s"}
-    )
-    moments: list[float] = []
-    status, statements, *_ = TABLE
-    bad = asking("bad", sql)
-    config = load(file)
-    table = [noting(status, moments), bad, statements]
-    watched = Watch(config, config.targets[0], table)
-    with ticking(watched):
-        wait_until("readings", lambda: len(moments) >= 8)
-        bad_health = health(watched, "bad")
-    assert mean(gaps(moments)) == pytest.approx(1.0, abs=0.1)
-    assert max(gaps(moments)) < 1.6
-    assert health(watched, "statements").success
-    assert health(watched, "statements").failures == {}
-    assert bad_health.success is False
-    assert bad_health.failures[kind] >= 2
-    assert bad_health.duration == pytest.approx(duration, abs=0.25)
-    named = [r for r in caplog.records if vars(r).get("fields", {}).get("collector") == "bad"]
-    assert len(named) == 1
-
-
-def health(watched: Watch, name: str) -> CollectorHealth:
-    """How one collector fares."""
-    [found] = [c for c in watched.snapshot.health.collectors if c.name == name]
-    return found
-
-
-@contextmanager
-def ticking(watched: Watch) -> Iterator[None]:
-    """Serve one watch as the agent does."""
-    lanes = [Lane("server", [watched.server_tick]), Lane("fit", [watched.fit_tick])]
-    for lane in lanes:
-        lane.start()
-    try:
-        yield
-    finally:
-        for lane in lanes:
-            lane.stop()
-            lane.join()
-        watched.close()

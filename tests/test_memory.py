@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="malloc_trim(3) is glibc's")
+
 THREADS = 6
 PROGRAM = f"""
 import ctypes, threading
@@ -25,8 +27,31 @@ library.malloc_info(0, file)
 library.fclose(file)
 """
 
+SIZE, COUNT = 10_000, 4000
+FREED = f"""
+import ctypes
+from agent.memory import GIVE_BACK_EVERY, give_back
+def resident():
+    words = open("/proc/self/smaps_rollup").read().split()
+    return 1024 * int(words[words.index("Rss:") + 1])
+library = ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+places = [library.malloc({SIZE}) for _ in range({COUNT})]
+for place in places: ctypes.memset(place, 1, {SIZE})
+for place in places[:-1]: library.free(ctypes.c_void_p(place))
+before = resident()
+assert give_back(7.0) == 7.0 + GIVE_BACK_EVERY
+print(before - resident())
+"""
 
-@pytest.mark.skipif(sys.platform != "linux", reason="malloc_info(3) is glibc's")
+
+def test_what_is_free_goes_back_to_the_system() -> None:
+    """Also where something that is in use lies above it."""
+    command = [sys.executable, "-c", FREED]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert int(told) > 0.9 * SIZE * COUNT
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_threads_share_one_heap(shared: bool) -> None:
     """Where the C library would give each thread its own."""

@@ -218,7 +218,7 @@ class Running:
     @property
     def intervals(self) -> list[Interval]:
         """What the first target's window is made of."""
-        return list(self.agent._watches[0]._history._intervals)
+        return self.agent._watches[0]._history._window.rows
 
     def snapshot(self, name: str = "db0") -> Snapshot:
         """What is known of a target."""

@@ -127,24 +127,45 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def run_command(config: Path, web: Path) -> list[str]:
-    """The command line of the daemon with both files."""
+def command_with(config: Path, web: Path, name: str = "run") -> list[str]:
+    """The command line of a command with both files."""
     files = ["--config.file", str(config), "--web.config.file", str(web)]
-    return [sys.executable, "-m", "agent.cli", "run", *files]
+    return [sys.executable, "-m", "agent.cli", name, *files]
 
 
-def test_the_daemon_does_not_start_with_a_wrong_file(config: Path) -> None:
+def ended(command: list[str]) -> "subprocess.CompletedProcess[str]":
+    """The command, when it has ended."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("name", ["run", "check"])
+def test_no_command_goes_on_with_a_wrong_file(name: str, config: Path) -> None:
     """Mistakes in either file are told together, with exit code 2."""
     config.write_text("listen: nowhere\n")
     web = saying(config.parent, "basic_auth_users: {alice: hunter2}\n")
-    done = subprocess.run(
-        run_command(config, web), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 2
+    done = ended(command_with(config, web, name))
+    assert (done.returncode, done.stdout) == (2, "")
     assert f"mysql-headroom: {config}:1: targets: missing" in done.stderr
     assert f"mysql-headroom: {web}:1: basic_auth_users.alice: is not a bcrypt" in done.stderr
     assert "hunter2" not in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("sections", "told"),
+    [
+        ({"tls_server_config": TLS, "basic_auth_users": {"alice": HASH}}, "TLS, users"),
+        ({"http_server_config": {"http2": False}}, "keeps nobody out"),
+    ],
+)
+def test_a_check_says_what_a_right_file_does(
+    sections: dict[str, object], told: str, config: Path, folder: Path
+) -> None:
+    """Then it goes on to the targets."""
+    web = written(folder, **sections)
+    done = ended(command_with(config, web, "check"))
+    assert done.stdout.startswith(f"{web} (web pages)\n  ok       {told}\na (127.0.0.1:1)\n")
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_the_daemon_serves_as_the_file_says(config: Path, folder: Path) -> None:
@@ -164,7 +185,7 @@ def test_the_daemon_serves_as_the_file_says(config: Path, folder: Path) -> None:
             return ask(port, tls=client)[0] == 401
         return False
 
-    command = run_command(config, written(folder, **sections))
+    command = command_with(config, written(folder, **sections))
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as daemon:
         try:
             assert eventually(is_up)

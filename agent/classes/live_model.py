@@ -1,8 +1,4 @@
-"""One resource's model, learnt from a window that slides by a minute, and what it says of a minute.
-
-Old minutes are kept as sums (`models.attribution.blocks`): the latest `RECENT` each, those before
-in groups of as many, so memory depends on the tracked classes and the window's length alone.
-"""
+"""One resource's model, learnt from a window that slides by a minute; what it says of a minute."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -12,13 +8,14 @@ from numpy.typing import NDArray
 
 from agent.classes.book import OTHER
 from agent.classes.division import Division
+from agent.classes.past import Past, summed
 from agent.classes.resources import Resource
 from models.attribution.blocks import Block, fit_block, prices_of
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel, least_call
 from models.attribution.divide import Method, within
 from models.attribution.lines import LineSums
-from models.attribution.prices import FREE_CALL_SHARE, Prices, pool_prices, robust_weights
+from models.attribution.prices import FREE_CALL_SHARE, pool_prices, robust_weights
 from models.attribution.quality import Quality, disagreement
 from models.attribution.reasons import HostUse
 from models.attribution.sources import (
@@ -31,12 +28,13 @@ from models.attribution.sources import (
 )
 from models.attribution.waits import least_level
 
-RECENT = 10  # blocks that are kept apart, and that make a group
 LEAST_TICKS = 3
 RENEWED = 0.1
 """The fit is made anew when so much of its window is new; most of its cost is in that."""
 STRANGE = 0.02
 """Or at once, when classes that it does not know did so much of a block."""
+MOST_JUDGED = 240
+"""Blocks of which it is remembered what was predicted and what came."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +52,8 @@ class LiveModel:
     def __init__(self, resource: Resource, blocks: int) -> None:
         self.resource = resource
         self._keep = 1 - 1 / blocks
-        self._recent: list[Block] = []
-        self._groups: deque[Block] = deque(maxlen=max(1, round(blocks / RECENT) - 1))
-        self._pairs: deque[tuple[Array, Array]] = deque(maxlen=blocks)
+        self._past = Past(blocks)
+        self._pairs: deque[tuple[Array, Array]] = deque(maxlen=min(blocks, MOST_JUDGED))
         self._learnt: _Learnt | None = None
         self._unlearnt = 0  # blocks since
         self._levels: deque[float] = deque(maxlen=blocks)
@@ -156,40 +153,30 @@ class LiveModel:
             self._pairs.append((y, expected))
             prices = model.prices or prices
         weights = robust_weights(y, expected)
-        self._add(Block.of(ticks, y, computing_time(ticks), prices, weights), prices)
+        self._past.add(Block.of(ticks, y, computing_time(ticks), prices, weights), prices)
+        self._unlearnt += 1
         if self._is_outdated(ticks):
             self._fit(ticks)
-
-    def _add(self, block: Block, prices: Prices) -> None:
-        """Keep a block; ten that are old become one, at these prices."""
-        if self._recent and self._recent[-1].features != block.features:
-            self._recent.clear()
-            self._groups.clear()
-        self._recent.append(block)
-        self._unlearnt += 1
-        if len(self._recent) > RECENT:
-            group, self._recent = self._recent[:RECENT], self._recent[RECENT:]
-            self._groups.append(_sum(group, prices, block.names))
 
     def _is_outdated(self, ticks: ClassTicks) -> bool:
         """Whether there is enough that the latest fit has not seen: blocks, or classes in this."""
         if self._learnt is None:
             return True
-        model, window = self._learnt.model, RECENT * len(self._groups) + len(self._recent)
+        model = self._learnt.model
         work = model.regressors(ticks).sum(axis=0)
         strange = float(work[~np.isin(ticks.names, model.names)].sum())
-        return self._unlearnt >= RENEWED * window or strange > STRANGE * float(work.sum())
+        return self._unlearnt >= RENEWED * len(self._past) or strange > STRANGE * float(work.sum())
 
     def _fit(self, ticks: ClassTicks) -> None:
         time_like = self.resource.cpu
-        window = [*self._groups, *self._recent]
+        window = self._past.blocks
         level = self._least_level
         prices = prices_of(window, time_like=time_like, least_level=level)
-        together = _sum(window, prices, ticks.names)
+        together = summed(window, prices, ticks.names)
         model, waiting = fit_block(together, prices, time_like=time_like, least_level=level)
         place = {name: i for i, name in enumerate(together.names)}
         work = together.work[[place[name] for name in model.names]]
-        computing = computing_share(model, work, waiting, trust_texts=self._trusts_texts(ticks))
+        computing = computing_share(model, work, waiting)
         self._learnt, self._unlearnt = _Learnt(model, computing, together.moments.ticks), 0
 
     def _estimated(self, ticks: ClassTicks, y: Array) -> tuple[Array, Array, Array]:
@@ -242,14 +229,6 @@ def _arranged(values: Array, place: NDArray[np.intp], names: tuple[str, ...]) ->
     if OTHER in names:
         found[names.index(OTHER)] += np.delete(values, place[place >= 0]).sum()
     return found
-
-
-def _sum(blocks: list[Block], prices: Prices, names: tuple[str, ...]) -> Block:
-    """Add blocks up, of these classes and at these prices."""
-    first, *others = (block.repriced(prices).arranged(names, OTHER) for block in blocks)
-    for block in others:
-        first = first + block
-    return first
 
 
 def _relative_error(model: CostModel, found: Parts) -> Array:

@@ -46,6 +46,14 @@ HOST_TIMES = (
     (ALL_TIME, (*WORKED, WAITED, IDLE)),
 )
 """Parts of the host's CPU time, to judge whether it is saturated or waits for IO."""
+SUMS = (
+    *((r.name, r.collector, r.counters) for r in RESOURCES),
+    *((name, "host", counters) for name, counters in HOST_TIMES),
+    (DELAY, "host", ("process_run_delay_seconds",)),
+)
+"""All that is measured between two instants: its name, the collector, the counters of the sum."""
+LOST = "digests_lost"
+COUNTERS = {LOST, *(counter for _, _, counters in SUMS for counter in counters)}
 
 
 class Meter:
@@ -55,11 +63,12 @@ class Meter:
         self._samples: dict[str, deque[Sample]] = {"host": deque(), "status": deque()}
 
     def append(self, sample: Sample) -> None:
-        """Keep a sample, if anything here is made of its collector's."""
+        """Keep what anything here is made of; a sample has other numbers too."""
         kept = self._samples.get(sample.collector)
         if kept is None:
             return
-        kept.append(sample)
+        values = {name: value for name, value in sample.values.items() if name in COUNTERS}
+        kept.append(Sample(sample.collector, sample.at, values))
         while kept[0].at < sample.at - KEEP:
             kept.popleft()
 
@@ -73,11 +82,8 @@ class Meter:
             name: Columns([s for s in kept if s.at >= start - MAX_GAP], MAX_GAP)
             for name, kept in self._samples.items()
         }
-        wanted = [(r.name, r.collector, r.counters) for r in RESOURCES]
-        wanted += [(name, "host", counters) for name, counters in HOST_TIMES]
-        wanted.append((DELAY, "host", ("process_run_delay_seconds",)))
         edges, answer = np.array([start, end]), {}
-        for name, collector, counters in wanted:
+        for name, collector, counters in SUMS:
             source = columns[collector]
             if source.names.issuperset(counters):
                 total = np.sum([source[c] for c in counters], axis=0)
@@ -95,8 +101,8 @@ class Meter:
 
     def _lost_until(self, at: float) -> float | None:
         counts = (
-            s.values["digests_lost"]
+            s.values[LOST]
             for s in reversed(self._samples["status"])
-            if s.at <= at and "digests_lost" in s.values
+            if s.at <= at and LOST in s.values
         )
         return next(counts, None)

@@ -1,9 +1,11 @@
-"""`mysql-headroom check`: connect to every target, say what works, and what would mend the rest."""
+"""`mysql-headroom check`: are the files right, what works at every target, what mends the rest."""
 
 import argparse
+from functools import partial
 
+from agent.commands.files_given import add_file_options, loaded
 from agent.config.file import ConfigError, load
-from agent.config.option import add_config_option, complain
+from agent.config.option import complain
 from agent.config.settings import Config, Target
 from collectors import COLLECTORS, CollectorSpec
 from collectors.base import CollectorError, Feature
@@ -16,16 +18,19 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the sub-command."""
     text = "connect to every target and print what works, what is missing and what would mend it"
     parser = subparsers.add_parser("check", help=text, description=text.capitalize() + ".")
-    add_config_option(parser)
+    add_file_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when every target can be watched, 1 when one cannot, 2 when the file is wrong."""
+    """0 when every target can be watched, 1 when one cannot, 2 when a file is wrong."""
     try:
-        config = load(args.config_file)
+        config, web = loaded(partial(load, args.config_file), args.web_file)
     except ConfigError as error:
         return complain(error)
+    if args.web_file is not None:
+        print(f"{args.web_file} (web pages)")
+        print(f"  ok       {', '.join(sorted(web().protections)) or 'keeps nobody out'}")
     return max(check(config, target) for target in config.targets)
 
 

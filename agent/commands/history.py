@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.commands.history_words import extent_lines
 from agent.config.file import ConfigError, load
+from agent.config.moments import moment, zone_here
 from agent.config.option import USAGE_ERROR, complain
 from agent.store import files, prune
 from agent.store.database import open_to_read, open_to_write
@@ -37,15 +38,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     out = _add(actions, "export", export, "write rows as text; a running agent does not notice")
     out.add_argument("--format", choices=["csv", "openmetrics"], default="csv")
     _add_kind(out, [*KINDS, ALL], INTERVALS.name)
-    out.add_argument(
-        "--since", metavar="TIME", type=_moment, help="2026-11-21T13:00:00Z, or 6h (ago)"
-    )
-    out.add_argument("--until", metavar="TIME", type=_moment)
+    when = f"2026-11-21T13:00 ({zone_here()}; or with a zone), or 6h (ago)"
+    out.add_argument("--since", metavar="TIME", type=_moment, help=when)
+    out.add_argument("--until", metavar="TIME", type=_moment, help="likewise")
     out.add_argument("-o", dest="output", metavar="FILE", type=Path, help="instead of the screen")
     into = _add(actions, "import", import_, "add exported rows; those that are there stay as is")
     into.add_argument("input", metavar="INPUT", help="CSV or OpenMetrics; - is standard input")
     less = _add(actions, "prune", prune_, "delete what is older, and give its room back")
-    less.add_argument("--before", metavar="TIME", type=_moment, required=True)
+    less.add_argument("--before", metavar="TIME", type=_moment, required=True, help=when)
     _add_kind(less, [*KINDS, ALL], ALL)
     for action in (out, less):
         action.add_argument("--target", metavar="NAME", help="one target alone")
@@ -172,8 +172,6 @@ def _kinds(name: str) -> list[Kind]:
 
 
 def _moment(text: str) -> float:
-    from agent.config.moments import moment
-
     try:
         return moment(text, time.time())
     except ValueError as error:

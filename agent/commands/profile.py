@@ -14,7 +14,7 @@ from agent.commands.profile_rows import SORTS, profile_of, with_texts
 from agent.commands.profile_words import as_csv, as_json, in_words
 from agent.config.durations import seconds
 from agent.config.file import ConfigError, load
-from agent.config.moments import moment
+from agent.config.moments import moment, zone_here
 from agent.config.option import USAGE_ERROR, add_config_option, complain
 from agent.config.settings import Config, Target
 from agent.store.failures import StoreError
@@ -50,7 +50,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default=NOW,
         metavar="WHEN",
         help="now: watch from now on (default); start: the server's own sums, since each class was "
-        "first seen, without estimates; 1h or 2026-11-21T10:00: from the history of an agent",
+        "first seen, without estimates; 1h (ago) or 2026-11-21T10:00 "
+        f"({zone_here()}; or with a zone): from the history of an agent",
     )
     parser.add_argument("--sort", choices=list(SORTS), default="cpu", help="default: cpu")
     parser.add_argument(
@@ -167,11 +168,11 @@ def _target(config: Config, name: str | None) -> Target | None:
 
 
 def _since(text: str) -> str | float:
-    """A word, or Unix seconds; a time without a zone is the local one."""
+    """A word, or Unix seconds."""
     if text in (NOW, START):
         return text
     try:
-        return moment(text, time.time(), None)
+        return moment(text, time.time())
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{error}; or {NOW}, {START}") from None
 

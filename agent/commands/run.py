@@ -3,23 +3,23 @@
 import argparse
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from agent.commands.files_given import add_file_options, loaded
 from agent.config.file import ConfigError, load
-from agent.config.option import add_config_option, complain
+from agent.config.option import complain
 from agent.config.settings import MOST_PORT, Config, ListenAddress
 from agent.logs import FORMATS, LEVELS, set_up
 from agent.memory import share_one_heap
-from agent.web.file import Web, WebFile
+from agent.web.file import Web
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Register the sub-command."""
     text = "watch the configured servers: sample, fit, serve /metrics and the page"
     parser = subparsers.add_parser("run", help=text, description=text.capitalize() + ".")
-    add_config_option(parser)
+    add_file_options(parser)
     parser.add_argument(
         "--web.listen-address",
         dest="listen",
@@ -33,13 +33,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         action="store_true",
         help="a POST to /-/reload loads the file anew, as SIGHUP does",
     )
-    parser.add_argument(
-        "--web.config.file",
-        dest="web_file",
-        metavar="FILE",
-        type=Path,
-        help="TLS, headers and users of the web pages; docs/web.md has every key",
-    )
     parser.add_argument("--log.level", dest="level", choices=LEVELS, help="instead of the file's")
     parser.add_argument(
         "--log.format", dest="format", choices=FORMATS, help="instead of the file's"
@@ -51,31 +44,12 @@ def run(args: argparse.Namespace) -> int:
     """0 after an orderly end, 1 when the address cannot be had, 2 when the file is wrong."""
     load_config = partial(load, args.config_file, override=_overrides(args))
     try:
-        config, web = _loaded(load_config, args.web_file)
+        config, web = loaded(load_config, args.web_file)
     except ConfigError as error:
         return complain(error)
     set_up(config.log.level, config.log.format)
     share_one_heap()
     return _daemon(config, load_config, web, lifecycle=args.lifecycle)
-
-
-def _loaded(
-    load_config: Callable[[], Config], web_file: Path | None
-) -> tuple[Config, Callable[[], Web]]:
-    """What both files say; what is wrong with either is told at once."""
-    web: Callable[[], Web] = Web
-    problems: list[str] = []
-    try:
-        web = WebFile(web_file) if web_file else Web
-    except ConfigError as error:
-        problems = error.problems
-    try:
-        config = load_config()
-    except ConfigError as error:
-        raise ConfigError([*error.problems, *problems]) from None
-    if problems:
-        raise ConfigError(problems)
-    return config, web
 
 
 def _address(text: str) -> str:

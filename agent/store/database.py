@@ -10,6 +10,7 @@ from agent.store.schema import VERSION, migrate, version_of
 
 PATIENCE = 2.0  # seconds that a statement waits for somebody else's lock
 MOST_LOG = 4 * 2**20  # bytes that the write-ahead log keeps between two checkpoints
+MOST_PAGES = 512  # KiB of pages kept in memory: rows go in at the end, and few are read again
 
 OF_A_NEW_FILE = "PRAGMA auto_vacuum = INCREMENTAL"  # before there are tables
 SETTINGS = (
@@ -17,6 +18,7 @@ SETTINGS = (
     "PRAGMA synchronous = FULL",  # a transaction is on the disk when it is done
     f"PRAGMA journal_size_limit = {MOST_LOG}",
     "PRAGMA foreign_keys = ON",
+    f"PRAGMA cache_size = -{MOST_PAGES}",
 )
 
 

@@ -21,6 +21,8 @@ class Beliefs:
     least_level: float = 0.0
     """What is known of θ beforehand: at least so much y per unit of work, and one at most, both
     being seconds; 0: nothing."""
+    waiting: Array | None = None
+    """Log of how much more probable what was seen of a class is if it waits; None: nothing was."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The learnt model of one target: what its classes cost, and what they will use."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from models.attribution.learned import learn
 from models.attribution.moments import Moments
 from models.attribution.prices import Prices, pool_prices, robust_weights, tick_weights
 from models.attribution.shrunk import learn_shrunk
+from models.attribution.stretch import waiting_evidence
 from models.attribution.waits import LEAST_CALL_SECONDS, Mask, must_wait
 
 LEAST_CALL_SHARE = 0.3
@@ -64,7 +65,9 @@ def fit_cost_model(
     if work is None:
         return _by_calls(ticks, y)
     prices = pool_prices(ticks, y, least_call=least_call(least_level))
-    beliefs, _ = believe(prices.price(ticks).sum(axis=0), work.sum(axis=0), y.sum(), least_level)
+    size = prices.price(ticks)
+    beliefs, _ = believe(size.sum(axis=0), work.sum(axis=0), y.sum(), least_level)
+    beliefs = replace(beliefs, waiting=waiting_evidence(work, ticks.count, size))
     model = _learnt(ticks, y, prices, robust_weights(y, prices.total(ticks)), beliefs)
     return _learnt(ticks, y, prices, robust_weights(y, model.predict(ticks)), beliefs)
 

@@ -125,7 +125,8 @@ def _tried(problem: Problem, waits: Mask, noise: float, rounds: int) -> _Hypothe
 
 
 def _believed_beforehand(problem: Problem, waits: Mask, level: float) -> float:
-    """Log of how probable a hypothesis is before the data: the strange are suspected."""
+    """Log of how probable a hypothesis is before the totals: the strange are suspected."""
     ratio = np.minimum(problem.strangeness(level) / STRANGE_RATIO, 1e6)
     odds = WAIT_ODDS_CALM + (WAIT_ODDS_STRANGE - WAIT_ODDS_CALM) * (1 - 1 / (1 + ratio**2))
-    return float(np.log(np.where(waits, odds, 1 - odds))[problem.work > 0].sum())
+    believed = np.log(np.where(waits, odds, 1 - odds)) + np.where(waits, problem.waiting, 0.0)
+    return float(believed[problem.work > 0].sum())

@@ -46,6 +46,8 @@ class Problem:
     work_unit: float
     levels: tuple[float, float]
     """Within which θ is."""
+    waiting: Array
+    """Evidence that a class waits, log of odds, shape (K,)."""
 
     @classmethod
     def of(cls, moments: Moments, beliefs: Beliefs) -> "Problem":
@@ -59,7 +61,8 @@ class Problem:
         if beliefs.least_level > 0:
             second = unit / moments.y_total
             levels = (beliefs.least_level * second, second)
-        return cls(moments.scaled(), size, most, work / unit, unit, levels)
+        waiting = np.zeros_like(work) if beliefs.waiting is None else beliefs.waiting
+        return cls(moments.scaled(), size, most, work / unit, unit, levels, waiting)
 
     @property
     def classes(self) -> int:

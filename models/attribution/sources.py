@@ -7,7 +7,6 @@ import numpy as np
 
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.cost_model import CostModel, fit_cost_model
-from models.attribution.hypotheses import LEAST_STRANGE
 from models.attribution.problem import COMPUTE_SPREAD
 from models.attribution.waits import Mask, capped, must_wait, waits_by_text
 from models.wlr import Line, Wlr, blame, fit_wlr
@@ -18,6 +17,10 @@ LEARNED_WEIGHT_WITH_TEXTS = 0.1
 WRITERS = 0.9
 """A statement that changes rows waits a part of its work time for the log and for latches
 (measured: .1 to .4, the more the busier the server)."""
+
+
+SURE = 0.9
+"""A class that computes with less probability than this counts as what was learnt of it."""
 
 
 class Predictor(Protocol):
@@ -105,7 +108,7 @@ def by_learning(ticks: ClassTicks, target: Target, *, trust_texts: bool) -> Part
     model = fit_cost_model(ticks, target.y, work if target.time_like else None, target.least_level)
     spent = work.sum(axis=0)
     impossible = must_wait(spent, float(target.y.sum()), target.least_level)
-    computing = computing_share(model, spent, impossible, trust_texts=trust_texts)
+    computing = computing_share(model, spent, impossible)
     return by_model(model, computing, ticks, target, trust_texts=trust_texts)
 
 
@@ -129,21 +132,17 @@ def by_model(
     return Parts(z, work, error, waits | (computing < 0.5), model)
 
 
-def computing_share(model: CostModel, work: Array, impossible: Mask, *, trust_texts: bool) -> Array:
+def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
     """Compute the part of its work time in which a class computes, 0..1, shape (K,).
 
     `work`, s, shape (K,), is that of the ticks that the model was learnt from; `impossible` are
-    the classes that cannot have computed all that time. Where a class has much more time than its
-    rows explain, what was learnt of it says more than its time does; with texts, which tell most of
-    those who wait, only where it is more probable than not that the class waits too.
+    the classes that cannot have computed all that time. Of who may wait, what was learnt says more
+    than its time does.
     """
     learned = model.learned
     by_time = (learned.level or 0.0) * work
-    doubted = by_time > LEAST_STRANGE * model.regressor_totals
-    if trust_texts:
-        doubted &= learned.computing < 0.5
-    share = np.minimum(learned.totals / np.maximum(by_time, 1e-300), 1.0)
-    return np.where(doubted | impossible, share, 1.0)
+    learnt = np.minimum(learned.totals / np.maximum(by_time, 1e-300), 1.0)
+    return np.where((learned.computing < SURE) | impossible, learnt, 1.0)
 
 
 def work_of(ticks: ClassTicks) -> Array:

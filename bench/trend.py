@@ -1,0 +1,43 @@
+"""Whether a number that was looked at again and again still rises, or only wavers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+SURE = 2.0  # standard errors
+MATTERS = 0.005  # of the number: pages of the heap come and go
+MOST_ALIKE = 0.9  # correlation of neighbours beyond which nothing could be said
+
+
+@dataclass(frozen=True)
+class Trend:
+    """By how much a straight line through the values rises from the first to the last."""
+
+    rise: float
+    error: float
+    """Its standard error; that neighbours are alike makes it larger."""
+    mean: float
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether it does not rise for sure, or by too little to matter."""
+        return self.rise <= SURE * self.error or self.rise <= MATTERS * self.mean
+
+    def __str__(self) -> str:
+        """The verdict, and what it stands on."""
+        verdict = "flat" if self.is_flat else "GROWS"
+        return f"{verdict}: rises by {self.rise:.2f} ± {self.error:.2f} of {self.mean:.1f}"
+
+
+def trend(values: Sequence[float]) -> Trend:
+    """Least squares over values at even times, three at least."""
+    y = np.array(values, dtype=np.float64)
+    at = np.linspace(-0.5, 0.5, len(y))
+    rise = float(at @ y / (at @ at))
+    off = y - y.mean() - rise * at
+    square = float(off @ off)
+    alike = float(off[1:] @ off[:-1]) / square if square > 0 else 0.0
+    alike = min(max(alike, 0.0), MOST_ALIKE)
+    variance = square / (len(y) - 2) / float(at @ at)
+    return Trend(rise, float(np.sqrt(variance * (1 + alike) / (1 - alike))), float(y.mean()))

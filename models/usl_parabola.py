@@ -1,0 +1,69 @@
+"""A parabola with coefficients of at least 0, from its normal equations, in plain numbers.
+
+Minimises Σ w·(t − a − b·m − c·m²)² over a, b, c ≥ 0. With Sₖ = Σ w·mᵏ and Tₖ = Σ w·t·mᵏ the
+matrix is Hankel, Gᵢⱼ = Sᵢ₊ⱼ. For three unknowns a call of a linear algebra library takes longer
+than the arithmetic.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+Coefficients = tuple[float, float, float]
+NOTHING: Coefficients = (0.0, 0.0, 0.0)
+SURE = 1e-9
+"""Relative to S₄: with less of the last pivot left, round-off may have chosen the solution."""
+
+
+def non_negative(sums: Sequence[float], moments: Sequence[float]) -> Coefficients:
+    """Solve for (a, b, c): the free solution, else the best of those with some at 0.
+
+    sums has S₀ to S₄, moments T₀ to T₂. All are 0 only where no coefficient above 0 is of use.
+    """
+    free, pivot = _free(sums, moments)
+    usable = min(free) >= 0
+    if usable and pivot > SURE * sums[4]:
+        return free
+    candidates = [NOTHING, *_some_at_zero(sums, moments), *([free] if usable else [])]
+    return max(candidates, key=lambda found: _explained(found, sums, moments))
+
+
+def _free(sums: Sequence[float], moments: Sequence[float]) -> tuple[Coefficients, float]:
+    """Eliminate without pivoting, as a positive definite G allows; and the last pivot."""
+    s0, s1, s2, s3, s4 = sums
+    t0, t1, t2 = moments
+    l1, l2 = s1 / s0, s2 / s0
+    d1, e = s2 - l1 * s1, s3 - l2 * s1
+    l3 = e / d1 if d1 else 0.0
+    d2 = s4 - l2 * s2 - l3 * e
+    if not d1 or not d2:
+        return NOTHING, 0.0
+    y1 = t1 - l1 * t0
+    c = (t2 - l2 * t0 - l3 * y1) / d2
+    b = y1 / d1 - l3 * c
+    return (t0 / s0 - l1 * b - l2 * c, b, c), d2
+
+
+def _some_at_zero(sums: Sequence[float], moments: Sequence[float]) -> Iterator[Coefficients]:
+    """Solve for two coefficients and for one; those that come out at least 0."""
+    for i, j in combinations(range(3), 2):
+        p, q, r = sums[2 * i], sums[i + j], sums[2 * j]
+        if d := r - q / p * q:
+            second = (moments[j] - q / p * moments[i]) / d
+            first = (moments[i] - q * second) / p
+            if first >= 0 and second >= 0:
+                yield _placed({i: first, j: second})
+    for i in range(3):
+        if moments[i] > 0:
+            yield _placed({i: moments[i] / sums[2 * i]})
+
+
+def _placed(values: dict[int, float]) -> Coefficients:
+    return values.get(0, 0.0), values.get(1, 0.0), values.get(2, 0.0)
+
+
+def _explained(found: Coefficients, sums: Sequence[float], moments: Sequence[float]) -> float:
+    """Compute by how much the sum of squares falls: 2·t·T − t·G·t."""
+    return sum(
+        found[i] * (2 * moments[i] - sum(sums[i + j] * found[j] for j in range(3)))
+        for i in range(3)
+    )

@@ -1,0 +1,76 @@
+"""What the collectors read of a real server for a while, and what `profile` says of it."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from servers import least_account
+
+from agent.classes.book import Book
+from agent.classes.observe import Observed, divided
+from agent.classes.ticks import TickMaker
+from agent.demo.server import PrivateServer
+from collectors import COLLECTORS
+from collectors.base import Sample
+from collectors.connection import Connection, Endpoint, Login
+from collectors.digests import DigestRows, DigestValues
+
+READ = ("host", "status", "digests", "host", "status")
+LATER = 60.0  # seconds after the last sample: no interval waits for another reading
+CPU_ON = (
+    "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME IN"
+    " ('events_statements_current', 'events_statements_cpu')"
+)
+
+
+@contextmanager
+def connected(server: PrivateServer) -> Iterator[Connection]:
+    """A session of the least account."""
+    account = least_account(server)
+    connection = Connection(
+        Endpoint(socket=server.socket), lambda: Login(*account), timeout=10, limit=10
+    )
+    connection.open()
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def record(connection: Connection, seconds: float) -> list[Sample]:
+    """Every reading for so long, one a second."""
+    reads = {spec.name: spec.prepare(connection).read for spec in COLLECTORS}
+    taken: list[Sample] = []
+    end = time.monotonic() + seconds
+    while (begun := time.monotonic()) < end:
+        for name in READ:
+            read = reads[name]
+            assert read is not None, name
+            values = read()
+            taken.append(Sample(name, time.monotonic(), values))
+        time.sleep(max(0.0, 1.0 - (time.monotonic() - begun)))
+    return taken
+
+
+def blind(sample: Sample) -> Sample:
+    """The same without the CPU that the server accounts for."""
+    values = sample.values
+    if not isinstance(values, DigestValues) or "cpu_time" not in values.rows.names:
+        return sample
+    keep = [i for i, name in enumerate(values.rows.names) if name != "cpu_time"]
+    rows: DigestRows = replace(
+        values.rows,
+        names=tuple(values.rows.names[i] for i in keep),
+        counters=values.rows.counters[:, keep],
+    )
+    return replace(sample, values=DigestValues(rows, dict(values)))
+
+
+def looked_at(taken: list[Sample]) -> Observed:
+    """What `profile` says of all that was recorded."""
+    book = Book()
+    maker = TickMaker(book)
+    for sample in taken:
+        maker.append(blind(sample))
+    return divided(book, maker.ticks(taken[-1].at + LATER))

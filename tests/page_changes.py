@@ -1,0 +1,45 @@
+"""What has changed from one of the agent's pages to a later one."""
+
+from itertools import pairwise
+
+from live import Page
+
+from collectors.base import FailureKind
+
+ALWAYS_POSSIBLE = {"slow"}  # a machine with much else to do
+
+
+def increases(name: str, before: Page, after: Page) -> dict[str, float]:
+    """By how much each kind of failure was counted, over all collectors of a target."""
+    return {
+        str(kind): sum(after.all("collector_failures_total", target=name, kind=kind))
+        - sum(before.all("collector_failures_total", target=name, kind=kind))
+        for kind in FailureKind
+    }
+
+
+def skipped(name: str, page: Page) -> float:
+    """Turns that were missed, over all collectors of a target."""
+    return sum(page.all("collector_skipped_total", target=name))
+
+
+def falls(pages: list[Page], only: str | None) -> list[str]:
+    """Every counter that has fallen from one page to the next; of `only` that target, if any."""
+    return [
+        f"{name}{dict(labels)}: {earlier.samples[name, labels]} to {value}"
+        for earlier, later in pairwise(pages)
+        for (name, labels), value in later.samples.items()
+        if name.endswith("_total")
+        and (only is None or ("target", only) in labels)
+        and value < earlier.samples.get((name, labels), 0)
+    ]
+
+
+def was_undisturbed(name: str, pages: list[Page]) -> None:
+    """A calm target: up on every page, the same session, no new failure, and samples go on."""
+    assert {page.get("up", target=name) for page in pages} == {1}
+    assert len({page.get("connects_total", target=name) for page in pages}) == 1
+    counted = increases(name, pages[0], pages[-1])
+    assert {kind for kind, n in counted.items() if n} <= ALWAYS_POSSIBLE
+    stamps = {page.get("last_sample_timestamp_seconds", target=name) for page in pages}
+    assert len(stamps) > (pages[-1].at - pages[0].at) / 4

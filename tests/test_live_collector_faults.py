@@ -1,0 +1,184 @@
+"""One collector fails: it is named with its remedy, goes on by itself, and harms no other."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean
+
+import pytest
+from conftest import ServerFactory
+from live import run_as_root, target, wait_until, write_config
+from servers import least_account
+
+from agent import watch
+from agent.config.file import load
+from agent.daemon import Agent
+from agent.demo.server import Flavour, PrivateServer
+from agent.lane import Lane
+from agent.snapshot import CollectorHealth
+from agent.watch import Watch
+from collectors import COLLECTORS as TABLE
+from collectors import CollectorSpec
+from collectors.base import FailureKind, Feature, Prepared
+from collectors.connection import Connection
+
+ALL_ON = "--performance-schema-consumer-events-statements-current=ON"
+
+
+@pytest.fixture
+def failing(private_server: ServerFactory, flavour: Flavour) -> PrivateServer:
+    """A server of the test's own, that offers all that can be read."""
+    return private_server(flavour, options=[ALL_ON])
+
+
+def test_a_grant_is_missed_and_found_again_by_itself(
+    failing: PrivateServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Without the grant the log has the exact GRANT; once it is run the feature is there again.
+
+    Taken away from a session that goes on it is missed too.
+    """
+    grant = "GRANT SELECT ON performance_schema.* TO 'headroom'@'%'"
+    revoke = grant.replace("GRANT", "REVOKE").replace("TO", "FROM")
+    account = least_account(failing)
+    run_as_root(failing, revoke)
+    monkeypatch.setattr(watch, "PREPARE_AGAIN", 1.0)
+    file, _ = write_config(tmp_path, target(tmp_path, failing, account))
+    with running_here(Agent(load(file))) as agent:
+        wait_until("lacks", lambda: lacking(agent) >= set(LACKING))
+        run_as_root(failing, grant)
+        wait_until("all", lambda: not lacking(agent) & set(LACKING), 20)
+        first = len(caplog.records)
+        run_as_root(failing, revoke)
+        wait_until("lacks again", lambda: lacking(agent) >= set(LACKING))
+        assert [work.connects for work in agent.own_state().work] == [1]
+        run_as_root(failing, grant)
+        wait_until("all again", lambda: not lacking(agent) & set(LACKING), 20)
+    said = [r for r in caplog.records[:first] if "may not read performance_schema" in r.message]
+    named = [vars(record)["fields"]["feature"] for record in said]
+    assert set(LACKING) <= set(named)
+    assert len(named) == len(set(named))
+    assert {vars(record)["fields"]["remedy"] for record in said} == {grant}
+
+
+LACKING = ("statements", "statements_in_flight", "threads")  # without the grant
+
+
+def lacking(agent: Agent) -> set[str]:
+    """What the only target does not offer; everything before it was looked at."""
+    [snapshot] = agent.snapshots()
+    found = snapshot.health.features
+    return {feature.name for feature in found if not feature.enabled} if found else {"unknown"}
+
+
+@contextmanager
+def running_here(agent: Agent) -> Iterator[Agent]:
+    """The agent within this process."""
+    agent.start()
+    try:
+        yield agent
+    finally:
+        agent.stop()
+
+
+def gaps(moments: Iterable[float]) -> list[float]:
+    """The times between moments that follow each other."""
+    return [after - before for before, after in pairwise(sorted(moments))]
+
+
+SLOW_SQL = "SELECT SUM(SLEEP(0.02)) FROM performance_schema.setup_instruments"
+BROKEN_SQL = "SELECT nothing FROM performance_schema.threads"
+
+
+def asking(name: str, sql: str) -> CollectorSpec:
+    """A collector of this statement."""
+
+    def prepare(connection: Connection) -> Prepared:
+        def read() -> dict[str, float]:
+            return {"value": float(connection.query(sql)[0][0])}
+
+        return Prepared(read, (Feature(name, enabled=True),))
+
+    return CollectorSpec(name, prepare, 1.0, on_server=True)
+
+
+def noting(spec: CollectorSpec, moments: list[float]) -> CollectorSpec:
+    """The same collector, that notes when it has read."""
+
+    def prepare(connection: Connection) -> Prepared:
+        prepared = spec.prepare(connection)
+        wrapped = prepared.read
+        assert wrapped
+
+        def read() -> dict[str, float]:
+            values = dict(wrapped())
+            moments.append(time.monotonic())
+            return values
+
+        return replace(prepared, read=read)
+
+    return replace(spec, prepare=prepare)
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind", "duration"),
+    [(SLOW_SQL, FailureKind.SLOW, 0.4), (BROKEN_SQL, FailureKind.UNREADABLE, 0.0)],
+    ids=["slow", "broken"],
+)
+def test_a_bad_collector_harms_no_other(
+    server: PrivateServer,
+    sql: str,
+    kind: FailureKind,
+    duration: float,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Cut off or broken: timed, counted, named once in the log, and the status keeps its grid."""
+    file, _ = write_config(
+        tmp_path, target(tmp_path, server), collectors={}, fit={"interval": "2s"}
+    )
+    moments: list[float] = []
+    status, statements, *_ = TABLE
+    bad = asking("bad", sql)
+    config = load(file)
+    table = [noting(status, moments), bad, statements]
+    watched = Watch(config, config.targets[0], table)
+    with ticking(watched):
+        wait_until("readings", lambda: len(moments) >= 8)
+        bad_health = health(watched, "bad")
+    assert mean(gaps(moments)) == pytest.approx(1.0, abs=0.1)
+    assert max(gaps(moments)) < 1.6
+    assert health(watched, "statements").success
+    assert health(watched, "statements").failures == {}
+    assert bad_health.success is False
+    assert bad_health.failures[kind] >= 2
+    assert bad_health.duration == pytest.approx(duration, abs=0.25)
+    named = [r for r in caplog.records if vars(r).get("fields", {}).get("collector") == "bad"]
+    assert len(named) == 1
+
+
+def health(watched: Watch, name: str) -> CollectorHealth:
+    """How one collector fares."""
+    [found] = [c for c in watched.snapshot.health.collectors if c.name == name]
+    return found
+
+
+@contextmanager
+def ticking(watched: Watch) -> Iterator[None]:
+    """Serve one watch as the agent does."""
+    lanes = [Lane("server", [watched.server_tick]), Lane("fit", [watched.fit_tick])]
+    for lane in lanes:
+        lane.start()
+    try:
+        yield
+    finally:
+        for lane in lanes:
+            lane.stop()
+            lane.join()
+        watched.close()

@@ -1,0 +1,49 @@
+"""The blocks of a long window, in bounded memory."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from simulated_classes import simulate
+
+from agent.classes.book import OTHER
+from agent.classes.past import MOST_GROUPS, RECENT, Past, summed
+from models.attribution.blocks import Block
+from models.attribution.prices import Prices, pool_prices
+
+TICKS = 10
+
+
+def block_and_prices() -> tuple[Block, Prices]:
+    """Ten ticks of some classes."""
+    simulated = simulate(ticks=TICKS)
+    ticks = replace(simulated.ticks, names=(*simulated.ticks.names[:-1], OTHER))
+    prices = pool_prices(ticks, simulated.y)
+    return Block.of(ticks, simulated.y, ticks.statement_time, prices, np.ones(TICKS)), prices
+
+
+@pytest.mark.parametrize("window", [1, 20, 60, 180, 1440, 17_280])
+def test_a_long_window_is_held_in_few_sums(window: int) -> None:
+    """Each block counts once, until it is older than the window, or by a group less than that."""
+    block, prices = block_and_prices()
+    past, most = Past(window), 0
+    for number in range(1, 3 * window // 2 + 50):
+        past.add(block, prices)
+        most = max(most, len(past.blocks))
+        assert len(past) <= max(window, 2 * RECENT)
+        assert len(past) >= min(number, (1 - 1 / MOST_GROUPS) * window - RECENT)
+    assert most <= MOST_GROUPS + RECENT + 1
+    together = summed(past.blocks, prices, block.names)
+    assert together.moments.ticks == TICKS * len(past)
+    assert together.moments.gram == pytest.approx(len(past) * block.moments.gram)
+    assert together.work == pytest.approx(len(past) * block.work)
+
+
+def test_blocks_of_other_features_begin_anew() -> None:
+    """As after an upgrade of the server: what was counted before cannot be added."""
+    block, prices = block_and_prices()
+    past = Past(60)
+    for _ in range(25):
+        past.add(block, prices)
+    past.add(replace(block, features=tuple(f"other_{name}" for name in block.features)), prices)
+    assert len(past) == 1
