@@ -72,11 +72,23 @@ class Observations:
     @property
     def disturbed(self) -> NDArray[np.bool_]:
         """Where others filled a resource, so that queries waited for them; shape (intervals,)."""
-        filled = [resource.filled_by_others for resource in self.resources]
-        disturbed: NDArray[np.bool_] = np.any(
-            [np.zeros(len(self), dtype=np.bool_), *filled], axis=0
-        )
+        disturbed = np.zeros(len(self), dtype=np.bool_)
+        for resource in self.resources:
+            disturbed |= self._filled_by_strangers(resource)
         return disturbed
+
+    def _filled_by_strangers(self, resource: Resource) -> NDArray[np.bool_]:
+        """Where others filled it with more than follows the throughput, as clients' work does."""
+        filled, x = resource.filled_by_others, self.throughput
+        if resource.own is None or not filled.any():
+            return filled & False
+        others = (resource.utilisation - resource.own) / resource.ceiling
+        follows = (x > 0) & ~filled & np.isfinite(others)
+        if np.count_nonzero(follows) < MIN_FOLLOWING:
+            return filled & False
+        for_us = float(np.quantile(others[follows] / x[follows], FOR_US))
+        strangers: NDArray[np.bool_] = filled & (others > for_us * x + STRANGE)
+        return strangers
 
     def undisturbed(self) -> "Observations":
         """The same, concurrency not known where others disturbed it."""
@@ -89,6 +101,12 @@ class Observations:
         return loaded
 
 
+MIN_FOLLOWING = 6
+"""So many intervals must tell what others use with the throughput: clients on the same host do."""
+FOR_US = 0.1
+"""The quantile of what others use per query then that counts as work for the server's queries."""
+STRANGE = 0.15
+"""What others use beyond that, as a share of the ceiling, for it to be work of their own."""
 MIN_CONCURRENCY = 0.5
 """Nearly idle intervals say nothing about threads that disturb each other."""
 
