@@ -114,7 +114,7 @@ def test_who_computes_without_rows_is_not_taken_for_a_sleeper(noise: float) -> N
     for seed in range(4):
         s = simulate(seed, costs=costs, rates=(*RATES[:-3], 8, *RATES[-2:]), noise=noise)
         found = attribute(s.blind, cpu(s))
-        assert truth_error(found, s) < (0.08 if noise < 0.1 else 0.25)
+        assert truth_error(found, s) < (0.1 if noise < 0.1 else 0.25)
         assert shares(found)["sleep"] < 0.02
 
 
