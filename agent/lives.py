@@ -5,6 +5,18 @@ from typing import NamedTuple
 from collectors.base import Sample
 from models.rates import CLOCKS_AGREE
 
+OF_THE_ENGINE = (
+    "innodb_reads",
+    "innodb_read_bytes",
+    "innodb_writes",
+    "innodb_written_bytes",
+    "innodb_rows_read",
+    "innodb_rows_inserted",
+    "innodb_rows_updated",
+    "innodb_rows_deleted",
+)
+"""Counters that no FLUSH STATUS sets to zero, only a new start of the server."""
+
 
 class Session(NamedTuple):
     """Which of the agent's sessions it is, and the number that the server gave it."""
@@ -24,17 +36,28 @@ class Lives:
         """Whether the server was started since the sample before."""
         before, self._status = self._status, status
         earlier, self._session = self._session, session
-        counts_anew = session.turn > earlier.turn and session.number <= earlier.number
-        return before is not None and _was_started(before, status, counts_anew)
+        if before is None:
+            return False
+        is_numbered_anew = session.number <= earlier.number
+        counts_anew = session.turn > earlier.turn and (
+            is_numbered_anew or _fell(OF_THE_ENGINE, before, status)
+        )
+        return _was_started(before, status, counts_anew)
 
 
 def _was_started(before: Sample, after: Sample, counts_anew: bool) -> bool:
     """By `Uptime`, in whole seconds, which falls also when the server's clock is set back a little.
 
-    Of a life that was as short as the next it says nothing: that sessions are numbered from the
-    beginning (`counts_anew`) does, where the server can be so young.
+    Of a life that was as short as the next it says nothing: that sessions or the work of the
+    engine are counted from the beginning (`counts_anew`) does, where the server can be so young.
     """
     born = [status.at - status.values["uptime"] for status in (before, after)]
     fell = all(after.values[name] < before.values[name] for name in ("uptime", "questions"))
     can_be_new = born[1] + 1.0 >= before.at
     return fell or abs(born[1] - born[0]) > CLOCKS_AGREE or (counts_anew and can_be_new)
+
+
+def _fell(names: tuple[str, ...], before: Sample, after: Sample) -> bool:
+    """Whether one of these counters, as far as the server has them, was higher before."""
+    known = [name for name in names if name in before.values and name in after.values]
+    return any(after.values[name] < before.values[name] for name in known)

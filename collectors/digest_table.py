@@ -3,6 +3,8 @@
 A row's numbers come as one text: PyMySQL takes far longer for as many columns. All rows come as two
 texts, where they are not too many for one packet: a row costs it as much as all its numbers. A
 server whose packets are smaller than that cuts them, and is asked row by row from then on.
+
+Beside it the same columns summed over all statements, for not every statement has a digest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection, Row
+from collectors.statements import ALL_CLIENTS
 
 Array = NDArray[np.float64]
 
@@ -52,6 +55,7 @@ SELECT COUNT(*),
        GROUP_CONCAT({NUMBERS} SEPARATOR ' '),
        GROUP_CONCAT({KEY} SEPARATOR '{BETWEEN}')
   FROM {TABLE}"""  # noqa: S608  (our own words only)
+TOGETHER = f"SELECT CONCAT_WS(' ', {{sums}}) FROM {ALL_CLIENTS}"  # noqa: S608  (our own words only)
 LONGER = "SET SESSION group_concat_max_len = 33554432"
 MOST_AT_ONCE = 50_000  # rows, of about 150 bytes: within MariaDB's max_allowed_packet, 16 MiB
 
@@ -64,7 +68,7 @@ class DigestTable:
         size = int(connection.variables.get("performance_schema_digests_size", 0))
         self._at_once = 0 < size <= MOST_AT_ONCE
         self._connection = connection
-        self._unit = np.array([PICOSECOND if n in TIMES else 1.0 for n in self.names])
+        self._unit = units(self.names)
         self._columns = ", ".join(columns)
         if self._at_once:
             connection.query(LONGER)
@@ -92,3 +96,28 @@ class DigestTable:
 
     def _has_all(self, keys: Sequence[str], numbers: Array) -> bool:
         return numbers.size == len(keys) * (1 + len(self.names))
+
+
+class AllStatements:
+    """Reads the same columns, summed over all statements of clients that ended, digest or none."""
+
+    def __init__(self, connection: Connection, columns: Mapping[str, str]) -> None:
+        self._connection = connection
+        self._unit = units(tuple(columns.values()))
+        self._query = TOGETHER.format(sums=", ".join(f"SUM({column})" for column in columns))
+
+    def read(self) -> Array | None:
+        """The sums, shape (names,); None where the server does not tell all of them."""
+        try:
+            [(numbers,)] = self._connection.query(self._query)
+        except CollectorError as error:
+            if error.kind is not FailureKind.PRIVILEGE:
+                raise
+            return None
+        found = np.fromstring(numbers or "", sep=" ")
+        return found * self._unit if found.size == self._unit.size else None
+
+
+def units(names: Sequence[str]) -> Array:
+    """What the server's number is multiplied with, shape (names,): times come in picoseconds."""
+    return np.array([PICOSECOND if name in TIMES else 1.0 for name in names])

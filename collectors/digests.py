@@ -4,7 +4,8 @@ A class is a schema and a digest. The table holds sums since each row's FIRST_SE
 it is; who wants changes subtracts. Only rows that were used since the reading before are asked for,
 by the server's own clock (it still looks at every row), all of them from time to time.
 
-What runs right now is read beside the sums, which move only when a statement ends.
+What runs right now is read beside the sums, which move only when a statement ends; and before them
+the sums of all statements, of which some have no digest (MariaDB: those of the binary protocol).
 """
 
 import math
@@ -15,7 +16,15 @@ from dataclasses import dataclass, field
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
-from collectors.digest_table import COLUMNS, COUNTERS, PICOSECOND, TABLE, Array, DigestTable
+from collectors.digest_table import (
+    COLUMNS,
+    COUNTERS,
+    PICOSECOND,
+    TABLE,
+    AllStatements,
+    Array,
+    DigestTable,
+)
 from collectors.statements import (
     CONSUMER_ON,
     RUNNING,
@@ -67,6 +76,8 @@ class DigestRows:
     """Normalised texts by digest, each once."""
     own: frozenset[str]
     """Digests among those texts that are this session's own statements."""
+    everything: Array | None = None
+    """All statements' counters just before, with a digest or without, shape (names,)."""
 
 
 class DigestValues(dict[str, float]):
@@ -158,6 +169,7 @@ class _Reader:
     ) -> None:
         self._connection = connection
         self._table = DigestTable(connection, columns)
+        self._all = AllStatements(connection, columns)
         self._in_flight = in_flight
         self._notes: _Notes = connection.notes.setdefault(NOTES, _Notes())
 
@@ -166,6 +178,7 @@ class _Reader:
         since = None if notes.read_at is None else begun - notes.read_at
         complete = since is None or begun >= notes.complete_at + COMPLETE_EVERY
         where = "" if since is None or complete else _lately(since)
+        everything = self._all.read()
         keys, age, counters = self._table.read(where)
         running = self._running()
         texts = {} if since is None else self._texts(keys, running)
@@ -181,6 +194,7 @@ class _Reader:
             running=running,
             texts=texts,
             own=self._own(texts),
+            everything=everything,
         )
         return DigestValues(rows, {"rows": float(len(keys)), "complete": float(complete)})
 

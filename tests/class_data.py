@@ -2,15 +2,13 @@
 
 from pathlib import Path
 
-import pytest
+from servers import missing
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
-HOME = "VividCortex/wlr's sample-data and recordings of MySQL 9.7 are not beside the checkout"
+HOME = "VividCortex/wlr's sample-data and recordings of MySQL 9.7 go into ../shared/data"
 
 
 def data(name: str) -> Path:
-    """Path of a data file; skips the test where it is absent."""
+    """Path of a data file; without it skips the test, and fails it where all must be there."""
     path = FOLDER / name
-    if not path.exists():
-        pytest.skip(f"{HOME}: no {name}")
-    return path
+    return path if path.exists() else missing(name, HOME)

@@ -63,6 +63,7 @@ def blind(sample: Sample) -> Sample:
         values.rows,
         names=tuple(values.rows.names[i] for i in keep),
         counters=values.rows.counters[:, keep],
+        everything=None if values.rows.everything is None else values.rows.everything[keep],
     )
     return replace(sample, values=DigestValues(rows, dict(values)))
 

@@ -5,20 +5,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from live import is_root
+from servers import missing
 
 
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Path]:
     """A file system of that size, for the length of the block."""
     if not is_root():
-        pytest.skip("mounting takes root")
+        missing("right to mount", "it takes root")
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"cannot mount here: {done.stderr.strip()}")
+        missing("right to mount", done.stderr.strip())
     try:
         yield folder
     finally:

@@ -24,9 +24,9 @@ class Account(NamedTuple):
     password: str
 
 
-def missing(what: str) -> NoReturn:
-    """Skip for want of a program; where all must be there, fail."""
-    reason = f"no {what} here (scripts/test installs it)"
+def missing(what: str, remedy: str = "scripts/test installs it") -> NoReturn:
+    """Skip for want of a program, a file or a right; where all must be there, fail."""
+    reason = f"no {what} here ({remedy})"
     if os.environ.get("CI") == "true":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)

@@ -114,7 +114,7 @@ def test_who_computes_without_rows_is_not_taken_for_a_sleeper(noise: float) -> N
     for seed in range(4):
         s = simulate(seed, costs=costs, rates=(*RATES[:-3], 8, *RATES[-2:]), noise=noise)
         found = attribute(s.blind, cpu(s))
-        assert truth_error(found, s) < (0.08 if noise < 0.1 else 0.25)
+        assert truth_error(found, s) < (0.1 if noise < 0.1 else 0.25)
         assert shares(found)["sleep"] < 0.02
 
 
@@ -147,7 +147,7 @@ def test_a_minute_tells_who_waits(name: str) -> None:
     recorded = recording(name)
     assert recorded.y is not None
     assert recorded.truth is not None
-    for length, mean, most in ((60, 0.12, 0.2), (20, 0.35, 1.0)):
+    for length, mean, most in ((60, 0.1, 0.15), (20, 0.2, 0.5)):
         errors = []
         for begin in range(0, len(recorded.y) - length + 1, length):
             part = slice(begin, begin + length)
@@ -161,7 +161,7 @@ def test_a_minute_tells_who_waits(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "with_texts", "without"), [("A_moderate", 0.06, 0.1), ("D_light", 0.09, 0.1)]
+    ("name", "with_texts", "without"), [("A_moderate", 0.06, 0.06), ("D_light", 0.08, 0.08)]
 )
 def test_recorded_shares_are_found(name: str, with_texts: float, without: float) -> None:
     """Against SUM_CPU_TIME of MySQL 9.7: with digest texts, and without any."""
@@ -182,14 +182,14 @@ def test_recorded_shares_are_found(name: str, with_texts: float, without: float)
 
 @pytest.mark.parametrize(("name", "quarters"), [("A_moderate", 4), ("D_light", 2)])
 def test_parts_of_a_recording_are_enough(name: str, quarters: int) -> None:
-    """Two minutes of A, one and a half of D, without texts: nobody who waits gets 2.5 %."""
+    """Two minutes of A, one and a half of D, without texts: nobody who waits gets 1 %."""
     recorded = recording(name)
     assert recorded.y is not None
     ticks = replace(recorded.ticks, texts=None)
     for part in np.array_split(np.arange(len(ticks)), quarters):
         found = attribute(ticks.at(part), Target(recorded.y[part], cpu_seconds=True))
-        assert shares(found)["sleep"] < 0.025
-        assert shares(found)["getlock"] < 0.025
+        assert shares(found)["sleep"] < 0.01
+        assert shares(found)["getlock"] < 0.01
 
 
 def recording(name: str) -> ClassFile:

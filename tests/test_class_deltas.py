@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from agent.classes.book import TEXTS_KEPT, Book, name_of
+from agent.classes.book import NONE, TEXTS_KEPT, Book, name_of
 from agent.classes.deltas import Changes, Deltas, Lost
 from agent.classes.resources import Meter
 from collectors.base import Sample
@@ -24,6 +24,7 @@ def reading(
     since: float | None = 2.0,
     complete: bool = False,
     names: tuple[str, ...] = NAMES,
+    everything: tuple[float, float] | None = None,
 ) -> DigestRows:
     """One reading; rows by `FIRST_SEEN|class`, old unless told otherwise."""
     return DigestRows(
@@ -36,6 +37,7 @@ def reading(
         running=running or {},
         texts={},
         own=frozenset(),
+        everything=None if everything is None else np.array(everything, dtype=float),
     )
 
 
@@ -72,6 +74,32 @@ def test_changes_are_what_happened_between_two_readings(followed: Followed) -> N
     assert followed.take(reading({f"1|{A}": (13, 1.5)})) == {A: [3, 0.5, 0]}
     assert followed.take(reading({f"1|{A}": (13, 1.5), f"1|{B}": (6, 0.5)})) == {B: [1, 0, 0]}
     assert followed.lost() == {}
+
+
+def test_what_no_digest_covers_is_a_class_of_its_own() -> None:
+    """What ends between the two readings is in the digests first, and counts only once."""
+    followed, row = Followed(), f"1|{A}"
+    assert followed.take(reading({row: (10, 1.0)}, everything=(30, 3.0), since=None)) is None
+    assert followed.take(reading({row: (12, 1.5)}, everything=(32, 3.5))) == {A: [2, 0.5, 0]}
+    found = followed.take(reading({row: (14, 2.0)}, everything=(37, 5.0)))
+    assert found == {A: [2, 0.5, 0], NONE: [3, 1.0, 0]}
+    ahead = followed.take(reading({row: (19, 9.0)}, everything=(38, 5.5)))
+    assert ahead == {A: [5, 7.0, 0]}
+    assert followed.take(reading({row: (19, 9.0)}, everything=(42, 12.0))) == {}
+    assert followed.take(reading({row: (19, 9.0)}, everything=(44, 12.5))) == {NONE: [2, 0.5, 0]}
+
+
+def test_sums_of_everything_that_fall_or_go_say_nothing() -> None:
+    """Somebody emptied them, or may not read them any more."""
+    followed, row = Followed(), f"1|{A}"
+    followed.take(reading({row: (10, 1.0)}, everything=(30, 3.0), since=None))
+    assert followed.take(reading({row: (11, 1.5)}, everything=(2, 0.2))) == {A: [1, 0.5, 0]}
+    assert followed.take(reading({row: (11, 1.5)}, everything=(3, 0.3))) == {
+        NONE: [1, pytest.approx(0.1), 0]
+    }
+    assert followed.take(reading({row: (11, 1.5)})) == {}
+    assert followed.take(reading({row: (11, 1.5)}, everything=(90, 9.0))) == {}
+    assert name_of(NONE).digest == "none"
 
 
 def test_a_new_class_counts_from_zero_only_if_it_is_new(followed: Followed) -> None:

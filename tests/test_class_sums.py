@@ -139,7 +139,7 @@ def test_a_hidden_waiter_is_found_once_the_level_is_known() -> None:
     scores, shares = {}, {}
     for level in (0.0, 0.3):
         target = Target(Y[few], cpu_seconds=True, least_level=level)
-        totals = by_learning(ticks, target, trust_texts=True).z.sum(axis=0)
+        totals = by_learning(ticks, target).z.sum(axis=0)
         scores[level] = disagreement(totals, true)
         shares[level] = totals[locked] / totals.sum()
     assert scores[0.3] is not None

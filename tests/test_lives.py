@@ -1,5 +1,7 @@
 """A restart is told from all that looks like one."""
 
+from dataclasses import replace
+
 import pytest
 
 from agent.lives import Lives, Session
@@ -42,3 +44,22 @@ def test_a_life_as_short_as_the_one_before_it_is_told_by_its_sessions(
     lives = Lives()
     lives.is_another(status(100, 1, 40), FIRST)
     assert lives.is_another(status(102.5, 1, 40), session) is another
+
+
+@pytest.mark.parametrize(
+    ("session", "writes", "another"),
+    [
+        pytest.param(NEXT, 234, True, id="others were first, the engine has done less"),
+        pytest.param(NEXT, 293, False, id="the session was lost"),
+        pytest.param(SAME, 234, False, id="a session does not outlive its server"),
+    ],
+)
+def test_a_life_in_which_others_were_first_is_told_by_the_engine(
+    session: Session, writes: float, another: bool
+) -> None:
+    """The same uptime, more questions and sessions than before."""
+    lives = Lives()
+    first, then = status(100, 1, 40), status(102.5, 1, 60)
+    lives.is_another(replace(first, values={**first.values, "innodb_writes": 285.0}), FIRST)
+    then = replace(then, values={**then.values, "innodb_writes": writes})
+    assert lives.is_another(then, session) is another

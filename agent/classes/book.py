@@ -11,9 +11,12 @@ from collectors.digests import MOST_TEXTS, TEXTS_AT_ONCE
 
 Numbers = NDArray[np.intp]
 
-OTHER, AGENT, OVERFLOW, NOBODY = "other", "agent", "overflow", "unattributed"
+OTHER, AGENT, OVERFLOW, NONE = "other", "agent", "overflow", "none"
 """What stands for a digest where several classes are one: the small ones, the agent's own
-statements, and those that found the server's table full; and for what no class explains."""
+statements, those that found the server's table full, and those that the server gives no digest."""
+NOBODY = "unattributed"
+"""What stands for one where no class explains the use."""
+SEVERAL = (OTHER, AGENT, OVERFLOW, NONE)
 LONGEST_TEXT = 1024
 """Letters of a text that are kept."""
 TEXTS_KEPT = MOST_TEXTS + TEXTS_AT_ONCE

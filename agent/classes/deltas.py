@@ -12,7 +12,8 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.classes.book import Book, Numbers
+from agent.classes.book import NONE, Book, Numbers
+from agent.classes.uncovered import Uncovered
 from collectors.digest_table import Array
 from collectors.digests import DigestRows
 
@@ -102,6 +103,7 @@ class Deltas:
         self.lost: Counter[Lost] = Counter()
         self._book = book
         self._memory: _Memory | None = None
+        self._uncovered = Uncovered(None)
         self._restarted = False
 
     def restarted(self) -> None:
@@ -119,13 +121,12 @@ class Deltas:
         rows = _merged(rows)
         running = {self._book.number(key): seconds for key, seconds in rows.running.items()}
         memory = self._memory
-        if memory is None:
+        why = self._why_not(memory, rows) if memory is not None else None
+        if memory is None or why is not None:
+            if why is not None:
+                self.lost[why] += 1
             self._memory = self._begun(rows, running)
-            return None
-        why = self._why_not(memory, rows)
-        if why is not None:
-            self.lost[why] += 1
-            self._memory = self._begun(rows, running)
+            self._uncovered = Uncovered(rows.everything)
             return None
         slots, fresh = memory.find(rows, self._book)
         change = rows.counters - memory.last[slots]
@@ -137,7 +138,17 @@ class Deltas:
         before, memory.running = memory.running, running
         if rows.complete:  # rows that are no longer there are let go
             self._memory = self._begun(rows, running)
-        return _summed(rows.names, of_row, change[:, :-1], before, running)
+        change, of_row = self._with_uncovered(rows, change[:, :-1], of_row)
+        return _summed(rows.names, of_row, change, before, running)
+
+    def _with_uncovered(
+        self, rows: DigestRows, change: Array, of_row: Numbers
+    ) -> tuple[Array, Numbers]:
+        """Add what no digest covers as a row of its own."""
+        rest = self._uncovered.take(rows.everything, change.sum(axis=0))
+        if rest is None or not rest.any():
+            return change, of_row
+        return np.vstack((change, rest)), np.append(of_row, self._book.number(NONE))
 
     def _why_not(self, memory: _Memory, rows: DigestRows) -> Lost | None:
         restarted, self._restarted = self._restarted, False

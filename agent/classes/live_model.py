@@ -134,10 +134,8 @@ class LiveModel:
         )
 
     def _source(self, ticks: ClassTicks) -> Method:
-        return Method.WORK_TIME if self._trusts_texts(ticks) else Method.LEARNED
-
-    def _trusts_texts(self, ticks: ClassTicks) -> bool:
-        return self.resource.cpu and ticks.texts is not None and any(ticks.texts)
+        known = self.resource.cpu and ticks.texts is not None and any(ticks.texts)
+        return Method.WORK_TIME if known else Method.LEARNED
 
     def _learn(self, ticks: ClassTicks, y: Array) -> None:
         """Compare with what was predicted, add the block, fit the window."""
@@ -188,8 +186,7 @@ class LiveModel:
         model, computing = self._learnt.model, self._learnt.computing
         known = ticks.arranged(model.names)
         target = Target(y, cpu_seconds=self.resource.cpu, time_like=self.resource.cpu)
-        trust = self._trusts_texts(ticks)
-        free = by_model(model, computing, known, target, trust_texts=trust)
+        free = by_model(model, computing, known, target)
         found = within(free, known, target)
         parts, errors, waits = nothing
         place = {name: i for i, name in enumerate(ticks.names)}

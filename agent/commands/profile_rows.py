@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from agent.classes.book import AGENT, OTHER, OVERFLOW, Name, name_of
+from agent.classes.book import SEVERAL, Name, name_of
 from agent.classes.observe import Observed
 from agent.classes.savings import Saving
 from models.attribution.divide import Attribution, Method
 from models.attribution.reasons import Reason
 
-SEVERAL = (OTHER, AGENT, OVERFLOW)
 NOTHING: Mapping[Name, Saving] = {}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from html import escape
 
-from agent.classes.book import OTHER
+from agent.classes.book import AGENT, NONE, OTHER, OVERFLOW
 from agent.classes.savings import saving
 from agent.classes.state import ClassesState, ClassState, ResourceState
 from agent.commands.attribute_words import bar
@@ -70,7 +70,12 @@ def _name(one: ClassState) -> str:
         return one.text[:TEXT_LETTERS]
     digest = one.name.digest[:DIGEST_LETTERS]
     name = f"{one.name.schema}.{digest}" if one.name.schema else digest
-    known = {OTHER: "all others", "agent": "mysql-headroom itself", "overflow": "no room for more"}
+    known = {
+        OTHER: "all others",
+        AGENT: "mysql-headroom itself",
+        OVERFLOW: "no room for more",
+        NONE: "statements without a digest",
+    }
     return (known.get(digest) or name) + (" (waits)" if one.waits else "")
 
 

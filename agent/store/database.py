@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 from agent.store.failures import StoreError, StoreFailure, as_store_error
-from agent.store.files import log_size, make_private
+from agent.store.files import log_size, make_private, refuse_another_kind
 from agent.store.schema import VERSION, migrate, version_of
 
 PATIENCE = 2.0  # seconds that a statement waits for somebody else's lock
@@ -27,6 +27,7 @@ def open_to_write(path: Path, *, check: bool = False) -> sqlite3.Connection:
 
     Raises `StoreError`.
     """
+    refuse_another_kind(path)
     try:
         make_private(path)
         connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)

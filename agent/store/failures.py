@@ -14,7 +14,7 @@ class StoreFailure(StrEnum):
     BUSY = "busy"  # somebody held it locked for longer than we wait
     CORRUPT = "corrupt"
     NEWER = "newer"  # made by a later version of the agent
-    FOREIGN = "foreign"  # a database, but no history
+    FOREIGN = "foreign"  # somebody else's file
     EXPOSED = "exposed"  # others could change it
     IO = "io"  # any other error of the disk or the library
 

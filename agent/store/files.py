@@ -10,6 +10,8 @@ from pathlib import Path
 from agent.store.failures import StoreError, StoreFailure
 
 FILE_NAME = "history.db"
+HEAD = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html#the_database_header
+LOCK = ".lock"  # its ending; the file stays when the agent ends
 KEPT_ASIDE = 3  # broken files; older ones go
 OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 OTHERS_MAY_ANYTHING = stat.S_IRWXG | stat.S_IRWXO
@@ -21,6 +23,23 @@ def history_path(configured: Path | None, environment: Mapping[str, str]) -> Pat
         return configured
     folders = environment.get("STATE_DIRECTORY", "")
     return Path(folders.split(":")[0]) / FILE_NAME if folders else None
+
+
+def refuse_another_kind(path: Path) -> None:
+    """Raise `StoreError` where this is a file of another kind, named by a slip: it is not touched.
+
+    A history whose beginning was destroyed looks like one. It is known by what an agent leaves
+    beside it, its lock, or a log that was not written back; and by its usual name.
+    """
+    beside = (_companion(path, ending) for ending in (LOCK, "-wal"))
+    is_plain = path.is_file() and not path.is_symlink()  # a link is refused for being one
+    if path.name == FILE_NAME or not is_plain or any(map(Path.is_file, beside)):
+        return
+    with path.open("rb") as file:
+        head = file.read(len(HEAD))
+    if head and head != HEAD:
+        text = "this file is no history, and is left as it is; name another file under `history`"
+        raise StoreError(StoreFailure.FOREIGN, f"{path}: {text}")
 
 
 def make_private(path: Path) -> None:
@@ -73,7 +92,7 @@ class Lock:
     """Says that an agent writes this file; it ends with the process, however that ends."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path.with_name(path.name + ".lock")
+        self._path = _companion(path, LOCK)
         self._descriptor: int | None = None
 
     def take(self) -> None:

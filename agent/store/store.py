@@ -112,6 +112,7 @@ class Store:
 
     def _open(self) -> sqlite3.Connection:
         files.make_folder(self.path.parent)
+        files.refuse_another_kind(self.path)  # before our lock says that it is ours
         self._lock.take()
         try:
             connection = open_to_write(self.path, check=self._to_check)

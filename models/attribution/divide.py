@@ -146,7 +146,7 @@ def _divide(ticks: ClassTicks, target: Target, asked: Method, chosen: Method) ->
         return by_measurement(ticks, target)
     if chosen is Method.WORK_TIME and asked is Method.WORK_TIME:
         return by_work_time(ticks, target)
-    return by_learning(ticks, target, trust_texts=chosen is Method.WORK_TIME)
+    return by_learning(ticks, target)
 
 
 def within(parts: Parts, ticks: ClassTicks, target: Target) -> Parts:

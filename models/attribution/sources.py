@@ -11,9 +11,8 @@ from models.attribution.problem import COMPUTE_SPREAD
 from models.attribution.waits import Mask, capped, must_wait, waits_by_text
 from models.wlr import Line, Wlr, blame, fit_wlr
 
-LEARNED_WEIGHT = 0.4
+LEARNED_WEIGHT = 0.2
 """Of the learnt totals in the mean with the division of work time, whose errors are others."""
-LEARNED_WEIGHT_WITH_TEXTS = 0.1
 WRITERS = 0.9
 """A statement that changes rows waits a part of its work time for the log and for latches
 (measured: .1 to .4, the more the busier the server)."""
@@ -102,19 +101,17 @@ def by_measurement(ticks: ClassTicks, target: Target) -> Parts:
     return Parts(ticks.cpu, work, nothing, waits_by_text(ticks.texts, len(nothing)), predictor)
 
 
-def by_learning(ticks: ClassTicks, target: Target, *, trust_texts: bool) -> Parts:
+def by_learning(ticks: ClassTicks, target: Target) -> Parts:
     """Mean of the learnt totals and a division of work time that knows who waits."""
     work = computing_time(ticks)
     model = fit_cost_model(ticks, target.y, work if target.time_like else None, target.least_level)
     spent = work.sum(axis=0)
     impossible = must_wait(spent, float(target.y.sum()), target.least_level)
     computing = computing_share(model, spent, impossible)
-    return by_model(model, computing, ticks, target, trust_texts=trust_texts)
+    return by_model(model, computing, ticks, target)
 
 
-def by_model(
-    model: CostModel, computing: Array, ticks: ClassTicks, target: Target, *, trust_texts: bool
-) -> Parts:
+def by_model(model: CostModel, computing: Array, ticks: ClassTicks, target: Target) -> Parts:
     """The same with a model that is there already, and what it says of who computes, shape (K,).
 
     The ticks are of the model's classes, in its order; they need not be those it was learnt from.
@@ -125,9 +122,8 @@ def by_model(
         return Parts(learnt, work, model.learned.stderr, waits, model)
     explained = np.maximum(target.y - model.base_per_second * ticks.seconds, 0.0)
     divided = blame(computing * computing_time(ticks), explained)[0]
-    weight = LEARNED_WEIGHT_WITH_TEXTS if trust_texts else LEARNED_WEIGHT
-    apart = (1 - weight) * (learnt - divided).sum(axis=0)
-    z = weight * learnt + (1 - weight) * divided
+    apart = (1 - LEARNED_WEIGHT) * (learnt - divided).sum(axis=0)
+    z = LEARNED_WEIGHT * learnt + (1 - LEARNED_WEIGHT) * divided
     error = np.hypot(model.learned.stderr, apart)
     return Parts(z, work, error, waits | (computing < 0.5), model)
 

@@ -46,15 +46,18 @@ def stretches(work: Array, count: Array, size: Array) -> tuple[Array, Array]:
     Each tick counts by its calls; e is relative to its mean over all classes. The error is the
     jackknife's over stretches of time, for what disturbs a tick disturbs the next as well.
     """
+    if len(work) < LEAST_TICKS:
+        return np.full(work.shape[1], np.nan), np.full(work.shape[1], np.nan)
     there = count > 0
     usual = work.sum(axis=0) / np.maximum(count.sum(axis=0), TINY)
     own = np.where(there, work / np.maximum(count * usual, TINY), 0.0)
     others, known = _mean_of_others(own, np.where(there, size, 0.0))
     calls = np.where(there & known, count, 0.0)
-    sums = np.stack([calls * t for t in (1, others, own, others * others, others * own)])
-    parts = np.stack([part.sum(axis=1) for part in np.array_split(sums, PARTS, axis=1)])
-    whole = parts.sum(axis=0)
-    e, without = _elasticity(whole), _elasticity(np.moveaxis(whole - parts, 0, 1))
+    begins = np.linspace(0, len(work), PARTS, endpoint=False, dtype=np.intp)
+    terms = (np.ones(1), others, own, others * others, others * own)
+    parts = np.stack([np.add.reduceat(calls * term, begins) for term in terms])
+    whole = parts.sum(axis=1)
+    e, without = _elasticity(whole), _elasticity(whole[:, None] - parts)
     error = np.sqrt((PARTS - 1) / PARTS * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
     fits = ((calls > 0).sum(axis=0) >= LEAST_TICKS) & np.isfinite(e) & np.isfinite(error)
     total = np.where(fits, size.sum(axis=0), 0.0)
@@ -68,9 +71,8 @@ def _elasticity(sums: Array) -> Array:
     n, q, r, qq, qr = sums
     s_qq = n * qq - q * q
     fits = (s_qq > SAME * n * qq) & (r > 0)
-    return np.where(fits, (n * qr - q * r) / np.where(fits, s_qq, 1.0), np.nan) * np.where(
-        fits, q / np.where(fits, r, 1.0), np.nan
-    )
+    answer: Array = (n * qr - q * r) * q / np.where(fits, s_qq * r, np.nan)
+    return answer
 
 
 def _mean_of_others(own: Array, weight: Array) -> tuple[Array, Mask]:
