@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from agent.classes.book import OTHER
 from agent.classes.division import Division
 from agent.classes.past import Past, summed
+from agent.classes.proof import allowed
 from agent.classes.resources import Resource
 from models.attribution.blocks import Block, fit_block, prices_of
 from models.attribution.class_ticks import Array, ClassTicks
@@ -194,6 +195,9 @@ class LiveModel:
         have = [i for i, name in enumerate(model.names) if name in place]
         parts[:, to] = found.z[:, have]
         errors[to] = _relative_error(model, free)[have]
+        if not self.resource.cpu:
+            mine = allowed(self.resource.name, ticks, self.held_out)
+            parts, errors = parts * mine, np.where(mine > 0, errors, np.nan)
         waits[to] = found.waits[have]
         return parts, errors, waits
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from agent.classes.book import AGENT, OTHER, Book
 from agent.classes.deltas import Changes, Deltas
+from agent.classes.proof import OF_DISKS, withheld
 from agent.classes.ticks import Tick, TickMaker, class_ticks, host_use
 from agent.config.settings import Target
 from collectors import COLLECTORS
@@ -16,6 +17,7 @@ from collectors.connection import Connection
 from collectors.digests import DigestValues, texts_of
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.divide import Attribution, attribute
+from models.attribution.reasons import HostUse
 from models.attribution.sources import Target as Resource
 
 EVERY = 1.0  # seconds between two readings
@@ -38,7 +40,8 @@ class Observed:
     """CPU of the whole server, or of all classes where only that is known, s, shape (T,)."""
     cpu_is_sum: bool
     """The whole server's CPU is not known, only what the classes use."""
-    io: Attribution | None
+    disk: Mapping[str, Attribution]
+    """Of the bytes `read` and `written`, those that are known."""
 
 
 def observe(
@@ -131,7 +134,7 @@ def _connection(target: Target) -> Connection:
 
 
 def divided(book: Book, ticks: list[Tick]) -> Observed:
-    """Divide CPU and IO over the classes of these ticks."""
+    """Divide CPU and bytes of disks over the classes of these ticks."""
     whole = [tick for tick in ticks if tick.changes is not None]
     seen = [tick for tick in whole if "cpu" in tick.used]
     whole = seen if 2 * len(seen) >= len(whole) else whole
@@ -148,7 +151,6 @@ def divided(book: Book, ticks: list[Tick]) -> Observed:
     is_sum = y is None
     if y is None and table.cpu is not None and table.cpu.any():
         y = table.cpu.sum(axis=1)  # of the classes, for want of the whole
-    moved = _used(whole, "read", "written")
     host = host_use(whole)
     measured = table.cpu is not None and bool(table.cpu.any())
     known = len(table) >= LEAST_TICKS or (measured and len(table) > 0)
@@ -161,10 +163,16 @@ def divided(book: Book, ticks: list[Tick]) -> Observed:
         else None,
         cpu_target=y,
         cpu_is_sum=is_sum,
-        io=attribute(table, Resource(moved, time_like=False), host=host)
-        if len(table) >= LEAST_TICKS and moved is not None and moved.any()
-        else None,
+        disk={name: found for name in OF_DISKS if (found := _bytes(name, table, whole, host))},
     )
+
+
+def _bytes(name: str, table: ClassTicks, ticks: list[Tick], host: HostUse) -> Attribution | None:
+    """Divide a number of bytes, as far as the model has shown that it knows them."""
+    y = _used(ticks, name)
+    if len(table) < LEAST_TICKS or y is None or not y.any():
+        return None
+    return withheld(name, table, attribute(table, Resource(y, time_like=False), host=host))
 
 
 def _readers(connection: Connection) -> dict[str, Callable[[], Values]]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from agent.classes.book import AGENT, OTHER, Name
+from agent.classes.proof import is_proven
 from agent.classes.state import ClassesState, ClassState
 from models.attribution.savings import Limit, gain
 from models.capacity.answer import USL, Capacity
@@ -64,6 +65,8 @@ def _share(state: ClassesState, one: ClassState, wall: str) -> float | None:
     names = next((rs for ws, rs in RESOURCES_OF if wall.startswith(ws)), ())
     known = [r for name in names if (r := state.resource(name)) is not None]
     whole = sum(r.total for r in known)
+    if any(r.name != "cpu" and r.total > 0 and not is_proven(r.held_out) for r in known):
+        return None
     if whole <= 0:
         return None
     return min(sum(one.recent.get(r.name, 0.0) for r in known) / whole, 1.0)

@@ -1,12 +1,14 @@
 """A profile from the history that a running agent writes, which does not notice."""
 
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
 from agent.classes.book import NOBODY, Name, name_of
+from agent.classes.proof import OF_DISKS
 from agent.classes.savings import Saving
-from agent.commands.profile_rows import Profile, Row, ranked
+from agent.commands.profile_rows import NOT_JUDGED, Moved, Profile, Row, ranked
 from agent.store.class_uses import Span, Use, latest_gains, latest_span, sources, uses
 from agent.store.database import open_to_read
 from agent.store.failures import StoreError, as_store_error
@@ -45,9 +47,21 @@ def recorded(path: Path, target: str, since: float, until: float, sort: str) -> 
         disagreement=None,
         compared_with=None,
         reasons=(),
+        io=_io(found.values(), nobody),
         recorded=(span.begin / 1000, span.last / 1000),
     )
     return ranked(profile, savings)
+
+
+def _io(classes: Iterable[Use], nobody: Use | None) -> dict[str, Moved]:
+    """Bytes of all, and of no class; how good the divisions were is not written."""
+    io = {}
+    for name in OF_DISKS:
+        left = getattr(nobody, name) if nobody else None
+        parts = [part for use in classes if (part := getattr(use, name)) is not None]
+        if left is not None or parts:
+            io[name] = Moved(sum(parts) + (left or 0.0), left or 0.0, NOT_JUDGED, ())
+    return io
 
 
 def latest_savings(path: Path, target: str, now: float) -> dict[Name, Saving]:

@@ -1,14 +1,16 @@
 """A profile: classes of query ranked by what they use, from what was seen or from the history."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from agent.classes.book import SEVERAL, Name, name_of
 from agent.classes.observe import Observed
+from agent.classes.proof import is_proven
 from agent.classes.savings import Saving
 from models.attribution.divide import Attribution, Method
+from models.attribution.quality import Quality
 from models.attribution.reasons import Reason
 
 NOTHING: Mapping[Name, Saving] = {}
@@ -26,7 +28,7 @@ class Row:
     cpu: float | None
     cpu_stderr: float | None
     io: float | None
-    """Bytes read and written; estimated."""
+    """Bytes read and written, of those that can be told; estimated."""
     latency: float | None
     """Mean seconds of a statement."""
     rows_examined: float | None
@@ -39,6 +41,19 @@ class Row:
     """How much more of all else fits without it, as a part of what fits now."""
     halved_gain: float | None = None
     """The same with it at half its cost."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Bytes that were read or written, and how far they can be told."""
+
+    total: float
+    unattributed: float
+    held_out: Quality
+    reasons: tuple[Reason, ...]
+
+
+NOT_JUDGED = Quality(None, None, None)
 
 
 @dataclass(frozen=True)
@@ -57,6 +72,8 @@ class Profile:
     disagreement: float | None
     compared_with: Method | None
     reasons: tuple[Reason, ...]
+    io: Mapping[str, Moved] = field(default_factory=dict)
+    """Of the bytes `read` and `written`, those that are known."""
     recorded: tuple[float, float] | None = None
     """From when to when (Unix seconds), where it comes from the history."""
     of_sums: bool = False
@@ -93,6 +110,10 @@ def profile_of(
         disagreement=cpu.disagreement if cpu else None,
         compared_with=cpu.compared_with if cpu else None,
         reasons=cpu.reasons if cpu else (),
+        io={
+            name: Moved(found.total, found.unattributed, found.held_out, found.reasons)
+            for name, found in observed.disk.items()
+        },
     )
     return ranked(profile, savings)
 
@@ -100,7 +121,7 @@ def profile_of(
 def ranked(profile: Profile, savings: Mapping[Name, Saving]) -> Profile:
     """The same, the greatest first, with each class's share and what it costs in capacity."""
     rows = [row for row in profile.rows if row.calls or row.seconds > 0]
-    sort = profile.sort if any(SORTS[profile.sort](row) is not None for row in rows) else "time"
+    sort = profile.sort if any(SORTS[profile.sort](row) for row in rows) else "time"
     value = SORTS[sort]
     whole = 0.0 if sort == "latency" else sum(value(row) or 0.0 for row in rows)
     rows.sort(key=lambda row: (-(value(row) or 0.0), row.digest))
@@ -134,7 +155,7 @@ def _rows(observed: Observed, *, with_text: bool) -> list[Row]:
                 seconds=float(spent[k]),
                 cpu=cpu,
                 cpu_stderr=stderr,
-                io=_use(observed.io, k)[0],
+                io=_moved(observed, k),
                 latency=float(ended[k] / count[k]) if count[k] else None,
                 rows_examined=float(sizes["rows_examined"][k])
                 if "rows_examined" in sizes
@@ -152,6 +173,12 @@ def _use(found: Attribution | None, k: int) -> tuple[float | None, float | None,
         return None, None, False
     use = found.classes[k]
     return use.total, use.stderr, use.waits
+
+
+def _moved(observed: Observed, k: int) -> float | None:
+    """Bytes of those resources whose division is believed."""
+    believed = [found for found in observed.disk.values() if is_proven(found.held_out)]
+    return sum(found.classes[k].total for found in believed) if believed else None
 
 
 def _shared(row: Row, value: float | None, whole: float) -> Row:

@@ -3,12 +3,15 @@
 import csv
 import io
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, fields
 from datetime import datetime
 
+from agent.classes.proof import is_proven
 from agent.commands.attribute_words import OTHERS, SOURCES, amount, bar, cut, percent, short
 from agent.commands.profile_rows import Profile, Row
 from agent.config.durations import words
+from models.attribution.reasons import Reason
 
 NAME_WIDTH = 34
 DIGEST_LETTERS = 12
@@ -56,6 +59,16 @@ def as_json(profile: Profile, top: int) -> str:
             "disagreement": profile.disagreement,
             "reasons": [reason.value for reason in profile.reasons],
         },
+        "io": {
+            name: {
+                "total": moved.total,
+                "unattributed": moved.unattributed,
+                "held_out_mape": moved.held_out.mape,
+                "held_out_r_squared": moved.held_out.r_squared,
+                "reasons": [reason.value for reason in moved.reasons],
+            }
+            for name, moved in profile.io.items()
+        },
         "recorded": profile.recorded,
         "classes": [asdict(row) for row in profile.rows[:top]],
     }
@@ -101,15 +114,17 @@ def _gain(gain: float | None) -> str:
 
 
 def _notes(profile: Profile) -> list[str]:
-    lines = [_watched(profile)]
+    return [_watched(profile), *_cpu_notes(profile), *_io_notes(profile), *_to_fix(profile)]
+
+
+def _cpu_notes(profile: Profile) -> list[str]:
     if profile.cpu_source is None or profile.cpu_total is None:
-        lines.append(f"  {'CPU':<14} not known: neither the process nor CPU per statement is seen")
-        return [*lines, *_to_fix(profile)]
+        return [f"  {'CPU':<14} not known: neither the process nor CPU per statement is seen"]
     whole = f"{short(profile.cpu_total)} s"
     if profile.cpu_unattributed is not None:
         part = profile.cpu_unattributed / (profile.cpu_total or 1.0)
         whole += f", of which {percent(part)} is no class's"
-    lines += [
+    lines = [
         f"  {'CPU':<14} {whole}",
         f"  {'source':<14} {SOURCES[profile.cpu_source]}",
     ]
@@ -119,8 +134,23 @@ def _notes(profile: Profile) -> list[str]:
         moved = percent(profile.disagreement / 2)
         other = OTHERS[profile.compared_with]
         lines.append(f"  {'disagreement':<14} {moved} of the use lies elsewhere by {other}")
-    lines += [f"  {'take care':<14} {reason.sentence}" for reason in profile.reasons]
-    return [*lines, *_to_fix(profile)]
+    return [*lines, *(f"  {'take care':<14} {reason.sentence}" for reason in profile.reasons)]
+
+
+def _io_notes(profile: Profile) -> Iterator[str]:
+    """How many bytes, whose they are, how good that is; why care is to be taken of ranks by IO."""
+    for name, moved in profile.io.items():
+        part = percent(moved.unattributed / moved.total) if moved.total > 0 else percent(0.0)
+        line = f"  {name:<14} {short(moved.total)} bytes, of which {part} is no class's"
+        if moved.held_out.mape is not None:
+            line += f"; held out within {percent(moved.held_out.mape)}"
+            if not is_proven(moved.held_out):
+                line += ": calls and rows do not tell whose they are"
+        yield line
+    if profile.sort == "io":
+        said = {reason for moved in profile.io.values() for reason in moved.reasons}
+        told = (r for r in Reason if r in said and r not in profile.reasons)
+        yield from (f"  {'take care':<14} {reason.sentence}" for reason in told)
 
 
 def _watched(profile: Profile) -> str:

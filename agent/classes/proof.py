@@ -1,0 +1,70 @@
+"""Who is given bytes and rows: nobody, unless the model has shown that it knows them.
+
+CPU follows the time of who computes. Bytes follow nothing that a server tells of its classes but
+calls and rows: what is read from disk depends on what is in the buffer pool, and most is written
+long after the statement. A division that predicts badly would spread them over the innocent.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from agent.classes.book import AGENT
+from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.divide import Attribution
+from models.attribution.quality import Quality
+from models.attribution.waits import Mask, waits_by_text
+
+LEAST_R_SQUARED, MOST_ERROR = 0.5, 0.5
+"""Measured live: .98 and .1 for bytes of the network, 0 to .4 and .4 to 20 for those of disks."""
+STEADY_ERROR = 0.05
+"""Where it is predicted this well it may move as little as it likes."""
+OF_DISKS = ("read", "written")
+TOUCHED = ("rows_examined", "rows_affected")
+
+
+def is_proven(held_out: Quality) -> bool:
+    """Whether what was predicted came, and moved as it was predicted to move."""
+    error, moved = held_out.mape, held_out.r_squared
+    if error is None or error > MOST_ERROR:
+        return False
+    return error <= STEADY_ERROR or (moved or 0.0) >= LEAST_R_SQUARED
+
+
+def may_use(resource: str, ticks: ClassTicks) -> Mask:
+    """Which classes may have used it, shape (K,): no bytes of disks for those who only wait.
+
+    The agent's own statements read tables that are in memory, and a class that touches no row reads
+    nothing; what it writes may be another's rows, as that of a COMMIT.
+    """
+    may = np.ones(len(ticks.names), dtype=np.bool_)
+    if resource not in OF_DISKS:
+        return may
+    may &= ~waits_by_text(ticks.texts, len(ticks.names))
+    may &= np.array([name != AGENT for name in ticks.names], dtype=np.bool_)
+    touched = [table.sum(axis=0) for name, table in ticks.sizes if name in TOUCHED]
+    if resource == "read" and len(touched) == len(TOUCHED):
+        may &= np.sum(touched, axis=0) > 0
+    return may
+
+
+def allowed(resource: str, ticks: ClassTicks, held_out: Quality) -> Array:
+    """What is left of each class's part of bytes or rows, 0 or 1, shape (K,)."""
+    return np.where(is_proven(held_out), may_use(resource, ticks), False).astype(np.float64)
+
+
+def withheld(resource: str, ticks: ClassTicks, found: Attribution) -> Attribution:
+    """The same with what is not allowed left to no class; lines are of no use then."""
+    parts = allowed(resource, ticks, found.held_out)
+    totals = found.totals * parts
+    together = float(totals.sum()) or 1.0
+    classes = tuple(
+        replace(
+            use,
+            total=float(total),
+            share=float(total) / together,
+            stderr=use.stderr if part else None,
+        )
+        for use, total, part in zip(found.classes, totals, parts, strict=True)
+    )
+    return replace(found, classes=classes, unattributed=found.total - float(totals.sum()))

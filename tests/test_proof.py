@@ -1,0 +1,131 @@
+"""Bytes go to classes only where the model has shown that it knows whose they are."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from class_samples import samples
+from simulated_classes import simulate
+
+from agent.classes.book import AGENT, Book
+from agent.classes.live_model import LiveModel
+from agent.classes.observe import Observed, divided
+from agent.classes.proof import is_proven, may_use
+from agent.classes.resources import RESOURCES
+from agent.classes.ticks import Tick, TickMaker
+from agent.commands.profile_rows import profile_of
+from agent.commands.profile_words import as_json, in_words
+from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.quality import Quality
+from models.attribution.reasons import HostUse
+
+TICKS, BLOCK = 240, 60
+READ = next(resource for resource in RESOURCES if resource.name == "read")
+BYTES_OF_A_ROW = 100.0
+
+Bytes = Callable[[ClassTicks], Array]
+
+
+def of_rows(ticks: ClassTicks) -> Array:
+    """Bytes that follow the rows which the classes examined, shape (T,)."""
+    return BYTES_OF_A_ROW * np.asarray(dict(ticks.sizes)["rows_examined"].sum(axis=1))
+
+
+def of_nobody(ticks: ClassTicks) -> Array:
+    """Bytes that follow nothing that the classes do, shape (T,)."""
+    return np.random.default_rng(5).lognormal(12.0, 1.0, len(ticks))
+
+
+def look(y: Bytes) -> Observed:
+    """A simulated server that read so many bytes a second, looked at for four minutes."""
+    simulated = simulate(3, ticks=TICKS)
+    book, made = Book(), list[Tick]()
+    maker = TickMaker(book)
+    for sample in samples(simulated):
+        maker.append(sample)
+        made += maker.ticks(sample.at)
+    read = y(simulated.ticks)[-len(made) :]
+    ticks = [replace(t, used={**t.used, "read": b}) for t, b in zip(made, read, strict=True)]
+    return divided(book, ticks)
+
+
+@pytest.mark.parametrize(
+    ("error", "moved", "proven"),
+    [
+        (0.1, 0.98, True),
+        (0.6, 0.98, False),
+        (0.1, 0.4, False),
+        (0.03, None, True),
+        (None, None, False),
+    ],
+)
+def test_both_the_error_and_the_movement_count(
+    error: float | None, moved: float | None, proven: bool
+) -> None:
+    """Nothing is proven before anything was predicted."""
+    assert is_proven(Quality(error, moved, None)) is proven
+
+
+def test_bytes_that_follow_rows_are_their_classes() -> None:
+    """The profile ranks by them, and says how good that is."""
+    profile = profile_of(look(of_rows), "io", with_text=False)
+    assert profile.sort == "io"
+    assert profile.io["read"].unattributed < 0.2 * profile.io["read"].total
+    first = profile.rows[0]
+    examined = max(row.rows_examined or 0.0 for row in profile.rows)
+    assert first.rows_examined == examined
+    assert first.io == pytest.approx(BYTES_OF_A_ROW * examined, rel=0.2)
+    text = in_words(profile, 5)
+    assert "greatest share of the IO" in text
+    assert "calls and rows do not tell" not in text
+
+
+def test_bytes_that_follow_nothing_are_nobodys() -> None:
+    """No class is given any, nobody is ranked by them, and the words say why."""
+    profile = profile_of(look(of_nobody), "io", with_text=False)
+    assert profile.sort == "time"
+    assert all(row.io is None for row in profile.rows)
+    text = in_words(profile, 5)
+    assert "bytes, of which 100 % is no class's; held out within" in text
+    assert "calls and rows do not tell whose they are" in text
+    found = json.loads(as_json(profile, 5))["io"]
+    assert found["read"]["unattributed"] == found["read"]["total"] > 0
+    assert "cost_varies" in found["read"]["reasons"]
+    assert "written" not in found
+
+
+@pytest.mark.parametrize("y", [of_rows, of_nobody])
+def test_the_agent_judges_by_the_minutes_before(y: Bytes) -> None:
+    """Its first minute is nobody's; from then on it depends on what was predicted."""
+    ticks = simulate(3, ticks=TICKS).ticks
+    bytes_read, model = y(ticks), LiveModel(READ, blocks=10)
+    given = []
+    for start in range(0, TICKS, BLOCK):
+        part = slice(start, start + BLOCK)
+        division = model.take(ticks.at(part), bytes_read[part], HostUse())
+        given.append(division.uses.sum() / bytes_read[part].sum())
+        assert np.isnan(division.error[division.uses == 0]).all()
+    assert given[0] == 0
+    if y is of_rows:
+        assert min(given[1:]) > 0.8
+    else:
+        assert given == [0, 0, 0, 0]
+        assert model.unattributed_share == 1
+
+
+def test_who_waits_or_touches_no_row_reads_nothing() -> None:
+    """Who sleeps, the agent, who has no rows; what a COMMIT writes may be another's rows."""
+    names = ("sleeper", AGENT, "scan", "commit")
+    rows = np.array([[1.0, 5.0, 9.0, 0.0]])
+    ticks = ClassTicks(
+        names=names,
+        seconds=np.ones(1),
+        statement_time=np.ones((1, 4)),
+        sizes=(("rows_examined", rows), ("rows_affected", np.zeros((1, 4)))),
+        texts=("SELECT SLEEP (?)", None, "SELECT `a` FROM `t`", "COMMIT"),
+    )
+    assert may_use("read", ticks).tolist() == [False, False, True, False]
+    assert may_use("written", ticks).tolist() == [False, False, True, True]
+    assert may_use("network", ticks).all()
