@@ -1,6 +1,8 @@
 """Who stands in the queue: time per call that stretches with everybody's, or does not."""
 
 from dataclasses import replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 import pytest
@@ -9,19 +11,22 @@ from simulated_classes import Simulated, simulate
 
 from agent.tables.class_file import read_classes
 from agent.tables.host_file import joined, read_host
+from models.attribution.blocks import Block, fit_block
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.divide import attribute
-from models.attribution.prices import pool_prices
+from models.attribution.prices import pool_prices, tick_weights
 from models.attribution.sources import Target, computing_time
-from models.attribution.stretch import stretches, waiting_evidence
+from models.attribution.stretch import Stretch
 
 CALLS, SECONDS = 30, 0.03
 
 
-def evidence(ticks: ClassTicks, y: Array) -> Array:
-    """What the model is told."""
+def told(ticks: ClassTicks, y: Array) -> dict[str, float]:
+    """The evidence that each class waits."""
     assert ticks.count is not None
-    return waiting_evidence(computing_time(ticks), ticks.count, pool_prices(ticks, y).price(ticks))
+    size = pool_prices(ticks, y).price(ticks)
+    found = Stretch.of_parts(computing_time(ticks), ticks.count, size).evidence(size.sum(axis=0))
+    return dict(zip(ticks.names, map(float, found), strict=True))
 
 
 def with_a_steady_waiter(s: Simulated, rng: np.random.Generator) -> tuple[ClassTicks, Array]:
@@ -45,9 +50,9 @@ def with_a_steady_waiter(s: Simulated, rng: np.random.Generator) -> tuple[ClassT
 def test_who_computes_stretches_and_who_sleeps_does_not(seed: int) -> None:
     """On a simulated server whose queue changes, digest texts unknown."""
     s = simulate(seed, busy=0.6)
-    told = dict(zip(s.ticks.names, evidence(s.blind, s.y), strict=True))
-    assert told["sleep"] > 2
-    assert max(told[name] for name in ("point", "sum", "join", "scan", "hash")) < -0.5
+    found = told(s.blind, s.y)
+    assert found["sleep"] > 2
+    assert max(found[name] for name in ("point", "sum", "join", "scan", "hash")) < 0
 
 
 def test_one_who_is_always_there_is_not_taken_for_what_nobody_causes() -> None:
@@ -60,42 +65,78 @@ def test_one_who_is_always_there_is_not_taken_for_what_nobody_causes() -> None:
         assert found.classes[-1].waits
 
 
+def test_the_sums_of_minutes_know_it_too() -> None:
+    """As the agent has them: the seed at which calls and totals alone are wrong."""
+    s = simulate(4, base=0.3, noise=0.06)
+    ticks, y = with_a_steady_waiter(s, np.random.default_rng(104))
+    prices, work = pool_prices(ticks, y), computing_time(ticks)
+    minutes = [
+        Block.of(ticks.at(part), y[part], work[part], prices, tick_weights(y)[part])
+        for part in (slice(begin, begin + 60) for begin in range(0, len(y), 60))
+    ]
+    model, _ = fit_block(reduce(add, minutes), prices, time_like=True)
+    assert model.learned.computing[-1] < 0.5
+    assert model.learned.totals[-1] < 0.01 * y.sum()
+
+
 def test_where_the_queue_never_changes_nothing_is_told() -> None:
     """All times per call constant but for noise of their own: e cannot be known."""
     rng = np.random.default_rng(3)
     count = rng.poisson(40, (300, 6)).astype(float)
     work = count * 1e-3 * np.exp(rng.normal(0, 0.05, count.shape))
-    assert np.abs(waiting_evidence(work, count, count)).max() < 1
+    found = Stretch.of_parts(work, count, count).evidence(count.sum(axis=0))
+    assert np.abs(found).max() < 1
 
 
 def test_too_few_ticks_and_classes_that_did_nothing_tell_nothing() -> None:
     """No evidence, and no warning of a division by zero."""
     s = simulate(1, ticks=12)
-    assert s.ticks.count is not None
-    size = s.ticks.count
-    assert (waiting_evidence(s.ticks.work_time, s.ticks.count, size) == 0).all()
+    assert not any(told(s.ticks, s.y).values())
     none = np.zeros((40, 3))
-    assert (waiting_evidence(none, none, none) == 0).all()
+    assert not Stretch.of_parts(none, none, none).evidence(none.sum(axis=0)).any()
+
+
+def test_one_part_tells_nothing() -> None:
+    """Within it ticks are no independent draws, and there is no other to compare with."""
+    s = simulate(1)
+    assert s.ticks.count is not None
+    found = Stretch.of(s.ticks.work_time, s.ticks.count, s.truth).evidence(s.truth.sum(axis=0))
+    assert not found.any()
 
 
 def test_units_do_not_matter() -> None:
     """Milliseconds for seconds, prices twice as high."""
     s = simulate(2)
-    assert s.ticks.count is not None
     work, count, size = s.ticks.work_time, s.ticks.count, s.truth
-    plain, other = stretches(work, count, size), stretches(1e3 * work, count, 2 * size)
+    assert count is not None
+    plain = Stretch.of_parts(work, count, size).elasticities(size.sum(axis=0))
+    other = Stretch.of_parts(1e3 * work, count, 2 * size).elasticities(size.sum(axis=0))
     assert other[0] == pytest.approx(plain[0], nan_ok=True)
     assert other[1] == pytest.approx(plain[1], nan_ok=True)
+
+
+def test_classes_are_taken_by_their_place() -> None:
+    """Of one that is new nothing is known; parts of the same classes add up."""
+    s = simulate(5)
+    count, size = s.ticks.count, s.truth
+    assert count is not None
+    one, two = (
+        Stretch.of(s.ticks.work_time[part], count[part], size[part])
+        for part in (slice(0, 150), slice(150, 300))
+    )
+    both = (one + two).at([3, -1, 0])
+    assert both.sums[:, 0].tolist() == (one.sums + two.sums)[:, 3].tolist()
+    assert both.sums[:, 1].tolist() == [0] * 5
 
 
 def test_recorded_sleepers_are_told_from_those_who_compute() -> None:
     """MySQL 9.7 at 73 % of CPU: SLEEP and GET_LOCK wait, the greatest users of CPU do not."""
     path, host = (str(data(f"mysql97/A_moderate{end}.csv.gz")) for end in ("", "_host"))
-    found = joined(read_classes(path), read_host(host))
-    assert found.y is not None
-    assert found.truth is not None
-    told = evidence(replace(found.ticks, texts=None), found.y)
-    names = found.ticks.names
-    assert told[names.index("sleep")] > 2
-    assert told[names.index("getlock")] > 1
-    assert told[np.argsort(-found.truth.sum(axis=0))[:8]].max() < 0.5
+    recorded = joined(read_classes(path), read_host(host))
+    assert recorded.y is not None
+    assert recorded.truth is not None
+    found = told(replace(recorded.ticks, texts=None), recorded.y)
+    assert found["sleep"] > 2
+    assert found["getlock"] > 2
+    greatest = np.argsort(-recorded.truth.sum(axis=0))[:8]
+    assert max(found[recorded.ticks.names[k]] for k in greatest) < 0

@@ -19,6 +19,7 @@ from models.attribution.moments import Moments
 from models.attribution.prices import FREE_CALL_SHARE, Prices, calls, price_features
 from models.attribution.problem import BASE_SPREAD
 from models.attribution.shrunk import learn_shrunk
+from models.attribution.stretch import Stretch
 from models.attribution.waits import Mask
 
 
@@ -37,21 +38,24 @@ class Block:
     """Each class's calls and sizes, shape (K, F)."""
     work: Array
     """Each class's work time, s, shape (K,)."""
+    stretch: Stretch
+    """How its time per call went with the others'."""
 
     @classmethod
     def of(
         cls, ticks: ClassTicks, y: Array, work: Array, prices: Prices, weights: Array
     ) -> "Block":
         """Sum up ticks and their y, shape (T,), work, shape (T, K), and weights, shape (T,)."""
-        tables = [calls(ticks), *(table for _, table in ticks.sizes)]
+        tables, size = [calls(ticks), *(table for _, table in ticks.sizes)], prices.price(ticks)
         together = np.column_stack([table.sum(axis=1) for table in tables])
         return cls(
             names=ticks.names,
             features=("calls", *(name for name, _ in ticks.sizes)),
-            moments=Moments.of(prices.price(ticks), ticks.seconds, y, weights),
+            moments=Moments.of(size, ticks.seconds, y, weights),
             pooled=Moments.of(together, ticks.seconds, y, weights),
             uses=np.column_stack([table.sum(axis=0) for table in tables]),
             work=work.sum(axis=0),
+            stretch=Stretch.of(work, calls(ticks), size),
         )
 
     def arranged(self, names: tuple[str, ...], rest: str) -> "Block":
@@ -59,6 +63,7 @@ class Block:
         if names == self.names:
             return self
         place = {name: i for i, name in enumerate(names)}
+        had = {name: i for i, name in enumerate(self.names)}
         to = np.zeros((len(names) + 1, len(self.names) + 1))
         for i, name in enumerate(self.names):
             to[place.get(name, place[rest]), i] = 1.0
@@ -76,6 +81,7 @@ class Block:
             moments=moments,
             uses=classes @ self.uses,
             work=classes @ self.work,
+            stretch=self.stretch.at([had.get(name, -1) for name in names]),
         )
 
     def repriced(self, prices: Prices) -> "Block":
@@ -102,6 +108,7 @@ class Block:
             pooled=self.pooled + other.pooled,
             uses=self.uses + other.uses,
             work=self.work + other.work,
+            stretch=self.stretch + other.stretch,
         )
 
 
@@ -129,6 +136,8 @@ def fit_block(
     names = tuple(block.names[i] for i in there)
     work = block.work[there]
     beliefs, waiting = believe(moments.totals[:-1], work, moments.y_total, least_level)
+    stretch = block.stretch.at(there).evidence(moments.totals[:-1])
+    beliefs = replace(beliefs, waiting=stretch)
     learned = learn(moments, beliefs) if time_like else learn_shrunk(moments, BASE_SPREAD)
     seconds = float(moments.totals[-1])
     base = learned.base / seconds if seconds > 0 else 0.0

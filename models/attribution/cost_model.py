@@ -10,7 +10,7 @@ from models.attribution.learned import learn
 from models.attribution.moments import Moments
 from models.attribution.prices import Prices, pool_prices, robust_weights, tick_weights
 from models.attribution.shrunk import learn_shrunk
-from models.attribution.stretch import waiting_evidence
+from models.attribution.stretch import Stretch
 from models.attribution.waits import LEAST_CALL_SECONDS, Mask, must_wait
 
 LEAST_CALL_SHARE = 0.3
@@ -67,7 +67,8 @@ def fit_cost_model(
     prices = pool_prices(ticks, y, least_call=least_call(least_level))
     size = prices.price(ticks)
     beliefs, _ = believe(size.sum(axis=0), work.sum(axis=0), y.sum(), least_level)
-    beliefs = replace(beliefs, waiting=waiting_evidence(work, ticks.count, size))
+    stretch = Stretch.of_parts(work, ticks.count, size)
+    beliefs = replace(beliefs, waiting=stretch.evidence(size.sum(axis=0)))
     model = _learnt(ticks, y, prices, robust_weights(y, prices.total(ticks)), beliefs)
     return _learnt(ticks, y, prices, robust_weights(y, model.predict(ticks)), beliefs)
 

@@ -6,7 +6,11 @@ that of the other classes, both relative to their means, r = e·q + rest: e is 1
 0 for who only waits, whatever its calls, rows or share of the total say.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
 from models.attribution.class_ticks import Array
 from models.attribution.waits import Mask
@@ -19,60 +23,85 @@ ALONE = 0.05
 """Of the classes that compute, how many do not queue with the others: those wait for disks, say."""
 LEAST_MEAN = 0.1
 """The mean e is 1 but for noise in q, which divides it out; below this q is nothing but noise."""
+LEAST_PARTS, PART = 4, 30
+"""Ticks are summed up in so many parts at least, of so many ticks at most."""
 LEAST_TICKS = 20
-PARTS = 8
-"""Into which the ticks are cut for the jackknife."""
-SAME, TINY = 1e-9, 1e-300
+MOST_OF_ONE = 0.5
+"""Of Σ n·dq², squared, in the squares of the parts: with more, one part says it all."""
+TINY = 1e-300
+
+Places = NDArray[np.intp]
 
 
-def waiting_evidence(work: Array, count: Array, size: Array) -> Array:
-    """How much more probable e is for who waits than for who computes, log, shape (K,).
+@dataclass(frozen=True)
+class Stretch:
+    """Sums over parts of Σ n·dq², Σ n·dq·dr, their squares and product, shape (5, K).
 
-    `work`, s, `count` and `size`, the priced calls and rows, have shape (T, K). 0 where nothing can
-    be told: few ticks, or a queue that never changes.
+    n are the calls, dq and dr are off their means of the part.
     """
-    e, error = stretches(work, count, size)
-    known = np.isfinite(e)
-    e, error = np.where(known, np.maximum(e, 0.0), 0.0), np.where(known, error, 1.0)
-    waits = _log_normal(e - WAITS, np.hypot(error, WAITS_SPREAD))
-    computes = _log_normal(e - COMPUTES, np.hypot(error, COMPUTES_SPREAD))
-    either = np.logaddexp(computes + np.log(1 - ALONE), waits + np.log(ALONE))
-    return np.where(known, waits - either, 0.0)
 
+    sums: Array
 
-def stretches(work: Array, count: Array, size: Array) -> tuple[Array, Array]:
-    """Fit e by least squares and its standard error, shape (K,), NaN where there is none.
+    @classmethod
+    def of(cls, work: Array, count: Array, size: Array) -> "Stretch":
+        """Sum up one part: ticks' work, s, calls, and priced calls and rows, shape (T, K)."""
+        there = count > 0
+        usual = work.sum(axis=0) / np.maximum(count.sum(axis=0), TINY)
+        own = np.where(there, work / np.maximum(count * usual, TINY), 0.0)
+        others, known = _mean_of_others(own, np.where(there, size, 0.0))
+        calls = np.where(there & known, count, 0.0)
+        whole = np.maximum(calls.sum(axis=0), TINY)
+        q = others / np.maximum((calls * others).sum(axis=0) / whole, TINY) - 1
+        r = own / np.maximum((calls * own).sum(axis=0) / whole, TINY) - 1
+        qq, qr = (calls * q * q).sum(axis=0), (calls * q * r).sum(axis=0)
+        return cls(np.stack((qq, qr, qq * qq, qq * qr, qr * qr)))
 
-    Each tick counts by its calls; e is relative to its mean over all classes. The error is the
-    jackknife's over stretches of time, for what disturbs a tick disturbs the next as well.
-    """
-    if len(work) < LEAST_TICKS:
-        return np.full(work.shape[1], np.nan), np.full(work.shape[1], np.nan)
-    there = count > 0
-    usual = work.sum(axis=0) / np.maximum(count.sum(axis=0), TINY)
-    own = np.where(there, work / np.maximum(count * usual, TINY), 0.0)
-    others, known = _mean_of_others(own, np.where(there, size, 0.0))
-    calls = np.where(there & known, count, 0.0)
-    begins = np.linspace(0, len(work), PARTS, endpoint=False, dtype=np.intp)
-    terms = (np.ones(1), others, own, others * others, others * own)
-    parts = np.stack([np.add.reduceat(calls * term, begins) for term in terms])
-    whole = parts.sum(axis=1)
-    e, without = _elasticity(whole), _elasticity(whole[:, None] - parts)
-    error = np.sqrt((PARTS - 1) / PARTS * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
-    fits = ((calls > 0).sum(axis=0) >= LEAST_TICKS) & np.isfinite(e) & np.isfinite(error)
-    total = np.where(fits, size.sum(axis=0), 0.0)
-    mean = float(total @ np.where(fits, e, 0.0)) / max(float(total.sum()), TINY)
-    unit = np.where(fits & (mean > LEAST_MEAN), mean, np.nan)
-    return e / unit, error / unit
+    @classmethod
+    def of_parts(cls, work: Array, count: Array, size: Array) -> "Stretch":
+        """Sum up many ticks, part by part."""
+        if len(work) < LEAST_TICKS:
+            return cls(np.zeros((5, work.shape[1])))
+        parts = max(LEAST_PARTS, len(work) // PART)
+        pieces = zip(*(np.array_split(t, parts) for t in (work, count, size)), strict=True)
+        return cls(np.sum([cls.of(*piece).sums for piece in pieces], axis=0))
 
+    def __add__(self, other: "Stretch") -> "Stretch":
+        """Add other parts of the same classes."""
+        return Stretch(self.sums + other.sums)
 
-def _elasticity(sums: Array) -> Array:
-    """Slope of r on q at their means, from Σ n·(1, q, r, q², q·r), shape (5, ...)."""
-    n, q, r, qq, qr = sums
-    s_qq = n * qq - q * q
-    fits = (s_qq > SAME * n * qq) & (r > 0)
-    answer: Array = (n * qr - q * r) * q / np.where(fits, s_qq * r, np.nan)
-    return answer
+    def at(self, places: Sequence[int] | Places) -> "Stretch":
+        """Take the classes at these places; at −1 is one of which nothing is known."""
+        where = np.asarray(places, dtype=np.intp)
+        return Stretch(np.where(where >= 0, self.sums[:, where], 0.0))
+
+    def elasticities(self, size: Array) -> tuple[Array, Array]:
+        """Fit e and its standard error, shape (K,), NaN where there is none.
+
+        e is relative to its mean over all classes by `size`. What disturbs a tick disturbs the next
+        as well: only parts are taken for independent.
+        """
+        qq, qr, q4, q3r, q2r2 = self.sums
+        unit = np.where((qq > 0) & (q4 < MOST_OF_ONE * qq * qq), qq, np.nan)
+        e = qr / unit
+        error = np.sqrt(np.maximum(q2r2 - 2 * e * q3r + e * e * q4, 0.0)) / unit
+        known = np.isfinite(e)
+        total = np.where(known, size, 0.0)
+        mean = float(total @ np.where(known, e, 0.0)) / max(float(total.sum()), TINY)
+        scale = mean if mean > LEAST_MEAN else np.nan
+        return e / scale, error / scale
+
+    def evidence(self, size: Array) -> Array:
+        """How much more probable e is for who waits than for who computes, log, shape (K,).
+
+        0 where nothing can be told: few ticks, or a queue that never changes.
+        """
+        e, error = self.elasticities(size)
+        known = np.isfinite(e)
+        e, error = np.where(known, np.maximum(e, 0.0), 0.0), np.where(known, error, 1.0)
+        waits = _log_normal(e - WAITS, np.hypot(error, WAITS_SPREAD))
+        computes = _log_normal(e - COMPUTES, np.hypot(error, COMPUTES_SPREAD))
+        either = np.logaddexp(computes + np.log(1 - ALONE), waits + np.log(ALONE))
+        return np.where(known, waits - either, 0.0)
 
 
 def _mean_of_others(own: Array, weight: Array) -> tuple[Array, Mask]:
