@@ -2,97 +2,52 @@
 
 import base64
 import subprocess
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import psutil
 import pymysql
+import pytest
 from live import (
     COMMAND,
+    PREFIX,
     Clients,
     Daemon,
+    Page,
     root,
-    run_as_root,
     target,
     wait_until,
     watching,
 )
+from planted import NAME, NAP, PLANTED, SCHEMA, TAIL, leaks, planting
 from servers import Account, least_account
 
 from agent.demo.server import PrivateServer
-from agent.logs import FORMATS
 
-PATHS = ("/", "/metrics", "/-/healthy", "/-/ready", "/-/reload", "/no-such-page")
+PATHS = (
+    *("/", "/metrics", "/api/v1/snapshot", "/api/v1/snapshot?target=db"),
+    *("/-/healthy", "/-/ready", "/-/reload", "/no-such-page"),
+)
+CLASSES = {"interval": "5s", "top": 200}
+WITH_TEXT = {"logfmt": False, "json": True}  # by log format, whether digest texts are exported
+CUT = 256  # letters of a digest text in a metric
 ACCEPTED = ("text/plain", "application/openmetrics-text; version=1.0.0", "text/html")
+RANKED = "--format json --top 400"
+PROFILES = (
+    f"profile --seconds 3 {RANKED}",
+    f"profile --since start {RANKED}",
+    f"profile --since 1h {RANKED}",
+)
+EXPORTS = (
+    "history export --kind all --format openmetrics",
+    "history export --kind classes",
+)
+COMMANDS = ("check", "history show", *EXPORTS, *PROFILES, *(f"{p} --text" for p in PROFILES))
 CURVE = "concurrency,throughput\n1,955\n2,1878\n4,3548\n8,6531\n16,9897\n"
-
-
-class Planted(NamedTuple):
-    """Words that nobody but the server may ever say, each by where it was put."""
-
-    literal: str = "LiteralQz7"
-    comment: str = "CommentQz7"
-    user: str = "UserQz7"
-    first_password: str = "FirstPasswordQz7"
-    second_password: str = "SecondPasswordQz7"
-    error: str = "ErrorQz7"
-    duplicate: str = "DuplicateQz7"
-    prepared: str = "PreparedQz7"
-    slow: str = "SlowQz7"
-    header: str = "HeaderQz7"
-    address: str = "AddressQz7"
-    wrong_password: str = "WrongPasswordQz7"
-
-
-PLANTED = Planted()
-STATEMENTS = (
-    f"DROP USER IF EXISTS '{PLANTED.user}'@'%'",
-    f"CREATE USER '{PLANTED.user}'@'%' IDENTIFIED BY '{PLANTED.first_password}'",
-    f"SELECT '{PLANTED.literal}', '{PLANTED.literal}' = 'a'",
-    f"SELECT /* {PLANTED.comment} */ 1 -- {PLANTED.comment}",
-    f"PREPARE s FROM 'SELECT ''{PLANTED.prepared}'''",
-    "EXECUTE s",
-    "CREATE DATABASE IF NOT EXISTS planted",
-    "CREATE OR REPLACE VIEW planted.v AS SELECT 1",
-    "CREATE TABLE IF NOT EXISTS planted.t (a VARCHAR(64) PRIMARY KEY)",
-    f"REPLACE INTO planted.t VALUES ('{PLANTED.duplicate}')",
-)
-FAILING = (
-    f"SELECT '{PLANTED.error}' FROM nowhere.at_all",
-    f"SELEC '{PLANTED.error}'",
-    f"INSERT INTO planted.t VALUES ('{PLANTED.duplicate}')",
-    f"SELECT JSON_EXTRACT('{PLANTED.error}', '$.a')",
-)
-SET_PASSWORD = {
-    "mysql": f"SET PASSWORD FOR '{PLANTED.user}'@'%' = '{PLANTED.second_password}'",
-    "mariadb": f"SET PASSWORD FOR '{PLANTED.user}'@'%' = PASSWORD('{PLANTED.second_password}')",
-}
-NAP = f"SELECT SLEEP(0.2), '{PLANTED.slow}' /* {PLANTED.slow} */"
-IN_FLIGHT_ON = (
-    "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES'"
-    " WHERE NAME = 'events_statements_current'"
-)
-
-
-def plant(server: PrivateServer) -> None:
-    """Say all of it to the server, in ways that succeed and in ways that fail."""
-    with root(server) as ask:
-        for statement in (IN_FLIGHT_ON, *STATEMENTS):
-            ask(statement)
-        for statement in FAILING:
-            with suppress(pymysql.MySQLError):
-                ask(statement)
-        ask(SET_PASSWORD[server.flavour])
-    with suppress(pymysql.MySQLError):
-        pymysql.connect(
-            unix_socket=server.socket, user=PLANTED.user, password=PLANTED.wrong_password
-        )
 
 
 def lock_out(server: PrivateServer, folder: Path, account: Account, agent: Daemon) -> None:
@@ -137,19 +92,20 @@ def files(folder: Path, agent: Daemon) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in paths}
 
 
-def command_outputs(folder: Path) -> dict[str, bytes]:
-    """What the other commands say, of the same configuration and of a table with a remark."""
+def command_outputs(folder: Path, commands: Iterable[str]) -> dict[str, bytes]:
+    """What the other commands say, of the same configuration and of a curve."""
     curve = folder / "curve.csv"
     curve.write_text(CURVE)
-    said = {}
-    for name, arguments in (
-        ("check", ["check", "--config.file", str(folder / "config.yaml")]),
-        ("fit", ["fit", str(curve)]),
-    ):
-        done = subprocess.run([COMMAND, *arguments], capture_output=True, timeout=60, check=False)
-        assert done.returncode == 0, done
-        said[name] = done.stdout + done.stderr
-    return said
+    configured = ("--config.file", str(folder / "config.yaml"))
+    of_it = {command: output(*command.split(), *configured) for command in commands}
+    return {**of_it, "fit": output("fit", str(curve))}
+
+
+def output(*words: str) -> bytes:
+    """All that one command says."""
+    done = subprocess.run([COMMAND, *words], capture_output=True, timeout=90, check=False)
+    assert done.returncode == 0, done
+    return done.stdout + done.stderr
 
 
 def is_loaded(agent: Daemon) -> bool:
@@ -157,56 +113,86 @@ def is_loaded(agent: Daemon) -> bool:
     return (agent.get("concurrency", source="statement_time") or 0) > 1
 
 
-def leaks(outputs: Mapping[str, bytes], words: Mapping[str, str]) -> list[str]:
-    """Which word came out where, whatever its case and in whatever disguise it was sent."""
+def shows(agent: Daemon, digests: Collection[str]) -> bool:
+    """Whether every class that was planted is on the page."""
+    shown = {
+        dict(labels)["digest"]
+        for (name, labels) in agent.page.samples
+        if name == f"{PREFIX}query_calls_total" and ("schema", SCHEMA) in labels
+    }
+    return shown >= set(digests)
+
+
+def texts(page: Page) -> list[str]:
+    """Every text of a planted class on the page."""
     return [
-        f"{kind} in {place}"
-        for place, said in outputs.items()
-        for kind, word in words.items()
-        for way in (word, base64.b64encode(word.encode()).decode())
-        if way.lower().encode() in said.lower()
+        dict(labels)["digest_text"]
+        for (name, labels) in page.samples
+        if name == f"{PREFIX}query_digest_info" and ("schema", SCHEMA) in labels
     ]
 
 
+@contextmanager
+def observed(folder: Path, server: PrivateServer, account: Account, style: str) -> Iterator[Daemon]:
+    """An agent that tells all it may, in one log format, with a history."""
+    folder.mkdir()
+    there = target(folder, server, account)
+    with watching(
+        folder,
+        there,
+        log={"level": "debug", "format": style},
+        history={"path": str(folder / "history" / "history.db")},
+        classes={**CLASSES, "digest_text": WITH_TEXT[style]},
+    ) as agent:
+        yield agent
+
+
+def has_names(place: str) -> bool:
+    """Whether the texts of classes are to be had there, as the server normalises them."""
+    style, what = place.split(maxsplit=1)
+    if what == "web" or what in PROFILES:
+        return WITH_TEXT[style]
+    return what.endswith("--text")
+
+
+@pytest.mark.timeout(600)
 def test_no_secret_comes_out(server: PrivateServer, tmp_path: Path) -> None:
     """Not of a literal, a comment, an account or an error, on no way out, in no file, at debug.
 
-    The server has seen them all, and one agent of each log format has watched it do so.
+    The server has seen them all again and again, and their classes are on the pages of two agents,
+    one for each log format; one of the two exports their texts as the server normalises them.
     """
     account = least_account(server)
     words = {**PLANTED._asdict(), "own password": account.password}
     outputs: dict[str, bytes] = {}
     with ExitStack() as stack:
-        agents = {}
-        for style in FORMATS:
-            folder = tmp_path / style
-            folder.mkdir()
-            log = {"level": "debug", "format": style}
-            there = target(folder, server, account)
-            kept = {"path": str(folder / "history" / "history.db")}
-            agents[style] = stack.enter_context(watching(folder, there, log=log, history=kept))
-        plant(server)
-        with Clients(server, NAP, 3):
-            for style, agent in agents.items():
-                wait_until("load", partial(is_loaded, agent))
-                lock_out(server, tmp_path / style, account, agent)
-                outputs[f"{style} web"] = answers(agent.port)
-            time.sleep(1)
+        digests = stack.enter_context(planting(server))
+        agents = {
+            style: stack.enter_context(observed(tmp_path / style, server, account, style))
+            for style in WITH_TEXT
+        }
+        stack.enter_context(Clients(server, NAP, 3))
         for style, agent in agents.items():
-            outputs |= files(tmp_path / style, agent)
-        stack.callback(run_as_root, server, f"DROP USER '{PLANTED.user}'@'%'")
-        outputs |= command_outputs(tmp_path / FORMATS[0])
-    for style in FORMATS:
-        outputs[f"{style} log"] = (tmp_path / style / "agent.log").read_bytes()
-        assert b"denied" in outputs[f"{style} log"]
-        assert b"http" in outputs[f"{style} log"]
+            wait_until("load", partial(is_loaded, agent))
+            lock_out(server, tmp_path / style, account, agent)
+        for style, agent in agents.items():
+            wait_until("the classes", partial(shows, agent, digests), 60)
+            asked = (*PROFILES, *EXPORTS) if WITH_TEXT[style] else COMMANDS
+            said = {"web": answers(agent.port), **command_outputs(tmp_path / style, asked)}
+            said |= files(tmp_path / style, agent)
+            outputs |= {f"{style} {place}": what for place, what in said.items()}
+            found = texts(agent.page)
+            assert len(found) == (len(digests) if WITH_TEXT[style] else 0)
+            assert max(map(len, found), default=CUT) == CUT
+    for style in WITH_TEXT:
+        log = outputs[f"{style} log"] = (tmp_path / style / "agent.log").read_bytes()
+        assert b"denied" in log
+        assert b"http" in log
         assert b"mysql_headroom_concurrency" in outputs[f"{style} web"]
+        for place in ("web", *PROFILES, *EXPORTS):
+            assert any(digest.encode() in outputs[f"{style} {place}"] for digest in digests), place
     assert leaks(outputs, words) == []
+    named = {place for place, said in outputs.items() if NAME.lower().encode() in said.lower()}
+    assert named == {place for place in outputs if has_names(place)}
+    assert not [style for style in WITH_TEXT if TAIL.encode() in outputs[f"{style} web"]]
     assert leaks({"a file": PLANTED.slow.encode()}, words) == ["slow in a file"]
-    assert run_as_root(server, SEEN)[0][0] > 0
-
-
-SEEN = (
-    "SELECT COUNT(*) FROM performance_schema.events_statements_summary_by_digest"
-    " WHERE DIGEST_TEXT LIKE 'SELECT %SLEEP%'"
-)
