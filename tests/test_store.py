@@ -29,12 +29,10 @@ from agent.store.failures import StoreError, StoreFailure
 from agent.store.files import history_path, size
 from agent.store.kinds import FITS, INTERVALS, KINDS, SAMPLES
 from agent.store.recall import CROWDED, Wanted, recall
-from agent.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from agent.store.schema import APPLICATION_ID, VERSION
 from agent.store.steady import SteadyClock
 from agent.store.store import Store
 from agent.store.tables import Choice, extents, insert, read
-
-FIXTURES = Path(__file__).resolve().parent / "fixtures" / "history"
 
 
 @pytest.fixture
@@ -213,39 +211,6 @@ def test_the_file_says_what_it_is(path: Path) -> None:
         assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
-
-
-def made_by(version: int, path: Path) -> None:
-    """A file as that version of the tables left it."""
-    path.parent.mkdir(mode=0o700)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((FIXTURES / f"version-{version}.sql").read_text())
-
-
-@pytest.mark.parametrize("version", range(1, VERSION + 1))
-def test_a_file_of_every_version_is_brought_up_to_date(path: Path, version: int) -> None:
-    """Its rows are there as before, new ones can be written, and its tables are those of today."""
-    made_by(version, path)
-    store = Store(path, SETTINGS)
-    store.put(batch(10))
-    store.close()
-    found = everything(path)
-    assert found["intervals"] == [interval(0), interval(1), interval(10)]
-    assert found["fits"] == [fit(0), fit(1), fit(10)]
-    assert is_sound(path)
-    assert tables(path) == tables(filled(path.with_name("new.db"), 1))
-
-
-def tables(path: Path) -> set[tuple[str, str]]:
-    """The tables and their columns, whatever the spaces."""
-    with closing(sqlite3.connect(path)) as connection:
-        found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-        return {(name, " ".join(sql.split())) for name, sql in found}
-
-
-def test_every_version_has_its_file() -> None:
-    """Who adds a step adds the file that the step before it made."""
-    assert len(list(FIXTURES.glob("version-*.sql"))) == len(MIGRATIONS)
 
 
 def test_a_file_of_a_later_version_is_not_touched(path: Path) -> None:

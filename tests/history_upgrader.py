@@ -1,0 +1,34 @@
+"""A process that opens a history of an earlier version, and is killed at one of the statements.
+
+`python history_upgrader.py FILE STATEMENT`: at that statement of the upgrade, counted from 1.
+"""
+
+import os
+import signal
+import sqlite3
+import sys
+from itertools import count
+from pathlib import Path
+
+from agent.store import database
+from agent.store.schema import migrate
+
+
+def main(path: Path, last: int) -> None:
+    """Open it as the agent does; where there are fewer statements it ends by itself."""
+    number = count(1)
+
+    def before_each(statement: str) -> None:
+        if next(number) == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watched(connection: sqlite3.Connection) -> None:
+        connection.set_trace_callback(before_each)
+        migrate(connection)
+
+    database.migrate = watched  # type: ignore[attr-defined]
+    database.open_to_write(path).close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
