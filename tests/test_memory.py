@@ -40,7 +40,7 @@ places = [library.malloc({SIZE}) for _ in range({COUNT})]
 for place in places: ctypes.memset(place, 1, {SIZE})
 for place in places[:-1]: library.free(ctypes.c_void_p(place))
 before = resident()
-assert give_back(7.0) == 7.0 + GIVE_BACK_EVERY
+assert give_back(7.0) >= 7.0 + GIVE_BACK_EVERY
 print(before - resident())
 """
 
