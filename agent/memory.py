@@ -23,7 +23,7 @@ def give_back(now: float) -> float:
     """Return the heap's free pages, by malloc_trim(3); a lane's tick.
 
     Of itself glibc returns those at the heap's end alone: what lives long between what does not
-    keeps all below it. It takes half a millisecond with one target, fifty with two hundred.
+    keeps all below it. It takes half a millisecond with one target, up to fifty with two hundred.
     """
     begun = time.monotonic()
     with suppress(OSError, AttributeError):
