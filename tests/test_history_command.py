@@ -1,12 +1,11 @@
-"""`mysql-headroom history`: what it shows; text goes out and in unchanged; every mistake."""
+"""`mysql-headroom history`: what it shows; text goes out and in unchanged; what it deletes."""
 
 import subprocess
-import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from history_command import FORMATS, Run, history_command
 from history_rows import (
     SERVER,
     SETTINGS,
@@ -19,18 +18,12 @@ from history_rows import (
     is_sound,
     rows,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from agent.cli import main
 from agent.store.database import open_to_write
-from agent.store.kinds import INTERVALS, KINDS, Row
+from agent.store.kinds import INTERVALS, KINDS
 from agent.store.store import Store
-from agent.store.tables import insert
-from agent.store.text.csv_text import as_csv, header
-from agent.store.text.openmetrics_text import FAMILIES, as_openmetrics
-
-Run = Callable[..., tuple[int, str, str]]
+from agent.store.text.csv_text import header
 
 
 @pytest.fixture
@@ -41,17 +34,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`mysql-headroom history ACTION --file PATH …`: its code and what it printed."""
-
-    def command(action: str, *options: object, file: Path = path) -> tuple[int, str, str]:
-        try:
-            code = main(["history", action, "--file", str(file), *map(str, options)])
-        except SystemExit as usage:
-            code = int(usage.code or 0)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return command
+    """The command on that file."""
+    return history_command(path, capsys)
 
 
 def test_show_says_what_is_there(path: Path, run: Run) -> None:
@@ -84,9 +68,6 @@ def test_show_finds_the_file_in_the_configuration(
     config.write_text(target)
     assert main(["history", "show", "--config.file", str(config)]) == 2
     assert "names no history.path; give --file DB" in capsys.readouterr().err
-
-
-FORMATS = ("csv", "openmetrics")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -260,203 +241,3 @@ def test_writing_waits_its_turn_with_the_agent(path: Path, tmp_path: Path, run: 
         *(interval(k) for k in range(5, 11)),
         *(interval(k, "imported") for k in range(10)),
     ]
-
-
-# --- mistakes
-
-GOOD = "".join(as_csv(INTERVALS, [interval(0), interval(1)])).splitlines()
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("db,s,soon,15,1,,,,,,,", "time is 'soon', which is no finite number"),
-        ("db,s,-5,15,1,,,,,,,", "time is -5; give it in seconds since 1970"),
-        ("db,s,1700000000,0,1,,,,,,,", "seconds is 0, and must be 0.001 or more"),
-        ("db,s,1700000000,15,-1,,,,,,,", "throughput is -1, and must be 0 or more"),
-        ("db,s,1700000000,15,,,,,,,,", "throughput is missing; fill it in or drop the line"),
-        ("db,s,1700000000,15,nan,,,,,,,", "throughput is 'nan', which is no finite number"),
-        ("db,s,1700000000,15,1e999,,,,,,,", "throughput is '1e999', which is no finite number"),
-        ("d b,s,1700000000,15,1,,,,,,,", "target is 'd b'; name it as a configuration can"),
-        (",s,1700000000,15,1,,,,,,,", "target is ''; give 1 to 255 printable characters"),
-        ("db,s,1700000000,15,1", "5 cells, and the header names 12 columns"),
-        ("db,s,1700000000,15,1,,,,,,,{", "resources is no JSON"),
-        ('db,s,1700000000,15,1,,,,,,,"[1]"', "resources has no numbers by name"),
-        ('db,s,1700000000,15,1,,,,,,,"{""cpu"": ""x""}"', "resources: cpu is no number"),
-    ],
-)
-def test_a_bad_line_is_told_with_its_number(
-    path: Path, tmp_path: Path, run: Run, line: str, told: str
-) -> None:
-    """And what to do; of the good lines around it nothing is imported."""
-    text = tmp_path / "rows.csv"
-    text.write_text("\n".join([GOOD[0], GOOD[1], line, GOOD[2]]) + "\n")
-    code, out, err = run("import", text)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"mysql-headroom: {text}:3: {told}")
-    assert err.count("\n") == 1
-    assert not path.exists()
-
-
-THROUGHPUT = "mysql_headroom_history_interval_throughput"
-LABELS = f'{{target="db",server="{SERVER}"}}'
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("something 1 2", "this is no line of an exported history"),
-        (f"{THROUGHPUT}_x{LABELS} 1 1700000000", "this is no line of an exported history"),
-        (f"{THROUGHPUT}{{target=db}} 1 1700000000", "these are no labels"),
-        (f'{THROUGHPUT}{{target="db"}} 1 1700000000', "server is ''"),
-        (f'{THROUGHPUT}{{target="d",server="s",x="y"}} 1 1700000000', "the label x is none"),
-        (f"{THROUGHPUT}{LABELS} NaN 1700000000", "throughput is 'NaN', which is no finite number"),
-        (f"{THROUGHPUT}{LABELS} 5.0 1700000000.000", "the same value was given before"),
-        (f"{THROUGHPUT}{LABELS} 5.0 1800000000.000", "seconds is missing"),
-        (
-            'mysql_headroom_history_fit_trust{target="d",server="s",trust="blind"} 1 1700000000',
-            "trust is 'blind'; give one of trusted, indicative, not_identifiable",
-        ),
-    ],
-)
-def test_a_bad_sample_is_told_with_its_number(
-    path: Path, tmp_path: Path, run: Run, line: str, told: str
-) -> None:
-    """The same for OpenMetrics."""
-    good = "".join(as_openmetrics([INTERVALS], lambda _: [interval(0)])).splitlines()
-    text = tmp_path / "rows.om"
-    text.write_text("\n".join([*good[:-1], line, good[-1]]) + "\n")
-    code, out, err = run("import", text)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"mysql-headroom: {text}:{len(good)}: {told}")
-    assert not path.exists()
-
-
-def test_a_file_that_was_cut_off_is_not_imported(path: Path, tmp_path: Path, run: Run) -> None:
-    """Without its end an OpenMetrics file may lack anything."""
-    good = "".join(as_openmetrics([INTERVALS], lambda _: [interval(0)]))
-    text = tmp_path / "rows.om"
-    text.write_text(good[: len(good) // 2].rpartition("\n")[0] + "\n")
-    code, _, err = run("import", text)
-    assert code == 2
-    assert "it was cut off; export it again" in err
-    assert not path.exists()
-
-
-def test_many_mistakes_are_told_in_part(tmp_path: Path, run: Run) -> None:
-    """The first twenty, and how many more there are."""
-    text = tmp_path / "rows.csv"
-    text.write_text("\n".join([GOOD[0], *["db"] * 100]) + "\n")
-    _, _, err = run("import", text)
-    assert err.count("\n") == 21
-    assert err.endswith("and 80 more lines like these\n")
-
-
-def test_a_table_of_something_else_is_told(tmp_path: Path, run: Run) -> None:
-    """With the header that it should have."""
-    text = tmp_path / "rows.csv"
-    text.write_text("concurrency,throughput\n1,2\n")
-    code, _, err = run("import", text)
-    assert code == 2
-    assert "this is not the header of an exported history; the header is target,server,time" in err
-    for kind in KINDS.values():
-        assert ",".join(header(kind)) in err
-
-
-def test_an_import_that_fails_in_the_middle_leaves_nothing(
-    path: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Killed by whatever after half of its rows: the history is as it was."""
-    filled(path, 3)
-    other = filled(tmp_path / "other" / "history.db", 30, "imported")
-    text = tmp_path / "rows.om"
-    run("export", "--kind", "all", "--format", "openmetrics", "-o", text, file=other)
-    before = everything(path)
-    code = (
-        "import os, sys, agent.commands.history as h, agent.cli\n"
-        "real = h.insert\n"
-        "def insert(connection, kind, rows):\n"
-        "    real(connection, kind, rows)\n"
-        "    if kind.name == 'fits': os.kill(os.getpid(), 9)\n"
-        "    return 0\n"
-        "h.insert = insert\n"
-        "agent.cli.main(sys.argv[1:])\n"
-    )
-    command = [sys.executable, "-c", code, "history", "import", "--file", str(path), str(text)]
-    assert subprocess.run(command, capture_output=True, check=False).returncode == -9
-    assert everything(path) == before
-    assert is_sound(path)
-
-
-# --- anything at all
-
-NAMES = st.sampled_from([*FAMILIES, "x", "mysql_headroom_history_"])
-BITS = st.one_of(st.sampled_from([*GOOD, "# EOF", ",", '"', "{", "}", "1e308", "-0"]), st.text())
-MADE = st.builds(
-    lambda name, labels, value, at: f"{name}{{{labels}}} {value} {at}",
-    NAMES,
-    st.text(alphabet='targetsvrnm="\\,{} x1', max_size=40),
-    st.one_of(st.floats().map(repr), st.text(max_size=9)),
-    st.one_of(st.floats().map(repr), st.integers().map(str), st.text(max_size=9)),
-)
-HEADERS = [",".join(header(kind)) for kind in KINDS.values()]
-
-
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(first=st.sampled_from([*HEADERS, "# TYPE x gauge", ""]), lines=st.lists(BITS | MADE))
-def test_whatever_is_imported_is_an_error_or_a_success(
-    tmp_path: Path, run: Run, first: str, lines: list[str]
-) -> None:
-    """Never a traceback, never a half; what was accepted can be exported again."""
-    text = tmp_path / "anything"
-    text.write_bytes("\n".join([first, *lines]).encode("utf-8", "surrogatepass"))
-    file = tmp_path / "fuzzed" / "history.db"
-    before = everything(file) if file.exists() else None
-    code, out, err = run("import", text, file=file)
-    if code == 0:
-        assert err == ""
-        for kind in KINDS:
-            assert run("export", "--kind", kind, file=file)[0] == 0
-    else:
-        assert code == 2
-        assert out == ""
-        assert all(line.startswith("mysql-headroom: ") for line in err.splitlines())
-        assert (everything(file) if file.exists() else None) == before
-
-
-NUMBER = st.floats(min_value=0.001, max_value=1e300)
-ROWS = st.builds(
-    lambda target, server, at, required, others, resources: Row(
-        (target, server), at, (*required, *others, resources or None)
-    ),
-    st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,20}", fullmatch=True),
-    st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=20),
-    st.integers(0, 4_000_000_000_000),
-    st.tuples(NUMBER, NUMBER),
-    st.tuples(*[st.none() | NUMBER] * 6),
-    st.dictionaries(st.text("abc:", min_size=1, max_size=5), st.floats(-1e300, 1e300), max_size=3),
-)
-
-
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(made=st.lists(ROWS, min_size=1, max_size=8, unique_by=lambda row: (row.labels, row.at)))
-@pytest.mark.parametrize("style", FORMATS)
-def test_any_rows_survive_the_round_trip(
-    tmp_path: Path, run: Run, style: str, made: list[Row]
-) -> None:
-    """Whatever the names and numbers."""
-    first, second = tmp_path / "first" / "history.db", tmp_path / "second" / "history.db"
-    for file in (first, second):
-        file.unlink(missing_ok=True)
-    with closing(open_to_write(first)) as connection:
-        insert(connection, INTERVALS, made)
-    text = tmp_path / "rows"
-    assert run("export", "--format", style, "-o", text, file=first)[0] == 0
-    code, _, err = run("import", text, file=second)
-    assert (code, err) == (0, "")
-    assert rows(second, INTERVALS) == rows(first, INTERVALS)
-    assert sorted(rows(first, INTERVALS)) == sorted(made)

@@ -2,20 +2,18 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 
-import psutil
 import pytest
 from conftest import ServerFactory
 from live import (
     Clients,
     Daemon,
     Sane,
-    is_root,
     run_as_root,
     running,
     target,
@@ -23,16 +21,12 @@ from live import (
     watching,
     write_config,
 )
-from namespaces import IN_A_CONTAINER, other_host, server_inside
-from replication import DUMPS, REPLICA, STOP, let_follow
-from servers import least_account
+from reached import connected
 
 from agent.config.file import load
 from agent.daemon import Agent
 from agent.demo.server import Flavour, PrivateServer
-from collectors import host, statements
-from collectors.connection import Connection, Endpoint, Login
-from collectors.process import find_server_process
+from collectors import statements
 
 THROUGHPUT = "throughput_queries_per_second"
 SETTLING = 4.0  # seconds: an interval that has begun, the next, and until a page shows that
@@ -222,123 +216,3 @@ def test_without_performance_schema_threads_running_goes_on(
     said = [line for line in agent.log.splitlines() if "performance_schema is off" in line]
     assert sum("feature=statements " in line for line in said) == 1
     assert all("performance_schema = ON" in line for line in said)
-
-
-OWN_THREADS = {"mysql": 0, "mariadb": 2}  # a replica's own that Threads_running counts
-
-
-def test_replication_is_no_clients_work(
-    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
-) -> None:
-    """A binlog dump shows as excluded, never as load: not while it lasts and not when it ends."""
-    source = private_server(flavour, log_bin=True, options=["--event-scheduler=OFF"])
-    replica = private_server(flavour, options=[*REPLICA, "--event-scheduler=OFF"])
-    run_as_root(source, IN_FLIGHT_ON)
-    run_as_root(replica, IN_FLIGHT_ON)
-    targets = [
-        target(tmp_path, source, name="source"),
-        target(tmp_path, replica, name="replica"),
-    ]
-    with watching(tmp_path, *targets, sane=Sane(threads=2.5)) as agent:
-        let_follow(source, replica)
-        since = settled(agent)
-        excluded = "concurrency_excluded_threads"
-        assert agent.get(excluded, target="source", kind="binlog_dump") == 1
-        assert agent.get(excluded, target="replica", kind="system") == OWN_THREADS[flavour]
-        assert busiest(agent, since) < 0.1
-        run_as_root(replica, STOP[flavour])
-        for (dump,) in run_as_root(source, DUMPS):
-            run_as_root(source, f"KILL {dump}")
-        wait_until("no dump", lambda: agent.get(excluded, target="source", kind="binlog_dump") == 0)
-        settled(agent, 1)
-        assert busiest(agent, since, "statement_time") < 0.2
-
-
-def busiest(agent: Daemon, since: float, *sources: str) -> float:
-    """The highest concurrency of any target since then."""
-    return max(
-        max(agent.seen("concurrency", since=since, target=name, source=source))
-        for name in ("source", "replica")
-        for source in sources or ("statement_time", "threads_running")
-    )
-
-
-def way_to(server: PrivateServer, way: str) -> Endpoint:
-    """The server's socket, or its port."""
-    return Endpoint(socket=server.socket) if way == "socket" else Endpoint(port=server.port)
-
-
-@contextmanager
-def connected(server: PrivateServer, way: str) -> Iterator[Connection]:
-    """A session of the least account, as collectors have it."""
-    account = least_account(server)
-    connection = Connection(way_to(server, way), lambda: Login(*account), timeout=5, limit=5)
-    connection.open()
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-CPU_BOUND = "SELECT BENCHMARK(100000000, 1 + 1)"
-
-
-@pytest.mark.parametrize("way", ["socket", "tcp"])
-def test_the_servers_process_is_found_and_its_work_seen(server: PrivateServer, way: str) -> None:
-    """Over the socket and over TCP the process is that of the server, and its CPU time is read."""
-    with connected(server, way) as connection:
-        process = find_server_process(connection)
-        assert isinstance(process, psutil.Process)
-        assert process.pid == server.pid
-        read = host.prepare(connection).read
-        assert read
-        before = read()
-        run_as_root(server, CPU_BOUND)
-        after = read()
-    assert after["process_cpu_seconds"] - before["process_cpu_seconds"] > 0.2
-    assert after["cpu_user_seconds"] > before["cpu_user_seconds"]
-
-
-@pytest.mark.live
-@pytest.mark.skipif(not is_root(), reason="only root makes network namespaces")
-def test_a_server_on_another_host_has_no_host_here(
-    flavour: Flavour, templates: Path, tmp_path: Path
-) -> None:
-    """Behind a network this machine's CPU is not the server's: the feature is absent, and why."""
-    with ExitStack() as stack:
-        name, address = stack.enter_context(other_host())
-        anywhere = ("--bind-address=0.0.0.0",)
-        netns = ("ip", "netns", "exec", name)
-        server = stack.enter_context(server_inside(flavour, templates, *netns, options=anywhere))
-        there = target(tmp_path, server, over=Endpoint(address, server.port))
-        agent = stack.enter_context(watching(tmp_path, there))
-        assert agent.get("feature_enabled", feature="host") == 0
-        assert agent.get("up") == 1
-        assert f"the server is on another host ({address})" in agent.log
-        assert agent.get("collector_success", collector="host") is None
-
-
-@pytest.mark.skipif(not is_root(), reason="only root makes PID namespaces")
-@pytest.mark.parametrize("way", ["socket", "tcp"])
-def test_an_agent_in_a_container_of_its_own_has_no_host(
-    server: PrivateServer, way: str, tmp_path: Path
-) -> None:
-    """An agent that cannot see the server's process says that they are in two containers."""
-    there = target(tmp_path, server, over=way_to(server, way))
-    with watching(tmp_path, there, prefix=IN_A_CONTAINER) as agent:
-        assert agent.get("feature_enabled", feature="host") == 0
-        assert agent.get("up") == 1
-        assert "another container" in agent.log
-
-
-@pytest.mark.live
-@pytest.mark.skipif(not is_root(), reason="only root makes PID namespaces")
-def test_a_server_in_a_container_on_this_host_is_here(
-    flavour: Flavour, templates: Path, tmp_path: Path
-) -> None:
-    """A container's server is a process of this machine, found whatever number it has inside."""
-    with server_inside(flavour, templates, *IN_A_CONTAINER) as server:
-        there = target(tmp_path, server, over=way_to(server, "socket"))
-        with watching(tmp_path, there) as agent:
-            assert agent.get("feature_enabled", feature="host") == 1
-            wait_until("host", lambda: agent.get("collector_success", collector="host") == 1)

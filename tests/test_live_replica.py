@@ -1,12 +1,14 @@
-"""What a replica applies: classes where it applies statements, nobody's where it applies rows."""
+"""Replicas: no client's work, and classes only where it is statements that they apply."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from class_recording import CPU_ON, connected, looked_at, record
 from conftest import ServerFactory
-from live import Clients, run_as_root, wait_until
-from replication import REPLICA, let_follow
+from live import Clients, Daemon, Sane, run_as_root, target, wait_until, watching
+from replication import DUMPS, REPLICA, STOP, let_follow
+from test_live_collectors import IN_FLIGHT_ON, settled
 
 from agent.classes.observe import Observed
 from agent.demo.server import Flavour
@@ -49,7 +51,7 @@ def applied(private_server: ServerFactory, way: Way) -> Observed:
     with (
         connected(replica) as connection,
         Clients(source, "UPDATE live.r SET pad = SHA2(CONCAT(pad, id), 224)", pace=0.1) as writer,
-        Clients(replica, "SELECT BENCHMARK(50000, 5 + 7) AS bystander", pace=0.25),
+        Clients(replica, "SELECT BENCHMARK(50000, 5 + 7) AS bystander", pace=0.5),
     ):
         wait_until("writes", lambda: writer.done > 20)
         return looked_at(record(connection, SECONDS))
@@ -91,3 +93,42 @@ def test_statements_that_are_applied_are_classes(way: Way, private_server: Serve
     assert spent > waited, "the applier did too little for a test"
     assert bystander.total <= waited * (1 + 1e-9)
     assert update.total > bystander.total
+
+
+OWN_THREADS = {"mysql": 0, "mariadb": 2}  # a replica's own that Threads_running counts
+
+
+def test_replication_is_no_clients_work(
+    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
+) -> None:
+    """A binlog dump shows as excluded, never as load: not while it lasts and not when it ends."""
+    source = private_server(flavour, log_bin=True, options=["--event-scheduler=OFF"])
+    replica = private_server(flavour, options=[*REPLICA, "--event-scheduler=OFF"])
+    run_as_root(source, IN_FLIGHT_ON)
+    run_as_root(replica, IN_FLIGHT_ON)
+    targets = [
+        target(tmp_path, source, name="source"),
+        target(tmp_path, replica, name="replica"),
+    ]
+    with watching(tmp_path, *targets, sane=Sane(threads=2.5)) as agent:
+        let_follow(source, replica)
+        since = settled(agent)
+        excluded = "concurrency_excluded_threads"
+        assert agent.get(excluded, target="source", kind="binlog_dump") == 1
+        assert agent.get(excluded, target="replica", kind="system") == OWN_THREADS[flavour]
+        assert busiest(agent, since) < 0.1
+        run_as_root(replica, STOP[flavour])
+        for (dump,) in run_as_root(source, DUMPS):
+            run_as_root(source, f"KILL {dump}")
+        wait_until("no dump", lambda: agent.get(excluded, target="source", kind="binlog_dump") == 0)
+        settled(agent, 1)
+        assert busiest(agent, since, "statement_time") < 0.2
+
+
+def busiest(agent: Daemon, since: float, *sources: str) -> float:
+    """The highest concurrency of any target since then."""
+    return max(
+        max(agent.seen("concurrency", since=since, target=name, source=source))
+        for name in ("source", "replica")
+        for source in sources or ("statement_time", "threads_running")
+    )

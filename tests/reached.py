@@ -1,0 +1,26 @@
+"""A server over its socket or over TCP, and a collector's session there."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from servers import least_account
+
+from agent.demo.server import PrivateServer
+from collectors.connection import Connection, Endpoint, Login
+
+
+def way_to(server: PrivateServer, way: str) -> Endpoint:
+    """The server's socket, or its port."""
+    return Endpoint(socket=server.socket) if way == "socket" else Endpoint(port=server.port)
+
+
+@contextmanager
+def connected(server: PrivateServer, way: str) -> Iterator[Connection]:
+    """A session of the least account, as collectors have it."""
+    account = least_account(server)
+    connection = Connection(way_to(server, way), lambda: Login(*account), timeout=5, limit=5)
+    connection.open()
+    try:
+        yield connection
+    finally:
+        connection.close()

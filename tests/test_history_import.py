@@ -1,0 +1,149 @@
+"""`mysql-headroom history import`: every mistake is told, and nothing is imported by halves."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from history_command import Run, history_command
+from history_rows import SERVER, everything, filled, interval, is_sound
+
+from agent.store.kinds import INTERVALS, KINDS
+from agent.store.text.csv_text import as_csv, header
+from agent.store.text.openmetrics_text import as_openmetrics
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the history is."""
+    return tmp_path / "state" / "history.db"
+
+
+@pytest.fixture
+def run(path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command on that file."""
+    return history_command(path, capsys)
+
+
+GOOD = "".join(as_csv(INTERVALS, [interval(0), interval(1)])).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("db,s,soon,15,1,,,,,,,", "time is 'soon', which is no finite number"),
+        ("db,s,-5,15,1,,,,,,,", "time is -5; give it in seconds since 1970"),
+        ("db,s,1700000000,0,1,,,,,,,", "seconds is 0, and must be 0.001 or more"),
+        ("db,s,1700000000,15,-1,,,,,,,", "throughput is -1, and must be 0 or more"),
+        ("db,s,1700000000,15,,,,,,,,", "throughput is missing; fill it in or drop the line"),
+        ("db,s,1700000000,15,nan,,,,,,,", "throughput is 'nan', which is no finite number"),
+        ("db,s,1700000000,15,1e999,,,,,,,", "throughput is '1e999', which is no finite number"),
+        ("d b,s,1700000000,15,1,,,,,,,", "target is 'd b'; name it as a configuration can"),
+        (",s,1700000000,15,1,,,,,,,", "target is ''; give 1 to 255 printable characters"),
+        ("db,s,1700000000,15,1", "5 cells, and the header names 12 columns"),
+        ("db,s,1700000000,15,1,,,,,,,{", "resources is no JSON"),
+        ('db,s,1700000000,15,1,,,,,,,"[1]"', "resources has no numbers by name"),
+        ('db,s,1700000000,15,1,,,,,,,"{""cpu"": ""x""}"', "resources: cpu is no number"),
+    ],
+)
+def test_a_bad_line_is_told_with_its_number(
+    path: Path, tmp_path: Path, run: Run, line: str, told: str
+) -> None:
+    """And what to do; of the good lines around it nothing is imported."""
+    text = tmp_path / "rows.csv"
+    text.write_text("\n".join([GOOD[0], GOOD[1], line, GOOD[2]]) + "\n")
+    code, out, err = run("import", text)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"mysql-headroom: {text}:3: {told}")
+    assert err.count("\n") == 1
+    assert not path.exists()
+
+
+THROUGHPUT = "mysql_headroom_history_interval_throughput"
+LABELS = f'{{target="db",server="{SERVER}"}}'
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("something 1 2", "this is no line of an exported history"),
+        (f"{THROUGHPUT}_x{LABELS} 1 1700000000", "this is no line of an exported history"),
+        (f"{THROUGHPUT}{{target=db}} 1 1700000000", "these are no labels"),
+        (f'{THROUGHPUT}{{target="db"}} 1 1700000000', "server is ''"),
+        (f'{THROUGHPUT}{{target="d",server="s",x="y"}} 1 1700000000', "the label x is none"),
+        (f"{THROUGHPUT}{LABELS} NaN 1700000000", "throughput is 'NaN', which is no finite number"),
+        (f"{THROUGHPUT}{LABELS} 5.0 1700000000.000", "the same value was given before"),
+        (f"{THROUGHPUT}{LABELS} 5.0 1800000000.000", "seconds is missing"),
+        (
+            'mysql_headroom_history_fit_trust{target="d",server="s",trust="blind"} 1 1700000000',
+            "trust is 'blind'; give one of trusted, indicative, not_identifiable",
+        ),
+    ],
+)
+def test_a_bad_sample_is_told_with_its_number(
+    path: Path, tmp_path: Path, run: Run, line: str, told: str
+) -> None:
+    """The same for OpenMetrics."""
+    good = "".join(as_openmetrics([INTERVALS], lambda _: [interval(0)])).splitlines()
+    text = tmp_path / "rows.om"
+    text.write_text("\n".join([*good[:-1], line, good[-1]]) + "\n")
+    code, out, err = run("import", text)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"mysql-headroom: {text}:{len(good)}: {told}")
+    assert not path.exists()
+
+
+def test_a_file_that_was_cut_off_is_not_imported(path: Path, tmp_path: Path, run: Run) -> None:
+    """Without its end an OpenMetrics file may lack anything."""
+    good = "".join(as_openmetrics([INTERVALS], lambda _: [interval(0)]))
+    text = tmp_path / "rows.om"
+    text.write_text(good[: len(good) // 2].rpartition("\n")[0] + "\n")
+    code, _, err = run("import", text)
+    assert code == 2
+    assert "it was cut off; export it again" in err
+    assert not path.exists()
+
+
+def test_many_mistakes_are_told_in_part(tmp_path: Path, run: Run) -> None:
+    """The first twenty, and how many more there are."""
+    text = tmp_path / "rows.csv"
+    text.write_text("\n".join([GOOD[0], *["db"] * 100]) + "\n")
+    _, _, err = run("import", text)
+    assert err.count("\n") == 21
+    assert err.endswith("and 80 more lines like these\n")
+
+
+def test_a_table_of_something_else_is_told(tmp_path: Path, run: Run) -> None:
+    """With the header that it should have."""
+    text = tmp_path / "rows.csv"
+    text.write_text("concurrency,throughput\n1,2\n")
+    code, _, err = run("import", text)
+    assert code == 2
+    assert "this is not the header of an exported history; the header is target,server,time" in err
+    for kind in KINDS.values():
+        assert ",".join(header(kind)) in err
+
+
+def test_an_import_that_fails_in_the_middle_leaves_nothing(
+    path: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed by whatever after half of its rows: the history is as it was."""
+    filled(path, 3)
+    other = filled(tmp_path / "other" / "history.db", 30, "imported")
+    text = tmp_path / "rows.om"
+    run("export", "--kind", "all", "--format", "openmetrics", "-o", text, file=other)
+    before = everything(path)
+    code = (
+        "import os, sys, agent.commands.history as h, agent.cli\n"
+        "real = h.insert\n"
+        "def insert(connection, kind, rows):\n"
+        "    real(connection, kind, rows)\n"
+        "    if kind.name == 'fits': os.kill(os.getpid(), 9)\n"
+        "    return 0\n"
+        "h.insert = insert\n"
+        "agent.cli.main(sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-c", code, "history", "import", "--file", str(path), str(text)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == -9
+    assert everything(path) == before
+    assert is_sound(path)

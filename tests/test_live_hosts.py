@@ -1,0 +1,78 @@
+"""Where the server runs: its process is found here, and nothing is said of a host elsewhere."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+from live import is_root, run_as_root, target, wait_until, watching
+from namespaces import IN_A_CONTAINER, other_host, server_inside
+from reached import connected, way_to
+
+from agent.demo.server import Flavour, PrivateServer
+from collectors import host
+from collectors.connection import Endpoint
+from collectors.process import find_server_process
+
+CPU_BOUND = "SELECT BENCHMARK(100000000, 1 + 1)"
+
+
+@pytest.mark.parametrize("way", ["socket", "tcp"])
+def test_the_servers_process_is_found_and_its_work_seen(server: PrivateServer, way: str) -> None:
+    """Over the socket and over TCP the process is that of the server, and its CPU time is read."""
+    with connected(server, way) as connection:
+        process = find_server_process(connection)
+        assert isinstance(process, psutil.Process)
+        assert process.pid == server.pid
+        read = host.prepare(connection).read
+        assert read
+        before = read()
+        run_as_root(server, CPU_BOUND)
+        after = read()
+    assert after["process_cpu_seconds"] - before["process_cpu_seconds"] > 0.2
+    assert after["cpu_user_seconds"] > before["cpu_user_seconds"]
+
+
+@pytest.mark.live
+@pytest.mark.skipif(not is_root(), reason="only root makes network namespaces")
+def test_a_server_on_another_host_has_no_host_here(
+    flavour: Flavour, templates: Path, tmp_path: Path
+) -> None:
+    """Behind a network this machine's CPU is not the server's: the feature is absent, and why."""
+    with ExitStack() as stack:
+        name, address = stack.enter_context(other_host())
+        anywhere = ("--bind-address=0.0.0.0",)
+        netns = ("ip", "netns", "exec", name)
+        server = stack.enter_context(server_inside(flavour, templates, *netns, options=anywhere))
+        there = target(tmp_path, server, over=Endpoint(address, server.port))
+        agent = stack.enter_context(watching(tmp_path, there))
+        assert agent.get("feature_enabled", feature="host") == 0
+        assert agent.get("up") == 1
+        assert f"the server is on another host ({address})" in agent.log
+        assert agent.get("collector_success", collector="host") is None
+
+
+@pytest.mark.skipif(not is_root(), reason="only root makes PID namespaces")
+@pytest.mark.parametrize("way", ["socket", "tcp"])
+def test_an_agent_in_a_container_of_its_own_has_no_host(
+    server: PrivateServer, way: str, tmp_path: Path
+) -> None:
+    """An agent that cannot see the server's process says that they are in two containers."""
+    there = target(tmp_path, server, over=way_to(server, way))
+    with watching(tmp_path, there, prefix=IN_A_CONTAINER) as agent:
+        assert agent.get("feature_enabled", feature="host") == 0
+        assert agent.get("up") == 1
+        assert "another container" in agent.log
+
+
+@pytest.mark.live
+@pytest.mark.skipif(not is_root(), reason="only root makes PID namespaces")
+def test_a_server_in_a_container_on_this_host_is_here(
+    flavour: Flavour, templates: Path, tmp_path: Path
+) -> None:
+    """A container's server is a process of this machine, found whatever number it has inside."""
+    with server_inside(flavour, templates, *IN_A_CONTAINER) as server:
+        there = target(tmp_path, server, over=way_to(server, "socket"))
+        with watching(tmp_path, there) as agent:
+            assert agent.get("feature_enabled", feature="host") == 1
+            wait_until("host", lambda: agent.get("collector_success", collector="host") == 1)
