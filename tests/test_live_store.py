@@ -29,6 +29,7 @@ from agent.store.kinds import FITS, INTERVALS, SAMPLES, Row
 
 Servers = tuple[PrivateServer, PrivateServer]
 FIT = {"interval": "2s"}
+AT_WORK = 3  # clients with a statement under way
 ENOUGH = 6  # intervals before the end
 PATIENCE = 60.0  # seconds, for six intervals on a busy machine
 THROUGHPUT = [column.name for column in INTERVALS.columns].index("throughput")
@@ -175,34 +176,44 @@ def new_since(found: list[Row], before: int) -> list[Row]:
 
 
 def test_it_goes_on_from_where_it_was(server: PrivateServer, tmp_path: Path) -> None:
-    """After SIGKILL and SIGTERM the first fit has the whole window; counters begin at zero."""
+    """After SIGKILL and SIGTERM the first fit has the whole window; counters begin at zero.
+
+    Those of query classes too: none has more than was done in the agent's own life.
+    """
     path = tmp_path / "state" / "history.db"
     history = {"path": str(path), "retention": {"samples": "1d"}}
-    file, port = write_config(tmp_path, target(tmp_path, server), fit=FIT, history=history)
-    with Clients(server, "SELECT SLEEP(0.05)", 3):
+    options = {"fit": FIT, "history": history, "classes": {"interval": "5s"}}
+    file, port = write_config(tmp_path, target(tmp_path, server), **options)
+    with Clients(server, "SELECT SLEEP(0.05)", AT_WORK) as clients:
         for number in (signal.SIGKILL, signal.SIGTERM):
             with started(tmp_path, file, port) as agent:
                 before = kept(agent)
                 lose_session(server, agent)
                 wait_until("intervals", lambda: kept(agent) >= before + ENOUGH, PATIENCE)  # noqa: B023
+                wait_until("the load's class", partial(calls, agent), PATIENCE)
                 assert set(beyond_the_first(agent.page)) >= {"connects", "collector_failures"}
                 shown = agent.get("intervals_kept") or 0
                 end(agent, number)
             committed, samples = rows(path, INTERVALS), rows(path, SAMPLES)
             assert len(committed) >= (shown if number is signal.SIGTERM else ENOUGH // 2)
+            done = clients.done
             with started(tmp_path, file, port) as agent:
                 assert beyond_the_first(agent.page) == {}
-                wait_until(
-                    "the window is back",
-                    lambda: (agent.get("intervals_kept") or 0) > busy(committed),  # noqa: B023
-                    PATIENCE,
-                )
+                first = wait_until("a fit", partial(kept, agent), PATIENCE)
+                assert busy(committed) <= first <= busy(committed) + 2
+                counted = wait_until("the load's class", partial(calls, agent), PATIENCE)
+                assert 0 < counted <= clients.done - done + AT_WORK
                 end(agent, signal.SIGTERM)
             assert rows(path, INTERVALS)[: len(committed)] == committed
             assert moments(samples) < moments(rows(path, SAMPLES))
             assert_whole_at_once(path, committed)
     assert is_sound(path)
     assert "Traceback" not in agent.log
+
+
+def calls(agent: Daemon) -> float:
+    """Statements of the greatest class since the agent's start; 0 where there is none yet."""
+    return max(agent.page.all("query_calls_total"), default=0.0)
 
 
 def beyond_the_first(page: Page) -> dict[str, float]:
