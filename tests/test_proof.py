@@ -117,15 +117,22 @@ def test_the_agent_judges_by_the_minutes_before(y: Bytes) -> None:
 
 def test_who_waits_or_touches_no_row_reads_nothing() -> None:
     """Who sleeps, the agent, who has no rows; what a COMMIT writes may be another's rows."""
-    names = ("sleeper", AGENT, "scan", "commit")
-    rows = np.array([[1.0, 5.0, 9.0, 0.0]])
+    names = ("sleeper", AGENT, "scan", "commit", "compute", "cut")
+    rows = np.array([[1.0, 5.0, 9.0, 0.0, 1.0, 1.0]])
     ticks = ClassTicks(
         names=names,
         seconds=np.ones(1),
-        statement_time=np.ones((1, 4)),
-        sizes=(("rows_examined", rows), ("rows_affected", np.zeros((1, 4)))),
-        texts=("SELECT SLEEP (?)", None, "SELECT `a` FROM `t`", "COMMIT"),
+        statement_time=np.ones((1, 6)),
+        sizes=(("rows_examined", rows), ("rows_affected", np.zeros((1, 6)))),
+        texts=(
+            "SELECT SLEEP (?)",
+            None,
+            "SELECT `a` FROM `t`",
+            "COMMIT",
+            "SELECT ? + ?",
+            "SELECT `b` ...",
+        ),
     )
-    assert may_use("read", ticks).tolist() == [False, False, True, False]
-    assert may_use("written", ticks).tolist() == [False, False, True, True]
+    assert may_use("read", ticks).tolist() == [False, False, True, False, False, True]
+    assert may_use("written", ticks).tolist() == [False, False, True, True, True, True]
     assert may_use("network", ticks).all()

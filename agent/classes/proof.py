@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.classes.book import AGENT
+from agent.classes.book import AGENT, LONGEST_TEXT
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.divide import Attribution
 from models.attribution.quality import Quality
@@ -34,8 +34,8 @@ def is_proven(held_out: Quality) -> bool:
 def may_use(resource: str, ticks: ClassTicks) -> Mask:
     """Which classes may have used it, shape (K,): no bytes of disks for those who only wait.
 
-    The agent's own statements read tables that are in memory, and a class that touches no row reads
-    nothing; what it writes may be another's rows, as that of a COMMIT.
+    The agent's own statements read tables that are in memory, and a class that touches no row or
+    table reads nothing; what it writes may be another's rows, as that of a COMMIT.
     """
     may = np.ones(len(ticks.names), dtype=np.bool_)
     if resource not in OF_DISKS:
@@ -45,7 +45,16 @@ def may_use(resource: str, ticks: ClassTicks) -> Mask:
     touched = [table.sum(axis=0) for name, table in ticks.sizes if name in TOUCHED]
     if resource == "read" and len(touched) == len(TOUCHED):
         may &= np.sum(touched, axis=0) > 0
+    if resource == "read" and ticks.texts is not None:  # MySQL: one examines a row, from no table
+        may &= np.array([not _names_no_table(text) for text in ticks.texts], dtype=np.bool_)
     return may
+
+
+def _names_no_table(text: str | None) -> bool:
+    """Whether it is a SELECT that is whole and has no FROM."""
+    if text is None or len(text) >= LONGEST_TEXT or text.rstrip().endswith("..."):
+        return False
+    return text.startswith("SELECT") and " FROM " not in text
 
 
 def allowed(resource: str, ticks: ClassTicks, held_out: Quality) -> Array:

@@ -1,0 +1,177 @@
+"""What the digest table's columns say of statements whose doing is known, on real servers."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pymysql
+import pytest
+from class_recording import CPU_ON, connected
+from conftest import ServerFactory
+from live import root
+
+from agent.classes.book import Book, name_of
+from agent.classes.deltas import Changes, Deltas
+from agent.demo.server import PrivateServer
+from collectors import digests
+from collectors.connection import Connection
+from collectors.digests import DigestRows, DigestValues
+
+pytestmark = pytest.mark.live
+
+TIMES, ROWS = 3, 10
+TABLES = (
+    "DROP DATABASE IF EXISTS known",
+    "CREATE DATABASE known",
+    "CREATE TABLE known.t (id INT PRIMARY KEY AUTO_INCREMENT, b INT, long_text LONGTEXT)",
+    *["INSERT INTO known.t (b, long_text) VALUES (7, REPEAT('x', 5000))"] * ROWS,
+)
+FILLER = 300
+"""Statements more than a small table of digests takes."""
+REFUSED = "SELECT no_such_column AS refused FROM known.t"
+DONE: dict[str, dict[str, float]] = {
+    "SELECT id AS scanned FROM known.t WHERE b = 7": {
+        "rows_examined": ROWS,
+        "rows_sent": ROWS,
+        "no_index_used": 1,
+    },
+    "SELECT id AS sorted FROM known.t ORDER BY b": {"sort_rows": ROWS, "no_index_used": 1},
+    "SELECT b AS grouped, COUNT(*) FROM known.t GROUP BY b": {"tmp_tables": 1, "rows_sent": 1},
+    "SELECT id AS looked_up FROM known.t WHERE id = 1": {"rows_sent": 1, "no_index_used": 0},
+    "UPDATE known.t AS raised SET b = b + 1": {"rows_affected": ROWS, "rows_sent": 0},
+    REFUSED: {"errors": 1},
+    "SELECT SLEEP(0.1) AS slept": {"errors": 0, "rows_sent": 1},
+    "SELECT BENCHMARK(300000, 1 + 1) AS computed": {"rows_sent": 1},
+}
+"""Statements, each known by its alias, and what one of them does."""
+
+
+class Watched:
+    """A server's digests, read as the agent reads them."""
+
+    def __init__(self, connection: Connection) -> None:
+        read = digests.prepare(connection).read
+        assert read is not None
+        self._read, self._book = read, Book()
+        self._deltas = Deltas(self._book)
+        self.changes()
+
+    def rows(self) -> DigestRows:
+        """One reading."""
+        values = self._read()
+        assert isinstance(values, DigestValues)
+        self._book.learn_texts(values.rows.texts, values.rows.own)
+        return values.rows
+
+    def changes(self) -> Changes | None:
+        """What rose since the last time."""
+        return self._deltas.take(self.rows())
+
+    def text(self, row: str) -> str:
+        """The text of the class that a row is of."""
+        return self._book.text(row.partition("|")[2]) or ""
+
+    def by_word(self) -> dict[str, dict[str, float]]:
+        """The same by a word in the class's text, or by what stands for its digest."""
+        changes = self.changes()
+        assert changes is not None
+        found = {}
+        for number, values in zip(changes.classes, changes.values, strict=True):
+            key = self._book.keys[number]
+            counted = dict(zip(changes.names, map(float, values), strict=True))
+            found[self._book.text(key) or name_of(key).digest] = counted
+        return found
+
+
+@pytest.fixture
+def watched(server: PrivateServer) -> Iterator[Watched]:
+    """The shared server, watched from now on."""
+    with root(server) as ask:
+        for statement in (*TABLES, CPU_ON):
+            ask(statement)
+    with connected(server) as connection:
+        yield Watched(connection)
+
+
+def of(found: dict[str, dict[str, float]], alias: str) -> dict[str, float]:
+    """What was counted of the one class whose text has that word."""
+    [counted] = [counted for text, counted in found.items() if f"`{alias}`" in text]
+    return counted
+
+
+def alias_of(statement: str) -> str:
+    """The word that a statement is known by."""
+    words = statement.replace(",", "").split()
+    return words[words.index("AS") + 1]
+
+
+def test_every_column_counts_what_was_done(server: PrivateServer, watched: Watched) -> None:
+    """Rows, sorts, temporary tables, errors, what found no index; times within what passed."""
+    with root(server) as ask:
+        begun = time.monotonic()
+        for statement in DONE:
+            for _ in range(TIMES):
+                try:
+                    ask(statement)
+                except pymysql.MySQLError:
+                    assert statement == REFUSED
+        passed = time.monotonic() - begun
+    found = watched.by_word()
+    for statement, each in DONE.items():
+        counted = of(found, alias_of(statement))
+        assert counted["calls"] == TIMES, statement
+        for name, count in each.items():
+            assert counted[name] == TIMES * count, (statement, name)
+        assert 0 < counted["statement_time"] < passed
+        assert counted["lock_time"] <= counted["statement_time"]
+    assert of(found, "slept")["statement_time"] == pytest.approx(0.1 * TIMES, rel=0.3)
+    assert of(found, "sorted")["tmp_disk_tables"] == 0
+    if "cpu_time" in next(iter(found.values())):
+        computed, slept = of(found, "computed"), of(found, "slept")
+        assert 0 < computed["cpu_time"] <= computed["statement_time"]
+        assert slept["cpu_time"] < 0.1 * slept["statement_time"]
+    else:
+        assert server.flavour == "mariadb"
+
+
+def test_only_what_was_used_lately_is_read_again(server: PrivateServer, watched: Watched) -> None:
+    """And all of that, though the server's clock has no fraction."""
+    with root(server) as ask:
+        for number in range(30):
+            ask(f"SELECT {number} AS `old_{number}`")
+        before = watched.rows()
+        time.sleep(digests.MARGIN + 2.2)
+        watched.rows()
+        ask("SELECT 1 AS old_7")
+        again = watched.rows()
+    assert len(before.keys) > 30
+    assert not again.complete
+    last = np.array(before.counters)[:, before.names.index("calls")]
+    known = dict(zip(before.keys, last, strict=True))
+    calls = again.counters[:, again.names.index("calls")]
+    risen = [k for k, n in zip(again.keys, calls, strict=True) if n != known.get(k, 0.0)]
+    assert len(again.keys) < 15, "old rows are read again"
+    assert len(risen) >= 1
+    assert any("`old_7`" in watched.text(key) for key in risen)
+
+
+def test_what_found_the_table_full_is_one_class(
+    private_server: ServerFactory, flavour: Any
+) -> None:
+    """All calls of classes that came too late, and of no other."""
+    options = ["--performance-schema-digests-size=200"]
+    server = private_server(flavour, options=options)
+    with connected(server) as connection, root(server) as ask:
+        ask("SELECT 1 AS early")
+        watched = Watched(connection)
+        for number in range(FILLER):
+            ask(f"SELECT {number} AS `filler_{number}`")
+        watched.changes()
+        for number in range(TIMES):
+            ask(f"SELECT {number} AS `late_{number}`")
+        ask("SELECT 1 AS early")
+        found = watched.by_word()
+    assert of(found, "early")["calls"] == 1
+    assert TIMES <= found["overflow"]["calls"] <= TIMES + 5
+    assert found["overflow"]["rows_sent"] >= TIMES
