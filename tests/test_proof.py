@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from class_samples import samples
-from simulated_classes import simulate
+from simulated_classes import Simulated, simulate
 
 from agent.classes.book import AGENT, Book
 from agent.classes.live_model import LiveModel
@@ -38,9 +38,16 @@ def of_nobody(ticks: ClassTicks) -> Array:
     return np.random.default_rng(5).lognormal(12.0, 1.0, len(ticks))
 
 
+def made_up() -> Simulated:
+    """A server whose statements name tables."""
+    simulated = simulate(3, ticks=TICKS)
+    texts = tuple(f"{text} FROM `t`" for text in simulated.ticks.texts or ())
+    return replace(simulated, ticks=replace(simulated.ticks, texts=texts))
+
+
 def look(y: Bytes) -> Observed:
     """A simulated server that read so many bytes a second, looked at for four minutes."""
-    simulated = simulate(3, ticks=TICKS)
+    simulated = made_up()
     book, made = Book(), list[Tick]()
     maker = TickMaker(book)
     for sample in samples(simulated):
@@ -99,7 +106,7 @@ def test_bytes_that_follow_nothing_are_nobodys() -> None:
 @pytest.mark.parametrize("y", [of_rows, of_nobody])
 def test_the_agent_judges_by_the_minutes_before(y: Bytes) -> None:
     """Its first minute is nobody's; from then on it depends on what was predicted."""
-    ticks = simulate(3, ticks=TICKS).ticks
+    ticks = made_up().ticks
     bytes_read, model = y(ticks), LiveModel(READ, blocks=10)
     given = []
     for start in range(0, TICKS, BLOCK):
