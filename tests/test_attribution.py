@@ -147,7 +147,7 @@ def test_a_minute_tells_who_waits(name: str) -> None:
     recorded = recording(name)
     assert recorded.y is not None
     assert recorded.truth is not None
-    for length, mean, most in ((60, 0.1, 0.15), (20, 0.2, 0.5)):
+    for length, mean, most in ((60, 0.1, 0.15), (20, 0.2, 0.6)):
         errors = []
         for begin in range(0, len(recorded.y) - length + 1, length):
             part = slice(begin, begin + length)

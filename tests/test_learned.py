@@ -325,27 +325,33 @@ def test_beliefs_alone_decide_where_the_data_are_silent() -> None:
 
 
 def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runner-up is settled twice, and weighs as what it is when it has settled longest."""
-    tried = list[tuple[Problem, hypotheses._Hypothesis, int]]()
+    """The one that it began with is beside the one that it came to as well."""
+    tried = list[tuple[Problem, hypotheses._Hypothesis]]()
     settle = hypotheses._tried
 
-    def noted(problem: Problem, waits: Mask, noise: float, rounds: int) -> hypotheses._Hypothesis:
-        found = settle(problem, waits, noise, rounds)
-        tried.append((problem, found, rounds))
+    def noted(problem: Problem, waits: Mask, noise: float) -> hypotheses._Hypothesis:
+        found = settle(problem, waits, noise)
+        tried.append((problem, found))
         return found
 
     monkeypatch.setattr(hypotheses, "_tried", noted)
     simulated = simulate(ticks=120)
-    ticks = simulated.ticks
-    fit_cost_model(ticks, simulated.y, computing_time(ticks), 0.3)
+    ticks = simulated.blind
+    fit_cost_model(ticks, simulated.y, computing_time(ticks))
     problem = tried[-1][0]
     tried.clear()
     verdict = hypotheses.who_waits(problem)
-    first, *beside, likely = (found for _, found, _ in tried)
-    assert not first.waits.any()
-    assert any(np.array_equal(one.waits, likely.waits) for one in beside)
-    others = [one for one in beside if not np.array_equal(one.waits, likely.waits)]
-    each = [first, likely, *others]
-    weights = np.exp([one.evidence - first.evidence for one in each])
+    best, *rest = (found for _, found in tried)
+    path, beside = [best], list[hypotheses._Hypothesis]()
+    while rest:
+        many = len(list(hypotheses._beside(problem, path[-1])))
+        beside, rest = rest[:many], rest[many:]
+        if rest:
+            path.append(max(beside, key=lambda one: one.evidence))
+    known = {one.waits.tobytes() for one in path}
+    assert len(path) > 1
+    assert known & {one.waits.tobytes() for one in beside}
+    each = path + [one for one in beside if one.waits.tobytes() not in known]
+    weights = np.exp([min(one.evidence - path[-1].evidence, 0.0) for one in each])
     waiting = weights @ np.array([one.waits for one in each]) / weights.sum()
     assert verdict.computing == pytest.approx(1 - waiting, abs=1e-12)

@@ -34,6 +34,7 @@ MOST_SUSPECTS, MOST_STEPS = 12, 12
 INFLATION = 2.0
 """Of the variance where hypotheses are compared: they err together."""
 ROUNDS = 2
+"""In which level and noise settle; after one a hypothesis still has those of another."""
 FIRST_NOISE = 0.05
 FREE_TICKS = 0.75
 """Of the ticks, those that are left for the noise."""
@@ -65,24 +66,19 @@ class _Hypothesis:
 
 
 def who_waits(problem: Problem) -> Verdict:
-    """Find the most probable hypothesis, and weigh it with those beside it, each once.
-
-    Of one that was tried more than once, the longest settled counts.
-    """
-    best = _tried(problem, problem.work <= 0, FIRST_NOISE, ROUNDS)
+    """Find the most probable hypothesis, and weigh it with those beside it, each once."""
+    best = _tried(problem, problem.work <= 0, FIRST_NOISE)
     seen = {best.waits.tobytes(): best}
     for _ in range(MOST_STEPS):
         noise = inflated(best.variance, INFLATION)
-        beside = [_tried(problem, waits, noise, 1) for waits in _beside(problem, best)]
+        beside = [_tried(problem, waits, noise) for waits in _beside(problem, best)]
         if not beside:
             break
         likely = max(beside, key=lambda one: one.evidence)
-        likely = _tried(problem, likely.waits, noise, ROUNDS)
-        settled = seen | {likely.waits.tobytes(): likely}
         if likely.evidence <= best.evidence:
-            seen = {one.waits.tobytes(): one for one in beside} | settled
+            seen = {one.waits.tobytes(): one for one in beside} | seen
             break
-        seen, best = settled, likely
+        seen, best = seen | {likely.waits.tobytes(): likely}, likely
     tried = seen.values()
     weights = np.array([np.exp(min(one.evidence - best.evidence, 0.0)) for one in tried])
     computing = weights @ np.array([~one.waits for one in tried]) / weights.sum()
@@ -102,12 +98,12 @@ def _beside(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
         yield waits
 
 
-def _tried(problem: Problem, waits: Mask, noise: float, rounds: int) -> _Hypothesis:
+def _tried(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
     """Settle level and noise under a hypothesis, and weigh it."""
     computing, k = (~waits).astype(float), problem.classes
     work = float(computing @ problem.work)
     level = problem.within((1 - BASE_SHARE) / work) if work > 0 else 0.0
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         prior = problem.prior(computing, level)
         matrix, vector = problem.normal(prior, noise)
         scale = 1 / np.sqrt(np.diag(matrix))
