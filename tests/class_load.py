@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import pymysql
+from binary_protocol import Prepared
 from live import run_as_root
 from pymysql.cursors import Cursor
 
@@ -32,6 +33,8 @@ class Work:
     pattern: str
     clients: int = 1
     first: tuple[str, ...] = ()
+    binary: bool = False
+    """It is prepared and executed by the binary protocol; `first` is none then."""
 
 
 def always(*statements: str | float) -> Draw:
@@ -95,6 +98,13 @@ WORKS = (
         r"`reads_disk`",
     ),
     Work(
+        "binary",
+        always("SELECT BENCHMARK(300000, 5 * 8) AS binary_work"),
+        8,
+        r"`binary_work`",
+        binary=True,
+    ),
+    Work(
         "prepared",
         always("EXECUTE prepared_work"),
         6,
@@ -131,8 +141,15 @@ WORKS = (
         "metadata", always("SELECT COUNT(*) AS metadata_lock FROM live.m"), 50, r"`metadata_lock`"
     ),
 )
+BURN = Work("burn", always("SELECT BENCHMARK(3000000, 1 + 6) AS burn"), 1e6, r"`burn`", clients=6)
+"""More clients that compute than there are processors."""
+SLEEP_SECONDS = 5
+LONG = Work("long", always(f"SELECT SLEEP({SLEEP_SECONDS}) AS long_sleep"), 1e-4, r"`long_sleep`")
+"""Sleeps once."""
 WAITERS = ("sleeps", "locks", "metadata", "holder")
 """These use next to nothing, however long they take."""
+WITHOUT_TABLES = ("compute", "binary", "prepared", "calls", "sleeps", "locks")
+"""These read nothing from disk."""
 
 SCHEMA = (
     "CREATE DATABASE live",
@@ -154,7 +171,7 @@ SCHEMA = (
 def prepare(server: PrivateServer) -> None:
     """Make the tables and the users."""
     run_as_root(server, *SCHEMA)
-    for work in WORKS:
+    for work in (*WORKS, BURN, LONG):
         run_as_root(
             server,
             f"CREATE USER {user_of(work.name)}@localhost IDENTIFIED BY ''",
@@ -169,7 +186,7 @@ def user_of(name: str) -> str:
 
 def class_of(text: str) -> str | None:
     """Which work a digest text belongs to."""
-    return next((work.name for work in WORKS if re.search(work.pattern, text)), None)
+    return next((work.name for work in (*WORKS, BURN, LONG) if re.search(work.pattern, text)), None)
 
 
 class Load:
@@ -203,15 +220,20 @@ class Load:
         )
         try:
             with connection.cursor() as cursor:
+                if work.binary:
+                    [statement] = work.draw(rng)
+                    prepared = Prepared(connection, str(statement))
+                    self._work(work, rng, lambda _: prepared.execute())
+                    return
                 for statement in work.first:
                     cursor.execute(statement)
-                self._work(work, rng, cursor)
+                self._work(work, rng, lambda said: _say(cursor, said))
         except pymysql.MySQLError as error:
             self.failures.append(f"{work.name}: {error}")
         finally:
             connection.close()
 
-    def _work(self, work: Work, rng: random.Random, cursor: Cursor) -> None:
+    def _work(self, work: Work, rng: random.Random, say: Callable[[str], None]) -> None:
         mood, until = 1.0, 0.0
         while not self._stop.is_set():
             if time.monotonic() > until:
@@ -219,8 +241,12 @@ class Load:
                 until = time.monotonic() + MOOD_SECONDS * rng.uniform(0.5, 1.5)
             for step in work.draw(rng):
                 if isinstance(step, str):
-                    cursor.execute(step)
-                    cursor.fetchall()
+                    say(step)
                 else:
                     time.sleep(step)
             self._stop.wait(rng.expovariate(work.rate / work.clients * mood))
+
+
+def _say(cursor: Cursor, statement: str) -> None:
+    cursor.execute(statement)
+    cursor.fetchall()

@@ -1,0 +1,124 @@
+"""One server under the load of `class_load`: what was recorded, and what the server itself counts.
+
+Each flavour plays once for all tests; a test that runs again gets a new performance.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from class_load import BURN, LONG, SLEEP_SECONDS, WORKS, Load, class_of, prepare, user_of
+from class_recording import CPU_ON, connected, record
+from live import run_as_root
+
+from agent.classes.book import NONE
+from agent.demo.server import Flavour, PrivateServer
+from collectors.base import Sample
+from collectors.digests import DigestValues
+
+SECONDS, BURNING_SECONDS = 50, 12
+OPTIONS = ("--performance-schema-instrument=wait/io/file/%=ON",)
+FILES = """
+SELECT FILE_NAME, SUM_NUMBER_OF_BYTES_READ FROM performance_schema.file_summary_by_instance"""
+TEXTS_ASKED = """
+SELECT COALESCE(SUM(COUNT_STAR), 0) FROM performance_schema.events_statements_summary_by_digest
+ WHERE DIGEST_TEXT LIKE 'SELECT%`DIGEST\\_TEXT` FROM%'"""
+CPU_OF_USERS = {
+    "mysql": """
+SELECT USER, SUM(SUM_CPU_TIME) / 1e12
+  FROM performance_schema.events_statements_summary_by_user_by_event_name
+ WHERE EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%' GROUP BY USER""",
+    "mariadb": "SELECT USER, CPU_TIME FROM information_schema.USER_STATISTICS",
+}
+BYTES_OF_USERS = {
+    "mysql": """
+SELECT USER, SUM(VARIABLE_VALUE) FROM performance_schema.status_by_user
+ WHERE VARIABLE_NAME IN ('Bytes_sent', 'Bytes_received') GROUP BY USER""",
+    "mariadb": "SELECT USER, BYTES_SENT + BYTES_RECEIVED FROM information_schema.USER_STATISTICS",
+}
+
+Sums = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A recording of all works, and the truth by the server's own counters."""
+
+    flavour: Flavour
+    taken: list[Sample]
+    cpu: Sums
+    """Seconds, by work."""
+    network: Sums
+    """Bytes, by work."""
+    files: Sums
+    """Bytes read, by the name of the file."""
+    texts_asked: int
+    """How many times the collector asked for texts."""
+    failures: list[str]
+    burning: list[Sample]
+    """More statements compute than there are processors."""
+    sleeping: list[Sample]
+    """A statement of `SLEEP_SECONDS` begins and ends."""
+
+    def digests(self) -> list[DigestValues]:
+        """The readings of the digest table while all works ran."""
+        return [s.values for s in self.taken if isinstance(s.values, DigestValues)]
+
+    def works(self) -> dict[str, str]:
+        """The work of each digest whose text was read; what has no digest is the binary one's."""
+        texts = [item for values in self.digests() for item in values.rows.texts.items()]
+        known = {digest: class_of(text) for digest, text in texts}
+        found = {digest: name for digest, name in known.items() if name is not None}
+        return found if "binary" in found.values() else {**found, NONE: "binary"}
+
+
+def play(server: PrivateServer) -> Scene:
+    """Let all works run together, then those that burn, then a long sleeper."""
+    prepare(server)
+    run_as_root(server, CPU_ON)
+    with connected(server) as connection:
+        with Load(server) as load:
+            time.sleep(2.0)
+            before = _truth(server)
+            taken = record(connection, SECONDS)
+            cpu, network, files = map(_risen, before, _truth(server))
+            asked = int(run_as_root(server, TEXTS_ASKED)[0][0])
+        with Load(server, [BURN]) as burning:
+            time.sleep(1.0)
+            burnt = record(connection, BURNING_SECONDS)
+        with Load(server, [LONG]) as sleeper:
+            slept = record(connection, SLEEP_SECONDS + 3)
+    return Scene(
+        flavour=server.flavour,
+        taken=taken,
+        cpu=_by_work(cpu),
+        network=_by_work(network),
+        files=files,
+        texts_asked=asked,
+        failures=[*load.failures, *burning.failures, *sleeper.failures],
+        burning=burnt,
+        sleeping=slept,
+    )
+
+
+def _truth(server: PrivateServer) -> tuple[Sums, Sums, Sums]:
+    """Of users: CPU (s), bytes; of files: bytes read; all since the server's start."""
+    flavour = server.flavour
+    asked = (CPU_OF_USERS[flavour], BYTES_OF_USERS[flavour], FILES)
+    cpu, sent, files = (
+        {str(name): float(value or 0) for name, value in run_as_root(server, query) if name}
+        for query in asked
+    )
+    by_name: dict[str, float] = {}
+    for path, count in files.items():
+        by_name[Path(path).name] = by_name.get(Path(path).name, 0.0) + count
+    return cpu, sent, by_name
+
+
+def _risen(before: Sums, after: Sums) -> Sums:
+    return {name: value - before.get(name, 0.0) for name, value in after.items()}
+
+
+def _by_work(users: Sums) -> Sums:
+    return {work.name: users.get(user_of(work.name), 0.0) for work in WORKS}
