@@ -6,11 +6,10 @@ Packets that are dropped need a router of their own, disks that are full or read
 they are tests beside the table, in `test_live_network.py` and `test_live_store.py`.
 """
 
-import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,14 +19,16 @@ from typing import Any
 
 import pymysql
 import yaml
-from live import Daemon, root, run_as_root
+from live import Clients, Daemon, root, run_as_root
 from proxy import Proxy
 from servers import Account
 
 from agent.demo.server import PrivateServer
 
-FREEZE = float(os.environ.get("HEADROOM_FREEZE_SECONDS", "20"))
+FREEZE = 60.0  # seconds that a server stands still
 BACK_WITHIN = 45.0  # seconds: the longest pause between two tries, 30, and a busy machine
+SOON = 20.0  # seconds, where the first new sessions are let in
+AT_ONCE = 10.0  # seconds, where the session goes on
 CALM = "calm"  # the target that nothing happens to
 NAP, CLIENTS = 0.05, 3  # what loads each server
 FULL = {1040, 1203, 1226}  # no place for one more session
@@ -40,6 +41,7 @@ GRANT = "GRANT SELECT ON performance_schema.* TO '{}'@'%'"
 REVOKE = "REVOKE SELECT ON performance_schema.* FROM '{}'@'%'"
 PASSWORD = "ALTER USER '{}'@'%' IDENTIFIED BY '{}'"
 OFF = "--performance-schema=OFF"
+EXACT = ("restart", "reset", "columns", "churn")  # kinds of intervals that are lost once
 
 
 @dataclass
@@ -50,6 +52,8 @@ class Place:
     proxy: Proxy
     account: Account
     password_file: Path
+    load: Clients
+    digest: str  # of the load's statement
     held: list["pymysql.Connection[Any]"] = field(default_factory=list)
 
     @property
@@ -69,6 +73,7 @@ class Scene:
     agent: Daemon
     config: Path
     clock: Path  # see `set_clock`
+    history: Path
     places: list[Place]
     crowd: list[socket.socket] = field(default_factory=list)  # web clients that hold the line
 
@@ -91,10 +96,13 @@ class Fault:
     kinds: frozenset[str] = frozenset()  # of failures: one of them at least, and no other
     missing: tuple[str, ...] = ()  # features
     failing: tuple[str, ...] = ()  # collectors
-    loses: str = ""  # the kind of intervals of query classes that are lost
+    loses: Mapping[str, int] = field(default_factory=dict)
+    """Intervals of query classes that are lost, by kind: so many, of the others of `EXACT` none."""
+    unbroken: bool = False  # whether the targets' own intervals go on
     skips: bool = False  # whether turns are missed
     gone: bool = False  # whether nothing at all is said of the targets
     restarts: int = 0
+    in_step: bool = True  # whether the agent itself goes on, by the same clock
     lasts: float = 2.0  # seconds, after it was noticed
     back_within: float = BACK_WITHIN  # seconds
 
@@ -162,7 +170,7 @@ def _held_as(place: Place, account: Account) -> bool:
 
 def take_places_of(account_of: Callable[[Place], Account], place: Place) -> None:
     """Take every session that account may have, the agent's own place among them."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60  # the agent tries again meanwhile, and may come first
     while sessions_of_the_agent(place) or not place.held:
         cut(place)
         while _held_as(place, account_of(place)):
@@ -219,9 +227,10 @@ def set_proxy(*, delay: float = 0.0, piece: int = 65536) -> Act:
     return each(to_place)
 
 
-def suspend(scene: Scene) -> None:
+def suspend(scene: Scene, meanwhile: Act = nothing) -> None:
     """Halt the agent itself for less time than a scrape waits, and let it go on."""
     scene.agent.process.send_signal(signal.SIGSTOP)
+    meanwhile(scene)
     time.sleep(3.0)
     scene.agent.process.send_signal(signal.SIGCONT)
 
@@ -257,6 +266,7 @@ FAULTS = (
         up=0,
         kinds=GONE,
         restarts=1,
+        loses={"restart": 1},
     ),
     Fault(
         "killed",
@@ -265,8 +275,17 @@ FAULTS = (
         up=0,
         kinds=GONE,
         restarts=1,
+        loses={"restart": 1},
     ),
-    Fault("restarted", each(lambda p: p.server.restart()), kinds=GONE, restarts=1, lasts=0),
+    Fault(
+        "restarted",
+        each(lambda p: p.server.restart()),
+        kinds=GONE,
+        restarts=1,
+        loses={"restart": 1},
+        lasts=0,
+        back_within=SOON,
+    ),
     Fault(
         "frozen",
         each(lambda p: p.server.freeze()),
@@ -302,6 +321,7 @@ FAULTS = (
         each(write_password),
         up=0,
         kinds=frozenset({"denied", "lost"}),
+        back_within=SOON,
     ),
     Fault(
         "revoked grant",
@@ -310,22 +330,26 @@ FAULTS = (
         up=1,
         kinds=frozenset({"privilege"}),
         failing=("statements", "threads"),
+        back_within=AT_ONCE,
     ),
     Fault(
         "truncated sums",
         say(*(f"TRUNCATE TABLE {table}" for table in TABLES)),
         up=1,
-        loses="reset",
+        loses={"reset": 1},
+        unbroken=True,
+        back_within=AT_ONCE,
     ),
     Fault(
         "full digest table",
         say(*(f"SELECT 1 AS sort_{k}" for k in range(DIGESTS))),
         say(f"TRUNCATE TABLE {TABLES[0]}"),
         up=1,
-        loses="full",
+        loses={"full": 1, "reset": 1},
+        back_within=AT_ONCE,
     ),
-    Fault("flushed status", say("FLUSH STATUS"), up=1),
-    Fault("killed session", each(cut), kinds=frozenset({"lost"}), lasts=0),
+    Fault("flushed status", say("FLUSH STATUS"), up=1, unbroken=True, back_within=AT_ONCE),
+    Fault("killed session", each(cut), kinds=frozenset({"lost"}), lasts=0, back_within=SOON),
     Fault(
         "no performance_schema",
         each(without_schema),
@@ -334,8 +358,16 @@ FAULTS = (
         kinds=GONE,
         missing=("statements", "statements_in_flight", "threads"),
         restarts=2,
+        loses={"restart": 1},
+        back_within=SOON,
     ),
-    Fault("reset", each(lambda p: p.proxy.reset()), kinds=frozenset({"lost"}), lasts=0),
+    Fault(
+        "reset",
+        each(lambda p: p.proxy.reset()),
+        kinds=frozenset({"lost"}),
+        lasts=0,
+        back_within=SOON,
+    ),
     Fault(
         "silent network",
         each(lambda p: p.proxy.silent.set()),
@@ -343,7 +375,15 @@ FAULTS = (
         up=0,
         kinds=LATE,
     ),
-    Fault("slow network", set_proxy(delay=0.6), set_proxy(), up=1, skips=True, lasts=4),
+    Fault(
+        "slow network",
+        set_proxy(delay=0.6),
+        set_proxy(),
+        up=1,
+        skips=True,
+        lasts=4,
+        back_within=AT_ONCE,
+    ),
     Fault(
         "trickling network",
         set_proxy(delay=0.2, piece=8),
@@ -352,6 +392,6 @@ FAULTS = (
         kinds=LATE,
         lasts=1,
     ),
-    Fault("suspended agent", suspend, skips=True, lasts=0),
-    Fault("removed target", remove, put_back, gone=True),
+    Fault("suspended agent", suspend, skips=True, in_step=False, lasts=0, back_within=AT_ONCE),
+    Fault("removed target", remove, put_back, gone=True, back_within=SOON),
 )

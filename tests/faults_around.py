@@ -3,14 +3,22 @@
 import socket
 import time
 from contextlib import suppress
+from typing import Any
 
-from faults import Act, Fault, Scene, nothing
+from faults import AT_ONCE, Act, Fault, Scene, suspend
 from live import wait_until
 from set_clock import set_ahead
 
 HOUR = 3600.0
 HALF_OPEN, SLOW, DEAF = 50, 200, 50  # web clients
 ELSEWHERE = ("127.0.0.2", 0)  # where they come from: a crowd pushes out its own first
+PEACE: dict[str, Any] = {"up": 1, "unbroken": True, "back_within": AT_ONCE}
+BY_ANOTHER_CLOCK: dict[str, Any] = {
+    "up": 1,
+    "in_step": False,
+    "lasts": 4,
+    "back_within": AT_ONCE,
+}
 REQUEST = b"GET /metrics HTTP/1.1\r\nHost: a\r\n"  # all but its last line
 
 
@@ -39,9 +47,24 @@ def set_clock(ahead: float) -> Act:
 
     def set_and_wait(scene: Scene) -> None:
         set_ahead(scene.clock, ahead)
-        wait_until("it goes by it", lambda: abs(shown(scene) - time.time() - ahead) < HOUR / 2)
+        goes_by(scene, ahead)
 
     return set_and_wait
+
+
+def suspend_machine(ahead: float) -> Act:
+    """The agent stands still, and when it goes on it is so much later by the wall clock alone."""
+
+    def sleep(scene: Scene) -> None:
+        suspend(scene, lambda scene: set_ahead(scene.clock, ahead))
+        goes_by(scene, ahead)
+
+    return sleep
+
+
+def goes_by(scene: Scene, ahead: float) -> None:
+    """Wait until the agent's pages show that clock."""
+    wait_until("it goes by it", lambda: abs(shown(scene) - time.time() - ahead) < HOUR / 2)
 
 
 def shown(scene: Scene) -> float:
@@ -50,10 +73,11 @@ def shown(scene: Scene) -> float:
 
 
 AROUND = (
-    Fault("half-open connections", crowd(HALF_OPEN, b""), disperse, up=1),
-    Fault("slow scrapers", crowd(SLOW, REQUEST), disperse, up=1, lasts=4),
-    Fault("deaf scrapers", crowd(DEAF, REQUEST + b"\r\n"), disperse, up=1, lasts=4),
-    Fault("clock set forwards", set_clock(HOUR), nothing, up=1, lasts=4),
-    Fault("clock set backwards", set_clock(-HOUR), nothing, up=1, lasts=4),
-    Fault("clock set right", set_clock(0.0), nothing, up=1, lasts=4),
+    Fault("half-open connections", crowd(HALF_OPEN, b""), disperse, **PEACE),
+    Fault("slow scrapers", crowd(SLOW, REQUEST), disperse, lasts=4, **PEACE),
+    Fault("deaf scrapers", crowd(DEAF, REQUEST + b"\r\n"), disperse, lasts=4, **PEACE),
+    Fault("clock set forwards", set_clock(HOUR), **BY_ANOTHER_CLOCK),
+    Fault("clock set backwards", set_clock(-HOUR), **BY_ANOTHER_CLOCK),
+    Fault("suspended machine", suspend_machine(HOUR), skips=True, **BY_ANOTHER_CLOCK),
+    Fault("clock set right", set_clock(0.0), **BY_ANOTHER_CLOCK),
 )

@@ -4,8 +4,10 @@ from itertools import pairwise
 
 from live import Page
 
+from agent.classes.deltas import Lost
 from collectors.base import FailureKind
 
+LAG = 15.0  # seconds that counters of query classes may be behind: two intervals and more
 ALWAYS_POSSIBLE = {"slow"}  # a machine with much else to do
 
 
@@ -33,6 +35,19 @@ def falls(pages: list[Page], only: str | None) -> list[str]:
         and (only is None or ("target", only) in labels)
         and value < earlier.samples.get((name, labels), 0)
     ]
+
+
+def lost(name: str, before: Page, after: Page) -> dict[str, int]:
+    """Intervals of which it is not known what a target's query classes did, by each reason."""
+    rises = {
+        str(k): rise("query_intervals_lost_total", before, after, target=name, kind=k) for k in Lost
+    }
+    return {kind: round(found) for kind, found in rises.items() if found}
+
+
+def rise(metric: str, before: Page, after: Page, **labels: str) -> float:
+    """By how much a counter has risen, over all that have these labels."""
+    return sum(after.all(metric, **labels)) - sum(before.all(metric, **labels))
 
 
 def was_undisturbed(name: str, pages: list[Page]) -> None:

@@ -1,8 +1,10 @@
 """Servers that fail in every way we know of: the agent says so, shows no nonsense, and recovers."""
 
+import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -10,23 +12,29 @@ from functools import partial
 import pytest
 import set_clock
 from conftest import FLAVOURS
-from faults import BACK_WITHIN, CALM, CLIENTS, DIGESTS, FAULTS, NAP, Fault, Place, Scene
+from fault_records import Span, left_behind
+from faults import BACK_WITHIN, CALM, CLIENTS, DIGESTS, EXACT, FAULTS, NAP, Fault, Place, Scene
 from faults_around import AROUND
+from history_rows import is_sound as is_sound_file
+from history_rows import rows
 from live import (
     Clients,
+    Daemon,
     Page,
     Sane,
+    run_as_root,
     sessions,
     target,
     wait_until,
     watching,
 )
-from page_changes import ALWAYS_POSSIBLE, falls, increases, skipped, was_undisturbed
+from page_changes import ALWAYS_POSSIBLE, falls, increases, lost, rise, skipped, was_undisturbed
 from proxy import Proxy
 from servers import least_account
 from set_clock import set_ahead
 
 from agent.demo.server import PrivateServer
+from agent.store.kinds import INTERVALS
 from collectors.connection import Endpoint
 
 THROUGHPUT = "throughput_queries_per_second"
@@ -36,6 +44,8 @@ ALL_ON = "--performance-schema-consumer-events-statements-current=ON"
 FEW_DIGESTS = f"--performance-schema-digests-size={DIGESTS}"
 CLASSES = {"interval": "5s", "window": "1m"}
 SANE = Sane(queries=1.2 * CLIENTS / NAP + 200, threads=CLIENTS + 1.5)  # 200: we ask, too
+LOAD = f"SELECT SLEEP({NAP})"
+LAG = 15.0  # seconds that counters of query classes may be behind: two intervals and more
 
 
 @pytest.fixture(scope="module")
@@ -54,15 +64,21 @@ def scene(
             account, over = least_account(server), Endpoint(port=proxy.port)
             targets.append(target(folder, server, account, name=flavour, over=over))
             file = folder / f"{flavour}.password"
-            places.append(Place(server, proxy, account, file))
-            load = Clients(server, f"SELECT SLEEP({NAP})", CLIENTS)
-            stack.enter_context(load)
+            load = stack.enter_context(Clients(server, LOAD, CLIENTS))
+            places.append(Place(server, proxy, account, file, load, digest_of(LOAD, server)))
         patient = [{**there, "timeout": "3s"} for there in targets]
         set_ahead(clock := folder / "clock", 0.0)
         by_it = (sys.executable, set_clock.__file__, str(clock))
-        run = watching(folder, *patient, sane=SANE, prefix=by_it, classes=CLASSES)
+        history = folder / "history" / "history.db"
+        options = {"classes": CLASSES, "history": {"path": str(history)}}
+        run = watching(folder, *patient, sane=SANE, prefix=by_it, **options)
         agent = stack.enter_context(run)
-        yield Scene(agent, folder / "config.yaml", clock, places)
+        yield Scene(agent, folder / "config.yaml", clock, history, places)
+        kept = agent.page
+    assert is_sound_file(history)
+    written = Counter(row.labels[0] for row in rows(history, INTERVALS))
+    for name in (CALM, *FLAVOURS):
+        assert 0 < (kept.get("intervals_kept", target=name) or 0) <= written[name]
 
 
 @pytest.mark.parametrize("fault", [*FAULTS, *AROUND], ids=lambda fault: fault.name)
@@ -71,12 +87,14 @@ def test_a_fault_is_told_as_what_it_is_and_passes(
 ) -> None:
     """What is said while it lasts; then all is as before in a stated time, and nothing was made up.
 
-    Neither flavour shows a rate that cannot be, no counter falls, no session is left behind, and
-    the server beside them is watched as if nothing had happened.
+    Neither flavour shows a rate that cannot be, no counter falls or rises by more than was done, no
+    session is left behind, and the history has all that was seen. The server beside them is watched
+    as if nothing had happened.
     """
     agent = scene.agent
     wait_until("all is well", partial(is_sound, scene), BACK_WITHIN)
-    before, began = agent.page, time.monotonic()
+    before, began, since = agent.page, time.monotonic(), time.time()
+    done = [place.load.done for place in scene.places]
     try:
         fault.inject(scene)
         wait_until("it shows", partial(shows, fault, scene, before), 30)
@@ -86,10 +104,13 @@ def test_a_fault_is_told_as_what_it_is_and_passes(
         meanwhile = [page for page in agent.pages if page.at > noticed]
     finally:
         fault.undo(scene)
+    undone = time.monotonic()
     wait_until("all is well again", partial(is_sound, scene), fault.back_within)
-    after = agent.page
+    print(f"{fault.name}: back after {time.monotonic() - undone:.1f} s")
+    after, until = agent.page, time.time()
     assert all(is_told(fault, scene, page) for page in meanwhile)
     for place in scene.places if not fault.gone else []:
+        loses_what_it_must(fault, place.name, before, agent)
         counted = {kind for kind, n in increases(place.name, before, after).items() if n}
         assert counted <= fault.kinds | ALWAYS_POSSIBLE, (place.name, counted)
         assert bool(counted & fault.kinds) == bool(fault.kinds), (place.name, counted)
@@ -101,6 +122,11 @@ def test_a_fault_is_told_as_what_it_is_and_passes(
     assert [text for page in pages for text in SANE.complaints(page)] == []
     assert falls(pages, only=CALM if fault.gone else None) == []
     was_undisturbed(CALM, pages)
+    for place, early in zip(scene.places, done, strict=True):
+        if not fault.gone:
+            assert_nothing_is_made_up(place, before, agent.page, place.load.done - early)
+    unbroken = [CALM, *(FLAVOURS if fault.unbroken else [])] if fault.in_step else []
+    assert left_behind(scene.history, Span(since, until), unbroken, SANE) == []
     assert "Traceback" not in agent.log
     assert not [place.name for place in scene.places if place.account.password in agent.log]
 
@@ -112,6 +138,7 @@ def is_sound(scene: Scene) -> bool:
         page.get("up", target=place.name) == 1
         and all((page.get("concurrency", target=place.name, source=s) or 0) > 2 for s in SOURCES)
         and all(page.get("feature_enabled", target=place.name, feature=f) == 1 for f in OFFERED)
+        and page.all("query_calls_total", target=place.name, digest=place.digest)
         and sessions(place.server, place.account.user) == 1
         for place in scene.places
     )
@@ -128,7 +155,7 @@ def shows(fault: Fault, scene: Scene, before: Page) -> bool:
             return False
         if fault.skips and not skipped(place.name, page) > skipped(place.name, before):
             return False
-        if fault.loses and not lost(fault, place.name, page) > lost(fault, place.name, before):
+        if fault.loses.keys() - {"restart"} and not lost(place.name, before, page):
             return False
     return True
 
@@ -150,9 +177,38 @@ def _is_told(fault: Fault, name: str, page: Page) -> bool:
     )
 
 
-def lost(fault: Fault, name: str, page: Page) -> float:
-    """Intervals of which the fault hides what the query classes did."""
-    return page.get("query_intervals_lost_total", target=name, kind=fault.loses) or 0.0
+def loses_what_it_must(fault: Fault, name: str, before: Page, agent: Daemon) -> None:
+    """The query classes lose the intervals that the fault hides, each once, and no other."""
+
+    def enough() -> bool:
+        found = lost(name, before, agent.page)
+        return all(found.get(kind, 0) >= number for kind, number in fault.loses.items())
+
+    wait_until("what is lost is counted", enough, LAG)
+    found = lost(name, before, agent.page)
+    exact = {kind: number for kind, number in found.items() if kind in EXACT}
+    assert exact == {kind: n for kind, n in fault.loses.items() if kind in EXACT}, name
+
+
+def assert_nothing_is_made_up(place: Place, before: Page, after: Page, done: int) -> None:
+    """The counters of query classes rise by what the load has done, and what may have been late."""
+    seconds = after.at - before.at + LAG
+    of_load = {"target": place.name, "digest": place.digest}
+    assert rise("query_calls_total", before, after, **of_load) <= done + LAG * CLIENTS / NAP
+    spent = rise("query_statement_seconds_total", before, after, target=place.name)
+    assert spent <= SANE.threads * seconds
+    used = rise("query_cpu_seconds_total", before, after, target=place.name)
+    assert used <= (os.cpu_count() or 1) * seconds
+
+
+def digest_of(statement: str, server: PrivateServer) -> str:
+    """The digest that the server has for the load's statement."""
+    query = (
+        "SELECT DIGEST FROM performance_schema.events_statements_summary_by_digest"
+        " WHERE DIGEST_TEXT LIKE 'SELECT %SLEEP%'"
+    )
+    [(digest,)] = wait_until(statement, lambda: run_as_root(server, query))
+    return str(digest)
 
 
 def lint(promtool: str, text: str) -> None:

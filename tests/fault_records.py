@@ -1,0 +1,59 @@
+"""What a fault leaves behind in the history: nothing that cannot be, and no hole elsewhere."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from history_rows import is_sound, rows
+from live import Sane, wait_until
+
+from agent.store.kinds import INTERVALS, Row
+
+THROUGHPUT, SPENT = (
+    [column.name for column in INTERVALS.columns].index(name)
+    for name in ("throughput", "statement_time")
+)
+EDGE = 3.0  # seconds before the stretch by which an interval has ended
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of wall time (Unix seconds)."""
+
+    began: float
+    ended: float
+
+
+def left_behind(path: Path, span: Span, unbroken: Collection[str], sane: Sane) -> list[str]:
+    """What is wrong with the file: its pages, a hole in those targets' intervals, any value."""
+    wait_until("it is written", lambda: not unwritten(path, span, unbroken))
+    found = rows(path, INTERVALS)
+    sick = [] if is_sound(path) else ["the file is not sound"]
+    holes = [text for name in unbroken for text in holes_of(name, found, span)]
+    return sick + holes + [text for row in found for text in complaints(row, sane)]
+
+
+def unwritten(path: Path, span: Span, unbroken: Collection[str]) -> set[str]:
+    """The targets whose intervals are not in the file up to the end."""
+    late = {row.labels[0] for row in rows(path, INTERVALS) if row.at / 1000 >= span.ended}
+    return set(unbroken) - late
+
+
+def holes_of(name: str, found: list[Row], span: Span) -> list[str]:
+    """Where two intervals of a target do not follow each other, a second apart."""
+    times = sorted(row.at / 1000 for row in found if row.labels[0] == name)
+    first = min((at for at in times if at >= span.ended), default=span.ended)
+    inside = [at for at in times if span.began - EDGE <= at <= first]
+    if not inside or inside[0] > span.began:
+        return [f"{name}: nothing before {span.began:.0f}"]
+    return [f"{name}: {b - a:.1f} s to {b:.0f}" for a, b in pairwise(inside) if round(b - a) != 1]
+
+
+def complaints(row: Row, sane: Sane) -> list[str]:
+    """What an interval has that cannot be."""
+    return [
+        f"{row.labels[0]}: {INTERVALS.columns[place].name} {value} at {row.at}"
+        for place, most in ((THROUGHPUT, sane.queries), (SPENT, sane.threads))
+        if isinstance(value := row.cells[place], float) and not 0 <= value <= most
+    ]
