@@ -237,11 +237,15 @@ def test_another_long_file_is_predicted_from_either_host_file(
 
 
 def test_the_published_results_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--method wlr`: MAPE 5.9 % on both files; `auto` predicts the second within 2.8 %."""
+    """`--method wlr`: MAPE 5.9 %, R² .96 and .91; `auto` predicts the second within 2.8 %."""
     files = (data("wlr/001.csv"), "--predict", data("wlr/002.csv"))
     published = as_json(capsys, *files, "--method", "wlr")
     assert published["fit"]["mape"] == pytest.approx(0.059, abs=0.0005)
+    assert published["fit"]["r_squared"] == pytest.approx(0.96, abs=0.005)
+    assert published["fit"]["slope"] == pytest.approx(0.97, abs=0.005)
     assert published["prediction"]["mape"] == pytest.approx(0.059, abs=0.0005)
+    assert published["prediction"]["r_squared"] == pytest.approx(0.91, abs=0.005)
+    assert published["prediction"]["slope"] == pytest.approx(1.0, abs=0.05)  # printed as "1"
     best = as_json(capsys, *files)
     assert best["prediction"]["mape"] <= 0.028
     assert best["prediction"]["r_squared"] >= 0.975
