@@ -196,6 +196,12 @@ def test_the_address_to_listen_on(tmp_path: Path, listen: str, address: tuple[st
     assert config.address == address
 
 
+def test_only_this_machine_is_listened_to_unless_told_otherwise(tmp_path: Path) -> None:
+    """Who names no address serves nobody else."""
+    file = written(tmp_path, "targets: [{name: db, user: a, port: 3306}]")
+    assert load(file).address == ("127.0.0.1", 10104)
+
+
 def test_the_command_lines_values_replace_the_files(tmp_path: Path) -> None:
     """An override is checked like the file itself."""
     path = written(tmp_path, "log: {format: json}\ntargets: [{name: a, user: u}]\n")

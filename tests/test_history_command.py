@@ -133,6 +133,9 @@ def test_a_part_can_be_exported(path: Path, run: Run) -> None:
         ["b", SERVER, f"{(ZERO + k * STEP) / 1000:.3f}"] for k in (3, 4, 5, 6)
     ]
     assert run("export", "--since", "2030-01-01")[1].count("\n") == 1
+    code, out, err = run("export", "--target", "b", "--since", until, "--until", since)
+    assert (code, out) == (2, "")
+    assert "--since is later than --until" in err
 
 
 @pytest.mark.parametrize("action", [("export",), ("prune", "--before", "2033-01-01")])

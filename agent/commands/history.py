@@ -64,6 +64,11 @@ def export(args: argparse.Namespace, path: Path) -> int:
     """Write rows as text."""
     since = 0 if args.since is None else round(1000 * args.since)
     until = LAST if args.until is None else round(1000 * args.until)
+    if since > until:
+        print(
+            "mysql-headroom: --since is later than --until: nothing lies between", file=sys.stderr
+        )
+        return USAGE_ERROR
     choice = Choice(args.target, None, since, until)
     kinds = _kinds(args.kind)
     if args.format == "csv" and len(kinds) > 1:
