@@ -241,15 +241,18 @@ def test_root_can_check_the_same_file_while_it_runs(service: Service) -> None:
 def test_it_reads_the_server_of_another_user_on_the_host(service: Service) -> None:
     """All that the hardening leaves is enough for the CPU of a process that is not ours.
 
-    Its reads and writes would take a capability, and the agent says which.
+    It is on the page, divided over classes. The process's reads and writes would take a capability,
+    and the agent says which.
     """
-    service.configure({"name": "socket", "socket": SOCKET})
+    service.configure({"name": "socket", "socket": SOCKET}, classes={"interval": "5s"})
     service.start()
     for target in ("db", "socket"):
         enabled = {"feature": "host", "target": target}
         wait_until("the host is read", lambda: service.page.get("feature_enabled", **enabled) == 1)  # noqa: B023
         read = {"collector": "host", "target": target}
         wait_until("the host is read", lambda: service.page.get("collector_success", **read) == 1)  # noqa: B023
+        used = {"target": target}
+        wait_until("CPU", lambda: sum(service.page.all("query_cpu_seconds_total", **used)) > 0)  # noqa: B023
     denied = [line for line in service.journal.splitlines() if "Permission denied" in line]
     assert all("feature=host_process_io" in line and "CAP_SYS_PTRACE" in line for line in denied)
 
