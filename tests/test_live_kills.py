@@ -1,0 +1,90 @@
+"""The agent killed again and again, at any moment: nothing that it has written is lost."""
+
+import random
+import subprocess
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from conftest import FLAVOURS
+from history_rows import everything, is_sound
+from live import COMMAND, Clients, sessions, target, wait_until, write_config
+
+from agent.demo.server import PrivateServer
+from agent.store.failures import StoreError
+from agent.store.kinds import Row
+
+KILLS = 50
+STARTING, WORKING = 1.5, 0.5  # seconds within which one that starts, or writes, is killed
+PATIENCE = 60.0  # seconds, for the first rows on a busy machine
+
+Rows = dict[str, list[Row]]
+
+
+def committed(path: Path, before: Rows) -> Rows:
+    """Every row that a reader sees; none while the file is being made."""
+    try:
+        return everything(path)
+    except StoreError:
+        if before:
+            raise
+        return {}
+
+
+def is_longer(path: Path, before: Rows) -> bool:
+    """Whether an interval of each target has been committed since."""
+    earlier = len(before.get("intervals", []))
+    later = committed(path, before).get("intervals", [])
+    new = len(later) - earlier
+    return new > 0 and {row.labels[0] for row in later} == set(FLAVOURS)
+
+
+def lost(before: Rows, after: Rows) -> list[str]:
+    """Rows that are not there any more, or not as they were."""
+    return [
+        f"{kind}: {row}"
+        for kind, rows in before.items()
+        for row in set(map(str, rows)) - set(map(str, after.get(kind, [])))
+    ]
+
+
+@pytest.mark.timeout(120 + 12 * KILLS)
+def test_no_row_is_lost_and_no_session_left_by_any_kill(
+    mysql_server: PrivateServer, mariadb_server: PrivateServer, tmp_path: Path
+) -> None:
+    """While it starts, reads or writes; the file stays sound, the servers are rid of it."""
+    servers = (mysql_server, mariadb_server)
+    path, chance = tmp_path / "state" / "history.db", random.Random(50)
+    history = {"path": str(path), "retention": {"samples": "1d"}}
+    targets = [target(tmp_path, server, name=server.flavour) for server in servers]
+    file, _ = write_config(tmp_path, *targets, history=history)
+    command = (COMMAND, "run", "--config.file", file)
+    known: Rows = {}
+    with (
+        (tmp_path / "agent.log").open("ab") as log,
+        Clients(mysql_server, "SELECT SLEEP(0.05)", 2),
+        Clients(mariadb_server, "SELECT SLEEP(0.05)", 2),
+    ):
+        for number in range(KILLS):
+            with subprocess.Popen(command, stderr=log) as agent:
+                try:
+                    if number % 2 == 0:
+                        wait_until("a write", partial(is_longer, path, known), PATIENCE)
+                    time.sleep(chance.random() * (STARTING if number % 2 else WORKING))
+                    assert agent.poll() is None, (tmp_path / "agent.log").read_text()
+                    before, known = known, committed(path, known)
+                    assert lost(before, known) == []
+                finally:
+                    agent.kill()
+            assert lost(known, committed(path, known)) == []
+        for server in servers:
+            wait_until("no session", partial(has_none, server))
+    assert is_sound(path)
+    assert len(known["intervals"]) >= KILLS // 2
+    assert "Traceback" not in (tmp_path / "agent.log").read_text()
+
+
+def has_none(server: PrivateServer) -> bool:
+    """Whether the server has noticed that the agent is gone, each time."""
+    return sessions(server, "headroom") == 0
