@@ -9,6 +9,7 @@ from models.attribution.reasons import Reason
 from models.wlr import Line
 
 RESOURCES = ("cpu", "user_cpu", "system_cpu", "read", "written", "network", "row_operations")
+EVENTS = ("errors", "no_index_used", "no_good_index_used", "tmp_disk_tables")
 LINE = Line(0.8, 0.001, 0.97, 0.02, 0.0005, 0.01, 300)
 
 
@@ -17,7 +18,12 @@ def one_class(digest: str, use: float, text: str | None = None) -> ClassState:
     several = digest in (OTHER, AGENT)
     return ClassState(
         name=Name("" if several else "shop", digest),
-        totals={"calls": 1000 * use, "statement_time": 2 * use, **dict.fromkeys(RESOURCES, use)},
+        totals={
+            "calls": 1000 * use,
+            "statement_time": 2 * use,
+            **dict.fromkeys(RESOURCES, use),
+            **dict.fromkeys(EVENTS, 10 * use),
+        },
         recent={"calls": 500 * use, "statement_time": use, **dict.fromkeys(RESOURCES, use)},
         error=None if several else 0.1,
         line=None if several else LINE,

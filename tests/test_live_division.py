@@ -246,6 +246,18 @@ def test_each_text_is_fetched_once(scene: Scene) -> None:
 
 
 @pytest.mark.live
+def test_what_found_no_index_is_counted_in_its_class(scene: Scene) -> None:
+    """Every call of the class that scans, none of the one that looks up a key."""
+    totals = defaultdict[str, dict[str, float]](dict)
+    for one in estimated(scene.taken, 24.0).classes:
+        totals[scene.works().get(one.name.digest, "")] = dict(one.totals)
+    scans, points = totals["scan"], totals["points"]
+    assert scans["no_index_used"] == scans["calls"] > 0
+    assert points["no_index_used"] == 0 < points["calls"]
+    assert scans["errors"] == scans["tmp_disk_tables"] == scans["no_good_index_used"] == 0
+
+
+@pytest.mark.live
 def test_a_busy_host_is_named(scene: Scene) -> None:
     """More statements compute than there are processors."""
     seen = looked_at(scene.burning)

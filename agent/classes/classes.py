@@ -17,7 +17,7 @@ from agent.classes.recent import Recent
 from agent.classes.resources import RESOURCES
 from agent.classes.spent import Spent
 from agent.classes.state import ClassesState, ClassState, ResourceState
-from agent.classes.ticks import Tick, TickMaker, class_ticks, host_use
+from agent.classes.ticks import Tick, TickMaker, class_ticks, counted, host_use
 from agent.classes.totals import ALWAYS, Totals
 from agent.config.query_classes import ClassSettings
 from agent.queues import take_all
@@ -35,6 +35,8 @@ MOST_KNOWN = 30_000
 MOST_NEW = 60
 """Intervals whose use is kept for whoever writes it down."""
 QUANTITIES = ("calls", "statement_time")
+COUNTED = ("errors", "no_index_used", "no_good_index_used", "tmp_disk_tables")
+"""What is summed up besides, where the server counts it."""
 USED = ("statement_time", "calls", "rows_examined")
 """A class is as great as the sum of its shares of these."""
 
@@ -54,7 +56,7 @@ class QueryClasses:
         self._recent = Recent(QUANTITIES, self._keep)
         self._models = {r.name: LiveModel(r, blocks) for r in RESOURCES}
         self._seen: set[str] = set()
-        self._totals = Totals((*QUANTITIES, *self._models), settings.top)
+        self._totals = Totals((*QUANTITIES, *self._models, *COUNTED), settings.top)
         self._most_tracked = min(TRACKED, TRACKED_PER_SHOWN * settings.top)
         self._tracked: list[str] = []
         self._greatness: Array = np.zeros(0)
@@ -175,12 +177,21 @@ class QueryClasses:
             if used:
                 self._seen.add(name)
                 left[name] = sum(used) - float(uses[:, i].sum())
+        self._add_counted(uses, table.names, ticks)
         rose, nobody = self._totals.add(table.names, uses, left)
         risen = {name: row for name, row in {**rose, NOBODY: nobody}.items() if row.any()}
         by_name = {name: self._known(row, divisions) for name, row in risen.items()}
         seconds = sum(tick.seconds for tick in ticks)
         self._recent.add(table.names, uses[:, : len(QUANTITIES)], seconds)
         return Spent.of(at, seconds, by_name, divisions.get("cpu"), table.names)
+
+    def _add_counted(self, uses: Array, names: tuple[str, ...], ticks: list[Tick]) -> None:
+        columns = self._columns(names)
+        for name in COUNTED:
+            if any(tick.changes is not None and name in tick.changes.names for tick in ticks):
+                self._seen.add(name)
+                place = self._totals.quantities.index(name)
+                uses[:, place] = counted(ticks, columns, len(names), name)
 
     def _known(self, sums: Array, divisions: dict[str, Division]) -> dict[str, float]:
         """Sums by quantity, those left out that nobody could count."""

@@ -126,6 +126,16 @@ def class_ticks(
     )
 
 
+def counted(ticks: Sequence[Tick], column_of: Numbers, columns: int, name: str) -> Array:
+    """Sum up one of the server's counters over the ticks that have it, shape (columns,)."""
+    sums = np.zeros(columns)
+    for tick in ticks:
+        if tick.changes is not None and name in tick.changes.names:
+            risen = tick.changes.values[:, tick.changes.names.index(name)]
+            np.add.at(sums, column_of[tick.changes.classes], risen)
+    return sums
+
+
 def host_use(ticks: Sequence[Tick]) -> HostUse:
     """Mean parts of the host's time over the ticks in which they are known."""
     known = [tick.used for tick in ticks if ALL_TIME in tick.used]

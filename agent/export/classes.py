@@ -27,6 +27,14 @@ COUNTERS = (
 """Quantities of a class, and what follows `query_` and, for what no class explains,
 `unattributed_`."""
 
+EVENTS = (
+    ("errors", "errors", "Statements of the class that failed."),
+    ("no_index_used", "no_index", "Statements of the class that used no index for a table."),
+    ("no_good_index_used", "no_good_index", "Statements that looked for an index row by row."),
+    ("tmp_disk_tables", "tmp_disk_tables", "Temporary tables on disk."),
+)
+"""What the server counts of a class besides, and what follows `query_`."""
+
 MODEL_GAUGES: tuple[tuple[str, str, Callable[[ResourceState], float | None]], ...] = (
     (
         "query_model_error_ratio",
@@ -58,6 +66,7 @@ def class_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     known = [(s, s.classes) for s in snapshots if s.classes is not None]
     fresh = [(s, c) for s, _ in known if (c := s.current_classes(now)) is not None]
     yield from _counters(known)
+    yield from _events(known)
     yield from _of_classes(fresh, now)
     yield from _of_models(fresh)
     yield gauge(
@@ -91,6 +100,14 @@ def _counters(known: Known) -> Iterator[Metric]:
             f"What no class explains. {text}",
             (((s.target,), r.unattributed) for s, c in known if (r := c.resource(quantity))),
         )
+
+
+def _events(known: Known) -> Iterator[Metric]:
+    for quantity, name, text in EVENTS:
+        counts = (
+            (_labels(s, one), one.totals.get(quantity)) for s, c in known for one in c.classes
+        )
+        yield counter(f"query_{name}", text, counts, "schema", "digest")
 
 
 def _of_classes(fresh: Known, now: float) -> Iterator[Metric]:
