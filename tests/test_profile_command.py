@@ -17,14 +17,14 @@ from known_classes import known_classes, one_class
 from live import Clients, run_as_root, target, write_config
 from simulated_classes import simulate
 
-from agent.classes.book import OTHER, Book
+from agent.classes.book import OTHER, Book, name_of
 from agent.classes.observe import Observed, divided
 from agent.classes.ticks import Tick, TickMaker
 from agent.cli import main
 from agent.commands.profile_rows import SORTS, profile_of, ranked
 from agent.commands.profile_words import as_csv, as_json, in_words
 from agent.demo.server import PrivateServer
-from agent.export.class_plot import plot_class
+from agent.export.class_plot import drawn, plot_class
 from agent.export.classes_table import classes_table
 from agent.snapshot import FitState, Health, Snapshot
 from agent.store.store import Store
@@ -127,6 +127,31 @@ def test_a_server_at_rest_has_an_empty_profile() -> None:
     empty = divided(Book(), [])
     for write in (in_words, as_json, as_csv):
         assert write(profile_of(empty, "cpu", with_text=True), 20)
+
+
+def test_the_panels_show_what_the_profile_says(estimated: Observed) -> None:
+    """The first class's points add up to its CPU, on its work time; each tick as it was."""
+    profile = profile_of(estimated, "time", with_text=True)
+    profile = replace(profile, rows=tuple(sorted(profile.rows, key=lambda row: -(row.cpu or 0))))
+    left, right = drawn(estimated, profile).axes
+    first = profile.rows[0]
+    k = next(
+        i for i, key in enumerate(estimated.ticks.names) if name_of(key).digest == first.digest
+    )
+    assert estimated.cpu is not None
+    assert estimated.cpu_target is not None
+    x, z = np.asarray(left.collections[0].get_offsets()).T
+    worked = estimated.ticks.work_time[:, k]
+    assert x == pytest.approx(worked[worked > 0])
+    assert z.sum() == pytest.approx(first.cpu)
+    line = estimated.cpu.classes[k].line
+    (start, end), heights = (np.asarray(values) for values in left.lines[0].get_data())
+    assert (start, end) == pytest.approx((x.min(), x.max()))
+    assert (heights[1] - heights[0]) / (end - start) == pytest.approx(line.slope)
+    actual, predicted = np.asarray(right.collections[0].get_offsets()).T
+    assert actual == pytest.approx(estimated.cpu_target)
+    assert np.corrcoef(actual, predicted)[0, 1] ** 2 > 0.8
+    assert (left.get_xlabel(), right.get_xlabel()) == ("its work time in a tick (s)", "actual (s)")
 
 
 @pytest.mark.parametrize("known", [True, False])

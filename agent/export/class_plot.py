@@ -13,6 +13,7 @@ from models.attribution.divide import Attribution, parts_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREY = "#1f5fa8", "#d9730d", "#666666"
 SIZE_INCHES, DOTS_PER_INCH = (10.5, 4.8), 130
@@ -24,6 +25,12 @@ def plot_class(path: str, observed: Observed, profile: Profile) -> None:
 
     Raises OSError when the file cannot be written. Loads matplotlib, without a display.
     """
+    figure = drawn(observed, profile)
+    figure.savefig(path, dpi=DOTS_PER_INCH, format=Path(path).suffix[1:].lower())
+
+
+def drawn(observed: Observed, profile: Profile) -> "Figure":
+    """Draw the two panels: the first class's CPU on its time, predicted on actual CPU."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -41,7 +48,7 @@ def plot_class(path: str, observed: Observed, profile: Profile) -> None:
         axes.set_axisbelow(True)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
-    figure.savefig(path, dpi=DOTS_PER_INCH, format=Path(path).suffix[1:].lower())
+    return figure
 
 
 def _draw_class(
