@@ -14,7 +14,7 @@ THROUGHPUT, SPENT = (
     [column.name for column in INTERVALS.columns].index(name)
     for name in ("throughput", "statement_time")
 )
-EDGE = 3.0  # seconds before the stretch by which an interval has ended
+EDGE = 3.0  # seconds of the stretch within which an interval ends
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ def holes_of(name: str, found: list[Row], span: Span) -> list[str]:
     """Where two intervals of a target do not follow each other, a second apart."""
     times = sorted(row.at / 1000 for row in found if row.labels[0] == name)
     first = min((at for at in times if at >= span.ended), default=span.ended)
-    inside = [at for at in times if span.began - EDGE <= at <= first]
-    if not inside or inside[0] > span.began:
-        return [f"{name}: nothing before {span.began:.0f}"]
+    inside = [at for at in times if span.began <= at <= first]
+    if not inside or inside[0] > span.began + EDGE:
+        return [f"{name}: nothing from {span.began:.0f}"]
     return [f"{name}: {b - a:.1f} s to {b:.0f}" for a, b in pairwise(inside) if round(b - a) != 1]
 
 
