@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pymysql
 import pytest
+from history_rows import rows
 from live import (
     COMMAND,
     PREFIX,
@@ -27,6 +28,7 @@ from planted import NAME, NAP, PLANTED, SCHEMA, TAIL, leaks, planting
 from servers import Account, least_account
 
 from agent.demo.server import PrivateServer
+from agent.store.kinds import CLASSES as USES
 
 PATHS = (
     *("/", "/metrics", "/api/v1/snapshot", "/api/v1/snapshot?target=db"),
@@ -34,6 +36,7 @@ PATHS = (
 )
 CLASSES = {"interval": "5s", "top": 200}
 WITH_TEXT = {"logfmt": False, "json": True}  # by log format, whether digest texts are exported
+HISTORY = Path("history") / "history.db"
 CUT = 256  # letters of a digest text in a metric
 ACCEPTED = ("text/plain", "application/openmetrics-text; version=1.0.0", "text/html")
 RANKED = "--format json --top 400"
@@ -123,6 +126,12 @@ def shows(agent: Daemon, digests: Collection[str]) -> bool:
     return shown >= set(digests)
 
 
+def holds(history: Path, digests: Collection[str]) -> bool:
+    """Whether every class that was planted is in the history."""
+    names = " ".join(row.labels[-1] for row in rows(history, USES))
+    return all(digest in names for digest in digests)
+
+
 def texts(page: Page) -> list[str]:
     """Every text of a planted class on the page."""
     return [
@@ -141,7 +150,7 @@ def observed(folder: Path, server: PrivateServer, account: Account, style: str) 
         folder,
         there,
         log={"level": "debug", "format": style},
-        history={"path": str(folder / "history" / "history.db")},
+        history={"path": str(folder / HISTORY)},
         classes={**CLASSES, "digest_text": WITH_TEXT[style]},
     ) as agent:
         yield agent
@@ -177,6 +186,7 @@ def test_no_secret_comes_out(server: PrivateServer, tmp_path: Path) -> None:
             lock_out(server, tmp_path / style, account, agent)
         for style, agent in agents.items():
             wait_until("the classes", partial(shows, agent, digests), 60)
+            wait_until("their history", partial(holds, tmp_path / style / HISTORY, digests), 60)
             asked = (*PROFILES, *EXPORTS) if WITH_TEXT[style] else COMMANDS
             said = {"web": answers(agent.port), **command_outputs(tmp_path / style, asked)}
             said |= files(tmp_path / style, agent)
