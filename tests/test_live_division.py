@@ -31,11 +31,13 @@ from models.attribution.reasons import Reason
 
 GENEROUS, WHILE_LEARNING = 0.35, 0.45
 """Σ|share − true share|, 2 is nothing in common: over all, and as the agent said it on the way."""
-A_FEW_PERCENT, OF_WHO_QUEUES = 0.03, 0.1
-"""By how much more than its part a class that waits may be shown: purely, and for a hot row."""
+A_FEW_PERCENT, WITH_LESS, OF_WHO_QUEUES = 0.03, 0.06, 0.1
+"""By how much more than its part a class that waits may be shown: purely, while learning or without
+texts, and for a hot row."""
 OF_THE_REST, OF_PREPARED = 0.12, 0.08
 """By how much the part of no class may be wrong, and that of a work that computes."""
-LEAST_SHIPPED = 0.8
+LEAST_SHIPPED, MOST_BYTES = 0.8, 0.05
+"""Of the network to who ships; of a disk to who touches no table."""
 
 _scenes: dict[str, Scene] = {}
 
@@ -113,18 +115,22 @@ def risen(taken: list[Sample], collector: str, *names: str) -> float:
     return sum(found[-1][name] - found[0][name] for name in names)
 
 
-def compare(found: Mapping[str, float], truth: Mapping[str, float], bound: float) -> None:
+def compare(
+    found: Mapping[str, float],
+    truth: Mapping[str, float],
+    bound: float,
+    most_on_waiters: float = A_FEW_PERCENT,
+) -> None:
     """Shares are near the true ones, nobody who waits is blamed, nobody who works is missed."""
     pairs = zip(WORKS, shares(truth), shares(found), strict=True)
     table = {work.name: (round(float(t), 3), round(float(p), 3)) for work, t, p in pairs}
     score = sum(abs(part - true) for true, part in table.values())
     print(f"score {score:.3f}: {table}")
     assert score < bound, table
-    slack = bound / GENEROUS
     for name in WAITERS:
         true, part = table[name]
-        assert part < true + slack * A_FEW_PERCENT, (name, table)
-    if slack > 1:
+        assert part < true + most_on_waiters, (name, table)
+    if bound > GENEROUS:
         return
     for name, within in {"hot_row": OF_WHO_QUEUES, "binary": OF_PREPARED, "calls": 0.1}.items():
         true, part = table[name]
@@ -143,7 +149,7 @@ def test_estimates_are_near_what_the_server_accounts_for(scene: Scene) -> None:
     assert seen.cpu is not None
     assert cpu.source is seen.cpu.method is Method.WORK_TIME
     compare(of_profile(scene, seen), scene.cpu, GENEROUS)
-    compare(of_state(scene, state, "cpu"), scene.cpu, WHILE_LEARNING)
+    compare(of_state(scene, state, "cpu"), scene.cpu, WHILE_LEARNING, WITH_LESS)
     nobody = 1 - sum(scene.cpu.values()) / risen(scene.taken, "host", "process_cpu_seconds")
     print(f"no class's: {nobody:.3f}, {seen.cpu.unattributed / seen.cpu.total:.3f}")
     assert cpu.unattributed_share == pytest.approx(nobody, abs=OF_THE_REST)
@@ -156,7 +162,7 @@ def test_estimates_are_near_without_any_text(scene: Scene) -> None:
     seen = looked_at([without_texts(sample) for sample in scene.taken])
     assert seen.cpu is not None
     assert seen.cpu.method is Method.LEARNED
-    compare(of_profile(scene, seen), scene.cpu, GENEROUS)
+    compare(of_profile(scene, seen), scene.cpu, GENEROUS, WITH_LESS)
 
 
 @pytest.mark.live
@@ -169,8 +175,8 @@ def test_what_has_no_digest_is_a_class_of_its_own(scene: Scene) -> None:
         assert "binary" in scene.works().values()
         return
     [one] = none
-    assert one.totals["calls"] > 50
-    assert one.totals["statement_time"] > scene.cpu["binary"]
+    assert one.recent["calls"] > 50
+    assert one.recent["statement_time"] > 0.9 * scene.cpu["binary"]
     assert one.recent["cpu"] == pytest.approx(scene.cpu["binary"], rel=0.5)
 
 
@@ -190,7 +196,7 @@ def test_bytes_are_theirs_who_moved_them_or_nobodys(scene: Scene) -> None:
         assert disk.unattributed is not None
         given = of_state(scene, state, name)
         print(f"{name}: no class's {disk.unattributed_share:.3f}, {disk.held_out}, {given}")
-        assert all(given.get(work, 0.0) < 0.02 * disk.total for work in WITHOUT_TABLES)
+        assert all(given.get(work, 0.0) < MOST_BYTES * disk.total for work in WITHOUT_TABLES)
         if is_proven(disk.held_out):
             continue
         assert Reason.COST_VARIES in disk.reasons

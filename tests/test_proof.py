@@ -141,5 +141,5 @@ def test_who_waits_or_touches_no_row_reads_nothing() -> None:
         ),
     )
     assert may_use("read", ticks).tolist() == [False, False, True, False, False, True]
-    assert may_use("written", ticks).tolist() == [False, False, True, True, True, True]
+    assert may_use("written", ticks).tolist() == [False, False, True, True, False, True]
     assert may_use("network", ticks).all()
