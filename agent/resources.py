@@ -26,6 +26,7 @@ BUSY = tuple(
 )
 """The host's CPU time that somebody uses, by its counters."""
 
+DISK = "disk:"
 SETTINGS = {"connections", "innodb_threads", "redo_log"}
 """The server's own limits, which somebody set."""
 RATE = "_per_second"
@@ -36,6 +37,11 @@ Named = tuple[str, Array]
 def is_rate(name: str) -> bool:
     """Whether what is kept under this name is a rate and not a utilisation."""
     return name.endswith(RATE)
+
+
+def is_disk(name: str) -> bool:
+    """Whether this is the busy time of a disk."""
+    return name.startswith(DISK) and ":" not in name.removeprefix(DISK)
 
 
 def with_ceilings(
@@ -53,6 +59,7 @@ def with_ceilings(
             u,
             limit * ceilings.ceilings.get(name, 1.0),
             is_setting=name in SETTINGS,
+            is_busy_time=is_disk(name) and name not in ceilings.ceilings,
             own=own.get(name),
         )
         for name, (u, limit) in used.items()

@@ -18,7 +18,7 @@ import numpy as np
 
 from models.capacity.sanity import Points
 from models.capacity.shapes import Shapes
-from models.robust import normal_cdf
+from models.robust import mad, normal_cdf
 from models.usl import Array
 
 PEAK_PRIORS = ((0.85, 0.15, 0.4), (0.15, -0.7, 1.0))
@@ -32,6 +32,9 @@ PEAKS = 112
 MIN_POINTS = 5
 TOGETHER = 6.0
 """Statements at once from which on contention is expected beside the wall; fewer hardly meet."""
+MOST_SURE = 3.0
+"""ln of how much likelier residence times make one place than another, if they `_may_mislead`."""
+NEAR_WALL, VARIED = 0.55, 0.05
 BOUND_EDGE = 0.1
 """ln X: how far below the asymptotic bound measurements may make a peak seem."""
 
@@ -84,11 +87,25 @@ def find_peak(points: Points, wall: Ahead, x_seen: float) -> Peak:
         shapes.append(seen.likelihood_by_wall(scaled, points.busy))
         shapes.append(seen.likelihood_by_both(scaled, points.busy))
     ln_p = np.logaddexp.reduce(shapes)
+    if _may_mislead(points, wall, x_seen):
+        ln_p = np.logaddexp(ln_p, ln_p.max() - MOST_SURE)
     return Peak(
         ln_peak,
         1 - (1 - _cdf(prior * np.exp(ln_p - ln_p.max()))) * (1 - ABRUPT * abrupt),
         from_points=True,
     )
+
+
+def _may_mislead(points: Points, wall: Ahead, x_seen: float) -> bool:
+    """Whether queues at the wall's resource may look like another limit.
+
+    They do where few statements fill it, and near it where residence times vary by more than
+    throughput tells: bursts within an interval move R and N together.
+    """
+    if wall.n is not None and wall.n < 2 * TOGETHER:
+        return True
+    ln_r = np.log(points.n / points.x)[np.argsort(points.x, kind="stable")]
+    return x_seen > NEAR_WALL * wall.x and mad(np.diff(ln_r)) > VARIED * np.sqrt(2)
 
 
 def _prior(beside: Array, n_wall: float | None) -> Array:

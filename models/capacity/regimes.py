@@ -114,6 +114,10 @@ def _clearest_change(costs: dict[str, Array], seen: Observations) -> Change | No
     if not seen.n_variance.any():
         loads[TIME_PER_QUERY] = seen.concurrency
     found = [step for name, cost in costs.items() if (step := _step(name, cost, loads[name]))]
+    if TIME_PER_QUERY in costs and not _step(
+        TIME_PER_QUERY, costs[TIME_PER_QUERY], seen.throughput
+    ):
+        found = [step for step in found if step[1].quantity != TIME_PER_QUERY]
     return max(found, key=lambda step: step[0])[1] if found else None
 
 

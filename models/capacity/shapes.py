@@ -191,6 +191,6 @@ def _linearised(m: Array, r: Array, weights: Array, variance: Array) -> tuple[Ar
     residuals = np.log(r / fitted)
     scale = max(mad(residuals * np.sqrt(share)), RELATIVE_ERROR / 2)
     doubt = np.clip(1 - share * (residuals / (2 * TUKEY * scale)) ** 2, 0, None) ** 2
-    w = weights * share * doubt
+    w = weights * share * (doubt if doubt.any() else 1.0)
     w = w * (len(w) / persistence(residuals) / weights.sum())
     return fitted, w * min(1.0, TOTAL_WEIGHT / float(w.sum())), sensitivity * m

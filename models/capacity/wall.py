@@ -23,6 +23,7 @@ class WallReason(StrEnum):
     DEMAND_GROWS = "demand_grows"
     WIDE_INTERVAL = "wide_interval"
     OTHERS_FILL_IT = "others_fill_it"
+    SEVERAL_AT_ONCE = "several_at_once"
 
     @property
     def sentence(self) -> str:
@@ -39,6 +40,7 @@ SENTENCES = {
     WallReason.DEMAND_GROWS: "the demand per query grows with the load",
     WallReason.WIDE_INTERVAL: "the points allow walls that are too far apart",
     WallReason.OTHERS_FILL_IT: "others than the server fill the resource",
+    WallReason.SEVERAL_AT_ONCE: "a device that serves several requests at once is busy before full",
 }
 
 
@@ -59,6 +61,8 @@ class Resource:
     """The utilisation at which the resource is full."""
     is_setting: bool = False
     """Whether somebody set its limit; such a one says nothing of where contention ends."""
+    is_busy_time: bool = False
+    """Whether one request at a time makes it as busy as many at once."""
     own: Array | None = field(repr=False, default=None)
     """The part of the utilisation that is the server's own, shape (intervals,); None: not known."""
 

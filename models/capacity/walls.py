@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from models.capacity.channels import CHANNELS, Channels
 from models.capacity.courses import CEILING, Courses
 from models.capacity.demand import NOISE, OWN_BASE_PRIOR, OWN_SHARES, Part
 from models.capacity.wall import FULL, Resource, Wall, WallReason
@@ -29,6 +30,8 @@ MIN_SEEN = 0.05
 """The least share of its ceiling that a resource must have been used."""
 TRUSTED_RATIO, INDICATIVE_RATIO = 1.3, 2.0
 """The wall's 95 % quantile over its 5 % quantile must be below."""
+ALONE = 0.9
+"""From this probability of a single channel on a busy time counts as a utilisation."""
 CURVED = 0.5
 """From this probability of a growing demand on it is reported as such."""
 GRID = 128
@@ -64,7 +67,7 @@ def find_walls(
     for i, resource in enumerate(resources):
         parts = every[i :: len(resources)]
         parts = _apart(*parts[1:]) if apart[i] >= MIN_POINTS else parts[:1]
-        wall = _wall(resource.name, x, u[:, i], float(seen[i]), parts, x_scale)
+        wall = _wall(resource, x, u[:, i], float(seen[i]), parts, x_scale)
         if by_others[i] and not wall.usable:
             wall = replace(wall, reasons=(WallReason.OTHERS_FILL_IT, *wall.reasons))
         walls.append(wall)
@@ -104,9 +107,10 @@ def _seen(u: Array) -> Array:
 
 
 def _wall(
-    name: str, x: Array, u: Array, seen: float, parts: Sequence[Part], x_scale: float
+    resource: Resource, x: Array, u: Array, seen: float, parts: Sequence[Part], x_scale: float
 ) -> Wall:
     """Measure the wall where the resource is always full, else extrapolate to it."""
+    name = resource.name
     known, full = np.isfinite(u), u >= FULL
     if np.count_nonzero(known) < MIN_POINTS:
         return Wall.none(name, seen, WallReason.FEW_POINTS)
@@ -118,23 +122,33 @@ def _wall(
         if high > FULL_SPREAD * low:
             return Wall.none(name, seen, WallReason.NOT_A_LIMIT)
         if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < MIN_SEEN:
+            if resource.is_busy_time:
+                return Wall.none(name, seen, WallReason.SEVERAL_AT_ONCE)
             return _measured(name, seen, float(middle), float(high / low))
     if np.count_nonzero(follows) < MIN_POINTS:
         return Wall.none(name, seen, WallReason.FEW_POINTS)
-    return _extrapolated(name, seen, parts, x_scale)
+    return _extrapolated(resource, seen, parts, x_scale)
 
 
-def _extrapolated(name: str, seen: float, parts: Sequence[Part], x_scale: float) -> Wall:
+def _extrapolated(resource: Resource, seen: float, parts: Sequence[Part], x_scale: float) -> Wall:
     """Follow the utilisation up to the ceiling, whatever its demand does on the way."""
     if not parts[0].is_demand:
-        return Wall.none(name, seen, WallReason.NO_DEMAND)
+        return Wall.none(resource.name, seen, WallReason.NO_DEMAND)
     base = sum(float(part.straight.coefficients[0]) for part in parts)
     slope = sum(part.slope for part in parts)
     reach = max((CEILING[0] - base) / max(slope, 1e-9), 0.5)
     courses = Courses.of(parts, reach)
-    grid = np.linspace(np.log(reach) - 2.5, np.log(reach) + 2.0, GRID)
-    cdf = courses.reached(np.exp(grid))
-    return _describe(name, seen, grid + np.log(x_scale), cdf, slope / x_scale, courses.growth)
+    grid = np.linspace(-2.5, 2.0, GRID) + np.log(reach)
+    if not resource.is_busy_time:
+        cdf, name = courses.reached(np.exp(grid)), resource.name
+        return _describe(name, seen, grid + np.log(x_scale), cdf, slope / x_scale, courses.growth)
+    channels = Channels(parts[0], courses)
+    grid = np.linspace(-2.5, 2.0 + np.log(CHANNELS[-1]), 2 * GRID) + np.log(reach)
+    cdf = channels.reached(np.exp(grid))
+    wall = _describe(resource.name, seen, grid + np.log(x_scale), cdf, slope / x_scale, 0.0)
+    if channels.shares[0] > ALONE:
+        return wall
+    return replace(wall, reasons=(WallReason.SEVERAL_AT_ONCE, *wall.reasons))
 
 
 def _describe(

@@ -1,0 +1,56 @@
+"""How many requests at once a device serves that only tells for how long it was busy.
+
+Busy time counts one request as much as ten. A device of m channels, each busy for a share ρ of
+the time, independent of each other, is busy for U = 1 − (1 − ρ)^m: a half at m = 8 is a twelfth of
+what it can do. ρ is linear in the throughput (utilisation law), and m·(1 − (1−U)^(1/m)) is m·ρ: so
+each m is a straight line through the points in its own scale, ends where that reaches m, and is
+weighed by how well it gives back U. Far below its end every m is straight, and nothing is known.
+"""
+
+import numpy as np
+
+from models.capacity.courses import CEILING, Courses
+from models.capacity.demand import Part
+from models.robust import fit_linear, student_cdf
+from models.usl import Array
+
+CHANNELS = (1, 2, 4, 8, 16, 32, 64)
+SHARES = (0.25, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125)
+"""How probable so many channels are, before any point: discs with one have become rare."""
+NOISE = 0.01
+"""The least deviation of a busy time from its curve: requests are not independent of each other."""
+
+
+class Channels:
+    """What is known of the number of channels of one device; every line's wall with it."""
+
+    def __init__(self, part: Part, courses: Courses) -> None:
+        """Weigh each number; one channel goes on as `courses` says."""
+        self._courses = courses
+        self._several = []
+        design = np.stack([np.ones_like(part.t), part.t], axis=1)
+        w = part.weights / max(float(part.weights.sum()), 1e-300)
+        u = np.where(part.weights > 0, np.clip(part.u, 0.0, 1.0), 0.0)
+        ln_p = []
+        for m, share in zip(CHANNELS, SHARES, strict=True):
+            fit = fit_linear(design, m * (1 - (1 - u) ** (1 / m)), part.weights, NOISE)
+            rho = np.clip(design @ fit.coefficients / m, 0.0, 1.0)
+            error = float(w @ np.square(u - (1 - (1 - rho) ** m)))
+            ln_p.append(np.log(share) - 0.5 * fit.freedom * np.log(error + NOISE**2))
+            if m > 1:
+                self._several.append((m, fit))
+        p = np.exp(np.array(ln_p) - max(ln_p))
+        self.shares: Array = p / p.sum()
+        """The probability of each of CHANNELS."""
+
+    def reached(self, t: Array) -> Array:
+        """Compute the probability that the device is full below each t, ascending; never falls."""
+        cdf = self.shares[0] * self._courses.reached(t)
+        ceiling, deviation = CEILING
+        rows = np.stack([np.ones_like(t), t], axis=1)
+        for share, (m, fit) in zip(self.shares[1:], self._several, strict=True):
+            over = rows @ fit.coefficients - ceiling * m
+            variance = np.sum(rows @ fit.covariance * rows, axis=1) + (deviation * m) ** 2
+            each = student_cdf(over / np.sqrt(variance), fit.freedom)
+            cdf = cdf + share * np.maximum.accumulate(each)
+        return np.asarray(cdf)

@@ -1,0 +1,143 @@
+"""What looks like a limit and is none: bursts, steps of the load, odd intervals, many channels."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.capacity.assess import assess_capacity
+from models.capacity.observations import Observations
+from models.capacity.wall import Resource, WallReason
+from models.capacity.walls import find_walls
+from models.trust import Trust
+from models.usl import Array
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
+
+from simulated_days import Life, live
+from simulated_servers import Server, erlang_server
+
+SECONDS = 15
+INTERVALS = 480
+
+
+def tide(reach: float, rng: np.random.Generator) -> Array:
+    """Shares of the capacity: two days' waves."""
+    wave = 0.5 - 0.5 * np.cos(np.linspace(0, 4 * np.pi, INTERVALS))
+    return 0.1 + (reach - 0.1) * np.clip(wave + rng.normal(0, 0.05, INTERVALS), 0, 1)
+
+
+def observed(server: Server, share: Array, n: Array, rng: np.random.Generator) -> Observations:
+    """Intervals at these shares of the capacity, with this concurrency; 98 % of the CPU is ours."""
+    own = 0.98 * share * np.exp(rng.normal(0, 0.01, len(share)))
+    used = Resource("cpu", np.minimum(own + 0.02, 1), own=own)
+    at = SECONDS * np.arange(1, len(share) + 1)
+    return Observations.of(at, share * server.capacity, n, resources=[used])
+
+
+def residing(server: Server, share: Array) -> Array:
+    """How many statements are there at once at these shares of the capacity."""
+    return np.asarray(np.interp(share * server.capacity, server.x, server.n))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("wait", [0.0, 0.004])
+def test_bursts_within_an_interval_are_no_contention(seed: int, wait: float) -> None:
+    """Load that varies by 20 % from second to second, up to 60 % of four processors."""
+    rng = np.random.default_rng([3, seed])
+    server = erlang_server("four", 4, demand=0.0005, wait=wait)
+    offered = np.repeat(tide(0.6, rng), SECONDS)
+    offered = np.minimum(offered * np.exp(rng.normal(0, 0.2, len(offered)) - 0.02), 0.99)
+    n = residing(server, offered).reshape(-1, SECONDS).mean(axis=1)
+    share = offered.reshape(-1, SECONDS).mean(axis=1)
+    found = assess_capacity(observed(server, share, n, rng))
+    assert found.value is not None
+    assert found.lower is not None
+    assert found.lower < server.capacity < (found.upper or np.inf) * 1.03
+    assert found.trust is not Trust.TRUSTED or found.value > 0.85 * server.capacity
+
+
+@pytest.mark.parametrize("levels", [(0.2, 0.4, 0.6, 0.8), (0.8, 0.6, 0.4, 0.2), (0.2, 0.7)])
+@pytest.mark.parametrize("each", [10, 60])
+def test_steps_of_the_load_are_no_change_of_the_mix(levels: tuple[float, ...], each: int) -> None:
+    """Residence times that vary by 2 % about the same at every level."""
+    server = erlang_server("eight", 8, wait=0.004)
+    for seed in range(4):
+        rng = np.random.default_rng([9, seed])
+        share = np.repeat(levels, each) * np.exp(rng.normal(0, 0.005, each * len(levels)))
+        n = residing(server, share) * np.exp(rng.normal(0, 0.02, len(share)))
+        found = assess_capacity(observed(server, share, n, rng))
+        assert found.regimes is not None
+        assert found.regimes.change is None
+        assert found.value == pytest.approx(server.capacity, rel=0.08)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_a_pool_that_is_always_busy_while_its_queries_get_cheaper(noise: float) -> None:
+    """Sixteen at once whatever the throughput, a vertical line: an answer, not trusted."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x = np.repeat([300.0, 900.0], [48, 12])
+        n = 16 * (1 + rng.normal(0, 1, 60) * noise)
+        cpu = Resource("cpu", x / 900 * 0.6)
+        found = assess_capacity(Observations.of(15.0 * np.arange(60), x, n, resources=[cpu]))
+        assert found.trust is not Trust.TRUSTED
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4, 8])
+@pytest.mark.parametrize(("more_x", "more_n"), [(1.1, 1.0), (1.0, 1.3), (1.0, 2.0)])
+def test_one_odd_interval_at_a_high_load_moves_a_trusted_capacity_by_little(
+    cores: int, more_x: float, more_n: float
+) -> None:
+    """Not far enough from the others to be left out, and yet it moves nothing by a twentieth."""
+    for seed in range(4):
+        server = erlang_server("few", cores, wait=0.0)
+        seen = live(server, Life(0.9), np.random.default_rng([1, seed]))
+        before = assess_capacity(seen)
+        assert before.trust is Trust.TRUSTED
+        top = int(np.argsort(seen.throughput)[-5])
+        x, n = seen.throughput.copy(), seen.concurrency.copy()
+        x[top], n[top] = x[top] * more_x, n[top] * more_n
+        after = assess_capacity(replace(seen, throughput=x, concurrency=n))
+        assert after.value == pytest.approx(before.value, rel=0.05)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("reach", [0.15, 0.3, 0.5, 0.7])
+def test_a_disk_of_many_channels_is_busy_long_before_it_is_full(
+    channels: int, reach: float
+) -> None:
+    """Busy for 1 − (1 − ρ)^m of the time: no wall that is trusted lies below its end."""
+    rng = np.random.default_rng([7, channels])
+    rho = tide(reach, rng)
+    busy = (1 - (1 - rho) ** channels) * np.exp(rng.normal(0, 0.01, len(rho)))
+    disk = Resource("disk:nvme0n1", np.clip(busy, 0, 1), is_busy_time=True)
+    [wall] = find_walls(20000 * rho, [disk])
+    if wall.trust is Trust.TRUSTED:
+        assert wall.x_max == pytest.approx(20000, rel=0.12)
+    if wall.x_max_interval is not None:
+        assert wall.x_max_interval.low < 20000 * 1.02
+        assert wall.x_max_interval.high > 20000 * 0.9
+    if channels == 1 and reach == 0.7:
+        assert wall.trust is Trust.TRUSTED
+    elif channels > 1:
+        assert WallReason.SEVERAL_AT_ONCE in wall.reasons or wall.x_max is None
+    if (channels, reach) == (8, 0.3):
+        [deceived] = find_walls(20000 * rho, [replace(disk, is_busy_time=False)])
+        assert deceived.trust is Trust.TRUSTED
+        assert deceived.x_max is not None
+        assert deceived.x_max < 0.5 * 20000
+
+
+def test_a_disk_that_is_always_busy_may_still_have_room() -> None:
+    """At a constant load, busy all the time: one channel would be full, and eight a third used."""
+    x = 5000 * np.exp(np.random.default_rng(1).normal(0, 0.05, 100))
+    always = np.full(100, 0.985)
+    measured, unknown = find_walls(
+        x, [Resource("one", always), Resource("disk:sda", always, is_busy_time=True)]
+    )
+    assert measured.x_max == pytest.approx(5000, rel=0.05)
+    assert unknown.x_max is None
+    assert unknown.reasons == (WallReason.SEVERAL_AT_ONCE,)
