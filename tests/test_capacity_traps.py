@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.capacity.answer import CapacityReason
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.wall import Resource, WallReason
@@ -141,3 +142,21 @@ def test_a_disk_that_is_always_busy_may_still_have_room() -> None:
     assert measured.x_max == pytest.approx(5000, rel=0.05)
     assert unknown.x_max is None
     assert unknown.reasons == (WallReason.SEVERAL_AT_ONCE,)
+
+
+@pytest.mark.parametrize("cost", [0.5, 0.75, 2.0])
+def test_a_deploy_takes_trust_before_it_can_be_told(cost: float) -> None:
+    """Queries cost otherwise in the last ten of 480 intervals: too few to be another regime."""
+    server = erlang_server("eight", 8, wait=0.004)
+    for seed in range(4):
+        rng = np.random.default_rng([5, seed])
+        share = tide(0.8, rng)
+        share[-10:] = 0.3
+        per_query = np.where(np.arange(INTERVALS) < INTERVALS - 10, 1.0, cost)
+        n = residing(server, share * per_query) * np.exp(rng.normal(0, 0.02, INTERVALS))
+        seen = observed(server, share * per_query, n, rng)
+        after = assess_capacity(replace(seen, throughput=share * server.capacity))
+        assert CapacityReason.LATEST_DIFFER in after.reasons
+        assert after.trust is not Trust.TRUSTED
+        before = assess_capacity(observed(server, share, residing(server, share), rng))
+        assert before.trust is Trust.TRUSTED

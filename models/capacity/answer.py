@@ -19,6 +19,7 @@ class CapacityReason(StrEnum):
 
     NO_LIMIT_SEEN = "no_limit_seen"
     MODEL_DOES_NOT_FIT = "model_does_not_fit"
+    LATEST_DIFFER = "latest_differ"
     TWO_WORKLOADS = "two_workloads"
     LAW_DOES_NOT_FIT = "law_does_not_fit"
     LAW_NOT_SURE = "law_not_sure"
@@ -41,6 +42,7 @@ class CapacityReason(StrEnum):
 SENTENCES = {
     CapacityReason.NO_LIMIT_SEEN: "neither a resource nor contention shows where it ends",
     CapacityReason.MODEL_DOES_NOT_FIT: "more than a tenth of the intervals contradict the models",
+    CapacityReason.LATEST_DIFFER: "queries cost otherwise in most of the latest eight intervals",
     CapacityReason.TWO_WORKLOADS: "two workloads take turns; this is the busier one's capacity",
     CapacityReason.LAW_DOES_NOT_FIT: "the law that sets the limit has the wrong shape",
     CapacityReason.LAW_NOT_SURE: "the law alone sets the limit, and is not sure of it",

@@ -123,6 +123,7 @@ def _context(outliers: Outliers, regimes: Regimes, finding: Finding | None) -> s
     """Collect what the steps before have found."""
     found = {
         CapacityReason.MODEL_DOES_NOT_FIT: outliers.too_many,
+        CapacityReason.LATEST_DIFFER: outliers.latest_differ,
         CapacityReason.TWO_WORKLOADS: regimes.clouds is not None,
         CapacityReason.MIX_CHANGED: regimes.change is not None,
         CapacityReason.CONCURRENCY_UNKNOWN: finding is not None and finding.refuses,

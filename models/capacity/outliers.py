@@ -29,6 +29,8 @@ MIN_RATIO = 1.25
 """An outlier is beyond both: so many scaled deviations, and so many times its neighbours."""
 BASE = 0.03
 """A utilisation of this size is not worth comparing."""
+LATEST = 8
+"""The intervals that tell whether the server is still what it was."""
 NOISE = 0.03
 """The least deviation of a logarithm."""
 
@@ -72,6 +74,9 @@ class Outliers:
     too_many: bool
     kept: NDArray[np.bool_] = field(repr=False)
     """Shape (intervals,)."""
+    latest_differ: bool = False
+    """Whether in most of the latest intervals queries cost otherwise, or take less time. That they
+    take longer is no sign: so they do under a load beyond the capacity."""
 
 
 def find_outliers(seen: Observations) -> Outliers:
@@ -89,7 +94,9 @@ def find_outliers(seen: Observations) -> Outliers:
     if not too_many:
         kept[suspects] = False
     removed = () if too_many else tuple(_outlier(int(i), excess[i], wild[i]) for i in suspects)
-    return Outliers(removed, len(suspects), too_many, kept)
+    changed = wild[:, 1:].any(axis=1) | (wild[:, 0] & (off < 0))
+    latest = bool(np.count_nonzero(changed[-LATEST:]) > LATEST / 2)
+    return Outliers(removed, len(suspects), too_many, kept, latest)
 
 
 def _outlier(index: int, excess: Array, wild: NDArray[np.bool_]) -> Outlier:
