@@ -9,7 +9,7 @@ from agent.config.ceilings import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.intervals import EXCLUDED, Window
 from agent.points import Points
-from agent.resources import limiting, with_ceilings
+from agent.resources import PARTS, limiting, with_ceilings
 from agent.snapshot import STALE_INTERVALS, FitState, Health, Load, Snapshot, Source
 from models.capacity.assess import assess_capacity
 from models.capacity.keep import thin
@@ -61,6 +61,7 @@ def latest_load(window: Window, now: Now, ceilings: ResourceSettings = NO_CEILIN
     excluded[IDLE_BASELINE] = idle_baseline(window)
     used = with_ceilings(window.utilisations, window.rates, ceilings)
     busy = {r.name: float(r.utilisation[-1] / r.ceiling) for r in used}
+    busy |= {name: float(u[-1]) for name, u in window.utilisations.items() if name in PARTS}
     return Load(
         end=now.to_unix(float(window["end"][-1])),
         throughput=float(window["throughput"][-1]),

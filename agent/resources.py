@@ -19,6 +19,9 @@ SERVER_CPU = "server_cpu"
 """The server's CPU time within the CPUs that it may use: a limit where those are not all."""
 OF_THE_CPU = "cpu:server"
 """The server's part of what is used of the host's CPU."""
+STEAL = "cpu:steal"
+"""The part that the hypervisor gave to others, who use the host's CPU as much as processes do."""
+PARTS = (OF_THE_CPU, STEAL)
 ALL = 0.99
 """A server that may use more than this share of the host's CPUs may use all."""
 BUSY = tuple(
@@ -48,7 +51,7 @@ def with_ceilings(
     utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
 ) -> list[Resource]:
     """Every resource whose ceiling is known, or given by the configuration."""
-    used = {name: (u, 1.0) for name, u in utilisations.items() if name != OF_THE_CPU}
+    used = {name: (u, 1.0) for name, u in utilisations.items() if name not in PARTS}
     own = {CPU: utilisations.get(OF_THE_CPU), SERVER_CPU: utilisations.get(SERVER_CPU)}
     for name, limit in ceilings.limits.items():
         if name + RATE in rates:
@@ -104,6 +107,7 @@ def _cpus(host: Columns, edges: Array) -> Iterator[Named]:
     of_the_server = host.rate(edges, "process_cpu_seconds")
     yield SERVER_CPU, of_the_server / host.last(edges, "process_cpus")
     yield OF_THE_CPU, of_the_server / host.last(edges, "cpus")
+    yield STEAL, host.rate(edges, "cpu_steal_seconds") / host.last(edges, "cpus")
 
 
 def _disks(host: Columns, edges: Array) -> Iterator[Named]:

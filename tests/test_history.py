@@ -157,11 +157,12 @@ def test_more_exclusions_than_threads_are_no_negative_concurrency() -> None:
 
 
 def host(at: float) -> dict[str, float]:
-    """Four CPUs, one of them busy; a server that may use two; a disk; a link of a megabyte."""
-    busy = {f"cpu_{name}_seconds": 0.0 for name in ("nice", "system", "irq", "softirq", "steal")}
+    """Four CPUs, one busy, a fifth of one stolen; a server that may use two; a disk; a link."""
+    busy = {f"cpu_{name}_seconds": 0.0 for name in ("nice", "system", "irq", "softirq")}
     return {
         **busy,
         "cpu_user_seconds": at,
+        "cpu_steal_seconds": 0.2 * at,
         "cpus": 4.0,
         "process_cpu_seconds": 0.5 * at,
         "process_cpus": 2.0,
@@ -177,9 +178,10 @@ def test_host_counters_become_utilisations() -> None:
     """Used over what there is; what has no known ceiling has no utilisation."""
     found = window({"status": status, "host": host})
     expected = {
-        "cpu": 0.25,
+        "cpu": 0.3,
         "server_cpu": 0.25,
         "cpu:server": 0.125,
+        "cpu:steal": 0.05,
         "disk:sda": 0.3,
         "network:eth0:received": 0.1,
         "network:eth0:sent": 0.4,
