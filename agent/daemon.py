@@ -15,7 +15,7 @@ from agent.export.families import PREFIX
 from agent.export.metrics import SnapshotCollector
 from agent.lane import Lane, Tick
 from agent.logs import fields, set_up
-from agent.memory import give_back
+from agent.memory import collect, give_back
 from agent.notify import Notifier
 from agent.reload import Reloader, settings_of
 from agent.self_metrics import LaneState, OwnState, ReloadState, SelfCollector, WebState, WorkState
@@ -205,7 +205,7 @@ def _web_state(web: Callable[[], Web]) -> WebState | None:
 def _fit_ticks(watches: Sequence[Watch]) -> list[Tick]:
     """Every target's fit, then its classes: a defect in one costs nobody the other."""
     ticks = [tick for watch in watches for tick in (watch.fit_tick, watch.class_tick)]
-    return [*ticks, give_back]
+    return [*ticks, collect, give_back]
 
 
 def _server_lane(watch: Watch) -> Lane:

@@ -48,11 +48,9 @@ class Job:
         try:
             prepared = self.spec.prepare(connection)
         except Exception as error:
-            failed = _failure(error)
-            self.failed(failed)
-            if failed.kind.ends_session:
+            if self.failed(_failure(error)).ends_session:
                 raise
-            prepared = Prepared(None, (Feature(self.spec.name, False, str(failed)),))
+            prepared = Prepared(None, (Feature(self.spec.name, False, self.health.last_error),))
         self._read = prepared.read
         self._penalty = 1
         self._say_changes(prepared.features)
@@ -72,9 +70,7 @@ class Job:
         try:
             values = self._read()
         except Exception as error:
-            failed = _failure(error)
-            self.failed(failed, time.monotonic() - started)
-            if failed.kind.ends_session:
+            if self.failed(_failure(error), time.monotonic() - started).ends_session:
                 raise
             return None
         ended = time.monotonic()
@@ -83,8 +79,11 @@ class Job:
         self._note(True, ended - started, "")
         return Sample(self.spec.name, ended, values)
 
-    def failed(self, error: CollectorError, duration: float | None = None) -> None:
-        """Count a failure and say it when it is new; who was cut off waits longer each time."""
+    def failed(self, error: CollectorError, duration: float | None = None) -> FailureKind:
+        """Count a failure and say it when it is new; who was cut off waits longer each time.
+
+        Answers its kind: who keeps the error itself keeps its traceback, and that refers to it.
+        """
         self.failure = error.kind
         if error.kind is FailureKind.SLOW and not self.spec.vital:
             self._penalty = min(2 * self._penalty, LONGEST_PENALTY)
@@ -96,6 +95,7 @@ class Job:
             log.warning("cannot read: %s", text, extra=facts)
         self._failures[error.kind] += 1
         self._note(False, duration, text)
+        return error.kind
 
     def _pause(self, seconds: float) -> None:
         """After a reading that cost more than its share: leave turns out, without a count."""

@@ -167,15 +167,22 @@ class Connection:
         try:
             yield
         except Exception as error:  # what is no answer of a server breaks the library anywhere
-            failed = failure(error, self.endpoint, user)
-            if self._was_broken_off:
-                text = f"{self.endpoint}: no whole answer within {seconds:g} s"
-                failed = CollectorError(FailureKind.TIMEOUT, text)
-            if failed.kind.ends_session:
-                self.close()
-            raise failed from error
+            raise self._understood(error, seconds, user) from error
         finally:
             self._overdue_at = None
+
+    def _understood(self, error: Exception, seconds: float, user: str) -> CollectorError:
+        """What went wrong; ends a session that broke.
+
+        Who raises it keeps no name for it: its traceback would refer to itself.
+        """
+        failed = failure(error, self.endpoint, user)
+        if self._was_broken_off:
+            text = f"{self.endpoint}: no whole answer within {seconds:g} s"
+            failed = CollectorError(FailureKind.TIMEOUT, text)
+        if failed.kind.ends_session:
+            self.close()
+        return failed
 
     def _socket(self) -> socket.socket | None:
         return getattr(self._session or self._opening, "_sock", None)

@@ -1,8 +1,11 @@
 """A collector's turns: on a grid, never queued, longer apart for one that is cut off."""
 
+import gc
 import logging
 import time
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -215,6 +218,39 @@ def test_a_defect_in_preparing_makes_an_absent_feature() -> None:
     (feature,) = made.features
     assert not feature.enabled
     assert feature.reason.startswith("not understood: IndexError: no row (test_job.py:")
+
+
+@pytest.mark.parametrize("kind", [FailureKind.UNREADABLE, FailureKind.LOST])
+def test_a_failure_keeps_nothing_once_it_is_told(
+    kind: FailureKind, without_collector: None
+) -> None:
+    """It does not refer to itself by its traceback, and is gone with all that it held."""
+    failures: list[weakref.ref[CollectorError]] = []
+
+    def read() -> Values:
+        raise remembered(CollectorError(kind, "it fails"), failures)
+
+    made = job(read)
+    with suppress(CollectorError):
+        made.run(1.0)
+    assert made.failure is kind
+    assert [failure() for failure in failures] == [None]
+
+
+def remembered(
+    error: CollectorError, failures: list[weakref.ref[CollectorError]]
+) -> CollectorError:
+    """The error, of which we know for how long it is there."""
+    failures.append(weakref.ref(error))
+    return error
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """What refers to itself stays."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def test_waits_between_tries_grow_to_a_limit_and_differ() -> None:

@@ -1,6 +1,8 @@
 """Real servers under known loads: what the agent exports is what happens there."""
 
+import gc
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ from agent.config.file import load
 from agent.daemon import Agent
 from agent.demo.server import Flavour, PrivateServer
 from collectors import statements
+from collectors.base import CollectorError
 
 THROUGHPUT = "throughput_queries_per_second"
 SETTLING = 4.0  # seconds: an interval that has begun, the next, and until a page shows that
@@ -195,6 +198,20 @@ def test_no_statement_is_lost_between_two_reads(server: PrivateServer) -> None:
             time.sleep(0.01)
     falls = sum(after < before for before, after in pairwise(spent))
     assert falls <= 1  # each read may be torn, three in a row hardly
+
+
+def test_a_statement_that_fails_keeps_nothing(server: PrivateServer) -> None:
+    """Its error does not refer to itself by its traceback, which holds the session's buffers."""
+    failures: list[weakref.ref[CollectorError]] = []
+    with connected(server, "tcp") as connection:
+        gc.disable()
+        try:
+            connection.query("SELECT nothing FROM nowhere.nothing")
+        except CollectorError as error:
+            failures.append(weakref.ref(error))
+        finally:
+            gc.enable()
+    assert [failure() for failure in failures] == [None]
 
 
 def test_without_performance_schema_threads_running_goes_on(

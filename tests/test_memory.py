@@ -44,6 +44,31 @@ assert give_back(7.0) >= 7.0 + GIVE_BACK_EVERY
 print(before - resident())
 """
 
+RUBBISH = """
+import gc, weakref
+from agent.memory import COLLECT_EVERY, collect, give_back
+class Ring: pass
+def ring():
+    made = Ring()
+    made.itself = made
+    return weakref.ref(made)
+give_back(0.0)
+gc.collect()
+gc.disable()
+give_back(10.0)
+print("of giving back", gc.collect())
+old = ring()
+assert collect(7.0) >= 7.0 + COLLECT_EVERY
+print("left", old())
+"""
+
+
+def test_rubbish_is_found_and_giving_back_makes_none() -> None:
+    """What refers to itself alone goes with a tick of its own."""
+    command = [sys.executable, "-c", RUBBISH]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told.splitlines() == ["of giving back 0", "left None"]
+
 
 def test_what_is_free_goes_back_to_the_system() -> None:
     """Also where something that is in use lies above it."""
