@@ -47,13 +47,13 @@ def _some_at_zero(sums: Sequence[float], moments: Sequence[float]) -> Iterator[C
     """Solve for two coefficients and for one; those that come out at least 0."""
     for i, j in combinations(range(3), 2):
         p, q, r = sums[2 * i], sums[i + j], sums[2 * j]
-        if d := r - q / p * q:
+        if p > 0 and (d := r - q / p * q):
             second = (moments[j] - q / p * moments[i]) / d
             first = (moments[i] - q * second) / p
             if first >= 0 and second >= 0:
                 yield _placed({i: first, j: second})
     for i in range(3):
-        if moments[i] > 0:
+        if moments[i] > 0 and sums[2 * i] > 0:
             yield _placed({i: moments[i] / sums[2 * i]})
 
 

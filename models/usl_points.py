@@ -37,8 +37,9 @@ class Points:
         ws = np.ones(ns.shape) if weights is None else np.asarray(weights, dtype=np.float64)
         if ns.ndim != 1 or not ns.shape == xs.shape == ws.shape:
             raise ValueError("concurrency, throughput and weights must be arrays of one length")
-        if len(ns) < MIN_POINTS or np.count_nonzero(ws) < MIN_POINTS:
-            raise ValueError(f"at least {MIN_POINTS} points are needed, not {len(ns)}")
+        if (count := np.count_nonzero(ws)) < MIN_POINTS:
+            what = "points" if weights is None else "points with a weight"
+            raise ValueError(f"at least {MIN_POINTS} {what} are needed, not {count}")
         if not (_is_positive(ns) and _is_positive(xs)):
             raise ValueError("concurrency and throughput must be finite and above 0")
         if weights is not None and not (np.isfinite(ws) & (ws >= 0)).all():

@@ -38,3 +38,9 @@ def test_no_other_parabola_is_nearer(levels: int) -> None:
 def test_where_nothing_is_of_use_all_are_zero() -> None:
     """Targets below 0 are met best by 0."""
     assert non_negative([3.0, 2.0, 1.5, 1.2, 1.0], [-1.0, -0.5, -0.2]) == NOTHING
+
+
+def test_sums_that_are_too_small_for_a_float_are_no_error() -> None:
+    """Loads over fifty decades: what has vanished explains nothing."""
+    assert non_negative([1.0, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0]) == (1.0, 0.0, 0.0)
+    assert min(non_negative([1.0, 1e-200, 0.0, 0.0, 0.0], [1.0, 1e-200, 1e-300])) >= 0

@@ -252,3 +252,14 @@ def test_a_line_without_noise_is_found_exactly() -> None:
     design = np.stack([np.ones_like(x), x], axis=1)
     fitted = fit_linear(design, 2 + 3 * x, np.ones(40), 1e-6)
     assert fitted.coefficients == pytest.approx([2, 3], rel=1e-6)
+
+
+def test_equal_throughputs_make_no_wall_of_rounding() -> None:
+    """A heartbeat and nothing else, for windows of any length: numbers, or no wall."""
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        count = int(rng.choice([12, 30, 120, 400]))
+        used = rng.uniform(0.1, 0.9) + rng.normal(0, rng.choice([0, 0.001, 0.01, 0.05]), count)
+        u = np.clip(used, 0, 1)
+        [wall] = find_walls(np.ones(count), [Resource("cpu", u, own=u * 0.3 if seed % 2 else None)])
+        assert wall.x_max is None or np.isfinite([wall.x_max, *around(wall)]).all()

@@ -75,8 +75,8 @@ def _law(
     wall = min(_near(walls, kept), key=lambda wall: wall.x_max or np.inf, default=None)
     points = merge_noisy(loaded, None if wall is None else _busy(loaded, wall))
     n, x, w, v, _ = points
-    if check is None and len(n) < MERGED_POINTS:
-        check = Finding(Check.NOISY, float(len(n)))
+    if check is None and np.count_nonzero(w) < MERGED_POINTS:
+        check = Finding(Check.NOISY, float(np.count_nonzero(w)))
     noise = v if v.any() else None
     law = fit_map(n, x, weights=w, n_variance=noise) if check is None else None
     finding = check if law is None else check_fit(n, x, w, v, law.law)

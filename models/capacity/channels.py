@@ -50,7 +50,7 @@ class Channels:
         rows = np.stack([np.ones_like(t), t], axis=1)
         for share, (m, fit) in zip(self.shares[1:], self._several, strict=True):
             over = rows @ fit.coefficients - ceiling * m
-            variance = np.sum(rows @ fit.covariance * rows, axis=1) + (deviation * m) ** 2
-            each = student_cdf(over / np.sqrt(variance), fit.freedom)
+            variance = np.maximum(np.sum(rows @ fit.covariance * rows, axis=1), 0.0)
+            each = student_cdf(over / np.sqrt(variance + (deviation * m) ** 2), fit.freedom)
             cdf = cdf + share * np.maximum.accumulate(each)
         return np.asarray(cdf)

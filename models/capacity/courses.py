@@ -80,7 +80,7 @@ class Course:
         rows = np.stack([np.ones_like(t), t, third], axis=1)
         over = self.coefficients @ rows.T - ceiling
         products = (rows[:, :, None] * rows[:, None, :]).reshape(len(t), -1)
-        variance = self.covariance.reshape(len(over), -1) @ products.T
+        variance = np.maximum(self.covariance.reshape(len(over), -1) @ products.T, 0.0)
         steep = 1 + self.coefficients[:, 2:] * t if self.falls else 1.0
         z = over / np.sqrt(variance + (deviation * steep) ** 2)
         cdf: Array = np.maximum.accumulate(student_cdf(z, self.freedom), axis=1)
