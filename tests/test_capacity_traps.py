@@ -160,3 +160,37 @@ def test_a_deploy_takes_trust_before_it_can_be_told(cost: float) -> None:
         assert after.trust is not Trust.TRUSTED
         before = assess_capacity(observed(server, share, residing(server, share), rng))
         assert before.trust is Trust.TRUSTED
+
+
+def anything(rng: np.random.Generator, count: int) -> Array:
+    """A column of a broken window: constants, gaps, endless ranges, all but nothing, two values."""
+    kinds = (
+        lambda: rng.uniform(0, 1, count),
+        lambda: np.full(count, rng.choice([0, 1e-300, 1e-9, 0.3, 1, 5, 1e9, 1e200])),
+        lambda: 10 ** rng.uniform(-12, 12, count),
+        lambda: np.where(rng.random(count) < 0.5, np.nan, rng.uniform(0, 5, count)),
+        lambda: np.where(rng.random(count) < 0.95, 0, rng.uniform(0, 9, count)),
+        lambda: rng.choice([np.inf, -1, 1, 2], count),
+        lambda: 1000 + rng.normal(0, 1e-9, count),
+        lambda: np.arange(count) % 2 * 1.0,
+    )
+    return np.asarray(kinds[rng.integers(0, len(kinds))](), dtype=np.float64)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_window_makes_an_error_or_a_number_that_is_none(seed: int) -> None:
+    """Bounds in their order, finite and above 0; shares that sum to 1."""
+    rng = np.random.default_rng(seed)
+    for _ in range(150):
+        count = int(rng.choice([1, 2, 3, 5, 6, 12, 19, 20, 31, 60, 200]))
+        used = [
+            Resource(f"r{i}", anything(rng, count), own=anything(rng, count) if i else None)
+            for i in range(rng.integers(0, 3))
+        ]
+        columns = (15.0 * np.arange(count), anything(rng, count), anything(rng, count))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = assess_capacity(Observations.of(*columns, resources=used))
+        told = [v for v in (found.lower, found.value, found.upper) if v is not None]
+        assert np.isfinite(told).all()
+        assert told == sorted(told)
+        assert not found.shares or sum(found.shares.values()) == pytest.approx(1)

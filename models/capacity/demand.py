@@ -61,7 +61,7 @@ class Part:
     @property
     def is_demand(self) -> bool:
         """Whether it grows with the throughput for sure."""
-        return self.slope > 2 * float(np.sqrt(self.straight.covariance[1, 1]))
+        return self.slope > 2 * float(np.sqrt(max(self.straight.covariance[1, 1], 0.0)))
 
     def awake(self, total: Array) -> LinearFit:
         """Fit (2): the coefficients of 1, t and −t·U, where total is U at each t."""

@@ -97,10 +97,13 @@ class Observations:
     @property
     def loaded(self) -> NDArray[np.bool_]:
         """Where the law may be fitted: N of half a thread at least, shape (intervals,)."""
-        loaded: NDArray[np.bool_] = (self.concurrency >= MIN_CONCURRENCY) & (self.throughput > 0)
-        return loaded
+        n, x = self.concurrency, self.throughput
+        loaded: NDArray[np.bool_] = (n >= MIN_CONCURRENCY) & (n < MOST)
+        return loaded & (x > 1 / MOST) & (x < MOST)
 
 
+MOST = 1e120
+"""Beyond this, and below its inverse, powers of a number have no place in a float."""
 MIN_FOLLOWING = 6
 """So many intervals must tell what others use with the throughput: clients on the same host do."""
 FOR_US = 0.1

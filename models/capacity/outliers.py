@@ -112,7 +112,7 @@ def _time(seen: Observations) -> tuple[Array, Array]:
     """Compare ln R with that of neighbours in throughput; and what noise it has."""
     known = (seen.concurrency > 0) & (seen.throughput > 0)
     n, x = np.where(known, seen.concurrency, 1.0), np.where(known, seen.throughput, 1.0)
-    time = np.where(known, np.log(n / x), np.nan)
+    time = np.where(known, np.log(n) - np.log(x), np.nan)
     noise = np.hypot(NOISE, (np.sqrt(seen.n_variance) + IDLE) / n)
     groups = _groups(seen.throughput)
     table, places = (np.where(groups >= 0, c[groups], np.nan) for c in (time, np.log(x)))
