@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent.classes.book import AGENT, OTHER, Name
+from agent.classes.book import SEVERAL, Name
 from agent.classes.proof import is_proven
 from agent.classes.state import ClassesState, ClassState
 from models.attribution.savings import Limit, gain
@@ -26,8 +26,11 @@ class Saving:
 
 
 def saving(state: ClassesState, one: ClassState, capacity: Capacity | None) -> Saving:
-    """What is to be had from one class; nothing is known of a target without a capacity."""
-    if capacity is None or capacity.value is None or one.name.digest in (OTHER, AGENT):
+    """What is to be had from one class; nothing is known of a target without a capacity.
+
+    Nor is there anything to mend in what is several statements in one.
+    """
+    if capacity is None or capacity.value is None or one.name.digest in SEVERAL:
         return Saving(None, None)
     limits = _limits(state, one, capacity)
     return Saving(gain(limits, REMOVED), gain(limits, HALVED))
