@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from agent.classes.book import SEVERAL, Name
 from agent.classes.proof import is_proven
 from agent.classes.state import ClassesState, ClassState
+from agent.config.ceilings import DISK, NETWORK
 from models.attribution.savings import Limit, gain
 from models.capacity.answer import USL, Capacity
 
 RESOURCES_OF = (
     (("cpu", "server_cpu"), ("cpu",)),
-    (("disk:",), ("read", "written")),
-    (("network:",), ("network",)),
+    ((DISK,), ("read", "written")),
+    ((NETWORK,), ("network",)),
 )
 """Walls, by how their names begin, and the resources of classes that fill them."""
 REMOVED, HALVED = 0.0, 0.5
