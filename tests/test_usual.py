@@ -78,6 +78,15 @@ def test_too_few_calls_count_by_their_mean() -> None:
     assert usual_parts(parts, count) == pytest.approx(parts)
 
 
+def test_any_number_of_calls_takes_the_memory_of_its_ticks() -> None:
+    """10¹² calls a tick, a fifth of the ticks at five times the cost, are divided as few are."""
+    rng = np.random.default_rng(5)
+    count = rng.poisson((300, 200), (300, 2)).astype(float)
+    parts = count * np.where(rng.random((300, 1)) < 0.2, (5e-3, 1e-3), (1e-3, 1e-3))
+    found = usual_parts(parts, 1e10 * count)
+    assert found == pytest.approx(usual_parts(parts, count))
+
+
 @pytest.mark.parametrize(("part", "times"), [(0.2, 10), (0.4, 5), (0.4, 10)])
 def test_calls_that_read_more_and_cost_more_keep_their_cpu(part: float, times: float) -> None:
     """A class that really costs more at times is not cut to its cheap calls, texts or not."""

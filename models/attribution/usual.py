@@ -45,7 +45,7 @@ def _usual(parts: Array, count: Array) -> float:
     made = np.cumsum(count)
     if not len(made) or made[-1] <= 0:
         return 0.0
-    group = ((made - count / 2) // CALLS).astype(np.intp)
+    _, group = np.unique((made - count / 2) // CALLS, return_inverse=True)
     calls, sums = np.bincount(group, count), np.bincount(group, parts)
     there = calls > 0
     if there.sum() < LEAST_GROUPS:
