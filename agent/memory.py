@@ -25,9 +25,9 @@ def share_one_heap() -> None:
 def collect(now: float) -> float:
     """Have the interpreter free its spare objects, and rubbish however old; a lane's tick.
 
-    It keeps tuples for the next ones, up to 2,000 of each length to 20, 5 MiB in all, and lets go of
-    them in a full collection alone. Of itself it makes one when a quarter as much has grown old as
-    was there: in twenty minutes with two targets it made none.
+    It keeps tuples for the next ones, up to 2,000 of each length to 20, 5 MiB in all, and lets go
+    of them in a full collection alone. Of itself it makes one when a quarter as much has grown old
+    as was there: in twenty minutes with two targets it made none.
     """
     return now + max(COLLECT_EVERY, _seconds(gc.collect) / MOST_SHARE)
 
