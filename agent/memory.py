@@ -1,4 +1,4 @@
-"""What is no longer needed: rubbish is looked for, and what is free of the heap goes back."""
+"""What is no longer needed: the interpreter's spare objects, its rubbish, the heap's free pages."""
 
 import ctypes
 import gc
@@ -23,10 +23,11 @@ def share_one_heap() -> None:
 
 
 def collect(now: float) -> float:
-    """Find what only refers to itself and free it; a lane's tick.
+    """Have the interpreter free its spare objects, and rubbish however old; a lane's tick.
 
-    Of itself the interpreter looks at what is old only when a quarter as much has come to it, which
-    takes hours here: till then each failure's traceback would keep its frames and all they hold.
+    It keeps tuples for the next ones, up to 2,000 of each length to 20, 5 MiB in all, and lets go
+    of them in a full collection alone. Of itself it makes one when a quarter as much has grown old
+    as was there: in twenty minutes with two targets it made none.
     """
     return now + max(COLLECT_EVERY, _seconds(gc.collect) / MOST_SHARE)
 

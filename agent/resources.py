@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from agent.columns import Columns
-from agent.config.ceilings import ResourceSettings
+from agent.config.ceilings import DISK, NETWORK, ResourceSettings
 from models.capacity.wall import Resource
 from models.rates import Array
 
@@ -29,7 +29,6 @@ BUSY = tuple(
 )
 """The host's CPU time that somebody uses, by its counters."""
 
-DISK = "disk:"
 SETTINGS = {"connections", "innodb_threads", "redo_log"}
 """The server's own limits, which somebody set."""
 RATE = "_per_second"
@@ -112,7 +111,7 @@ def _cpus(host: Columns, edges: Array) -> Iterator[Named]:
 
 def _disks(host: Columns, edges: Array) -> Iterator[Named]:
     for name in sorted(host.names):
-        if name.startswith("disk:") and name.endswith(":busy_seconds"):
+        if name.startswith(DISK) and name.endswith(":busy_seconds"):
             disk = name.removesuffix(":busy_seconds")
             yield disk, host.rate(edges, name)
             yield f"{disk}:operations{RATE}", host.rate(edges, f"{disk}:reads", f"{disk}:writes")
@@ -123,7 +122,7 @@ def _disks(host: Columns, edges: Array) -> Iterator[Named]:
 def _interfaces(host: Columns, edges: Array) -> Iterator[Named]:
     """Both ways apart, since a link is full in one of them first."""
     for name in sorted(host.names):
-        if name.startswith("network:") and name.endswith(":received_bytes"):
+        if name.startswith(NETWORK) and name.endswith(":received_bytes"):
             link = name.removesuffix(":received_bytes")
             speed = host.last(edges, f"{link}:bytes_per_second")
             for way in ("received", "sent"):

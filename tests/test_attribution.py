@@ -230,6 +230,28 @@ def test_an_estimate_is_compared_with_what_was_measured() -> None:
     assert found.disagreement == pytest.approx(truth_error(found, s))
 
 
+@pytest.mark.parametrize("method", [Method.AUTO, Method.WORK_TIME, Method.LEARNED, Method.WLR])
+@pytest.mark.parametrize("known", [True, False], ids=["texts", "no texts"])
+@pytest.mark.parametrize("counted", [True, False], ids=["calls", "no calls"])
+def test_no_division_is_compared_with_itself(method: Method, known: bool, counted: bool) -> None:
+    """Whatever was asked for and is known, the other source says something else."""
+    s = simulate(ticks=100)
+    ticks = s.ticks if known else s.blind
+    ticks = ticks if counted else replace(ticks, count=None, sizes=())
+    found = attribute(ticks, cpu(s), method)
+    assert found.disagreement is not None
+    assert found.disagreement > 0
+
+
+def test_auto_is_compared_with_work_time_alone() -> None:
+    """What the corrections of work time have moved."""
+    s = simulate()
+    found = attribute(s.ticks, cpu(s))
+    assert (found.method, found.compared_with) == (Method.WORK_TIME, Method.WORK_TIME)
+    alone = attribute(s.ticks, cpu(s), Method.WORK_TIME)
+    assert found.disagreement == pytest.approx(disagreement(found.totals, alone.totals))
+
+
 def test_measured_cannot_be_had_without_measurements() -> None:
     """A ValueError."""
     s = simulate(ticks=10)

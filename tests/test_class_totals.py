@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from known_classes import known_classes
+from known_classes import known_classes, one_class
 
-from agent.classes.book import AGENT, OTHER
+from agent.classes.book import AGENT, OTHER, SEVERAL
 from agent.classes.savings import Saving, saving, savings_of
 from agent.classes.totals import ENTERS, REMEMBERED, Totals
 from models.attribution.savings import Limit, gain
@@ -164,17 +164,19 @@ def capacity(limit: str | None, *walls: Wall) -> Capacity:
 
 
 def test_a_class_is_worth_its_share_of_the_binding_wall() -> None:
-    """By the CPU that it used of all; a disk's wall by bytes; the rest and the agent by nothing."""
+    """By the CPU that it used of all; a disk's wall by bytes; what is several by nothing."""
     state = known_classes(0.0)  # a1 uses 6 of 10.25 of everything, b2 2.5
-    first, second, rest, agent = state.classes
+    first, second = state.classes[:2]
     cpu = capacity("server_cpu", wall("server_cpu", 100.0))
     share = 6 / 10.25
     assert saving(state, first, cpu).removed == pytest.approx(1 / (1 - share) - 1)
     assert saving(state, first, cpu).halved == pytest.approx(1 / (1 - share / 2) - 1)
     disk = capacity("disk:sda", wall("disk:sda", 100.0), wall("connections", 110.0))
     assert saving(state, second, disk).removed == pytest.approx(0.1)
-    for one in (rest, agent):
+    for digest in SEVERAL:
+        one = one_class(digest, 3.0)
         assert saving(state, one, cpu) == Saving(None, None)
+        assert savings_of(replace(state, classes=(one,)), cpu) == {}
     assert saving(state, first, capacity(None)) == Saving(None, None)
     assert saving(state, first, None) == Saving(None, None)
 

@@ -2,16 +2,22 @@
 
 import os
 import sqlite3
-from collections.abc import Callable
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from history_rows import filled
 
 from agent.cli import main
 from agent.store.kinds import INTERVALS
 from agent.store.text.csv_text import as_csv
 
 NO_HISTORY = "file is not a database; this is no history: check the path"
+DENIED = "Permission denied; be the user who runs the agent, or root: it is private"
+NOBODY = 65_534
 FOREIGN = "this database is no history; name another file under `history`"
 
 
@@ -61,6 +67,35 @@ def test_a_place_that_holds_no_history_is_told(
     code = main(["history", "import", str(rows), "--file", str(place)])
     err = f"mysql-headroom: {place}: {told_by_import}\n" if told_by_import else ""
     assert (code, capsys.readouterr().err) == (1 if told_by_import else 0, err)
+
+
+@contextmanager
+def somebody_else() -> Iterator[None]:
+    """The rights of a user who is not root while the block lasts."""
+    us = os.geteuid()
+    if us == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(us)
+
+
+def test_who_may_not_read_it_is_told_who_may(capsys: pytest.CaptureFixture[str]) -> None:
+    """As where the folder may not be entered: the file is private, and stays as it is."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        filled(folder / "history.db", 1)
+        for closed, mode in ((folder / "history.db", 0), (folder, 0o600)):
+            before = stat.S_IMODE(closed.stat().st_mode)
+            closed.chmod(mode)
+            for action in (["show"], ["export"], ["prune", "--before", "1d"]):
+                with somebody_else():
+                    code = main(["history", *action, "--file", str(folder / "history.db")])
+                told = f"mysql-headroom: {folder / 'history.db'}: {DENIED}\n"
+                assert (code, capsys.readouterr().err) == (1, told)
+            closed.chmod(before)
 
 
 @pytest.mark.parametrize(

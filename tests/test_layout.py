@@ -1,9 +1,12 @@
 """The house rules that hold between the packages."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
+
+from agent.config.ceilings import DISK, NETWORK
 
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = {
@@ -44,6 +47,20 @@ def test_imports_point_one_way(package: str) -> None:
     for path in files:
         forbidden = (imported_modules(path) & set(ALLOWED)) - ALLOWED[package]
         assert not forbidden, f"{path} imports {forbidden}"
+
+
+@pytest.mark.parametrize("start", [DISK, NETWORK])
+def test_how_a_device_begins_is_said_once(start: str) -> None:
+    """Whoever asks for the disks among the resources finds all of them."""
+    said = [
+        path.name
+        for path in sorted((ROOT / "agent").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and re.search(rf"(^|\|){start}", node.value)
+    ]
+    assert said == ["ceilings.py"]
 
 
 def test_models_touch_no_clock_file_or_socket() -> None:

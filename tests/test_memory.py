@@ -45,7 +45,7 @@ print(before - resident())
 """
 
 RUBBISH = """
-import gc, weakref
+import gc, sys, weakref
 from agent.memory import COLLECT_EVERY, collect, give_back
 class Ring: pass
 def ring():
@@ -58,16 +58,20 @@ gc.disable()
 give_back(10.0)
 print("of giving back", gc.collect())
 old = ring()
+spare = [tuple(range(n, n + 15)) for n in range(2000)]
+spare = None
+before = sys.getallocatedblocks()
 assert collect(7.0) >= 7.0 + COLLECT_EVERY
 print("left", old())
+print("spare", (before - sys.getallocatedblocks()) // 1900)
 """
 
 
-def test_rubbish_is_found_and_giving_back_makes_none() -> None:
-    """What refers to itself alone goes with a tick of its own."""
+def test_rubbish_and_spare_tuples_go_and_giving_back_makes_none() -> None:
+    """The interpreter keeps 2,000 tuples of a length until all that is old is looked at."""
     command = [sys.executable, "-c", RUBBISH]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert told.splitlines() == ["of giving back 0", "left None"]
+    assert told.splitlines() == ["of giving back 0", "left None", "spare 1"]
 
 
 def test_what_is_free_goes_back_to_the_system() -> None:

@@ -22,16 +22,29 @@ def block_and_prices() -> tuple[Block, Prices]:
     return Block.of(ticks, simulated.y, ticks.statement_time, prices, np.ones(TICKS)), prices
 
 
-@pytest.mark.parametrize("window", [1, 20, 60, 180, 1440, 17_280])
-def test_a_long_window_is_held_in_few_sums(window: int) -> None:
+@pytest.mark.parametrize(
+    ("window", "fewest", "held"),
+    [
+        (1, 11, 20),
+        (20, 11, 20),
+        (25, 11, 20),
+        (26, 21, 30),
+        (60, 51, 60),
+        (180, 161, 180),
+        (1440, 1321, 1440),
+        (17_280, 15_841, 17_280),
+    ],
+)
+def test_a_long_window_is_held_in_few_sums(window: int, fewest: int, held: int) -> None:
     """Each block counts once, until it is older than the window, or by a group less than that."""
     block, prices = block_and_prices()
-    past, most = Past(window), 0
+    past, most, lengths = Past(window), 0, list[int]()
     for number in range(1, 3 * window // 2 + 50):
         past.add(block, prices)
         most = max(most, len(past.blocks))
-        assert len(past) <= max(window, 2 * RECENT)
-        assert len(past) >= min(number, (1 - 1 / MOST_GROUPS) * window - RECENT)
+        lengths.append(len(past))
+        assert min(number, fewest) <= len(past)
+    assert (min(lengths[held:]), max(lengths)) == (fewest, held)
     assert most <= MOST_GROUPS + RECENT + 1
     together = summed(past.blocks, prices, block.names)
     assert together.moments.ticks == TICKS * len(past)

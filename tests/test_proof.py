@@ -143,3 +143,36 @@ def test_who_waits_or_touches_no_row_reads_nothing() -> None:
     assert may_use("read", ticks).tolist() == [False, False, True, False, False, True]
     assert may_use("written", ticks).tolist() == [False, False, True, True, False, True]
     assert may_use("network", ticks).all()
+
+
+FEW, MANY, NONE = 10.0, 30.0, 0.0
+READS_OR_WRITES = [  # text, rows examined and affected in ten calls, whether it may
+    ("SELECT `total_of` (?)", MANY, NONE, True),
+    ("SELECT `shop` . `total_of` (?)", MANY, NONE, True),
+    ("SELECT shop.total_of (?)", MANY, NONE, True),
+    ("SELECT `book_in` (?) + ?", FEW, FEW, True),
+    ("SELECT `SHA2` (...)", FEW, NONE, False),
+    ("SELECT `SHA2` (...)", NONE, NONE, False),
+    ("SELECT SHA2 (...)", MANY, NONE, False),
+    ("SELECT ? + ?", MANY, FEW, False),
+]
+
+
+@pytest.mark.parametrize(("text", "examined", "affected", "may"), READS_OR_WRITES)
+def test_a_stored_function_may_read_and_write(
+    text: str, examined: float, affected: float, may: bool
+) -> None:
+    """Its statement names no table, but more rows are touched than the one of no table."""
+    ticks = ClassTicks(
+        names=("one",),
+        seconds=np.ones(1),
+        statement_time=np.ones((1, 1)),
+        count=np.full((1, 1), 10.0),
+        sizes=(
+            ("rows_examined", np.full((1, 1), examined)),
+            ("rows_affected", np.full((1, 1), affected)),
+        ),
+        texts=(text,),
+    )
+    assert may_use("read", ticks).tolist() == [may]
+    assert may_use("written", ticks).tolist() == [may]

@@ -63,6 +63,25 @@ def test_a_file_of_another_kind_is_not_touched(
     assert rows(path, INTERVALS) == [interval(0)]
 
 
+@pytest.mark.parametrize(("lock", "mode"), [(b"GEM\n  specs:\n", 0o600), (b"", 0o644)])
+def test_a_lock_of_somebody_else_does_not_make_the_file_ours(
+    lock: bytes, mode: int, folder: Path
+) -> None:
+    """Such as a list of locked versions: what an agent leaves is empty and private."""
+    path, beside = folder / "Gemfile", folder / "Gemfile.lock"
+    path.write_bytes(b"source 'https://rubygems.org'\n")
+    beside.write_bytes(lock)
+    beside.chmod(mode)
+    before = looks(folder)
+    store = Store(path, SETTINGS)
+    store.put(batch(0))
+    store.tick(60.0)
+    store.close()
+    assert looks(folder) == before
+    assert store.state.corrupt_files == 0
+    assert set(store.state.failures) == {StoreFailure.FOREIGN}
+
+
 def test_no_command_touches_one_either(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Not even its mode is another."""
     path = folder / "hosts"

@@ -5,6 +5,7 @@ calls and rows: what is read from disk depends on what is in the buffer pool, an
 long after the statement. A division that predicts badly would spread them over the innocent.
 """
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,9 @@ STEADY_ERROR = 0.05
 """Where it is predicted this well it may move as little as it likes."""
 OF_DISKS = ("read", "written")
 TOUCHED = ("rows_examined", "rows_affected")
+FUNCTION = re.compile(r"[`\"]\s*\(|\.\s*\w+\s*\(")
+"""A name that is quoted or has a schema, and arguments."""
+ROUNDED = 1 + 1e-9
 
 
 def is_proven(held_out: Quality) -> bool:
@@ -36,7 +40,8 @@ def may_use(resource: str, ticks: ClassTicks) -> Mask:
     """Which classes may have used it, shape (K,): no bytes of disks for those who only wait.
 
     The agent's own statements read tables that are in memory, a class that names no table moves
-    none, and one that touches no row reads nothing, but may write another's, as COMMIT does.
+    none, but by a stored function that touches rows of one, and a class that touches no row reads
+    nothing, but may write another's, as COMMIT does.
     """
     may = np.ones(len(ticks.names), dtype=np.bool_)
     if resource not in OF_DISKS:
@@ -46,8 +51,10 @@ def may_use(resource: str, ticks: ClassTicks) -> Mask:
     touched = [table.sum(axis=0) for name, table in ticks.sizes if name in TOUCHED]
     if resource == "read" and len(touched) == len(TOUCHED):
         may &= np.sum(touched, axis=0) > 0
-    if ticks.texts is not None:  # MySQL says that one examines a row, of no table
-        may &= np.array([not _names_no_table(text) for text in ticks.texts], dtype=np.bool_)
+    if ticks.texts is not None:
+        computes = np.array([_names_no_table(text) for text in ticks.texts], dtype=np.bool_)
+        calls = np.array([_may_call_a_stored_function(text) for text in ticks.texts], np.bool_)
+        may &= ~(computes & ~(calls & _touch_a_table(ticks)))
     return may
 
 
@@ -56,6 +63,21 @@ def _names_no_table(text: str | None) -> bool:
     if text is None or len(text) >= LONGEST_TEXT or text.rstrip().endswith("..."):
         return False
     return text.startswith("SELECT") and " FROM " not in text
+
+
+def _may_call_a_stored_function(text: str | None) -> bool:
+    """Whether it calls something by a quoted or qualified name; digests quote built-in ones too."""
+    return text is not None and FUNCTION.search(text) is not None
+
+
+def _touch_a_table(ticks: ClassTicks) -> Mask:
+    """Which classes touch more than a row a call, which MySQL counts of no table; shape (K,)."""
+    sizes = {name: table.sum(axis=0) for name, table in ticks.sizes if name in TOUCHED}
+    if len(sizes) < len(TOUCHED) or ticks.count is None:
+        return np.ones(len(ticks.names), dtype=np.bool_)
+    calls = ticks.count.sum(axis=0)
+    touch: Mask = (sizes["rows_examined"] > ROUNDED * calls) | (sizes["rows_affected"] > 0)
+    return touch
 
 
 def allowed(resource: str, ticks: ClassTicks, held_out: Quality) -> Array:

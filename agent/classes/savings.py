@@ -2,16 +2,17 @@
 
 from dataclasses import dataclass
 
-from agent.classes.book import AGENT, OTHER, Name
+from agent.classes.book import SEVERAL, Name
 from agent.classes.proof import is_proven
 from agent.classes.state import ClassesState, ClassState
+from agent.config.ceilings import DISK, NETWORK
 from models.attribution.savings import Limit, gain
 from models.capacity.answer import USL, Capacity
 
 RESOURCES_OF = (
     (("cpu", "server_cpu"), ("cpu",)),
-    (("disk:",), ("read", "written")),
-    (("network:",), ("network",)),
+    ((DISK,), ("read", "written")),
+    ((NETWORK,), ("network",)),
 )
 """Walls, by how their names begin, and the resources of classes that fill them."""
 REMOVED, HALVED = 0.0, 0.5
@@ -26,8 +27,11 @@ class Saving:
 
 
 def saving(state: ClassesState, one: ClassState, capacity: Capacity | None) -> Saving:
-    """What is to be had from one class; nothing is known of a target without a capacity."""
-    if capacity is None or capacity.value is None or one.name.digest in (OTHER, AGENT):
+    """What is to be had from one class; nothing is known of a target without a capacity.
+
+    Nor is there anything to mend in what is several statements in one.
+    """
+    if capacity is None or capacity.value is None or one.name.digest in SEVERAL:
         return Saving(None, None)
     limits = _limits(state, one, capacity)
     return Saving(gain(limits, REMOVED), gain(limits, HALVED))

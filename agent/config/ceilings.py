@@ -8,9 +8,11 @@ from pydantic import BeforeValidator, Field
 from agent.config.bandwidths import bytes_per_second
 from agent.config.section import Section
 
+DISK, NETWORK = "disk:", "network:"
+"""How the names of the resources that are devices begin; the device's own name follows."""
 RESOURCE = (
     r"^(cpu|server_cpu|connections|innodb_threads|redo_log"
-    r"|disk:[^:\s]+(:operations|:bytes)?|network:[^:\s]+:(received|sent))$"
+    rf"|{DISK}[^:\s]+(:operations|:bytes)?|{NETWORK}[^:\s]+:(received|sent))$"
 )
 ResourceName = Annotated[str, Field(pattern=RESOURCE)]
 DeviceName = Annotated[str, Field(pattern=r"^[^:/\s]{1,64}$")]
@@ -48,11 +50,11 @@ class ResourceSettings(Section):
         """The resources that are given a limit here, by name: what they can do per second."""
         found: dict[str, float | None] = {}
         for name, disk in self.disks.items():
-            found[f"disk:{name}:operations"] = disk.operations
-            found[f"disk:{name}:bytes"] = disk.bandwidth
+            found[f"{DISK}{name}:operations"] = disk.operations
+            found[f"{DISK}{name}:bytes"] = disk.bandwidth
         for name, interface in self.interfaces.items():
-            found[f"network:{name}:received"] = interface.bandwidth
-            found[f"network:{name}:sent"] = interface.bandwidth
+            found[f"{NETWORK}{name}:received"] = interface.bandwidth
+            found[f"{NETWORK}{name}:sent"] = interface.bandwidth
         return {name: limit for name, limit in found.items() if limit is not None}
 
     def over(self, other: "ResourceSettings") -> "ResourceSettings":

@@ -1,5 +1,7 @@
 """Opening a history: to write it, as the one agent whose it is, or to read beside that agent."""
 
+import errno
+import os
 import sqlite3
 import stat
 from pathlib import Path
@@ -83,6 +85,9 @@ def _must_be_there(path: Path) -> None:
     if not stat.S_ISREG(found):
         what = "a folder; name the file in it" if stat.S_ISDIR(found) else "no file; check the path"
         raise StoreError(StoreFailure.IO, f"{path}: this is {what}")
+    if not os.access(path, os.R_OK, effective_ids=True):  # to open and close it would end its locks
+        denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        raise as_store_error(path, denied)
 
 
 def _too_old(version: int) -> str:

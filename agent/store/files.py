@@ -11,7 +11,7 @@ from agent.store.failures import StoreError, StoreFailure
 
 FILE_NAME = "history.db"
 HEAD = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html#the_database_header
-LOCK = ".lock"  # its ending; the file stays when the agent ends
+LOCK = ".lock"  # its ending; the file stays when the agent ends, empty and private
 KEPT_ASIDE = 3  # broken files; older ones go
 OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 OTHERS_MAY_ANYTHING = stat.S_IRWXG | stat.S_IRWXO
@@ -31,15 +31,26 @@ def refuse_another_kind(path: Path) -> None:
     A history whose beginning was destroyed looks like one. It is known by what an agent leaves
     beside it, its lock, or a log that was not written back; and by its usual name.
     """
-    beside = (_companion(path, ending) for ending in (LOCK, "-wal"))
     is_plain = path.is_file() and not path.is_symlink()  # a link is refused for being one
-    if path.name == FILE_NAME or not is_plain or any(map(Path.is_file, beside)):
+    if path.name == FILE_NAME or not is_plain:
+        return
+    if _is_our_lock(_companion(path, LOCK)) or _companion(path, "-wal").is_file():
         return
     with path.open("rb") as file:
         head = file.read(len(HEAD))
     if head and head != HEAD:
         text = "this file is no history, and is left as it is; name another file under `history`"
         raise StoreError(StoreFailure.FOREIGN, f"{path}: {text}")
+
+
+def _is_our_lock(path: Path) -> bool:
+    """Whether an agent left it: many a program keeps something in a file that ends so."""
+    try:
+        about = path.lstat()
+    except FileNotFoundError:
+        return False
+    is_private = stat.S_IMODE(about.st_mode) & OTHERS_MAY_ANYTHING == 0
+    return stat.S_ISREG(about.st_mode) and about.st_size == 0 and is_private
 
 
 def make_private(path: Path) -> None:

@@ -71,6 +71,7 @@ class Attribution:
     disagreement: float | None
     """Σ|share − other share| between the source and the next best one, where there is one."""
     compared_with: Method | None
+    """Divided as if asked for: work time is the division alone, as `by_work_time` makes it."""
     reasons: tuple[Reason, ...]
     ticks: int
 
@@ -102,7 +103,7 @@ def attribute(
     parts = within(_divide(ticks, target, method, chosen), ticks, target)
     held_out = _held_out(ticks, target, method)
     left = float(y.sum() - parts.z.sum())
-    other = _compared(ticks, target, chosen)
+    other = _compared(ticks, target, method, chosen)
     apart = None
     if other is not None:
         second = within(_divide(ticks, target, other, other), ticks, target)
@@ -199,10 +200,12 @@ def _held_out(ticks: ClassTicks, target: Target, method: Method) -> Quality:
     return Quality.of(target.y, predicted)
 
 
-def _compared(ticks: ClassTicks, target: Target, chosen: Method) -> Method | None:
-    """Choose the best source that was not chosen."""
+def _compared(ticks: ClassTicks, target: Target, asked: Method, chosen: Method) -> Method | None:
+    """Choose the best other source: for `auto`, which corrects work time, work time alone."""
     if len(ticks.names) < 2:
         return None
+    if asked is Method.AUTO and chosen is Method.WORK_TIME:
+        return Method.WORK_TIME
     if chosen is Method.MEASURED:
         return choose(replace(ticks, cpu=None), target)
     best = choose(ticks, target)

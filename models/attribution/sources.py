@@ -9,7 +9,7 @@ from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.cost_model import CostModel, fit_cost_model
 from models.attribution.prices import calls
 from models.attribution.problem import COMPUTE_SPREAD
-from models.attribution.usual import usual_parts
+from models.attribution.usual import in_calls, usual_parts
 from models.attribution.waits import Mask, capped, must_wait, waits_by_text
 from models.wlr import Line, Wlr, blame, fit_wlr
 
@@ -124,7 +124,7 @@ def by_model(model: CostModel, computing: Array, ticks: ClassTicks, target: Targ
         return Parts(learnt, work, model.learned.stderr, waits, model)
     explained = np.maximum(target.y - model.base_per_second * ticks.seconds, 0.0)
     divided = blame(computing * computing_time(ticks), explained)[0]
-    divided = usual_parts(divided, calls(ticks))
+    divided = usual_parts(divided, in_calls(model.regressors(ticks), calls(ticks)))
     apart = (1 - LEARNED_WEIGHT) * (learnt - divided).sum(axis=0)
     z = LEARNED_WEIGHT * learnt + (1 - LEARNED_WEIGHT) * divided
     error = np.hypot(model.learned.stderr, apart)
