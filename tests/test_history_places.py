@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -83,19 +82,21 @@ def somebody_else() -> Iterator[None]:
 
 def test_who_may_not_read_it_is_told_who_may(capsys: pytest.CaptureFixture[str]) -> None:
     """As where the folder may not be entered: the file is private, and stays as it is."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        filled(folder / "history.db", 1)
-        for closed, mode in ((folder / "history.db", 0), (folder, 0o600)):
-            before = stat.S_IMODE(closed.stat().st_mode)
-            closed.chmod(mode)
+    all_enter = Path(tempfile.gettempdir()).parent  # ours is private
+    with tempfile.TemporaryDirectory(dir=all_enter) as name:
+        folder, path = Path(name), Path(name) / "history.db"
+        filled(path, 1)
+        for modes in ((0o755, 0), (0o600, 0o600)):
+            folder.chmod(modes[0])
+            path.chmod(modes[1])
             for action in (["show"], ["export"], ["prune", "--before", "1d"]):
                 with somebody_else():
-                    code = main(["history", *action, "--file", str(folder / "history.db")])
-                told = f"mysql-headroom: {folder / 'history.db'}: {DENIED}\n"
+                    can_be_seen = os.access(path, os.F_OK, effective_ids=True)
+                    code = main(["history", *action, "--file", str(path)])
+                assert can_be_seen is (modes[0] == 0o755)
+                told = f"mysql-headroom: {path}: {DENIED}\n"
                 assert (code, capsys.readouterr().err) == (1, told)
-            closed.chmod(before)
+            folder.chmod(0o700)
 
 
 @pytest.mark.parametrize(
