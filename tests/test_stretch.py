@@ -29,9 +29,11 @@ def told(ticks: ClassTicks, y: Array) -> dict[str, float]:
     return dict(zip(ticks.names, map(float, found), strict=True))
 
 
-def with_a_steady_waiter(s: Simulated, rng: np.random.Generator) -> tuple[ClassTicks, Array]:
-    """The same with 30 calls in every tick that wait 30 ms each, and cost 50 µs."""
-    n = CALLS + rng.integers(-1, 2, (len(s.y), 1)).astype(float)
+def with_a_steady_waiter(
+    s: Simulated, rng: np.random.Generator, calls: int = CALLS
+) -> tuple[ClassTicks, Array]:
+    """The same with so many calls in every tick that wait 30 ms each, and cost 50 µs."""
+    n = calls + rng.integers(-1, 2, (len(s.y), 1)).astype(float)
     t, none = s.blind, np.zeros_like(n)
     assert t.count is not None
     ticks = replace(
@@ -63,6 +65,18 @@ def test_one_who_is_always_there_is_not_taken_for_what_nobody_causes() -> None:
         found = attribute(ticks, Target(y, cpu_seconds=True))
         assert found.classes[-1].share < 0.01
         assert found.classes[-1].waits
+
+
+def test_many_who_wait_do_not_make_waiters_of_those_who_compute() -> None:
+    """With 60 % of the calls a steady waiter holds the mean e down, and that of others is 2."""
+    for seed in range(4):
+        s = simulate(seed)
+        assert s.ticks.count is not None
+        others = float(s.ticks.count.sum(axis=1).mean())
+        ticks, y = with_a_steady_waiter(s, np.random.default_rng(seed), round(1.5 * others))
+        found = told(ticks, y)
+        assert found["steady"] > 2
+        assert max(found[name] for name in ("point", "sum", "join", "scan", "hash")) < 0
 
 
 def test_the_sums_of_minutes_know_it_too() -> None:

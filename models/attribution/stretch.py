@@ -93,11 +93,12 @@ class Stretch:
     def evidence(self, size: Array) -> Array:
         """How much more probable e is for who waits than for who computes, log, shape (K,).
 
-        0 where nothing can be told: few ticks, or a queue that never changes.
+        0 where nothing can be told: few ticks, or a queue that never changes. Far above 1 is never
+        waiting: where many calls wait the mean e is low, and that of who computes high beside it.
         """
         e, error = self.elasticities(size)
         known = np.isfinite(e)
-        e, error = np.where(known, np.maximum(e, 0.0), 0.0), np.where(known, error, 1.0)
+        e, error = np.where(known, np.clip(e, WAITS, COMPUTES), 0.0), np.where(known, error, 1.0)
         waits = _log_normal(e - WAITS, np.hypot(error, WAITS_SPREAD))
         computes = _log_normal(e - COMPUTES, np.hypot(error, COMPUTES_SPREAD))
         either = np.logaddexp(computes + np.log(1 - ALONE), waits + np.log(ALONE))
