@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from live import COMMAND, Daemon, fetch, target, wait_until, write_config
 from servers import server_program
 from soak_calendar import CALENDAR, Look, Soak, loaded, repeated
-from trend import trend
+from trend import refuse_too_few, trend
 
 MIB = 2**20
 LOOK_EVERY, SCRAPE_EVERY = 10.0, 5.0  # seconds
@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--every", type=float, default=5)
     args = parser.parse_args()
+    refuse_too_few(parser, args.minutes, args.every, 60 * args.every / LOOK_EVERY)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         servers = [stack.enter_context(server) for server in _servers()]

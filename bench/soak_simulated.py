@@ -40,7 +40,7 @@ from agent.watch import Watch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from servers import least_account, server_program
-from trend import trend
+from trend import refuse_too_few, trend
 
 MIB = 2**20
 NAME = 600  # bytes that the names and text of a class take that was met once; 30,000 are kept
@@ -159,6 +159,7 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=21)
     parser.add_argument("--every", type=int, default=3)
     args = parser.parse_args()
+    refuse_too_few(parser, args.days, args.every)
     logging.disable(logging.WARNING)
     share_one_heap()  # as the daemon does
     program = server_program("mysql") or server_program("mariadb")

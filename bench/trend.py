@@ -1,5 +1,6 @@
 """Whether a number that was looked at again and again still rises, or only wavers."""
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ import numpy as np
 SURE = 2.0  # standard errors
 MATTERS = 0.005  # of the number: pages of the heap come and go
 MOST_ALIKE = 0.9  # correlation of neighbours beyond which nothing could be said
+LEAST = 3  # values: a line through two leaves nothing to tell its error from
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,19 @@ class Trend:
         return f"{verdict}: rises by {self.rise:.2f} ± {self.error:.2f} of {self.mean:.1f}"
 
 
+def refuse_too_few(
+    parser: argparse.ArgumentParser, length: float, every: float, looks: float = 1
+) -> None:
+    """End the program where its second half has too few looks; `looks` are in each `every`."""
+    rows = length // every if every > 0 and length > 0 else 0
+    if not rows * looks >= 2 * LEAST - 1:
+        parser.error(f"too few looks for a trend, {2 * LEAST - 1} at least: let it run for longer")
+
+
 def trend(values: Sequence[float]) -> Trend:
-    """Least squares over values at even times, three at least."""
+    """Least squares over values at even times; raises `ValueError` below three."""
+    if len(values) < LEAST:
+        raise ValueError(f"a trend takes {LEAST} values, here are {len(values)}")
     y = np.array(values, dtype=np.float64)
     at = np.linspace(-0.5, 0.5, len(y))
     rise = float(at @ y / (at @ at))
