@@ -11,11 +11,13 @@ from simulated_classes import Simulated, simulate
 
 from agent.tables.class_file import read_classes
 from agent.tables.host_file import joined, read_host
+from models.attribution.beliefs import Learned
 from models.attribution.blocks import Block, fit_block
 from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.cost_model import CostModel
 from models.attribution.divide import attribute
 from models.attribution.prices import pool_prices, tick_weights
-from models.attribution.sources import Target, computing_time
+from models.attribution.sources import Target, computing_share, computing_time
 from models.attribution.stretch import Stretch
 
 CALLS, SECONDS = 30, 0.03
@@ -108,6 +110,27 @@ def test_too_few_ticks_and_classes_that_did_nothing_tell_nothing() -> None:
     assert not any(told(s.ticks, s.y).values())
     none = np.zeros((40, 3))
     assert not Stretch.of_parts(none, none, none).evidence(none.sum(axis=0)).any()
+
+
+def test_classes_that_are_never_there_together_tell_nothing() -> None:
+    """Nobody has others to compare with, whatever the times; no number is too large for a float."""
+    alone = np.where(np.arange(300)[:, None] % 2 == (0, 1), 40.0, 0.0)
+    for work in (1e9 * alone, np.full((300, 2), 1e9)):
+        for count in (alone, 0 * alone):
+            stretch = Stretch.of_parts(work, count, count)
+            assert np.isfinite(stretch.sums).all()
+            assert not stretch.evidence(alone.sum(axis=0)).any()
+
+
+@pytest.mark.parametrize("work", [0.0, 1e-310, 1e-3, 1e12])
+def test_any_work_time_is_a_share_of_computing(work: float) -> None:
+    """Of no work time, or next to none: all where something was learnt, and nothing else."""
+    nothing, totals = np.zeros((2, 2)), np.array([1e10, 0.0])
+    doubt, both = np.full(2, 0.5), np.ones(2, dtype=np.bool_)
+    learned = Learned(totals, 0.0, nothing, doubt, level=0.5, noise=0.1, ticks=60)
+    model = CostModel(("a", "b"), learned, np.ones(2), 0.0, None)
+    found = computing_share(model, np.full(2, work), both)
+    assert found.tolist() == [pytest.approx(1e10 / max(0.5 * work, 1e10)), 0.0]
 
 
 def test_one_part_tells_nothing() -> None:

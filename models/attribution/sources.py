@@ -140,7 +140,8 @@ def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
     """
     learned = model.learned
     by_time = (learned.level or 0.0) * work
-    learnt = np.minimum(learned.totals / np.maximum(by_time, 1e-300), 1.0)
+    whole, less = (learned.totals > 0).astype(np.float64), learned.totals < by_time
+    learnt = np.divide(learned.totals, by_time, out=whole, where=less)
     return np.where((learned.computing < SURE) | impossible, learnt, 1.0)
 
 

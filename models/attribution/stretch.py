@@ -46,13 +46,13 @@ class Stretch:
     def of(cls, work: Array, count: Array, size: Array) -> "Stretch":
         """Sum up one part: ticks' work, s, calls, and priced calls and rows, shape (T, K)."""
         there = count > 0
-        usual = work.sum(axis=0) / np.maximum(count.sum(axis=0), TINY)
-        own = np.where(there, work / np.maximum(count * usual, TINY), 0.0)
+        usual = _ratio(work.sum(axis=0), count.sum(axis=0))
+        own = _ratio(work, count * usual)
         others, known = _mean_of_others(own, np.where(there, size, 0.0))
         calls = np.where(there & known, count, 0.0)
-        whole = np.maximum(calls.sum(axis=0), TINY)
-        q = others / np.maximum((calls * others).sum(axis=0) / whole, TINY) - 1
-        r = own / np.maximum((calls * own).sum(axis=0) / whole, TINY) - 1
+        whole = calls.sum(axis=0)
+        q = _ratio(others, _ratio((calls * others).sum(axis=0), whole)) - 1
+        r = _ratio(own, _ratio((calls * own).sum(axis=0), whole)) - 1
         qq, qr = (calls * q * q).sum(axis=0), (calls * q * r).sum(axis=0)
         return cls(np.stack((qq, qr, qq * qq, qq * qr, qr * qr)))
 
@@ -112,6 +112,12 @@ def _mean_of_others(own: Array, weight: Array) -> tuple[Array, Mask]:
     known = rest > 1e-9 * weight
     sums = weighted.sum(axis=1, keepdims=True) - weighted
     return np.where(known, sums / np.where(known, rest, 1.0), 0.0), known
+
+
+def _ratio(part: Array, whole: Array) -> Array:
+    """Divide; 0 where there is no whole, whose shape may be that of the columns alone."""
+    there = whole > TINY
+    return np.where(there, part / np.where(there, whole, 1.0), 0.0)
 
 
 def _log_normal(off: Array, spread: Array) -> Array:
