@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from class_samples import samples
+from live import run_as_root
 from simulated_classes import Simulated, simulate
 
 from agent.classes.book import AGENT, Book
@@ -17,6 +18,7 @@ from agent.classes.resources import RESOURCES
 from agent.classes.ticks import Tick, TickMaker
 from agent.commands.profile_rows import profile_of
 from agent.commands.profile_words import as_json, in_words
+from agent.demo.server import PrivateServer
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.quality import Quality
 from models.attribution.reasons import HostUse
@@ -163,16 +165,44 @@ def test_a_stored_function_may_read_and_write(
     text: str, examined: float, affected: float, may: bool
 ) -> None:
     """Its statement names no table, but more rows are touched than the one of no table."""
-    ticks = ClassTicks(
+    ticks = of_one(text, 10.0, examined, affected)
+    assert may_use("read", ticks).tolist() == [may]
+    assert may_use("written", ticks).tolist() == [may]
+
+
+def of_one(text: str, calls: float, examined: float, affected: float) -> ClassTicks:
+    """One class's tick."""
+    return ClassTicks(
         names=("one",),
         seconds=np.ones(1),
         statement_time=np.ones((1, 1)),
-        count=np.full((1, 1), 10.0),
+        count=np.full((1, 1), calls),
         sizes=(
             ("rows_examined", np.full((1, 1), examined)),
             ("rows_affected", np.full((1, 1), affected)),
         ),
         texts=(text,),
     )
-    assert may_use("read", ticks).tolist() == [may]
-    assert may_use("written", ticks).tolist() == [may]
+
+
+def test_a_servers_digests_tell_who_reads_in_a_function(mysql_server: PrivateServer) -> None:
+    """By its texts and counts: one that sums a table up, one that computes, built-in ones."""
+    calls = ("total_of(1)", "functions.total_of(1)", "next_of(1)", "SHA2('a', 256)", "1 + 1")
+    returns = "RETURNS INT READS SQL DATA RETURN"
+    found = run_as_root(
+        mysql_server,
+        "CREATE DATABASE functions",
+        "USE functions",
+        "CREATE TABLE t (a INT PRIMARY KEY)",
+        "INSERT INTO t VALUES (1), (2), (3)",
+        f"CREATE FUNCTION total_of(x INT) {returns} (SELECT SUM(a) FROM t WHERE a >= x)",
+        f"CREATE FUNCTION next_of(x INT) {returns} x + 1",
+        *(f"SELECT {call}" for call in 3 * calls),
+        "SELECT DIGEST_TEXT, COUNT_STAR, SUM_ROWS_EXAMINED, SUM_ROWS_AFFECTED"
+        " FROM performance_schema.events_statements_summary_by_digest"
+        " WHERE SCHEMA_NAME = 'functions' AND DIGEST_TEXT LIKE 'SELECT%' AND COUNT_STAR = 3",
+    )
+    run_as_root(mysql_server, "DROP DATABASE functions")
+    assert len(found) == len(calls)
+    who = {row[0] for row in found if may_use("read", of_one(row[0], *map(float, row[1:])))[0]}
+    assert who == {"SELECT `total_of` (?)", "SELECT `functions` . `total_of` (?)"}
