@@ -42,12 +42,18 @@ class ServerFactory(Protocol):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that asks for a real server is a live one, and may be run once more."""
+    """A test that asks for a real server is a live one, and may be run once more.
+
+    Their files take longest, so they come first: no worker is left with one of them at the end.
+    """
+    slow = set()
     for item in items:
         if LIVE_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker("live")
         if item.get_closest_marker("live"):
             item.add_marker(pytest.mark.flaky(reruns=LIVE_RERUNS))
+            slow.add(item.path)
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="session", autouse=True)
