@@ -1,4 +1,4 @@
-"""The command `mysql-headroom history` on a file, as a function."""
+"""The command `mysql-headroom history` on a file, as a function; the fixtures of both."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,3 +23,15 @@ def history_command(path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
         return code, printed.out, printed.err
 
     return command
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the history is."""
+    return tmp_path / "state" / "history.db"
+
+
+@pytest.fixture
+def run(path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command on that file."""
+    return history_command(path, capsys)

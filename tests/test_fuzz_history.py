@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 from fuzzing import fuzz
-from history_command import FORMATS, Run, history_command
+from history_command import FORMATS, Run
+from history_command import path as path
+from history_command import run as run
 from history_rows import everything, interval, rows
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,18 +29,6 @@ MADE = st.builds(
     st.one_of(st.floats().map(repr), st.integers().map(str), st.text(max_size=9)),
 )
 HEADERS = [",".join(header(kind)) for kind in KINDS.values()]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where the history is."""
-    return tmp_path / "state" / "history.db"
-
-
-@pytest.fixture
-def run(path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command on that file."""
-    return history_command(path, capsys)
 
 
 @fuzz(300)

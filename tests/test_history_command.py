@@ -5,7 +5,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from history_command import FORMATS, Run, history_command
+from history_command import FORMATS, Run
+from history_command import path as path
+from history_command import run as run
 from history_rows import (
     SERVER,
     SETTINGS,
@@ -24,18 +26,6 @@ from agent.store.database import open_to_write
 from agent.store.kinds import INTERVALS, KINDS
 from agent.store.store import Store
 from agent.store.text.csv_text import header
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where the history is."""
-    return tmp_path / "state" / "history.db"
-
-
-@pytest.fixture
-def run(path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command on that file."""
-    return history_command(path, capsys)
 
 
 def test_show_says_what_is_there(path: Path, run: Run) -> None:

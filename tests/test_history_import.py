@@ -5,25 +5,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from history_command import Run, history_command
+from history_command import Run
+from history_command import path as path
+from history_command import run as run
 from history_rows import SERVER, everything, filled, interval, is_sound
 
 from agent.store.kinds import INTERVALS, KINDS
 from agent.store.text.csv_text import as_csv, header
 from agent.store.text.openmetrics_text import as_openmetrics
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where the history is."""
-    return tmp_path / "state" / "history.db"
-
-
-@pytest.fixture
-def run(path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command on that file."""
-    return history_command(path, capsys)
-
 
 GOOD = "".join(as_csv(INTERVALS, [interval(0), interval(1)])).splitlines()
 
