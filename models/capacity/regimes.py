@@ -108,17 +108,15 @@ def _clearest_change(costs: dict[str, Array], seen: Observations) -> Change | No
     """Find the latest step of each cost, and take the most significant of these.
 
     A query's time is a curve of the concurrency, where that is exact: past the peak it has two
-    values at a throughput.
+    values at a throughput. Time and concurrency share their noise, which at steps of the load looks
+    like one of the time: it must show over the throughput too.
     """
-    loads = dict.fromkeys(costs, seen.throughput)
-    if not seen.n_variance.any():
-        loads[TIME_PER_QUERY] = seen.concurrency
-    found = [step for name, cost in costs.items() if (step := _step(name, cost, loads[name]))]
-    if TIME_PER_QUERY in costs and not _step(
-        TIME_PER_QUERY, costs[TIME_PER_QUERY], seen.throughput
-    ):
-        found = [step for step in found if step[1].quantity != TIME_PER_QUERY]
-    return max(found, key=lambda step: step[0])[1] if found else None
+    x, n = seen.throughput, seen.concurrency
+    found = {name: _step(name, cost, x) for name, cost in costs.items()}
+    if found.get(TIME_PER_QUERY) and not seen.n_variance.any():
+        found[TIME_PER_QUERY] = _step(TIME_PER_QUERY, costs[TIME_PER_QUERY], n)
+    steps = [step for step in found.values() if step]
+    return max(steps, key=lambda step: step[0])[1] if steps else None
 
 
 def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
