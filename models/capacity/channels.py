@@ -11,10 +11,10 @@ import numpy as np
 
 from models.capacity.courses import CEILING, Courses
 from models.capacity.demand import Part
-from models.robust import fit_linear, student_cdf
+from models.robust import fit_columns, student_cdf
 from models.usl import Array
 
-CHANNELS = (1, 2, 4, 8, 16, 32, 64)
+CHANNELS = np.array((1, 2, 4, 8, 16, 32, 64))
 SHARES = (0.25, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125)
 """How probable so many channels are, before any point: discs with one have become rare."""
 NOISE = 0.01
@@ -27,19 +27,16 @@ class Channels:
     def __init__(self, part: Part, courses: Courses) -> None:
         """Weigh each number; one channel goes on as `courses` says."""
         self._courses = courses
-        self._several = []
         design = np.stack([np.ones_like(part.t), part.t], axis=1)
-        w = part.weights / max(float(part.weights.sum()), 1e-300)
-        u = np.where(part.weights > 0, np.clip(part.u, 0.0, 1.0), 0.0)
-        ln_p = []
-        for m, share in zip(CHANNELS, SHARES, strict=True):
-            fit = fit_linear(design, m * (1 - (1 - u) ** (1 / m)), part.weights, NOISE)
-            rho = np.clip(design @ fit.coefficients / m, 0.0, 1.0)
-            error = float(w @ np.square(u - (1 - (1 - rho) ** m)))
-            ln_p.append(np.log(share) - 0.5 * fit.freedom * np.log(error + NOISE**2))
-            if m > 1:
-                self._several.append((m, fit))
-        p = np.exp(np.array(ln_p) - max(ln_p))
+        u = np.where(part.weights > 0, np.clip(part.u, 0.0, 1.0), 0.0)[:, None]
+        weights = np.broadcast_to(part.weights[:, None], (len(u), len(CHANNELS)))
+        self._fits = fit_columns(design, CHANNELS * (1 - (1 - u) ** (1 / CHANNELS)), weights, NOISE)
+        lines = design @ np.stack([fit.coefficients for fit in self._fits], axis=1)
+        rho = np.clip(lines / CHANNELS, 0.0, 1.0)
+        error = np.average(np.square(u - (1 - (1 - rho) ** CHANNELS)), axis=0, weights=part.weights)
+        freedom = np.array([fit.freedom for fit in self._fits])
+        ln_p = np.log(SHARES) - 0.5 * freedom * np.log(error + NOISE**2)
+        p = np.exp(ln_p - ln_p.max())
         self.shares: Array = p / p.sum()
         """The probability of each of CHANNELS."""
 
@@ -48,7 +45,7 @@ class Channels:
         cdf = self.shares[0] * self._courses.reached(t)
         ceiling, deviation = CEILING
         rows = np.stack([np.ones_like(t), t], axis=1)
-        for share, (m, fit) in zip(self.shares[1:], self._several, strict=True):
+        for share, m, fit in list(zip(self.shares, CHANNELS, self._fits, strict=True))[1:]:
             over = rows @ fit.coefficients - ceiling * m
             variance = np.maximum(np.sum(rows @ fit.covariance * rows, axis=1), 0.0)
             each = student_cdf(over / np.sqrt(variance + (deviation * m) ** 2), fit.freedom)
