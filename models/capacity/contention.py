@@ -35,6 +35,8 @@ TOGETHER = 6.0
 MOST_SURE = 3.0
 """ln of how much likelier residence times make one place than another, if they `_may_mislead`."""
 NEAR_WALL, VARIED = 0.55, 0.05
+"""The share of the wall from which on they may, and how far neighbours in throughput then differ
+in ln R: the deviation of one."""
 BOUND_EDGE = 0.1
 """ln X: how far below the asymptotic bound measurements may make a peak seem."""
 

@@ -24,11 +24,13 @@ RELATIVE_ERROR = 0.02
 QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
 """ln c of a queue c·S·ρ/(1−ρ): 1 with random times, half with equal ones, less in a closed loop."""
 QUEUE_RANGE, QUEUES, COARSE = (0.2, 6.0), 64, 10
+"""Of c, and how many of it are summed; of two queues at once so many of each."""
 FULL = 0.98
 """A queue is not followed beyond this utilisation: bursts would make it infinite."""
 PARALLEL = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
 """The exponents k of a queue before several servers."""
 FEWER = PARALLEL[::2]
+"""Those that stand for all of them beside a lock."""
 IMPOSSIBLE = -1e6
 """ln p of residence times below 0."""
 BUSY_NOISE = 0.01
@@ -82,19 +84,14 @@ class Shapes:
         free = (fz - v * fn) / ff
         a = np.maximum(free, 1e-3 * self.idle)
         rss = self._square - 2 * v * t[1] + v**2 * s[2] + ((a - free) ** 2 - free**2) * ff
-        cells = self._ln_p(rss) + _ln_shape_prior(v / (u * a))
-        best = cells.max()
-        summed: Array = best + np.log(np.mean(np.exp(cells - best), axis=1) + 1e-300)
-        return summed
+        return _summed(self._ln_p(rss) + _ln_shape_prior(v / (u * a)), 1)
 
     def likelihood_by_queue(self, ln_peak: Array) -> Array:
         """Compute the same for one server that all queue at: R = a + c·S·ρ/(1−ρ), ρ = X·S.
 
         S = 1/peak is how long a query holds it (M/M/1: c = 1); c is summed out.
         """
-        held = np.exp(-ln_peak)[:, None]
-        rho = np.minimum(self.x * held, FULL)
-        return self._by_queue(rho / (1 - rho) * (held / self.n_scale))
+        return self._by_queue(self._lock(ln_peak))
 
     def likelihood_by_wall(self, ln_peak: Array, busy: Array) -> Array:
         """Compute the same for a queue at the wall's resource: R = a + c·S·ρ^k/(1−ρ), S = U/X.
@@ -122,41 +119,37 @@ class Shapes:
         """
         u = np.clip(busy, BUSY_NOISE, FULL)
         wait = u / (1 - u) / (self.x * self.n_scale)
-        walls = wait * u ** np.array(FEWER)[:, None]
         b = np.geomspace(*QUEUE_RANGE, COARSE)
-        mean, deviation = QUEUE_PRIOR
-        ln_b = -0.5 * ((np.log(b) - mean) / deviation) ** 2
-        first = (b[:, None, None] * walls).reshape(-1, len(self.x))
+        walls = b[:, None, None] * wait * u ** np.array(FEWER)[:, None]
+        rest = self.z - walls.reshape(-1, len(u))
+        cells = self._with_queue(self._lock(ln_peak), rest, b)
+        believed = np.repeat(_ln_strength_prior(b), len(FEWER))[:, None]
+        ln_p: Array = _summed(cells + believed, (0, 1)) + np.log(len(PARALLEL))
+        return ln_p
+
+    def _lock(self, ln_peak: Array) -> Array:
+        """Compute ρ/(1−ρ)·S of a lock that is full at each peak, shape (peaks, points)."""
         held = np.exp(-ln_peak)[:, None]
         rho = np.minimum(self.x * held, FULL)
-        lock = rho / (1 - rho) * (held / self.n_scale)
-        z = self.z - first
-        g0, g1, g2 = float(self.w.sum()), lock @ self.w, np.square(lock) @ self.w
-        z0, zg, zz = z @ self.w, (z * self.w) @ lock.T, np.square(z) @ self.w
-        c = b[:, None, None]
-        mean_z = (z0[:, None] - c * g1) / g0
-        rss = zz[:, None] - 2 * c * zg + c**2 * g2 - g0 * mean_z**2
-        cells = self._ln_p(rss) + ln_b[:, None, None] + np.repeat(ln_b, len(FEWER))[:, None]
-        cells = np.where(mean_z > 0, cells, IMPOSSIBLE)
-        best = cells.max()
-        summed: Array = best + np.log(
-            np.mean(np.exp(cells - best), axis=(0, 1)) * len(PARALLEL) + 1e-300
-        )
-        return summed
+        queue: Array = rho / (1 - rho) * (held / self.n_scale)
+        return queue
 
     def _by_queue(self, queue: Array) -> Array:
         """Sum c out of R = a + c·queue; a queue of shape (peaks, points)."""
-        g1, g2 = queue @ self.w, np.square(queue) @ self.w
-        gz, g0, z1 = queue @ (self.w * self.z), float(self.w.sum()), float(self.w @ self.z)
-        b = np.geomspace(*QUEUE_RANGE, QUEUES)[:, None]
-        a = (z1 - b * g1) / g0
-        rss = self._square - 2 * a * z1 - 2 * b * gz + a**2 * g0 + 2 * a * b * g1 + b**2 * g2
-        mean, deviation = QUEUE_PRIOR
-        cells = self._ln_p(rss) - 0.5 * ((np.log(b) - mean) / deviation) ** 2
-        cells = np.where(a > 0, cells, IMPOSSIBLE)
-        best = cells.max()
-        summed: Array = best + np.log(np.mean(np.exp(cells - best), axis=0) + 1e-300)
-        return summed
+        cells = self._with_queue(queue, self.z[None, :], np.geomspace(*QUEUE_RANGE, QUEUES))
+        return _summed(cells, (0, 1))
+
+    def _with_queue(self, queue: Array, z: Array, c: Array) -> Array:
+        """Compute ln p of z = a + c·queue with c's prior, a in closed form.
+
+        A queue of shape (peaks, points), z of shape (tries, points): (c, tries, peaks).
+        """
+        ln_c, c = _ln_strength_prior(c)[:, None, None], c[:, None, None]
+        g0, g1, g2 = float(self.w.sum()), queue @ self.w, np.square(queue) @ self.w
+        z1, gz, zz = z @ self.w, (z * self.w) @ queue.T, np.square(z) @ self.w
+        a = (z1[:, None] - c * g1) / g0
+        rss = zz[:, None] - 2 * c * gz + c**2 * g2 - g0 * a**2
+        return np.where(a > 0, self._ln_p(rss) + ln_c, IMPOSSIBLE)
 
     @property
     def _square(self) -> float:
@@ -167,6 +160,19 @@ class Shapes:
         noise = PSEUDO_POINTS * PSEUDO_ERROR**2 + np.maximum(rss, 0)
         ln_p: Array = -0.5 * (PSEUDO_POINTS + self.weight) * np.log(noise)
         return ln_p
+
+
+def _ln_strength_prior(c: Array) -> Array:
+    mean, deviation = QUEUE_PRIOR
+    ln_p: Array = -0.5 * ((np.log(c) - mean) / deviation) ** 2
+    return ln_p
+
+
+def _summed(cells: Array, axis: int | tuple[int, ...]) -> Array:
+    """Compute the logarithm of the mean probability along these axes."""
+    best = cells.max()
+    ln_p: Array = best + np.log(np.mean(np.exp(cells - best), axis=axis) + 1e-300)
+    return ln_p
 
 
 def _ln_shape_prior(shape: Array) -> Array:
