@@ -48,9 +48,9 @@ def may_use(resource: str, ticks: ClassTicks) -> Mask:
         return may
     may &= ~waits_by_text(ticks.texts, len(ticks.names))
     may &= np.array([name != AGENT for name in ticks.names], dtype=np.bool_)
-    touched = [table.sum(axis=0) for name, table in ticks.sizes if name in TOUCHED]
-    if resource == "read" and len(touched) == len(TOUCHED):
-        may &= np.sum(touched, axis=0) > 0
+    touched = _touched(ticks)
+    if resource == "read" and touched is not None:
+        may &= touched.sum(axis=0) > 0
     if ticks.texts is not None:
         computes = np.array([_names_no_table(text) for text in ticks.texts], dtype=np.bool_)
         calls = np.array([_may_call_a_stored_function(text) for text in ticks.texts], np.bool_)
@@ -72,17 +72,25 @@ def _may_call_a_stored_function(text: str | None) -> bool:
 
 def _touch_a_table(ticks: ClassTicks) -> Mask:
     """Which classes touch more than a row a call, which MySQL counts of no table; shape (K,)."""
-    sizes = {name: table.sum(axis=0) for name, table in ticks.sizes if name in TOUCHED}
-    if len(sizes) < len(TOUCHED) or ticks.count is None:
+    touched = _touched(ticks)
+    if touched is None or ticks.count is None:
         return np.ones(len(ticks.names), dtype=np.bool_)
-    calls = ticks.count.sum(axis=0)
-    touch: Mask = (sizes["rows_examined"] > ROUNDED * calls) | (sizes["rows_affected"] > 0)
+    examined, affected = touched
+    touch: Mask = (examined > ROUNDED * ticks.count.sum(axis=0)) | (affected > 0)
     return touch
+
+
+def _touched(ticks: ClassTicks) -> Array | None:
+    """Sum up the rows that each class has touched, a row for each of `TOUCHED`; None: not known."""
+    sizes = {name: table.sum(axis=0) for name, table in ticks.sizes if name in TOUCHED}
+    return np.stack([sizes[name] for name in TOUCHED]) if len(sizes) == len(TOUCHED) else None
 
 
 def allowed(resource: str, ticks: ClassTicks, held_out: Quality) -> Array:
     """What is left of each class's part of bytes or rows, 0 or 1, shape (K,)."""
-    return np.where(is_proven(held_out), may_use(resource, ticks), False).astype(np.float64)
+    if not is_proven(held_out):
+        return np.zeros(len(ticks.names))
+    return may_use(resource, ticks).astype(np.float64)
 
 
 def withheld(resource: str, ticks: ClassTicks, found: Attribution) -> Attribution:
