@@ -48,31 +48,32 @@ class Window:
         names = sorted({name for row in rows for name in row.resources})
         self._used = {n: np.array([row.resources.get(n, np.nan) for row in rows]) for n in names}
 
+    @classmethod
+    def _of(cls, columns: dict[str, Array], used: dict[str, Array]) -> "Window":
+        window = cls.__new__(cls)
+        window._columns, window._used = columns, used
+        return window
+
     def followed_by(self, later: "Window") -> "Window":
         """Both, one after the other."""
-        found = Window()
-        found._columns = {n: np.concatenate((self[n], later[n])) for n in NUMBERS}
+        columns = {n: np.concatenate((self[n], later[n])) for n in NUMBERS}
         names = sorted({*self._used, *later._used})
         parts = [(part._used, np.full(len(part), np.nan)) for part in (self, later)]
-        found._used = {
+        used = {
             name: np.concatenate([used.get(name, unknown) for used, unknown in parts])
             for name in names
         }
-        return found
+        return Window._of(columns, used)
 
     def select(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> "Window":
         """The intervals of this mask or at these indices; what is known of none is left out."""
-        found = Window()
-        found._columns = {name: column[which] for name, column in self._columns.items()}
+        columns = {name: column[which] for name, column in self._columns.items()}
         used = {name: column[which] for name, column in self._used.items()}
-        found._used = {name: u for name, u in used.items() if np.isfinite(u).any()}
-        return found
+        return Window._of(columns, {name: u for name, u in used.items() if np.isfinite(u).any()})
 
     def standing_for(self, counts: Array) -> "Window":
         """The same intervals, each of which stands for so many."""
-        found = Window()
-        found._columns, found._used = {**self._columns, "stands_for": counts}, self._used
-        return found
+        return Window._of({**self._columns, "stands_for": counts}, self._used)
 
     @property
     def rows(self) -> list[Interval]:
