@@ -8,8 +8,9 @@ import pytest
 from agent.classes.book import NONE, TEXTS_KEPT, Book, name_of
 from agent.classes.deltas import Changes, Deltas, Lost
 from agent.classes.resources import Meter
+from agent.classes.ticks import TickMaker
 from collectors.base import Sample
-from collectors.digests import DigestRows, is_one_of, shape
+from collectors.digests import DigestRows, DigestValues, is_one_of, shape
 
 NAMES = ("calls", "statement_time")
 A, B, OVERFLOW = "aa|=shop", "bb|", "|"
@@ -48,9 +49,9 @@ class Followed:
         self.book = Book()
         self.deltas = Deltas(self.book)
 
-    def take(self, rows: DigestRows) -> dict[str, list[float]] | None:
+    def take(self, rows: DigestRows, *, restarted: bool = False) -> dict[str, list[float]] | None:
         """Each class's changes, and of the time in flight."""
-        changes: Changes | None = self.deltas.take(rows)
+        changes: Changes | None = self.deltas.take(rows, restarted=restarted)
         if changes is None:
             return None
         lines = zip(changes.classes, changes.values, changes.in_flight, strict=True)
@@ -167,10 +168,49 @@ def test_a_table_that_was_emptied_loses_one_interval(
 
 def test_a_restart_loses_one_interval_even_where_all_sums_have_grown(followed: Followed) -> None:
     """A busy server may have passed its old sums when it is read again."""
-    followed.deltas.restarted()
-    assert followed.take(reading({f"1|{A}": (999, 99.0)})) is None
+    assert followed.take(reading({f"1|{A}": (999, 99.0)}), restarted=True) is None
     assert followed.lost() == {Lost.RESTART: 1}
     assert followed.take(reading({f"1|{A}": (1000, 99.0)})) == {A: [1, 0, 0]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("status digests status digests", {Lost.RESTART: 1}),
+        ("digests status digests", {Lost.RESET: 1}),
+    ],
+    ids=["told before it is read", "told after it is read"],
+)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_one_restart_loses_one_interval_whenever_it_is_told(
+    before: str, after: dict[Lost, int], at_once: bool
+) -> None:
+    """Also where the last reading of the old life still waits for what the host used."""
+    maker = TickMaker(Book())
+    calls = iter([10, 20, 1, 2, 3])
+    samples = [("status", 0.0, 500.0), ("digests", 0.5, None), ("digests", 2.5, None)]
+    samples += [(name, 4.0 + k / 2, 0.5 + k / 2) for k, name in enumerate(before.split())]
+    for name, at, uptime in samples:
+        rows = reading({f"1|{A}": (next(calls), 0.0)}) if name == "digests" else None
+        values = DigestValues(rows, {}) if rows else {"uptime": float(uptime or 0.0)}
+        maker.append(Sample(name, at, values))
+        if not at_once:
+            maker.ticks(at)
+    maker.ticks(60.0)
+    assert {kind: n for kind, n in maker.deltas.lost.items() if n} == after
+
+
+@pytest.mark.parametrize("ahead", [3600.0, -3600.0])
+def test_a_servers_clock_that_is_set_loses_nothing(ahead: float) -> None:
+    """Its uptime jumps by as much; its sums go on."""
+    maker = TickMaker(Book())
+    for k in range(4):
+        uptime = 90_000.0 + 2 * k + (ahead if k > 1 else 0.0)
+        maker.append(Sample("status", 2.0 * k, {"uptime": uptime}))
+        rows = reading({f"1|{A}": (10 + k, 0.0)})
+        maker.append(Sample("digests", 2.0 * k + 0.1, DigestValues(rows, {})))
+    found = [tick.changes for tick in maker.ticks(60.0)]
+    assert [changes.values[0, 0] for changes in found if changes is not None] == [1, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -104,11 +104,6 @@ class Deltas:
         self._book = book
         self._memory: _Memory | None = None
         self._uncovered = Uncovered(None)
-        self._restarted = False
-
-    def restarted(self) -> None:
-        """Say that the server has started anew since the latest reading."""
-        self._restarted = True
 
     def forget(self, why: Lost) -> None:
         """Begin anew with the next reading, which is lost."""
@@ -116,12 +111,15 @@ class Deltas:
             self.lost[why] += 1
         self._memory = None
 
-    def take(self, rows: DigestRows) -> Changes | None:
-        """What has changed since the reading before; None where that is not known."""
+    def take(self, rows: DigestRows, *, restarted: bool = False) -> Changes | None:
+        """What has changed since the reading before; None where that is not known.
+
+        `restarted`: the server was started between both.
+        """
         rows = _merged(rows)
         running = {self._book.number(key): seconds for key, seconds in rows.running.items()}
         memory = self._memory
-        why = self._why_not(memory, rows) if memory is not None else None
+        why = _why_not(memory, rows, restarted) if memory is not None else None
         if memory is None or why is not None:
             if why is not None:
                 self.lost[why] += 1
@@ -150,21 +148,21 @@ class Deltas:
             return change, of_row
         return np.vstack((change, rest)), np.append(of_row, self._book.number(NONE))
 
-    def _why_not(self, memory: _Memory, rows: DigestRows) -> Lost | None:
-        restarted, self._restarted = self._restarted, False
-        if restarted:
-            return Lost.RESTART
-        if rows.names != memory.names:
-            return Lost.COLUMNS
-        if rows.since is None or rows.since > LONGEST_GAP:
-            return Lost.GAP
-        return Lost.RESET if memory.is_reset(rows) else None
-
     def _begun(self, rows: DigestRows, running: dict[int, float]) -> _Memory:
         memory = _Memory(rows.names, running, np.zeros((0, rows.counters.shape[1])))
         slots, _ = memory.find(rows, self._book)
         memory.last[slots] = rows.counters
         return memory
+
+
+def _why_not(memory: _Memory, rows: DigestRows, restarted: bool) -> Lost | None:
+    if restarted:
+        return Lost.RESTART
+    if rows.names != memory.names:
+        return Lost.COLUMNS
+    if rows.since is None or rows.since > LONGEST_GAP:
+        return Lost.GAP
+    return Lost.RESET if memory.is_reset(rows) else None
 
 
 def _is_new(rows: DigestRows) -> Flags:

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,22 @@ class Tick:
     used: Mapping[str, float]
 
 
+class _Reading(NamedTuple):
+    """A reading of the digests, and when the server was started by the status before it."""
+
+    sample: Sample
+    born: float | None
+
+    def is_of_another_life(self, before: "_Reading") -> bool:
+        """Whether the server was started between both: one start is told of one reading only.
+
+        By monotonic seconds: a clock that somebody sets is no start.
+        """
+        if self.born is None or before.born is None:
+            return False
+        return self.born - before.born > CLOCKS_AGREE and self.born > before.sample.at
+
+
 class TickMaker:
     """Samples in, ticks out. `append` may be called from other threads than `ticks`."""
 
@@ -37,9 +54,9 @@ class TickMaker:
         self.deltas = Deltas(book)
         self._book = book
         self._meter = Meter()
-        self._waiting: deque[Sample] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[_Reading] = deque(maxlen=MOST_WAITING)
         self._inbox: deque[Sample] = deque(maxlen=8 * MOST_WAITING)
-        self._latest: float | None = None
+        self._latest: _Reading | None = None
         self._born: float | None = None
 
     def append(self, sample: Sample) -> None:
@@ -51,7 +68,7 @@ class TickMaker:
         """The ticks that are complete at `now` (monotonic seconds)."""
         self._sort()
         done = []
-        while self._waiting and self._is_ready(self._waiting[0].at, now):
+        while self._waiting and self._is_ready(self._waiting[0].sample.at, now):
             tick = self._tick(self._waiting.popleft())
             if tick is not None:
                 done.append(tick)
@@ -61,29 +78,26 @@ class TickMaker:
         while self._inbox:
             sample = self._inbox.popleft()
             if sample.collector == "digests":
-                self._waiting.append(sample)
+                self._waiting.append(_Reading(sample, self._born))
             else:
                 self._meter.append(sample)
             if sample.collector == "status":
-                self._notice_restart(sample.at - sample.values["uptime"])
-
-    def _notice_restart(self, born: float) -> None:
-        if self._born is not None and abs(born - self._born) > CLOCKS_AGREE:
-            self.deltas.restarted()
-        self._born = born
+                self._born = sample.at - sample.values["uptime"]
 
     def _is_ready(self, at: float, now: float) -> bool:
         return self._meter.reaches(at) or now > at + PATIENCE
 
-    def _tick(self, sample: Sample) -> Tick | None:
-        values = sample.values
+    def _tick(self, reading: _Reading) -> Tick | None:
+        sample, values = reading.sample, reading.sample.values
         if not isinstance(values, DigestValues):
             return None
         self._book.learn_texts(values.rows.texts, values.rows.own)
-        changes = self.deltas.take(values.rows)
-        start, self._latest = self._latest, sample.at
-        if start is None:
+        before, self._latest = self._latest, reading
+        if before is None:
+            self.deltas.take(values.rows)
             return None
+        changes = self.deltas.take(values.rows, restarted=reading.is_of_another_life(before))
+        start = before.sample.at
         if self._meter.lost_digests(start, sample.at):
             self.deltas.lost[Lost.FULL] += 1
         used = self._meter.used(start, sample.at)
