@@ -17,7 +17,7 @@ from models.attribution.lines import LineSums
 from models.attribution.prices import Prices, pool_prices, tick_weights
 from models.attribution.quality import disagreement
 from models.attribution.sources import Target, by_learning, work_of
-from models.attribution.waits import LEAST_LEVEL, least_level, must_wait
+from models.attribution.waits import LEAST_LEVEL, CpuBounds, least_level, must_wait
 from models.wlr import fit_line
 
 SIMULATED = simulate(2, ticks=240)
@@ -138,7 +138,7 @@ def test_a_hidden_waiter_is_found_once_the_level_is_known() -> None:
     true = SIMULATED.truth[few].sum(axis=0)
     scores, shares = {}, {}
     for level in (0.0, 0.3):
-        target = Target(Y[few], cpu_seconds=True, least_level=level)
+        target = Target(Y[few], cpu_seconds=True, bounds=CpuBounds(level))
         totals = by_learning(ticks, target).z.sum(axis=0)
         scores[level] = disagreement(totals, true)
         shares[level] = totals[locked] / totals.sum()

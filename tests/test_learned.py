@@ -23,7 +23,7 @@ from models.attribution.quadratic import minimise_non_negative
 from models.attribution.quality import Quality
 from models.attribution.shrunk import learn_shrunk
 from models.attribution.sources import computing_time
-from models.attribution.waits import Mask
+from models.attribution.waits import CpuBounds, Mask
 
 
 def one_column(x: Array, seconds: float = 1.0) -> ClassTicks:
@@ -106,7 +106,7 @@ def test_no_row_is_priced_at_more_than_is_possible() -> None:
     ticks = replace(s.ticks, sizes=(("rows_affected", affected),))
     y = 5.0 * affected.sum(axis=1) + 0.1
     free = pool_prices(ticks, y)
-    held = pool_prices(ticks, y, least_call=30e-6)
+    held = pool_prices(ticks, y, bounds=CpuBounds(0.3))
     assert dict(free.sizes)["rows_affected"] == pytest.approx(5.0, rel=1e-3)
     assert dict(held.sizes)["rows_affected"] == pytest.approx(MOST_CPU["rows_affected"], rel=2e-3)
 

@@ -13,8 +13,9 @@ from agent.classes.proof import allowed
 from agent.classes.resources import Resource
 from models.attribution.blocks import Block, fit_block, prices_of
 from models.attribution.class_ticks import Array, ClassTicks
-from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel, least_call
+from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel
 from models.attribution.divide import Method, within
+from models.attribution.echo import Echo
 from models.attribution.lines import LineSums
 from models.attribution.prices import FREE_CALL_SHARE, pool_prices, robust_weights
 from models.attribution.quality import Quality, disagreement
@@ -27,7 +28,7 @@ from models.attribution.sources import (
     computing_time,
     work_of,
 )
-from models.attribution.waits import least_level
+from models.attribution.waits import PART_OF_CPU, CpuBounds, least_level
 
 LEAST_TICKS = 3
 RENEWED = 0.1
@@ -101,8 +102,10 @@ class LiveModel:
         return min(max(1 - self._explained / self._total, 0.0), 1.0)
 
     @property
-    def _least_level(self) -> float:
-        return min(self._levels) if self.resource.cpu else 0.0
+    def _bounds(self) -> CpuBounds | None:
+        if not self.resource.cpu:
+            return None
+        return PART_OF_CPU if self.resource.part else CpuBounds(min(self._levels))
 
     def use(self) -> dict[str, float]:
         """What each class used of late; older blocks count less."""
@@ -123,7 +126,8 @@ class LiveModel:
         if len(ticks) >= LEAST_TICKS:
             self._learn(ticks, y)
         parts, error, waits = self._estimated(ticks, y)
-        measured = self.resource.name == "cpu" and ticks.cpu is not None and bool(ticks.cpu.any())
+        whole = self.resource.cpu and not self.resource.part
+        measured = whole and ticks.cpu is not None and bool(ticks.cpu.any())
         z = ticks.cpu if measured and ticks.cpu is not None else parts
         self._remember(y, z, parts, work)
         return Division(
@@ -141,7 +145,7 @@ class LiveModel:
     def _learn(self, ticks: ClassTicks, y: Array) -> None:
         """Compare with what was predicted, add the block, fit the window."""
         least = FREE_CALL_SHARE if self.resource.cpu else LEAST_CALL_SHARE
-        prices = pool_prices(ticks, y, least, least_call(self._least_level))
+        prices = pool_prices(ticks, y, least, self._bounds)
         expected = prices.total(ticks)
         if self._learnt is not None:
             model = self._learnt.model
@@ -151,8 +155,9 @@ class LiveModel:
                 expected = model.predict(ticks)
             self._pairs.append((y, expected))
             prices = model.prices or prices
-        weights = robust_weights(y, expected)
-        self._past.add(Block.of(ticks, y, computing_time(ticks), prices, weights), prices)
+        weights, echo = robust_weights(y, expected), Echo.of(y, expected)
+        block = Block.of(ticks, y, computing_time(ticks), prices, weights, echo)
+        self._past.add(block, prices)
         self._unlearnt += 1
         if self._is_outdated(ticks):
             self._fit(ticks)
@@ -169,10 +174,10 @@ class LiveModel:
     def _fit(self, ticks: ClassTicks) -> None:
         time_like = self.resource.cpu
         window = self._past.blocks
-        level = self._least_level
-        prices = prices_of(window, time_like=time_like, least_level=level)
+        bounds = self._bounds
+        prices = prices_of(window, time_like=time_like, bounds=bounds)
         together = summed(window, prices, ticks.names)
-        model, waiting = fit_block(together, prices, time_like=time_like, least_level=level)
+        model, waiting = fit_block(together, prices, time_like=time_like, bounds=bounds)
         place = {name: i for i, name in enumerate(together.names)}
         work = together.work[[place[name] for name in model.names]]
         computing = computing_share(model, work, waiting)

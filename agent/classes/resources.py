@@ -23,12 +23,14 @@ class Resource:
     counters: tuple[str, ...]
     cpu: bool = False
     """CPU seconds: no class uses more than its time."""
+    part: bool = False
+    """Of the CPU: what was used in the kernel, or outside of it."""
 
 
 RESOURCES = (
     Resource("cpu", "host", ("process_cpu_seconds",), cpu=True),
-    Resource("user_cpu", "host", ("process_user_seconds",), cpu=True),
-    Resource("system_cpu", "host", ("process_system_seconds",), cpu=True),
+    Resource("user_cpu", "host", ("process_user_seconds",), cpu=True, part=True),
+    Resource("system_cpu", "host", ("process_system_seconds",), cpu=True, part=True),
     Resource("read", "host", ("process_read_bytes",)),
     Resource("written", "host", ("process_written_bytes",)),
     Resource("network", "status", ("bytes_received", "bytes_sent")),

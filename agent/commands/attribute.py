@@ -15,9 +15,11 @@ from models.attribution.divide import Attribution, ClassUse, Method, attribute
 from models.attribution.quality import Quality, disagreement
 from models.attribution.reasons import HostUse
 from models.attribution.sources import Target
+from models.attribution.waits import PART_OF_CPU, WHOLE_CPU
 
 USAGE_ERROR = 2
 CPU_SECONDS = re.compile(r"cpu\w*_s$|^[us]time_s$")
+PARTS = re.compile(r"^[us]time|user|sys")
 """Resources that are CPU time in seconds."""
 
 
@@ -123,7 +125,8 @@ def _target(classes: ClassFile) -> Target:
     if classes.at is None:
         return Target(y)
     cpu = CPU_SECONDS.search(resource) is not None
-    return Target(y, cpu_seconds=cpu, time_like=cpu)
+    bounds = PART_OF_CPU if PARTS.search(resource) else WHOLE_CPU
+    return Target(y, cpu_seconds=cpu, time_like=cpu, bounds=bounds)
 
 
 def _truth_error(classes: ClassFile, target: Target, found: Attribution) -> float | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.attribution.class_ticks import Array
+from models.attribution.echo import INFLATION
 
 
 @dataclass(frozen=True)
@@ -18,11 +19,13 @@ class Beliefs:
     have computed all that time."""
     most: Array | None = None
     """What each can have used at most; None: not known."""
-    least_level: float = 0.0
-    """What is known of θ beforehand: at least so much y per unit of work, and one at most, both
-    being seconds; 0: nothing."""
+    least_level: float | None = None
+    """What is known of θ beforehand where y is CPU: at least so much of it per second of work, and
+    one at most; None: y is something else."""
     waiting: Array | None = None
     """Log of how much more probable what was seen of a class is if it waits; None: nothing was."""
+    inflation: float = INFLATION
+    """How many ticks tell no more than an independent one."""
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.attribution.class_ticks import Array, ClassTicks
-from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel, believe, least_call
+from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel, believe
+from models.attribution.echo import NO_ECHO, Echo
 from models.attribution.learned import learn
 from models.attribution.moments import Moments
 from models.attribution.prices import FREE_CALL_SHARE, Prices, calls, price_features
 from models.attribution.problem import BASE_SPREAD
 from models.attribution.shrunk import learn_shrunk
 from models.attribution.stretch import Stretch
-from models.attribution.waits import Mask
+from models.attribution.waits import CpuBounds, Mask
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,18 @@ class Block:
     """Each class's work time, s, shape (K,)."""
     stretch: Stretch
     """How its time per call went with the others'."""
+    echo: Echo
+    """How y missed what was expected."""
 
     @classmethod
     def of(
-        cls, ticks: ClassTicks, y: Array, work: Array, prices: Prices, weights: Array
+        cls,
+        ticks: ClassTicks,
+        y: Array,
+        work: Array,
+        prices: Prices,
+        weights: Array,
+        echo: Echo = NO_ECHO,
     ) -> "Block":
         """Sum up ticks and their y, shape (T,), work, shape (T, K), and weights, shape (T,)."""
         tables, size = [calls(ticks), *(table for _, table in ticks.sizes)], prices.price(ticks)
@@ -56,6 +65,7 @@ class Block:
             uses=np.column_stack([table.sum(axis=0) for table in tables]),
             work=work.sum(axis=0),
             stretch=Stretch.of(work, calls(ticks), size),
+            echo=echo,
         )
 
     def arranged(self, names: tuple[str, ...], rest: str) -> "Block":
@@ -109,35 +119,37 @@ class Block:
             uses=self.uses + other.uses,
             work=self.work + other.work,
             stretch=self.stretch + other.stretch,
+            echo=self.echo + other.echo,
         )
 
 
-def prices_of(blocks: Sequence[Block], *, time_like: bool, least_level: float = 0.0) -> Prices:
+def prices_of(
+    blocks: Sequence[Block], *, time_like: bool, bounds: CpuBounds | None = None
+) -> Prices:
     """Fit the prices that all classes share to these blocks' ticks; they have the same features."""
     pooled = blocks[0].pooled
     for block in blocks[1:]:
         pooled = pooled + block.pooled
     least = FREE_CALL_SHARE if time_like else LEAST_CALL_SHARE
-    call = least_call(least_level if time_like else 0.0)
-    return price_features(pooled, blocks[0].features[1:], least, call)
+    return price_features(pooled, blocks[0].features[1:], least, bounds)
 
 
 def fit_block(
-    block: Block, prices: Prices, *, time_like: bool, least_level: float = 0.0
+    block: Block, prices: Prices, *, time_like: bool, bounds: CpuBounds | None = None
 ) -> tuple[CostModel, Mask]:
     """Learn what each class costs from a window's sum, at the prices it was measured in.
 
-    `time_like`: a class that computes uses y in proportion to its work time, `least_level` of it at
-    least. Classes that did nothing are left out of the model. Answers beside it which of its
-    classes cannot have computed all their time.
+    `time_like`: a class that computes uses y in proportion to its work time; `bounds`: y is CPU.
+    Classes that did nothing are left out of the model. Answers beside it which of its classes
+    cannot have computed all their time.
     """
     there = np.flatnonzero(block.moments.totals[:-1] > 0)
     moments = _of_classes(block.moments, there)
     names = tuple(block.names[i] for i in there)
     work = block.work[there]
-    beliefs, waiting = believe(moments.totals[:-1], work, moments.y_total, least_level)
+    beliefs, waiting = believe(moments.totals[:-1], work, moments.y_total, bounds)
     stretch = block.stretch.at(there).evidence(moments.totals[:-1])
-    beliefs = replace(beliefs, waiting=stretch)
+    beliefs = replace(beliefs, waiting=stretch, inflation=block.echo.inflation)
     learned = learn(moments, beliefs) if time_like else learn_shrunk(moments, BASE_SPREAD)
     seconds = float(moments.totals[-1])
     base = learned.base / seconds if seconds > 0 else 0.0

@@ -6,12 +6,13 @@ import numpy as np
 
 from models.attribution.beliefs import Beliefs, Learned
 from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.echo import Echo
 from models.attribution.learned import learn
 from models.attribution.moments import Moments
 from models.attribution.prices import Prices, pool_prices, robust_weights, tick_weights
 from models.attribution.shrunk import learn_shrunk
 from models.attribution.stretch import Stretch
-from models.attribution.waits import LEAST_CALL_SECONDS, Mask, must_wait
+from models.attribution.waits import CpuBounds, Mask, must_wait
 
 LEAST_CALL_SHARE = 0.3
 """Of the mean price of a call, where only the calls tell classes apart."""
@@ -52,42 +53,40 @@ class CostModel:
 
 
 def fit_cost_model(
-    ticks: ClassTicks, y: Array, work: Array | None, least_level: float = 0.0
+    ticks: ClassTicks, y: Array, work: Array | None, bounds: CpuBounds | None = None
 ) -> CostModel:
     """Learn from calls and rows where they are known, from statement time where they are not.
 
     `work`, s, shape (T, K), is what a class that computes uses in proportion to; None where time
-    says nothing about y. `least_level` is what a computing class uses per second of it at least.
+    says nothing about y. `bounds` are those of CPU seconds; None where y is something else.
     """
     if ticks.count is None or not ticks.count.any():
         moments = Moments.of(ticks.statement_time, ticks.seconds, y, tick_weights(y))
         return _model(ticks, moments, learn_shrunk(moments), None)
     if work is None:
         return _by_calls(ticks, y)
-    prices = pool_prices(ticks, y, least_call=least_call(least_level))
+    prices = pool_prices(ticks, y, bounds=bounds)
     size = prices.price(ticks)
-    beliefs, _ = believe(size.sum(axis=0), work.sum(axis=0), y.sum(), least_level)
+    beliefs, _ = believe(size.sum(axis=0), work.sum(axis=0), y.sum(), bounds)
     stretch = Stretch.of_parts(work, ticks.count, size)
     beliefs = replace(beliefs, waiting=stretch.evidence(size.sum(axis=0)))
     model = _learnt(ticks, y, prices, robust_weights(y, prices.total(ticks)), beliefs)
-    return _learnt(ticks, y, prices, robust_weights(y, model.predict(ticks)), beliefs)
-
-
-def least_call(least_level: float) -> float:
-    """CPU seconds that a call costs at least, where y is known to be CPU seconds; else 0."""
-    return LEAST_CALL_SECONDS if least_level > 0 else 0.0
+    expected = model.predict(ticks)
+    beliefs = replace(beliefs, inflation=Echo.of(y, expected).inflation)
+    return _learnt(ticks, y, prices, robust_weights(y, expected), beliefs)
 
 
 def believe(
-    by_size: Array, work: Array, y_total: float, least_level: float
+    by_size: Array, work: Array, y_total: float, bounds: CpuBounds | None
 ) -> tuple[Beliefs, Mask]:
     """Tell what is believed of each class, and which cannot have computed all their work time.
 
-    Where the level is known, y and work are CPU and time: nobody uses more than its time.
+    Where y is CPU nobody uses more of it than its time.
     """
-    waiting = must_wait(work, float(y_total), least_level)
-    most = work if least_level > 0 else None
-    return Beliefs(by_size, np.where(waiting, 0.0, work), most, least_level), waiting
+    if bounds is None:
+        return Beliefs(by_size, work), np.zeros(len(work), dtype=np.bool_)
+    waiting = must_wait(work, float(y_total), bounds.least_level)
+    return Beliefs(by_size, np.where(waiting, 0.0, work), work, bounds.least_level), waiting
 
 
 def _by_calls(ticks: ClassTicks, y: Array) -> CostModel:

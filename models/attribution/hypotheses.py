@@ -20,10 +20,11 @@ from models.attribution.class_ticks import Array
 from models.attribution.problem import BASE_SHARE, Problem, inflated
 from models.attribution.waits import Mask
 
-WAIT_ODDS_CALM, WAIT_ODDS_STRANGE = 0.1, 0.8
-"""How probable it is beforehand that a class waits."""
-STRANGE_RATIO = 15.0
-"""A class with so many times the time that its rows explain is half way to strange."""
+CALM = 0.1
+STRANGE = ((15.0, 0.7), (60.0, 0.19))
+"""How probable it is beforehand that a class waits: `CALM`, and more for one with more time than
+its rows explain. Half of each step is reached at so many times that time."""
+MOST_STRANGE = 1e6
 LEAST_STRANGE = 5.0
 """A class with so many times that time may wait; one with less computes."""
 SUSPECT_WORK = 0.002
@@ -31,8 +32,6 @@ SUSPECT_WORK = 0.002
 LEAST_LEFT = 0.02
 """Part of all work time that somebody computes in any case."""
 MOST_SUSPECTS, MOST_STEPS = 12, 12
-INFLATION = 2.0
-"""Of the variance where hypotheses are compared: they err together."""
 ROUNDS = 2
 """In which level and noise settle; after one a hypothesis still has those of another."""
 FIRST_NOISE = 0.05
@@ -70,7 +69,7 @@ def who_waits(problem: Problem) -> Verdict:
     best = _tried(problem, problem.work <= 0, FIRST_NOISE)
     seen = {best.waits.tobytes(): best}
     for _ in range(MOST_STEPS):
-        noise = inflated(best.variance, INFLATION)
+        noise = inflated(best.variance, problem.inflation)
         beside = [_tried(problem, waits, noise) for waits in _beside(problem, best)]
         if not beside:
             break
@@ -111,10 +110,10 @@ def _tried(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
         mean = np.linalg.solve(matrix, vector * scale) * scale
         square = problem.moments.residual_square(mean)
         variance = max(square / (FREE_TICKS * problem.moments.ticks), LEAST_VARIANCE)
-        noise = inflated(variance, INFLATION)
+        noise = inflated(variance, problem.inflation)
         level = problem.within(float(computing @ mean[:k]) / work) if work > 0 else 0.0
     log_det = float(np.linalg.slogdet(matrix)[1] - 2 * np.log(scale).sum())
-    loss = square / noise + problem.moments.ticks / INFLATION * np.log(noise)
+    loss = square / noise + problem.moments.ticks / problem.inflation * np.log(noise)
     loss += problem.disbelief(prior, mean) + log_det - float(np.log(prior.precision).sum())
     believed = _believed_beforehand(problem, waits, level)
     return _Hypothesis(waits, believed - 0.5 * float(loss), level, variance)
@@ -122,7 +121,7 @@ def _tried(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
 
 def _believed_beforehand(problem: Problem, waits: Mask, level: float) -> float:
     """Log of how probable a hypothesis is before the totals: the strange are suspected."""
-    ratio = np.minimum(problem.strangeness(level) / STRANGE_RATIO, 1e6)
-    odds = WAIT_ODDS_CALM + (WAIT_ODDS_STRANGE - WAIT_ODDS_CALM) * (1 - 1 / (1 + ratio**2))
+    ratio = np.minimum(problem.strangeness(level), MOST_STRANGE)
+    odds = CALM + sum(more * (1 - 1 / (1 + (ratio / half) ** 2)) for half, more in STRANGE)
     believed = np.log(np.where(waits, odds, 1 - odds)) + np.where(waits, problem.waiting, 0.0)
     return float(believed[problem.work > 0].sum())

@@ -8,6 +8,7 @@ import numpy as np
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.moments import Moments
 from models.attribution.quadratic import hold, minimise_non_negative
+from models.attribution.waits import CpuBounds
 
 ROUNDS = 6
 LEAST_WEIGHT_SHARE = 0.2
@@ -58,41 +59,44 @@ class Prices:
 
 
 def pool_prices(
-    ticks: ClassTicks, y: Array, least_share: float = FREE_CALL_SHARE, least_call: float = 0.0
+    ticks: ClassTicks,
+    y: Array,
+    least_share: float = FREE_CALL_SHARE,
+    bounds: CpuBounds | None = None,
 ) -> Prices:
     """Fit y ≈ Σ_f price_f·(sum over classes of f) + b·Δt with prices ≥ 0, robust weights.
 
-    A call costs `least_share` of the mean price at least, and `least_call` (but not more than all).
-    With a `least_call` y is CPU seconds, and nothing costs more than is possible.
+    A call costs `least_share` of the mean price at least. With `bounds` y is CPU seconds: a call
+    costs no less than is possible and, where their level is known, nothing more.
     """
     names = tuple(name for name, _ in ticks.sizes)
     summed = [calls(ticks).sum(axis=1), *(matrix.sum(axis=1) for _, matrix in ticks.sizes)]
     features = np.column_stack(summed)
     weights = tick_weights(y)
     prices = np.zeros(len(summed) + 1)
-    most = _most(names) if least_call > 0 else None
+    most = _most(names, bounds)
     for _ in range(ROUNDS):
         prices = _solve(Moments.of(features, ticks.seconds, y, weights), most=most)
         weights = robust_weights(y, features @ prices[:-1] + ticks.seconds * prices[-1])
-    return _as_prices(
-        prices, names, float(summed[0].sum()), float(y.sum()), least_share, least_call
-    )
+    return _as_prices(prices, names, float(summed[0].sum()), float(y.sum()), least_share, bounds)
 
 
 def price_features(
-    pooled: Moments, sizes: Sequence[str], least_share: float, least_call: float = 0.0
+    pooled: Moments, sizes: Sequence[str], least_share: float, bounds: CpuBounds | None = None
 ) -> Prices:
     """Fit the same from moments whose columns are the calls and these sizes, summed over classes.
 
     Their weights are to be robust ones already.
     """
-    made, most = float(pooled.totals[0]), _most(sizes) if least_call > 0 else None
-    solved = _solve(pooled, BASE_PRIOR, most)
-    return _as_prices(solved, tuple(sizes), made, pooled.y_total, least_share, least_call)
+    made = float(pooled.totals[0])
+    solved = _solve(pooled, BASE_PRIOR, _most(sizes, bounds))
+    return _as_prices(solved, tuple(sizes), made, pooled.y_total, least_share, bounds)
 
 
-def _most(sizes: Sequence[str]) -> Array:
-    """What is possible, for calls, these sizes and the base."""
+def _most(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
+    """What is possible, for calls, these sizes and the base; None: anything."""
+    if bounds is None or not bounds.least_level:
+        return None
     return np.array([*(MOST_CPU.get(name, np.inf) for name in ("calls", *sizes)), np.inf])
 
 
@@ -102,8 +106,9 @@ def _as_prices(
     made: float,
     y_total: float,
     least_share: float,
-    least_call: float,
+    bounds: CpuBounds | None,
 ) -> Prices:
+    least_call = bounds.least_call if bounds else 0.0
     least = max(least_share * y_total / made, min(least_call, y_total / made)) if made else 0.0
     sizes = tuple(zip(names, map(float, solved[1:-1]), strict=True))
     return Prices(max(float(solved[0]), least), sizes, float(solved[-1]))

@@ -24,6 +24,7 @@ MISFIT = 0.1
 """A relative error of this size per tick is no longer noise: the costs themselves vary, and the
 variance is inflated once more."""
 LEAST_SPREAD = 1e-4
+LOWEST_LEVEL = 1e-9
 
 
 class Prior(NamedTuple):
@@ -48,6 +49,8 @@ class Problem:
     """Within which θ is."""
     waiting: Array
     """Evidence that a class waits, log of odds, shape (K,)."""
+    inflation: float
+    """How many ticks tell no more than an independent one."""
 
     @classmethod
     def of(cls, moments: Moments, beliefs: Beliefs) -> "Problem":
@@ -57,12 +60,14 @@ class Problem:
         most = np.full_like(work, np.inf) if beliefs.most is None else beliefs.most
         most = most / moments.y_total
         size = np.minimum(beliefs.by_size / moments.y_total, most)
-        levels = (1e-9, np.inf)
-        if beliefs.least_level > 0:
+        levels = (LOWEST_LEVEL, np.inf)
+        if beliefs.least_level is not None:
             second = unit / moments.y_total
-            levels = (beliefs.least_level * second, second)
+            levels = (max(beliefs.least_level, LOWEST_LEVEL) * second, second)
         waiting = np.zeros_like(work) if beliefs.waiting is None else beliefs.waiting
-        return cls(moments.scaled(), size, most, work / unit, unit, levels, waiting)
+        return cls(
+            moments.scaled(), size, most, work / unit, unit, levels, waiting, beliefs.inflation
+        )
 
     @property
     def classes(self) -> int:

@@ -10,7 +10,7 @@ from models.attribution.cost_model import CostModel, fit_cost_model
 from models.attribution.prices import calls
 from models.attribution.problem import COMPUTE_SPREAD
 from models.attribution.usual import in_calls, usual_parts
-from models.attribution.waits import Mask, capped, must_wait, waits_by_text
+from models.attribution.waits import WHOLE_CPU, CpuBounds, Mask, capped, must_wait, waits_by_text
 from models.wlr import Line, Wlr, blame, fit_wlr
 
 LEARNED_WEIGHT = 0.2
@@ -42,8 +42,13 @@ class Target:
     """It is CPU time in the seconds of the statements' times: no class uses more than its time."""
     time_like: bool = True
     """Classes that compute use it in proportion to their time. CPU is, bytes are not."""
-    least_level: float = 0.0
-    """CPU seconds that a computing class uses per second of its work time, at least; 0: unknown."""
+    bounds: CpuBounds = WHOLE_CPU
+    """Of CPU time, where it is that."""
+
+    @property
+    def cpu_bounds(self) -> CpuBounds | None:
+        """The bounds; None where it is no CPU time."""
+        return self.bounds if self.cpu_seconds else None
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ def by_measurement(ticks: ClassTicks, target: Target) -> Parts:
     if ticks.cpu is None:
         raise ValueError("no CPU was measured per class")
     work = work_of(ticks)
-    predictor = fit_cost_model(ticks, target.y, computing_time(ticks), target.least_level)
+    predictor = fit_cost_model(ticks, target.y, computing_time(ticks), target.cpu_bounds)
     nothing = np.full(len(ticks.names), np.nan)
     return Parts(ticks.cpu, work, nothing, waits_by_text(ticks.texts, len(nothing)), predictor)
 
@@ -106,9 +111,9 @@ def by_measurement(ticks: ClassTicks, target: Target) -> Parts:
 def by_learning(ticks: ClassTicks, target: Target) -> Parts:
     """Mean of the learnt totals and a division of work time that knows who waits."""
     work = computing_time(ticks)
-    model = fit_cost_model(ticks, target.y, work if target.time_like else None, target.least_level)
+    model = fit_cost_model(ticks, target.y, work if target.time_like else None, target.cpu_bounds)
     spent = work.sum(axis=0)
-    impossible = must_wait(spent, float(target.y.sum()), target.least_level)
+    impossible = must_wait(spent, float(target.y.sum()), target.bounds.least_level)
     computing = computing_share(model, spent, impossible)
     return by_model(model, computing, ticks, target)
 

@@ -17,8 +17,9 @@ from models.attribution.waits import Mask
 
 COMPUTES, COMPUTES_SPREAD = 1.0, 0.2
 """e of classes that compute (measured: .6 to 1.4)."""
-WAITS, WAITS_SPREAD = 0.0, 0.5
-"""e of classes that wait (measured: 0 for sleepers, up to .5 for a lock whose holder computes)."""
+WAITS, WAITS_SPREAD = 0.0, 0.6
+"""e of classes that wait (measured: 0 for sleepers, up to .5 for a lock whose holder computes, and
+1.5 where the loads of all rise together: so does the queue for the lock)."""
 ALONE = 0.05
 """Of the classes that compute, how many do not queue with the others: those wait for disks, say."""
 LEAST_MEAN = 0.1

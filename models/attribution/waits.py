@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +15,22 @@ IO_BOUND = 0.1
 """Part of the host's time that waits for IO, beyond which times say nothing."""
 LEAST_CALL_SECONDS = 30e-6
 """What any call costs at least."""
+
+
+@dataclass(frozen=True)
+class CpuBounds:
+    """What is known of CPU time before any fit: it is in the seconds of the statements' times."""
+
+    least_level: float = 0.0
+    """CPU seconds that a computing class uses per second of its work time, at least; 0: unknown."""
+    least_call: float = LEAST_CALL_SECONDS
+    """CPU seconds that any call costs at least."""
+
+
+WHOLE_CPU = CpuBounds()
+PART_OF_CPU = CpuBounds(least_call=0.0)
+"""What is used in the kernel alone, or outside of it, is no more than the time."""
+
 
 WAIT_FUNCTIONS = (
     "SLEEP",

@@ -1,0 +1,65 @@
+"""Who computes and who waits, on recordings of a MySQL 9.7 that accounts for every class's CPU.
+
+`bench/record_classes.py` made them on a quiet machine, 150 s each: `common`, all loads rise and
+fall together while costs per call fall with them; `io`, a buffer pool too small for the data.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.tables.class_file import ClassFile, read_classes
+from agent.tables.host_file import joined, read_host
+from models.attribution.divide import Attribution, attribute
+from models.attribution.quality import disagreement
+from models.attribution.reasons import Reason
+from models.attribution.sources import Target
+
+RECORDED = Path(__file__).parent / "fixtures" / "classes"
+WAIT = ("SLEEP", "GET_LOCK")
+
+
+def divided(kind: str, part: slice, *, texts: bool) -> tuple[Attribution, float, float]:
+    """A division, its Σ|share − true share|, and the greatest part that a waiting class gets."""
+    host = read_host(str(RECORDED / f"{kind}_host.csv.gz"))
+    file: ClassFile = joined(read_classes(str(RECORDED / f"{kind}.csv.gz")), host)
+    assert file.y is not None
+    assert file.truth is not None
+    assert file.ticks.texts is not None
+    ticks = file.ticks.at(part)
+    known = ticks if texts else replace(ticks, texts=None)
+    found = attribute(known, Target(file.y[part], cpu_seconds=True), host=host.use)
+    error = disagreement(found.totals, file.truth[part].sum(axis=0))
+    assert error is not None
+    named = zip(found.classes, file.ticks.texts, strict=True)
+    blamed = max(use.share for use, text in named if any(word in (text or "") for word in WAIT))
+    return found, error, blamed
+
+
+@pytest.mark.parametrize(
+    ("kind", "with_texts", "without"), [("common", 0.06, 0.08), ("io", 0.2, 0.2)]
+)
+def test_who_computes_is_found(kind: str, with_texts: float, without: float) -> None:
+    """With digest texts and without any; nobody who waits gets 1 %."""
+    for texts, most in ((True, with_texts), (False, without)):
+        found, error, blamed = divided(kind, slice(None), texts=texts)
+        assert error < most
+        assert blamed < 0.01
+        assert Reason.COST_VARIES in found.reasons
+
+
+@pytest.mark.parametrize("begin", range(0, 61, 20))
+def test_a_minute_and_a_half_of_common_loads_blames_no_waiter(begin: int) -> None:
+    """Errors that last for many ticks are no evidence that somebody computes."""
+    _, error, blamed = divided("common", slice(begin, begin + 90), texts=False)
+    assert error < 0.15
+    assert blamed < 0.05
+
+
+@pytest.mark.parametrize("begin", range(0, 91, 20))
+def test_a_minute_is_told_with_texts(begin: int) -> None:
+    """A call is never free, however little the minute says of what it costs."""
+    _, error, blamed = divided("common", slice(begin, begin + 60), texts=True)
+    assert error < 0.35
+    assert blamed < 0.01
