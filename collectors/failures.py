@@ -1,10 +1,10 @@
-"""The library's errors as ours: a kind of a bounded set, and one line with place and remedy."""
+"""The driver's errors as ours: a kind of a bounded set, and one line with place and remedy."""
 
 import socket
 import ssl
 
 from collectors.base import CollectorError, FailureKind
-from collectors.library import CR, ER, pymysql
+from collectors.driver import CR, ER, pymysql
 
 DENIED = {
     ER.ACCESS_DENIED_ERROR,

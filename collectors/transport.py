@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from collectors.base import CollectorError, FailureKind, Feature
-from collectors.library import pymysql
+from collectors.driver import pymysql
 
 if TYPE_CHECKING:
     from pymysql.cursors import Cursor

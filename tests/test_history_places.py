@@ -2,13 +2,12 @@
 
 import os
 import sqlite3
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from history_rows import filled
+from somebody_else import folder_for_all, somebody_else
 
 from agent.cli import main
 from agent.store.kinds import INTERVALS
@@ -16,7 +15,6 @@ from agent.store.text.csv_text import as_csv
 
 NO_HISTORY = "file is not a database; this is no history: check the path"
 DENIED = "Permission denied; be the user who runs the agent, or root: it is private"
-NOBODY = 65_534
 FOREIGN = "this database is no history; name another file under `history`"
 
 
@@ -68,24 +66,10 @@ def test_a_place_that_holds_no_history_is_told(
     assert (code, capsys.readouterr().err) == (1 if told_by_import else 0, err)
 
 
-@contextmanager
-def somebody_else() -> Iterator[None]:
-    """The rights of a user who is not root while the block lasts."""
-    us = os.geteuid()
-    if us == 0:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(us)
-
-
 def test_who_may_not_read_it_is_told_who_may(capsys: pytest.CaptureFixture[str]) -> None:
     """As where the folder may not be entered: the file is private, and stays as it is."""
-    all_enter = Path(tempfile.gettempdir()).parent  # ours is private
-    with tempfile.TemporaryDirectory(dir=all_enter) as name:
-        folder, path = Path(name), Path(name) / "history.db"
-        filled(path, 1)
+    with folder_for_all() as folder:
+        path = filled(folder / "history.db", 1)
         for modes in ((0o755, 0), (0o600, 0o600)):
             folder.chmod(modes[0])
             path.chmod(modes[1])
@@ -96,7 +80,6 @@ def test_who_may_not_read_it_is_told_who_may(capsys: pytest.CaptureFixture[str])
                 assert can_be_seen is (modes[0] == 0o755)
                 told = f"mysql-headroom: {path}: {DENIED}\n"
                 assert (code, capsys.readouterr().err) == (1, told)
-            folder.chmod(0o700)
 
 
 @pytest.mark.parametrize(
