@@ -6,8 +6,6 @@ the reason. All values are counters since boot (seconds, bytes, operations), exc
 """
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 
@@ -15,9 +13,10 @@ from collectors.base import CollectorError, FailureKind, Feature, Prepared, Valu
 from collectors.connection import Connection
 from collectors.devices import link_speeds, physical_disks, physical_interfaces
 from collectors.process import NotHere, RunDelay, find_server_process, process_io
+from collectors.quota import process_cpus
 
 MILLISECOND = 1e-3
-CGROUPS = Path("/sys/fs/cgroup")
+CEILINGS_EVERY = 15.0  # seconds
 CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
@@ -31,15 +30,34 @@ def prepare(connection: Connection) -> Prepared:
         remedy = "run the agent on the server's host, in its PID namespace"
         return Prepared(None, (Feature("host", False, process.reason, remedy),))
     disks, interfaces = physical_disks(), physical_interfaces()
-    ceilings = {"process_cpus": process_cpus(process), **link_speeds(interfaces)}
     io, delay = _io_feature(process.pid), RunDelay(process.pid)
+    ceilings = _Ceilings(process, interfaces)
 
     def read() -> Values:
-        values = {**_read(process, disks, interfaces, io=io.enabled), **ceilings}
+        values = {**_read(process, disks, interfaces, io=io.enabled), **ceilings.look()}
         waited = delay.seconds()
         return values if waited is None else {**values, "process_run_delay_seconds": waited}
 
     return Prepared(read, (Feature("host", enabled=True), io))
+
+
+class _Ceilings:
+    """What the server and its interfaces can do at most: it changes, but seldom."""
+
+    def __init__(self, process: psutil.Process, interfaces: frozenset[str]) -> None:
+        self._process, self._interfaces = process, interfaces
+        self._known: Values = {}
+        self._due = 0.0
+
+    def look(self) -> Values:
+        """The latest, read anew now and then."""
+        if time.monotonic() >= self._due:
+            self._known = {
+                "process_cpus": process_cpus(self._process),
+                **link_speeds(self._interfaces),
+            }
+            self._due = time.monotonic() + CEILINGS_EVERY
+        return self._known
 
 
 def _io_feature(pid: int) -> Feature:
@@ -54,29 +72,6 @@ def _io_feature(pid: int) -> Feature:
         remedy = "run the agent as the server's user, or with CAP_SYS_PTRACE"
         return Feature("host_process_io", False, reason, remedy)
     return Feature("host_process_io", enabled=True)
-
-
-def process_cpus(process: psutil.Process) -> float:
-    """How many CPUs the process may use: its affinity, within the quotas of its cgroups."""
-    try:
-        allowed = float(len(process.cpu_affinity() or ()) or psutil.cpu_count() or 1)
-        groups = Path(f"/proc/{process.pid}/cgroup").read_text()
-    except (psutil.Error, OSError):
-        return float(psutil.cpu_count() or 1)
-    return min([allowed, *_quotas(groups)])
-
-
-def _quotas(groups: str) -> Iterator[float]:
-    """The CPU quota of every cgroup (v2) from the process's own up to the root's."""
-    own = next((line[3:] for line in groups.splitlines() if line.startswith("0::")), "/")
-    path = CGROUPS / own.strip("/")
-    while path.is_relative_to(CGROUPS):
-        try:
-            quota, period = (path / "cpu.max").read_text().split()
-            yield float(quota) / float(period)
-        except (OSError, ValueError):
-            pass  # no limit here, or `max`
-        path = path.parent
 
 
 def _read(
