@@ -1,17 +1,21 @@
-"""Days of a server that waits for nothing but its processors, interval by interval."""
+"""Days of simulated servers, and what is asked of every answer about them."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from models.capacity.answer import INFORMATION, Capacity
 from models.capacity.observations import Observations
 from models.capacity.wall import Resource
+from models.trust import Trust
 from models.usl import Array
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
 
-from simulated_servers import Server
+from simulated_days import Life, live
+from simulated_servers import Server, law_server
 
 SECONDS = 15
 INTERVALS = 480
@@ -34,3 +38,25 @@ def observed(server: Server, share: Array, n: Array, rng: np.random.Generator) -
 def residing(server: Server, share: Array) -> Array:
     """How many statements are there at once at these shares of the capacity."""
     return np.asarray(np.interp(share * server.capacity, server.x, server.n))
+
+
+def day(life: Life, *, full_at: float = 2.0, seed: int = 1) -> tuple[float, Observations]:
+    """The true capacity and a day of a server that follows the law (σ .02, κ .0005)."""
+    server = law_server("law", 0.02, 0.0005, full_at=full_at)
+    return server.capacity, live(server, life, np.random.default_rng(seed))
+
+
+def numbers(found: Capacity) -> Array:
+    """Lower bound, value, upper bound."""
+    return np.array([found.lower, found.value, found.upper], dtype=np.float64)
+
+
+def without_concurrency(seen: Observations) -> Observations:
+    """The same day, statement time and threads not known."""
+    return replace(seen, concurrency=np.full(len(seen), np.nan))
+
+
+def explained_well(found: Capacity) -> None:
+    """Whatever is not trusted has a reason that takes trust away, or nothing would settle it."""
+    weighty = set(found.reasons) - INFORMATION
+    assert bool(weighty) == (found.trust is not Trust.TRUSTED)
