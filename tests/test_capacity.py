@@ -139,6 +139,23 @@ def test_a_wall_that_was_passed_is_none() -> None:
     assert found.lower >= found.x_seen
 
 
+@pytest.mark.parametrize("most", [100, 150, 250])
+def test_beyond_the_peak_the_processor_is_still_named(most: float) -> None:
+    """The peak is at 40 threads: from there on throughput falls, and the processor stays full."""
+    law, rng = Usl(0.03, 0.97 / 40**2, 1000.0), np.random.default_rng(1)
+    peak = float(law.x_max or 0)
+    n = 1 + (most - 1) * (0.5 - 0.5 * np.cos(np.arange(300) / 20))
+    n = n * np.exp(rng.normal(0, 0.02, 300))
+    x = law.throughput(n) * np.exp(rng.normal(0, 0.02, 300))
+    used = np.where(n < 40, np.minimum(x / peak, 1), 1.0) * 0.99 * np.exp(rng.normal(0, 0.004, 300))
+    own = np.minimum(used, 1)
+    cpu = Resource("cpu", own, own=own)
+    found = assess_capacity(Observations.of(15.0 * np.arange(300), x, n, resources=[cpu]))
+    assert found.limit == "cpu"
+    assert found.shares["cpu"] > 0.7
+    assert found.value == pytest.approx(peak, rel=0.04)
+
+
 @pytest.mark.parametrize("spread", [0.05, 0.2, 0.4])
 def test_nothing_trusted_contradicts_what_was_seen(spread: float) -> None:
     """A server whose speed varies by spells: no capacity below what it held, none without why."""
