@@ -12,7 +12,15 @@ from models.capacity.drift import cost_drift
 from models.capacity.observations import Observations
 from models.capacity.outliers import MAX_SHARE, Outliers, find_outliers
 from models.capacity.regimes import Regimes, find_regimes
-from models.capacity.sanity import Check, Finding, Points, check_concurrency, check_fit, merge_noisy
+from models.capacity.sanity import (
+    Check,
+    Finding,
+    Points,
+    check_concurrency,
+    check_fit,
+    contradicts_wall,
+    merge_noisy,
+)
 from models.capacity.verdict import (
     by_law_alone,
     if_often_near,
@@ -64,6 +72,8 @@ def assess_capacity(seen: Observations) -> Capacity:
     context = _context(outliers, regimes, finding)
     if nearest is not None and cost_drift(kept, nearest.resource):
         context.add(CapacityReason.LATEST_DIFFER)
+    if nearest is not None and contradicts_wall(kept, nearest.resource):
+        context.add(CapacityReason.MODEL_DOES_NOT_FIT)
     if np.mean(kept.disturbed) > MAX_SHARE:
         context.add(CapacityReason.OTHERS_INTERFERE)
     if x_seen < MIN_RANGE * float(np.quantile(kept.throughput, 1 - SEEN)):
