@@ -41,7 +41,7 @@ class CapacityReason(StrEnum):
 
 SENTENCES = {
     CapacityReason.NO_LIMIT_SEEN: "neither a resource nor contention shows where it ends",
-    CapacityReason.MODEL_DOES_NOT_FIT: "many intervals, or the highest loads, contradict the models",
+    CapacityReason.MODEL_DOES_NOT_FIT: "many intervals, or the highest loads, refute the models",
     CapacityReason.LATEST_DIFFER: "of late queries cost otherwise than over the window",
     CapacityReason.TWO_WORKLOADS: "two workloads take turns; this is the busier one's capacity",
     CapacityReason.LAW_DOES_NOT_FIT: "the law that sets the limit has the wrong shape",
