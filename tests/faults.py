@@ -93,7 +93,8 @@ class Fault:
     inject: Act
     undo: Act = nothing
     up: int | None = None  # what it must say meanwhile; None: whatever it likes
-    kinds: frozenset[str] = frozenset()  # of failures: one of them at least, and no other
+    kinds: frozenset[str] = frozenset()  # of failures that tell it: one of them at least
+    beside: frozenset[str] = frozenset()  # of failures that may be counted too; no other may
     missing: tuple[str, ...] = ()  # features
     failing: tuple[str, ...] = ()  # collectors
     loses: Mapping[str, int] = field(default_factory=dict)
@@ -256,8 +257,10 @@ def put_back(scene: Scene) -> None:
     reload_with(scene, [CALM, *(place.name for place in scene.places)])
 
 
-GONE = frozenset({"refused", "lost", "timeout", "unreadable"})  # the process, for the host
-LATE = frozenset({"timeout", "lost"})
+GONE = frozenset({"refused", "lost"})
+LATE = frozenset({"timeout"})
+FOR_THE_HOST = frozenset({"timeout", "unreadable"})  # a process that ends while it is read
+CUT_OFF = frozenset({"lost"})  # the session that there was
 FAULTS = (
     Fault(
         "stopped",
@@ -265,6 +268,7 @@ FAULTS = (
         each(lambda p: p.server.start()),
         up=0,
         kinds=GONE,
+        beside=FOR_THE_HOST,
         restarts=1,
         loses={"restart": 1},
     ),
@@ -274,6 +278,7 @@ FAULTS = (
         each(lambda p: p.server.start()),
         up=0,
         kinds=GONE,
+        beside=FOR_THE_HOST,
         restarts=1,
         loses={"restart": 1},
     ),
@@ -281,6 +286,7 @@ FAULTS = (
         "restarted",
         each(lambda p: p.server.restart()),
         kinds=GONE,
+        beside=FOR_THE_HOST,
         restarts=1,
         loses={"restart": 1},
         lasts=0,
@@ -292,6 +298,7 @@ FAULTS = (
         each(lambda p: p.server.thaw()),
         up=0,
         kinds=LATE,
+        beside=CUT_OFF,
         lasts=FREEZE,
     ),
     Fault(
@@ -299,28 +306,32 @@ FAULTS = (
         each(fill_the_server),
         each(empty_the_server),
         up=0,
-        kinds=frozenset({"refused", "lost"}),
+        kinds=frozenset({"refused"}),
+        beside=CUT_OFF,
     ),
     Fault(
         "no place for the account",
         each(partial(take_places_of, lambda p: p.account)),
         each(leave),
         up=0,
-        kinds=frozenset({"refused", "lost"}),
+        kinds=frozenset({"refused"}),
+        beside=CUT_OFF,
     ),
     Fault(
         "wrong password",
         each(write_wrong_password),
         each(write_password),
         up=0,
-        kinds=frozenset({"denied", "lost"}),
+        kinds=frozenset({"denied"}),
+        beside=CUT_OFF,
     ),
     Fault(
         "rotated password",
         each(rotate_password),
         each(write_password),
         up=0,
-        kinds=frozenset({"denied", "lost"}),
+        kinds=frozenset({"denied"}),
+        beside=CUT_OFF,
         back_within=SOON,
     ),
     Fault(
@@ -356,6 +367,7 @@ FAULTS = (
         each(with_schema),
         up=1,
         kinds=GONE,
+        beside=FOR_THE_HOST,
         missing=("statements", "statements_in_flight", "threads"),
         restarts=2,
         loses={"restart": 1},
@@ -374,6 +386,7 @@ FAULTS = (
         each(lambda p: p.proxy.silent.clear()),
         up=0,
         kinds=LATE,
+        beside=CUT_OFF,
     ),
     Fault(
         "slow network",
@@ -390,6 +403,7 @@ FAULTS = (
         set_proxy(),
         up=0,
         kinds=LATE,
+        beside=CUT_OFF,
         lasts=1,
     ),
     Fault("suspended agent", suspend, skips=True, in_step=False, lasts=0, back_within=AT_ONCE),

@@ -5,8 +5,8 @@ from csv import DictReader, DictWriter
 from pathlib import Path
 
 import pytest
+from attribute_command import as_json
 from class_data import data
-from test_attribute_command import as_json
 
 
 def half(source: Path, to: Path, *, second: bool, texts: bool) -> Path:

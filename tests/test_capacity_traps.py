@@ -1,11 +1,12 @@
 """What looks like a limit and is none: bursts, steps of the load, odd intervals, many channels."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from capacity_days import INTERVALS, SECONDS, observed, residing, tide
+from simulated_days import Life, live
+from simulated_servers import erlang_server
 
 from models.capacity.answer import CapacityReason
 from models.capacity.assess import assess_capacity
@@ -14,33 +15,6 @@ from models.capacity.wall import Resource, WallReason
 from models.capacity.walls import find_walls
 from models.trust import Trust
 from models.usl import Array
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
-
-from simulated_days import Life, live
-from simulated_servers import Server, erlang_server
-
-SECONDS = 15
-INTERVALS = 480
-
-
-def tide(reach: float, rng: np.random.Generator) -> Array:
-    """Shares of the capacity: two days' waves."""
-    wave = 0.5 - 0.5 * np.cos(np.linspace(0, 4 * np.pi, INTERVALS))
-    return 0.1 + (reach - 0.1) * np.clip(wave + rng.normal(0, 0.05, INTERVALS), 0, 1)
-
-
-def observed(server: Server, share: Array, n: Array, rng: np.random.Generator) -> Observations:
-    """Intervals at these shares of the capacity, with this concurrency; 98 % of the CPU is ours."""
-    own = 0.98 * share * np.exp(rng.normal(0, 0.01, len(share)))
-    used = Resource("cpu", np.minimum(own + 0.02, 1), own=own)
-    at = SECONDS * np.arange(1, len(share) + 1)
-    return Observations.of(at, share * server.capacity, n, resources=[used])
-
-
-def residing(server: Server, share: Array) -> Array:
-    """How many statements are there at once at these shares of the capacity."""
-    return np.asarray(np.interp(share * server.capacity, server.x, server.n))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -112,7 +112,7 @@ def test_a_fault_is_told_as_what_it_is_and_passes(
     for place in scene.places if not fault.gone else []:
         loses_what_it_must(fault, place.name, before, agent)
         counted = {kind for kind, n in increases(place.name, before, after).items() if n}
-        assert counted <= fault.kinds | ALWAYS_POSSIBLE, (place.name, counted)
+        assert counted <= fault.kinds | fault.beside | ALWAYS_POSSIBLE, (place.name, counted)
         assert bool(counted & fault.kinds) == bool(fault.kinds), (place.name, counted)
         restarts = [
             page.get("server_restarts_total", target=place.name) for page in (before, after)

@@ -1,14 +1,17 @@
 """The agent on a real server, killed and started again: it goes on from where it was."""
 
+import shutil
 import signal
+import sqlite3
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+import psutil
 import pytest
 from disks import fill, remount, small_disk
 from history_rows import is_sound, rows
@@ -33,6 +36,7 @@ AT_WORK = 3  # clients with a statement under way
 ENOUGH = 6  # intervals before the end
 PATIENCE = 60.0  # seconds, for six intervals on a busy machine
 THROUGHPUT = [column.name for column in INTERVALS.columns].index("throughput")
+FIRST_VERSION = Path(__file__).with_name("fixtures") / "history" / "version-1.sql"
 POINTS = [column.name for column in FITS.columns].index("points")
 
 
@@ -168,6 +172,73 @@ def test_a_target_that_is_renamed_keeps_its_window(
         end(agent, signal.SIGTERM)
     assert {row.labels[0] for row in rows(Path(history["path"]), INTERVALS)} == {"primary"}
     assert "renamed: its history has the new name too" in agent.log
+
+
+def without_power(agent: Daemon, path: Path) -> list[Row]:
+    """The file and its log as they are at one instant, without the memory of the process."""
+    cut = path.with_name("cut")
+    agent.process.send_signal(signal.SIGSTOP)
+    itself = psutil.Process(agent.process.pid)
+    wait_until("it is halted", lambda: itself.status() == psutil.STATUS_STOPPED)
+    cut.mkdir()
+    for ending in ("", "-wal"):
+        shutil.copy(path.with_name(path.name + ending), cut)
+    end(agent, signal.SIGKILL)
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
+    for file in cut.iterdir():
+        file.replace(path.with_name(file.name))
+    return rows(path, INTERVALS)
+
+
+def on_a_full_disk(agent: Daemon, path: Path) -> list[Row]:
+    """Killed when there is no room left, nor will there be any when it starts."""
+    fill(path.with_name("ballast"))
+    wait_until("it says so", lambda: agent.get("history_write_success") == 0, PATIENCE)
+    end(agent, signal.SIGKILL)
+    return rows(path, INTERVALS)
+
+
+def before_an_upgrade(agent: Daemon, path: Path) -> list[Row]:
+    """Its rows in a file as the first version made it."""
+    end(agent, signal.SIGTERM)
+    committed = rows(path, INTERVALS)
+    later = path.replace(path.with_name("later.db"))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(FIRST_VERSION.read_text())
+        connection.execute("ATTACH ? AS later", [str(later)])
+        for table in ("fit", "interval", "target"):
+            connection.execute(f"DELETE FROM main.{table}")
+        for table in ("target", "interval", "fit"):
+            connection.execute(f"INSERT INTO main.{table} SELECT * FROM later.{table}")
+        connection.commit()
+    return committed
+
+
+@pytest.mark.parametrize("way", [without_power, on_a_full_disk, before_an_upgrade])
+def test_the_window_is_back_however_the_life_before_has_ended(
+    server: PrivateServer, tmp_path: Path, way: Callable[[Daemon, Path], list[Row]]
+) -> None:
+    """The first fit has all that was committed, within two intervals; then it writes on."""
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        path = disk / "history.db"
+        there = target(tmp_path, server)
+        file, port = write_config(tmp_path, there, fit=FIT, history={"path": str(path)})
+        with Clients(server, "SELECT SLEEP(0.05)", AT_WORK):
+            with started(tmp_path, file, port) as agent:
+                wait_until("intervals", lambda: kept(agent) >= ENOUGH, PATIENCE)
+                committed = way(agent, path)
+            assert len(committed) >= ENOUGH // 2
+            with started(tmp_path, file, port) as agent:
+                first = wait_until("a fit", partial(kept, agent), PATIENCE)
+                assert busy(committed) <= first <= busy(committed) + 2
+                (disk / "ballast").unlink(missing_ok=True)
+                wait_until("it writes", lambda: agent.get("history_write_success") == 1, PATIENCE)
+                wait_until("more", lambda: len(rows(path, INTERVALS)) > len(committed), PATIENCE)
+                end(agent, signal.SIGTERM)
+        assert rows(path, INTERVALS)[: len(committed)] == committed
+        assert is_sound(path)
+    assert "Traceback" not in agent.log
 
 
 def new_since(found: list[Row], before: int) -> list[Row]:

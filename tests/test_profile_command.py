@@ -4,15 +4,12 @@ import csv
 import io
 import json
 import re
-import time
 from dataclasses import replace
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 from class_samples import samples
-from history_rows import SERVER, SETTINGS, STEP, ZERO, class_uses
 from known_classes import known_classes, one_class
 from live import Clients, run_as_root, target, write_config
 from simulated_classes import simulate
@@ -27,8 +24,6 @@ from agent.demo.server import PrivateServer
 from agent.export.class_plot import drawn, plot_class
 from agent.export.classes_table import classes_table
 from agent.snapshot import FitState, Health, Snapshot
-from agent.store.store import Store
-from agent.store.waiting import Batch
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -84,6 +79,7 @@ def test_json_and_csv_say_the_same(estimated: Observed) -> None:
     assert content["classes"][0]["io"] is None
     assert rows[0]["io"] == ""
     assert content["cpu"]["source"] == "work-time"
+    assert {row["cpu_source"] for row in rows} == {"work-time"}
     assert content["classes"][0]["text"] is not None
 
 
@@ -93,7 +89,9 @@ def test_measured_cpu_has_no_error_and_without_the_host_no_remainder() -> None:
     assert profile.cpu_unattributed is None
     assert all(row.cpu_stderr is None for row in profile.rows)
     assert "measured" in in_words(profile, 20)
+    assert ",measured\n" in as_csv(profile, 20)
     nothing = profile_of(observed(host=False), "cpu", with_text=False)
+    assert as_csv(nothing, 1).endswith(",")
     assert nothing.sort == "time"
     assert "not known" in in_words(nothing, 20)
 
@@ -197,138 +195,12 @@ def test_the_pages_table_ranks_names_and_warns() -> None:
     assert classes_table(replace(snapshot, classes=None), 100.0) == ""
 
 
-HOUR = 3600.0
-OF_THE_SHOP = {"schema": "shop", "digest": "a1b2"}
-
-
-@pytest.fixture
-def history(tmp_path: Path) -> Path:
-    """A configuration whose history has ten intervals of classes, the last one just now."""
-    file = tmp_path / "state" / "history.db"
-    now = round(1000 * time.time())
-    late = [row for number in range(10) for row in class_uses(number)]
-    store = Store(file, SETTINGS)
-    moved = [row._replace(at=row.at - ZERO - 9 * STEP + now) for row in late]
-    store.put(Batch("db", SERVER, classes=moved))
-    store.close()
-    config = tmp_path / "config.yaml"
-    config.write_text(
-        f"history: {{path: {file}}}\n"
-        "targets: [{name: db, user: x, port: 1}, {name: b, user: x}]\n"
-    )
-    return config
-
-
-def asked(capsys: pytest.CaptureFixture[str], config: Path, *options: str) -> tuple[int, str, str]:
-    """Exit code and what was printed."""
-    code = main(["profile", "--config.file", str(config), *options])
-    printed = capsys.readouterr()
-    return code, printed.out, printed.err
-
-
-def test_a_profile_since_a_time_comes_from_the_history(
-    history: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Sums of what was written since, with its source and what no class explains."""
-    code, out, err = asked(capsys, history, "--since", "1h", "--format", "json")
-    assert (code, err) == (0, "")
-    content = json.loads(out)
-    first, second = content["classes"]
-    assert {**first, **OF_THE_SHOP} == first
-    assert (second["schema"], second["digest"]) == ("", "c3d4")
-    assert first["calls"] == sum(30 + k for k in range(10))
-    assert first["cpu"] == 10 * 1.25
-    assert first["cpu_stderr"] == 10 * 0.125
-    assert first["share"] == 0.5
-    assert (first["removed_gain"], first["halved_gain"]) == (0.75, 0.25)
-    assert content["cpu"]["source"] == "work-time"
-    assert content["cpu"]["total"] == 10 * (2 * 1.25 + 0.5)
-    assert content["cpu"]["unattributed"] == 10 * 0.5
-    assert content["recorded"][1] - content["recorded"][0] == pytest.approx(content["seconds"])
-    assert content["seconds"] == 150.0
-    some = json.loads(asked(capsys, history, "--since", "100s", "--format", "json")[1])
-    assert some["seconds"] == pytest.approx(100, abs=15)
-
-
-def test_the_table_says_what_to_fix_first(
-    history: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """By the capacity that comes back; times are told with their zone."""
-    since = datetime.now().astimezone() - timedelta(hours=1)
-    code, out, _ = asked(capsys, history, "--since", since.isoformat())
-    assert code == 0
-    assert "fix first      shop.a1b2: without it 75.0 % more of all else fits" in out
-    assert "at half its cost 25.0 %" in out
-    assert "+75.0 %" in out
-    assert re.search(r"recorded +2 min from .* to .* [+-]\d{4}\n", out)
-    local = datetime.now() - timedelta(hours=1)
-    assert asked(capsys, history, "--since", f"{local:%Y-%m-%dT%H:%M}")[:2] == (0, out)
-
-
-def test_texts_that_cannot_be_had_do_not_cost_the_profile(
-    history: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """They are not in the history; the server is asked, and is not there."""
-    code, out, err = asked(capsys, history, "--since", "1h", "--text")
-    assert code == 0
-    assert "shop.a1b2" in out
-    assert err.startswith("mysql-headroom: no texts: ")
-    assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "code", "complaint"),
-    [
-        (["--since", "1h", "--target", "b"], 1, "nothing about query classes of b in that time"),
-        (["--since", "2000-01-01T00:00Z", "--plot", "x.png"], 2, "--plot draws what is read"),
-        (["--since", "1h", "--seconds", "5"], 2, "--seconds says how long to watch from now on"),
-        (["--since", "start", "--seconds", "5"], 2, "--seconds says how long to watch from now"),
-        (["--since", "0s"], 1, "nothing about query classes of db in that time"),
-    ],
-)
-def test_what_the_history_cannot_tell_is_one_line(
-    history: Path,
-    capsys: pytest.CaptureFixture[str],
-    options: list[str],
-    code: int,
-    complaint: str,
-) -> None:
-    """With what to do about it."""
-    found, out, err = asked(capsys, history, *options)
-    assert (found, out) == (code, "")
-    assert complaint in err
-    assert err.count("\n") == 1
-
-
-def test_without_a_history_since_a_time_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """And one that is no history is told with its name."""
-    config = tmp_path / "config.yaml"
-    config.write_text("targets: [{name: db, user: x, port: 1}]\n")
-    code, _, err = asked(capsys, config, "--since", "1h")
-    assert code == 2
-    assert "names no history.path, which --since TIME reads; set history.path" in err
-    config.write_text(f"history: {{path: {tmp_path}/none.db}}\n{config.read_text()}")
-    code, _, err = asked(capsys, config, "--since", "1h")
-    assert code == 1
-    assert f"{tmp_path}/none.db: there is no such history" in err
-
-
-@pytest.mark.parametrize("since", ["yesterday", "2026-13-01", "-5", "1e99", ""])
-def test_a_time_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], since: str) -> None:
-    """With what would be right."""
-    with pytest.raises(SystemExit) as stopped:
-        main(["profile", "--config.file", "config.yaml", f"--since={since}"])
-    assert stopped.value.code == 2
-    assert "or now, start" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["--target", "nobody"], "no target 'nobody'; there are db"),
         (["--plot", "x.gif"], "x.gif: a plot ends in .png or .svg"),
+        (["--plot", "/none/x.png"], "/none/x.png: there is no such directory"),
     ],
 )
 def test_a_wrong_question_is_one_line(

@@ -3,8 +3,18 @@
 import numpy as np
 import pytest
 
+from models.capacity.answer import CapacityReason
+from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
-from models.capacity.sanity import Check, check_concurrency, check_fit, merge_noisy
+from models.capacity.sanity import (
+    Check,
+    check_concurrency,
+    check_fit,
+    contradicts_wall,
+    merge_noisy,
+)
+from models.capacity.wall import Resource
+from models.trust import Trust
 from models.usl import Array, Usl
 
 LAW = Usl(0.03, 0.0006, 1000.0)
@@ -109,3 +119,45 @@ def test_exact_concurrencies_are_not_merged() -> None:
     n = np.linspace(1, 20, 50)
     seen = Observations.of(np.arange(50), LAW.throughput(n), n)
     assert np.array_equal(merge_noisy(seen)[0], n)
+
+
+def hyper_threads(reach: float, share: float, seed: int) -> Observations:
+    """Half of the threads do half of the work, the others 30 % as much each; full at 650/s.
+
+    Up to 70 % of the capacity, and for a share of the time about `reach` of it.
+    """
+    rng = np.random.default_rng([8, seed])
+    few = rng.random(400) < share
+    x = 650 * np.where(few, rng.uniform(0.9 * reach, reach, 400), rng.uniform(0.1, 0.7, 400))
+    used = np.where(x < 500, x / 1000, 0.5 + (x - 500) / 300) * np.exp(rng.normal(0, 0.01, 400))
+    return Observations.of(np.arange(400), x, x / 100, resources=[Resource("cpu", used, own=used)])
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("share", [0.06, 0.07, 0.09])
+def test_the_highest_loads_may_contradict_a_wall(share: float, seed: int) -> None:
+    """Too few steer no wall, and take its trust: what is trusted is right, and seen long enough."""
+    seen = hyper_threads(0.97, share, seed)
+    found = assess_capacity(seen)
+    assert found.value is not None
+    off, contradicted = abs(found.value / 650 - 1), contradicts_wall(seen, "cpu")
+    assert contradicted == (CapacityReason.MODEL_DOES_NOT_FIT in found.reasons)
+    assert contradicted or off < 0.12
+    assert (found.trust is Trust.TRUSTED) == (not contradicted)
+    assert off < 0.4 or share == 0.06
+    assert not contradicted or share < 0.09
+
+
+def test_a_wall_far_off_the_highest_loads_is_contradicted() -> None:
+    """A straight line through all others says half as much again; four times in six it is drawn."""
+    many = [hyper_threads(0.97, 0.06, seed) for seed in range(6)]
+    far = [seen for seen in many if (assess_capacity(seen).value or 0.0) > 1.4 * 650]
+    assert len(far) >= 4
+    assert all(contradicts_wall(seen, "cpu") for seen in far)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_wall_that_the_highest_loads_confirm_is_not_contradicted(seed: int) -> None:
+    """The first half of the hyper-threads is a straight line, also where it is seldom used."""
+    assert not contradicts_wall(hyper_threads(0.7, 0.06, seed), "cpu")
+    assert not contradicts_wall(hyper_threads(0.97, 0.06, seed).select(slice(30)), "cpu")

@@ -26,6 +26,7 @@ DROP_IN = f"/etc/systemd/system/{NAME}.d/test.conf"
 PROGRAM = INSTALLED / "bin/mysql-headroom"
 DATA, SOCKET = "/var/lib/db", "/run/db/s"
 WATCHDOG = 3  # seconds, instead of the unit's
+HANGS_WITHIN = 60.0  # seconds: ten time-outs of one second, 30 for a resolver, a busy machine
 SINCE = {"RestartSteps": 254, "RestartMaxDelaySec": 254}  # keys that older systemds leave out
 EXPOSURE = 15  # tenths, of 100
 OFTEN = {spec.name: {"interval": "500ms"} for spec in COLLECTORS}
@@ -336,6 +337,24 @@ def test_a_hang_ends_by_the_watchdog_and_a_new_start(service: Service) -> None:
     wait_until("it is active again", lambda: service.show("ActiveState") == "active")
     wait_until("the reason is told", lambda: "Watchdog timeout" in service.journal)
     wait_until("where it hung is told", lambda: "agent/supervisor.py" in service.journal)
+
+
+def test_one_loop_that_hangs_is_enough(service: Service) -> None:
+    """The other threads go on: one waits for a password that is never written. It is named."""
+    file = "/etc/mysql-headroom/late"
+    service.machine.write(file, service.password)
+    service.configure({"name": "late", "port": free_port(), "password_file": file})
+    service.start()
+    service.machine.run("sh", "-c", f"rm {file} && mkfifo -m 644 {file}")
+    told = "hangs: server late;"
+    wait_until("it is told", lambda: told in service.show("StatusText"), HANGS_WITHIN)
+    assert service.page.get("up", target="db") == 1
+    service.configure()
+    wait_until("another start", lambda: service.show("NRestarts") == "1")
+    wait_until("it is active again", lambda: service.show("ActiveState") == "active")
+    assert 'level=error msg="a lane hangs" lane="server late"' in service.journal
+    assert "Watchdog timeout" in service.journal
+    wait_until("where it hung is told", lambda: "agent/config/credentials.py" in service.journal)
 
 
 def test_a_crash_loop_comes_to_an_end(service: Service) -> None:

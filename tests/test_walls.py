@@ -226,6 +226,26 @@ def test_several_resources_are_judged_apart() -> None:
     assert around(second)[1] == pytest.approx(2580, rel=0.08)
 
 
+@pytest.mark.parametrize("full_from", [0.2, 0.4])
+def test_a_disk_that_fills_long_before_the_throughput_ends_is_no_limit(full_from: float) -> None:
+    """It follows the load up to a third or so, and is busy all of the time from there on."""
+    x, rng = loads(0.02, 1.0)
+    wall = find_wall(x, np.minimum(busy(x / full_from, rng, base=0.0), 1.0))
+    assert not wall.usable
+    assert wall.reasons == (WallReason.NOT_A_LIMIT,)
+
+
+@pytest.mark.parametrize("least", [0.75, 0.5, 0.3])
+def test_a_processor_that_is_full_while_the_throughput_collapses_is_the_limit(least: float) -> None:
+    """Beyond the peak threads burn it: full at what is left of the throughput; its wall stays."""
+    x, rng = loads(0.05, 0.98)
+    beyond = rng.uniform(least, 1.0, 150) * 1000
+    x, u = np.append(x, beyond), np.append(busy(x, rng), np.full(150, 0.99))
+    low, middle, high = around(find_wall(x, np.minimum(u, 1.0)))
+    assert middle == pytest.approx(1000, rel=0.04)
+    assert low < 1000 < high
+
+
 def test_the_interval_covers_as_often_as_it_says() -> None:
     """Of 200 walls seen from half-way, 85 % or more lie in their 90 % intervals."""
     hits = 0

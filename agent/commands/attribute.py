@@ -5,22 +5,23 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from agent.commands.attribute_words import in_words
 from agent.tables.class_file import ClassFile, read_classes
 from agent.tables.host_file import DEFAULT_RESOURCE, joined, read_host
 from agent.tables.table_file import TableFileError
+from models.attribution.class_ticks import ClassTicks
 from models.attribution.divide import Attribution, ClassUse, Method, attribute
 from models.attribution.quality import Quality, disagreement
-from models.attribution.reasons import HostUse
 from models.attribution.sources import Target
 from models.attribution.waits import PART_OF_CPU, WHOLE_CPU
 
 USAGE_ERROR = 2
 CPU_SECONDS = re.compile(r"cpu\w*_s$|^[us]time_s$")
+"""Resources that are CPU time in seconds, by their names."""
 PARTS = re.compile(r"^[us]time|user|sys")
-"""Resources that are CPU time in seconds."""
+"""Those of them that are a part of it: what was used in the kernel, or outside of it."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +93,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _answer(args: argparse.Namespace) -> Answer:
-    classes, host = _read(args.file, args.host, args.resource)
+    classes = _read(args.file, args.host, args.resource)
     target = _target(classes)
-    found = attribute(classes.ticks, target, Method(args.method), host)
+    found = attribute(_known(classes, target), target, Method(args.method), classes.host)
     prediction = None
     if args.predict is not None:
-        other, _ = _read(args.predict, args.predict_host or args.host, classes.resource)
+        other = _read(args.predict, args.predict_host or args.host, classes.resource)
         if not set(other.ticks.names) & set(classes.ticks.names):
             problem = f"it has no class of {classes.name}"
             raise TableFileError(other.name, None, problem, "predict a file of the same classes")
@@ -105,16 +106,15 @@ def _answer(args: argparse.Namespace) -> Answer:
     return Answer(str(classes.resource), found, prediction, _truth_error(classes, target, found))
 
 
-def _read(path: str, host_path: str | None, resource: str | None) -> tuple[ClassFile, HostUse]:
+def _read(path: str, host_path: str | None, resource: str | None) -> ClassFile:
     """Read a class file and, for the long form, its resource."""
     classes = read_classes(path, resource)
     if host_path is not None:
-        host = read_host(host_path, resource or DEFAULT_RESOURCE)
-        return joined(classes, host), host.use
+        return joined(classes, read_host(host_path, resource or DEFAULT_RESOURCE))
     if classes.y is None:
         problem = "a row per tick and class, and the resource is in another file"
         raise TableFileError(classes.name, 1, problem, "name that file with --host HOST.csv")
-    return classes, HostUse()
+    return classes
 
 
 def _target(classes: ClassFile) -> Target:
@@ -129,9 +129,19 @@ def _target(classes: ClassFile) -> Target:
     return Target(y, cpu_seconds=cpu, time_like=cpu, bounds=bounds)
 
 
+def _is_a_part(target: Target) -> bool:
+    """Whether it is user or system CPU alone, and what is known of the whole CPU is more."""
+    return target.bounds == PART_OF_CPU
+
+
+def _known(classes: ClassFile, target: Target) -> ClassTicks:
+    """What is known of the classes; CPU that was measured is that of user and system together."""
+    return replace(classes.ticks, cpu=None) if _is_a_part(target) else classes.ticks
+
+
 def _truth_error(classes: ClassFile, target: Target, found: Attribution) -> float | None:
     """Score against the truth; nothing before this line has looked at it."""
-    if classes.truth is None or not target.cpu_seconds:
+    if classes.truth is None or not target.cpu_seconds or _is_a_part(target):
         return None
     return disagreement(found.totals, classes.truth.sum(axis=0))
 

@@ -96,6 +96,8 @@ def _problem(args: argparse.Namespace, config: Config) -> str | None:
     """What cannot be done, before anything is asked of anybody."""
     if args.plot and not args.plot.lower().endswith((".png", ".svg")):
         return f"{args.plot}: a plot ends in .png or .svg"
+    if args.plot and not Path(args.plot).parent.is_dir():
+        return f"{args.plot}: there is no such directory"
     if args.since == NOW:
         return None
     if args.seconds is not None:

@@ -76,14 +76,14 @@ def as_json(profile: Profile, top: int) -> str:
 
 
 def as_csv(profile: Profile, top: int) -> str:
-    """Write the profile as CSV; empty where something is not known."""
+    """Write the profile as CSV, each row with the CPU's source; empty where one is not known."""
     out = io.StringIO()
-    names = [field.name for field in fields(Row)]
+    source = profile.cpu_source.value if profile.cpu_source else None
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow([*(field.name for field in fields(Row)), "cpu_source"])
     for row in profile.rows[:top]:
-        values = asdict(row)
-        writer.writerow("" if values[name] is None else values[name] for name in names)
+        values = (*asdict(row).values(), source)
+        writer.writerow("" if value is None else value for value in values)
     return out.getvalue().rstrip("\n")
 
 

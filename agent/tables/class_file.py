@@ -7,12 +7,13 @@ is in another file (agent.tables.host_file). A file with the columns `t_s` and `
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from agent.tables.table_file import TableFileError, read_rows, shortened, shown_name
 from models.attribution.class_ticks import SIZES, Array, ClassTicks
+from models.attribution.reasons import HostUse
 
 TIME, CLASS, SECONDS, TEXT = "t_s", "class", "dt_s", "digest_text"
 STATEMENT_TIME, COUNT = "timer_wait_s", "count"
@@ -39,6 +40,8 @@ class ClassFile:
     """When each tick ended, s, rising; None in the wide form."""
     truth: Array | None
     """What each class really used, shape (T, K), to score against."""
+    host: HostUse = field(default_factory=HostUse)
+    """How busy the host was in the worst minute, where that is known."""
 
 
 class Table:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent.tables.class_file import LEAST_TICKS, TIME, ClassFile, Table
 from agent.tables.table_file import TableFileError
@@ -14,6 +15,8 @@ NEAR = 0.25
 """The two files' clocks may differ by this part of a tick."""
 KINDS = ("user", "nice", "sys", "idle", "iowait", "irq", "softirq", "steal")
 JIFFIES = tuple(f"host_{kind}" for kind in KINDS)
+STRETCH = 60.0
+"""Seconds over which it is judged how busy the host was."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,31 @@ class HostFile:
     at: Array
     """When each tick ended, s, rising."""
     y: Array
-    use: HostUse
+    jiffies: Array | None
+    """The host's time in each tick by its kinds, shape (T, 8), any unit; None: not known."""
+
+    @property
+    def use(self) -> HostUse:
+        """How busy the host was, over all ticks of the file."""
+        return self.use_at(np.arange(len(self.at)))
+
+    def use_at(self, places: NDArray[np.intp]) -> HostUse:
+        """How busy the host was, and how much it waited for IO, in the worst minute of these ticks.
+
+        `places` are of the ticks, rising; of less than a minute all of them count.
+        """
+        if self.jiffies is None:
+            return HostUse()
+        tick = float(np.median(np.diff(self.at[places]))) if len(places) > 1 else STRETCH
+        width = min(max(round(STRETCH / tick), 1), len(places))
+        sums = np.cumsum(np.vstack((np.zeros(len(KINDS)), self.jiffies[places])), axis=0)
+        spent = dict(zip(KINDS, (sums[width:] - sums[:-width]).T, strict=True))
+        total = sum(spent.values(), np.zeros(len(sums) - width))
+        if not total.any():
+            return HostUse()
+        whole = np.where(total > 0, total, np.inf)
+        busy = (total - spent["idle"] - spent["iowait"]) / whole
+        return HostUse(float(busy.max()), float((spent["iowait"] / whole).max()))
 
 
 def read_host(path: str, resource: str = DEFAULT_RESOURCE) -> HostFile:
@@ -37,7 +64,8 @@ def read_host(path: str, resource: str = DEFAULT_RESOURCE) -> HostFile:
     at_column = table.column(TIME, f"{TIME} says when each tick ended, as in the class file")
     remedy = f"its columns are {', '.join(table.header[:20])}: name one with --resource"
     y_column = table.column(resource, remedy)
-    jiffies = [i for i, name in enumerate(table.header) if name in JIFFIES]
+    known = set(JIFFIES) <= set(table.header)
+    jiffies = [table.header.index(name) for name in JIFFIES if known]
     rows = []
     for cells in table.rows():
         at = table.number(cells, at_column, signed=True)
@@ -48,10 +76,8 @@ def read_host(path: str, resource: str = DEFAULT_RESOURCE) -> HostFile:
     values = values[np.argsort(values[:, 0], kind="stable")]
     if (np.diff(values[:, 0]) <= 0).any():
         raise table.error(f"two rows have the same {TIME}", "keep one row per tick")
-    use = HostUse()
-    if len(jiffies) == len(JIFFIES):
-        use = _use(dict(zip((table.header[i] for i in jiffies), values[:, 2:].T, strict=True)))
-    return HostFile(table.name, resource, values[:, 0], values[:, 1], use)
+    times = values[:, 2:] if known else None
+    return HostFile(table.name, resource, values[:, 0], values[:, 1], times)
 
 
 def joined(classes: ClassFile, host: HostFile) -> ClassFile:
@@ -76,12 +102,5 @@ def joined(classes: ClassFile, host: HostFile) -> ClassFile:
         y=host.y[place[kept]],
         at=classes.at[kept],
         truth=None if classes.truth is None else classes.truth[kept],
+        host=host.use_at(np.unique(place[kept])),
     )
-
-
-def _use(jiffies: dict[str, Array]) -> HostUse:
-    total = sum(float(values.sum()) for values in jiffies.values())
-    if total <= 0:
-        return HostUse()
-    waiting = float(jiffies["host_iowait"].sum())
-    return HostUse(1 - (float(jiffies["host_idle"].sum()) + waiting) / total, waiting / total)

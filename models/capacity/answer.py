@@ -41,8 +41,8 @@ class CapacityReason(StrEnum):
 
 SENTENCES = {
     CapacityReason.NO_LIMIT_SEEN: "neither a resource nor contention shows where it ends",
-    CapacityReason.MODEL_DOES_NOT_FIT: "more than a tenth of the intervals contradict the models",
-    CapacityReason.LATEST_DIFFER: "queries cost otherwise in most of the latest eight intervals",
+    CapacityReason.MODEL_DOES_NOT_FIT: "many intervals, or the highest loads, refute the models",
+    CapacityReason.LATEST_DIFFER: "of late queries cost otherwise than over the window",
     CapacityReason.TWO_WORKLOADS: "two workloads take turns; this is the busier one's capacity",
     CapacityReason.LAW_DOES_NOT_FIT: "the law that sets the limit has the wrong shape",
     CapacityReason.LAW_NOT_SURE: "the law alone sets the limit, and is not sure of it",

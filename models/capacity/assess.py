@@ -8,11 +8,27 @@ import numpy as np
 
 from models.capacity.answer import USL, Capacity, CapacityReason
 from models.capacity.contention import Ahead, Peak, find_peak
+from models.capacity.drift import cost_drift
 from models.capacity.observations import Observations
 from models.capacity.outliers import MAX_SHARE, Outliers, find_outliers
 from models.capacity.regimes import Regimes, find_regimes
-from models.capacity.sanity import Check, Finding, Points, check_concurrency, check_fit, merge_noisy
-from models.capacity.verdict import by_law_alone, if_often_near, judged, nothing, with_doubts
+from models.capacity.sanity import (
+    Check,
+    Finding,
+    Points,
+    check_concurrency,
+    check_fit,
+    contradicts_wall,
+    merge_noisy,
+)
+from models.capacity.verdict import (
+    by_law_alone,
+    if_often_near,
+    judged,
+    nothing,
+    unless_more_was_served,
+    with_doubts,
+)
 from models.capacity.wall import Wall
 from models.capacity.walls import find_walls
 from models.trust import Trust
@@ -51,8 +67,13 @@ def assess_capacity(seen: Observations) -> Capacity:
     x_seen = float(np.quantile(kept.throughput, SEEN))
     found = find_walls(kept.throughput, kept.resources, kept.weights)
     walls = tuple(wall.unless_passed(x_seen) for wall in found)
-    law, finding, peak = _law(kept, walls, x_seen)
+    nearest = min(_near(walls, kept), key=lambda wall: wall.x_max or np.inf, default=None)
+    law, finding, peak = _law(kept, nearest, x_seen)
     context = _context(outliers, regimes, finding)
+    if nearest is not None and cost_drift(kept, nearest.resource):
+        context.add(CapacityReason.LATEST_DIFFER)
+    if nearest is not None and contradicts_wall(kept, nearest.resource):
+        context.add(CapacityReason.MODEL_DOES_NOT_FIT)
     if np.mean(kept.disturbed) > MAX_SHARE:
         context.add(CapacityReason.OTHERS_INTERFERE)
     if x_seen < MIN_RANGE * float(np.quantile(kept.throughput, 1 - SEEN)):
@@ -62,17 +83,17 @@ def assess_capacity(seen: Observations) -> Capacity:
     else:
         answer = _lowest(walls, peak, law, x_seen, context)
     answer = if_often_near(answer, kept.throughput)
+    answer = unless_more_was_served(answer, ours.throughput[known], regimes)
     parts = {"walls": walls, "usl": with_doubts(law, finding), "usl_finding": finding}
     return Capacity(**{**vars(answer), **parts, "outliers": outliers, "regimes": regimes})
 
 
 def _law(
-    kept: Observations, walls: tuple[Wall, ...], x_seen: float
+    kept: Observations, wall: Wall | None, x_seen: float
 ) -> tuple[UslFit | None, Finding | None, Peak | None]:
-    """Fit the law where concurrency allows, and where it peaks beside the lowest wall."""
+    """Fit the law where concurrency allows, and where it peaks beside the nearest wall."""
     loaded = kept.select(kept.loaded)
     check = check_concurrency(loaded)
-    wall = min(_near(walls, kept), key=lambda wall: wall.x_max or np.inf, default=None)
     points = merge_noisy(loaded, None if wall is None else _busy(loaded, wall))
     n, x, w, v, _ = points
     if check is None and np.count_nonzero(w) < MERGED_POINTS:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from models.capacity.observations import Observations
-from models.robust import mad, persistence
+from models.capacity.wall import FULL
+from models.robust import fit_linear, mad, persistence
 from models.usl import Array, Usl
 
 MIN_POINTS = 5
@@ -31,6 +32,13 @@ PATTERN_GROUPS = 8
 PATTERN_SIZE = 0.04
 PATTERN_Z = 5.0
 """A group by load that is off by so much, and by so many standard errors, is a pattern."""
+
+
+TOP = 0.95
+"""From this quantile of the throughputs on loads are the highest."""
+OFF_CURVE = (0.05, 0.1)
+"""By so much, and by such a share of it, a utilisation there must be off to contradict a wall."""
+CURVE_NOISE = 0.002
 
 
 class Check(StrEnum):
@@ -150,3 +158,24 @@ def _pattern(n: Array, residuals: Array, noise: float) -> float:
     off = [(float(np.median(g)) - centre, error * 1.25 / np.sqrt(len(g))) for g in groups]
     beyond = [size for size, deviation in off if abs(size) > PATTERN_Z * deviation]
     return max(beyond, key=abs, default=0.0)
+
+
+def contradicts_wall(seen: Observations, name: str) -> bool:
+    """Whether this resource was far busier, or less, at the highest loads than at all others.
+
+    A few intervals do not steer a wall, which is right for a backup; at the highest loads they are
+    what tells where it ends: the second half of the hyper-threads does less than the first.
+    """
+    resource = next(r for r in seen.resources if r.name == name)
+    used = resource.utilisation if resource.own is None else resource.own
+    u = used / resource.ceiling
+    known = (u < FULL) & (seen.throughput > 0)
+    if resource.is_busy_time or np.count_nonzero(known) < 5 * PATTERN_GROUPS:
+        return False
+    u, t = u[known], seen.throughput[known] / float(seen.throughput[known].max())
+    design = np.stack([np.ones_like(t), t, t * t], axis=1)
+    weights = seen.weights[known] / np.maximum(t / float(np.median(t)), 0.25)
+    curve = design @ fit_linear(design, u, weights, CURVE_NOISE).coefficients
+    top = t >= np.quantile(t, TOP)
+    off = abs(float(np.median((u - curve)[top])))
+    return off > max(OFF_CURVE[0], OFF_CURVE[1] * float(np.median(u[top])))

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from models.capacity.answer import INFORMATION, USL, Capacity, CapacityReason
+from models.capacity.outliers import MAX_SHARE
+from models.capacity.regimes import Regimes
 from models.capacity.sanity import Check, Finding
 from models.trust import Reason, Trust
 from models.usl import Array
@@ -17,6 +19,8 @@ MIN_LOAD = 0.7
 """The least share of the capacity that must have been seen for a trusted one."""
 MIN_NEAR = 12
 """So many intervals must have come so near: one burst of load tells little of what ends it."""
+MORE = 1.25
+"""By so much more than the capacity's upper bound must have been served to contradict it."""
 SETTLING_LOAD = 0.75
 """The share of the capacity from which on most of them are trusted, in simulation."""
 ENOUGH_THREADS = 6.0
@@ -63,12 +67,32 @@ def if_often_near(answer: Capacity, throughput: Array) -> Capacity:
         return answer
     if np.count_nonzero(throughput >= MIN_LOAD * answer.value) >= MIN_NEAR:
         return answer
-    found = {*answer.reasons, CapacityReason.FEW_HIGH_LOADS}
+    return _without_trust(answer, CapacityReason.FEW_HIGH_LOADS)
+
+
+def unless_more_was_served(answer: Capacity, throughput: Array, regimes: Regimes) -> Capacity:
+    """The same, not trusted where contention would forbid what was served before the mix changed.
+
+    However much dearer a query has become: queries that took longer for a while, as after a
+    restart, look like contention that begins where the load was then.
+    """
+    change = regimes.change
+    if answer.trust is not Trust.TRUSTED or answer.limit != USL or change is None:
+        return answer
+    most = (answer.upper or np.inf) * max(change.ratio, 1.0) * MORE
+    contradict = np.count_nonzero(throughput[~regimes.current] > most)
+    if contradict <= MAX_SHARE * len(throughput):
+        return answer
+    return _without_trust(answer, CapacityReason.LAW_DOES_NOT_FIT)
+
+
+def _without_trust(answer: Capacity, reason: CapacityReason) -> Capacity:
+    found = {*answer.reasons, reason}
     return replace(
         answer,
         trust=Trust.INDICATIVE,
         reasons=tuple(reason for reason in CapacityReason if reason in found),
-        settle_throughput=_settling(Trust.INDICATIVE, answer.x_seen, answer.value),
+        settle_throughput=_settling(Trust.INDICATIVE, answer.x_seen, answer.value or 0.0),
     )
 
 

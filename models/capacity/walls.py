@@ -23,7 +23,10 @@ from models.usl_posterior import Interval
 
 MIN_POINTS = 6
 FULL_SPREAD = 1.5
-"""A full resource holds the throughput; where it varies more, being busy is not being full."""
+"""A full resource holds the throughput; where it grows by more, being busy is not being full."""
+FILLING = 0.85
+"""From this utilisation on the throughput is about where the resource fills. It may be far lower
+once it is full: beyond the peak, threads burn what others would need."""
 SEEN = 0.95
 """The quantile of the utilisations that counts as seen."""
 MIN_SEEN = 0.05
@@ -119,7 +122,9 @@ def _wall(
     follows = known & ~full
     if np.count_nonzero(full) >= MIN_POINTS:
         low, middle, high = np.quantile(x[full], (0.1, 0.5, 0.9))
-        if high > FULL_SPREAD * low:
+        filling = x[follows & (u > FILLING)]
+        began = float(np.median(filling)) if len(filling) >= MIN_POINTS else low
+        if high > FULL_SPREAD * began:
             return Wall.none(name, seen, WallReason.NOT_A_LIMIT)
         if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < MIN_SEEN:
             if resource.is_busy_time:

@@ -1,0 +1,56 @@
+"""Whether queries still cost what they did over the window: a mix that drifts is no step.
+
+The walls are of the average over the window. So the cost of a query is taken as a curve of the
+load and a level for each while, fitted together, and the last level is held against those of the
+high loads, on which a wall rests.
+"""
+
+import numpy as np
+
+from models.capacity.observations import Observations
+from models.capacity.wall import FULL
+from models.robust import TINY, fit_columns
+from models.usl import Array
+
+WHILES = 8
+"""The window is cut into so many, each of as many intervals."""
+MIN_POINTS = 4 * WHILES
+OTHERWISE = float(np.log(1.06))
+"""By so much in ln the last level must differ. A drift of the mix is to a part one of the load,
+which the curve takes: measured, capacities were off by twice of what the levels differ by."""
+ERRORS = 2.5
+"""And by so many standard errors. In simulation no day without a drift differs by so much."""
+USED = 0.04
+"""Of a resource that is used less, the base load is most of what is seen."""
+NOISE = 0.01
+
+
+def cost_drift(seen: Observations, name: str) -> float:
+    """Compute ln of what a query costs of this resource of late over its cost at high loads.
+
+    0 where that is no more than chance, or where too few intervals say how busy it was.
+    """
+    resource = next(r for r in seen.resources if r.name == name)
+    used = resource.utilisation if resource.own is None else resource.own
+    u = used / resource.ceiling
+    known = (u > USED) & (u < FULL)
+    if resource.is_setting or np.count_nonzero(known) < MIN_POINTS:
+        return 0.0
+    x, u = seen.throughput[known], u[known]
+    place = np.arange(len(x)) * WHILES // len(x)
+    levels = (place[:, None] == np.arange(WHILES)).astype(np.float64)
+    design = np.column_stack([levels, _curve(x)])
+    cost = (np.log(u) - np.log(x))[:, None]
+    fitted = fit_columns(design, cost, np.ones_like(cost), NOISE)[0]
+    off = np.zeros(design.shape[1])
+    off[:WHILES] = -np.square(x) @ levels / np.sum(np.square(x))
+    off[WHILES - 1] += 1.0
+    drift = float(off @ fitted.coefficients)
+    error = float(np.sqrt(max(float(off @ fitted.covariance @ off), TINY)))
+    return drift if abs(drift) > max(OTHERWISE, ERRORS * error) else 0.0
+
+
+def _curve(x: Array) -> Array:
+    """What a cost is over the load but for its level: X, X² and 1/X."""
+    t = x / float(np.quantile(x, 0.9))
+    return np.column_stack([t, t * t, 1 / np.maximum(t, 0.05)])

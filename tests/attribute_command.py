@@ -1,0 +1,103 @@
+"""The command `attribute` as a function, and files of both forms for it, as fixtures."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from simulated_classes import Simulated, simulate
+
+from agent.commands.attribute import add_parser
+
+LONG = ["t_s", "dt_s", "class", "digest_text", "count", "timer_wait_s", "lock_s"]
+LONG += ["rows_examined", "rows_sent", "cpu_true_s"]
+
+
+def run(*arguments: str | Path) -> int:
+    """Run `attribute` with these arguments in this process."""
+    parser = argparse.ArgumentParser()
+    add_parser(parser.add_subparsers())
+    args = parser.parse_args(["attribute", *map(str, arguments)])
+    code = args.run(args)
+    assert isinstance(code, int)
+    return code
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[str, Any]:
+    """Run with --format json and parse standard output, NaN and Infinity forbidden."""
+
+    def forbid(constant: str) -> None:
+        raise AssertionError(constant)
+
+    assert run(*arguments, "--format", "json") == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    answer: dict[str, Any] = json.loads(captured.out, parse_constant=forbid)
+    return answer
+
+
+def as_table(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """Run and return the table, which fits 80 columns."""
+    assert run(*arguments) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert max(map(len, captured.out.splitlines())) <= 80
+    return captured.out
+
+
+def csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Write a table as CSV."""
+    return "".join(",".join(map(str, row)) + "\n" for row in [header, *rows])
+
+
+def long_rows(s: Simulated, *, shift: float = 0.0) -> list[list[object]]:
+    """Give the rows of the long form, truth included."""
+    t = s.ticks
+    assert t.count is not None
+    assert t.lock_time is not None
+    examined, sent = (matrix for _, matrix in t.sizes)
+    matrices = (t.count, t.statement_time, t.lock_time, examined, sent, s.truth)
+    return [
+        [i + 1 + shift, 1, name, f'"{(t.texts or ())[k]}"', *(m[i, k] for m in matrices)]
+        for i in range(len(t))
+        for k, name in enumerate(t.names)
+        if t.count[i, k]
+    ]
+
+
+@pytest.fixture
+def served() -> Simulated:
+    """A simulated server, watched for two minutes."""
+    return simulate(ticks=120)
+
+
+@pytest.fixture
+def long_file(tmp_path: Path, served: Simulated) -> Path:
+    """A class file in the long form."""
+    path = tmp_path / "classes.csv"
+    path.write_text(csv(LONG, long_rows(served)))
+    return path
+
+
+@pytest.fixture
+def host_file(tmp_path: Path, served: Simulated) -> Path:
+    """Its host file, two ticks longer, with times that differ a little."""
+    path = tmp_path / "host.csv"
+    times = np.arange(len(served.y)) + 1.0004
+    rows = [[t, y, 1e6 * y] for t, y in zip(times, served.y, strict=True)]
+    path.write_text(csv(["t_s", "mysqld_cpu_s", "wchar"], [[-5, 1, 1], *rows, [500, 1, 1]]))
+    return path
+
+
+@pytest.fixture
+def wide_file(tmp_path: Path) -> Path:
+    """Three classes, of which the second is twice as dear."""
+    rng = np.random.default_rng(1)
+    x = rng.gamma(2, 1, (80, 3))
+    y = x @ [1, 2, 1] + 0.5
+    path = tmp_path / "wide.csv"
+    path.write_text(csv(["a", "b", "c", "cpu"], np.column_stack((x, y)).tolist()))
+    return path

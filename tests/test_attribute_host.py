@@ -1,0 +1,108 @@
+"""The command `attribute` and what the host counts: which resource, measured or not, how busy."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from attribute_command import LONG, as_json, as_table, csv, long_rows
+from attribute_command import host_file as host_file
+from attribute_command import long_file as long_file
+from attribute_command import served as served
+from class_data import data
+from simulated_classes import Simulated
+
+
+def test_measured_cpu_is_a_source(
+    tmp_path: Path, host_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A column cpu_s is what the server itself accounts for."""
+    path = tmp_path / "measured.csv"
+    path.write_text(csv([*LONG[:-1], "cpu_s"], long_rows(served)))
+    answer = as_json(capsys, path, "--host", host_file)
+    assert answer["method"] == "measured"
+    assert answer["compared_with"] == "work-time"
+    assert answer["classes"]["scan"]["total"] == pytest.approx(served.truth[:, 7].sum())
+    assert "measured" in as_table(capsys, path, "--host", host_file)
+
+
+def test_any_column_of_the_host_can_be_divided(
+    long_file: Path, host_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bytes are no time: learnt, and not scored against a truth about CPU."""
+    answer = as_json(capsys, long_file, "--host", host_file, "--resource", "wchar")
+    assert (answer["resource"], answer["method"]) == ("wchar", "learned")
+    assert answer["truth_error"] is None
+
+
+@pytest.mark.parametrize("resource", ["utime_s", "stime_s", "system_cpu_s"])
+def test_a_part_of_the_cpu_is_not_what_was_measured_of_all(
+    tmp_path: Path, served: Simulated, capsys: pytest.CaptureFixture[str], resource: str
+) -> None:
+    """cpu_s and cpu_true_s are of user and system CPU together: neither taken nor compared with."""
+    host = tmp_path / "parts.csv"
+    host.write_text(csv(["t_s", resource], [[i + 1, 0.2 * y] for i, y in enumerate(served.y)]))
+    path = tmp_path / "measured.csv"
+    path.write_text(csv([*LONG, "cpu_s"], [[*row, row[-1]] for row in long_rows(served)]))
+    answer = as_json(capsys, path, "--host", host, "--resource", resource)
+    assert (answer["method"], answer["truth_error"]) == ("work-time", None)
+    used = sum(one["total"] for one in answer["classes"].values())
+    assert used + answer["unattributed"] == pytest.approx(0.2 * served.y.sum())
+
+
+KINDS = ("user", "nice", "sys", "idle", "iowait", "irq", "softirq", "steal")
+AT_REST, BUSY = [50, 0, 2, 147, 1, 0, 0, 0], [150, 0, 48, 1, 1, 0, 0, 0]
+READING = [50, 0, 9, 101, 40, 0, 0, 0]
+"""Jiffies of a tick, by these kinds."""
+
+
+def busy_file(path: Path, served: Simulated, kinds: Sequence[list[int]], begin: int = 1) -> Path:
+    """A host file with these jiffies, a tick each, of which some are the simulated server's."""
+    y = dict(enumerate(served.y, 1))
+    rows = [[t, y.get(t, 0.0), *kind] for t, kind in enumerate(kinds, begin)]
+    path.write_text(csv(["t_s", "mysqld_cpu_s", *(f"host_{kind}" for kind in KINDS)], rows))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kinds", "reasons"),
+    [
+        ([BUSY] * 120, ["saturated"]),
+        ([AT_REST] * 30 + [BUSY] * 60 + [AT_REST] * 30, ["saturated"]),
+        ([AT_REST] * 60 + [BUSY] * 20 + [AT_REST] * 40, []),
+        ([READING] * 60 + [AT_REST] * 60, ["io_bound"]),
+        ([BUSY] * 60 + [READING] * 60, ["saturated", "io_bound"]),
+        ([[0] * 8] * 120, []),
+    ],
+    ids=["always", "for a minute", "for seconds", "of IO", "one after the other", "not counted"],
+)
+def test_the_hosts_jiffies_tell_a_stretch_that_was_saturated_or_waited_for_io(
+    tmp_path: Path,
+    long_file: Path,
+    served: Simulated,
+    capsys: pytest.CaptureFixture[str],
+    kinds: Sequence[list[int]],
+    reasons: list[str],
+) -> None:
+    """A minute of it is enough, and it is said in JSON and in words."""
+    host = busy_file(tmp_path / "busy.csv", served, kinds)
+    assert as_json(capsys, long_file, "--host", host)["reasons"] == reasons
+    text = as_table(capsys, long_file, "--host", host)
+    assert ("take care      the host is saturated" in text) == ("saturated" in reasons)
+    assert ("take care      the host waits for IO" in text) == ("io_bound" in reasons)
+
+
+def test_the_host_is_judged_by_the_ticks_that_are_divided(
+    tmp_path: Path, long_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An hour at rest around two busy minutes takes nothing away, nor does a busy one add."""
+    for inside, outside, reasons in ((BUSY, AT_REST, ["saturated"]), (AT_REST, BUSY, [])):
+        kinds = [outside] * 1800 + [inside] * 120 + [outside] * 1800
+        host = busy_file(tmp_path / "hour.csv", served, kinds, begin=-1799)
+        assert as_json(capsys, long_file, "--host", host)["reasons"] == reasons
+
+
+def test_a_recordings_saturated_minute_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """Busy for 97 % of one minute, and for 73 % of all eight."""
+    for name, reasons in (("A_moderate", ["saturated"]), ("D_light", [])):
+        files = (data(f"mysql97/{name}.csv.gz"), "--host", data(f"mysql97/{name}_host.csv.gz"))
+        assert as_json(capsys, *files)["reasons"] == reasons

@@ -1,0 +1,65 @@
+"""Where contention's peak is believed to be, beside a wall."""
+
+import numpy as np
+import pytest
+from capacity_days import numbers
+from simulated_days import Life, live
+from simulated_servers import erlang_server
+
+from models.capacity.assess import assess_capacity
+from models.capacity.contention import Ahead, find_peak
+from models.capacity.sanity import Points
+
+NO_POINTS = Points(*(np.empty(0) for _ in Points._fields))
+
+
+def test_contention_known_to_be_absent_leaves_the_prior() -> None:
+    """Without points the peak is somewhere about the wall, above what was seen."""
+    peak = find_peak(NO_POINTS, Ahead(1000.0, None), 600.0)
+    assert not peak.from_points
+    assert 800 < peak.median < 1400
+    assert peak.survival(np.log(np.array([590.0]))) == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4, 8])
+@pytest.mark.parametrize("reach", [0.7, 0.9])
+def test_a_queue_before_few_processors_is_no_contention(cores: int, reach: float) -> None:
+    """Nothing but processor time: the interval holds where they are full."""
+    for seed in range(5):
+        server = erlang_server("few", cores, wait=0.0)
+        found = assess_capacity(live(server, Life(reach), np.random.default_rng(seed)))
+        low, value, high = numbers(found)
+        assert low <= 1.02 * server.capacity
+        assert high >= 0.98 * server.capacity
+        assert value == pytest.approx(server.capacity, rel=0.1)
+
+
+def test_what_the_processor_explains_as_busy_as_it_was_is_no_lock() -> None:
+    """Others vary how busy it is at the same throughput, and the residence times follow that."""
+    rng = np.random.default_rng(5)
+    x = 20000 * rng.uniform(0.1, 0.65, 60)
+    busy = np.clip(x / 20000 * np.exp(rng.normal(0, 0.15, 60)), 0, 0.95)
+    n = x * 0.0013 + 2 * busy * busy / (1 - busy)
+    wall, at_the_wall = Ahead(19500.0, 26.0), np.log(np.array([20000.0]))
+    points = Points(n, x, np.ones(60), np.zeros(60), busy)
+    assert find_peak(points, wall, 12400.0).survival(at_the_wall)[0] > 0.8
+    mistaken = find_peak(points._replace(busy=x / 20000), wall, 12400.0)
+    assert mistaken.survival(at_the_wall)[0] < 0.65
+
+
+@pytest.mark.parametrize(("n_wall", "least"), [(50.0, 0.3), (3.0, 0.75), (1.1, 0.95)])
+def test_contention_hardly_ends_what_few_statements_fill(n_wall: float, least: float) -> None:
+    """A lock held for as long as a statement runs lets 1/R through: no peak far below the wall."""
+    peak = find_peak(NO_POINTS, Ahead(1000.0, n_wall), 200.0)
+    assert peak.survival(np.log(np.array([1000.0])))[0] >= least
+    bound = np.log(np.array([0.7 * 1000.0 / n_wall]))
+    assert peak.survival(bound)[0] == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_queue_at_the_processor_is_no_contention_elsewhere() -> None:
+    """Residence time triples because the one processor is busy: it is the limit, within 10 %."""
+    server = erlang_server("one", 1, wait=0.003, waking=0.5)
+    found = assess_capacity(live(server, Life(0.75), np.random.default_rng(5)))
+    assert found.limit == "cpu"
+    assert found.shares["cpu"] > 0.7
+    assert found.value == pytest.approx(server.capacity, rel=0.1)

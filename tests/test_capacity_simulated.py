@@ -1,0 +1,84 @@
+"""Simulated servers of all kinds: coverage, error and trust, as the benchmark prints them."""
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from capacity_days import explained_well
+
+from models.capacity.assess import assess_capacity
+from models.trust import Trust
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
+
+from capacity import Trial, passes_gate, trials
+from simulated_days import Life, live, scenarios
+from simulated_servers import erlang_server, queueing_server
+
+
+def test_the_simulated_network_keeps_the_laws_of_queueing() -> None:
+    """One thread: 1/(sleep + demand); many: cores/demand; U = X·D/cores (utilisation law)."""
+    server = queueing_server("q", 4, demand=0.001, sleep=0.004)
+    assert server.x[1] == pytest.approx(200.0)
+    assert server.capacity == pytest.approx(4000, rel=1e-3)
+    cpu = server.utilisations["cpu"] / 0.98
+    assert cpu == pytest.approx(server.x * 0.001 / 4, rel=1e-6, abs=1e-6)
+
+
+def test_a_queue_before_many_cores_is_followed_to_its_wall() -> None:
+    """M/M/16 seen up to 80 % of its capacity, which is cores over demand."""
+    server = erlang_server("e", 16)
+    assert server.capacity == 16000
+    found = assess_capacity(live(server, Life(0.8), np.random.default_rng(2)))
+    assert found.value == pytest.approx(16000, rel=0.05)
+    assert found.limit == "cpu"
+
+
+@cache
+def simulated() -> list[Trial]:
+    """Three servers for each of 26 kinds and four highest loads."""
+    return list(trials(3, seed=3))
+
+
+def share(some: Sequence[Trial], what: Callable[[Trial], bool]) -> float:
+    """The share of the trials of which this holds."""
+    return float(np.mean([what(t) for t in some]))
+
+
+def is_trusted(trial: Trial) -> bool:
+    """Whether its capacity is trusted."""
+    return trial.capacity.trust is Trust.TRUSTED
+
+
+def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    """Of 312 days 85 to 97 %; two standard errors of so many trials, 2 %, are allowed for."""
+    assert 0.85 <= share(simulated(), lambda t: t.covered) <= 0.99
+
+
+@pytest.mark.parametrize("name", [scenario.name for scenario in scenarios()])
+def test_every_kind_of_server_is_covered_and_explained(name: str) -> None:
+    """80 % of its intervals: of twelve days nine at least, which 80 % leave four times in five."""
+    days = [t for t in simulated() if t.scenario == name]
+    assert len(days) == 12
+    assert share(days, lambda t: t.covered) >= 9 / 12
+    for each in days:
+        explained_well(each.capacity)
+        assert not is_trusted(each) or abs(each.error) <= 0.25
+
+
+def test_the_trusted_capacities_are_right_and_many() -> None:
+    """Within 5 % (median) and 12 % (90 % quantile), and as many as the law alone would trust."""
+    off = np.abs([t.error for t in simulated() if is_trusted(t)])
+    assert len(off) >= sum(passes_gate(t.law) for t in simulated())
+    assert len(off) >= 0.25 * len(simulated())
+    assert np.median(off) <= 0.05
+    assert np.quantile(off, 0.9) <= 0.12
+
+
+@pytest.mark.parametrize(("reach", "least", "most"), [(0.3, 0, 0), (0.5, 0, 0), (0.9, 0.8, 1)])
+def test_trust_comes_with_the_load(reach: float, least: float, most: float) -> None:
+    """Nobody trusts what was seen from half-way, and nearly everybody what came near its end."""
+    assert least <= share([t for t in simulated() if t.reach == reach], is_trusted) <= most

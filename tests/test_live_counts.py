@@ -1,0 +1,161 @@
+"""What a server did while nobody could ask it: every statement is counted, and none twice."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+from conftest import FLAVOURS, ServerFactory
+from live import Clients, Daemon, root, run_as_root, target, wait_until, watching
+from page_changes import lost
+from proxy import Proxy
+
+from agent.demo.server import PrivateServer
+from collectors.connection import Endpoint
+
+LOAD, CLIENTS = "SELECT SLEEP(0.05) AS counted", 3
+DONE = (
+    "SELECT DIGEST, COUNT_STAR FROM performance_schema.events_statements_summary_by_digest"
+    " WHERE DIGEST_TEXT LIKE 'SELECT %SLEEP%counted%'"
+)
+CLASSES = {"interval": "5s", "top": 200}
+INTERVALS = 12.0  # seconds in which two intervals of query classes end
+LASTS = 4.0  # seconds of each trouble
+FOUND_WITHIN = 60.0  # seconds: the longest pause between two tries, an interval, a busy machine
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The agent, and the servers that it watches, each behind a proxy."""
+
+    agent: Daemon
+    servers: list[PrivateServer]
+    proxies: list[Proxy]
+
+
+def resets(scene: Scene) -> Iterator[None]:
+    """The sessions break, and those after them."""
+    for _ in range(4):
+        for proxy in scene.proxies:
+            proxy.reset()
+        yield
+
+
+def silence(scene: Scene) -> Iterator[None]:
+    """Nothing passes."""
+    for proxy in scene.proxies:
+        proxy.silent.set()
+    yield
+    for proxy in scene.proxies:
+        proxy.silent.clear()
+
+
+def slowness(scene: Scene) -> Iterator[None]:
+    """Each answer takes most of the time-out."""
+    for proxy in scene.proxies:
+        proxy.delay = 0.6
+    yield
+    for proxy in scene.proxies:
+        proxy.delay = 0.0
+
+
+def standstill(scene: Scene) -> Iterator[None]:
+    """The servers are halted in the middle of it all."""
+    for server in scene.servers:
+        server.freeze()
+    yield
+    for server in scene.servers:
+        server.thaw()
+
+
+def sleep(scene: Scene) -> Iterator[None]:
+    """The agent is halted, for less time than a scrape waits."""
+    scene.agent.process.send_signal(signal.SIGSTOP)
+    yield
+    scene.agent.process.send_signal(signal.SIGCONT)
+
+
+def kills(scene: Scene) -> Iterator[None]:
+    """The server ends the session."""
+    for server in scene.servers:
+        with root(server) as ask:
+            query = "SELECT id FROM information_schema.processlist WHERE user = 'headroom'"
+            for (session,) in ask(query):
+                ask(f"KILL {session}")
+    yield
+
+
+TROUBLES: tuple[Callable[[Scene], Iterator[None]], ...] = (
+    resets,
+    silence,
+    slowness,
+    standstill,
+    sleep,
+    kills,
+)
+
+
+@pytest.fixture
+def scene(private_server: ServerFactory, tmp_path: Path) -> Iterator[Scene]:
+    """An agent that has begun to tell the classes of a server of each flavour."""
+    with ExitStack() as stack:
+        servers = [private_server(flavour) for flavour in FLAVOURS]
+        proxies = [stack.enter_context(Proxy(server.port)) for server in servers]
+        targets = [
+            target(tmp_path, server, name=server.flavour, over=Endpoint(port=proxy.port))
+            for server, proxy in zip(servers, proxies, strict=True)
+        ]
+        agent = stack.enter_context(watching(tmp_path, *targets, classes=CLASSES))
+        wait_until("classes", lambda: len(agent.page.all("query_classes")) == len(FLAVOURS))
+        yield Scene(agent, servers, proxies)
+
+
+def test_what_was_done_in_bad_times_is_counted_to_the_statement(scene: Scene) -> None:
+    """Sessions that are reset and killed, a network silent and slow, server and agent halted.
+
+    The load comes another way and goes on. In the end as many were counted as the server itself has
+    counted, no more an interval later, and no interval was lost.
+    """
+    agent = scene.agent
+    for server in scene.servers:
+        make_known(agent, server)
+    time.sleep(INTERVALS)
+    before, known = agent.page, [uncounted(agent, server) for server in scene.servers]
+    with ExitStack() as stack:
+        loads = [stack.enter_context(Clients(s, LOAD, CLIENTS)) for s in scene.servers]
+        for trouble in TROUBLES:
+            wait_until("up", lambda: agent.page.all("up") == [1, 1], FOUND_WITHIN)
+            for _ in trouble(scene):
+                time.sleep(LASTS)
+
+    def settled() -> list[float]:
+        return [uncounted(agent, server) for server in scene.servers]
+
+    wait_until("all were counted", lambda: settled() == known, FOUND_WITHIN)
+    time.sleep(INTERVALS)
+    assert settled() == known
+    assert [lost(server.flavour, before, agent.page) for server in scene.servers] == [{}, {}]
+    assert min(load.done for load in loads) > len(TROUBLES) * LASTS * CLIENTS
+
+
+def make_known(agent: Daemon, server: PrivateServer) -> None:
+    """Have the load's class shown by itself; until then it is one of the others."""
+    with Clients(server, LOAD, CLIENTS):
+        [(digest, _)] = wait_until("its digest", partial(run_as_root, server, DONE))
+        of_it = {"target": server.flavour, "digest": str(digest)}
+        wait_until("its class", lambda: agent.page.all("query_calls_total", **of_it))
+
+
+def uncounted(agent: Daemon, server: PrivateServer) -> float:
+    """By how much the server's count of the load is ahead of ours.
+
+    It counts without a lock, and may itself miss one that its clients have seen.
+    """
+    [(digest, done)] = run_as_root(server, DONE)
+    return float(done) - sum(
+        agent.page.all("query_calls_total", target=server.flavour, digest=str(digest))
+    )
