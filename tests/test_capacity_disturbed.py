@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from capacity_days import day
-from simulated_days import Life, live
+from simulated_days import Life
 from simulated_servers import law_server
 
 from models.capacity.answer import CapacityReason
@@ -43,20 +43,29 @@ def test_pile_ups_and_a_backup_are_left_out_and_the_capacity_holds() -> None:
     assert 20 <= len(found.outliers.removed) <= 48
 
 
-def test_a_single_burst_of_load_is_trusted_for_nothing() -> None:
-    """Eight intervals near the capacity and hundreds far below it: indicative at the best."""
+@pytest.mark.parametrize(
+    ("near", "reasons"),
+    [
+        (4, {CapacityReason.LOAD_TOO_LOW}),
+        (10, {CapacityReason.FEW_HIGH_LOADS}),
+        (16, set()),
+    ],
+)
+def test_a_short_burst_of_load_is_trusted_for_nothing(
+    near: int, reasons: set[CapacityReason]
+) -> None:
+    """A hundred intervals far below the capacity, and some near it: twelve settle it."""
     rng = np.random.default_rng(5)
     server = law_server("s", 0.02, 1e-4, full_at=0.7)
-    long, short = live(server, Life(0.9), rng), live(server, Life(0.5), rng)
-    assert assess_capacity(long).trust is Trust.TRUSTED
-    x = np.concatenate([short.throughput, np.sort(long.throughput)[-8:]])
-    n, used = server.at(x)
-    seen = Observations.of(
-        15.0 * np.arange(len(x)), x, n, resources=[Resource("cpu", used["cpu"], own=used["cpu"])]
-    )
-    found = assess_capacity(seen)
-    assert found.trust is not Trust.TRUSTED
-    assert found.reasons
+    share = np.append(rng.uniform(0.1, 0.5, 100), rng.uniform(0.85, 0.9, near))
+    n, used = server.at(share * server.capacity)
+    cpu = Resource("cpu", used["cpu"], own=used["cpu"])
+    at = 15.0 * np.arange(len(share))
+    found = assess_capacity(Observations.of(at, share * server.capacity, n, resources=[cpu]))
+    assert (found.trust is Trust.TRUSTED) == (not reasons)
+    assert reasons <= set(found.reasons)
+    assert found.value == pytest.approx(server.capacity, rel=0.05)
+    assert (found.settle_throughput is None) == (not reasons)
 
 
 def test_too_many_outliers_forbid_trust() -> None:
