@@ -29,7 +29,9 @@ BUSY = tuple(
 )
 """The host's CPU time that somebody uses, by its counters."""
 
-SETTINGS = {"connections", "innodb_threads", "redo_log"}
+INNODB_THREADS = "innodb_threads"
+"""By the statements at once: no counter says how many of them wait outside of InnoDB."""
+SETTINGS = {"connections", INNODB_THREADS, "redo_log"}
 """The server's own limits, which somebody set."""
 RATE = "_per_second"
 
@@ -61,6 +63,7 @@ def with_ceilings(
             u,
             limit * ceilings.ceilings.get(name, 1.0),
             is_setting=name in SETTINGS,
+            counts_waits=name == INNODB_THREADS,
             is_busy_time=is_disk(name) and name not in ceilings.ceilings,
             own=own.get(name),
         )
@@ -91,7 +94,7 @@ def _limits(status: Columns, statement_time: Array, edges: Array) -> Iterator[Na
     """What the server's own settings limit."""
     connected = status.average(edges, "threads_connected")
     yield "connections", connected / status.last(edges, "max_connections")
-    yield "innodb_threads", statement_time / status.last(edges, "innodb_thread_concurrency")
+    yield INNODB_THREADS, statement_time / status.last(edges, "innodb_thread_concurrency")
     yield (
         "redo_log",
         (

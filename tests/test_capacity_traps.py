@@ -168,3 +168,21 @@ def test_no_window_makes_an_error_or_a_number_that_is_none(seed: int) -> None:
         assert np.isfinite(told).all()
         assert told == sorted(told)
         assert not found.shares or sum(found.shares.values()) == pytest.approx(1)
+
+
+def test_statements_that_wait_elsewhere_fill_no_innodb() -> None:
+    """Half of a statement's time is sleep: the setting's wall seems half as far as it is.
+
+    Measured: eight sessions that sleep, beside innodb_thread_concurrency = 4, got 1.9 times as much
+    done as four at once can. `unless_passed` tells it then; until then it must wake nobody.
+    """
+    rng = np.random.default_rng(5)
+    x = np.tile(np.linspace(20, 150, 30), 4) * np.exp(rng.normal(0, 0.01, 120))
+    n = x * 0.02 * np.exp(rng.normal(0, 0.01, len(x)))
+    at = 15.0 * np.arange(1, len(x) + 1)
+    for counts_waits in (False, True):
+        inside = Resource("innodb_threads", n / 4, is_setting=True, counts_waits=counts_waits)
+        found = assess_capacity(Observations.of(at, x, n, resources=[inside]))
+        assert found.value == pytest.approx(200, rel=0.1)
+        assert (found.trust is Trust.TRUSTED) is not counts_waits
+        assert (CapacityReason.WAITS_COUNTED in found.reasons) is counts_waits

@@ -28,6 +28,7 @@ class CapacityReason(StrEnum):
     FEW_HIGH_LOADS = "few_high_loads"
     WIDE_INTERVAL = "wide_interval"
     CONTENTION_UNKNOWN = "contention_unknown"
+    WAITS_COUNTED = "waits_counted"
     CONCURRENCY_UNKNOWN = "concurrency_unknown"
     NO_WALL = "no_wall"
     OTHERS_INTERFERE = "others_interfere"
@@ -51,6 +52,7 @@ SENTENCES = {
     CapacityReason.FEW_HIGH_LOADS: "the load came near the capacity in fewer than twelve intervals",
     CapacityReason.WIDE_INTERVAL: "the points allow capacities that are too far apart",
     CapacityReason.CONTENTION_UNKNOWN: "contention may end the growth before a resource is full",
+    CapacityReason.WAITS_COUNTED: "statements that wait elsewhere count as if they filled it",
     CapacityReason.CONCURRENCY_UNKNOWN: "concurrency is too low or too noisy to see contention",
     CapacityReason.NO_WALL: "no resource says where it ends",
     CapacityReason.OTHERS_INTERFERE: "others filled a resource; concurrency was left out there",

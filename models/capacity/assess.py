@@ -74,6 +74,8 @@ def assess_capacity(seen: Observations) -> Capacity:
         context.add(CapacityReason.LATEST_DIFFER)
     if nearest is not None and contradicts_wall(kept, nearest.resource):
         context.add(CapacityReason.MODEL_DOES_NOT_FIT)
+    if _counts_waits(_usable(walls), kept):
+        context.add(CapacityReason.WAITS_COUNTED)
     if np.mean(kept.disturbed) > MAX_SHARE:
         context.add(CapacityReason.OTHERS_INTERFERE)
     if x_seen < MIN_RANGE * float(np.quantile(kept.throughput, 1 - SEEN)):
@@ -123,6 +125,13 @@ def _together(kept: Observations, x: float) -> float | None:
     sampled = kept.n_variance.any() or not n.all()
     r = np.sum(n) / np.sum(of) if sampled else np.quantile(n / of, UNHINDERED)
     return max(float(r) * x, LEAST_TOGETHER)
+
+
+def _counts_waits(walls: list[Wall], kept: Observations) -> bool:
+    """Whether the lowest wall is that of a resource which may seem full long before it is."""
+    lowest = min(walls, key=lambda wall: wall.x_max or np.inf, default=None)
+    names = {resource.name for resource in kept.resources if resource.counts_waits}
+    return lowest is not None and lowest.resource in names
 
 
 def _usable(walls: tuple[Wall, ...]) -> list[Wall]:

@@ -63,6 +63,8 @@ class Resource:
     """Whether somebody set its limit; such a one says nothing of where contention ends."""
     is_busy_time: bool = False
     """Whether one request at a time makes it as busy as many at once."""
+    counts_waits: bool = False
+    """Whether what waits elsewhere counts as using it: it may seem full long before it is."""
     own: Array | None = field(repr=False, default=None)
     """The part of the utilisation that is the server's own, shape (intervals,); None: not known."""
 
