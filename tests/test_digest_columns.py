@@ -68,6 +68,10 @@ class Watched:
         """What rose since the last time."""
         return self._deltas.take(self.rows())
 
+    def key(self, number: int) -> str:
+        """The class with that number."""
+        return self._book.keys[number]
+
     def text(self, row: str) -> str:
         """The text of the class that a row is of."""
         return self._book.text(row.partition("|")[2]) or ""
@@ -175,3 +179,46 @@ def test_what_found_the_table_full_is_one_class(
     assert of(found, "early")["calls"] == 1
     assert TIMES <= found["overflow"]["calls"] <= TIMES + 5
     assert found["overflow"]["rows_sent"] >= TIMES
+
+
+def test_cpu_is_read_where_the_server_counts_it_and_its_consumer_is_on(
+    private_server: ServerFactory,
+) -> None:
+    """Off, the column is there and stays at 0: it is left out, and what would mend it is told."""
+    server = private_server("mysql")
+    for consumer in ("NO", "YES"):
+        with root(server) as ask:
+            ask(
+                "UPDATE performance_schema.setup_consumers"
+                f" SET ENABLED = '{consumer}' WHERE NAME = 'events_statements_cpu'"
+            )
+        with connected(server) as connection, root(server) as ask:
+            prepared = digests.prepare(connection)
+            [cpu] = [one for one in prepared.features if one.name == "digests_cpu"]
+            watched = Watched(connection)
+            ask("SELECT BENCHMARK(300000, 1 + 1) AS computed")
+            computed = of(watched.by_word(), "computed")
+        assert cpu.enabled == (consumer == "YES")
+        assert ("events_statements_cpu" in (cpu.remedy or "")) == (consumer == "NO")
+        assert (computed.get("cpu_time", 0.0) > 0) == ("cpu_time" in computed) == cpu.enabled
+
+
+def test_one_statement_in_two_schemas_and_in_none_is_three_classes(
+    server: PrivateServer, watched: Watched
+) -> None:
+    """Each with its calls, though all have one digest."""
+    statement = "SELECT 1 AS anywhere"
+    with root(server) as ask:
+        ask(statement)
+        for schema, times in (("known", 2), ("performance_schema", 3)):
+            ask(f"USE {schema}")
+            for _ in range(times):
+                ask(statement)
+    changes = watched.changes()
+    assert changes is not None
+    calls = {}
+    for number, values in zip(changes.classes, changes.values, strict=True):
+        name = name_of(watched.key(number))
+        if "`anywhere`" in watched.text(f"|{watched.key(number)}"):
+            calls[name.schema] = values[changes.names.index("calls")]
+    assert calls == {"": 1, "known": 2, "performance_schema": 3}
