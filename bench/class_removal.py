@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 from record_classes import DATABASE, prepare
-from sysbench import FIRST, WORKLOADS, give_a_processor, sysbench
+from sysbench import WORKLOADS, give_a_processor, sysbench
 
 from agent.classes.savings import saving
 from agent.config.settings import Config
@@ -142,21 +142,6 @@ def main() -> None:
             switch(server, "YES")
             found = [*measure(server, changes, args.level, threads, args.passes)]
     report(seen, said, found)
-
-
-@contextmanager
-def ahead(*pids: int) -> Iterator[None]:
-    """Let these processes' sessions run ahead of others, where priority counts only within one."""
-    groups = [Path(f"/proc/{pid}/autogroup") for pid in pids]
-    known = [group for group in groups if os.geteuid() == 0 and group.exists()]
-    before = [group.read_text().split()[-1] for group in known]
-    for group in known:
-        group.write_text(str(FIRST))
-    try:
-        yield
-    finally:
-        for group, nice in zip(known, before, strict=True):
-            group.write_text(nice)
 
 
 def changed_mixes() -> list[str]:

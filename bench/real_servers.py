@@ -14,6 +14,7 @@ seen, and `--replay` predicts from it again. The last table is of all workloads 
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sysbench import WORKLOADS, Level, give_a_processor, ladder, prepare, sysbench
+from sysbench import WORKLOADS, Level, ahead, give_a_processor, ladder, prepare, sysbench
 
 from agent.concurrency import concurrency
 from agent.config.settings import Config
@@ -89,10 +90,11 @@ def run(flavour: Flavour, workload: str, level: float, step: float) -> dict[str,
     with PrivateServer(program, options=options) as server:
         give_a_processor(server.pid)
         prepare(server, workload)
-        per_event, truth = ladder(server, workload, level)
+        with ahead(server.pid, os.getpid()):
+            per_event, truth = ladder(server, workload, level)
         peak = max(truth.values()).throughput
         caps = []
-        with watched(server) as agent:
+        with ahead(server.pid, os.getpid()), watched(server) as agent:
             for cap in CAPS:
                 for share in SHARES:
                     rate = cap * share * peak / per_event
