@@ -194,6 +194,21 @@ def test_the_lowest_of_several_walls_counts() -> None:
     assert found.value == pytest.approx(0.8 * truth, rel=0.12)
 
 
+@pytest.mark.parametrize("used", [0.06, 0.15, 0.3])
+def test_a_wall_that_may_be_anywhere_is_left_aside(used: float) -> None:
+    """A disk that is busy for a little: one of many channels would last for 64 times as much."""
+    _, seen = day(Life(0.8), full_at=0.6)
+    cpu = seen.resources[0]
+    disk = Resource("disk", used * seen.throughput / seen.throughput.max(), is_busy_time=True)
+    alone = assess_capacity(replace(seen, resources=(cpu,)))
+    found = assess_capacity(replace(seen, resources=(cpu, disk)))
+    assert found.walls[1].x_max_interval is not None
+    assert found.walls[1].x_max_interval.ratio > 12
+    assert found.shares == pytest.approx(alone.shares)
+    assert numbers(found) == pytest.approx(numbers(alone))
+    assert assess_capacity(replace(seen, resources=(disk,))).limit != "disk"
+
+
 def test_the_shares_of_the_limits_sum_to_one() -> None:
     """Each limit has its probability to be the one."""
     found = assess_capacity(day(Life(0.6))[1])
