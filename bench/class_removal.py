@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 from record_classes import DATABASE, prepare
-from sysbench import WORKLOADS, give_a_processor, sysbench
+from sysbench import WORKLOADS, ahead, give_a_processor, sysbench
 
 from agent.classes.savings import saving
 from agent.config.settings import Config
