@@ -1,7 +1,8 @@
 """Who computes and who waits, on recordings of a MySQL 9.7 that accounts for every class's CPU.
 
-`bench/record_classes.py` made them on a quiet machine, 150 s each: `common`, all loads rise and
-fall together while costs per call fall with them; `io`, a buffer pool too small for the data.
+`common` and `io` are of `bench/record_classes.py` on a quiet machine, 150 s each: all loads rise and
+fall together while costs per call fall with them; a buffer pool too small for the data. `steady` are
+75 s of eight classes that never change their rates, beside other work.
 """
 
 from dataclasses import replace
@@ -47,6 +48,15 @@ def test_who_computes_is_found(kind: str, with_texts: float, without: float) -> 
         assert error < most
         assert blamed < 0.01
         assert Reason.COST_VARIES in found.reasons
+
+
+def test_a_load_that_never_varies_is_no_base() -> None:
+    """Prices and base are believed to be about usual, where the load says nothing of them."""
+    for texts, most in ((True, 0.15), (False, 0.3)):
+        found, error, blamed = divided("steady", slice(None), texts=texts)
+        assert error < most
+        assert blamed < 0.02
+        assert found.unattributed < 0.25 * found.total
 
 
 @pytest.mark.parametrize("begin", range(0, 61, 20))

@@ -88,7 +88,7 @@ def _draw_prediction(axes: "Axes", observed: Observed, found: Attribution, y: Ar
     quality = found.held_out
     title = "predicted and actual CPU"
     if quality.mape is not None:
-        title += f": held out, {100 * quality.mape:.1f} % off on average"
+        title += f" (held out: {100 * quality.mape:.1f} % off on average)"
     axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
     axes.set_xlabel("actual (s)")
     axes.set_ylabel("predicted (s)")

@@ -16,6 +16,8 @@ from models.attribution.waits import CpuBounds, Mask, must_wait
 
 LEAST_CALL_SHARE = 0.3
 """Of the mean price of a call, where only the calls tell classes apart."""
+TOLD = 2.0
+"""Log of how much less probable it is that a class waits whose text is known and says no such."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ def fit_cost_model(
     size = prices.price(ticks)
     beliefs, _ = believe(size.sum(axis=0), work.sum(axis=0), y.sum(), bounds)
     stretch = Stretch.of_parts(work, ticks.count, size)
-    beliefs = replace(beliefs, waiting=stretch.evidence(size.sum(axis=0)))
+    told = np.array([bool(text) for text in ticks.texts or [None] * len(ticks.names)])
+    beliefs = replace(beliefs, waiting=stretch.evidence(size.sum(axis=0)) - TOLD * told)
     model = _learnt(ticks, y, prices, robust_weights(y, prices.total(ticks)), beliefs)
     expected = model.predict(ticks)
     beliefs = replace(beliefs, inflation=Echo.of(y, expected).inflation)

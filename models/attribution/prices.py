@@ -8,7 +8,7 @@ import numpy as np
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.moments import Moments
 from models.attribution.quadratic import hold, minimise_non_negative
-from models.attribution.waits import CpuBounds
+from models.attribution.waits import PART_OF_CPU, CpuBounds
 
 ROUNDS = 6
 LEAST_WEIGHT_SHARE = 0.2
@@ -28,6 +28,20 @@ MOST_CPU = {
     "tmp_tables": 3e-3,
 }
 """CPU seconds that one of each costs at most on average, three times and more what was measured."""
+USUAL_CPU = {
+    "calls": 4e-5,
+    "rows_examined": 3e-7,
+    "rows_sent": 1e-6,
+    "rows_affected": 3e-5,
+    "sort_rows": 1e-6,
+    "tmp_tables": 6e-5,
+}
+"""CPU seconds that one of each costs, about. Their proportions are believed where the load says
+nothing of them, as one that hardly varies does."""
+USUAL_SPREAD = 1.0
+"""Each share of the total is believed within so many times itself."""
+USUAL_NOISE, LEAST_USUAL = 0.05, 1e-4
+"""Of a tick, which that belief is weighed against; and the least share that is believed."""
 ABOVE = 1e-3
 """A price is too high beyond this part."""
 FREE_CALL_SHARE = 1e-4
@@ -74,9 +88,10 @@ def pool_prices(
     features = np.column_stack(summed)
     weights = tick_weights(y)
     prices = np.zeros(len(summed) + 1)
-    most = _most(names, bounds)
+    most, usual = _most(names, bounds), _usual(names, bounds)
     for _ in range(ROUNDS):
-        prices = _solve(Moments.of(features, ticks.seconds, y, weights), most=most)
+        moments = Moments.of(features, ticks.seconds, y, weights)
+        prices = _solve(moments, usual, 0.0 if usual is None else BASE_PRIOR, most)
         weights = robust_weights(y, features @ prices[:-1] + ticks.seconds * prices[-1])
     return _as_prices(prices, names, float(summed[0].sum()), float(y.sum()), least_share, bounds)
 
@@ -89,7 +104,7 @@ def price_features(
     Their weights are to be robust ones already.
     """
     made = float(pooled.totals[0])
-    solved = _solve(pooled, BASE_PRIOR, _most(sizes, bounds))
+    solved = _solve(pooled, _usual(sizes, bounds), BASE_PRIOR, _most(sizes, bounds))
     return _as_prices(solved, tuple(sizes), made, pooled.y_total, least_share, bounds)
 
 
@@ -98,6 +113,13 @@ def _most(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
     if bounds is None or not bounds.least_level:
         return None
     return np.array([*(MOST_CPU.get(name, np.inf) for name in ("calls", *sizes)), np.inf])
+
+
+def _usual(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
+    """What calls and these sizes cost about; None where y is no CPU, or a part of it."""
+    if bounds is None or bounds == PART_OF_CPU:
+        return None
+    return np.array([USUAL_CPU.get(name, 0.0) for name in ("calls", *sizes)])
 
 
 def _as_prices(
@@ -142,7 +164,8 @@ def robust_weights(y: Array, fitted: Array) -> Array:
     return answer
 
 
-def _solve(moments: Moments, base_prior: float = 0.0, most: Array | None = None) -> Array:
+def _solve(moments: Moments, usual: Array | None, base_prior: float, most: Array | None) -> Array:
+    """Fit prices ≥ 0, at most `most`, drawn towards the proportions of the `usual` ones."""
     scaled = moments.scaled()
     size = len(scaled.projection)
     ridge = RIDGE * max(float(np.trace(scaled.gram)), 1e-300)
@@ -150,6 +173,13 @@ def _solve(moments: Moments, base_prior: float = 0.0, most: Array | None = None)
     gram[-1, -1] += base_prior
     unit = np.where(moments.totals > 0, moments.totals, 1.0) / (moments.y_total or 1.0)
     limit = np.full(size, np.inf) if most is None else most * unit
+    if usual is not None:
+        share = usual * unit[:-1]
+        share = share / max(float(share.sum()), 1e-300)
+        believed = np.maximum(USUAL_SPREAD * share, LEAST_USUAL)
+        precision = np.append((USUAL_NOISE / believed) ** 2, 0.0)
+        gram[np.diag_indices(size)] += precision
+        vector += precision * np.append(share, 0.0)
     shares = minimise_non_negative(gram, vector)
     while len(over := np.flatnonzero(shares > (1 + ABOVE) * limit)):
         hold(gram, vector, over, limit)

@@ -30,7 +30,7 @@ class Reason(StrEnum):
 
 SENTENCES = {
     Reason.FEW_TICKS: f"fewer than {ENOUGH_TICKS} ticks say little about each class",
-    Reason.COST_VARIES: "a call's cost is not steady: one quarter of the data is not like the rest",
+    Reason.COST_VARIES: "a call's cost is not steady: what some ticks tell predicts others badly",
     Reason.SATURATED: "the host is saturated, and time in queues looks like work",
     Reason.IO_BOUND: "the host waits for IO, and the cost of a call varies with it",
     Reason.MOSTLY_WAITING: "statements wait most of their time: IO-bound or saturated",

@@ -18,7 +18,10 @@ from models.attribution.quadratic import minimise_non_negative
 
 STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 """τ: from "all classes cost the same" to "each has its own price"."""
-NOISE_ROUNDS = 4
+NOISE_ROUNDS, SETTLED = 4, 0.01
+"""In which the noise settles, or until it moves by less than this part."""
+HOPELESS = 8.0
+"""ln: a strength whose evidence is so far below the best is beyond it; those after it are worse."""
 FLAT = 1e-6
 
 
@@ -73,9 +76,13 @@ def _in_prices(scaled: Moments, share: Array) -> Moments:
 def _fits(problem: Moments, active: Array, base: float) -> Iterator[_Fit]:
     """Fit at every strength, each from where the one before ended."""
     fit: _Fit | None = None
+    best = -np.inf
     for tau in STRENGTHS:
         fit = _fit(problem, active, tau, fit, base)
         yield fit
+        best = max(best, fit.evidence)
+        if fit.evidence < best - HOPELESS:
+            return
 
 
 def _fit(problem: Moments, active: Array, tau: float, near: _Fit | None, base: float) -> _Fit:
@@ -92,7 +99,9 @@ def _fit(problem: Moments, active: Array, tau: float, near: _Fit | None, base: f
         held = np.append(prior, [0.0, prior[active].sum()])[free]
         freedom = float(free.sum() - np.diag(inverse) @ held)
         square = problem.residual_square(mode[: k + 1])
-        noise = max(square / max(t - freedom, t / 4), 1e-10)
+        before, noise = noise, max(square / max(t - freedom, t / 4), 1e-10)
+        if abs(noise - before) < SETTLED * noise:
+            break
     drawn = float(prior[active] @ (mode[:k][active] - mode[k + 1]) ** 2)
     log_det = float(np.linalg.slogdet(matrix[np.ix_(free, free)])[1])
     evidence = -square / noise - t * np.log(noise) - drawn - 2 * active.sum() * np.log(tau)
