@@ -1,8 +1,8 @@
 """Who computes and who waits, on recordings of a MySQL 9.7 that accounts for every class's CPU.
 
-`common` and `io` are of `bench/record_classes.py` on a quiet machine, 150 s each: all loads rise and
-fall together while costs per call fall with them; a buffer pool too small for the data. `steady` are
-75 s of eight classes that never change their rates, beside other work.
+`common` and `io` are of `bench/record_classes.py` on a quiet machine, 150 s each: all loads rise
+and fall together while costs per call fall with them; a buffer pool too small for the data.
+`steady` are 75 s of eight classes that never change their rates, beside other work.
 """
 
 from dataclasses import replace
