@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from attribute_command import LONG, as_json, as_table, csv, long_rows
 from attribute_command import host_file as host_file
@@ -32,6 +33,27 @@ def test_any_column_of_the_host_can_be_divided(
     answer = as_json(capsys, long_file, "--host", host_file, "--resource", "wchar")
     assert (answer["resource"], answer["method"]) == ("wchar", "learned")
     assert answer["truth_error"] is None
+
+
+def test_bytes_that_nothing_predicts_are_no_classs(
+    tmp_path: Path, long_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A checkpoint writes when it likes; bytes that go with rows are given, whoever asks."""
+    rng = np.random.default_rng(1)
+    rows = dict(served.ticks.sizes)["rows_sent"].sum(axis=1)
+    columns = {"write_bytes": rng.exponential(1e6, len(rows)), "sent_bytes": 100.0 * rows}
+    host = tmp_path / "bytes.csv"
+    table = np.column_stack((np.arange(1, len(rows) + 1), *columns.values()))
+    host.write_text(csv(["t_s", *columns], table.tolist()))
+    written = as_json(capsys, long_file, "--host", host, "--resource", "write_bytes")
+    assert written["unattributed"] == pytest.approx(columns["write_bytes"].sum())
+    assert not any(one["total"] for one in written["classes"].values())
+    assert "withheld" in written["reasons"]
+    asked = ("--host", host, "--resource", "write_bytes", "--method", "learned")
+    assert any(one["total"] for one in as_json(capsys, long_file, *asked)["classes"].values())
+    sent = as_json(capsys, long_file, "--host", host, "--resource", "sent_bytes")
+    assert sent["unattributed"] < 0.1 * columns["sent_bytes"].sum()
+    assert "withheld" not in sent["reasons"]
 
 
 @pytest.mark.parametrize("resource", ["utime_s", "stime_s", "system_cpu_s"])

@@ -14,6 +14,7 @@ from agent.classes.book import AGENT, LONGEST_TEXT
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.divide import Attribution
 from models.attribution.quality import Quality
+from models.attribution.reasons import Reason
 from models.attribution.waits import Mask, waits_by_text
 
 LEAST_R_SQUARED, MOST_ERROR = 0.7, 0.5
@@ -107,4 +108,6 @@ def withheld(resource: str, ticks: ClassTicks, found: Attribution) -> Attributio
         )
         for use, total, part in zip(found.classes, totals, parts, strict=True)
     )
-    return replace(found, classes=classes, unattributed=found.total - float(totals.sum()))
+    why = () if is_proven(found.held_out) else (Reason.WITHHELD,)
+    rest = found.total - float(totals.sum())
+    return replace(found, classes=classes, unattributed=rest, reasons=(*found.reasons, *why))

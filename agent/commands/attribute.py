@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
+from agent.classes.proof import withheld
 from agent.commands.attribute_words import in_words
 from agent.tables.class_file import ClassFile, read_classes
 from agent.tables.host_file import DEFAULT_RESOURCE, joined, read_host
@@ -20,6 +21,7 @@ from models.attribution.waits import PART_OF_CPU, WHOLE_CPU
 USAGE_ERROR = 2
 CPU_SECONDS = re.compile(r"cpu\w*_s$|^[us]time_s$")
 """Resources that are CPU time in seconds, by their names."""
+WRITTEN, READ = re.compile(r"writ\w*bytes|wchar"), re.compile(r"read\w*bytes|rchar")
 PARTS = re.compile(r"^[us]time|user|sys")
 """Those of them that are a part of it: what was used in the kernel, or outside of it."""
 
@@ -95,7 +97,10 @@ def run(args: argparse.Namespace) -> int:
 def _answer(args: argparse.Namespace) -> Answer:
     classes = _read(args.file, args.host, args.resource)
     target = _target(classes)
-    found = attribute(_known(classes, target), target, Method(args.method), classes.host)
+    method = Method(args.method)
+    found = attribute(_known(classes, target), target, method, classes.host)
+    if classes.at is not None and not target.cpu_seconds and method is Method.AUTO:
+        found = withheld(_moved(str(classes.resource)), classes.ticks, found)
     prediction = None
     if args.predict is not None:
         other = _read(args.predict, args.predict_host or args.host, classes.resource)
@@ -127,6 +132,12 @@ def _target(classes: ClassFile) -> Target:
     cpu = CPU_SECONDS.search(resource) is not None
     bounds = PART_OF_CPU if PARTS.search(resource) else WHOLE_CPU
     return Target(y, cpu_seconds=cpu, time_like=cpu, bounds=bounds)
+
+
+def _moved(resource: str) -> str:
+    """Name bytes of disks as the agent does; anything else is called what it is."""
+    kinds = {"written": WRITTEN, "read": READ}
+    return next((kind for kind, names in kinds.items() if names.search(resource)), resource)
 
 
 def _is_a_part(target: Target) -> bool:

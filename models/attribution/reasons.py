@@ -21,6 +21,7 @@ class Reason(StrEnum):
     IO_BOUND = "io_bound"
     MOSTLY_WAITING = "mostly_waiting"
     WAITS_UNSEEN = "waits_unseen"
+    WITHHELD = "withheld"
 
     @property
     def sentence(self) -> str:
@@ -35,6 +36,7 @@ SENTENCES = {
     Reason.IO_BOUND: "the host waits for IO, and the cost of a call varies with it",
     Reason.MOSTLY_WAITING: "statements wait most of their time: IO-bound or saturated",
     Reason.WAITS_UNSEEN: "this method takes all time for work; those who wait get too much",
+    Reason.WITHHELD: "too badly predicted to be given to any class (--method learned does it)",
 }
 
 
