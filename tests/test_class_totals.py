@@ -11,6 +11,8 @@ from known_classes import known_classes, one_class
 from agent.classes.book import AGENT, OTHER, SEVERAL
 from agent.classes.savings import Saving, saving, savings_of
 from agent.classes.totals import ENTERS, REMEMBERED, Totals
+from models.attribution.divide import Method
+from models.attribution.reasons import Reason
 from models.attribution.savings import Limit, gain
 from models.capacity.answer import Capacity
 from models.capacity.wall import Wall
@@ -177,6 +179,11 @@ def test_a_class_is_worth_its_share_of_the_binding_wall() -> None:
         one = one_class(digest, 3.0)
         assert saving(state, one, cpu) == Saving(None, None)
         assert savings_of(replace(state, classes=(one,)), cpu) == {}
+    few = replace(state.resources[0], reasons=(Reason.FEW_TICKS,))
+    early = replace(state, resources=(replace(few, source=Method.LEARNED), *state.resources[1:]))
+    assert saving(early, first, cpu) == Saving(None, None)
+    sure = replace(state, resources=(replace(few, source=Method.MEASURED), *state.resources[1:]))
+    assert saving(sure, first, cpu) == saving(state, first, cpu)
     assert saving(state, first, capacity(None)) == Saving(None, None)
     assert saving(state, first, None) == Saving(None, None)
 

@@ -57,7 +57,7 @@ def test_half_of_the_load_tells_the_capacity_within_a_fifth(run: str) -> None:
 
 
 @pytest.mark.parametrize("cap", CAPS)
-def test_no_other_estimate_is_nearer_over_all_runs(cap: float) -> None:
+def test_no_fit_of_the_law_is_nearer_over_all_runs(cap: float) -> None:
     """The law alone, least squares and the white paper's line err by more at every level."""
     ours = np.median([abs(assessed(run, cap)[1]) for run in PEAKS])
     for method in Method:

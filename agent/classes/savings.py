@@ -6,6 +6,8 @@ from agent.classes.book import SEVERAL, Name
 from agent.classes.proof import is_proven
 from agent.classes.state import ClassesState, ClassState
 from agent.config.ceilings import DISK, NETWORK
+from models.attribution.divide import Method
+from models.attribution.reasons import Reason
 from models.attribution.savings import Limit, gain
 from models.capacity.answer import USL, Capacity
 
@@ -70,6 +72,8 @@ def _share(state: ClassesState, one: ClassState, wall: str) -> float | None:
     known = [r for name in names if (r := state.resource(name)) is not None]
     whole = sum(r.total for r in known)
     if any(r.name != "cpu" and r.total > 0 and not is_proven(r.held_out) for r in known):
+        return None
+    if any(r.source is not Method.MEASURED and Reason.FEW_TICKS in r.reasons for r in known):
         return None
     if whole <= 0:
         return None
