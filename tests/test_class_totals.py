@@ -168,6 +168,7 @@ def capacity(limit: str | None, *walls: Wall) -> Capacity:
 def test_a_class_is_worth_its_share_of_the_binding_wall() -> None:
     """By the CPU that it used of all; a disk's wall by bytes; what is several by nothing."""
     state = known_classes(0.0)  # a1 uses 6 of 10.25 of everything, b2 2.5
+    state = replace(state, resources=tuple(replace(r, reasons=()) for r in state.resources))
     first, second = state.classes[:2]
     cpu = capacity("server_cpu", wall("server_cpu", 100.0))
     share = 6 / 10.25
