@@ -5,8 +5,8 @@
     python bench/real_servers.py --replay FILE...
 
 First a closed loop finds the true peak: sysbench with more and more threads, each for `--level`
-seconds. Then an open loop whose rate changes every `--step` seconds stays below 30, then 50, then
-70 % of that peak, while the agent watches. After each, every estimator predicts the peak from what
+seconds. Then an open loop whose rate changes every `--step` seconds stays below 30, then 50, 70 and
+90 % of that peak, while the agent watches. After each, every estimator predicts the peak from what
 was seen up to then. The server has the machine's first processor to itself and sysbench the second,
 as if it ran elsewhere, both ahead of all other work where we are root. `--save` keeps what was
 seen, and `--replay` predicts from it again. The last table is of all workloads together.
@@ -38,7 +38,7 @@ from models.usl_fit import Method, fit
 
 ROOT = Path(__file__).resolve().parent.parent
 WRONG = 25.0  # per cent
-CAPS = (0.3, 0.5, 0.7)
+CAPS = (0.3, 0.5, 0.7, 0.9)
 SHARES = (0.2, 0.6, 0.4, 0.9, 0.3, 0.75, 0.5, 1.0)  # of the cap, a step each
 INTERVAL = 4.0
 
