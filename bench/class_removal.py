@@ -21,17 +21,15 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from real_servers import watched
 from record_classes import DATABASE, prepare
 from sysbench import WORKLOADS, ahead, give_a_processor, sysbench
 
 from agent.classes.savings import saving
-from agent.config.settings import Config
-from agent.daemon import Agent
 from agent.demo.server import PrivateServer, find_server
 from agent.snapshot import Snapshot
 from collectors.host import process_clock
@@ -202,28 +200,12 @@ def switch(server: PrivateServer, on: str) -> None:
 
 def observe(server: PrivateServer, rate: float, step: float) -> tuple[list[Run], Snapshot]:
     """The open loop, and what the agent knows at its end."""
-    with watched(server, 2 * step) as agent:
+    classes = {"interval": 2 * step, "digest_text": True}
+    with watched(server, INTERVAL, classes=classes) as agent:
         runs = [run(server, MIX, step, OPEN_THREADS, share * rate) for share in STEPS]
         time.sleep(INTERVAL)
         (snapshot,) = agent.snapshots()
     return runs, snapshot
-
-
-@contextmanager
-def watched(server: PrivateServer, interval: float) -> Iterator[Agent]:
-    """The agent on that server, as the daemon runs it; classes are divided every `interval` s."""
-    target = {"name": "bench", "socket": server.socket, "user": "root"}
-    data = {
-        "fit": {"interval": INTERVAL, "window": 3600.0},
-        "classes": {"interval": interval, "digest_text": True},
-        "targets": [target],
-    }
-    agent = Agent(Config.model_validate(data))
-    agent.start()
-    try:
-        yield agent
-    finally:
-        agent.stop()
 
 
 def report(seen: Sequence[Run], said: Snapshot, found: Sequence[tuple[str, Beside]]) -> None:

@@ -94,7 +94,7 @@ def run(flavour: Flavour, workload: str, level: float, step: float) -> dict[str,
             per_event, truth = ladder(server, workload, level)
         peak = max(truth.values()).throughput
         caps = []
-        with ahead(server.pid, os.getpid()), watched(server) as agent:
+        with ahead(server.pid, os.getpid()), watched(server, INTERVAL) as agent:
             for cap in CAPS:
                 for share in SHARES:
                     rate = cap * share * peak / per_event
@@ -140,10 +140,10 @@ def summarise(said: list[Said]) -> None:
 
 
 @contextmanager
-def watched(server: PrivateServer) -> Iterator[Agent]:
-    """The agent on that server, as the daemon runs it."""
+def watched(server: PrivateServer, interval: float, **more: Any) -> Iterator[Agent]:
+    """The agent on that server, as the daemon runs it, with intervals that long, s."""
     target = {"name": "bench", "socket": server.socket, "user": "root"}
-    data = {"fit": {"interval": INTERVAL, "window": 3600.0}, "targets": [target]}
+    data = {"fit": {"interval": interval, "window": 3600.0}, "targets": [target], **more}
     agent = Agent(Config.model_validate(data))
     agent.start()
     try:

@@ -1,13 +1,13 @@
 """The command `attribute` as a function, and files of both forms for it, as fixtures."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from said import said_as_json
 from simulated_classes import Simulated, simulate
 
 from agent.commands.attribute import add_parser
@@ -27,16 +27,9 @@ def run(*arguments: str | Path) -> int:
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[str, Any]:
-    """Run with --format json and parse standard output, NaN and Infinity forbidden."""
-
-    def forbid(constant: str) -> None:
-        raise AssertionError(constant)
-
+    """Run with --format json and parse what it says."""
     assert run(*arguments, "--format", "json") == 0
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    answer: dict[str, Any] = json.loads(captured.out, parse_constant=forbid)
-    return answer
+    return said_as_json(capsys)
 
 
 def as_table(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
