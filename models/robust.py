@@ -7,6 +7,7 @@ Statistics* (2009), chapter 7. Numpy only.
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from models.usl import Array
 
@@ -108,8 +109,12 @@ def fit_columns(design: Array, y: Array, weights: Array, noise_floor: float) -> 
 
 def _persistence(residuals: Array) -> Array:
     square = np.sum(residuals**2, axis=0)
-    rho = np.sum(residuals[1:] * residuals[:-1], axis=0) / np.maximum(square, TINY)
-    rho = np.clip(rho, 0.0, 0.95)
+    return persistence_of(np.sum(residuals[1:] * residuals[:-1], axis=0), square)
+
+
+def persistence_of(products: ArrayLike, squares: ArrayLike) -> Array:
+    """Compute the same from the sums of neighbours' products and of squares, of any shape."""
+    rho = np.clip(np.asarray(products) / np.maximum(squares, TINY), 0.0, 0.95)
     ratio: Array = (1 + rho) / (1 - rho)
     return ratio
 

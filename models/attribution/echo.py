@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.attribution.class_ticks import Array
+from models.robust import persistence_of
 
 INFLATION = 2.0
 """Of the variance where hypotheses are compared, in any case: a tick's regressors err together."""
@@ -41,10 +42,8 @@ class Echo:
     @property
     def inflation(self) -> float:
         """How many ticks tell no more than an independent one."""
-        if self.squares <= 0:
-            return INFLATION
-        rho = max(self.products / self.squares, 0.0)
-        return min(INFLATION * (1 + rho) / max(1 - rho, 1e-9), MOST_INFLATION)
+        alike = float(persistence_of(self.products, self.squares))
+        return min(INFLATION * alike, MOST_INFLATION)
 
 
 NO_ECHO = Echo()
