@@ -67,14 +67,15 @@ def assess_capacity(seen: Observations) -> Capacity:
     x_seen = float(np.quantile(kept.throughput, SEEN))
     found = find_walls(kept.throughput, kept.resources, kept.weights)
     walls = tuple(wall.unless_passed(x_seen) for wall in found)
-    nearest = min(_near(walls, kept), key=lambda wall: wall.x_max or np.inf, default=None)
+    nearest = _first(_near(walls, kept))
     law, finding, peak = _law(kept, nearest, x_seen)
     context = _context(outliers, regimes, finding)
     if nearest is not None and cost_drift(kept, nearest.resource):
         context.add(CapacityReason.LATEST_DIFFER)
     if nearest is not None and contradicts_wall(kept, nearest.resource):
         context.add(CapacityReason.MODEL_DOES_NOT_FIT)
-    if _counts_waits(_usable(walls), kept):
+    first = _first(_usable(walls))
+    if first is not None and kept.resource(first.resource).counts_waits:
         context.add(CapacityReason.WAITS_COUNTED)
     if np.mean(kept.disturbed) > MAX_SHARE:
         context.add(CapacityReason.OTHERS_INTERFERE)
@@ -112,8 +113,8 @@ def _law(
 
 def _busy(loaded: Observations, wall: Wall) -> Array:
     """Look up how busy the wall's resource was."""
-    of_it = (r.utilisation / r.ceiling for r in loaded.resources if r.name == wall.resource)
-    return next(of_it)
+    resource = loaded.resource(wall.resource)
+    return resource.utilisation / resource.ceiling
 
 
 def _together(kept: Observations, x: float) -> float | None:
@@ -127,11 +128,9 @@ def _together(kept: Observations, x: float) -> float | None:
     return max(float(r) * x, LEAST_TOGETHER)
 
 
-def _counts_waits(walls: list[Wall], kept: Observations) -> bool:
-    """Whether the lowest wall is that of a resource which may seem full long before it is."""
-    lowest = min(walls, key=lambda wall: wall.x_max or np.inf, default=None)
-    names = {resource.name for resource in kept.resources if resource.counts_waits}
-    return lowest is not None and lowest.resource in names
+def _first(walls: list[Wall]) -> Wall | None:
+    """The lowest of them."""
+    return min(walls, key=lambda wall: wall.x_max or np.inf, default=None)
 
 
 def _usable(walls: tuple[Wall, ...]) -> list[Wall]:

@@ -30,9 +30,8 @@ def cost_drift(seen: Observations, name: str) -> float:
 
     0 where that is no more than chance, or where too few intervals say how busy it was.
     """
-    resource = next(r for r in seen.resources if r.name == name)
-    used = resource.utilisation if resource.own is None else resource.own
-    u = used / resource.ceiling
+    resource = seen.resource(name)
+    u = resource.of_ours
     known = (u > USED) & (u < FULL)
     if resource.is_setting or np.count_nonzero(known) < MIN_POINTS:
         return 0.0

@@ -69,6 +69,10 @@ class Observations:
             tuple(resource.mapped(lambda column: column[rows]) for resource in self.resources),
         )
 
+    def resource(self, name: str) -> Resource:
+        """The resource of that name, which is one of them."""
+        return next(resource for resource in self.resources if resource.name == name)
+
     @property
     def disturbed(self) -> NDArray[np.bool_]:
         """Where others filled a resource, so that queries waited for them; shape (intervals,)."""

@@ -166,9 +166,8 @@ def contradicts_wall(seen: Observations, name: str) -> bool:
     A few intervals do not steer a wall, which is right for a backup; at the highest loads they are
     what tells where it ends: the second half of the hyper-threads does less than the first.
     """
-    resource = next(r for r in seen.resources if r.name == name)
-    used = resource.utilisation if resource.own is None else resource.own
-    u = used / resource.ceiling
+    resource = seen.resource(name)
+    u = resource.of_ours
     known = (u < FULL) & (seen.throughput > 0)
     if resource.is_busy_time or np.count_nonzero(known) < 5 * PATTERN_GROUPS:
         return False

@@ -76,6 +76,11 @@ class Resource:
         filled: NDArray[np.bool_] = full & (own < OWN_SHARE * self.ceiling)
         return filled
 
+    @property
+    def of_ours(self) -> Array:
+        """How busy the server made it, or all where its part is not known; 1 is the ceiling."""
+        return (self.utilisation if self.own is None else self.own) / self.ceiling
+
     def mapped(self, change: Callable[[Array], Array]) -> "Resource":
         """The same resource with its columns changed."""
         own = None if self.own is None else change(self.own)
