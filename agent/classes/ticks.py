@@ -93,10 +93,10 @@ class TickMaker:
             return None
         self._book.learn_texts(values.rows.texts, values.rows.own)
         before, self._latest = self._latest, reading
+        restarted = before is not None and reading.is_of_another_life(before)
+        changes = self.deltas.take(values.rows, restarted=restarted)
         if before is None:
-            self.deltas.take(values.rows)
             return None
-        changes = self.deltas.take(values.rows, restarted=reading.is_of_another_life(before))
         start = before.sample.at
         if self._meter.lost_digests(start, sample.at):
             self.deltas.lost[Lost.FULL] += 1

@@ -21,9 +21,10 @@ from models.attribution.waits import PART_OF_CPU, WHOLE_CPU
 USAGE_ERROR = 2
 CPU_SECONDS = re.compile(r"cpu\w*_s$|^[us]time_s$")
 """Resources that are CPU time in seconds, by their names."""
-WRITTEN, READ = re.compile(r"writ\w*bytes|wchar"), re.compile(r"read\w*bytes|rchar")
 PARTS = re.compile(r"^[us]time|user|sys")
 """Those of them that are a part of it: what was used in the kernel, or outside of it."""
+WRITTEN, READ = re.compile(r"writ\w*bytes|wchar"), re.compile(r"read\w*bytes|rchar")
+"""Resources that are bytes of disks."""
 
 
 @dataclass(frozen=True)
@@ -140,19 +141,14 @@ def _moved(resource: str) -> str:
     return next((kind for kind, names in kinds.items() if names.search(resource)), resource)
 
 
-def _is_a_part(target: Target) -> bool:
-    """Whether it is user or system CPU alone, and what is known of the whole CPU is more."""
-    return target.bounds == PART_OF_CPU
-
-
 def _known(classes: ClassFile, target: Target) -> ClassTicks:
     """What is known of the classes; CPU that was measured is that of user and system together."""
-    return replace(classes.ticks, cpu=None) if _is_a_part(target) else classes.ticks
+    return replace(classes.ticks, cpu=None) if target.bounds.is_of_a_part else classes.ticks
 
 
 def _truth_error(classes: ClassFile, target: Target, found: Attribution) -> float | None:
     """Score against the truth; nothing before this line has looked at it."""
-    if classes.truth is None or not target.cpu_seconds or _is_a_part(target):
+    if classes.truth is None or not target.cpu_seconds or target.bounds.is_of_a_part:
         return None
     return disagreement(found.totals, classes.truth.sum(axis=0))
 

@@ -23,7 +23,7 @@ from models.attribution.sources import (
     by_wlr,
     by_work_time,
 )
-from models.attribution.waits import PART_OF_CPU, least_level
+from models.attribution.waits import least_level
 from models.wlr import Line, fit_line
 
 FOLDS, LEAST_HELD_OUT = 4, 8
@@ -94,7 +94,7 @@ def attribute(
     Raises ValueError where the shapes differ, or where `measured` is asked for and not there.
     """
     host = host or HostUse()
-    if target.cpu_seconds and target.bounds != PART_OF_CPU:
+    if target.cpu_seconds and not target.bounds.is_of_a_part:
         level = least_level(host.running, host.io_wait)
         target = replace(target, bounds=replace(target.bounds, least_level=level))
     y = target.y

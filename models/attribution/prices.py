@@ -8,7 +8,7 @@ import numpy as np
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.moments import Moments
 from models.attribution.quadratic import hold, minimise_non_negative
-from models.attribution.waits import PART_OF_CPU, CpuBounds
+from models.attribution.waits import CpuBounds
 
 ROUNDS = 6
 LEAST_WEIGHT_SHARE = 0.2
@@ -117,7 +117,7 @@ def _most(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
 
 def _usual(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
     """What calls and these sizes cost about; None where y is no CPU, or a part of it."""
-    if bounds is None or bounds == PART_OF_CPU:
+    if bounds is None or bounds.is_of_a_part:
         return None
     return np.array([USUAL_CPU.get(name, 0.0) for name in ("calls", *sizes)])
 

@@ -26,6 +26,11 @@ class CpuBounds:
     least_call: float = LEAST_CALL_SECONDS
     """CPU seconds that any call costs at least."""
 
+    @property
+    def is_of_a_part(self) -> bool:
+        """Whether they are of user or system CPU alone."""
+        return self == PART_OF_CPU
+
 
 WHOLE_CPU = CpuBounds()
 PART_OF_CPU = CpuBounds(least_call=0.0)
