@@ -34,7 +34,7 @@ def prepare(connection: Connection) -> Prepared:
     ceilings = _Ceilings(process, interfaces)
 
     def read() -> Values:
-        values = {**_read(process, disks, interfaces, io=io.enabled), **ceilings.look()}
+        values = _read(process, disks, interfaces, ceilings, io=io.enabled)
         waited = delay.seconds()
         return values if waited is None else {**values, "process_run_delay_seconds": waited}
 
@@ -75,12 +75,17 @@ def _io_feature(pid: int) -> Feature:
 
 
 def _read(
-    process: psutil.Process, disks: frozenset[str], interfaces: frozenset[str], *, io: bool
+    process: psutil.Process,
+    disks: frozenset[str],
+    interfaces: frozenset[str],
+    ceilings: _Ceilings,
+    *,
+    io: bool,
 ) -> Values:
     try:
         moved = process_io(process.pid) if io else {}
         moved |= {**_disks(disks), **_interfaces(interfaces)}
-        return {**_cpu(), **_process(process), **moved}
+        return {**_cpu(), **_process(process), **moved, **ceilings.look()}
     except psutil.NoSuchProcess as error:
         message = f"the server's process {process.pid} is gone"
         raise CollectorError(FailureKind.LOST, message) from error
