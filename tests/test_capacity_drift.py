@@ -9,7 +9,7 @@ from simulated_servers import erlang_server
 
 from models.capacity.answer import USL, Capacity, CapacityReason
 from models.capacity.assess import assess_capacity
-from models.capacity.drift import cost_drift
+from models.capacity.drift import WANDERS, cost_drift, cost_wander
 from models.capacity.observations import Observations
 from models.capacity.regimes import Change, Regimes
 from models.capacity.verdict import judged, unless_more_was_served
@@ -69,6 +69,23 @@ def test_a_mix_by_the_hour_is_never_trusted_and_far_off(phase: float) -> None:
         assert not wrong(found, SERVER.capacity / cost[end - 1], 0.25)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_cost_that_wanders_takes_trust_away(seed: int) -> None:
+    """It goes up and down by a fifth from spell to spell; the next one's capacity is not known."""
+    rng = np.random.default_rng([14, seed])
+    spells = rng.normal(0, 1, INTERVALS // 20)
+    seen = day(np.exp(np.repeat(0.2 * spells, 20)), seed)
+    assert WANDERS < cost_wander(seen, "cpu") < 0.3
+    found = assess_capacity(seen)
+    assert CapacityReason.COST_WANDERS in found.reasons
+    assert found.trust is not Trust.TRUSTED
+    noise = day(np.exp(rng.normal(0, 0.1, INTERVALS)), seed, reach=0.85)
+    assert cost_wander(noise, "cpu") == 0.0
+    little = day(np.exp(np.repeat(WANDERS / 2 * spells, 20)), seed, reach=0.85)
+    assert cost_wander(little, "cpu") == 0.0
+    assert CapacityReason.COST_WANDERS not in assess_capacity(little).reasons
+
+
 def test_too_few_or_idle_intervals_tell_no_drift() -> None:
     """Nothing is said of a resource that is hardly used, of a setting, or of a handful."""
     seen = day(2.0**WHEN, 1)
@@ -78,6 +95,11 @@ def test_too_few_or_idle_intervals_tell_no_drift() -> None:
     more = replace(seen, resources=(cpu, idle, setting))
     assert cost_drift(more, "cpu") > 0
     assert [cost_drift(more, name) for name in ("idle", "setting")] == [0.0, 0.0]
+    wild = replace(seen, throughput=seen.throughput * np.exp(np.sin(np.arange(INTERVALS) / 9)))
+    assert cost_wander(wild, "cpu") > WANDERS
+    assert cost_wander(wild.select(slice(24)), "cpu") == 0.0
+    settings = replace(wild, resources=(replace(cpu, is_setting=True),))
+    assert cost_wander(settings, "cpu") == 0.0
     assert cost_drift(more.select(slice(30)), "cpu") == 0.0
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from models.capacity.answer import USL, Capacity, CapacityReason
 from models.capacity.contention import Ahead, Peak, find_peak
-from models.capacity.drift import cost_drift
+from models.capacity.drift import cost_drift, cost_wander
 from models.capacity.observations import Observations
 from models.capacity.outliers import MAX_SHARE, Outliers, find_outliers
 from models.capacity.regimes import Regimes, find_regimes
@@ -21,6 +21,7 @@ from models.capacity.sanity import (
     contradicts_wall,
     merge_noisy,
 )
+from models.capacity.served import likelihood
 from models.capacity.verdict import (
     by_law_alone,
     if_often_near,
@@ -72,6 +73,8 @@ def assess_capacity(seen: Observations) -> Capacity:
     context = _context(outliers, regimes, finding)
     if nearest is not None and cost_drift(kept, nearest.resource):
         context.add(CapacityReason.LATEST_DIFFER)
+    if nearest is not None and cost_wander(kept, nearest.resource):
+        context.add(CapacityReason.COST_WANDERS)
     if nearest is not None and contradicts_wall(kept, nearest.resource):
         context.add(CapacityReason.MODEL_DOES_NOT_FIT)
     first = _first(_usable(walls))
@@ -84,7 +87,7 @@ def assess_capacity(seen: Observations) -> Capacity:
     if peak is None:
         answer = by_law_alone(law, finding, x_seen, context)
     else:
-        answer = _lowest(walls, peak, law, x_seen, context)
+        answer = _lowest(walls, peak, law, current.select(outliers.served), x_seen, context)
     answer = if_often_near(answer, kept.throughput)
     answer = unless_more_was_served(answer, ours.throughput[known], regimes)
     parts = {"walls": walls, "usl": with_doubts(law, finding), "usl_finding": finding}
@@ -165,6 +168,7 @@ def _lowest(
     walls: tuple[Wall, ...],
     peak: Peak,
     law: UslFit | None,
+    served: Observations,
     x_seen: float,
     context: set[CapacityReason],
 ) -> Capacity:
@@ -177,8 +181,11 @@ def _lowest(
     each = np.maximum(np.stack(survivals), 1e-12)
     each = np.minimum(each / each[:, :1], 1.0)
     each[:-1] = _lowest_of(each[:-1])
+    lowest = min(usable, key=lambda wall: wall.x_max or np.inf)
+    possible = likelihood(grid, served, lowest.resource)
     survival = np.prod(each, axis=0)
-    shares = _shares(each, survival)
+    shares = _shares(each, survival, possible)
+    survival = _given(survival, possible)
     low, middle, high = np.exp(np.interp((0.05, 0.5, 0.95), 1 - survival, grid))
     high = np.inf if survival[-1] > BEYOND else high
     found = set(context)
@@ -204,10 +211,18 @@ def _lowest_of(walls: Array) -> Array:
     return parts
 
 
-def _shares(each: Array, survival: Array) -> Array:
-    """Compute the probability of each to be the lowest: ∫ S(c)·dH_i(c), H_i = −ln S_i."""
+def _given(survival: Array, likelihood: Array) -> Array:
+    """Weigh each place's density by how likely it makes what was served."""
+    falls = -np.diff(survival) * likelihood[1:]
+    whole = float(falls.sum()) + float(survival[-1] * likelihood[-1])
+    left: Array = 1 - np.append(0.0, np.cumsum(falls)) / max(whole, 1e-300)
+    return left
+
+
+def _shares(each: Array, survival: Array, likelihood: Array) -> Array:
+    """Compute the probability of each to be the lowest: ∫ S(c)·L(c)·dH_i(c), H_i = −ln S_i."""
     hazards = -np.diff(np.log(each), axis=1)
     middle = (survival[1:] + survival[:-1]) / 2
-    lowest = hazards @ middle
+    lowest = hazards @ (middle * likelihood[1:])
     shares: Array = lowest / max(float(lowest.sum()), 1e-300)
     return shares

@@ -28,6 +28,8 @@ ABRUPT = 0.12
 that is free below the peak and a convoy above."""
 SUDDEN = 0.25
 """It is the likelier the nearer to what was seen: ln(peak / seen) beyond which it is rare."""
+MISTAKEN = 0.02
+"""The probability that residence times tell nothing of the peak: none of the shapes is true."""
 PEAKS = 112
 MIN_POINTS = 5
 TOGETHER = 6.0
@@ -83,19 +85,17 @@ def find_peak(points: Points, wall: Ahead, x_seen: float) -> Peak:
     seen = Shapes.of(points)
     scaled = ln_peak - np.log(seen.x_scale)
     alone = 0.0 if wall.n is None else float(np.clip(2 - wall.n / TOGETHER, 0, 1))
-    law = seen.likelihood_by_law(scaled) + alone * seen.by_n
-    shapes = [law, seen.likelihood_by_queue(scaled)]
+    by_n = alone * seen.by_n
+    shapes = [seen.likelihood_by_law(scaled) + by_n, seen.likelihood_by_queue(scaled)]
     if np.isfinite(points.busy).all():
         shapes.append(seen.likelihood_by_wall(scaled, points.busy))
         shapes.append(seen.likelihood_by_both(scaled, points.busy))
+        shapes.append(seen.likelihood_by_law_and_wall(scaled, points.busy) + by_n)
     ln_p = np.logaddexp.reduce(shapes)
     if _may_mislead(points, wall, x_seen):
         ln_p = np.logaddexp(ln_p, ln_p.max() - MOST_SURE)
-    return Peak(
-        ln_peak,
-        1 - (1 - _cdf(prior * np.exp(ln_p - ln_p.max()))) * (1 - ABRUPT * abrupt),
-        from_points=True,
-    )
+    told = (1 - MISTAKEN) * _cdf(prior * np.exp(ln_p - ln_p.max())) + MISTAKEN * _cdf(unseen)
+    return Peak(ln_peak, 1 - (1 - told) * (1 - ABRUPT * abrupt), from_points=True)
 
 
 def _may_mislead(points: Points, wall: Ahead, x_seen: float) -> bool:

@@ -3,13 +3,16 @@
 The walls are of the average over the window. So the cost of a query is taken as a curve of the
 load and a level for each while, fitted together, and the last level is held against those of the
 high loads, on which a wall rests.
+
+A cost that goes up and down from one while to another is an average that may hold for none of
+them, the next least of all: mixes that wander, processors that neighbours slow down.
 """
 
 import numpy as np
 
 from models.capacity.observations import Observations
 from models.capacity.wall import FULL
-from models.robust import TINY, fit_columns
+from models.robust import TINY, fit_columns, fit_linear
 from models.usl import Array
 
 WHILES = 8
@@ -23,6 +26,10 @@ ERRORS = 2.5
 USED = 0.04
 """Of a resource that is used less, the base load is most of what is seen."""
 NOISE = 0.01
+SPELLS, LEAST_SPELL = 32, 8
+"""A wandering cost is looked for in so many parts of the window, of so many intervals at least."""
+WANDERS = 0.07
+"""The deviation of ln of a cost between them, beyond chance, from which on it wanders."""
 
 
 def cost_drift(seen: Observations, name: str) -> float:
@@ -30,12 +37,9 @@ def cost_drift(seen: Observations, name: str) -> float:
 
     0 where that is no more than chance, or where too few intervals say how busy it was.
     """
-    resource = seen.resource(name)
-    u = resource.of_ours
-    known = (u > USED) & (u < FULL)
-    if resource.is_setting or np.count_nonzero(known) < MIN_POINTS:
+    x, u = _told_by(seen, name)
+    if len(x) < MIN_POINTS:
         return 0.0
-    x, u = seen.throughput[known], u[known]
     place = np.arange(len(x)) * WHILES // len(x)
     levels = (place[:, None] == np.arange(WHILES)).astype(np.float64)
     design = np.column_stack([levels, _curve(x)])
@@ -47,6 +51,32 @@ def cost_drift(seen: Observations, name: str) -> float:
     drift = float(off @ fitted.coefficients)
     error = float(np.sqrt(max(float(off @ fitted.covariance @ off), TINY)))
     return drift if abs(drift) > max(OTHERWISE, ERRORS * error) else 0.0
+
+
+def cost_wander(seen: Observations, name: str) -> float:
+    """Compute the deviation of ln of what a query costs of this resource from spell to spell.
+
+    Of spells of one length, beyond what chance within them explains (analysis of variance, R.
+    Fisher 1925). 0 where that is little, or where too few intervals say how busy it was.
+    """
+    x, u = _told_by(seen, name)
+    spells = min(SPELLS, len(x) // LEAST_SPELL)
+    if spells < MIN_POINTS // LEAST_SPELL:
+        return 0.0
+    design, cost = np.column_stack([np.ones_like(x), _curve(x)]), np.log(u) - np.log(x)
+    residuals = cost - design @ fit_linear(design, cost, u, NOISE).coefficients
+    each = np.array_split(residuals, spells)
+    within = np.square(np.diff(residuals)).mean() / 2 * spells / len(x)
+    wander = np.sqrt(max(float(np.var([spell.mean() for spell in each]) - within), 0.0))
+    return wander if wander > WANDERS else 0.0
+
+
+def _told_by(seen: Observations, name: str) -> tuple[Array, Array]:
+    """The throughputs and the server's utilisations of this resource where they tell its cost."""
+    resource = seen.resource(name)
+    u = resource.of_ours
+    known = (u > USED) & (u < FULL) & (not resource.is_setting)
+    return seen.throughput[known], u[known]
 
 
 def _curve(x: Array) -> Array:

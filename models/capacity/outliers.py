@@ -78,6 +78,13 @@ class Outliers:
     """Whether in most of the latest intervals queries cost otherwise, or take less time. That they
     take longer is no sign: so they do under a load beyond the capacity."""
 
+    @property
+    def served(self) -> NDArray[np.bool_]:
+        """Where the throughput counts however long queries took: where it is no glitch."""
+        served = np.ones_like(self.kept)
+        served[[one.index for one in self.removed if one.reason is OutlierReason.GLITCH]] = False
+        return served
+
 
 def find_outliers(seen: Observations) -> Outliers:
     """Find the intervals to leave out; all stay when they would be more than a tenth."""

@@ -1,4 +1,4 @@
-"""How well three shapes of the residence time describe the points, for each place of the peak.
+"""How well some shapes of the residence time describe the points, for each place of the peak.
 
 The law; one server at which all queue (a lock), whose residence time turns up later and more
 sharply; and a queue at the very resource whose wall is near, which says nothing of another limit.
@@ -74,17 +74,7 @@ class Shapes:
 
     def likelihood_by_law(self, ln_peak: Array) -> Array:
         """Compute ln p(points | peak) up to a constant by the law; its shape is summed out."""
-        s = [float(self.w @ self.m**k) for k in range(5)]
-        t = [float((self.w * self.z) @ self.m**k) for k in range(3)]
-        v = np.exp(-ln_peak)[:, None]
-        u = v / (np.geomspace(*SHAPE_RANGE, SHAPES) * self.idle)
-        ff = s[0] - 4 * u * s[1] + 6 * u**2 * s[2] - 4 * u**3 * s[3] + u**4 * s[4]
-        ff = np.maximum(ff, 1e-12 * s[0])
-        fn, fz = s[1] - 2 * u * s[2] + u**2 * s[3], t[0] - 2 * u * t[1] + u**2 * t[2]
-        free = (fz - v * fn) / ff
-        a = np.maximum(free, 1e-3 * self.idle)
-        rss = self._square - 2 * v * t[1] + v**2 * s[2] + ((a - free) ** 2 - free**2) * ff
-        return _summed(self._ln_p(rss) + _ln_shape_prior(v / (u * a)), 1)
+        return _summed(self._by_law(ln_peak, self.z[None, :])[0], 1)
 
     def likelihood_by_queue(self, ln_peak: Array) -> Array:
         """Compute the same for one server that all queue at: R = a + c·S·ρ/(1−ρ), ρ = X·S.
@@ -117,15 +107,49 @@ class Shapes:
 
         R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak; b, k and c are summed out.
         """
+        b, rest = self._beside_wall(busy)
+        cells = self._with_queue(self._lock(ln_peak), rest, np.geomspace(*QUEUE_RANGE, COARSE))
+        ln_p: Array = _summed(cells + b[:, None], (0, 1)) + np.log(len(PARALLEL))
+        return ln_p
+
+    def likelihood_by_law_and_wall(self, ln_peak: Array, busy: Array) -> Array:
+        """Compute the same for the law in place of the lock.
+
+        R = b·S·U^k/(1−U) + v·N + A·(1−u·N)².
+        """
+        b, rest = self._beside_wall(busy)
+        cells = self._by_law(ln_peak, rest)
+        ln_p: Array = _summed(cells + b[:, None, None], (0, 2))
+        return ln_p
+
+    def _beside_wall(self, busy: Array) -> tuple[Array, Array]:
+        """Take queues at the wall's resource out of the residence times, R − b·S·U^k/(1−U).
+
+        The ln probability of each (tries,), and what is left, shape (tries, points).
+        """
         u = np.clip(busy, BUSY_NOISE, FULL)
         wait = u / (1 - u) / (self.x * self.n_scale)
         b = np.geomspace(*QUEUE_RANGE, COARSE)
         walls = b[:, None, None] * wait * u ** np.array(FEWER)[:, None]
-        rest = self.z - walls.reshape(-1, len(u))
-        cells = self._with_queue(self._lock(ln_peak), rest, b)
-        believed = np.repeat(_ln_strength_prior(b), len(FEWER))[:, None]
-        ln_p: Array = _summed(cells + believed, (0, 1)) + np.log(len(PARALLEL))
-        return ln_p
+        return np.repeat(_ln_strength_prior(b), len(FEWER)), self.z - walls.reshape(-1, len(u))
+
+    def _by_law(self, ln_peak: Array, z: Array) -> Array:
+        """Compute ln p of z = v·N + A·(1 − u·N)² by each shape, A in closed form, with its prior.
+
+        z of shape (tries, points): (tries, peaks, shapes).
+        """
+        s = [float(self.w @ self.m**k) for k in range(5)]
+        t = [(z @ (self.w * self.m**k))[:, None, None] for k in range(3)]
+        zz = (np.square(z) @ self.w)[:, None, None]
+        v = np.exp(-ln_peak)[:, None]
+        u = v / (np.geomspace(*SHAPE_RANGE, SHAPES) * self.idle)
+        ff = s[0] - 4 * u * s[1] + 6 * u**2 * s[2] - 4 * u**3 * s[3] + u**4 * s[4]
+        ff = np.maximum(ff, 1e-12 * s[0])
+        fn = s[1] - 2 * u * s[2] + u**2 * s[3]
+        free = (t[0] - 2 * u * t[1] + u**2 * t[2] - v * fn) / ff
+        a = np.maximum(free, 1e-3 * self.idle)
+        rss = zz - 2 * v * t[1] + v**2 * s[2] + ((a - free) ** 2 - free**2) * ff
+        return self._ln_p(rss) + _ln_shape_prior(v / (u * a))
 
     def _lock(self, ln_peak: Array) -> Array:
         """Compute ρ/(1−ρ)·S of a lock that is full at each peak, shape (peaks, points)."""
@@ -150,10 +174,6 @@ class Shapes:
         a = (z1[:, None] - c * g1) / g0
         rss = zz[:, None] - 2 * c * gz + c**2 * g2 - g0 * a**2
         return np.where(a > 0, self._ln_p(rss) + ln_c, IMPOSSIBLE)
-
-    @property
-    def _square(self) -> float:
-        return float(self.w @ self.z**2)
 
     def _ln_p(self, rss: Array) -> Array:
         """Student's likelihood of a sum of squared relative errors."""
