@@ -4,26 +4,41 @@
                                  [--save FOLDER]
     python bench/real_servers.py --replay FILE...
 
-First a closed loop finds the true peak: sysbench with more and more threads, each for `--level`
-seconds. Then an open loop whose rate changes every `--step` seconds stays below 30, then 50, 70 and
-90 % of that peak, while the agent watches. After each, every estimator predicts the peak from what
-was seen up to then. The server has the machine's first processor to itself and sysbench the second,
-as if it ran elsewhere, both ahead of all other work where we are root. `--save` keeps what was
-seen, and `--replay` predicts from it again. The last table is of all workloads together.
+First a closed loop finds where the true peak is: sysbench with more and more threads, each for
+`--level` seconds. Then an open loop whose rate changes every `--step` seconds stays below 30, then
+50, 70 and 90 % of that peak, while the agent watches. Machines of a cloud become slower and faster
+within minutes: so the peak is measured anew before each step, by a closed loop at the best three
+numbers of threads in turn, which the agent's window does not hold. After each share, every
+estimator predicts the peak from what was seen up to then; the truth is that of the same minutes.
+The server has the machine's first processor to itself and sysbench the second, as if it ran
+elsewhere, both ahead of all other work where we are root. `--save` keeps what was seen, and
+`--replay` predicts from it again. The last table is of all workloads together.
 """
 
 import argparse
+import itertools
 import json
+import math
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sysbench import WORKLOADS, Level, ahead, give_a_processor, ladder, prepare, sysbench
+from sysbench import (
+    WORKLOADS,
+    Level,
+    ahead,
+    give_a_processor,
+    ladder,
+    prepare,
+    questions,
+    sysbench,
+)
 
 from agent.concurrency import concurrency
 from agent.config.settings import Config
@@ -41,6 +56,11 @@ WRONG = 25.0  # per cent
 CAPS = (0.3, 0.5, 0.7, 0.9)
 SHARES = (0.2, 0.6, 0.4, 0.9, 0.3, 0.75, 0.5, 1.0)  # of the cap, a step each
 INTERVAL = 4.0
+TRIED = 3
+"""So many numbers of threads, the best of the ladder, are tried for the peak again and again."""
+MOMENT = 3.0
+"""For so long each time, s."""
+SLACK = 0.1
 
 
 class Said(NamedTuple):
@@ -82,7 +102,7 @@ def main() -> None:
 
 
 def run(flavour: Flavour, workload: str, level: float, step: float) -> dict[str, Any]:
-    """One workload on a server of its own: the true ladder, then what was seen below each cap."""
+    """One workload on a server of its own: the ladder, then what was seen below each cap."""
     program = find_server(flavour, ROOT / ".cache" / flavour) or find_server(flavour)
     if program is None:
         sys.exit(f"no {flavour} here; scripts/test installs it")
@@ -90,36 +110,72 @@ def run(flavour: Flavour, workload: str, level: float, step: float) -> dict[str,
     with PrivateServer(program, options=options) as server:
         give_a_processor(server.pid)
         prepare(server, workload)
+        caps = []
         with ahead(server.pid, os.getpid()):
             per_event, truth = ladder(server, workload, level)
-        peak = max(truth.values()).throughput
-        caps = []
-        with ahead(server.pid, os.getpid()), watched(server, INTERVAL) as agent:
-            for cap in CAPS:
-                for share in SHARES:
-                    rate = cap * share * peak / per_event
-                    sysbench(server, workload, step, 64, rate)
-                rows = [row._asdict() for row in window_of(agent).rows]
-                caps.append({"cap": cap, "intervals": rows})
+            best = sorted(truth, key=lambda n: -truth[n].throughput)[:TRIED]
+            tried = itertools.cycle(best)
+            lately = deque(((n, truth[n].throughput) for n in best), maxlen=2 * TRIED)
+            beside: list[tuple[float, float]] = []
+            with watched(server, INTERVAL) as agent:
+                for cap in CAPS:
+                    found = []
+                    for share in SHARES:
+                        threads, start = next(tried), time.monotonic()
+                        found.append((threads, peak_now(server, workload, threads)))
+                        beside.append((start, until_next_interval()))
+                        lately.append(found[-1])
+                        rate = cap * share * true_peak(lately)[0] / per_event
+                        sysbench(server, workload, step, 64, rate)
+                    rows = [row._asdict() for row in window_of(agent).rows if is_of(row, beside)]
+                    caps.append({"cap": cap, "intervals": rows, "peaks": found})
     name = f"{workload} on {program.flavour} {program.version}"
     return {"name": name, "truth": truth, "caps": caps}
+
+
+def peak_now(server: PrivateServer, workload: str, threads: int) -> float:
+    """Measure the throughput of a closed loop, queries/s, for a moment."""
+    before, start = questions(server), time.monotonic()
+    sysbench(server, workload, MOMENT, threads)
+    return (questions(server) - before) / (time.monotonic() - start)
+
+
+def until_next_interval() -> float:
+    """Wait for the end of the agent's interval; answers when it was."""
+    end = math.ceil(time.monotonic() / INTERVAL) * INTERVAL
+    time.sleep(max(end - time.monotonic(), 0.0))
+    return end
+
+
+def is_of(row: Interval, beside: Iterable[tuple[float, float]]) -> bool:
+    """Whether an interval has nothing of the moments in which the peak was measured."""
+    return all(row.end <= start or row.end - row.seconds >= end - SLACK for start, end in beside)
 
 
 def replay(seen: dict[str, Any]) -> Iterator[Said]:
     """Print the truth and what each estimator makes of what was seen, and answer it."""
     truth = {n: Level(*level) for n, level in seen["truth"].items()}
-    peak = max(truth.values()).throughput
     print(f"\n{seen['name']}, queries/s and processors used by threads of the closed loop:")
     print(", ".join(f"{n}: {x:,.0f} ({used:.0%})" for n, (x, used) in truth.items()))
-    print(f"true peak {peak:,.0f} queries/s\n")
     for part in seen["caps"]:
         window = Window(Interval(**row) for row in part["intervals"])
-        print(f"  seen up to {part['cap']:.0%} of the peak, {len(window)} intervals")
+        peak, least, most = true_peak(part["peaks"])
+        print(f"\n  seen up to {part['cap']:.0%} of the peak, {len(window)} intervals")
+        print(f"  true peak then {peak:,.0f} queries/s, {least:,.0f} to {most:,.0f} at moments")
         for name, value, note in predictions(window):
             error = None if value is None else 100 * (value / peak - 1)
             number = "-" if value is None else f"{value:,.0f}"
             print(f"    {name:<34} {number:>10} {percent(error):>10}  {note}")
             yield Said(part["cap"], name, error, note.startswith(Trust.TRUSTED))
+
+
+def true_peak(moments: Iterable[tuple[int, float]]) -> tuple[float, float, float]:
+    """Compute the mean of the best number of threads, and the least and most of its moments."""
+    by_threads: dict[int, list[float]] = {}
+    for threads, x in moments:
+        by_threads.setdefault(threads, []).append(x)
+    best = max(by_threads.values(), key=lambda each: sum(each) / len(each))
+    return sum(best) / len(best), min(best), max(best)
 
 
 def percent(error: float | None) -> str:
