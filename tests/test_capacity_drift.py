@@ -9,11 +9,12 @@ from simulated_servers import erlang_server
 
 from models.capacity.answer import USL, Capacity, CapacityReason
 from models.capacity.assess import assess_capacity
-from models.capacity.drift import WANDERS, cost_drift, cost_wander
+from models.capacity.drift import cost_drift
 from models.capacity.observations import Observations
 from models.capacity.regimes import Change, Regimes
 from models.capacity.verdict import judged, unless_more_was_served
 from models.capacity.wall import Resource
+from models.capacity.wander import WANDERS, cost_wander, others_wander
 from models.trust import Trust
 from models.usl import Array
 
@@ -84,6 +85,33 @@ def test_a_cost_that_wanders_takes_trust_away(seed: int) -> None:
     little = day(np.exp(np.repeat(WANDERS / 2 * spells, 20)), seed, reach=0.85)
     assert cost_wander(little, "cpu") == 0.0
     assert CapacityReason.COST_WANDERS not in assess_capacity(little).reasons
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_neighbours_that_come_and_go_take_trust_away(seed: int) -> None:
+    """Others take 5 % or 40 % of the processor, by the half hour; clients beside it do not."""
+    seen = day(np.ones(INTERVALS), seed, reach=0.85)
+    rng = np.random.default_rng([15, seed])
+    [cpu] = seen.resources
+
+    def with_others(others: Array) -> Observations:
+        own = (cpu.of_ours - others).clip(0.0)
+        more = replace(cpu, utilisation=np.minimum(own + others, 1.0), own=own)
+        return replace(seen, resources=(more,))
+
+    spells = np.repeat(rng.permutation(np.tile([0.0, 0.4], 6)), INTERVALS // 12)
+    wild = replace(seen, throughput=seen.throughput * (1 - spells))
+    own = cpu.of_ours * (1 - spells)
+    wild = replace(wild, resources=(replace(cpu, utilisation=own + 0.05 + spells, own=own),))
+    assert others_wander(wild, "cpu") > WANDERS
+    found = assess_capacity(wild)
+    assert CapacityReason.OTHERS_WANDER in found.reasons
+    assert found.trust is not Trust.TRUSTED
+    beside = with_others(0.3 * cpu.of_ours)
+    assert others_wander(beside, "cpu") == 0.0
+    unsteady = with_others(rng.uniform(0, 0.1, INTERVALS))
+    assert others_wander(unsteady, "cpu") == 0.0
+    assert others_wander(replace(seen, resources=(replace(cpu, own=None),)), "cpu") == 0.0
 
 
 def test_too_few_or_idle_intervals_tell_no_drift() -> None:

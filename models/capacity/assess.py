@@ -8,7 +8,7 @@ import numpy as np
 
 from models.capacity.answer import USL, Capacity, CapacityReason
 from models.capacity.contention import Ahead, Peak, find_peak
-from models.capacity.drift import cost_drift, cost_wander
+from models.capacity.drift import cost_drift
 from models.capacity.observations import Observations
 from models.capacity.outliers import MAX_SHARE, Outliers, find_outliers
 from models.capacity.regimes import Regimes, find_regimes
@@ -32,6 +32,7 @@ from models.capacity.verdict import (
 )
 from models.capacity.wall import Wall
 from models.capacity.walls import find_walls
+from models.capacity.wander import cost_wander, others_wander
 from models.trust import Trust
 from models.usl import Array
 from models.usl_fit import UslFit, fit_map
@@ -75,6 +76,8 @@ def assess_capacity(seen: Observations) -> Capacity:
         context.add(CapacityReason.LATEST_DIFFER)
     if nearest is not None and cost_wander(kept, nearest.resource):
         context.add(CapacityReason.COST_WANDERS)
+    if nearest is not None and others_wander(ours, nearest.resource):
+        context.add(CapacityReason.OTHERS_WANDER)
     if nearest is not None and contradicts_wall(kept, nearest.resource):
         context.add(CapacityReason.MODEL_DOES_NOT_FIT)
     first = _first(_usable(walls))
