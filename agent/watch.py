@@ -20,7 +20,7 @@ from agent.snapshot import FitState, Health, Snapshot
 from agent.store.recorder import Recorder, server_identity
 from agent.store.store import Store
 from agent.store.translate import ClassUses
-from collectors import COLLECTORS, CollectorSpec
+from collectors import CollectorSpec, collectors_with
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import Connection
 
@@ -45,13 +45,14 @@ class Watch:
         self,
         config: Config,
         target: Target,
-        collectors: Sequence[CollectorSpec] = COLLECTORS,
+        collectors: Sequence[CollectorSpec] | None = None,
         store: Store | None = None,
     ) -> None:
         self.target = target
         self._settings = config.fit_settings(target)
         self._ceilings = config.resource_settings(target)
-        self._jobs = _jobs(config, target, collectors)
+        offered = collectors_with(self._ceilings.devices) if collectors is None else collectors
+        self._jobs = _jobs(config, target, offered)
         self._server_jobs = [job for job in self._jobs if job.spec.on_server]
         self._host_jobs = [job for job in self._jobs if not job.spec.on_server]
         self._status = next(job for job in self._jobs if job.spec.name == "status")

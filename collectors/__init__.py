@@ -4,11 +4,13 @@ To add one: a module with `prepare(connection)`, and a row in `COLLECTORS`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from collectors import digests, host, statements, status, threads
 from collectors.base import Prepared
 from collectors.connection import Connection
+from collectors.devices import Devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +38,12 @@ COLLECTORS = (
     CollectorSpec("digests", digests.prepare, 2.0, on_server=True, most_share=0.01),
     CollectorSpec("host", host.prepare, 1.0, on_server=False),
 )
+
+
+def collectors_with(named: Devices) -> tuple[CollectorSpec, ...]:
+    """The table, with a host of which these devices are read too."""
+    prepare = partial(host.prepare, named=named)
+    return tuple(
+        replace(spec, prepare=prepare) if spec.prepare is host.prepare else spec
+        for spec in COLLECTORS
+    )

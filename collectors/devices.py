@@ -1,16 +1,64 @@
-"""Which disks and network interfaces of this machine are real, and how fast a link is.
+"""Which disks and network interfaces of this machine are read, and how fast a link is.
 
-At most the busiest few of each are read, so that a host with hundreds does not cost as many series.
+Of the real ones at most the busiest few, so that a host with hundreds does not cost as many series;
+and those that somebody names, whatever they are: in a container the only interface is made up.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+from collectors.base import Feature
 
 DEVICES = Path("/sys/class")
 MOST_DISKS, MOST_INTERFACES = 16, 8  # those that have done most since boot
 NOT_DISKS = ("loop", "ram", "zram", "sr", "fd")
 MEGABIT = 1e6 / 8  # bytes
+REMEDY = "use the names in /proc/diskstats and /proc/net/dev, as the agent's namespace shows them"
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """Disks and network interfaces, by the kernel's names."""
+
+    disks: frozenset[str] = frozenset()
+    interfaces: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.disks or self.interfaces)
+
+    def __or__(self, other: "Devices") -> "Devices":
+        """Those of both."""
+        return Devices(self.disks | other.disks, self.interfaces | other.interfaces)
+
+    def __sub__(self, other: "Devices") -> "Devices":
+        """Those that are not the other's."""
+        return Devices(self.disks - other.disks, self.interfaces - other.interfaces)
+
+    def __str__(self) -> str:
+        """Each with what it is, in words."""
+        disks = [f"disk {name!r}" for name in sorted(self.disks)]
+        return ", ".join([*disks, *(f"interface {name!r}" for name in sorted(self.interfaces))])
+
+
+def physical_devices() -> Devices:
+    """Those that the machine has, and nobody has made up."""
+    return Devices(physical_disks(), physical_interfaces())
+
+
+def named_feature(named: Devices) -> tuple[Feature, ...]:
+    """Whether all that is named is there; nothing where none is."""
+    if not named:
+        return ()
+    known = Devices(
+        frozenset(psutil.disk_io_counters(perdisk=True)),
+        frozenset(psutil.net_io_counters(pernic=True)),
+    )
+    if lacks := named - known:
+        return (Feature("host_named_devices", False, f"not on this host: {lacks}", REMEDY),)
+    return (Feature("host_named_devices", enabled=True),)
 
 
 def physical_disks() -> frozenset[str]:

@@ -11,17 +11,18 @@ import psutil
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
-from collectors.devices import link_speeds, physical_disks, physical_interfaces
+from collectors.devices import Devices, link_speeds, named_feature, physical_devices
 from collectors.process import NotHere, RunDelay, find_server_process, process_io
 from collectors.quota import process_cpus
 
 MILLISECOND = 1e-3
 CEILINGS_EVERY = 15.0  # seconds
+NONE_NAMED = Devices()
 CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
-def prepare(connection: Connection) -> Prepared:
-    """Find the server's process; without it nothing is read."""
+def prepare(connection: Connection, named: Devices = NONE_NAMED) -> Prepared:
+    """Find the server's process; without it nothing is read. `named` devices are read too."""
     try:
         process = find_server_process(connection)
     except (psutil.Error, OSError) as error:
@@ -29,16 +30,16 @@ def prepare(connection: Connection) -> Prepared:
     if isinstance(process, NotHere):
         remedy = "run the agent on the server's host, in its PID namespace"
         return Prepared(None, (Feature("host", False, process.reason, remedy),))
-    disks, interfaces = physical_disks(), physical_interfaces()
+    devices = physical_devices() | named
     io, delay = _io_feature(process.pid), RunDelay(process.pid)
-    ceilings = _Ceilings(process, interfaces)
+    ceilings = _Ceilings(process, devices.interfaces)
 
     def read() -> Values:
-        values = _read(process, disks, interfaces, ceilings, io=io.enabled)
+        values = _read(process, devices, ceilings, io=io.enabled)
         waited = delay.seconds()
         return values if waited is None else {**values, "process_run_delay_seconds": waited}
 
-    return Prepared(read, (Feature("host", enabled=True), io))
+    return Prepared(read, (Feature("host", enabled=True), *named_feature(named), io))
 
 
 class _Ceilings:
@@ -74,17 +75,10 @@ def _io_feature(pid: int) -> Feature:
     return Feature("host_process_io", enabled=True)
 
 
-def _read(
-    process: psutil.Process,
-    disks: frozenset[str],
-    interfaces: frozenset[str],
-    ceilings: _Ceilings,
-    *,
-    io: bool,
-) -> Values:
+def _read(process: psutil.Process, devices: Devices, ceilings: _Ceilings, *, io: bool) -> Values:
     try:
         moved = process_io(process.pid) if io else {}
-        moved |= {**_disks(disks), **_interfaces(interfaces)}
+        moved |= {**_disks(devices.disks), **_interfaces(devices.interfaces)}
         return {**_cpu(), **_process(process), **moved, **ceilings.look()}
     except psutil.NoSuchProcess as error:
         message = f"the server's process {process.pid} is gone"

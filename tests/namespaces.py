@@ -1,5 +1,6 @@
 """Servers in namespaces of their own: another host behind a cable, another container."""
 
+import ctypes
 import os
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from servers import missing, server_program
 
 from agent.demo.server import Flavour, PrivateServer, Program
 
+LIBC = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNET = 0x40000000  # of sched.h
 IN_A_CONTAINER = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 
 
@@ -104,9 +107,25 @@ def _run(command: str) -> str:
     return done.stdout
 
 
+@dataclass(frozen=True)
+class OtherHost:
+    """Another host at the end of a cable: its name, our end of the cable, both addresses."""
+
+    name: str
+    interface: str
+    ours: str
+    theirs: str
+
+    def enter(self) -> None:
+        """Have this thread, and no other, be there from now on: a socket stays where it began."""
+        with Path(f"/run/netns/{self.name}").open() as namespace:
+            if LIBC.setns(namespace.fileno(), CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), f"cannot enter {self.name}")
+
+
 @contextmanager
-def other_host() -> Iterator[tuple[str, str]]:
-    """A network namespace behind a cable: its name, and its address from here."""
+def other_host() -> Iterator[OtherHost]:
+    """A network namespace behind a cable."""
     name, subnet = f"hr-{os.getpid()}", f"10.213.{os.getpid() % 256}"
     commands = (
         f"ip netns add {name}",
@@ -119,7 +138,20 @@ def other_host() -> Iterator[tuple[str, str]]:
     )
     try:
         for command in commands:
-            subprocess.run(command.split(), check=True, capture_output=True)
-        yield name, f"{subnet}.2"
+            _run(command)
+        yield OtherHost(name, f"{name}a", f"{subnet}.1", f"{subnet}.2")
     finally:
-        subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+        for gone in (f"ip link del {name}a", f"ip netns del {name}"):
+            subprocess.run(gone.split(), check=False, capture_output=True)
+
+
+@contextmanager
+def slow_cable(rate: str) -> Iterator[OtherHost]:
+    """Another host, to which this one sends no faster than that, in the words of tc(8)."""
+    with other_host() as there:
+        try:
+            add = f"tc qdisc add dev {there.interface} root"
+            _run(f"{add} tbf rate {rate} burst 32kb latency 400ms")
+        except (OSError, subprocess.CalledProcessError) as error:
+            missing("tc that limits a link", str(error))
+        yield there

@@ -11,6 +11,7 @@ from agent.config.ceilings import DiskSettings, InterfaceSettings, ResourceSetti
 from agent.config.file import load
 from agent.config.settings import Config
 from agent.reload import settings_of
+from collectors.devices import Devices
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = {"name": "db", "user": "u"}
@@ -30,6 +31,18 @@ def test_limits_are_told_by_the_resources_names() -> None:
         "network:eth0:received": 125e6,
         "network:eth0:sent": 125e6,
     }
+
+
+def test_a_device_is_named_by_a_limit_or_by_a_ceiling() -> None:
+    """Of whatever it is; the server's own limits are no devices."""
+    given = ResourceSettings.model_validate(
+        {
+            "ceilings": {"cpu": 0.9, "connections": 0.8, "disk:dm-0": 0.7, "network:lo:sent": 0.5},
+            "disks": {"sda": {}},
+            "interfaces": {"eth0": {"bandwidth": 1e6}},
+        }
+    )
+    assert given.devices == Devices(frozenset({"sda", "dm-0"}), frozenset({"eth0", "lo"}))
 
 
 def test_a_target_says_what_differs_and_inherits_the_rest() -> None:

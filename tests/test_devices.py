@@ -6,6 +6,7 @@ import psutil
 import pytest
 
 from collectors import devices
+from collectors.devices import Devices
 
 
 @pytest.fixture
@@ -48,6 +49,17 @@ def test_this_machines_own_are_bounded_and_none_is_made_up() -> None:
     assert len(disks) <= devices.MOST_DISKS
     assert len(interfaces) <= devices.MOST_INTERFACES
     assert not [name for name in disks if name.startswith(devices.NOT_DISKS)]
+
+
+def test_a_name_that_is_no_devices_is_told() -> None:
+    """Both kinds, each by what it was taken for; what is there is fine, real or not."""
+    lo = Devices(interfaces=frozenset({"lo"}))
+    assert devices.named_feature(Devices()) == ()
+    assert [feature.enabled for feature in devices.named_feature(lo)] == [True]
+    both = Devices(frozenset({"lo", "none0"}), frozenset({"lo", "none1"}))
+    (lacking,) = devices.named_feature(both)
+    assert not lacking.enabled
+    assert lacking.reason == "not on this host: disk 'lo', disk 'none0', interface 'none1'"
 
 
 def test_of_many_the_busiest_are_read(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:

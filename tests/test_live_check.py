@@ -34,9 +34,11 @@ class Answer:
         return re.search(rf"^  {word} +{feature}\b", self.text, re.MULTILINE) is not None
 
 
-def check(folder: Path, server: PrivateServer, account: Account | None = None) -> Answer:
+def check(
+    folder: Path, server: PrivateServer, account: Account | None = None, **options: object
+) -> Answer:
     """Run it on one server."""
-    file, _ = write_config(folder, target(folder, server, account))
+    file, _ = write_config(folder, target(folder, server, account), **options)
     command = [str(COMMAND), "check", "--config.file", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert not done.stderr
@@ -109,6 +111,20 @@ def test_performance_schema_off_is_said_with_its_remedy(
     assert answer.says("missing", "statements")
     assert answer.says("ok", "status")
     assert any("performance_schema = ON under [mysqld]" in text for text in answer.remedies)
+
+
+def test_a_device_that_is_named_and_not_there_is_said(
+    server: PrivateServer, tmp_path: Path
+) -> None:
+    """By its name; the host is read without it. One that is made up is a device like another."""
+    made_up = {"lo": {"bandwidth": "1Gbit"}}
+    answer = check(tmp_path, server, resources={"interfaces": made_up})
+    assert answer.says("ok", "host_named_devices"), answer.text
+    named = {"interfaces": {**made_up, "none0": {}}, "disks": {"none1": {"operations": 9}}}
+    answer = check(tmp_path, server, resources=named)
+    assert (answer.code, answer.says("ok", "host")) == (0, True)
+    assert answer.says("missing", "host_named_devices")
+    assert "not on this host: disk 'none1', interface 'none0'\n" in answer.text
 
 
 def stop(server: PrivateServer) -> None:

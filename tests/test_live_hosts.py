@@ -12,6 +12,7 @@ from reached import connected, way_to
 from agent.demo.server import Flavour, PrivateServer
 from collectors import host
 from collectors.connection import Endpoint
+from collectors.devices import Devices
 from collectors.process import find_server_process
 
 CPU_BOUND = "SELECT BENCHMARK(100000000, 1 + 1)"
@@ -33,6 +34,17 @@ def test_the_servers_process_is_found_and_its_work_seen(server: PrivateServer, w
     assert after["cpu_user_seconds"] > before["cpu_user_seconds"]
 
 
+def test_a_device_is_read_that_somebody_names(server: PrivateServer) -> None:
+    """The loopback is made up, and nobody watches it who is not told to."""
+    with connected(server, "socket") as connection:
+        unnamed = host.prepare(connection).read
+        named = host.prepare(connection, Devices(interfaces=frozenset({"lo", "none0"}))).read
+        assert unnamed
+        assert named
+        more = named().keys() - unnamed().keys()
+    assert more == {"network:lo:received_bytes", "network:lo:sent_bytes"}
+
+
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root makes network namespaces")
 def test_a_server_on_another_host_has_no_host_here(
@@ -40,15 +52,15 @@ def test_a_server_on_another_host_has_no_host_here(
 ) -> None:
     """Behind a network this machine's CPU is not the server's: the feature is absent, and why."""
     with ExitStack() as stack:
-        name, address = stack.enter_context(other_host())
+        other = stack.enter_context(other_host())
         anywhere = ("--bind-address=0.0.0.0",)
-        netns = ("ip", "netns", "exec", name)
+        netns = ("ip", "netns", "exec", other.name)
         server = stack.enter_context(server_inside(flavour, templates, *netns, options=anywhere))
-        there = target(tmp_path, server, over=Endpoint(address, server.port))
+        there = target(tmp_path, server, over=Endpoint(other.theirs, server.port))
         agent = stack.enter_context(watching(tmp_path, there))
         assert agent.get("feature_enabled", feature="host") == 0
         assert agent.get("up") == 1
-        assert f"the server is on another host ({address})" in agent.log
+        assert f"the server is on another host ({other.theirs})" in agent.log
         assert agent.get("collector_success", collector="host") is None
 
 

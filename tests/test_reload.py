@@ -267,6 +267,21 @@ def test_a_target_that_changed_keeps_its_window(running: Running) -> None:
     wait_until("more", lambda: len(running.intervals) > len(before) + 1)
 
 
+def test_a_device_that_is_named_is_watched_from_then_on(running: Running) -> None:
+    """The loopback is none that is watched by itself; no longer, once it is not named."""
+    before = running.intervals
+    for named in (True, False):
+        resources = {"interfaces": {"lo": {"bandwidth": "1Gbit"}}} if named else {}
+        running.agent.apply(running.write({"resources": resources}))
+
+        def is_as_named(named: bool = named) -> bool:
+            load = running.snapshot().load
+            return load is not None and ("network:lo:sent" in load.resources) == named
+
+        wait_until(f"named: {named}", is_as_named)
+    assert running.intervals[: len(before)] == before
+
+
 def test_intervals_of_another_width_are_dropped(running: Running) -> None:
     """A window of both would mix what was averaged over different times."""
     running.agent.apply(running.write({"fit": {"interval": "2s"}}))

@@ -7,7 +7,7 @@ from agent.commands.files_given import add_file_options, loaded
 from agent.config.file import ConfigError, load
 from agent.config.option import complain
 from agent.config.settings import Config, Target
-from collectors import COLLECTORS, CollectorSpec
+from collectors import CollectorSpec, collectors_with
 from collectors.base import CollectorError, Feature
 from collectors.connection import Connection
 
@@ -43,7 +43,7 @@ def check(config: Config, target: Target) -> int:
     try:
         connection.open()
         print(f"  ok       connected to {connection.flavour}")
-        for spec in COLLECTORS:
+        for spec in collectors_with(config.resource_settings(target).devices):
             if config.collector_settings(target, spec.name).enabled:
                 _try(spec, connection)
             else:

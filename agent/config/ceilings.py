@@ -1,12 +1,13 @@
 """Where the resources of a server's host end, as far as it cannot be read from them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
 from agent.config.bandwidths import bytes_per_second
 from agent.config.section import Section
+from collectors.devices import Devices
 
 DISK, NETWORK = "disk:", "network:"
 """How the names of the resources that are devices begin; the device's own name follows."""
@@ -57,6 +58,14 @@ class ResourceSettings(Section):
             found[f"{NETWORK}{name}:sent"] = interface.bandwidth
         return {name: limit for name, limit in found.items() if limit is not None}
 
+    @property
+    def devices(self) -> Devices:
+        """Every device that is named here, also where a ceiling is that of its resource."""
+        return Devices(
+            frozenset(self.disks) | _devices_of(self.ceilings, DISK),
+            frozenset(self.interfaces) | _devices_of(self.ceilings, NETWORK),
+        )
+
     def over(self, other: "ResourceSettings") -> "ResourceSettings":
         """These where they say something, else the other's, name by name."""
         return ResourceSettings(
@@ -64,3 +73,10 @@ class ResourceSettings(Section):
             disks={**other.disks, **self.disks},
             interfaces={**other.interfaces, **self.interfaces},
         )
+
+
+def _devices_of(resources: Iterable[str], kind: str) -> frozenset[str]:
+    """The devices of that kind whose resources these are."""
+    return frozenset(
+        name.removeprefix(kind).split(":")[0] for name in resources if name.startswith(kind)
+    )
