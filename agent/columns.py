@@ -36,8 +36,10 @@ class Columns:
         return risen / np.diff(edges)
 
     def average(self, edges: Array, name: str) -> Array:
-        """The mean of a gauge's samples between edges, or NaN."""
-        return rates.averages(edges, self.at, self[name])[0]
+        """The mean of a gauge's samples between edges, of those that have it, or NaN."""
+        values = self[name]
+        known = np.isfinite(values)
+        return rates.averages(edges, self.at[known], values[known])[0]
 
     def greatest(self, edges: Array, name: str) -> Array:
         """The greatest of a gauge's samples between edges, the next one included, or inf."""

@@ -9,7 +9,7 @@ from agent.config.ceilings import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.intervals import EXCLUDED, Window
 from agent.points import Points
-from agent.resources import PARTS, limiting, with_ceilings
+from agent.resources import CLOCK, PARTS, limiting, with_ceilings
 from agent.snapshot import STALE_INTERVALS, FitState, Health, Load, Snapshot, Source
 from models.capacity.assess import assess_capacity
 from models.capacity.keep import thin
@@ -62,12 +62,14 @@ def latest_load(window: Window, now: Now, ceilings: ResourceSettings = NO_CEILIN
     used = with_ceilings(window.utilisations, window.rates, ceilings)
     busy = {r.name: float(r.utilisation[-1] / r.ceiling) for r in used}
     busy |= {name: float(u[-1]) for name, u in window.utilisations.items() if name in PARTS}
+    clock = float(window.utilisations.get(CLOCK, np.array([np.nan]))[-1])
     return Load(
         end=now.to_unix(float(window["end"][-1])),
         throughput=float(window["throughput"][-1]),
         concurrency={source: n for source, n in known.items() if np.isfinite(n)},
         excluded={kind: n for kind, n in excluded.items() if np.isfinite(n)},
         resources={name: u for name, u in busy.items() if np.isfinite(u)},
+        clock=clock if np.isfinite(clock) else None,
     )
 
 

@@ -22,6 +22,8 @@ OF_THE_CPU = "cpu:server"
 STEAL = "cpu:steal"
 """The part that the hypervisor gave to others, who use the host's CPU as much as processes do."""
 PARTS = (OF_THE_CPU, STEAL)
+CLOCK = "cpu:clock"
+"""How fast the clocks run of the CPUs that the server may use; 1 is as fast as they can."""
 ALL = 0.99
 """A server that may use more than this share of the host's CPUs may use all."""
 BUSY = tuple(
@@ -52,7 +54,7 @@ def with_ceilings(
     utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
 ) -> list[Resource]:
     """Every resource whose ceiling is known, or given by the configuration."""
-    used = {name: (u, 1.0) for name, u in utilisations.items() if name not in PARTS}
+    used = {name: (u, 1.0) for name, u in utilisations.items() if name not in (*PARTS, CLOCK)}
     own = {CPU: utilisations.get(OF_THE_CPU), SERVER_CPU: utilisations.get(SERVER_CPU)}
     for name, limit in ceilings.limits.items():
         if name + RATE in rates:
@@ -66,6 +68,7 @@ def with_ceilings(
             counts_waits=name == INNODB_THREADS,
             is_busy_time=is_disk(name) and name not in ceilings.ceilings,
             own=own.get(name),
+            clock=utilisations.get(CLOCK) if name in own else None,
         )
         for name, (u, limit) in used.items()
     ]
@@ -110,6 +113,7 @@ def _cpus(host: Columns, edges: Array) -> Iterator[Named]:
     yield SERVER_CPU, of_the_server / host.last(edges, "process_cpus")
     yield OF_THE_CPU, of_the_server / host.last(edges, "cpus")
     yield STEAL, host.rate(edges, "cpu_steal_seconds") / host.last(edges, "cpus")
+    yield CLOCK, host.average(edges, "cpu_clock_ratio")
 
 
 def _disks(host: Columns, edges: Array) -> Iterator[Named]:

@@ -57,6 +57,8 @@ class Load:
     excluded: Mapping[str, float]  # threads within Threads_running that are no client's work
     resources: Mapping[str, float] = field(default_factory=dict)
     """Utilisations: 1 is a resource's ceiling."""
+    clock: float | None = None
+    """How fast the clocks of the server's CPUs run; 1 is as fast as they can."""
 
 
 @dataclass(frozen=True, slots=True)

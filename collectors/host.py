@@ -2,7 +2,8 @@
 
 Only where the server's process is visible on this machine; elsewhere the feature is absent, with
 the reason. All values are counters since boot (seconds, bytes, operations), except the ceilings:
-`cpus`, `process_cpus` and the interfaces' `bytes_per_second`.
+`cpus`, `process_cpus` and the interfaces' `bytes_per_second`; and `cpu_clock_ratio`, where the
+kernel shows how fast the clocks run.
 """
 
 import time
@@ -10,6 +11,7 @@ import time
 import psutil
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.clock import Clocks
 from collectors.connection import Connection
 from collectors.devices import Devices, link_speeds, named_feature, physical_devices
 from collectors.process import NotHere, RunDelay, find_server_process, process_io
@@ -31,13 +33,15 @@ def prepare(connection: Connection, named: Devices = NONE_NAMED) -> Prepared:
         remedy = "run the agent on the server's host, in its PID namespace"
         return Prepared(None, (Feature("host", False, process.reason, remedy),))
     devices = physical_devices() | named
-    io, delay = _io_feature(process.pid), RunDelay(process.pid)
+    io = _io_feature(process.pid)
+    delay, clocks = RunDelay(process.pid), Clocks(process.cpu_affinity)
     ceilings = _Ceilings(process, devices.interfaces)
 
     def read() -> Values:
+        clock = clocks.ratio()  # first: it may wait, and the counters are of the sample's time
         values = _read(process, devices, ceilings, io=io.enabled)
-        waited = delay.seconds()
-        return values if waited is None else {**values, "process_run_delay_seconds": waited}
+        more = {"process_run_delay_seconds": delay.seconds(), "cpu_clock_ratio": clock}
+        return {**values, **{name: value for name, value in more.items() if value is not None}}
 
     return Prepared(read, (Feature("host", enabled=True), *named_feature(named), io))
 

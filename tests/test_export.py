@@ -101,6 +101,7 @@ def snapshots() -> list[Snapshot]:
 def with_a_processor(target: str, part: float, end: float) -> Snapshot:
     """A server that got this part of the waves, up to then; what ends it is its processor."""
     rows = with_resources(intervals([load * part for load in WAVES]), cpu=1 / 5000)
+    rows = [row._replace(resources={**row.resources, "cpu:clock": 0.97}) for row in rows]
     moved = [row._replace(end=end - rows[-1].end + row.end) for row in rows]
     moment = Now(end, ZERO + end)
     return assess(target, Window(moved), Health(True, "MySQL 9"), FitState(), SETTINGS, moment)

@@ -191,6 +191,17 @@ def test_host_counters_become_utilisations() -> None:
         assert found.utilisations[name] == pytest.approx([used] * 5)
 
 
+def test_the_clock_is_averaged_over_the_samples_that_tell_it() -> None:
+    """A sample at which every CPU was idle has none; an interval of such has none."""
+
+    def clocked(at: float) -> dict[str, float]:
+        told = at >= 20 and round(at) % 2 == 0
+        return {**host(at), **({"cpu_clock_ratio": 0.4 if at < 30 else 1.0} if told else {})}
+
+    found = window({"status": status, "host": clocked}).utilisations["cpu:clock"]
+    assert found == pytest.approx([np.nan, 0.4, 1.0, 1.0, 1.0], nan_ok=True)
+
+
 def test_what_has_no_ceiling_is_kept_as_a_rate() -> None:
     """Operations and bytes of a disk and of a link, for whoever knows what they can do."""
 

@@ -259,6 +259,21 @@ def test_a_resource_without_a_ceiling_is_left_out_until_it_is_given_one() -> Non
     assert {r.name: r.ceiling for r in seen.resources} == {"cpu": 0.8, "disk:sda:operations": 3000}
 
 
+def test_the_clock_of_the_latest_interval_is_shown_and_is_no_utilisation() -> None:
+    """It goes into the capacity with the processor; where it is not known it is absent."""
+    rows = with_usage(intervals(RISING), {"cpu": 0.4, "cpu:clock": 0.7})
+    load = latest_load(Window(rows), now(101))
+    assert load is not None
+    assert (load.resources, load.clock) == ({"cpu": 0.4}, 0.7)
+    [cpu] = observations(Window(rows), Source.STATEMENT_TIME).resources
+    assert cpu.clock is not None
+    assert cpu.clock.tolist() == [0.7] * len(RISING)
+    rows[-1] = rows[-1]._replace(resources={"cpu": 0.4})
+    load = latest_load(Window(rows), now(101))
+    assert load is not None
+    assert load.clock is None
+
+
 def test_a_long_window_is_thinned_for_the_fit() -> None:
     """However many intervals, the models see no more than the limit, and all loads."""
     rows = intervals(WAVES * 20)

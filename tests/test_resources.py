@@ -21,6 +21,18 @@ def test_the_servers_part_of_the_processors_is_known_and_no_resource_itself() ->
     assert_array_equal(owned["server_cpu"], HALF)
 
 
+def test_the_clock_goes_with_the_processors_and_is_no_resource_itself() -> None:
+    """No disk has one; where the kernel shows none, nobody has."""
+    seen = {"cpu": HALF, "cpu:clock": QUARTER, "server_cpu": HALF, "disk:sda": QUARTER}
+    found = {r.name: r.clock for r in with_ceilings(seen, {}, ResourceSettings())}
+    assert set(found) == {"cpu", "server_cpu", "disk:sda"}
+    assert found["disk:sda"] is None
+    for name in ("cpu", "server_cpu"):
+        assert_array_equal(found[name], QUARTER)
+    del seen["cpu:clock"]
+    assert [r.clock for r in with_ceilings(seen, {}, ResourceSettings())] == [None] * 3
+
+
 def names(of_all: Array, of_its: Array) -> set[str]:
     """What may end the growth of a server with these shares of the host's and of its own CPUs."""
     seen = {"cpu": HALF, "cpu:server": of_all, "server_cpu": of_its}

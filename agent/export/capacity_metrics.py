@@ -97,6 +97,11 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         (((t, name), used) for t, load in loads for name, used in sorted(load.resources.items())),
         "resource",
     )
+    yield gauge(
+        "cpu_clock_ratio",
+        "How fast the clocks of the server's CPUs run; 1 is as fast as they can without turbo.",
+        (((t,), load.clock) for t, load in loads),
+    )
     walls = [
         (s.target, wall.resource, wall)
         for s in snapshots

@@ -57,6 +57,7 @@ def _load(snapshot: Snapshot, now: float) -> Object | None:
         "concurrency": dict(load.concurrency),
         "excluded_threads": dict(load.excluded),
         "utilisation": dict(load.resources),
+        "cpu_clock": load.clock,
     }
 
 

@@ -22,6 +22,7 @@ class CapacityReason(StrEnum):
     LATEST_DIFFER = "latest_differ"
     COST_WANDERS = "cost_wanders"
     OTHERS_WANDER = "others_wander"
+    CLOCK_LOW = "clock_low"
     TWO_WORKLOADS = "two_workloads"
     LAW_DOES_NOT_FIT = "law_does_not_fit"
     LAW_NOT_SURE = "law_not_sure"
@@ -48,6 +49,7 @@ SENTENCES = {
     CapacityReason.LATEST_DIFFER: "of late queries cost otherwise than over the window",
     CapacityReason.COST_WANDERS: "what a query costs goes up and down: its average may not hold",
     CapacityReason.OTHERS_WANDER: "what others leave of a resource comes and goes",
+    CapacityReason.CLOCK_LOW: "at lower clocks the processor looks busier than it will be",
     CapacityReason.TWO_WORKLOADS: "two workloads take turns; this is the busier one's capacity",
     CapacityReason.LAW_DOES_NOT_FIT: "the law that sets the limit has the wrong shape",
     CapacityReason.LAW_NOT_SURE: "the law alone sets the limit, and is not sure of it",

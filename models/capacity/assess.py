@@ -7,6 +7,7 @@ P(C > c) = P(peak > c) · P(lowest wall > c), and which one is the lowest follow
 import numpy as np
 
 from models.capacity.answer import USL, Capacity, CapacityReason
+from models.capacity.clock import clock_low
 from models.capacity.contention import Ahead, Peak, find_peak
 from models.capacity.drift import cost_drift
 from models.capacity.observations import Observations
@@ -78,6 +79,8 @@ def assess_capacity(seen: Observations) -> Capacity:
         context.add(CapacityReason.COST_WANDERS)
     if nearest is not None and others_wander(ours, nearest.resource):
         context.add(CapacityReason.OTHERS_WANDER)
+    if nearest is not None and clock_low(kept, nearest.resource):
+        context.add(CapacityReason.CLOCK_LOW)
     if nearest is not None and contradicts_wall(kept, nearest.resource):
         context.add(CapacityReason.MODEL_DOES_NOT_FIT)
     first = _first(_usable(walls))

@@ -67,6 +67,8 @@ class Resource:
     """Whether what waits elsewhere counts as using it: it may seem full long before it is."""
     own: Array | None = field(repr=False, default=None)
     """The part of the utilisation that is the server's own, shape (intervals,); None: not known."""
+    clock: Array | None = field(repr=False, default=None)
+    """How fast it ran, 1 is as fast as it can, shape (intervals,); None: not known."""
 
     @property
     def filled_by_others(self) -> NDArray[np.bool_]:
@@ -84,7 +86,8 @@ class Resource:
     def mapped(self, change: Callable[[Array], Array]) -> "Resource":
         """The same resource with its columns changed."""
         own = None if self.own is None else change(self.own)
-        return replace(self, utilisation=change(self.utilisation), own=own)
+        clock = None if self.clock is None else change(self.clock)
+        return replace(self, utilisation=change(self.utilisation), own=own, clock=clock)
 
 
 PASSED = 0.01
