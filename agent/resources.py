@@ -33,7 +33,9 @@ BUSY = tuple(
 
 INNODB_THREADS = "innodb_threads"
 """By the statements at once: no counter says how many of them wait outside of InnoDB."""
-SETTINGS = {"connections", INNODB_THREADS, "redo_log"}
+REDO_LOG = "redo_log"
+"""By the age of the checkpoint. MariaDB lets it grow for a while, and then empties it at once."""
+SETTINGS = {"connections", INNODB_THREADS, REDO_LOG}
 """The server's own limits, which somebody set."""
 RATE = "_per_second"
 
@@ -65,6 +67,7 @@ def with_ceilings(
             u,
             limit * ceilings.ceilings.get(name, 1.0),
             is_setting=name in SETTINGS,
+            is_stock=name == REDO_LOG,
             counts_waits=name == INNODB_THREADS,
             is_busy_time=is_disk(name) and name not in ceilings.ceilings,
             own=own.get(name),
@@ -99,7 +102,7 @@ def _limits(status: Columns, statement_time: Array, edges: Array) -> Iterator[Na
     yield "connections", connected / status.last(edges, "max_connections")
     yield INNODB_THREADS, statement_time / status.last(edges, "innodb_thread_concurrency")
     yield (
-        "redo_log",
+        REDO_LOG,
         (
             status.average(edges, "checkpoint_age_bytes")
             / status.last(edges, "checkpoint_max_age_bytes")

@@ -226,6 +226,24 @@ def test_several_resources_are_judged_apart() -> None:
     assert around(second)[1] == pytest.approx(2580, rel=0.08)
 
 
+def test_a_log_that_fills_up_until_it_is_emptied_is_no_wall() -> None:
+    """A checkpoint's age as MariaDB lets it grow: it is its age, and not the load's."""
+    x, rng = loads(0.1, 0.5, 120)
+    filled = np.cumsum(x) / 4000 % 0.85 * np.exp(rng.normal(0, 0.01, len(x)))
+    [wall] = find_walls(x, [Resource("log", filled, is_stock=True)])
+    assert wall.reasons == (WallReason.STILL_FILLING,)
+    assert not wall.usable
+    thinned = rng.permutation(len(x))
+    [wall] = find_walls(x[thinned], [Resource("log", filled[thinned], is_stock=True)])
+    assert not wall.usable
+    balanced = busy(x, rng, base=0.02) * np.exp(rng.normal(0, 0.1, len(x)))
+    [wall] = find_walls(x, [Resource("log", balanced, is_stock=True)])
+    low, _, high = around(wall)
+    assert low < 1000 < high
+    [wall] = find_walls(500 + x / 100, [Resource("log", np.ones_like(x), is_stock=True)])
+    assert wall.reasons[0] is WallReason.ALREADY_FULL
+
+
 @pytest.mark.parametrize("full_from", [0.2, 0.4])
 def test_a_disk_that_fills_long_before_the_throughput_ends_is_no_limit(full_from: float) -> None:
     """It follows the load up to a third or so, and is busy all of the time from there on."""

@@ -58,10 +58,9 @@ class Part:
         """What one more unit of throughput adds."""
         return float(self.straight.coefficients[1])
 
-    @property
-    def is_demand(self) -> bool:
-        """Whether it grows with the throughput for sure."""
-        return self.slope > 2 * float(np.sqrt(max(self.straight.covariance[1, 1], 0.0)))
+    def is_demand(self, errors: float) -> bool:
+        """Whether it grows with the throughput, by more than so many standard errors."""
+        return self.slope > errors * float(np.sqrt(max(self.straight.covariance[1, 1], 0.0)))
 
     def awake(self, total: Array) -> LinearFit:
         """Fit (2): the coefficients of 1, t and −t·U, where total is U at each t."""

@@ -19,6 +19,7 @@ class WallReason(StrEnum):
     NO_DEMAND = "no_demand"
     LITTLE_USED = "little_used"
     NOT_A_LIMIT = "not_a_limit"
+    STILL_FILLING = "still_filling"
     ALREADY_FULL = "already_full"
     DEMAND_GROWS = "demand_grows"
     WIDE_INTERVAL = "wide_interval"
@@ -36,6 +37,7 @@ SENTENCES = {
     WallReason.NO_DEMAND: "the resource does not get busier with the throughput",
     WallReason.LITTLE_USED: "the resource was used too little to tell where it ends",
     WallReason.NOT_A_LIMIT: "the throughput went on to grow while the resource counted as full",
+    WallReason.STILL_FILLING: "it fills up with time whatever the load, and may be emptied at once",
     WallReason.ALREADY_FULL: "the resource is full already: the wall was measured",
     WallReason.DEMAND_GROWS: "the demand per query grows with the load",
     WallReason.WIDE_INTERVAL: "the points allow walls that are too far apart",
@@ -63,6 +65,8 @@ class Resource:
     """Whether somebody set its limit; such a one says nothing of where contention ends."""
     is_busy_time: bool = False
     """Whether one request at a time makes it as busy as many at once."""
+    is_stock: bool = False
+    """Whether it holds what came in and not yet went out, as a log does."""
     counts_waits: bool = False
     """Whether what waits elsewhere counts as using it: it may seem full long before it is."""
     own: Array | None = field(repr=False, default=None)

@@ -27,6 +27,13 @@ FULL_SPREAD = 1.5
 FILLING = 0.85
 """From this utilisation on the throughput is about where the resource fills. It may be far lower
 once it is full: beyond the peak, threads burn what others would need."""
+DEMAND_SURE = 2.0
+"""So many standard errors the slope of a demand is from 0."""
+FILLING_SHARE = 0.75
+"""A stock that rises in more of the intervals is not in balance: how full it is, is its age."""
+STOCK_SURE = 5.0
+"""So many standard errors its slope must be from 0: where only some of the intervals are kept, one
+that is emptied now and then looks like noise."""
 SEEN = 0.95
 """The quantile of the utilisations that counts as seen."""
 MIN_SEEN = 0.05
@@ -119,6 +126,8 @@ def _wall(
         return Wall.none(name, seen, WallReason.FEW_POINTS)
     if seen < MIN_SEEN:
         return Wall.none(name, seen, WallReason.LITTLE_USED)
+    if resource.is_stock and _fills(u[known]):
+        return Wall.none(name, seen, WallReason.STILL_FILLING)
     follows = known & ~full
     if np.count_nonzero(full) >= MIN_POINTS:
         low, middle, high = np.quantile(x[full], (0.1, 0.5, 0.9))
@@ -135,9 +144,18 @@ def _wall(
     return _extrapolated(resource, seen, parts, x_scale)
 
 
+def _fills(u: Array) -> bool:
+    """Whether a stock grows from interval to interval, but for the moments when it is emptied.
+
+    One in balance, that lets out the more the fuller it is, falls as often as it rises.
+    """
+    changes = np.diff(u)
+    return bool(np.count_nonzero(changes > 0) > FILLING_SHARE * np.count_nonzero(changes))
+
+
 def _extrapolated(resource: Resource, seen: float, parts: Sequence[Part], x_scale: float) -> Wall:
     """Follow the utilisation up to the ceiling, whatever its demand does on the way."""
-    if not parts[0].is_demand:
+    if not parts[0].is_demand(STOCK_SURE if resource.is_stock else DEMAND_SURE):
         return Wall.none(resource.name, seen, WallReason.NO_DEMAND)
     base = sum(float(part.straight.coefficients[0]) for part in parts)
     slope = sum(part.slope for part in parts)
