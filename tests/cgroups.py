@@ -1,4 +1,4 @@
-"""A limit of the kernel for one process: a CPU quota."""
+"""A limit of the kernel for one process: a CPU quota, a disk that is throttled."""
 
 import os
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ from pathlib import Path
 from servers import missing
 
 ROOT = Path("/sys/fs/cgroup")
+BLOCK, NUMBERS = Path("/sys/class/block"), Path("/sys/dev/block")
 PERIOD = 20_000  # microseconds: shorter than an interval by far
 
 
@@ -23,6 +24,24 @@ def cpu_quota(pid: int, processors: float) -> Iterator[None]:
     v2 = {"cpu.max": f"{quota} {PERIOD}", "cpu.weight": "10000"}
     with _limited("cpu", pid, v1, v2):
         yield
+
+
+@contextmanager
+def throttled_reads(pid: int, disk: str, operations: int) -> Iterator[None]:
+    """Let a process read no more often than that per second from a disk, past the page cache."""
+    number = (BLOCK / disk / "dev").read_text().strip()
+    v1 = {"blkio.throttle.read_iops_device": f"{number} {operations}"}
+    with _limited("blkio", pid, v1, {"io.max": f"{number} riops={operations}"}):
+        yield
+
+
+def disk_under(folder: Path) -> str:
+    """The whole disk on which a folder is."""
+    number = folder.stat().st_dev
+    device = (NUMBERS / f"{os.major(number)}:{os.minor(number)}").resolve()
+    if not device.is_dir():
+        missing(f"disk of its own under {folder}", "it takes a file system on a disk")
+    return (device.parent if (device / "partition").exists() else device).name
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -231,7 +231,8 @@ class Clients:
     """Clients of a server, each a thread with a session that repeats one statement.
 
     Without a `pace` each asks again at once; with one, all together ask every `pace` seconds, and
-    catch up when late. A broken session is opened anew. Leaving the block ends them.
+    catch up when late. A broken session is opened anew. Leaving the block ends them. They are root
+    on this host, unless `session` opens another session.
     """
 
     def __init__(
@@ -242,9 +243,11 @@ class Clients:
         *,
         first: str = "DO 0",
         pace: float = 0.0,
+        session: "Callable[[PrivateServer], AbstractContextManager[Ask]] | None" = None,
     ) -> None:
         self.done = 0
         self._server = server
+        self._session = session or root
         self._statement = statement
         self._first = first
         self._pace = pace
@@ -269,7 +272,7 @@ class Clients:
         self._stop.wait(OUT_OF_STEP * index)
         while not self._stop.is_set():
             try:
-                with root(self._server) as ask:
+                with self._session(self._server) as ask:
                     ask(self._first)
                     self._work(ask)
             except (pymysql.MySQLError, OSError):
@@ -290,20 +293,27 @@ Ask = Callable[[str], list[tuple[Any, ...]]]
 @contextmanager
 def root(server: PrivateServer) -> Iterator[Ask]:
     """A session of one who may do everything, as a function that answers with rows."""
-    connection: pymysql.Connection[Cursor] = pymysql.connect(
-        user="root", password="", read_timeout=60, autocommit=True, defer_connect=True
-    )
     with socket.socket(socket.AF_UNIX) as sock:  # PyMySQL leaves open one that is refused
         sock.connect(server.socket)
-        connection.connect(sock)
-        with connection.cursor() as cursor:
-
-            def ask(statement: str) -> list[tuple[Any, ...]]:
-                cursor.execute(statement)
-                return list(cursor.fetchall())
-
+        with session_over(sock, "root") as ask:
             yield ask
-        connection.close()
+
+
+@contextmanager
+def session_over(sock: socket.socket, user: str) -> Iterator[Ask]:
+    """A session of one who has no password."""
+    connection: pymysql.Connection[Cursor] = pymysql.connect(
+        user=user, password="", read_timeout=60, autocommit=True, defer_connect=True
+    )
+    connection.connect(sock)
+    with connection.cursor() as cursor:
+
+        def ask(statement: str) -> list[tuple[Any, ...]]:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+
+        yield ask
+    connection.close()
 
 
 def run_as_root(server: PrivateServer, *statements: str) -> list[tuple[Any, ...]]:

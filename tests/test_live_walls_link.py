@@ -1,0 +1,53 @@
+"""A slow link is the wall of a server that sends much.
+
+The clients are on another host; what goes there passes one end of a cable that is made up, as all
+of a container are, and that this host may fill at a low rate only.
+"""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from live import Ask, Clients, is_root, run_as_root, session_over
+from namespaces import OtherHost, slow_cable
+from walls import approached, watched
+
+from agent.demo.server import Flavour, PrivateServer
+
+STATEMENT = "SELECT REPEAT('x', 10000)"
+RATE = "20Mbit"  # 250 of these answers a second, which takes little of a processor
+NEAR, WANDERS = 0.25, 0.15
+
+
+@pytest.mark.live
+@pytest.mark.skipif(not is_root(), reason="only root makes network namespaces")
+def test_a_link_is_the_wall_of_a_server_that_fills_it(
+    flavour: Flavour,
+    start_server: Callable[..., AbstractContextManager[PrivateServer]],
+    tmp_path: Path,
+) -> None:
+    """By the way in which it is full first."""
+    options = ("--bind-address=0.0.0.0",)
+    with slow_cable(RATE.lower()) as there, start_server(flavour, options=options) as server:
+        run_as_root(server, "CREATE USER guest")
+        session = partial(session_from, there)
+        link = {there.interface: {"bandwidth": RATE}}
+        wall = approached(
+            lambda count, pace: Clients(server, STATEMENT, count, pace=pace, session=session),
+            watched(tmp_path, server, interfaces=link),
+        )
+    wall.assert_met(f"network:{there.interface}:sent", near=NEAR, wanders=WANDERS)
+
+
+@contextmanager
+def session_from(there: OtherHost, server: PrivateServer) -> Iterator[Ask]:
+    """A guest of the other host; the thread that opens the session moves there."""
+    there.enter()
+    with (
+        socket.create_connection((there.ours, server.port), timeout=10) as sock,
+        session_over(sock, "guest") as ask,
+    ):
+        yield ask

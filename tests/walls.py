@@ -1,0 +1,72 @@
+"""A wall of a real server: predicted from half of its load, then met.
+
+A closed loop finds what the server can do; an open loop stays below half of that while the agent
+watches; the closed loop runs once more, for what others do on this machine changes meanwhile.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from live import COLLECTORS, Clients, Daemon, Page, target, wait_until, watching
+
+from agent.demo.server import PrivateServer
+
+CLOSED_LOOP, CLIENTS = 5.0, 8
+SHARES, FEW_CLIENTS = (0.1, 0.3, 0.2, 0.45, 0.15, 0.4, 0.25, 0.5), 3
+STEP = 4.0  # seconds at each share of the peak
+FIT = {"interval": "2s", "window": "5m"}
+OFTEN = {**COLLECTORS, "host": {"interval": "500ms"}}
+
+Load = Callable[[int, float], Clients]
+"""So many clients, who ask every so many seconds; without a pause where that is 0."""
+
+
+@dataclass(frozen=True)
+class Wall:
+    """What the agent said, from at most half of the peak, and the peak."""
+
+    page: Page
+    peak: float
+
+    def assert_met(self, limit: str, *, near: float, wanders: float) -> None:
+        """By its name, within that part of the truth, and of the interval that was said before."""
+        names = ("", "lower_", "upper_")
+        value, low, high = (self.page.get(f"capacity_{n}queries_per_second") for n in names)
+        print(f"{limit}: {value} [{low}, {high}] predicted, {self.peak} queries/s is the truth")
+        assert value == pytest.approx(self.peak, rel=near)
+        assert low is not None
+        assert (1 - wanders) * low < self.peak < (1 + wanders) * (high or self.peak)
+        assert (self.page.get("capacity_limit", resource=limit) or 0) > 0.5
+
+
+def watched(
+    folder: Path, server: PrivateServer, **resources: object
+) -> AbstractContextManager[Daemon]:
+    """An agent that knows these limits, and reads the host as often as the server."""
+    there = target(folder, server)
+    return watching(folder, there, fit=FIT, collectors=OFTEN, resources=resources)
+
+
+def approached(load: Load, watcher: AbstractContextManager[Daemon]) -> Wall:
+    """Measure the peak, have the agent watch up to half of it, measure again."""
+    peak = most(load)
+    with watcher as agent:
+        for share in SHARES:
+            with load(FEW_CLIENTS, 1 / (share * peak)):
+                time.sleep(STEP)
+        wait_until("capacity", lambda: agent.get("capacity_queries_per_second"), 10)
+        page = agent.page
+    return Wall(page, (peak + most(load)) / 2)
+
+
+def most(load: Load) -> float:
+    """Statements per second of clients that never rest."""
+    with load(CLIENTS, 0.0) as clients:
+        time.sleep(1.0)
+        done, begun = clients.done, time.monotonic()
+        time.sleep(CLOSED_LOOP)
+        return (clients.done - done) / (time.monotonic() - begun)
