@@ -16,6 +16,7 @@ elsewhere, both ahead of all other work where we are root. `--save` keeps what w
 """
 
 import argparse
+import gzip
 import itertools
 import json
 import math
@@ -92,11 +93,12 @@ def main() -> None:
     args = parser.parse_args()
     said: list[Said] = []
     for file in args.replay or []:
-        said += replay(json.loads(file.read_text()))
+        said += replay(saved(file))
     for workload in args.workload or ([] if args.replay else WORKLOADS):
         seen = run(args.flavour, workload, args.level, args.step)
         if args.save:
-            (args.save / f"{args.flavour}-{workload}.json").write_text(json.dumps(seen))
+            file = args.save / f"{args.flavour}-{workload}.json.gz"
+            file.write_bytes(gzip.compress(json.dumps(seen).encode(), mtime=0))
         said += replay(seen)
     summarise(said)
 
@@ -128,9 +130,9 @@ def run(flavour: Flavour, workload: str, level: float, step: float) -> dict[str,
                         rate = cap * share * true_peak(lately)[0] / per_event
                         sysbench(server, workload, step, 64, rate)
                     rows = [row._asdict() for row in window_of(agent).rows if is_of(row, beside)]
-                    caps.append({"cap": cap, "intervals": rows, "peaks": found})
+                    caps.append({"cap": cap, "intervals": len(rows), "peaks": found})
     name = f"{workload} on {program.flavour} {program.version}"
-    return {"name": name, "truth": truth, "caps": caps}
+    return {"name": name, "truth": truth, "caps": caps, "intervals": rows}
 
 
 def peak_now(server: PrivateServer, workload: str, threads: int) -> float:
@@ -152,13 +154,19 @@ def is_of(row: Interval, beside: Iterable[tuple[float, float]]) -> bool:
     return all(row.end <= start or row.end - row.seconds >= end - SLACK for start, end in beside)
 
 
+def saved(file: Path) -> dict[str, Any]:
+    """Read what `run` answered and main saved."""
+    seen: dict[str, Any] = json.loads(gzip.decompress(file.read_bytes()))
+    return seen
+
+
 def replay(seen: dict[str, Any]) -> Iterator[Said]:
     """Print the truth and what each estimator makes of what was seen, and answer it."""
     truth = {n: Level(*level) for n, level in seen["truth"].items()}
     print(f"\n{seen['name']}, queries/s and processors used by threads of the closed loop:")
     print(", ".join(f"{n}: {x:,.0f} ({used:.0%})" for n, (x, used) in truth.items()))
     for part in seen["caps"]:
-        window = Window(Interval(**row) for row in part["intervals"])
+        window = Window(Interval(**row) for row in seen["intervals"][: part["intervals"]])
         peak, least, most = true_peak(part["peaks"])
         print(f"\n  seen up to {part['cap']:.0%} of the peak, {len(window)} intervals")
         print(f"  true peak then {peak:,.0f} queries/s, {least:,.0f} to {most:,.0f} at moments")

@@ -114,6 +114,35 @@ def test_neighbours_that_come_and_go_take_trust_away(seed: int) -> None:
     assert others_wander(replace(seen, resources=(replace(cpu, own=None),)), "cpu") == 0.0
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_neighbours_that_halve_the_processor_are_never_trusted_wrongly(seed: int) -> None:
+    """By spells of ten minutes: two clouds of costs; the one left out may be that of now."""
+    rng = np.random.default_rng([16, seed])
+    spells = np.repeat(rng.permutation(np.tile([0, 1], 6)), INTERVALS // 12)
+    seen = day(np.ones(INTERVALS), seed, reach=0.75)
+    speed = np.where(spells, 0.5, 1.0)
+    [cpu] = seen.resources
+    busy = np.minimum(cpu.of_ours, 0.93)
+    slowed = replace(cpu, utilisation=busy + 0.02, own=busy)
+    seen = replace(seen, throughput=seen.throughput * speed, resources=(slowed,))
+    for end in range(200, INTERVALS + 1, 40):
+        found = assess_capacity(seen.select(slice(end)))
+        assert not wrong(found, SERVER.capacity * speed[end - 1], 0.15)
+
+
+@pytest.mark.parametrize("cost", [1.2, 1.25, 1.3])
+def test_queries_that_cost_more_of_late_take_trust_away_at_once(cost: float) -> None:
+    """A deploy ten minutes ago, at a load of half of what was seen."""
+    late = np.where(np.arange(INTERVALS) < INTERVALS - 40, 1.0, cost)
+    for seed in range(4):
+        rng = np.random.default_rng([17, seed])
+        share = np.minimum(np.roll(tide(0.85, rng), INTERVALS // 4) * late, 0.97)
+        n = residing(SERVER, share) * np.exp(rng.normal(0, 0.02, INTERVALS))
+        seen = observed(SERVER, share, n, rng)
+        found = assess_capacity(replace(seen, throughput=seen.throughput / late))
+        assert not wrong(found, SERVER.capacity / cost, 0.15)
+
+
 def test_too_few_or_idle_intervals_tell_no_drift() -> None:
     """Nothing is said of a resource that is hardly used, of a setting, or of a handful."""
     seen = day(2.0**WHEN, 1)

@@ -24,6 +24,7 @@ class CapacityReason(StrEnum):
     OTHERS_WANDER = "others_wander"
     CLOCK_LOW = "clock_low"
     TWO_WORKLOADS = "two_workloads"
+    HELD_UP = "held_up"
     LAW_DOES_NOT_FIT = "law_does_not_fit"
     LAW_NOT_SURE = "law_not_sure"
     ONE_LOAD = "one_load"
@@ -51,6 +52,7 @@ SENTENCES = {
     CapacityReason.OTHERS_WANDER: "what others leave of a resource comes and goes",
     CapacityReason.CLOCK_LOW: "at lower clocks the processor looks busier than it will be",
     CapacityReason.TWO_WORKLOADS: "two workloads take turns; this is the busier one's capacity",
+    CapacityReason.HELD_UP: "more statements at once serve no more, though no resource is full",
     CapacityReason.LAW_DOES_NOT_FIT: "the law that sets the limit has the wrong shape",
     CapacityReason.LAW_NOT_SURE: "the law alone sets the limit, and is not sure of it",
     CapacityReason.ONE_LOAD: "the load hardly varied: how throughput grows was not seen",

@@ -4,14 +4,17 @@ Both are uncertain. The lower of independent quantities is above c when each of 
 P(C > c) = P(peak > c) · P(lowest wall > c), and which one is the lowest follows from their hazards.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from models.capacity.answer import USL, Capacity, CapacityReason
 from models.capacity.clock import clock_low
 from models.capacity.contention import Ahead, Peak, find_peak
-from models.capacity.drift import cost_drift
+from models.capacity.drift import cost_drift, costs_otherwise
 from models.capacity.observations import Observations
 from models.capacity.outliers import MAX_SHARE, Outliers, find_outliers
+from models.capacity.plateau import find_plateau
 from models.capacity.regimes import Regimes, find_regimes
 from models.capacity.sanity import (
     Check,
@@ -31,7 +34,7 @@ from models.capacity.verdict import (
     unless_more_was_served,
     with_doubts,
 )
-from models.capacity.wall import Wall
+from models.capacity.wall import FULL, Wall
 from models.capacity.walls import find_walls
 from models.capacity.wander import cost_wander, others_wander
 from models.trust import Trust
@@ -73,7 +76,12 @@ def assess_capacity(seen: Observations) -> Capacity:
     nearest = _first(_near(walls, kept))
     law, finding, peak = _law(kept, nearest, x_seen)
     context = _context(outliers, regimes, finding)
-    if nearest is not None and cost_drift(kept, nearest.resource):
+    met_at = None if _is_full(nearest) else find_plateau(current)
+    if met_at is not None:
+        context.add(CapacityReason.HELD_UP)
+    if nearest is not None and (
+        cost_drift(kept, nearest.resource) or costs_otherwise(current, nearest.resource)
+    ):
         context.add(CapacityReason.LATEST_DIFFER)
     if nearest is not None and cost_wander(kept, nearest.resource):
         context.add(CapacityReason.COST_WANDERS)
@@ -93,6 +101,7 @@ def assess_capacity(seen: Observations) -> Capacity:
     if peak is None:
         answer = by_law_alone(law, finding, x_seen, context)
     else:
+        peak = replace(peak, met_at=met_at)
         answer = _lowest(walls, peak, law, current.select(outliers.served), x_seen, context)
     answer = if_often_near(answer, kept.throughput)
     answer = unless_more_was_served(answer, ours.throughput[known], regimes)
@@ -137,6 +146,11 @@ def _together(kept: Observations, x: float) -> float | None:
     return max(float(r) * x, LEAST_TOGETHER)
 
 
+def _is_full(wall: Wall | None) -> bool:
+    """Whether a resource was full for a while: then that is what ends the growth."""
+    return wall is not None and wall.utilisation_max >= FULL
+
+
 def _first(walls: list[Wall]) -> Wall | None:
     """The lowest of them."""
     return min(walls, key=lambda wall: wall.x_max or np.inf, default=None)
@@ -161,7 +175,7 @@ def _context(outliers: Outliers, regimes: Regimes, finding: Finding | None) -> s
     """Collect what the steps before have found."""
     found = {
         CapacityReason.MODEL_DOES_NOT_FIT: outliers.too_many,
-        CapacityReason.LATEST_DIFFER: outliers.latest_differ,
+        CapacityReason.LATEST_DIFFER: outliers.latest_differ or regimes.left_of_late,
         CapacityReason.TWO_WORKLOADS: regimes.clouds is not None,
         CapacityReason.MIX_CHANGED: regimes.change is not None,
         CapacityReason.CONCURRENCY_UNKNOWN: finding is not None and finding.refuses,

@@ -30,6 +30,8 @@ SUDDEN = 0.25
 """It is the likelier the nearer to what was seen: ln(peak / seen) beyond which it is rare."""
 MISTAKEN = 0.02
 """The probability that residence times tell nothing of the peak: none of the shapes is true."""
+MET, MET_WITHIN = 0.9, 0.04
+"""The probability that a plateau is the peak, and how far off, in ln X, the peak may still be."""
 PEAKS = 112
 MIN_POINTS = 5
 TOGETHER = 6.0
@@ -61,6 +63,8 @@ class Peak:
     cdf: Array = field(repr=False)
     from_points: bool
     """Whether points had a say; else it is the prior alone."""
+    met_at: float | None = None
+    """Queries/s that more statements did not raise; None: the throughput still grew."""
 
     @property
     def median(self) -> float:
@@ -69,7 +73,10 @@ class Peak:
 
     def survival(self, ln_x: Array) -> Array:
         """Compute the probability that the peak is above, at each ln throughput."""
-        return 1 - np.interp(ln_x, self.grid, self.cdf)
+        above: Array = 1 - np.interp(ln_x, self.grid, self.cdf)
+        if self.met_at is None:
+            return above
+        return above * (1 - MET * normal_cdf((ln_x - np.log(self.met_at)) / MET_WITHIN))
 
 
 def find_peak(points: Points, wall: Ahead, x_seen: float) -> Peak:

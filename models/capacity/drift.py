@@ -9,7 +9,7 @@ import numpy as np
 
 from models.capacity.observations import Observations
 from models.capacity.wall import FULL
-from models.robust import TINY, fit_columns
+from models.robust import TINY, fit_columns, fit_linear
 from models.usl import Array
 
 WHILES = 8
@@ -20,6 +20,8 @@ OTHERWISE = float(np.log(1.06))
 which the curve takes: measured, capacities were off by twice of what the levels differ by."""
 ERRORS = 2.5
 """And by so many standard errors. In simulation no day without a drift differs by so much."""
+LATEST, FAR = 8, float(np.log(1.12))
+"""So many intervals are the latest, and by so much in ln their cost is another one."""
 USED = 0.04
 """Of a resource that is used less, the base load is most of what is seen."""
 NOISE = 0.01
@@ -44,6 +46,23 @@ def cost_drift(seen: Observations, name: str) -> float:
     drift = float(off @ fitted.coefficients)
     error = float(np.sqrt(max(float(off @ fitted.covariance @ off), TINY)))
     return drift if abs(drift) > max(OTHERWISE, ERRORS * error) else 0.0
+
+
+def costs_otherwise(seen: Observations, name: str) -> bool:
+    """Tell whether of late a query cost far more or less of this resource than at this load before.
+
+    By the last few intervals, of all and not only of those that outliers were taken from.
+    """
+    x, u = told_by(seen, name)
+    if len(x) < MIN_POINTS:
+        return False
+    cost = np.log(u) - np.log(x)
+    design = np.column_stack([np.ones_like(x), curve(x)])
+    fitted = fit_linear(design, cost, u, NOISE)
+    residuals = cost - design @ fitted.coefficients
+    last = residuals[-LATEST:]
+    chance = ERRORS * fitted.scale / np.sqrt(LATEST)
+    return abs(float(np.median(last))) > max(FAR, float(chance))
 
 
 def told_by(seen: Observations, name: str) -> tuple[Array, Array]:

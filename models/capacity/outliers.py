@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from models.capacity.observations import Observations
 from models.robust import MAD, fit_columns, medians
@@ -29,8 +29,12 @@ MIN_RATIO = 1.25
 """An outlier is beyond both: so many scaled deviations, and so many times its neighbours."""
 BASE = 0.03
 """A utilisation of this size is not worth comparing."""
+SEEN, UNDISTURBED = 0.95, 0.8
+"""At loads below this share of the quantile of all, queries do not take longer for the load."""
 LATEST = 8
 """The intervals that tell whether the server is still what it was."""
+LITTLE = float(np.log(1.08))
+"""Where most of the latest took longer, so much more or less of a resource is enough to tell."""
 NOISE = 0.03
 """The least deviation of a logarithm."""
 
@@ -75,8 +79,8 @@ class Outliers:
     kept: NDArray[np.bool_] = field(repr=False)
     """Shape (intervals,)."""
     latest_differ: bool = False
-    """Whether in most of the latest intervals queries cost otherwise, or take less time. That they
-    take longer is no sign: so they do under a load beyond the capacity."""
+    """Whether in most of the latest intervals queries cost otherwise, or take another time. That
+    they take longer is no sign at high loads: so they do under a load beyond the capacity."""
 
     @property
     def served(self) -> NDArray[np.bool_]:
@@ -101,9 +105,16 @@ def find_outliers(seen: Observations) -> Outliers:
     if not too_many:
         kept[suspects] = False
     removed = () if too_many else tuple(_outlier(int(i), excess[i], wild[i]) for i in suspects)
-    changed = wild[:, 1:].any(axis=1) | (wild[:, 0] & (off < 0))
-    latest = bool(np.count_nonzero(changed[-LATEST:]) > LATEST / 2)
+    low = seen.throughput < UNDISTURBED * np.quantile(seen.throughput, SEEN)
+    changed = wild[:, 1:].any(axis=1) | (wild[:, 0] & ((off < 0) | low))
+    latest = _most(changed[-LATEST:])
+    if _most(np.any(wild[-LATEST:], axis=1)):
+        latest = latest or bool(np.any(np.abs(medians(excess[-LATEST:, 1:])) > LITTLE))
     return Outliers(removed, len(suspects), too_many, kept, latest)
+
+
+def _most(which: ArrayLike) -> bool:
+    return bool(np.count_nonzero(which) > LATEST / 2)
 
 
 def _outlier(index: int, excess: Array, wild: NDArray[np.bool_]) -> Outlier:

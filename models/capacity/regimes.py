@@ -20,6 +20,8 @@ BUSIEST = 3
 """So many resources are looked at: the rest of them tell little."""
 MIN_USED = 0.04
 MIN_POINTS = 30
+LATEST = 8
+"""The intervals that tell which workload is at work now."""
 MIN_SIDE, MIN_SHARE = 10, 0.1
 """Fewer intervals on one side of a change, or a smaller share, may be an episode: a backup."""
 MIN_STEP = np.log(1.12)
@@ -68,6 +70,11 @@ class Regimes:
     """Shape (intervals,)."""
     change: Change | None = None
     clouds: Clouds | None = None
+
+    @property
+    def left_of_late(self) -> bool:
+        """Whether most of the latest intervals are of another workload than the one assessed."""
+        return bool(np.mean(self.current[-LATEST:]) < 0.5)
 
 
 def find_regimes(seen: Observations) -> Regimes:

@@ -37,7 +37,8 @@ BUSY_NOISE = 0.01
 """The least deviation of how busy the wall's resource was."""
 LEAST_GROWTH = 0.3
 """dlnX/dlnN counts as no less: throughput has its noise too."""
-SHAPES = 64
+SHAPES, FEWER_SHAPES = 64, 32
+"""So many of the law, and of the law beside a queue."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,7 @@ class Shapes:
 
     def likelihood_by_law(self, ln_peak: Array) -> Array:
         """Compute ln p(points | peak) up to a constant by the law; its shape is summed out."""
-        return _summed(self._by_law(ln_peak, self.z[None, :])[0], 1)
+        return _summed(self._by_law(ln_peak, self.z[None, :], SHAPES)[0], 1)
 
     def likelihood_by_queue(self, ln_peak: Array) -> Array:
         """Compute the same for one server that all queue at: R = a + c·S·ρ/(1−ρ), ρ = X·S.
@@ -118,7 +119,7 @@ class Shapes:
         R = b·S·U^k/(1−U) + v·N + A·(1−u·N)².
         """
         b, rest = self._beside_wall(busy)
-        cells = self._by_law(ln_peak, rest)
+        cells = self._by_law(ln_peak, rest, FEWER_SHAPES)
         ln_p: Array = _summed(cells + b[:, None, None], (0, 2))
         return ln_p
 
@@ -133,8 +134,8 @@ class Shapes:
         walls = b[:, None, None] * wait * u ** np.array(FEWER)[:, None]
         return np.repeat(_ln_strength_prior(b), len(FEWER)), self.z - walls.reshape(-1, len(u))
 
-    def _by_law(self, ln_peak: Array, z: Array) -> Array:
-        """Compute ln p of z = v·N + A·(1 − u·N)² by each shape, A in closed form, with its prior.
+    def _by_law(self, ln_peak: Array, z: Array, shapes: int) -> Array:
+        """Compute ln p of z = v·N + A·(1 − u·N)² by so many shapes, A in closed form, and priors.
 
         z of shape (tries, points): (tries, peaks, shapes).
         """
@@ -142,7 +143,7 @@ class Shapes:
         t = [(z @ (self.w * self.m**k))[:, None, None] for k in range(3)]
         zz = (np.square(z) @ self.w)[:, None, None]
         v = np.exp(-ln_peak)[:, None]
-        u = v / (np.geomspace(*SHAPE_RANGE, SHAPES) * self.idle)
+        u = v / (np.geomspace(*SHAPE_RANGE, shapes) * self.idle)
         ff = s[0] - 4 * u * s[1] + 6 * u**2 * s[2] - 4 * u**3 * s[3] + u**4 * s[4]
         ff = np.maximum(ff, 1e-12 * s[0])
         fn = s[1] - 2 * u * s[2] + u**2 * s[3]

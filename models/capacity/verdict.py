@@ -43,7 +43,7 @@ def judged(
         found = found | {CapacityReason.WIDE_INTERVAL}
     if x_seen < MIN_LOAD * middle:
         found = found | {CapacityReason.LOAD_TOO_LOW}
-    if shares.get(USL, 0.0) <= 0.5:
+    if shares.get(USL, 0.0) <= 0.25:
         found = found - {CapacityReason.LAW_DOES_NOT_FIT}
     if not found - INFORMATION:
         trust = Trust.TRUSTED

@@ -1,0 +1,43 @@
+"""Whether the end was seen: more statements at once, and no more throughput.
+
+Below its end a server serves the more the more statements are at work. Where half as many more
+serve the same, interval after interval, something holds them up, and the throughput is the most
+there is: by the asymptotic bounds of a closed network (P. Denning, J. Buzen 1978) it is one over
+the longest demand. A lock shows so, while no resource is full.
+"""
+
+import numpy as np
+
+from models.capacity.observations import Observations
+
+TOP = 3
+"""The third highest throughput is the top: two may be bursts."""
+AT_TOP = 0.92
+"""From this share of it on, an interval is at the top."""
+MORE = 1.5
+"""So many times the concurrency that first reached the top are many."""
+FEW = 1.25
+GROWTH = 1.04
+"""The throughput at many, over that at few, must not be more."""
+STAYS = 0.9
+"""The share of the intervals with many statements that are at the top; else they piled up."""
+KNOWN = 0.1
+"""Concurrencies that are known worse than this do not tell."""
+LEAST = 8
+"""So many intervals with many statements, and with few, must tell."""
+
+
+def find_plateau(seen: Observations) -> float | None:
+    """Find the throughput (queries/s) that more statements do not raise; None: it still grows."""
+    loaded = seen.loaded & (seen.n_variance <= (KNOWN * seen.concurrency) ** 2)
+    if np.count_nonzero(loaded) < 2 * LEAST:
+        return None
+    n, x = seen.concurrency[loaded], seen.throughput[loaded]
+    at_top = x >= AT_TOP * np.sort(x)[-TOP]
+    first = float(np.quantile(n[at_top], 0.1))
+    many, few = n >= MORE * first, at_top & (n < FEW * first)
+    if min(np.count_nonzero(many), np.count_nonzero(few)) < LEAST:
+        return None
+    level, before = float(np.median(x[many])), float(np.median(x[few]))
+    stays = level <= GROWTH * before and np.mean(at_top[many]) >= STAYS
+    return level if stays else None
