@@ -118,18 +118,19 @@ def test_a_password_at_risk_on_its_way_is_warned_of(
     `check` says it too; with an authority that is named, nothing is said.
     """
     with ExitStack() as stack:
-        name, address = stack.enter_context(other_host())
-        authority, options = certified(tmp_path, address)
+        there = stack.enter_context(other_host())
+        authority, options = certified(tmp_path, there.theirs)
         ways = tuple(options) if has_tls else tuple(WITHOUT_TLS[flavour])
-        netns = ("ip", "netns", "exec", name)
+        netns = ("ip", "netns", "exec", there.name)
         inside = server_inside(
             flavour, templates, *netns, options=("--bind-address=0.0.0.0", *ways)
         )
         server = stack.enter_context(inside)
         account = least_account(server)
-        there = target(tmp_path, server, account, over=Endpoint(address, server.port))
+        over = Endpoint(there.theirs, server.port)
+        watched = target(tmp_path, server, account, over=over)
         lacks = "verified_server" if has_tls else "encrypted_session"
-        with watching(tmp_path, there) as agent:
+        with watching(tmp_path, watched) as agent:
             assert agent.get("feature_enabled", feature=lacks) == 0
             assert agent.get("feature_enabled", feature="encrypted_session") == has_tls
         said = [line for line in agent.log.splitlines() if f"feature={lacks}" in line]
@@ -138,7 +139,7 @@ def test_a_password_at_risk_on_its_way_is_warned_of(
         assert "tls.ca" in said[0]
         assert f"missing  {lacks}" in checked(tmp_path)
         if has_tls:
-            verified = {**there, "tls": {"ca": str(authority.file)}}
+            verified = {**watched, "tls": {"ca": str(authority.file)}}
             with watching(tmp_path, verified) as agent:
                 assert agent.get("feature_enabled", feature="verified_server") == 1
             assert "who stands in between" not in agent.log
