@@ -56,6 +56,8 @@ ROOT = Path(__file__).resolve().parent.parent
 WRONG = 25.0  # per cent
 CAPS = (0.3, 0.5, 0.7, 0.9)
 SHARES = (0.2, 0.6, 0.4, 0.9, 0.3, 0.75, 0.5, 1.0)  # of the cap, a step each
+LONGER = 3
+"""So many times as long below the last cap: a prediction is trusted after twelve intervals there."""
 INTERVAL = 4.0
 TRIED = 3
 """So many numbers of threads, the best of the ladder, are tried for the peak again and again."""
@@ -122,7 +124,7 @@ def run(flavour: Flavour, workload: str, level: float, step: float) -> dict[str,
             with watched(server, INTERVAL) as agent:
                 for cap in CAPS:
                     found = []
-                    for share in SHARES:
+                    for share in SHARES * (LONGER if cap == CAPS[-1] else 1):
                         threads, start = next(tried), time.monotonic()
                         found.append((threads, peak_now(server, workload, threads)))
                         beside.append((start, until_next_interval()))

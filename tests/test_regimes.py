@@ -90,6 +90,32 @@ def test_night_jobs_are_told_apart_from_the_traffic() -> None:
     assert found.clouds.share == pytest.approx(0.25, abs=0.02)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_waiting_is_no_workload_of_its_own(seed: int) -> None:
+    """Above a load all queue behind something: twenty times as long, and the same cost."""
+    seen = days(np.ones(400), seed)
+    waits = seen.throughput > np.quantile(seen.throughput, 0.7)
+    n = np.where(waits, 20.0, 1.0) * seen.throughput / 1000
+    found = find_regimes(replace(seen, concurrency=n))
+    assert found.clouds is None
+    assert found.current.all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_work_that_takes_another_time_and_costs_otherwise_is_a_workload(seed: int) -> None:
+    """By turns, at every load; where no resource tells, the time alone does."""
+    seen = days(np.ones(400), seed)
+    other = np.repeat(np.random.default_rng(seed).permutation(np.tile([0, 0, 1], 10)), 14)[:400]
+    n = np.where(other, 20.0, 1.0) * seen.throughput / 1000
+    [cpu] = seen.resources
+    dear = replace(cpu, utilisation=cpu.utilisation * np.where(other, 1.5, 1.0))
+    both = find_regimes(replace(seen, concurrency=n, resources=(dear,)))
+    assert both.clouds is not None
+    assert both.clouds.share == pytest.approx(1 / 3, abs=0.1)
+    assert find_regimes(replace(seen, concurrency=n, resources=())).clouds is not None
+    assert find_regimes(replace(seen, concurrency=n)).clouds is None
+
+
 def test_scaling_throughput_changes_no_regime() -> None:
     """Only ratios matter."""
     seen = days(np.where(np.arange(400) < 220, 1.0, 1.4))

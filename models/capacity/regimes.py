@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from models.capacity.drift import NOISE, curve
 from models.capacity.observations import Observations
 from models.capacity.wall import FULL
-from models.robust import mad
+from models.robust import fit_linear, mad
 from models.usl import Array
 
 TIME_PER_QUERY = "time_per_query"
@@ -85,7 +86,7 @@ def find_regimes(seen: Observations) -> Regimes:
     costs = _costs(seen)
     for name, cost in costs.items():
         split = _split_in_two(name, cost, seen)
-        if split is not None:
+        if split is not None and _is_of_the_work(name, split[0], costs, seen.throughput):
             return Regimes(split[0], clouds=split[1])
     change = _clearest_change(costs, seen)
     if change is not None:
@@ -226,6 +227,31 @@ def _split_in_two(
     middles = [float(np.median(excess[dear == side])) for side in (keep_dear, not keep_dear)]
     share = float(np.mean(~current))
     return current, Clouds(name, float(np.exp(middles[1] - middles[0])), share)
+
+
+def _is_of_the_work(
+    name: str, current: NDArray[np.bool_], costs: dict[str, Array], x: Array
+) -> bool:
+    """Whether two clouds are two kinds of work: queries that take another time cost otherwise too.
+
+    On a server at its end they take many times as long and cost the same: they wait.
+    """
+    used = [cost for other, cost in costs.items() if other != TIME_PER_QUERY]
+    if name != TIME_PER_QUERY or not used:
+        return True
+    return any(_differ(cost, current, x) for cost in used)
+
+
+def _differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:
+    """Whether both cost otherwise at like loads."""
+    rows = np.flatnonzero(np.isfinite(cost))
+    ours = current[rows]
+    if min(np.count_nonzero(ours), np.count_nonzero(~ours)) < MIN_SIDE:
+        return False
+    design = np.column_stack([np.ones(len(rows)), curve(x[rows])])
+    fitted = fit_linear(design, cost[rows], np.ones(len(rows)), NOISE)
+    excess = cost[rows] - design @ fitted.coefficients
+    return bool(abs(np.median(excess[ours]) - np.median(excess[~ours])) > MIN_STEP)
 
 
 def _excess(cost: Array, x: Array) -> Array:

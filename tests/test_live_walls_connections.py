@@ -1,0 +1,61 @@
+"""The server's limit on connections is a wall: predicted from half of it, then met."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+import pymysql
+import pytest
+from live import Clients, wait_until
+from walls import STEP, watched
+
+from agent.demo.server import Flavour, PrivateServer
+
+MOST = 41
+EACH = 20.0  # statements/s of each client
+COUNTS = (4, 12, 8, 19, 6, 16, 10, 20)
+REFUSED = 1040  # Too many connections
+NEAR = 0.3
+"""On a machine full of other work clients ask less often than they would."""
+
+
+@pytest.mark.live
+def test_as_many_clients_as_connections_are_the_wall(
+    flavour: Flavour,
+    start_server: Callable[..., AbstractContextManager[PrivateServer]],
+    tmp_path: Path,
+) -> None:
+    """Each client asks as often as any other, so that throughput follows their number."""
+    options = [f"--max-connections={MOST}"]
+    with start_server(flavour, options=options) as server:
+        with watched(tmp_path, server) as agent:
+            for count in COUNTS:
+                with Clients(server, "DO 1", count, pace=1 / (EACH * count)):
+                    time.sleep(STEP)
+            wait_until("capacity", lambda: agent.get("capacity_queries_per_second"), 10)
+            page = agent.page
+        truth = EACH * sessions_at_once(server)
+    wall = page.get("resource_wall_queries_per_second", resource="connections")
+    low, high = (
+        page.get(f"resource_wall_{bound}_queries_per_second", resource="connections")
+        for bound in ("lower", "upper")
+    )
+    print(f"{flavour}: {wall} [{low}, {high}] predicted, {truth} queries/s is the truth")
+    assert wall == pytest.approx(truth, rel=NEAR)
+    assert low is not None
+    assert high is not None
+    assert (1 - NEAR) * low < truth < (1 + NEAR) * high
+
+
+def sessions_at_once(server: PrivateServer) -> int:
+    """How many sessions the server allows before it refuses one."""
+    with ExitStack() as sessions:
+        for held in range(2 * MOST):
+            try:
+                sessions.enter_context(server.connect_as_root())
+            except pymysql.OperationalError as error:
+                if error.args[0] == REFUSED:
+                    return held
+                raise
+    pytest.fail("no session was refused")
