@@ -76,7 +76,7 @@ def assess_capacity(seen: Observations) -> Capacity:
     nearest = _first(_near(walls, kept))
     law, finding, peak = _law(kept, nearest, x_seen)
     context = _context(outliers, regimes, finding)
-    met_at = None if _is_full(nearest) else find_plateau(current)
+    met_at = None if _is_full(nearest) or _is_the_laws(law, finding) else find_plateau(current)
     if met_at is not None:
         context.add(CapacityReason.HELD_UP)
     if nearest is not None and (
@@ -144,6 +144,11 @@ def _together(kept: Observations, x: float) -> float | None:
     sampled = kept.n_variance.any() or not n.all()
     r = np.sum(n) / np.sum(of) if sampled else np.quantile(n / of, UNHINDERED)
     return max(float(r) * x, LEAST_TOGETHER)
+
+
+def _is_the_laws(law: UslFit | None, finding: Finding | None) -> bool:
+    """Whether the law describes how the throughput ends: its peak was seen, and it fits."""
+    return law is not None and finding is None and law.trust is Trust.TRUSTED
 
 
 def _is_full(wall: Wall | None) -> bool:
