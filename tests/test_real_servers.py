@@ -33,12 +33,11 @@ RECORDED = Path(__file__).parent / "fixtures" / "real"
 RUNS = sorted(file.name.removesuffix(".json.gz") for file in RECORDED.glob("*.json.gz"))
 LEVELS = (0.3, 0.5, 0.7)
 OTHERS = ("walls alone", "USL alone", "lsq", "linearised")
-NOTHING_SEEN = ("walls alone", 0.3)
-"""There contention does not show yet. That it may come costs the capacity some points."""
-POINTS = 3.0
+
 PEAKS = {"hot": 24252.0, "read-only": 28611.0, "read-write": 26431.0, "hot-beside-others": 19739.0}
 """Queries/s, the greatest throughput of the closed loop."""
 CAPS = (0.3, 0.5, 0.7)
+ROUNDING = 0.1  # per cent: far below, the capacity is the lowest wall
 
 
 def recorded(run: str, cap: float) -> Observations:
@@ -141,8 +140,7 @@ def test_half_of_the_peak_of_the_same_minutes_tells_it_within_a_fifth(
 def test_no_other_estimator_is_nearer(other: str, level: float, source: Source) -> None:
     """On the average over the runs, of which what it cannot say counts as a miss."""
     ours, theirs = errors(f"capacity, {source}", level), errors(f"{other}, {source}", level)
-    allowed = POINTS if (other, level) == NOTHING_SEEN else 0.0
-    assert np.mean(ours) <= np.mean(theirs) + allowed
+    assert np.mean(ours) <= np.mean(theirs) + ROUNDING
 
 
 @pytest.mark.parametrize("source", Source)

@@ -50,6 +50,9 @@ MIN_RANGE = 1.15
 SEEN = 0.95
 """The quantile of the throughputs that counts as seen: a server held it for a while."""
 GRID = 400
+FAR_BELOW = 1 / 3
+"""Below this share of the nearest wall, the most likely limit, nothing of contention shows, and the
+wall is the best guess. That contention may come before is in the bounds."""
 BEYOND = 0.05
 """With more than this probability above all that was looked at, there is no upper bound."""
 UNHINDERED = 0.2
@@ -213,6 +216,8 @@ def _lowest(
     survival = _given(survival, possible)
     low, middle, high = np.exp(np.interp((0.05, 0.5, 0.95), 1 - survival, grid))
     high = np.inf if survival[-1] > BEYOND else high
+    if lowest.x_max is not None and shares[-1] < 0.5 and x_seen < FAR_BELOW * lowest.x_max:
+        middle = np.clip(lowest.x_max, low, high)
     found = set(context)
     if shares[-1] > 0.1 and (law is None or law.trust is not Trust.TRUSTED):
         found.add(CapacityReason.CONTENTION_UNKNOWN)
