@@ -57,7 +57,7 @@ WRONG = 25.0  # per cent
 CAPS = (0.3, 0.5, 0.7, 0.9)
 SHARES = (0.2, 0.6, 0.4, 0.9, 0.3, 0.75, 0.5, 1.0)  # of the cap, a step each
 LONGER = 3
-"""So many times as long below the last cap: a prediction is trusted after twelve intervals there."""
+"""So many times as long below the last cap: trust takes twelve intervals near the capacity."""
 INTERVAL = 4.0
 TRIED = 3
 """So many numbers of threads, the best of the ladder, are tried for the peak again and again."""

@@ -82,8 +82,8 @@ class Capacity:
     """What the server can do, queries/s, how sure that is, what ends it; and all it came from."""
 
     value: float | None
-    """The median; the nearest wall where less than a third of it was seen; the law's Xmax where there
-    is no wall. None: only a lower bound is known."""
+    """The median; the nearest wall where less than a third of it was seen; the law's Xmax where
+    there is no wall. None: only a lower bound is known."""
     lower: float | None
     """At least this much: the 5 % quantile. None where nothing was seen."""
     upper: float | None
