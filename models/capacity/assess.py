@@ -82,18 +82,8 @@ def assess_capacity(seen: Observations) -> Capacity:
     met_at = None if _is_full(nearest) or _is_the_laws(law, finding) else find_plateau(current)
     if met_at is not None:
         context.add(CapacityReason.HELD_UP)
-    if nearest is not None and (
-        cost_drift(kept, nearest.resource) or costs_otherwise(current, nearest.resource)
-    ):
-        context.add(CapacityReason.LATEST_DIFFER)
-    if nearest is not None and cost_wander(kept, nearest.resource):
-        context.add(CapacityReason.COST_WANDERS)
-    if nearest is not None and others_wander(ours, nearest.resource):
-        context.add(CapacityReason.OTHERS_WANDER)
-    if nearest is not None and clock_low(kept, nearest.resource):
-        context.add(CapacityReason.CLOCK_LOW)
-    if nearest is not None and contradicts_wall(kept, nearest.resource):
-        context.add(CapacityReason.MODEL_DOES_NOT_FIT)
+    if nearest is not None:
+        context |= _doubts(nearest.resource, ours, current, kept)
     first = _first(_usable(walls))
     if first is not None and kept.resource(first.resource).counts_waits:
         context.add(CapacityReason.WAITS_COUNTED)
@@ -110,6 +100,20 @@ def assess_capacity(seen: Observations) -> Capacity:
     answer = unless_more_was_served(answer, ours.throughput[known], regimes)
     parts = {"walls": walls, "usl": with_doubts(law, finding), "usl_finding": finding}
     return Capacity(**{**vars(answer), **parts, "outliers": outliers, "regimes": regimes})
+
+
+def _doubts(
+    name: str, ours: Observations, current: Observations, kept: Observations
+) -> set[CapacityReason]:
+    """What speaks against the wall of this resource: of all intervals, the regime's, those kept."""
+    found = {
+        CapacityReason.LATEST_DIFFER: cost_drift(kept, name) or costs_otherwise(current, name),
+        CapacityReason.COST_WANDERS: cost_wander(kept, name),
+        CapacityReason.OTHERS_WANDER: others_wander(ours, name),
+        CapacityReason.CLOCK_LOW: clock_low(kept, name),
+        CapacityReason.MODEL_DOES_NOT_FIT: contradicts_wall(kept, name),
+    }
+    return {reason for reason, holds in found.items() if holds}
 
 
 def _law(
