@@ -15,6 +15,7 @@ from agent.demo.server import Flavour, PrivateServer
 MOST = 41
 EACH = 20.0  # statements/s of each client
 COUNTS = (4, 12, 8, 19, 6, 16, 10, 20)
+WALL = "resource_wall_queries_per_second"
 REFUSED = 1040  # Too many connections
 NEAR = 0.3
 """On a machine full of other work clients ask less often than they would."""
@@ -33,10 +34,10 @@ def test_as_many_clients_as_connections_are_the_wall(
             for count in COUNTS:
                 with Clients(server, "DO 1", count, pace=1 / (EACH * count)):
                     time.sleep(STEP)
-            wait_until("capacity", lambda: agent.get("capacity_queries_per_second"), 10)
+            wait_until("a wall", lambda: agent.get(WALL, resource="connections"), 10)
             page = agent.page
         truth = EACH * sessions_at_once(server)
-    wall = page.get("resource_wall_queries_per_second", resource="connections")
+    wall = page.get(WALL, resource="connections")
     low, high = (
         page.get(f"resource_wall_{bound}_queries_per_second", resource="connections")
         for bound in ("lower", "upper")
