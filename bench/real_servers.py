@@ -168,7 +168,7 @@ def replay(seen: dict[str, Any]) -> Iterator[Said]:
     print(f"\n{seen['name']}, queries/s and processors used by threads of the closed loop:")
     print(", ".join(f"{n}: {x:,.0f} ({used:.0%})" for n, (x, used) in truth.items()))
     for part in seen["caps"]:
-        window = Window(Interval(**row) for row in seen["intervals"][: part["intervals"]])
+        window = seen_below(seen, part)
         peak, least, most = true_peak(part["peaks"])
         print(f"\n  seen up to {part['cap']:.0%} of the peak, {len(window)} intervals")
         print(f"  true peak then {peak:,.0f} queries/s, {least:,.0f} to {most:,.0f} at moments")
@@ -177,6 +177,11 @@ def replay(seen: dict[str, Any]) -> Iterator[Said]:
             number = "-" if value is None else f"{value:,.0f}"
             print(f"    {name:<34} {number:>10} {percent(error):>10}  {note}")
             yield Said(part["cap"], name, error, note.startswith(Trust.TRUSTED))
+
+
+def seen_below(seen: dict[str, Any], part: dict[str, Any]) -> Window:
+    """What the agent had seen up to that cap."""
+    return Window(Interval(**row) for row in seen["intervals"][: part["intervals"]])
 
 
 def true_peak(moments: Iterable[tuple[int, float]]) -> tuple[float, float, float]:

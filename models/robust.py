@@ -54,6 +54,14 @@ def mad(values: Array) -> float:
     return MAD * float(np.median(np.abs(values - np.median(values))))
 
 
+def neighbour_deviation(values: Array, by: Array) -> float:
+    """Compute the deviation of a value from how much neighbours in `by` differ, robustly.
+
+    A smooth dependence on `by`, whatever it is, is not in it. Both of shape (points,).
+    """
+    return mad(np.diff(values[np.argsort(by, kind="stable")])) / float(np.sqrt(2))
+
+
 def persistence(residuals: Array) -> float:
     """How many neighbouring points count as one: (1+ρ)/(1−ρ), ρ the lag-1 correlation.
 

@@ -4,16 +4,15 @@ The server may use part of a processor only, as a container does, which no other
 machine takes from it.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from cgroups import cpu_quota
+from conftest import ServerFactory
 from live import Clients, is_root
 from walls import approached, watched
 
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.server import Flavour
 
 STATEMENT = "DO BENCHMARK(300000, 1 + 1)"
 PROCESSORS = 0.3
@@ -27,12 +26,11 @@ had 134, 123 and 105 queries/s within a minute."""
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root limits what a process may use")
 def test_a_quota_is_the_wall_of_a_server_that_has_one(
-    flavour: Flavour,
-    start_server: Callable[..., AbstractContextManager[PrivateServer]],
-    tmp_path: Path,
+    flavour: Flavour, private_server: ServerFactory, tmp_path: Path
 ) -> None:
     """By its name, and about within the interval that was said before."""
-    with start_server(flavour) as server, cpu_quota(server.pid, PROCESSORS):
+    server = private_server(flavour)
+    with cpu_quota(server.pid, PROCESSORS):
         wall = approached(
             lambda count, pace: Clients(server, STATEMENT, count, pace=pace),
             watched(tmp_path, server),

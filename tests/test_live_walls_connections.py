@@ -1,12 +1,12 @@
 """The server's limit on connections is a wall: predicted from half of it, then met."""
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
 
 import pymysql
 import pytest
+from conftest import ServerFactory
 from live import Clients, wait_until
 from walls import STEP, watched
 
@@ -23,20 +23,17 @@ NEAR = 0.3
 
 @pytest.mark.live
 def test_as_many_clients_as_connections_are_the_wall(
-    flavour: Flavour,
-    start_server: Callable[..., AbstractContextManager[PrivateServer]],
-    tmp_path: Path,
+    flavour: Flavour, private_server: ServerFactory, tmp_path: Path
 ) -> None:
     """Each client asks as often as any other, so that throughput follows their number."""
-    options = [f"--max-connections={MOST}"]
-    with start_server(flavour, options=options) as server:
-        with watched(tmp_path, server) as agent:
-            for count in COUNTS:
-                with Clients(server, "DO 1", count, pace=1 / (EACH * count)):
-                    time.sleep(STEP)
-            wait_until("a wall", lambda: agent.get(WALL, resource="connections"), 10)
-            page = agent.page
-        truth = EACH * sessions_at_once(server)
+    server = private_server(flavour, options=[f"--max-connections={MOST}"])
+    with watched(tmp_path, server) as agent:
+        for count in COUNTS:
+            with Clients(server, "DO 1", count, pace=1 / (EACH * count)):
+                time.sleep(STEP)
+        wait_until("a wall", lambda: agent.get(WALL, resource="connections"), 10)
+        page = agent.page
+    truth = EACH * sessions_at_once(server)
     wall = page.get(WALL, resource="connections")
     low, high = (
         page.get(f"resource_wall_{bound}_queries_per_second", resource="connections")

@@ -3,16 +3,15 @@
 The server's tables are larger than its memory, and it reads past the page cache, as in production.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from cgroups import disk_under, throttled_reads
+from conftest import ServerFactory
 from live import Clients, is_root, run_as_root
 from walls import approached, watched
 
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.server import Flavour
 
 OPTIONS = ("--innodb-flush-method=O_DIRECT", "--innodb-buffer-pool-size=8M")
 DIGITS = " UNION ALL SELECT ".join(["SELECT 0 AS n", *map(str, range(1, 10))])
@@ -35,17 +34,15 @@ NEAR, WANDERS = 0.25, 0.15
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root limits what a process may use")
 def test_the_operations_of_a_throttled_disk_are_the_wall_of_its_reader(
-    flavour: Flavour,
-    start_server: Callable[..., AbstractContextManager[PrivateServer]],
-    tmp_path: Path,
+    flavour: Flavour, private_server: ServerFactory, tmp_path: Path
 ) -> None:
     """By the name of the limit, and not by that of the disk, which is not busy."""
-    with start_server(flavour, options=OPTIONS) as server:
-        run_as_root(server, *TABLE)
-        disk = disk_under(server.datadir)
-        with throttled_reads(server.pid, disk, OPERATIONS):
-            wall = approached(
-                lambda count, pace: Clients(server, STATEMENT, count, pace=pace),
-                watched(tmp_path, server, disks={disk: {"operations": OPERATIONS}}),
-            )
+    server = private_server(flavour, options=OPTIONS)
+    run_as_root(server, *TABLE)
+    disk = disk_under(server.datadir)
+    with throttled_reads(server.pid, disk, OPERATIONS):
+        wall = approached(
+            lambda count, pace: Clients(server, STATEMENT, count, pace=pace),
+            watched(tmp_path, server, disks={disk: {"operations": OPERATIONS}}),
+        )
     wall.assert_met(f"disk:{disk}:operations", near=NEAR, wanders=WANDERS)

@@ -5,12 +5,13 @@ of a container are, and that this host may fill at a low rate only.
 """
 
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
+from conftest import ServerFactory
 from live import Ask, Clients, is_root, run_as_root, session_over
 from namespaces import OtherHost, slow_cable
 from walls import approached, watched
@@ -25,14 +26,12 @@ NEAR, WANDERS = 0.25, 0.15
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root makes network namespaces")
 def test_a_link_is_the_wall_of_a_server_that_fills_it(
-    flavour: Flavour,
-    start_server: Callable[..., AbstractContextManager[PrivateServer]],
-    tmp_path: Path,
+    flavour: Flavour, private_server: ServerFactory, tmp_path: Path
 ) -> None:
     """By the way in which it is full first."""
-    options = ("--bind-address=0.0.0.0",)
-    with slow_cable(RATE.lower()) as there, start_server(flavour, options=options) as server:
-        run_as_root(server, "CREATE USER guest")
+    server = private_server(flavour, options=("--bind-address=0.0.0.0",))
+    run_as_root(server, "CREATE USER guest")
+    with slow_cable(RATE.lower()) as there:
         session = partial(session_from, there)
         link = {there.interface: {"bandwidth": RATE}}
         wall = approached(

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.intervals import Interval, Window
 from agent.pipeline import observations
 from agent.snapshot import Source
 from models.capacity.answer import Capacity, CapacityReason
@@ -27,7 +26,7 @@ from models.usl_fit import Method, fit
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
 
-from real_servers import WRONG, Said, replay, saved, true_peak
+from real_servers import WRONG, Said, replay, saved, seen_below, true_peak
 
 RECORDED = Path(__file__).parent / "fixtures" / "real"
 RUNS = sorted(file.name.removesuffix(".json.gz") for file in RECORDED.glob("*.json.gz"))
@@ -154,8 +153,7 @@ def test_the_interval_holds_the_peak_at_some_moment(run: str, source: Source) ->
     for part in seen["caps"]:
         if part["cap"] not in LEVELS:
             continue
-        window = Window(Interval(**row) for row in seen["intervals"][: part["intervals"]])
-        found = assess_capacity(observations(window, source))
+        found = assess_capacity(observations(seen_below(seen, part), source))
         _, least, most = true_peak(part["peaks"])
         assert found.lower is not None
         assert found.lower < most

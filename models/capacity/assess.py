@@ -12,7 +12,7 @@ from models.capacity.answer import USL, Capacity, CapacityReason
 from models.capacity.clock import clock_low
 from models.capacity.contention import Ahead, Peak, find_peak
 from models.capacity.drift import cost_drift, costs_otherwise
-from models.capacity.observations import Observations
+from models.capacity.observations import SEEN, Observations
 from models.capacity.outliers import MAX_SHARE, Outliers, find_outliers
 from models.capacity.plateau import find_plateau
 from models.capacity.regimes import Regimes, find_regimes
@@ -47,8 +47,6 @@ SETTING_SEEN = 0.5
 """A limit that somebody set counts as near once so much of it was used."""
 MIN_RANGE = 1.15
 """The 95 % quantile of the throughputs over the 5 % quantile must be above."""
-SEEN = 0.95
-"""The quantile of the throughputs that counts as seen: a server held it for a while."""
 GRID = 400
 FAR_BELOW = 1 / 3
 """Below this share of the nearest wall, the most likely limit, nothing of contention shows, and the
@@ -84,7 +82,8 @@ def assess_capacity(seen: Observations) -> Capacity:
         context.add(CapacityReason.HELD_UP)
     if nearest is not None:
         context |= _doubts(nearest.resource, ours, current, kept)
-    first = _first(_usable(walls))
+    usable = _usable(walls)
+    first = _first(usable)
     if first is not None and kept.resource(first.resource).counts_waits:
         context.add(CapacityReason.WAITS_COUNTED)
     if np.mean(kept.disturbed) > MAX_SHARE:
@@ -95,7 +94,7 @@ def assess_capacity(seen: Observations) -> Capacity:
         answer = by_law_alone(law, finding, x_seen, context)
     else:
         peak = replace(peak, met_at=met_at)
-        answer = _lowest(walls, peak, law, current.select(outliers.served), x_seen, context)
+        answer = _lowest(usable, peak, law, current.select(outliers.served), x_seen, context)
     answer = if_often_near(answer, kept.throughput)
     answer = unless_more_was_served(answer, ours.throughput[known], regimes)
     parts = {"walls": walls, "usl": with_doubts(law, finding), "usl_finding": finding}
@@ -164,8 +163,13 @@ def _is_full(wall: Wall | None) -> bool:
 
 
 def _first(walls: list[Wall]) -> Wall | None:
-    """The lowest of them."""
-    return min(walls, key=lambda wall: wall.x_max or np.inf, default=None)
+    """The lowest of them; None where there is none."""
+    return _nearest(walls) if walls else None
+
+
+def _nearest(walls: list[Wall]) -> Wall:
+    """The lowest of one or more."""
+    return min(walls, key=lambda wall: wall.x_max or np.inf)
 
 
 def _usable(walls: tuple[Wall, ...]) -> list[Wall]:
@@ -197,7 +201,7 @@ def _context(outliers: Outliers, regimes: Regimes, finding: Finding | None) -> s
 
 
 def _lowest(
-    walls: tuple[Wall, ...],
+    usable: list[Wall],
     peak: Peak,
     law: UslFit | None,
     served: Observations,
@@ -205,7 +209,6 @@ def _lowest(
     context: set[CapacityReason],
 ) -> Capacity:
     """Take the lower of the walls and the peak, given that what was seen is possible."""
-    usable = _usable(walls)
     ends = [float(wall.grid[-1]) for wall in usable]
     grid = np.linspace(np.log(x_seen) - 0.1, max(min(ends), np.log(x_seen) + 0.2), GRID)
     names = [wall.resource for wall in usable] + [USL]
@@ -213,7 +216,7 @@ def _lowest(
     each = np.maximum(np.stack(survivals), 1e-12)
     each = np.minimum(each / each[:, :1], 1.0)
     each[:-1] = _lowest_of(each[:-1])
-    lowest = min(usable, key=lambda wall: wall.x_max or np.inf)
+    lowest = _nearest(usable)
     possible = likelihood(grid, served, lowest.resource)
     survival = np.prod(each, axis=0)
     shares = _shares(each, survival, possible)

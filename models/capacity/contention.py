@@ -18,7 +18,7 @@ import numpy as np
 
 from models.capacity.sanity import Points
 from models.capacity.shapes import Shapes
-from models.robust import mad, normal_cdf
+from models.robust import neighbour_deviation, normal_cdf
 from models.usl import Array
 
 PEAK_PRIORS = ((0.85, 0.15, 0.4), (0.15, -0.7, 1.0))
@@ -113,8 +113,8 @@ def _may_mislead(points: Points, wall: Ahead, x_seen: float) -> bool:
     """
     if wall.n is not None and wall.n < 2 * TOGETHER:
         return True
-    ln_r = np.log(points.n / points.x)[np.argsort(points.x, kind="stable")]
-    return x_seen > NEAR_WALL * wall.x and mad(np.diff(ln_r)) > VARIED * np.sqrt(2)
+    ln_r = np.log(points.n / points.x)
+    return x_seen > NEAR_WALL * wall.x and neighbour_deviation(ln_r, points.x) > VARIED
 
 
 def _prior(beside: Array, n_wall: float | None) -> Array:

@@ -7,10 +7,9 @@ high loads, on which a wall rests.
 
 import numpy as np
 
-from models.capacity.observations import Observations
-from models.capacity.wall import FULL
-from models.robust import TINY, fit_columns, fit_linear
-from models.usl import Array
+from models.capacity.cost import NOISE, curve, off_the_curve, told_by
+from models.capacity.observations import LATEST, Observations
+from models.robust import TINY, fit_columns
 
 WHILES = 8
 """The window is cut into so many, each of as many intervals."""
@@ -20,11 +19,8 @@ OTHERWISE = float(np.log(1.06))
 which the curve takes: measured, capacities were off by twice of what the levels differ by."""
 ERRORS = 2.5
 """And by so many standard errors. In simulation no day without a drift differs by so much."""
-LATEST, FAR = 8, float(np.log(1.12))
-"""So many intervals are the latest, and by so much in ln their cost is another one."""
-USED = 0.04
-"""Of a resource that is used less, the base load is most of what is seen."""
-NOISE = 0.01
+FAR = float(np.log(1.12))
+"""By so much in ln the cost of the latest intervals is another one."""
 
 
 def cost_drift(seen: Observations, name: str) -> float:
@@ -56,24 +52,6 @@ def costs_otherwise(seen: Observations, name: str) -> bool:
     x, u = told_by(seen, name)
     if len(x) < MIN_POINTS:
         return False
-    cost = np.log(u) - np.log(x)
-    design = np.column_stack([np.ones_like(x), curve(x)])
-    fitted = fit_linear(design, cost, u, NOISE)
-    residuals = cost - design @ fitted.coefficients
-    last = residuals[-LATEST:]
-    chance = ERRORS * fitted.scale / np.sqrt(LATEST)
-    return abs(float(np.median(last))) > max(FAR, float(chance))
-
-
-def told_by(seen: Observations, name: str) -> tuple[Array, Array]:
-    """The throughputs and the server's utilisations of this resource where they tell its cost."""
-    resource = seen.resource(name)
-    u = resource.of_ours
-    known = (u > USED) & (u < FULL) & (not resource.is_setting)
-    return seen.throughput[known], u[known]
-
-
-def curve(x: Array) -> Array:
-    """What a cost is over the load but for its level: X, X² and 1/X."""
-    t = x / float(np.quantile(x, 0.9))
-    return np.column_stack([t, t * t, 1 / np.maximum(t, 0.05)])
+    off, deviation = off_the_curve(x, np.log(u) - np.log(x), u)
+    chance = ERRORS * deviation / float(np.sqrt(LATEST))
+    return abs(float(np.median(off[-LATEST:]))) > max(FAR, chance)

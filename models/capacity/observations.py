@@ -106,6 +106,10 @@ class Observations:
         return loaded & (x > 1 / MOST) & (x < MOST)
 
 
+SEEN = 0.95
+"""The quantile of the throughputs that counts as seen: a server held it for a while."""
+LATEST = 8
+"""So many of the last intervals tell whether the server is still what it was."""
 MOST = 1e120
 """Beyond this, and below its inverse, powers of a number have no place in a float."""
 MIN_FOLLOWING = 6

@@ -12,7 +12,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.capacity.observations import Observations
+from models.capacity.observations import LATEST, SEEN, Observations
 from models.robust import MAD, fit_columns, medians
 from models.usl import Array
 
@@ -29,10 +29,8 @@ MIN_RATIO = 1.25
 """An outlier is beyond both: so many scaled deviations, and so many times its neighbours."""
 BASE = 0.03
 """A utilisation of this size is not worth comparing."""
-SEEN, UNDISTURBED = 0.95, 0.8
-"""At loads below this share of the quantile of all, queries do not take longer for the load."""
-LATEST = 8
-"""The intervals that tell whether the server is still what it was."""
+UNDISTURBED = 0.8
+"""At loads below this share of what was seen, queries do not take longer for the load."""
 LITTLE = float(np.log(1.08))
 """Where most of the latest took longer, so much more or less of a resource is enough to tell."""
 NOISE = 0.03

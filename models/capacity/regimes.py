@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.drift import NOISE, curve
-from models.capacity.observations import Observations
+from models.capacity.cost import off_the_curve
+from models.capacity.observations import LATEST, Observations
 from models.capacity.wall import FULL
-from models.robust import fit_linear, mad
+from models.robust import mad
 from models.usl import Array
 
 TIME_PER_QUERY = "time_per_query"
@@ -21,8 +21,6 @@ BUSIEST = 3
 """So many resources are looked at: the rest of them tell little."""
 MIN_USED = 0.04
 MIN_POINTS = 30
-LATEST = 8
-"""The intervals that tell which workload is at work now."""
 MIN_SIDE, MIN_SHARE = 10, 0.1
 """Fewer intervals on one side of a change, or a smaller share, may be an episode: a backup."""
 MIN_STEP = np.log(1.12)
@@ -248,10 +246,8 @@ def _differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:
     ours = current[rows]
     if min(np.count_nonzero(ours), np.count_nonzero(~ours)) < MIN_SIDE:
         return False
-    design = np.column_stack([np.ones(len(rows)), curve(x[rows])])
-    fitted = fit_linear(design, cost[rows], np.ones(len(rows)), NOISE)
-    excess = cost[rows] - design @ fitted.coefficients
-    return bool(abs(np.median(excess[ours]) - np.median(excess[~ours])) > MIN_STEP)
+    off, _ = off_the_curve(x[rows], cost[rows], np.ones(len(rows)))
+    return bool(abs(np.median(off[ours]) - np.median(off[~ours])) > MIN_STEP)
 
 
 def _excess(cost: Array, x: Array) -> Array:

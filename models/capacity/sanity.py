@@ -13,7 +13,7 @@ import numpy as np
 
 from models.capacity.observations import Observations
 from models.capacity.wall import FULL
-from models.robust import fit_linear, mad, persistence
+from models.robust import fit_linear, neighbour_deviation, persistence
 from models.usl import Array, Usl
 
 MIN_POINTS = 5
@@ -145,7 +145,7 @@ def check_fit(n: Array, x: Array, weights: Array, n_variance: Array, law: Usl) -
 
 def _noise(n: Array, residuals: Array) -> float:
     """Estimate the deviation of a residual from neighbours in load, whatever the law."""
-    return max(float(mad(np.diff(residuals[np.argsort(n, kind="stable")])) / np.sqrt(2)), 0.01)
+    return max(neighbour_deviation(residuals, n), 0.01)
 
 
 def _pattern(n: Array, residuals: Array, noise: float) -> float:

@@ -13,7 +13,7 @@ from scipy.special import betainc
 
 from models.capacity.observations import Observations
 from models.capacity.wall import FULL
-from models.robust import mad, normal_cdf
+from models.robust import neighbour_deviation, normal_cdf
 from models.usl import Array
 
 HIGHEST = 3
@@ -55,5 +55,4 @@ def cost_variation(seen: Observations, name: str) -> float:
     if np.count_nonzero(known) < MIN_POINTS:
         return UNKNOWN
     u, x = u[known], x[known]
-    ln_cost = np.log(u / x)[np.argsort(x, kind="stable")]
-    return max(float(mad(np.diff(ln_cost)) / np.sqrt(2)), VARIES)
+    return max(neighbour_deviation(np.log(u / x), x), VARIES)

@@ -8,7 +8,7 @@ them explains (analysis of variance, R. Fisher 1925).
 
 import numpy as np
 
-from models.capacity.drift import NOISE, curve, told_by
+from models.capacity.cost import NOISE, off_the_curve, told_by
 from models.capacity.observations import Observations
 from models.robust import fit_linear
 from models.usl import Array
@@ -27,8 +27,7 @@ def cost_wander(seen: Observations, name: str) -> float:
     x, u = told_by(seen, name)
     if len(x) < FEWEST * LEAST_SPELL:
         return 0.0
-    design = np.column_stack([np.ones_like(x), curve(x)])
-    return _between_spells(design, np.log(u) - np.log(x), u)
+    return _between_spells(off_the_curve(x, np.log(u) - np.log(x), u)[0])
 
 
 def others_wander(seen: Observations, name: str) -> float:
@@ -44,14 +43,15 @@ def others_wander(seen: Observations, name: str) -> float:
     if np.count_nonzero(known) < FEWEST * LEAST_SPELL:
         return 0.0
     x, left = x[known], left[known]
-    design = np.column_stack([np.ones_like(x), x / x.max()])
-    return _between_spells(design, np.log(left), np.ones_like(x))
+    design, ln_left = np.column_stack([np.ones_like(x), x / x.max()]), np.log(left)
+    fitted = fit_linear(design, ln_left, np.ones_like(x), NOISE)
+    return _between_spells(ln_left - design @ fitted.coefficients)
 
 
-def _between_spells(design: Array, values: Array, weights: Array) -> float:
-    residuals = values - design @ fit_linear(design, values, weights, NOISE).coefficients
-    spells = np.array_split(residuals, min(SPELLS, len(values) // LEAST_SPELL))
-    by_chance = float(np.square(np.diff(residuals)).mean()) / 2 * len(spells) / len(values)
+def _between_spells(off: Array) -> float:
+    """Compute the deviation between spells of what is in the order of time, or 0."""
+    spells = np.array_split(off, min(SPELLS, len(off) // LEAST_SPELL))
+    by_chance = float(np.square(np.diff(off)).mean()) / 2 * len(spells) / len(off)
     between = float(np.var([spell.mean() for spell in spells]))
     deviation = float(np.sqrt(max(between - by_chance, 0.0)))
     return deviation if deviation > WANDERS else 0.0
