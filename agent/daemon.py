@@ -135,6 +135,7 @@ class Agent:
         reload_state: Callable[[], ReloadState | None] = lambda: None,
         web: Callable[[], Web] = Web,
         reload: Reload | None = None,
+        hosts: Sequence[str] = (),
     ) -> WebServer:
         """Serve /metrics and the page; raises OSError when the address cannot be had."""
         registry = CollectorRegistry()
@@ -145,7 +146,7 @@ class Agent:
 
         registry.register(SelfCollector(own_state))
         ProcessCollector(namespace=PREFIX.rstrip("_"), registry=registry)
-        return serve(address, Pages(registry, self.snapshots, time.time, reload), web)
+        return serve(address, Pages(registry, self.snapshots, time.time, reload), web, hosts)
 
 
 def run(
@@ -154,10 +155,12 @@ def run(
     *,
     lifecycle: bool = False,
     web: Callable[[], Web] = Web,
+    hosts: Sequence[str] = (),
 ) -> int:
     """Watch until SIGTERM or SIGINT; answers the exit code.
 
-    SIGHUP, and with `lifecycle` a POST too, asks `load` for another configuration.
+    SIGHUP, and with `lifecycle` a POST too, asks `load` for another configuration. `hosts` are
+    names under which the pages are asked for.
     """
     path = history_path(config.history.path, os.environ)
     agent = Agent(config, Store(path, config.history) if path else None)
@@ -170,6 +173,7 @@ def run(
             reload_state=lambda: reloader.state,
             web=web,
             reload=supervisor.request_reload if lifecycle else None,
+            hosts=hosts,
         )
     except OSError as error:
         reason = error.strerror or error

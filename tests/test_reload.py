@@ -1,13 +1,16 @@
 """A changed configuration: refused or in force as a whole, and what goes on undisturbed."""
 
+import http.client
 import logging
 import os
 import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from live import COMMAND, Clients, fetch, free_port, target, wait_until, write_c
 from prometheus_client import CollectorRegistry
 from record_samples import FIXTURES, recorded
 from servers import Account, least_account
-from web_clients import ask
+from web_clients import Answer, ask
 
 from agent.config.file import ConfigError, load
 from agent.config.settings import Config
@@ -29,6 +32,7 @@ from agent.reload import Reloader, settings_of
 from agent.snapshot import Snapshot
 from agent.web import application
 
+FLOODERS = 140  # more clients than there are places
 NOW = 1_700_000_000.0
 
 
@@ -182,13 +186,57 @@ def test_the_command_reloads_by_signal_and_by_post(tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGHUP)
         refused = "config_last_reload_successful"
         wait_until("it is refused", lambda: fetch(port).get(refused) == 0)
-        status, _, text = ask(port, "/-/reload", "POST")
+        answer = wait_until("its turn", lambda: _reloaded(port))
+        assert answer is not None
+        status, _, text = answer
         assert (status, "targets: must name at least one server" in text) == (500, True)
     finally:
         process.terminate()
         _, log = process.communicate(timeout=10)
     assert process.returncode == 0
     assert b"the changed configuration is refused" in log
+
+
+def test_a_flood_of_reloads_holds_up_no_scrape(tmp_path: Path) -> None:
+    """One reload at a time, with pauses; all others are told at once to come again."""
+    dead = {"name": "dead", "user": "u", "port": free_port()}
+    file, port = write_config(tmp_path, dead)
+    command = [str(COMMAND), "run", "--config.file", str(file), "--web.enable-lifecycle"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    stop = threading.Event()
+    found: Counter[int] = Counter()
+
+    def flood() -> None:
+        while not stop.is_set():
+            with suppress(OSError, http.client.HTTPException):
+                status, headers, _ = ask(port, "/-/reload", "POST")
+                found[status] += 1
+                assert status != 429 or headers["Retry-After"] == "1"
+
+    try:
+        wait_until("it answers", lambda: _answers(port))
+        with ThreadPoolExecutor(FLOODERS) as pool:
+            try:
+                clients = [pool.submit(flood) for _ in range(FLOODERS)]
+                wait_until("a reload", lambda: found[200] > 0)
+                took = [fetch(port).seconds for _ in range(14)]
+            finally:
+                stop.set()
+            for client in clients:
+                client.result()
+    finally:
+        process.terminate()
+        process.wait(10)
+    assert sorted(took)[7] < 2.0
+    assert set(found) == {200, 429}
+    assert found[429] > found[200]
+    assert process.returncode == 0
+
+
+def _reloaded(port: int) -> Answer | None:
+    """The answer to a reload, None where it is not its turn yet."""
+    answer = ask(port, "/-/reload", "POST")
+    return None if answer[0] == 429 else answer
 
 
 def _answers(port: int) -> bool:

@@ -7,12 +7,26 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
+from fuzzing import fuzz
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from web_clients import NOW, ask, eventually, listening, snapshot
 
 from agent.web import application
-from agent.web.handler import LONGEST_REQUEST
+from agent.web.handler import LONGEST_REQUEST, Environ, StartResponse
 from agent.web.server import MAX_CONNECTIONS, WebServer
+
+LATIN = st.characters(codec="latin-1", exclude_characters="\r\n")
+MALFORMED = (
+    *("text/plain;version=abc", "text/plain;version=", "text/plain;version=1..", "a;;;=,,,"),
+    *(
+        "application/openmetrics-text;version=1.x",
+        "text/plain;version=1",
+        "text/plain;version=1.0.0e",
+    ),
+    "text/plain;version=" + "9" * 5000,
+)
 
 
 @pytest.fixture
@@ -90,6 +104,81 @@ def test_any_other_path_is_not_found(port: int, path: str) -> None:
     assert ask(port, path)[0] == 404
 
 
+@pytest.mark.parametrize("accept", MALFORMED)
+def test_a_malformed_accept_header_gets_the_default_format(
+    port: int, caplog: pytest.LogCaptureFixture, accept: str
+) -> None:
+    """A version that is no number is no error of ours."""
+    status, headers, body = ask(port, "/metrics", Accept=accept)
+    assert (status, headers["Content-Type"].split(";")[0]) == (200, "text/plain")
+    assert body.startswith("# HELP")
+    assert "a request failed" not in caplog.text
+
+
+WORDS = st.sampled_from(
+    [*'/;,=.*" -', "version", "q", "escaping", "text/plain", "application/openmetrics-text"]
+)
+HEADER = st.lists(WORDS | st.text(LATIN, max_size=5), max_size=9).map("".join)
+
+
+@fuzz(300)
+@given(
+    path=st.sampled_from(["/metrics", "/metrics", "/", "/api/v1/snapshot", application.RELOAD]),
+    accept=HEADER,
+    query=HEADER,
+    method=st.sampled_from(["GET", "HEAD", "POST", "PUT", "X"]),
+)
+def test_no_header_or_query_brings_a_trace(path: str, accept: str, query: str, method: str) -> None:
+    """Each is answered with one of the statuses that are known here."""
+    pages = application.Pages(CollectorRegistry(), lambda: [snapshot(True)], lambda: NOW)
+    said: list[str] = []
+    pages(
+        {
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "REQUEST_METHOD": method,
+            "HTTP_ACCEPT": accept,
+        },
+        lambda status, headers: said.append(status),
+    )
+    assert said[0].split()[0] in ("200", "403", "404", "405")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/%252d/reload",
+        "/%2d/reload",
+        "/-%2freload",
+        "/%2D%2Freload",
+        "//-/reload",
+        "/-//reload",
+        "/./-/reload",
+        "/x/../-/reload",
+        "/-/reload/",
+        "/-/reload%00",
+        "/-/reload#x",
+        "/%6detrics",
+        "//metrics",
+    ],
+)
+def test_a_path_that_is_written_in_another_way_is_not_found(path: str) -> None:
+    """A rule that a proxy has for a path cannot be passed by with escapes or more slashes."""
+    asked: list[None] = []
+
+    def reload() -> list[str]:
+        asked.append(None)
+        return []
+
+    with listening(snapshot(True), reload=reload) as server:
+        for method in (b"POST", b"GET"):
+            request = b"%s %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % (method, path.encode())
+            assert raw(server.server_port, request).startswith(b"HTTP/1.0 404 ")
+        assert asked == []
+        assert ask(server.server_port, application.RELOAD, "POST")[0] == 200
+    assert asked == [None]
+
+
 def test_head_has_no_body_and_other_methods_are_refused(port: int) -> None:
     """Nothing can be posted, and HEAD tells the length alone."""
     status, headers, body = ask(port, "/-/healthy", "HEAD")
@@ -149,7 +238,7 @@ def test_the_deadline_is_for_the_whole_request(server: WebServer) -> None:
 def test_a_client_that_does_not_read_its_answer_is_dropped(server: WebServer) -> None:
     """Writing is under the deadline as well."""
 
-    def much(environ: application.Environ, start: application.StartResponse) -> list[bytes]:
+    def much(environ: Environ, start: StartResponse) -> list[bytes]:
         start("200 OK", [])
         return [b"x" * 50_000_000]
 

@@ -5,7 +5,7 @@ import http.client
 import ipaddress
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -35,12 +35,17 @@ def snapshot(up: bool | None) -> Snapshot:
 
 
 @contextmanager
-def listening(*snapshots: Snapshot, settings: Callable[[], Web] = Web) -> Iterator[WebServer]:
+def listening(
+    *snapshots: Snapshot,
+    settings: Callable[[], Web] = Web,
+    reload: application.Reload | None = None,
+    hosts: Sequence[str] = (),
+) -> Iterator[WebServer]:
     """The web server on a free port, for those snapshots."""
     registry = CollectorRegistry()
     registry.register(SnapshotCollector(lambda: snapshots, lambda: NOW))
-    pages = application.Pages(registry, lambda: snapshots, lambda: NOW)
-    server = application.serve(("127.0.0.1", 0), pages, settings)
+    pages = application.Pages(registry, lambda: snapshots, lambda: NOW, reload)
+    server = application.serve(("127.0.0.1", 0), pages, settings, hosts)
     try:
         yield server
     finally:

@@ -1,6 +1,7 @@
 """`mysql-headroom run`: watch the configured servers until told to stop."""
 
 import argparse
+import re
 from collections.abc import Callable
 from functools import partial
 
@@ -13,6 +14,8 @@ from agent.config.settings import MOST_PORT, Config, ListenAddress
 from agent.logs import FORMATS, LEVELS, set_up
 from agent.memory import share_one_heap
 from agent.web.file import Web
+
+HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}", re.ASCII)
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -33,6 +36,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         action="store_true",
         help="a POST to /-/reload loads the file anew, as SIGHUP does",
     )
+    parser.add_argument(
+        "--web.allowed-host",
+        dest="hosts",
+        metavar="NAME",
+        type=_host,
+        action="append",
+        default=[],
+        help="a name under which the pages are asked for; may be repeated; others are refused then",
+    )
     parser.add_argument("--log.level", dest="level", choices=LEVELS, help="instead of the file's")
     parser.add_argument(
         "--log.format", dest="format", choices=FORMATS, help="instead of the file's"
@@ -49,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         return complain(error)
     set_up(config.log.level, config.log.format)
     share_one_heap()
-    return _daemon(config, load_config, web, lifecycle=args.lifecycle)
+    return _daemon(config, load_config, web, lifecycle=args.lifecycle, hosts=args.hosts)
 
 
 def _address(text: str) -> str:
@@ -59,6 +71,12 @@ def _address(text: str) -> str:
         raise argparse.ArgumentTypeError(
             f"{text!r} is no HOST:PORT with a port of {MOST_PORT} at most"
         ) from None
+
+
+def _host(text: str) -> str:
+    if not HOST_NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no host name without a port")
+    return text
 
 
 def _overrides(args: argparse.Namespace) -> dict[str, object]:
@@ -73,7 +91,8 @@ def _daemon(
     web: Callable[[], Web],
     *,
     lifecycle: bool,
+    hosts: list[str],
 ) -> int:
     from agent.daemon import run as run_daemon
 
-    return run_daemon(config, load_config, lifecycle=lifecycle, web=web)
+    return run_daemon(config, load_config, lifecycle=lifecycle, web=web, hosts=hosts)

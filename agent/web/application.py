@@ -1,10 +1,12 @@
 """The ways out over HTTP: metrics, the page, JSON, health, readiness. Nothing waits for MySQL."""
 
+import math
+import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from typing import Any
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -12,20 +14,20 @@ from prometheus_client.exposition import choose_encoder
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.snapshot import Snapshot
-from agent.web.auth import Doorkeeper, Verdict
 from agent.web.file import Web
-from agent.web.handler import HEADERS, TEXT
+from agent.web.guard import Guard
+from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse
+from agent.web.origin import HostNames
 from agent.web.server import WebServer as WebServer
 
-REALM = 'Basic realm="mysql-headroom", charset="UTF-8"'
-
-Environ = dict[str, Any]
-StartResponse = Callable[[str, list[tuple[str, str]]], object]
 Answer = tuple[HTTPStatus, str, bytes]
 Reload = Callable[[], list[str]]
 """Load the configuration anew; answers why it was refused, or nothing."""
 
 RELOAD = "/-/reload"
+RELOAD_PAUSE = 3.0  # times what a reload took: a flood of them takes a quarter of the time at most
+VERSION = re.compile(r"[0-9](\.[0-9]{1,2}){1,2}", re.ASCII)
+"""Of a format of metrics: 0.0.4, 1.0.0."""
 
 
 class Pages:
@@ -45,6 +47,8 @@ class Pages:
         self._snapshots = snapshots
         self._clock = clock
         self._reload = reload
+        self._reloading = threading.Lock()
+        self._reload_at = -math.inf
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
         """Answer one request (PEP 3333)."""
@@ -52,6 +56,8 @@ class Pages:
         headers = [("Content-Type", kind), ("Content-Length", str(len(body))), *HEADERS]
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
             headers.append(("Allow", ", ".join(_methods(environ))))
+        if status is HTTPStatus.TOO_MANY_REQUESTS:
+            headers.append(RETRY_AFTER)
         start_response(f"{status.value} {status.phrase}", headers)
         return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
 
@@ -77,7 +83,7 @@ class Pages:
         return HTTPStatus.OK, "text/html; charset=utf-8", text.encode()
 
     def _metrics(self, environ: Environ) -> Answer:
-        encode, kind = choose_encoder(environ.get("HTTP_ACCEPT", ""))
+        encode, kind = _format(environ.get("HTTP_ACCEPT", ""))
         return HTTPStatus.OK, kind, encode(self._registry)
 
     def _snapshot(self, environ: Environ) -> Answer:
@@ -101,71 +107,71 @@ class Pages:
         return HTTPStatus.SERVICE_UNAVAILABLE, TEXT, b"Service Unavailable\n"
 
     def _reloaded(self, environ: Environ) -> Answer:
-        """As Prometheus has it: only where that was switched on."""
+        """As Prometheus has it: only where that was switched on. One at a time, others come again.
+
+        Each waits for the main thread; many that wait would hold the places of those that scrape.
+        """
         del environ
         if self._reload is None:
             return HTTPStatus.FORBIDDEN, TEXT, b"Lifecycle API is not enabled.\n"
-        problems = self._reload()
-        if problems:
-            text = "\n".join(["failed to reload config:", *problems, ""])
-            return HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, text.encode()
-        return HTTPStatus.OK, TEXT, b""
+        if not self._reloading.acquire(blocking=False):
+            return _busy("a reload is going on")
+        try:
+            started = time.monotonic()
+            if started < self._reload_at:
+                return _busy("the configuration was loaded a moment ago")
+            problems = self._reload()
+            ended = time.monotonic()
+            self._reload_at = ended + RELOAD_PAUSE * (ended - started)
+        finally:
+            self._reloading.release()
+        return _outcome(problems)
+
+
+def _busy(why: str) -> Answer:
+    return HTTPStatus.TOO_MANY_REQUESTS, TEXT, f"429 {why}, try again\n".encode()
+
+
+def _outcome(problems: list[str]) -> Answer:
+    if problems:
+        text = "\n".join(["failed to reload config:", *problems, ""])
+        return HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, text.encode()
+    return HTTPStatus.OK, TEXT, b""
+
+
+def _format(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
+    """The encoder and content type for an Accept header, whose malformed versions do not count."""
+    return choose_encoder(",".join(filter(_has_usable_version, accept.split(","))))
+
+
+def _has_usable_version(media_range: str) -> bool:
+    """Whether the version, where there is one, is that of a format: the library compares it."""
+    parameters = (part.strip().partition("=") for part in media_range.split(";"))
+    return all(VERSION.fullmatch(value) for name, _, value in parameters if name == "version")
 
 
 def _path(environ: Environ) -> str:
-    return unquote(environ.get("PATH_INFO", ""))
+    """The path as it was sent: none of ours needs an escape, so one with an escape is another."""
+    return str(environ.get("PATH_INFO", ""))
 
 
 def _methods(environ: Environ) -> tuple[str, str]:
     return ("POST", "PUT") if _path(environ) == RELOAD else ("GET", "HEAD")
 
 
-class Guard:
-    """Before the pages: lets in whom the web configuration names, and sets its headers."""
-
-    def __init__(self, pages: Pages, web: Callable[[], Web]) -> None:
-        self._pages = pages
-        self._web = web
-        self._doorkeeper = Doorkeeper()
-
-    def __call__(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
-        """Answer one request, or have the pages answer it."""
-        config = self._web().config
-        added = config.http_server_config.headers.as_sent()
-
-        def start(status: str, headers: list[tuple[str, str]]) -> object:
-            kept = [(name, text) for name, text in headers if name not in added]
-            return start_response(status, [*kept, *added.items()])
-
-        verdict = self._verdict(config.basic_auth_users, environ)
-        if verdict is Verdict.WELCOME:
-            return self._pages(environ, start)
-        return _turned_away(verdict, environ, start)
-
-    def _verdict(self, users: Mapping[str, str], environ: Environ) -> Verdict:
-        if not users:
-            return Verdict.WELCOME
-        header, address = environ.get("HTTP_AUTHORIZATION", ""), environ.get("REMOTE_ADDR", "")
-        return self._doorkeeper.verdict(users, header, address)
-
-
-def _turned_away(verdict: Verdict, environ: Environ, start: StartResponse) -> list[bytes]:
-    status, header = HTTPStatus.UNAUTHORIZED, ("WWW-Authenticate", REALM)
-    if verdict is Verdict.BUSY:
-        status, header = HTTPStatus.TOO_MANY_REQUESTS, ("Retry-After", "1")
-    body = f"{status.value} {status.phrase.lower()}\n".encode()
-    length = ("Content-Length", str(len(body)))
-    start(f"{status.value} {status.phrase}", [("Content-Type", TEXT), length, header, *HEADERS])
-    return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
-
-
-def serve(address: tuple[str, int], pages: Pages, web: Callable[[], Web] = Web) -> WebServer:
+def serve(
+    address: tuple[str, int],
+    pages: Pages,
+    web: Callable[[], Web] = Web,
+    hosts: Iterable[str] = (),
+) -> WebServer:
     """Listen and serve in the background; raises OSError when the address cannot be had.
 
-    `web` is asked at each connection for the web configuration in force.
+    `web` is asked at each connection for the web configuration in force, `hosts` are names under
+    which the agent is asked, beside those that it knows.
     """
     server = WebServer(address, web)
-    server.set_app(Guard(pages, web))
+    server.set_app(Guard(pages, web, HostNames(hosts, listen=address[0])))
     threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="web", daemon=True
     ).start()

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Callable
 from http import HTTPStatus
 from http.client import LineTooLong
 from io import BufferedIOBase, BytesIO
@@ -15,6 +16,7 @@ log = logging.getLogger(__name__)
 NAME = "mysql-headroom"  # and not what it is written in
 LONGEST_REQUEST = 16384  # bytes: the request line and all headers, of which there may be 100
 TEXT = "text/plain; charset=utf-8"
+RETRY_AFTER = ("Retry-After", "1")
 HEADERS = (
     ("Cache-Control", "no-store"),
     ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),
@@ -22,6 +24,9 @@ HEADERS = (
     ("X-Frame-Options", "DENY"),
     ("Referrer-Policy", "no-referrer"),
 )
+
+Environ = dict[str, Any]
+StartResponse = Callable[[str, list[tuple[str, str]]], object]
 
 
 class Handler(WSGIRequestHandler):
@@ -55,6 +60,14 @@ class Handler(WSGIRequestHandler):
         answer = _Answer(BytesIO(), cast("Any", self.wfile), sys.stderr, self.get_environ())
         answer.request_handler = self
         answer.run(server.get_app())
+
+    def get_environ(self) -> dict[str, Any]:
+        """The request for the application; its path is the one that was sent, byte for byte.
+
+        Decoded or tidied up, it could pass by a rule that a proxy has for the path.
+        """
+        target = self.requestline.split()[1]
+        return {**super().get_environ(), "PATH_INFO": target.partition("?")[0]}
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer what is no request; nothing of what was sent comes back."""

@@ -1,0 +1,78 @@
+"""Before the pages: who is let in, under which name, and what a browser may not be made to do."""
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+
+from agent.web.auth import Doorkeeper, Verdict
+from agent.web.file import Web
+from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse
+from agent.web.origin import ASKING, HostNames, is_from_a_page
+
+REALM = 'Basic realm="mysql-headroom", charset="UTF-8"'
+UNKNOWN_HOST = "421 not asked under a name that is known here; name it with --web.allowed-host"
+
+Application = Callable[[Environ, StartResponse], list[bytes]]
+
+
+class Guard:
+    """Before the pages: lets in whom the web configuration names, and sets its headers."""
+
+    def __init__(self, pages: Application, web: Callable[[], Web], hosts: HostNames) -> None:
+        self._pages = pages
+        self._web = web
+        self._hosts = hosts
+        self._doorkeeper = Doorkeeper()
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
+        """Answer one request, or have the pages answer it."""
+        config = self._web().config
+        added = config.http_server_config.headers.as_sent()
+
+        def start(status: str, headers: list[tuple[str, str]]) -> object:
+            kept = [(name, text) for name, text in headers if name not in added]
+            return start_response(status, [*kept, *added.items()])
+
+        if (misled := self._misled(environ)) is not None:
+            return _refused(*misled, environ, start)
+        verdict = self._verdict(config.basic_auth_users, environ)
+        if verdict is Verdict.WELCOME:
+            return self._pages(environ, start)
+        return _turned_away(verdict, environ, start)
+
+    def _misled(self, environ: Environ) -> tuple[HTTPStatus, str] | None:
+        """Why it is no request that its sender meant for us, if it is none.
+
+        What changes something is looked at closely; what only asks, where names are listed.
+        """
+        acts = environ["REQUEST_METHOD"] not in ASKING
+        if acts and is_from_a_page(environ):
+            return HTTPStatus.FORBIDDEN, "403 not for pages of a browser"
+        if (acts or self._hosts.is_strict) and not self._hosts.know(environ):
+            return HTTPStatus.MISDIRECTED_REQUEST, UNKNOWN_HOST
+        return None
+
+    def _verdict(self, users: Mapping[str, str], environ: Environ) -> Verdict:
+        if not users:
+            return Verdict.WELCOME
+        header, address = environ.get("HTTP_AUTHORIZATION", ""), environ.get("REMOTE_ADDR", "")
+        return self._doorkeeper.verdict(users, header, address)
+
+
+def _turned_away(verdict: Verdict, environ: Environ, start: StartResponse) -> list[bytes]:
+    status, header = HTTPStatus.UNAUTHORIZED, ("WWW-Authenticate", REALM)
+    if verdict is Verdict.BUSY:
+        status, header = HTTPStatus.TOO_MANY_REQUESTS, RETRY_AFTER
+    return _refused(status, f"{status.value} {status.phrase.lower()}", environ, start, header)
+
+
+def _refused(
+    status: HTTPStatus,
+    text: str,
+    environ: Environ,
+    start: StartResponse,
+    *headers: tuple[str, str],
+) -> list[bytes]:
+    body = f"{text}\n".encode()
+    length = ("Content-Length", str(len(body)))
+    start(f"{status.value} {status.phrase}", [("Content-Type", TEXT), length, *headers, *HEADERS])
+    return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]

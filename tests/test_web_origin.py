@@ -1,0 +1,118 @@
+"""What browsers can be made to send: no page elsewhere, and no name that leads here, does harm."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+from web_clients import ask, listening, snapshot
+
+from agent.cli import main
+from agent.web.application import RELOAD
+from agent.web.origin import HostNames
+
+EVIL = "evil.example"
+
+
+@pytest.fixture
+def reloads() -> list[None]:
+    """One for each reload."""
+    return []
+
+
+@pytest.fixture
+def port(reloads: list[None]) -> Iterator[int]:
+    """A server that counts its reloads."""
+
+    def reload() -> list[str]:
+        reloads.append(None)
+        return []
+
+    with listening(snapshot(True), reload=reload) as server:
+        yield server.server_port
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": ""},
+        {"Origin": "http://127.0.0.1:{port}"},
+        {"Origin": "http://evil.example:{port}", "Host": "evil.example:{port}"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "Cross-Site", "Sec-Fetch-Mode": "no-cors"},
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_no_page_of_a_browser_can_make_it_reload(
+    port: int, reloads: list[None], method: str, headers: dict[str, str]
+) -> None:
+    """Neither a page elsewhere nor one whose name was turned to this address (DNS rebinding)."""
+    sent = {name: text.format(port=port) for name, text in headers.items()}
+    status, _, text = ask(port, RELOAD, method, tls=None, source="127.0.0.1", **sent)
+    assert (status, text) == (403, "403 not for pages of a browser\n")
+    assert reloads == []
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:10104", "", ":80", "localhost.evil.example", "[::1", "a b",
+     "127.0.0.1.evil.example", "localhost,evil.example", "user@localhost", "127.0.0.1:99999999"],
+)  # fmt: skip
+def test_a_name_that_is_not_ours_makes_it_reload_no_more(
+    port: int, reloads: list[None], host: str
+) -> None:
+    """Whatever the client is: the answer says how the name becomes one of ours."""
+    status, _, text = ask(port, RELOAD, "POST", Host=host)
+    assert status == 421
+    assert "--web.allowed-host" in text
+    assert reloads == []
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1:1", "10.0.0.7", "[::1]:10104", "[fe80::1]", "localhost", "LocalHost.:10104",
+     socket.gethostname()],
+)  # fmt: skip
+def test_addresses_and_the_machines_own_names_will_do(
+    port: int, reloads: list[None], host: str
+) -> None:
+    """A page that a browser shows cannot be called by an address but from there."""
+    assert ask(port, RELOAD, "POST", Host=host)[0] == 200
+    assert len(reloads) == 1
+
+
+def test_reading_is_bound_to_names_where_they_are_listed(port: int) -> None:
+    """Without a list a proxy may ask under any name; with one no other name gets an answer."""
+    assert ask(port, "/metrics", Host=EVIL, Origin=f"https://{EVIL}")[0] == 200
+    with listening(snapshot(True), hosts=["Db-Agent.internal"]) as strict:
+        for path in ("/", "/metrics", "/api/v1/snapshot", "/-/healthy", "/nothing"):
+            assert ask(strict.server_port, path, Host="db-agent.internal:10104")[0] in (200, 404)
+            assert ask(strict.server_port, path, Host="127.0.0.1")[0] in (200, 404)
+            assert ask(strict.server_port, path, Host=EVIL, Origin=f"https://{EVIL}")[0] == 421
+            assert ask(strict.server_port, path, "HEAD", Host=EVIL, Origin=f"https://{EVIL}")[
+                ::2
+            ] == (421, "")
+
+
+def test_a_page_elsewhere_may_not_read_an_answer(port: int) -> None:
+    """No answer allows another origin: a browser keeps it from the page that asked."""
+    _, headers, _ = ask(port, "/metrics", Origin="https://evil.example")
+    assert not [name for name in headers if name.lower().startswith("access-control-")]
+
+
+def test_the_address_that_is_listened_on_is_a_name_too() -> None:
+    """`listen: agent.internal:10104` need not be said again."""
+    assert HostNames(listen="agent.internal").know({"HTTP_HOST": "agent.internal:10104"})
+    assert not HostNames(listen="").know({"HTTP_HOST": ""})
+    assert HostNames().know({})
+
+
+def test_the_option_takes_names_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """A name with a port or a scheme would never be met."""
+    for wrong in ("a:1", "http://a", "", "*"):
+        with pytest.raises(SystemExit) as usage:
+            main(["run", "--config.file", "/nowhere", "--web.allowed-host", wrong])
+        assert usage.value.code == 2
+        assert "is no host name without a port" in capsys.readouterr().err
