@@ -1,5 +1,6 @@
 """Where the account comes from, and that its password never shows."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,37 @@ def test_the_password_may_come_from_the_environment_or_a_my_cnf(tmp_path: Path) 
     path.write_text("[client]\nuser=v\npassword=x\n")
     assert Credentials(defaults_file=path).login().user == "v"
     assert Credentials(user="u", defaults_file=path).login().user == "u"
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_an_end_of_line_is_no_part_of_a_password(tmp_path: Path, end: str) -> None:
+    """Editors put one behind a file's last line, `$(…)` and heredocs behind a variable's value."""
+    path = tmp_path / "password"
+    path.write_bytes(f" secret {end}".encode())
+    from_env = Credentials(password_env="P", environment={"P": f" secret {end}"})
+    assert from_env.login().password == " secret "
+    assert Credentials(password_file=path).login().password == " secret "
+
+
+@pytest.mark.parametrize("source", ["password_file", "defaults_file"])
+@pytest.mark.parametrize("kind", ["fifo", "device", "endless", "folder"])
+def test_a_source_that_is_no_small_regular_file_is_refused_at_once(
+    tmp_path: Path, source: str, kind: str
+) -> None:
+    """A login is asked for at every connect: it may not hang, nor take the memory."""
+    path = tmp_path / "source"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        with path.open("wb") as file:
+            file.truncate(2**40)
+    with pytest.raises(CollectorError, match="cannot read the password") as caught:
+        Credentials(**{"user": "u", source: path}).login()  # type: ignore[arg-type]
+    assert caught.value.kind is FailureKind.DENIED
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"])

@@ -2,6 +2,8 @@
 
 import contextlib
 import math
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from web_clients import Authority, password_hash
 
+from agent.config.checked_yaml import MOST_PROBLEMS
 from agent.config.credentials import Credentials, client_options
 from agent.config.durations import seconds
 from agent.config.file import load
@@ -129,6 +132,64 @@ def test_a_small_file_that_grows_without_end_is_refused(folder: Path, text: str)
     path.write_text(text)
     assert told(load, path)
     assert told(load_web, path)
+
+
+LARGE = {
+    "comment": "#" + "x" * 20_000_000,
+    "comments": "# x\n" * 260_000,
+    "keys": "".join(f"k{number}: 1\n" for number in range(200_000)),
+    "fewer keys": "".join(f"k{number}: 1\n" for number in range(70_000)),
+    "a list": "targets: [" + "a," * 300_000 + "]",
+    "mistakes": "targets:\n" + "- {name: a}\n" * 5_000,
+}
+
+
+@pytest.mark.parametrize("text", LARGE.values(), ids=list(LARGE))
+def test_a_file_that_is_too_large_is_refused_at_once(folder: Path, text: str) -> None:
+    """In a few lines, with little work: a reload stops the loop that feeds the watchdog."""
+    path = folder / "config.yaml"
+    path.write_text(text)
+    for read in (load, load_web):
+        started = time.thread_time()
+        problems = told(read, path)
+        assert time.thread_time() - started < 4.0
+        assert 0 < len(problems) <= MOST_PROBLEMS + 1
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/full", "fifo", "/proc/kmsg", "/"])
+def test_a_configuration_that_is_no_regular_file_is_refused_at_once(
+    folder: Path, device: str
+) -> None:
+    """Nothing waits for it, at the start or at a reload."""
+    path = folder / "device"
+    path.unlink(missing_ok=True)
+    if device == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(device)
+    for read in (load, load_web):
+        (problem,) = told(read, path)
+        assert "cannot be read: " in problem
+
+
+@pytest.mark.parametrize("key", ["cert_file", "key_file", "client_ca_file"])
+@pytest.mark.parametrize("device", ["/dev/zero", "/proc/kmsg", "fifo"])
+def test_no_file_that_a_configuration_names_is_waited_for(
+    folder: Path, key: str, device: str
+) -> None:
+    """OpenSSL would read a pipe or a device for as long as it gives something."""
+    path = folder / "web.yml"
+    pipe = folder / "pipe"
+    if not pipe.exists():
+        os.mkfifo(pipe)
+    name = str(pipe) if device == "fifo" else device
+    files = {"cert_file": "server.crt", "key_file": "server.key", key: name}
+    path.write_text(yaml.safe_dump({"tls_server_config": files}))
+    assert [p for p in told(load_web, path) if f"{key}: cannot be read" in p]
+    if key == "client_ca_file":
+        tls = {"name": "a", "user": "u", "tls": {"ca": name}}
+        path.write_text(yaml.safe_dump({"targets": [tls]}))
+        assert len(told(load, path)) == 1
 
 
 @fuzz(200)

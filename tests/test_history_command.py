@@ -1,6 +1,9 @@
 """`mysql-headroom history`: what it shows; text goes out and in unchanged; what it deletes."""
 
+import os
+import stat
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -234,3 +237,47 @@ def test_writing_waits_its_turn_with_the_agent(path: Path, tmp_path: Path, run: 
         *(interval(k) for k in range(5, 11)),
         *(interval(k, "imported") for k in range(10)),
     ]
+
+
+@pytest.mark.parametrize("rights", [0o666, 0o644])
+def test_an_export_is_private_whatever_was_there(path: Path, run: Run, rights: int) -> None:
+    """Who could read the file before, or has it open, does not read what is exported."""
+    filled(path, 3)
+    output = path.parent / "rows.csv"
+    output.write_text("before")
+    output.chmod(rights)
+    with output.open() as held:
+        assert run("export", "-o", output)[0] == 0
+        assert held.read() == "before"
+    assert stat.S_IMODE(output.stat().st_mode) == 0o600
+    assert output.read_text().startswith("target,server,time")
+    assert [p.name for p in path.parent.iterdir() if "rows.csv" in p.name] == ["rows.csv"]
+
+
+def test_an_export_that_fails_leaves_what_was_there(path: Path, run: Run) -> None:
+    """No half of a file takes the place of a whole one, and nothing is left behind."""
+    filled(path, 3)
+    output = path.parent / "rows.csv"
+    output.write_text("before")
+    with closing(open_to_write(path)) as damaging:
+        damaging.execute("UPDATE interval SET resources = '{'")
+    assert run("export", "-o", output)[0] == 1
+    assert output.read_text() == "before"
+    assert [p.name for p in path.parent.iterdir() if "rows.csv" in p.name] == ["rows.csv"]
+
+
+def test_an_export_goes_into_a_pipe_or_through_a_link(path: Path, run: Run) -> None:
+    """What is no file is not replaced, and a link leads where it led."""
+    filled(path, 3)
+    pipe = path.parent / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reader:
+        text = reader.submit(pipe.read_text)
+        assert run("export", "-o", pipe)[0] == 0
+        assert text.result(20).startswith("target,server,time")
+    assert pipe.is_fifo()
+    link, place = path.parent / "link.csv", path.parent / "place.csv"
+    link.symlink_to(place)
+    assert run("export", "-o", link)[0] == 0
+    assert link.is_symlink()
+    assert place.read_text() == text.result()

@@ -119,7 +119,7 @@ rate_limit: {{}}
         ({**TLS, "key_file": "ca.crt"}, "key_file: holds no private key in PEM form"),
         ({**TLS, "cert_file": "server.key"}, "cert_file: holds no certificate in PEM form"),
         ({**TLS, "cert_file": "ca.crt"}, "key_file: is not the key of cert_file"),
-        ({**TLS, "cert_file": "."}, "cert_file: is not a file"),
+        ({**TLS, "cert_file": "."}, "cert_file: cannot be read: Is a directory"),
         ({**TLS, "cert_file": "a\0"}, "cert_file: cannot be"),
         ({**TLS, "client_auth_type": "RequireAndVerifyClientCert"}, "client_ca_file: missing"),
         ({**TLS, "client_auth_type": "VerifyClientCertIfGiven"}, "client_ca_file: missing"),

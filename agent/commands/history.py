@@ -189,7 +189,7 @@ def _write(lines: Iterator[str], output: Path | None) -> None:
         sys.stdout.writelines(lines)
         return
     try:
-        with open(output, "w", encoding="utf-8", opener=files.private) as file:
+        with files.written_privately(output) as file:
             file.writelines(lines)
     except OSError as error:
         problem = f"it cannot be written ({error.strerror or error})"

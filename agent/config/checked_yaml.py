@@ -1,5 +1,6 @@
 """YAML files that people write: every mistake at once, each with its line and its key path."""
 
+import errno
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,9 +10,14 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from collectors.regular_file import read_whole
+
 KeyPath = tuple[str | int, ...]
 Mistake = tuple[KeyPath, str]
 Model = TypeVar("Model", bound=BaseModel)
+LONGEST = 2**20  # bytes of a file; 200 targets with all their keys take 100 KiB
+MOST_NODES = 40_000  # keys and values; 200 targets with all their keys have 10,000
+MOST_PROBLEMS = 50  # that are listed
 MOST_KEYS = 1000  # in one mapping, with all that is merged into it
 PLAIN_KEY = re.compile(r"[\w.:@ -]{1,64}")
 QUOTED = re.compile(r"""(['"])(?!<).{2,}\1""")
@@ -53,18 +59,23 @@ class Document:
     def refused(self, mistakes: Iterable[Mistake]) -> ConfigError:
         """Those mistakes as an error, in the order of the file's lines."""
         said = sorted((_nearest_line(self.lines, place), _said(place, t)) for place, t in mistakes)
-        return ConfigError([f"{self.path}:{line}: {text}" for line, text in said])
+        problems = [f"{self.path}:{line}: {text}" for line, text in said[:MOST_PROBLEMS]]
+        more = len(said) - len(problems)
+        return ConfigError([*problems, *([f"{self.path}: and {more} more"] if more else [])])
 
 
 def read(path: Path, example: str) -> Document:
     """The document in a file; raises `ConfigError` where there is none."""
     try:
-        text = path.read_text(encoding="utf-8")
-        data = yaml.load(text, Loader=_Strict)  # noqa: S506  (_Strict is safe)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        text = read_whole(path, LONGEST).decode()
+        loader = _Strict(text)
+        node = loader.get_single_node()
         lines = dict(_lines(node, (), set())) if node is not None else {}
+        data = loader.construct_document(node) if node is not None else None
     except OSError as error:
-        reason = f"{error.strerror or error}; check the path and its rights"
+        is_large = error.errno == errno.EFBIG
+        remedy = "no configuration is so large" if is_large else "check the path and its rights"
+        reason = f"{error.strerror or error}; {remedy}"
         raise ConfigError([f"{path}: cannot be read: {reason}"]) from None
     except UnicodeDecodeError:
         reason = f"not UTF-8 text; {example} shows what it looks like"
@@ -84,11 +95,23 @@ def read(path: Path, example: str) -> Document:
 
 
 class _KeyMistake(yaml.MarkedYAMLError):
-    """A key that cannot be one; its text is ours and may be shown whole."""
+    """What we do not take; its text is ours and may be shown whole."""
 
 
 class _Strict(yaml.SafeLoader):
-    """YAML where a key written twice is a mistake, not a silent choice."""
+    """YAML with a bound on its nodes, where a key written twice is a mistake, no silent choice."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._nodes = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """A key or a value: each costs time and memory."""
+        self._nodes += 1
+        if self._nodes > MOST_NODES:
+            text = f"more than {MOST_NODES:,} keys and values: no configuration has so many"
+            raise _KeyMistake(problem=text, problem_mark=self.get_mark())
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -116,6 +139,8 @@ def _lines(node: Any, path: KeyPath, seen: set[int]) -> Iterator[tuple[KeyPath, 
     seen.add(id(node))
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue  # refused later
             place = (*path, key.value)
             yield from _lines(value, place, seen)
             yield place, key.start_mark.line + 1  # the key's line, not its value's

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Login
+from collectors.regular_file import read_whole
 
+LONGEST_PASSWORD = 4096  # bytes of its file
+LONGEST_MY_CNF = 2**20
 ESCAPES = {
     "b": "\b",
     "t": "\t",
@@ -42,13 +45,18 @@ class Credentials:
 
     def _password(self, options: dict[str, str]) -> str:
         if self.password_file is not None:
-            return self.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+            return _without_newline(read_whole(self.password_file, LONGEST_PASSWORD).decode())
         if self.password_env is not None:
             environment = os.environ if self.environment is None else self.environment
             if self.password_env not in environment:
                 raise ValueError("the environment variable that password_env names is not set")
-            return environment[self.password_env]
+            return _without_newline(environment[self.password_env])
         return options.get("password", "")
+
+
+def _without_newline(text: str) -> str:
+    """Without the end of line that editors, `echo` and heredocs put behind it."""
+    return text.rstrip("\r\n")
 
 
 def reason(error: OSError | ValueError) -> str:
@@ -70,14 +78,15 @@ def client_options(path: Path) -> dict[str, str]:
     """
     options: dict[str, str] = {}
     group = ""
-    for line in path.read_text(encoding="utf-8-sig").split("\n"):
-        text = line.strip()
-        if not text or text[0] in "#;!":
+    text = read_whole(path, LONGEST_MY_CNF).decode("utf-8-sig")
+    for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        entry = line.strip()
+        if not entry or entry[0] in "#;!":
             continue
-        if text.startswith("["):
-            group = text[1:].partition("]")[0].strip()
+        if entry.startswith("["):
+            group = entry[1:].partition("]")[0].strip()
         elif group == "client":
-            name, _, value = text.partition("=")
+            name, _, value = entry.partition("=")
             options[name.strip().replace("_", "-")] = option_value(value)
     return options
 

@@ -18,9 +18,11 @@ from agent.config.section import Section
 from collectors import COLLECTORS
 from collectors.base import CollectorError
 from collectors.connection import Endpoint
+from collectors.regular_file import read_whole
 
 Duration = Annotated[float, BeforeValidator(seconds)]
 MOST_PORT = 65535
+LONGEST_PEM = 2**22  # bytes; all authorities that browsers trust take 220 KiB
 CLOCKING = ("status", "statements")  # the collectors whose samples bound an interval
 TLS_MODES = ("REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")  # of a my.cnf, the strictest last
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$"
@@ -38,6 +40,15 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def _authority(path: Path) -> Path:
+    """Certificates in a file that can be read at once; OpenSSL would wait for what a pipe gives."""
+    try:
+        read_whole(path, LONGEST_PEM)
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from None
+    return path
 
 
 ExistingFile = Annotated[Path, Field(strict=False), AfterValidator(_existing_file)]
@@ -90,7 +101,7 @@ class TlsSettings(Section):
     """TLS to the server; without this section TLS is used where the server offers it."""
 
     required: bool = True
-    ca: ExistingFile | None = None
+    ca: Annotated[ExistingFile, AfterValidator(_authority)] | None = None
     verify_identity: bool = True
 
 
@@ -159,6 +170,8 @@ class Target(Section):
             raise ValueError(f"{self.defaults_file}: names no user under [client]")
         if endpoint.tls_ca and not _is_file(Path(endpoint.tls_ca)):
             raise ValueError(f"{self.defaults_file}: ssl-ca: no such file")
+        if endpoint.tls_ca:
+            _authority(Path(endpoint.tls_ca))
         return self
 
 

@@ -3,9 +3,12 @@
 import fcntl
 import os
 import stat
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from agent.store.failures import StoreError, StoreFailure
 
@@ -94,9 +97,26 @@ def identity(path: Path) -> tuple[int, int] | None:
     return about.st_dev, about.st_ino
 
 
-def private(path: str, flags: int) -> int:
-    """Open a file that nobody else may read; an `opener` for open()."""
-    return os.open(path, flags, 0o600)
+@contextmanager
+def written_privately(path: Path) -> Iterator[TextIO]:
+    """A new file that nobody else may read, in the place of what was there, once it is complete.
+
+    Who has the old one open, or may read it, does not see the new one. A device or a pipe is
+    written to as it is.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8") as there:
+            yield there
+        return
+    place = path.resolve()
+    descriptor, name = tempfile.mkstemp(prefix=f".{place.name[:100]}.", dir=place.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            yield file
+        Path(name).replace(place)
+    except BaseException:
+        Path(name).unlink()
+        raise
 
 
 class Lock:

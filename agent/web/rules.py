@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from agent.config.checked_yaml import Mistake
+from agent.config.settings import LONGEST_PEM
 from agent.web.config import TLS12_SUITES
 from agent.web.tls import authority_mistake, pair_mistake
+from collectors.regular_file import read_whole
 
 FILES = ("cert_file", "key_file", "client_ca_file")
 VERIFYING = ("VerifyClientCertIfGiven", "RequireAndVerifyClientCert")
@@ -44,9 +46,7 @@ def _files(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
 
 def _unreadable(path: Path) -> str | None:
     try:
-        if path.exists() and not path.is_file():
-            return "is not a file"
-        path.open("rb").close()
+        read_whole(path, LONGEST_PEM)
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     except ValueError:
