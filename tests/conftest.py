@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from servers import CACHE, missing, program, server_program
+from servers import CACHE, RELEASES, Release, missing, program, server_program
 
 from agent.demo.server import FOLDER_PREFIX, Flavour, PrivateServer
 
@@ -18,6 +18,7 @@ FLAVOURS: tuple[Flavour, ...] = ("mysql", "mariadb")
 LIVE_FIXTURES = {
     "mysql_server",
     "mariadb_server",
+    "later_mariadb_server",
     "mariadb_without_schema",
     "server",
     "private_server",
@@ -33,7 +34,7 @@ class ServerFactory(Protocol):
 
     def __call__(
         self,
-        flavour: Flavour,
+        release: Release,
         *,
         performance_schema: bool = True,
         log_bin: bool = False,
@@ -102,11 +103,11 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def start_server(templates: Path) -> Callable[..., PrivateServer]:
-    """Prepare a server of that flavour, to be entered; skip where there is no such program."""
+    """Prepare a server of that release, to be entered; skip where there is no such program."""
 
-    def prepare(flavour: Flavour, **options: object) -> PrivateServer:
-        found = server_program(flavour) or missing(f"{flavour} server")
-        return PrivateServer(found, template=templates / flavour, **options)  # type: ignore[arg-type]
+    def prepare(release: Release, **options: object) -> PrivateServer:
+        found = server_program(release) or missing(f"{release} server")
+        return PrivateServer(found, template=templates / release, **options)  # type: ignore[arg-type]
 
     return prepare
 
@@ -126,16 +127,24 @@ def mariadb_server(start_server: Callable[..., PrivateServer]) -> Iterator[Priva
 
 
 @pytest.fixture(scope="session")
+def later_mariadb_server(start_server: Callable[..., PrivateServer]) -> Iterator[PrivateServer]:
+    """Debian 13's MariaDB with performance_schema that all tests share."""
+    with start_server("mariadb-11.8") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def mariadb_without_schema(start_server: Callable[..., PrivateServer]) -> Iterator[PrivateServer]:
     """A MariaDB as it comes, without performance_schema, that all tests share."""
     with start_server("mariadb", performance_schema=False) as server:
         yield server
 
 
-@pytest.fixture(params=FLAVOURS)
+@pytest.fixture(params=RELEASES)
 def server(request: pytest.FixtureRequest) -> PrivateServer:
-    """The shared MySQL, then the shared MariaDB."""
-    shared: PrivateServer = request.getfixturevalue(f"{request.param}_server")
+    """The shared MySQL, then each shared MariaDB."""
+    name = request.param.replace("mariadb-11.8", "later_mariadb")
+    shared: PrivateServer = request.getfixturevalue(f"{name}_server")
     return shared
 
 
@@ -146,11 +155,18 @@ def flavour(request: pytest.FixtureRequest) -> Flavour:
     return name
 
 
+@pytest.fixture(params=RELEASES)
+def release(request: pytest.FixtureRequest) -> Release:
+    """Each release in turn, for tests that start their own server and may find releases differ."""
+    name: Release = request.param
+    return name
+
+
 @pytest.fixture
 def private_server(start_server: Callable[..., PrivateServer]) -> Iterator[ServerFactory]:
     """Start servers of the test's own, to restart, kill and freeze."""
     with ExitStack() as servers:
-        yield lambda flavour, **options: servers.enter_context(start_server(flavour, **options))
+        yield lambda release, **options: servers.enter_context(start_server(release, **options))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """The table of faults: what is done to a server, how it is undone, and what the agent must say.
 
-`test_live_faults.py` runs it: both flavours at once, under load, behind a proxy, beside a server
+`test_live_faults.py` runs it: all releases at once, under load, behind a proxy, beside a server
 that nothing happens to. What happens to the agent's own surroundings is in `faults_around.py`.
 Packets that are dropped need a router of their own, disks that are full or read-only one of theirs:
 they are tests beside the table, in `test_live_network.py` and `test_live_store.py`.
@@ -21,7 +21,7 @@ import pymysql
 import yaml
 from live import Clients, Daemon, root, run_as_root
 from proxy import Proxy
-from servers import Account
+from servers import Account, Release
 
 from agent.demo.server import PrivateServer
 
@@ -48,6 +48,7 @@ EXACT = ("restart", "reset", "columns", "churn")  # kinds of intervals that are 
 class Place:
     """One server that things happen to, the proxy before it, and the agent's account there."""
 
+    name: Release  # the target's, too
     server: PrivateServer
     proxy: Proxy
     account: Account
@@ -55,11 +56,6 @@ class Place:
     load: Clients
     digest: str  # of the load's statement
     held: list["pymysql.Connection[Any]"] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        """The target's name."""
-        return self.server.flavour
 
     def run(self, *statements: str) -> None:
         """Have root say it to the server."""

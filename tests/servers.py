@@ -6,7 +6,7 @@ import secrets
 import shutil
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 import pytest
 from pymysql.constants import CLIENT
@@ -17,6 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
 GRANTS = ROOT / "deploy" / "grants.sql"
 PASSWORD_PLACEHOLDER = "CHANGE-ME"
+
+Release = Literal["mysql", "mariadb", "mariadb-11.8"]
+RELEASES: tuple[Release, ...] = ("mysql", "mariadb", "mariadb-11.8")
+"""The servers that the tests run on: MySQL, this machine's own MariaDB, Debian 13's MariaDB."""
 
 
 class Account(NamedTuple):
@@ -33,9 +37,11 @@ def missing(what: str, remedy: str = "scripts/test installs it") -> NoReturn:
 
 
 @cache
-def server_program(flavour: Flavour) -> Program | None:
-    """The server of that flavour, unpacked in the checkout or installed."""
-    return find_server(flavour, CACHE / flavour) or find_server(flavour)
+def server_program(release: Release) -> Program | None:
+    """That server: unpacked in the checkout, or the installed one where any release will do."""
+    flavour: Flavour = "mysql" if release == "mysql" else "mariadb"
+    unpacked = find_server(flavour, CACHE / release)
+    return unpacked or (find_server(flavour) if release == flavour else None)
 
 
 def program(name: str, *, first: Path | None = None, last: Path | None = None) -> str:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from conftest import ServerFactory
 from live import COMMAND, run_as_root, target, write_config
-from servers import Account, least_account
+from servers import Account, Release, least_account
 
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.server import PrivateServer
 
 OFF = "UPDATE performance_schema.setup_consumers SET ENABLED = 'NO' WHERE NAME = '{}'"
 GRANT = "GRANT SELECT ON performance_schema.* TO 'headroom'@'%'"
@@ -45,17 +45,17 @@ def check(
     return Answer(done.returncode, done.stdout)
 
 
-def with_everything(start: ServerFactory, flavour: Flavour) -> PrivateServer:
+def with_everything(start: ServerFactory, release: Release) -> PrivateServer:
     """A server that offers all that can be read."""
     on = ["--performance-schema-consumer-events-statements-current=ON"]
-    return start(flavour, options=on)
+    return start(release, options=on)
 
 
 def test_where_all_is_there_all_is_ok(
-    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
+    private_server: ServerFactory, release: Release, tmp_path: Path
 ) -> None:
     """With the least account and every consumer on nothing is missing."""
-    answer = check(tmp_path, with_everything(private_server, flavour))
+    answer = check(tmp_path, with_everything(private_server, release))
     assert answer.code == 0
     assert "missing" not in answer.text
     for feature in ("connected to", "status", "statements", "threads", "host"):
@@ -64,27 +64,27 @@ def test_where_all_is_there_all_is_ok(
 
 @pytest.mark.parametrize("consumer", ["global_instrumentation", "events_statements_current"])
 def test_a_consumer_that_is_off_is_mended_by_what_it_prints(
-    private_server: ServerFactory, flavour: Flavour, consumer: str, tmp_path: Path
+    private_server: ServerFactory, release: Release, consumer: str, tmp_path: Path
 ) -> None:
     """The printed UPDATE, run as it is, brings back what the consumer's absence took."""
-    server = with_everything(private_server, flavour)
+    server = with_everything(private_server, release)
     account = least_account(server)
     run_as_root(server, OFF.format(consumer))
     answer = check(tmp_path, server, account)
     assert answer.says("missing", "statements_in_flight"), answer.text
     [remedy] = answer.remedies
     assert consumer in answer.text
-    mends_both = flavour == "mysql" and consumer == "events_statements_current"
+    mends_both = release == "mysql" and consumer == "events_statements_current"
     assert answer.says("missing", "digests_in_flight") == mends_both, answer.text
     run_as_root(server, remedy)
     assert "missing" not in check(tmp_path, server, account).text
 
 
 def test_a_missing_grant_is_mended_by_what_it_prints(
-    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
+    private_server: ServerFactory, release: Release, tmp_path: Path
 ) -> None:
     """Without the grant the server can be watched by less; the printed GRANT is the right one."""
-    server = with_everything(private_server, flavour)
+    server = with_everything(private_server, release)
     account = ungranted(server)
     answer = check(tmp_path, server, account)
     assert answer.code == 0
@@ -144,13 +144,13 @@ def lock_out(server: PrivateServer) -> None:
 )
 def test_a_server_that_cannot_be_watched_fails_the_check(
     private_server: ServerFactory,
-    flavour: Flavour,
+    release: Release,
     harm: Callable[[PrivateServer], None],
     said: str,
     tmp_path: Path,
 ) -> None:
     """Down, frozen or locked out: a line says why, without the password; the exit code is 1."""
-    server = private_server(flavour)
+    server = private_server(release)
     account = least_account(server)
     harm(server)
     answer = check(tmp_path, server, account)

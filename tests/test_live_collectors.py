@@ -24,10 +24,11 @@ from live import (
     write_config,
 )
 from reached import connected
+from servers import Release
 
 from agent.config.file import load
 from agent.daemon import Agent
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.server import PrivateServer
 from collectors import statements
 from collectors.base import CollectorError
 
@@ -58,10 +59,10 @@ def test_throughput_is_the_clients_own_rate(server: PrivateServer, tmp_path: Pat
 
 
 def test_the_agent_is_not_in_what_it_exports(
-    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
+    private_server: ServerFactory, release: Release, tmp_path: Path
 ) -> None:
     """On a server at rest all is zero: the agent and the event scheduler are no client's work."""
-    server = private_server(flavour, options=["--event-scheduler=ON"])
+    server = private_server(release, options=["--event-scheduler=ON"])
     run_as_root(server, IN_FLIGHT_ON)
     with watching(tmp_path, target(tmp_path, server)) as agent:
         since = settled(agent)

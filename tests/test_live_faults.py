@@ -11,7 +11,6 @@ from functools import partial
 
 import pytest
 import set_clock
-from conftest import FLAVOURS
 from fault_records import Span, left_behind
 from faults import BACK_WITHIN, CALM, CLIENTS, DIGESTS, EXACT, FAULTS, NAP, Fault, Place, Scene
 from faults_around import AROUND
@@ -30,7 +29,7 @@ from live import (
 )
 from page_changes import ALWAYS_POSSIBLE, falls, increases, lost, rise, skipped, was_undisturbed
 from proxy import Proxy
-from servers import least_account
+from servers import RELEASES, least_account
 from set_clock import set_ahead
 
 from agent.demo.server import PrivateServer
@@ -54,18 +53,20 @@ def scene(
     mariadb_without_schema: PrivateServer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Scene]:
-    """One agent for all faults, a loaded server of each flavour, and one that is left in peace."""
+    """One agent for all faults, a loaded server of each release, and one that is left in peace."""
     folder = tmp_path_factory.mktemp("faults")
     with ExitStack() as stack:
         places, targets = [], [target(folder, mariadb_without_schema, name=CALM)]
-        for flavour in FLAVOURS:
-            server = stack.enter_context(start_server(flavour, options=[ALL_ON, FEW_DIGESTS]))
+        for release in RELEASES:
+            server = stack.enter_context(start_server(release, options=[ALL_ON, FEW_DIGESTS]))
             proxy = stack.enter_context(Proxy(server.port))
             account, over = least_account(server), Endpoint(port=proxy.port)
-            targets.append(target(folder, server, account, name=flavour, over=over))
-            file = folder / f"{flavour}.password"
+            targets.append(target(folder, server, account, name=release, over=over))
+            file = folder / f"{release}.password"
             load = stack.enter_context(Clients(server, LOAD, CLIENTS))
-            places.append(Place(server, proxy, account, file, load, digest_of(LOAD, server)))
+            places.append(
+                Place(release, server, proxy, account, file, load, digest_of(LOAD, server))
+            )
         patient = [{**there, "timeout": "3s"} for there in targets]
         set_ahead(clock := folder / "clock", 0.0)
         by_it = (sys.executable, set_clock.__file__, str(clock))
@@ -77,7 +78,7 @@ def scene(
         kept = agent.page
     assert is_sound_file(history)
     written = Counter(row.labels[0] for row in rows(history, INTERVALS))
-    for name in (CALM, *FLAVOURS):
+    for name in (CALM, *RELEASES):
         assert 0 < (kept.get("intervals_kept", target=name) or 0) <= written[name]
 
 
@@ -87,7 +88,7 @@ def test_a_fault_is_told_as_what_it_is_and_passes(
 ) -> None:
     """What is said while it lasts; then all is as before in a stated time, and nothing was made up.
 
-    Neither flavour shows a rate that cannot be, no counter falls or rises by more than was done, no
+    No server shows a rate that cannot be, no counter falls or rises by more than was done, no
     session is left behind, and the history has all that was seen. The server beside them is watched
     as if nothing had happened.
     """
@@ -125,7 +126,7 @@ def test_a_fault_is_told_as_what_it_is_and_passes(
     for place, early in zip(scene.places, done, strict=True):
         if not fault.gone:
             assert_nothing_is_made_up(place, before, agent.page, place.load.done - early)
-    unbroken = [CALM, *(FLAVOURS if fault.unbroken else [])] if fault.in_step else []
+    unbroken = [CALM, *(RELEASES if fault.unbroken else [])] if fault.in_step else []
     assert left_behind(scene.history, Span(since, until), unbroken, SANE) == []
     assert "Traceback" not in agent.log
     assert not [place.name for place in scene.places if place.account.password in agent.log]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from conftest import FLAVOURS
 from history_rows import is_sound, rows
 from live import Daemon, free_port, target, wait_until, watching
 
@@ -29,6 +30,7 @@ def size(path: Path) -> int:
     return sum(part.stat().st_size for part in parts if part.exists())
 
 
+@pytest.mark.parametrize("server", FLAVOURS, indirect=True)  # the agent's own
 def test_its_own_numbers_are_the_machines(server: PrivateServer, tmp_path: Path) -> None:
     """CPU, memory, descriptors and start of the process; rows and size of the history."""
     path = tmp_path / "state" / "history.db"

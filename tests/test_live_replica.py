@@ -8,6 +8,7 @@ from class_recording import CPU_ON, connected, looked_at, record
 from conftest import ServerFactory
 from live import Clients, Daemon, Sane, run_as_root, target, wait_until, watching
 from replication import DUMPS, REPLICA, STOP, let_follow
+from servers import Release
 from test_live_collectors import IN_FLIGHT_ON, settled
 
 from agent.classes.observe import Observed
@@ -99,11 +100,11 @@ OWN_THREADS = {"mysql": 0, "mariadb": 2}  # a replica's own that Threads_running
 
 
 def test_replication_is_no_clients_work(
-    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
+    private_server: ServerFactory, release: Release, tmp_path: Path
 ) -> None:
     """A binlog dump shows as excluded, never as load: not while it lasts and not when it ends."""
-    source = private_server(flavour, log_bin=True, options=["--event-scheduler=OFF"])
-    replica = private_server(flavour, options=[*REPLICA, "--event-scheduler=OFF"])
+    source = private_server(release, log_bin=True, options=["--event-scheduler=OFF"])
+    replica = private_server(release, options=[*REPLICA, "--event-scheduler=OFF"])
     run_as_root(source, IN_FLIGHT_ON)
     run_as_root(replica, IN_FLIGHT_ON)
     targets = [
@@ -115,9 +116,9 @@ def test_replication_is_no_clients_work(
         since = settled(agent)
         excluded = "concurrency_excluded_threads"
         assert agent.get(excluded, target="source", kind="binlog_dump") == 1
-        assert agent.get(excluded, target="replica", kind="system") == OWN_THREADS[flavour]
+        assert agent.get(excluded, target="replica", kind="system") == OWN_THREADS[replica.flavour]
         assert busiest(agent, since) < 0.1
-        run_as_root(replica, STOP[flavour])
+        run_as_root(replica, STOP[replica.flavour])
         for (dump,) in run_as_root(source, DUMPS):
             run_as_root(source, f"KILL {dump}")
         wait_until("no dump", lambda: agent.get(excluded, target="source", kind="binlog_dump") == 0)

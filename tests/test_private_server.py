@@ -13,11 +13,10 @@ from pathlib import Path
 import pymysql
 import pytest
 from conftest import ServerFactory
-from servers import least_account
+from servers import Release, least_account
 
 from agent.demo.server import (
     SOCKET_PATH_LIMIT,
-    Flavour,
     PrivateServer,
     ServerError,
     find_server,
@@ -94,9 +93,9 @@ def test_the_least_account_reads_and_no_more(server: PrivateServer) -> None:
         connection.close()
 
 
-def test_a_restart_keeps_port_and_data(private_server: ServerFactory, flavour: Flavour) -> None:
+def test_a_restart_keeps_port_and_data(private_server: ServerFactory, release: Release) -> None:
     """After a restart in good order the data are there, on the same port, in a new process."""
-    server = private_server(flavour, log_bin=True)
+    server = private_server(release, log_bin=True)
     ask(server, "CREATE DATABASE kept")
     before = server.pid, server.port
     server.restart()
@@ -108,10 +107,10 @@ def test_a_restart_keeps_port_and_data(private_server: ServerFactory, flavour: F
 
 
 def test_a_killed_server_is_gone_and_comes_back(
-    private_server: ServerFactory, flavour: Flavour
+    private_server: ServerFactory, release: Release
 ) -> None:
     """After kill nobody listens and there is no pid; after start it recovers its data."""
-    server = private_server(flavour)
+    server = private_server(release)
     ask(server, "CREATE DATABASE kept")
     server.kill()
     assert not listens(server.port)
@@ -123,10 +122,10 @@ def test_a_killed_server_is_gone_and_comes_back(
 
 
 def test_a_frozen_server_is_silent_until_it_thaws(
-    private_server: ServerFactory, flavour: Flavour
+    private_server: ServerFactory, release: Release
 ) -> None:
     """Frozen it accepts a connection and says nothing; thawed it answers; frozen it stops too."""
-    server = private_server(flavour)
+    server = private_server(release)
     server.freeze()
     with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
         client.settimeout(0.3)
@@ -141,10 +140,10 @@ def test_a_frozen_server_is_silent_until_it_thaws(
 
 
 def test_a_server_that_cannot_start_says_why(
-    start_server: Callable[..., PrivateServer], flavour: Flavour
+    start_server: Callable[..., PrivateServer], release: Release
 ) -> None:
     """A bad option ends in an error with the server's own words, and nothing is left."""
-    server = start_server(flavour, options=["--no-such-option=1"])
+    server = start_server(release, options=["--no-such-option=1"])
     with pytest.raises(ServerError, match=r"ended with exit code \d+.*\n(.*\n)*.*no-such-option"):
         server.__enter__()
     assert not server.is_running
@@ -152,10 +151,10 @@ def test_a_server_that_cannot_start_says_why(
 
 
 def test_an_exception_leaves_nothing(
-    start_server: Callable[..., PrivateServer], flavour: Flavour
+    start_server: Callable[..., PrivateServer], release: Release
 ) -> None:
     """Even when the block is interrupted: no process, no port, no folder."""
-    server = start_server(flavour)
+    server = start_server(release)
     pids: list[int] = []
 
     def interrupted() -> None:

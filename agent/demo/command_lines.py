@@ -95,16 +95,18 @@ def _tree_options(program: Program) -> list[str]:
     if program.tree is None:
         return []
     usr = program.tree / "usr"
+    share = usr / "share" / program.flavour
     return [
         f"--basedir={usr}",
         f"--plugin-dir={usr}/lib/mysql/plugin",
-        f"--lc-messages-dir={usr}/share/mysql",
-        f"--character-sets-dir={usr}/share/mysql/charsets",
+        f"--lc-messages-dir={share}",
+        f"--character-sets-dir={share}/charsets",
     ]
 
 
 def _mariadb_install_script(program: Program) -> str:
+    path = None if program.tree is None else str(program.tree / "usr/bin")
     for name in ("mariadb-install-db", "mysql_install_db"):
-        if script := shutil.which(name):
+        if script := shutil.which(name, path=path):
             return script
     raise ServerError(f"{program.path} is there but mariadb-install-db is not")
