@@ -66,7 +66,7 @@ class _Ceilings:
 
 
 def _io_feature(pid: int) -> Feature:
-    """Whether the kernel shows what the process reads and writes: to its own user, or with a right.
+    """Whether the kernel shows what the process reads and writes: to its own user.
 
     Only what is there at first counts: a right is not lost while a process lives.
     """
@@ -74,7 +74,7 @@ def _io_feature(pid: int) -> Feature:
         process_io(pid)
     except OSError as error:
         reason = f"the process's reads and writes cannot be seen: {error.strerror}"
-        remedy = "run the agent as the server's user, or with CAP_SYS_PTRACE"
+        remedy = "run the agent as the server's user (host-process-io.conf)"
         return Feature("host_process_io", False, reason, remedy)
     return Feature("host_process_io", enabled=True)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent.commands.fit_words import in_words
+from agent.commands.plot_option import without_matplotlib
 from agent.tables.curve_file import CurveFile, read_curve
 from agent.tables.table_file import TableFileError
 from models.usl_fit import Method, UslFit, fit
@@ -42,6 +43,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Read, fit, draw, print. Return 0, or 2 with one line on standard error."""
+    if args.plot is not None and (problem := without_matplotlib()):
+        print(f"mysql-headroom: {problem}", file=sys.stderr)
+        return USAGE_ERROR
     try:
         if args.plot is not None:
             _check_plot_format(args.plot)

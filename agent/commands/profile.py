@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.classes.observe import observe, observe_sums, texts_from
+from agent.commands.plot_option import without_matplotlib
 from agent.commands.profile_history import latest_savings, recorded
 from agent.commands.profile_rows import SORTS, profile_of, with_texts
 from agent.commands.profile_words import as_csv, as_json, in_words
@@ -71,6 +72,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """0 when there is a profile, 1 when it cannot be had, 2 when it was asked wrongly."""
+    if args.plot and (problem := without_matplotlib()):
+        return _refuse(problem)
     try:
         config = load(args.config_file)
     except ConfigError as error:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from agent.config.ceilings import ResourceSettings
 from agent.config.credentials import Credentials, client_options, reason
 from agent.config.durations import seconds, within
+from agent.config.handed_over import readable
 from agent.config.query_classes import ClassSettings
 from agent.config.retention import HistorySettings
 from agent.config.section import Section
@@ -31,7 +32,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$"
 def _existing_file(path: Path) -> Path:
     if not _is_file(path):
         raise ValueError("no such file")
-    return path
+    return readable(path)
 
 
 def _is_file(path: Path) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.config.checked_yaml import ConfigError, read
+from agent.config.handed_over import readable
 from agent.logs import fields
 from agent.web.config import WebConfig
 from agent.web.rules import mistakes
@@ -53,7 +54,7 @@ def load(path: Path) -> Web:
     if tls is None:
         return Web(config, None, (path,))
     names = (tls.cert_file, tls.key_file, tls.client_ca_file)
-    files = tuple(folder / name for name in names if name is not None)
+    files = tuple(readable(folder / name) for name in names if name is not None)
     try:
         return Web(config, tls_context(tls, folder), (path, *files))
     except OSError as error:

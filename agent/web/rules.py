@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.config.checked_yaml import Mistake
+from agent.config.handed_over import readable
 from agent.config.settings import LONGEST_PEM
 from agent.web.config import TLS12_SUITES
 from agent.web.tls import authority_mistake, pair_mistake
@@ -33,7 +34,7 @@ def mistakes(data: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
 
 
 def _files(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
-    paths = {key: folder / tls[key] for key in FILES if isinstance(tls.get(key), str)}
+    paths = {key: readable(folder / tls[key]) for key in FILES if isinstance(tls.get(key), str)}
     unusable = {key: text for key, path in paths.items() if (text := _unreadable(path))}
     for key, text in unusable.items():
         yield (key,), text

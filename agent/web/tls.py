@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.config.checked_yaml import Mistake
+from agent.config.handed_over import readable
 from agent.web.config import TLS12_SUITES, TlsServerConfig
 
 VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
@@ -29,7 +30,8 @@ def tls_context(tls: TlsServerConfig, folder: Path) -> ssl.SSLContext:
     context.num_tickets = 0
     if not tls.prefer_server_cipher_suites:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
-    _load_pair(context, folder / tls.cert_file, folder / tls.key_file)
+    certificate, key = (readable(folder / name) for name in (tls.cert_file, tls.key_file))
+    _load_pair(context, certificate, key)
     if tls.client_ca_file is not None:
         context.load_verify_locations(folder / tls.client_ca_file)
     context.verify_mode = CLIENTS.get(tls.client_auth_type, ssl.CERT_NONE)

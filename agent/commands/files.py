@@ -1,0 +1,75 @@
+"""`mysql-headroom files`: what a host needs beside the program, listed, printed or written out."""
+
+import argparse
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from agent.host_files import HOST_FILES
+
+FAILED = 1
+MODE = 0o644
+BY_NAME = {file.name: file for file in HOST_FILES}
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the sub-command."""
+    text = "list, print or write the systemd unit, grants, alerts and example configurations"
+    parser = subparsers.add_parser("files", help=text, description=text.capitalize() + ".")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("name", metavar="NAME", nargs="?", choices=BY_NAME, help="print this one")
+    only.add_argument("--list", action="store_true", help="list them (default)")
+    only.add_argument("--write", metavar="DIR", type=Path, help="write them all into a directory")
+    parser.add_argument("--force", action="store_true", help="replace files that are there")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when done, 1 with one line on standard error when a file cannot be read or written."""
+    try:
+        if args.name is not None:
+            sys.stdout.write(BY_NAME[args.name].text())
+        elif args.write is not None:
+            write(args.write, replace=args.force)
+        else:
+            print_list()
+    except OSError as error:
+        print(f"mysql-headroom: {_told(error)}", file=sys.stderr)
+        return FAILED
+    return 0
+
+
+def print_list() -> None:
+    """One line a file: its name and its purpose."""
+    width = max(map(len, BY_NAME))
+    for file in HOST_FILES:
+        print(f"{file.name:{width}}  {file.purpose}")
+
+
+def write(folder: Path, *, replace: bool) -> None:
+    """All of them, or none where one is there already; raises OSError."""
+    texts = {folder / file.name: file.text() for file in HOST_FILES}
+    for path in texts:
+        if not replace and (path.exists() or path.is_symlink()):
+            raise FileExistsError(None, "exists already (--force replaces it)", str(path))
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, text in texts.items():
+        _put(path, text)
+        print(path)
+
+
+def _put(path: Path, text: str) -> None:
+    """Write a file of our own into the place, whole or not at all; a link is not followed."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.chmod(MODE)
+        new.replace(path)
+    except OSError:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
+
+
+def _told(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)

@@ -1,0 +1,43 @@
+"""The files that a host needs beside the program: from the wheel, or from the checkout."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+IN_WHEEL = PACKAGE / "share"
+"""Where the wheel has them; pyproject.toml puts them there (`force-include`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFile:
+    """One file: where it is in a checkout, and what it is for."""
+
+    source: str
+    purpose: str
+
+    @property
+    def name(self) -> str:
+        """What it is called once it is written out; no two are called the same."""
+        return Path(self.source).name
+
+    @property
+    def path(self) -> Path:
+        """Where it can be read, whichever way the program was installed."""
+        in_wheel = IN_WHEEL / self.name
+        return in_wheel if in_wheel.exists() else PACKAGE.parent / self.source
+
+    def text(self) -> str:
+        """Read the file; raises OSError where the installation lacks it."""
+        return self.path.read_text(encoding="utf-8")
+
+
+HOST_FILES = (
+    HostFile("config.example.yaml", "every key of the configuration"),
+    HostFile("docs/examples/web-config.yml", "TLS and users of the web pages"),
+    HostFile("deploy/grants.sql", "what the account may read on the server"),
+    HostFile("deploy/systemd/mysql-headroom.service", "the systemd unit"),
+    HostFile("deploy/systemd/web.conf", "drop-in: web pages with TLS and users"),
+    HostFile("deploy/systemd/host-process-io.conf", "drop-in: reads and writes of the server"),
+    HostFile("deploy/prometheus/mysql-headroom.rules.yml", "alerts for Prometheus"),
+    HostFile("deploy/prometheus/scrape.example.yml", "how Prometheus scrapes the agent"),
+)

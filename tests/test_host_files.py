@@ -1,0 +1,89 @@
+"""`mysql-headroom files`: the files that a host needs, from a checkout as from the wheel."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from servers import ROOT
+
+from agent.cli import main
+from agent.host_files import HOST_FILES, IN_WHEEL
+
+NAMES = sorted(file.name for file in HOST_FILES)
+
+
+def test_the_wheel_carries_each_file_that_the_command_names() -> None:
+    """What pyproject.toml puts into the wheel is what the program looks for there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    folder = IN_WHEEL.relative_to(ROOT)
+    assert included == {file.source: str(folder / file.name) for file in HOST_FILES}
+    assert len(set(NAMES)) == len(HOST_FILES)
+
+
+def test_the_list_has_a_purpose_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line a file, with and without `--list`."""
+    assert main(["files"]) == 0
+    shown = capsys.readouterr().out
+    assert [line.split("  ")[0] for line in shown.splitlines()] == [f.name for f in HOST_FILES]
+    assert all(file.purpose in shown for file in HOST_FILES)
+    assert main(["files", "--list"]) == 0
+    assert capsys.readouterr().out == shown
+
+
+def test_one_file_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that it can be piped to the server."""
+    assert main(["files", "grants.sql"]) == 0
+    assert capsys.readouterr().out == (ROOT / "deploy/grants.sql").read_text()
+
+
+def test_all_are_written_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Into a folder that may be new, each readable by all, and nothing else."""
+    folder = tmp_path / "new/folder"
+    assert main(["files", "--write", str(folder)]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == NAMES
+    for file in HOST_FILES:
+        path = folder / file.name
+        assert path.read_text() == (ROOT / file.source).read_text()
+        assert path.stat().st_mode & 0o777 == 0o644
+    assert sorted(capsys.readouterr().out.splitlines()) == [str(folder / name) for name in NAMES]
+
+
+def test_what_is_there_is_replaced_only_by_force(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One file in the way is one line, and none of the others is written."""
+    mine = tmp_path / "grants.sql"
+    mine.write_text("mine")
+    assert main(["files", "--write", str(tmp_path)]) == 1
+    assert capsys.readouterr() == (
+        "",
+        f"mysql-headroom: {mine}: exists already (--force replaces it)\n",
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["grants.sql"]
+    assert main(["files", "--write", str(tmp_path), "--force"]) == 0
+    assert mine.read_text() == (ROOT / "deploy/grants.sql").read_text()
+
+
+def test_a_link_in_the_way_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    """What a link points to stays as it was, also by force."""
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
+    elsewhere.write_text("theirs")
+    folder.mkdir()
+    (folder / "grants.sql").symlink_to(elsewhere)
+    assert main(["files", "--write", str(folder), "--force"]) == 0
+    assert elsewhere.read_text() == "theirs"
+    assert not (folder / "grants.sql").is_symlink()
+
+
+def test_a_folder_that_cannot_be_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line names the place and the reason."""
+    (tmp_path / "file").write_text("")
+    assert main(["files", "--write", str(tmp_path / "file/folder")]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"mysql-headroom: {tmp_path / 'file'}")
+    assert said.err.endswith(": Not a directory\n")
+    assert said.err.count("\n") == 1
