@@ -1,17 +1,22 @@
 """Users of the web pages: who gets in, what a check costs, and that no crowd gets in the way."""
 
 import base64
+import http.client
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import bcrypt
 import pytest
 from web_clients import SOON, ask, eventually, listening, password_hash, snapshot, written
 
-from agent.web.auth import REMEMBERED_FAILURES, WAITING, WAITING_OF_ONE_ADDRESS, Doorkeeper, Verdict
+from agent.web.auth import REMEMBERED_FAILURES, Doorkeeper, Verdict
 from agent.web.file import WebFile
+from agent.web.guard import REFUSED_AFTER
+from agent.web.line import REMEMBERED_NETWORKS, WAITING, WAITING_OF_ONE_NETWORK, Line, network_of
 
 USERS = {"alice": password_hash("secret"), "bób": password_hash("pass: wörd")}
 
@@ -186,7 +191,9 @@ def test_after_a_failure_the_next_check_waits() -> None:
     pauses: list[float] = []
 
     def slow(password: bytes, hashed: bytes) -> bool:
-        time.sleep(0.01)
+        until = time.thread_time() + 0.01
+        while time.thread_time() < until:
+            pass
         return False
 
     keeper = Doorkeeper(slow, pauses.append)
@@ -205,12 +212,12 @@ def test_one_check_at_a_time_and_a_short_line_with_room_for_other_addresses() ->
         return lambda: verdicts.append(keeper.verdict(USERS, basic("alice", password), address))
 
     with in_background(*(come("crowd", str(number)) for number in range(200))):
-        assert eventually(lambda: len(verdicts) == 200 - WAITING_OF_ONE_ADDRESS)
+        assert eventually(lambda: len(verdicts) == 200 - WAITING_OF_ONE_NETWORK)
         assert set(verdicts) == {Verdict.BUSY}
         with in_background(come("real", "secret")):
             checks.go_on.set()
     assert verdicts.count(Verdict.WELCOME) == 1
-    assert verdicts.count(Verdict.STRANGER) == WAITING_OF_ONE_ADDRESS
+    assert verdicts.count(Verdict.STRANGER) == WAITING_OF_ONE_NETWORK
     assert checks.most_at_once == 1
 
 
@@ -257,3 +264,116 @@ def test_two_hundred_clients_with_wrong_passwords_hold_up_no_real_scraper(tmp_pa
                 assert ask(s.server_port, Authorization=basic("new", "other"))[0] == 200
             finally:
                 stop.set()
+
+
+CROWD = 20  # addresses
+
+
+def test_a_crowd_that_guesses_after_a_restart_keeps_no_scraper_out(tmp_path: Path) -> None:
+    """Nobody is known yet, and twenty addresses ask: the scraper is let in at its first try."""
+    users = {"prometheus": bcrypt.hashpw(b"secret", bcrypt.gensalt(10)).decode()}
+    stop = threading.Event()
+    answered: Counter[str] = Counter()
+    file = WebFile(written(tmp_path, basic_auth_users=users))
+    with listening(snapshot(True), settings=file) as server:
+
+        def guess(number: int) -> None:
+            source = f"127.0.1.{number % CROWD + 1}"
+            while not stop.is_set():
+                header = basic("prometheus", f"{number} {time.monotonic()}")
+                with suppress(OSError, http.client.HTTPException):
+                    ask(server.server_port, source=source, Authorization=header)
+                    answered[source] += 1
+
+        with in_background(*(lambda n=n: guess(n) for n in range(3 * CROWD))):
+            try:
+                assert eventually(lambda: len(answered) == CROWD)
+                for _ in range(3):
+                    right = basic("prometheus", "secret")
+                    assert ask(server.server_port, "/metrics", Authorization=right)[0] == 200
+            finally:
+                stop.set()
+
+
+def test_who_asks_least_goes_first_and_who_asks_most_makes_room() -> None:
+    """Even where the line is full of others; being let in forgives what was asked before."""
+    line = Line()
+    order: list[str] = []
+    first = threading.Event()
+    go_on = threading.Event()
+
+    def come(address: str) -> Callable[[], None]:
+        def wait() -> None:
+            with line.turn(address) as has_turn:
+                first.set()
+                go_on.wait(SOON)
+                order.append(address if has_turn else f"no {address}")
+
+        return wait
+
+    def is_asked(address: str, times: int) -> None:
+        for _ in range(times):
+            line._count(network_of(address))
+
+    for number in range(WAITING):
+        is_asked(f"10.0.0.{number}", 10 + number)
+    is_asked("10.0.0.3", 100)
+    line.succeeded("10.0.0.3")
+    with in_background(come("10.0.0.0")):
+        assert first.wait(SOON)
+        others = [f"10.0.0.{number}" for number in range(1, WAITING)]
+        with in_background(*map(come, others)):
+            assert eventually(lambda: len(line._clients) == WAITING)
+            with in_background(come("10.9.9.9")):
+                assert eventually(lambda: any(c.network == "10.9.9.9" for c in line._clients))
+                assert len(line._clients) == WAITING
+                go_on.set()
+    loudest = f"no 10.0.0.{WAITING - 1}"
+    assert [a for a in order if a != loudest][:4] in (
+        ["10.0.0.0", "10.9.9.9", "10.0.0.3", "10.0.0.1"],
+        ["10.0.0.0", "10.0.0.3", "10.9.9.9", "10.0.0.1"],
+    )
+    assert loudest in order
+
+
+def test_networks_that_asked_are_remembered_in_bounds_and_for_a_while() -> None:
+    """Memory is bounded, and a network that has been quiet begins again."""
+    now = 0.0
+    line = Line(lambda: now)
+    for number in range(REMEMBERED_NETWORKS + 10):
+        with line.turn(f"10.1.{number // 256}.{number % 256}"):
+            pass
+    assert len(line._asked) == REMEMBERED_NETWORKS
+    for expected in (1, 2):
+        with line.turn("10.0.0.1"):
+            assert line._asked["10.0.0.1"][0] == expected
+    now = 1000.0
+    with line.turn("10.0.0.1"):
+        assert line._asked["10.0.0.1"][0] == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+    ],
+)
+def test_addresses_that_one_client_can_have_many_of_count_as_one(
+    address: str, network: str
+) -> None:
+    """With IPv6 that is a network of 64 bits."""
+    assert network_of(address) == network
+
+
+def test_who_is_turned_away_is_kept_for_a_moment(tmp_path: Path) -> None:
+    """A client that guesses asks twice a second at most; one without a password is told at once."""
+    file = WebFile(written(tmp_path, basic_auth_users=USERS))
+    with listening(snapshot(True), settings=file) as server:
+        for _ in range(2):  # checked, then remembered
+            started = time.monotonic()
+            assert ask(server.server_port, Authorization=basic("alice", "wrong"))[0] == 401
+            assert time.monotonic() - started >= REFUSED_AFTER

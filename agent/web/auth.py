@@ -7,16 +7,15 @@ import hmac
 import secrets
 import threading
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 
 import bcrypt
 
+from agent.web.line import Line
+
 LONGEST_PASSWORD = 72  # bytes; what bcrypt looks at
 REMEMBERED_FAILURES = 256
-WAITING = 16  # checks that may wait for their turn
-WAITING_OF_ONE_ADDRESS = 2
 PAUSE = 3.0  # after a failure, times what the check took: at most a quarter of one CPU
 LONGEST_PAUSE = 0.5  # seconds
 
@@ -32,8 +31,8 @@ class Verdict(enum.Enum):
 class Doorkeeper:
     """Checks one password at a time; remembers, keyed and in memory only, what it has checked.
 
-    Whoever is known never waits. Strangers wait in a short line, with few places for each
-    address, so that those of one address cannot keep another's out.
+    Whoever is known never waits. Strangers wait in a short line, and who has failed lets others go
+    first.
     """
 
     def __init__(
@@ -47,8 +46,7 @@ class Doorkeeper:
         self._known: dict[bytes, bytes] = {}
         self._failed: OrderedDict[bytes, None] = OrderedDict()
         self._lock = threading.Lock()
-        self._turn = threading.Lock()
-        self._waiting: Counter[str] = Counter()
+        self._line = Line()
 
     def verdict(self, users: Mapping[str, str], header: str, address: str) -> Verdict:
         """On a request with that Authorization header, from that address."""
@@ -60,10 +58,11 @@ class Doorkeeper:
         hashed = hashes.get(user) or _decoy(hashes.values())
         mark = self._mark(user, password, hashed)
         if (known := self._remembered(user, mark)) is None:
-            with self._place(address) as has_place:
-                if not has_place:
-                    return Verdict.BUSY
-                known = self._checked(user, password, hashed, mark)
+            with self._line.turn(address) as has_turn:
+                if has_turn:
+                    known = self._checked(user, password, hashed, mark, address)
+            if not has_turn:
+                return Verdict.BUSY
         return Verdict.WELCOME if known and user in hashes else Verdict.STRANGER
 
     def _mark(self, user: bytes, password: bytes, hashed: bytes) -> bytes:
@@ -80,16 +79,19 @@ class Doorkeeper:
                 return False
         return None
 
-    def _checked(self, user: bytes, password: bytes, hashed: bytes, mark: bytes) -> bool:
-        with self._turn:
-            if (known := self._remembered(user, mark)) is not None:
-                return known
-            started = time.monotonic()
-            is_right = self._check(password, hashed)
-            self._remember(user, mark, is_right)
-            if not is_right:
-                self._pause(min(PAUSE * (time.monotonic() - started), LONGEST_PAUSE))
-            return is_right
+    def _checked(
+        self, user: bytes, password: bytes, hashed: bytes, mark: bytes, address: str
+    ) -> bool:
+        if (known := self._remembered(user, mark)) is not None:
+            return known
+        started = time.thread_time()
+        is_right = self._check(password, hashed)
+        self._remember(user, mark, is_right)
+        if is_right:
+            self._line.succeeded(address)
+        else:
+            self._pause(min(PAUSE * (time.thread_time() - started), LONGEST_PAUSE))
+        return is_right
 
     def _remember(self, user: bytes, mark: bytes, is_right: bool) -> None:
         with self._lock:
@@ -99,19 +101,6 @@ class Doorkeeper:
             self._failed[mark] = None
             while len(self._failed) > REMEMBERED_FAILURES:
                 self._failed.popitem(last=False)
-
-    @contextmanager
-    def _place(self, address: str) -> Iterator[bool]:
-        with self._lock:
-            is_full = self._waiting.total() >= WAITING
-            has_place = not is_full and self._waiting[address] < WAITING_OF_ONE_ADDRESS
-            self._waiting[address] += has_place
-        try:
-            yield has_place
-        finally:
-            with self._lock:
-                self._waiting[address] -= has_place
-                self._waiting += Counter()  # forgets addresses that are done
 
 
 def _credentials(header: str) -> tuple[bytes, bytes] | None:

@@ -5,10 +5,11 @@ from http import HTTPStatus
 
 from agent.web.auth import Doorkeeper, Verdict
 from agent.web.file import Web
-from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse
+from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, WAIT, Environ, StartResponse
 from agent.web.origin import ASKING, HostNames, is_from_a_page
 
 REALM = 'Basic realm="mysql-headroom", charset="UTF-8"'
+REFUSED_AFTER = 0.5  # seconds: one client that guesses asks twice a second and not a thousand times
 UNKNOWN_HOST = "421 not asked under a name that is known here; name it with --web.allowed-host"
 
 Application = Callable[[Environ, StartResponse], list[bytes]]
@@ -37,6 +38,8 @@ class Guard:
         verdict = self._verdict(config.basic_auth_users, environ)
         if verdict is Verdict.WELCOME:
             return self._pages(environ, start)
+        if "HTTP_AUTHORIZATION" in environ:
+            environ[WAIT](REFUSED_AFTER)
         return _turned_away(verdict, environ, start)
 
     def _misled(self, environ: Environ) -> tuple[HTTPStatus, str] | None:

@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 NAME = "mysql-headroom"  # and not what it is written in
 LONGEST_REQUEST = 16384  # bytes: the request line and all headers, of which there may be 100
 TEXT = "text/plain; charset=utf-8"
+WAIT = "mysql_headroom.wait"  # so many seconds, or until the connection is over
 RETRY_AFTER = ("Retry-After", "1")
 HEADERS = (
     ("Cache-Control", "no-store"),
@@ -61,13 +62,14 @@ class Handler(WSGIRequestHandler):
         answer.request_handler = self
         answer.run(server.get_app())
 
-    def get_environ(self) -> dict[str, Any]:
+    def get_environ(self) -> Environ:
         """The request for the application; its path is the one that was sent, byte for byte.
 
         Decoded or tidied up, it could pass by a rule that a proxy has for the path.
         """
         target = self.requestline.split()[1]
-        return {**super().get_environ(), "PATH_INFO": target.partition("?")[0]}
+        path = target.partition("?")[0]
+        return {**super().get_environ(), "PATH_INFO": path, WAIT: self._place.dismissed.wait}
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer what is no request; nothing of what was sent comes back."""

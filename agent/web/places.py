@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(eq=False, slots=True)
@@ -17,6 +17,7 @@ class Place:
     host: str
     since: float
     is_answered: bool = False  # whether the whole request was read
+    dismissed: threading.Event = field(default_factory=threading.Event)
 
 
 class Places:
@@ -80,6 +81,7 @@ class Places:
         for place in places:
             self._taken.discard(place)
             self._leaving.add(place)
+            place.dismissed.set()
             _hang_up(place.socket)
 
 

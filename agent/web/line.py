@@ -1,0 +1,112 @@
+"""The line of clients whose passwords are to be checked, one at a time; who asks most is last."""
+
+import ipaddress
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+WAITING = 16  # clients that may be in the line, the one that is checked among them
+WAITING_OF_ONE_NETWORK = 2
+REMEMBERED_NETWORKS = 4096
+FORGOTTEN_AFTER = 600.0  # seconds in which a network does not ask
+IPV6_NETWORK = 64  # bits; what one household or machine has
+
+
+@dataclass(eq=False, slots=True)
+class _Client:
+    network: str
+    is_checked: bool = False
+    is_dismissed: bool = False
+
+
+class Line:
+    """The client whose network has asked least since it was last let in goes first.
+
+    After a restart a scraper is as unknown as a crowd that guesses passwords. But it asks once, and
+    they ask again and again: it waits for the check that is going on, and for networks that ask as
+    seldom. A full line lets go whose network has asked most.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._clients: list[_Client] = []
+        self._asked: OrderedDict[str, tuple[int, float]] = OrderedDict()
+
+    @contextmanager
+    def turn(self, address: str) -> Iterator[bool]:
+        """Wait for a turn; whether there is one, and not only a full line."""
+        client = self._enter(network_of(address))
+        if client is None:
+            yield False
+            return
+        try:
+            yield self._has_turn(client)
+        finally:
+            self._leave(client)
+
+    def succeeded(self, address: str) -> None:
+        """A password from there was right: what was asked before is forgiven."""
+        with self._changed:
+            self._asked.pop(network_of(address), None)
+
+    def _enter(self, network: str) -> _Client | None:
+        with self._changed:
+            self._count(network)
+            if sum(c.network == network for c in self._clients) >= WAITING_OF_ONE_NETWORK:
+                return None
+            client = _Client(network)
+            if len(self._clients) >= WAITING:
+                last = max((c for c in self._clients if not c.is_checked), key=self._rank)
+                if self._rank(last) < self._rank(client):
+                    return None
+                last.is_dismissed = True
+                self._clients.remove(last)
+                self._changed.notify_all()
+            self._clients.append(client)
+            return client
+
+    def _has_turn(self, client: _Client) -> bool:
+        with self._changed:
+            while not client.is_dismissed and not self._is_next(client):
+                self._changed.wait()
+            client.is_checked = not client.is_dismissed
+            return client.is_checked
+
+    def _leave(self, client: _Client) -> None:
+        with self._changed:
+            if not client.is_dismissed:
+                self._clients.remove(client)
+            self._changed.notify_all()
+
+    def _is_next(self, client: _Client) -> bool:
+        if any(other.is_checked for other in self._clients):
+            return False
+        return min(self._clients, key=self._rank) is client
+
+    def _rank(self, client: _Client) -> int:
+        return self._asked.get(client.network, (0, 0.0))[0]
+
+    def _count(self, network: str) -> None:
+        """One more client asks from there."""
+        now = self._clock()
+        count, at = self._asked.pop(network, (0, now))
+        self._asked[network] = (1 if now - at > FORGOTTEN_AFTER else count + 1, now)
+        while len(self._asked) > REMEMBERED_NETWORKS:
+            self._asked.popitem(last=False)
+
+
+def network_of(address: str) -> str:
+    """The addresses that count as one: of IPv6 those that one client can have many of."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if found.version == 4:
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((found, IPV6_NETWORK), strict=False))
