@@ -1,6 +1,7 @@
-"""A systemd that is really booted, in namespaces of its own on an overlay of this machine's root.
+"""A systemd that is really booted, in namespaces of its own on an overlay of a root.
 
-It shares the network, and nothing else: what it writes is gone with it, its processes too.
+That of this machine shares its network, and nothing else: what it writes is gone with it, its
+processes too. One of a Debian that was made for the purpose has a network of its own.
 """
 
 import os
@@ -20,18 +21,19 @@ INIT = Path("/lib/systemd/systemd")
 TOOLS = ("unshare", "nsenter", "setpriv", "mount", "systemctl")
 NAMESPACES = ("--pid", "--mount", "--uts", "--ipc", "--cgroup")
 BOOT_SECONDS, GONE_SECONDS = 20.0, 5.0
+COMMAND_SECONDS = 240.0  # an installation, on a busy machine
 INSTALLED = Path("/opt/mysql-headroom")
 
 # In a control group of its own, lest two machines share their services' groups.
 ENTER_GROUP = 'if [ -n "$1" ]; then echo 0 >"$1/cgroup.procs"; fi; shift; exec "$@"'
 
-# As root of a new machine, in the folder $1: its root, its kernel's file systems, its programs.
+# As root of a new machine, in the folder $1 over the root $2: file systems and programs.
 BOOT = r"""
 set -eu
-cd "$1"; shift
+cd "$1"; below=$2; shift 2
 mount -t tmpfs tmpfs . && cd "$PWD"
 mkdir upper work root
-mount -t overlay overlay -o lowerdir=/,upperdir="$PWD/upper",workdir="$PWD/work" root
+mount -t overlay overlay -o lowerdir="$below",upperdir="$PWD/upper",workdir="$PWD/work" root
 cd root
 mount -t proc proc proc
 mount --bind proc/sys proc/sys && mount -o remount,bind,ro proc/sys
@@ -51,7 +53,7 @@ for folder in run tmp; do mount -t tmpfs tmpfs $folder; done
 chmod 1777 tmp
 : > etc/machine-id
 rm -rf etc/systemd/system etc/mysql-headroom opt/mysql-headroom var/log/journal
-mkdir -p etc/systemd/system etc/mysql-headroom opt/mysql-headroom/bin .old
+mkdir -p etc/systemd/system .old
 for pair; do
     mkdir -p ".${pair##*=}"
     mount --bind "${pair%%=*}" ".${pair##*=}"
@@ -84,7 +86,15 @@ def why_not() -> str:
 
 
 class Machine:
-    """Booted on entry, with the agent's program installed; gone on exit, whatever happened."""
+    """Booted on entry, gone on exit, whatever happened.
+
+    On this machine's own root the agent's program is installed; on another it is not, and the
+    network is its own.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self.root = root
+        self._is_ours = root == Path("/")
 
     def __enter__(self) -> Self:
         """Boot."""
@@ -94,6 +104,8 @@ class Machine:
         try:
             self._boot()
             self._install()
+            if not self._is_ours:
+                self._in_its_network("ip", "link", "set", "lo", "up")
         except BaseException:
             self._remove()
             raise
@@ -116,7 +128,7 @@ class Machine:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=COMMAND_SECONDS,
             check=False,
             env={"PATH": os.environ["PATH"] + ":/usr/sbin"},
             **options,
@@ -128,18 +140,45 @@ class Machine:
         """Make a file inside."""
         self.run("install", "-D", "-m", mode, "/dev/stdin", path, input=text)
 
-    def _boot(self) -> None:
+    def put(self, file: Path, inside: str) -> None:
+        """Copy a file of this machine to a path inside."""
+        shutil.copyfile(file, f"/proc/{self._init}/root{inside}")
+
+    def connect(self, ours: str, theirs: str) -> None:
+        """Lay a cable to its network, with an address at either end; it goes with the machine."""
+        ip, name = "ip", f"hr-{self._init}"
+        for command in (
+            f"link add {name} type veth peer name eth0 netns {self._init}",
+            f"addr add {ours}/30 dev {name}",
+            f"link set {name} up",
+        ):
+            subprocess.run([ip, *command.split()], check=True, capture_output=True)
+        self._in_its_network(ip, "addr", "add", f"{theirs}/30", "dev", "eth0")
+        self._in_its_network(ip, "link", "set", "eth0", "up")
+
+    def _in_its_network(self, *command: str) -> None:
+        inside = ("nsenter", "--target", str(self._init), "--net", *command)
+        subprocess.run(inside, check=True, capture_output=True)
+
+    def _pairs(self) -> dict[str, str]:
+        """What is mounted into our own root, so that the agent is there without an installation."""
+        if not self._is_ours:
+            return {}
         site = next(path for path in sys.path if path.endswith("site-packages"))
-        pairs = {
+        return {
             str(Path(sys.base_prefix).resolve()): "python",
             site: "packages",
             **{str(ROOT / name): f"app/{name}" for name in ("agent", "collectors", "models")},
         }
-        binds = [f"{source}={INSTALLED}/{inside}" for source, inside in pairs.items()]
-        script = ("sh", "-c", BOOT, "boot", str(self._folder), *binds)
+
+    def _boot(self) -> None:
+        binds = [f"{source}={INSTALLED}/{inside}" for source, inside in self._pairs().items()]
+        script = ("sh", "-c", BOOT, "boot", str(self._folder), str(self.root), *binds)
         group = ("sh", "-c", ENTER_GROUP, "group", str(self._group or ""))
         outer = ("setpriv", "--pdeathsig", "KILL")  # lives no longer than we
-        inner = ("unshare", "--fork", "--kill-child", "--propagation", "private", *NAMESPACES)
+        network = () if self._is_ours else ("--net",)
+        kinds = (*NAMESPACES, *network)
+        inner = ("unshare", "--fork", "--kill-child", "--propagation", "private", *kinds)
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [*group, *outer, *inner, *script],
@@ -164,6 +203,8 @@ class Machine:
         raise OSError(f"systemd did not boot: {self.log.read_text()[-2000:]}")
 
     def _install(self) -> None:
+        if not self._is_ours:
+            return
         self.write(f"{INSTALLED}/bin/mysql-headroom", PROGRAM, "755")
 
     def _remove(self) -> None:
