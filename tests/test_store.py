@@ -280,6 +280,67 @@ def test_a_clock_that_is_set_does_not_empty_the_history() -> None:
     assert clock.is_steady(1300.0, 2e9 + 698)
 
 
+YEAR = 365 * 86400.0
+LEAP = 660.0  # seconds for which the clock is wrong
+
+
+@pytest.mark.parametrize(("leap", "is_restarted"), [(YEAR, False), (30 * YEAR, True)])
+def test_a_clock_that_is_ahead_for_eleven_minutes_costs_minutes(
+    path: Path, leap: float, is_restarted: bool
+) -> None:
+    """Then NTP sets it right, and the month that was kept is there, restarted or not."""
+    width = 600_000
+    count = 31 * 24 * 6  # a month
+    with closing(open_to_write(path)) as connection:
+        connection.execute("BEGIN")
+        for number in range(count):
+            row = interval(number)._replace(at=ZERO + width * number)
+            insert(connection, INTERVALS, [row])
+        connection.execute("COMMIT")
+    begin = (ZERO + width * count) / 1000
+    monotonic, ahead = 0.0, 0.0
+
+    def begun() -> Store:
+        return Store(path, SETTINGS, clock=lambda: begin + monotonic + ahead)
+
+    store = begun()
+    for second in range(0, 1800, 20):
+        monotonic = float(second)
+        ahead = leap if 600 <= second < 600 + LEAP else 0.0
+        if second == 620 and is_restarted:
+            store.close()
+            store = begun()
+        store.put(batch(0, server=f"of second {second}"))
+        while store.tick(monotonic) <= monotonic:
+            pass
+    store.close()
+    kept = [row for row in rows(path, INTERVALS) if row.labels[1] == SERVER]
+    assert kept[0].at <= ZERO + 3600 * 1000
+    assert len(kept) >= count - 6
+
+
+def test_after_a_long_pause_what_is_old_still_goes(path: Path) -> None:
+    """A day of rows in an hour, and a gap in them takes no time at all."""
+    with closing(open_to_write(path)) as connection:
+        connection.execute("BEGIN")
+        insert(connection, INTERVALS, [interval(k) for k in range(2 * 5760)])  # two days
+        connection.execute("COMMIT")
+    hours = 0.0
+    begin = ZERO / 1000 + 400 * 86400
+    store = Store(path, SETTINGS, clock=lambda: begin + 3600 * hours)
+    left = []
+    for step in range(30):
+        hours = step / 12
+        now = 3600 * hours
+        while store.tick(now) <= now:
+            pass
+        left.append(store.state.rows["intervals"])
+    store.close()
+    assert left[0] == left[1] == 2 * 5760
+    assert 4000 < left[15] < 7500
+    assert left[-1] == 0
+
+
 def test_after_many_turns_the_file_is_no_larger(path: Path) -> None:
     """Written and forgotten for nine hours, it holds what it is to hold, and says how much."""
     kept = RetentionSettings(samples=300, intervals=600, fits=1200, classes=600)

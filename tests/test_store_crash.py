@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -124,20 +125,36 @@ def frozen(process: "subprocess.Popen[str]") -> Iterator[None]:
         process.send_signal(signal.SIGCONT)
 
 
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Somebody reads, so that what is written stays in the log."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM interval").fetchall()
+        yield
+
+
 def test_a_log_that_was_cut_off_anywhere_is_a_history_up_to_there(tmp_path: Path) -> None:
     """The end of the log never got to the disk: what is before it is there, and it goes on."""
     path = tmp_path / "state" / "history.db"
     filled(path, 3)
     store = Store(path, SETTINGS)
-    for number in range(3, 60):
-        store.put(batch(number))
-        store.tick(float(number))
+    with held(path):
+        for number in range(3, 60):
+            store.put(batch(number))
+            store.tick(float(number))
+        cut_anywhere(path, tmp_path)
+    store.close()
+
+
+def cut_anywhere(path: Path, folder: Path) -> None:
+    """Copies of it with a shorter log."""
     chance = random.Random(4711)
     log = path.with_name("history.db-wal")
     lengths = [*(chance.randrange(log.stat().st_size) for _ in range(40)), 0, 31, 32, 56]
     totals = set()
     for number, length in enumerate(lengths):
-        copy = power_cut(path, tmp_path / f"cut-{number}")
+        copy = power_cut(path, folder / f"cut-{number}")
         with copy.with_name("history.db-wal").open("r+b") as cut:
             cut.truncate(length)
         after = Store(copy, SETTINGS)
@@ -148,7 +165,6 @@ def test_a_log_that_was_cut_off_anywhere_is_a_history_up_to_there(tmp_path: Path
         after.close()
         assert assert_whole(copy) == total + 1
         totals.add(total)
-    store.close()
     assert min(totals) == 3
     assert len(totals) > 10
 
@@ -157,15 +173,18 @@ def test_noise_at_the_end_of_the_log_is_no_row(tmp_path: Path) -> None:
     """A sector that was half written is not taken for a commit: the log has its checksums."""
     path = tmp_path / "state" / "history.db"
     store = Store(path, SETTINGS)
-    for number in range(20):
-        store.put(batch(number))
-        store.tick(float(number))
-    chance = random.Random(815)
-    size = path.with_name("history.db-wal").stat().st_size
-    for number in range(20):
-        copy = power_cut(path, tmp_path / f"cut-{number}")
-        with copy.with_name("history.db-wal").open("r+b") as torn:
-            torn.seek(chance.randrange(size - 600, size - 512))
-            torn.write(chance.randbytes(512))
-        assert assert_whole(copy) in (19, 20)
+    store.put(batch(0))
+    store.tick(0.0)
+    with held(path):
+        for number in range(1, 20):
+            store.put(batch(number))
+            store.tick(float(number))
+        chance = random.Random(815)
+        size = path.with_name("history.db-wal").stat().st_size
+        for number in range(20):
+            copy = power_cut(path, tmp_path / f"cut-{number}")
+            with copy.with_name("history.db-wal").open("r+b") as torn:
+                torn.seek(chance.randrange(size - 600, size - 512))
+                torn.write(chance.randbytes(512))
+            assert assert_whole(copy) in (19, 20)
     store.close()

@@ -1,6 +1,7 @@
 """When the history cannot be written: nobody waits for it, all is said once, it heals by itself."""
 
 import logging
+import os
 import sqlite3
 import threading
 import time
@@ -140,6 +141,100 @@ def test_damage_while_it_is_written_is_found_too(path: Path, clock: Clock) -> No
     store.close()
     assert rows(path, INTERVALS)[-1] == interval(219)
     assert is_sound(path)
+
+
+def scribbled(path: Path) -> None:
+    """Noise all over the file."""
+    with path.open("r+b") as file:
+        for offset in range(0, path.stat().st_size, 97):
+            file.seek(offset)
+            file.write(b"\xa5" * 40)
+
+
+def emptied(path: Path) -> None:
+    """Nothing is left in it, as after `> history.db`."""
+    os.truncate(path, 0)
+
+
+def halved(path: Path) -> None:
+    """Its end is gone."""
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def test_the_log_and_the_file_may_be_scribbled_on_and_emptied(
+    path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Under the running agent, one after the other: each is found at once, and nothing new is lost.
+
+    What is in order goes on, what is broken is kept aside, and the next interval is written.
+    """
+    store = Store(path, SETTINGS)
+    log = path.with_name("history.db-wal")
+    harms = [(log, scribbled, 0), (path, scribbled, 1), (path, emptied, 2), (path, halved, 3)]
+    number = 0
+    kept: list[int] = []
+    for file, harm, broken in harms:
+        for _ in range(30):
+            kept.append(number)
+            store.put(batch(number))
+            clock.tick(store)
+            number += 1
+        if file == log:
+            file.write_bytes(b"x" * 40_000)
+        harm(file)
+        clock.tick(store)
+        assert store.state.corrupt_files == broken
+        assert store.state.failures.get(StoreFailure.CORRUPT, 0) == broken
+        assert store.state.success is (not broken or (harm is scribbled and file == log))
+        store.put(batch(number))
+        clock.tick(store)
+        assert is_well(store)
+        kept = [*([] if broken else kept), number]
+        assert rows(path, INTERVALS) == [interval(k) for k in kept]
+        number += 1
+    store.close()
+    assert rows(path, INTERVALS) == [interval(number - 1)]
+    assert is_sound(path)
+    assert len(put_aside(path)) == 3
+    assert "another program has emptied the file" in "".join(said(caplog))
+
+
+def test_a_log_that_a_reader_holds_open_is_minded_too(path: Path, clock: Clock) -> None:
+    """Its frames cannot go into the file yet: damage to them is found before the next write."""
+    filled(path, 30)
+    store = Store(path, SETTINGS)
+    clock.tick(store)
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM interval").fetchall()
+        for number in range(30, 60):
+            store.put(batch(number))
+            clock.tick(store)
+        log = path.with_name("history.db-wal")
+        assert log.stat().st_size > 0
+        scribbled(log)
+        store.put(batch(60))
+        clock.tick(store)
+        assert store.state.failures == {StoreFailure.CORRUPT: 1}
+    clock.tick(store)
+    assert is_well(store)
+    store.close()
+    assert rows(path, INTERVALS) == [interval(60)]
+
+
+def test_another_programs_own_write_is_no_damage(path: Path, clock: Clock) -> None:
+    """An import beside the agent is looked at, and all goes on with both."""
+    filled(path, 3)
+    store = Store(path, SETTINGS)
+    clock.tick(store)
+    with closing(open_to_write(path)) as another:
+        insert(another, INTERVALS, [interval(7)])
+        another.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    store.put(batch(9))
+    clock.tick(store)
+    assert (store.state.failures, store.state.rows["intervals"]) == ({}, 5)
+    store.close()
+    assert rows(path, INTERVALS) == [interval(k) for k in (0, 1, 2, 7, 9)]
 
 
 @pytest.mark.parametrize("cell", ["resources = '{'", "throughput = 'much'"])

@@ -2,15 +2,19 @@
 
 import logging
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from history_rows import SETTINGS, batch, filled, interval, rows
 
 from agent.cli import main
+from agent.store.database import open_to_write
 from agent.store.failures import StoreFailure
+from agent.store.files import Lock
 from agent.store.kinds import INTERVALS
 from agent.store.store import Store
+from agent.store.tables import insert
 
 OTHERS = {
     "hosts": b"127.0.0.1 localhost\n",
@@ -99,11 +103,13 @@ def test_no_command_touches_one_either(folder: Path, capsys: pytest.CaptureFixtu
 
 def without_its_beginning(path: Path, *, with_log: bool) -> Path:
     """A history whose first page is noise, with the log of its life beside it or without."""
-    store = Store(path, SETTINGS)
-    store.put(batch(0))
-    store.tick(1.0)
-    of_that_life = path.with_name(f"{path.name}-wal").read_bytes()
-    store.close()
+    Store(path, SETTINGS).close()
+    lock = Lock(path)
+    lock.take()
+    with closing(open_to_write(path)) as connection:
+        insert(connection, INTERVALS, [interval(0)])
+        of_that_life = path.with_name(f"{path.name}-wal").read_bytes()
+    lock.release()
     with path.open("r+b") as file:
         file.write(os.urandom(4096))
     if with_log:

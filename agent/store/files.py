@@ -174,7 +174,12 @@ def size(path: Path) -> int:
 
 def log_size(path: Path) -> int:
     """The bytes of its log: what was written and is not in the file itself yet."""
-    return _bytes(_companion(path, "-wal"))
+    return _bytes(log_path(path))
+
+
+def log_path(path: Path) -> Path:
+    """Where SQLite keeps what is not in the file itself yet."""
+    return _companion(path, "-wal")
 
 
 def _bytes(file: Path) -> int:

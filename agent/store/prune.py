@@ -14,6 +14,7 @@ from agent.store.kinds import CLASSES, KINDS, SAMPLES, Kind
 
 STEP = 500  # rows, or chunks of samples, that one step takes of one kind and target
 PAGES = 1000  # free pages that one step gives back to the file system
+LONGEST_SLICE = 86_400_000  # ms: where the clock is wrong by years, a slice is not
 SLICES = 20  # into which all the time there is is cut; the oldest slice goes at a time
 
 
@@ -82,18 +83,17 @@ def pages(connection: sqlite3.Connection) -> tuple[int, int]:
 def step(
     connection: sqlite3.Connection,
     path: Path,
-    retention_ms: Mapping[str, int],
+    cutoffs: Mapping[str, int],
     max_size: int,
     now: int,
 ) -> tuple[dict[str, int], bool]:
     """One small step: the rows that went, by kind, and whether there is more to do at once.
 
-    `retention_ms` says how long each kind is kept, `now` is in ms since 1970. `path` is the file.
+    `cutoffs` say before when rows of a kind are too old; they and `now` are in ms since 1970.
+    `path` is the file.
     """
     connection.execute("BEGIN IMMEDIATE")
-    gone = {
-        name: forget(connection, KINDS[name], now - kept) for name, kept in retention_ms.items()
-    }
+    gone = {name: forget(connection, KINDS[name], before) for name, before in cutoffs.items()}
     if not any(gone.values()) and pages(connection)[0] > max_size - MOST_LOG:
         gone = _forget_oldest(connection, now)
     if any(gone.values()):
@@ -108,10 +108,10 @@ def step(
 
 
 def _forget_oldest(connection: sqlite3.Connection, now: int) -> dict[str, int]:
-    """The oldest slice of all the time there is, whatever the kind."""
+    """The oldest slice of all the time there is, a day at most, whatever the kind."""
     starts = [at for kind in KINDS.values() if (at := oldest(connection, kind)) is not None]
     if not starts:
         return {}
     first = min(starts)
-    before = first + max((now - first) // SLICES, 1)
+    before = first + min(max((now - first) // SLICES, 1), LONGEST_SLICE)
     return {name: forget(connection, kind, before) for name, kind in KINDS.items()}

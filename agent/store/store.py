@@ -22,6 +22,8 @@ from agent.store.failures import StoreError, StoreFailure, as_store_error
 from agent.store.kinds import CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.store.recall import Recalled, Wanted, recall
 from agent.store.renamed import take_along
+from agent.store.retention_pace import RetentionPace
+from agent.store.seal import Seal
 from agent.store.state import Faring, StoreState
 from agent.store.steady import SteadyClock
 from agent.store.tables import extents, insert, insert_chunk, target_id
@@ -59,11 +61,15 @@ class Store:
         self.lane = Lane("history", [self.tick], allowance=math.inf, at_end=self.close)
         self._clock = clock
         self._steady = SteadyClock()
+        self._pace = RetentionPace()
+        self._cutoffs: dict[str, int] = {}
+        self._more_to_forget = False
         self._waiting = Waiting(most_waiting)
         self._questions: SimpleQueue[tuple[Wanted, Answer]] = SimpleQueue()
         self._lock = files.Lock(path)
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
+        self._seal = Seal(path)
         self._faring = Faring(path)
         self._backoff = Backoff(RETRY_FIRST, RETRY_LONGEST)
         self._retry_at = 0.0
@@ -91,10 +97,13 @@ class Store:
             return self._retry_at
         self._faring.dropped(self._waiting.dropped)
         try:
-            connection = self._connection or self._open()
+            connection = self._sound() or self._open()
+            before = connection.total_changes
             self._write(connection)  # first: what is read back may have just ended
             self._answer(connection)
             more = self._forget(connection, now)
+            if connection.total_changes != before or files.log_size(self.path):
+                self._seal.put(connection)
         except (sqlite3.Error, OSError, StoreError) as error:
             self._failed(as_store_error(self.path, error), now)
             return self._retry_at
@@ -110,6 +119,29 @@ class Store:
         self._let_go()
         self._lock.release()
 
+    def _sound(self) -> sqlite3.Connection | None:
+        """The connection, a new one where another program wrote into the file and it is in order.
+
+        Raises `StoreError` where it is not; `None` where none is open.
+        """
+        if self._connection is None or files.identity(self.path) != self._file:
+            return self._connection
+        if not self._seal.is_broken:
+            return self._connection
+        if self.path.stat().st_size == 0:
+            text = "another program has emptied the file"
+            raise StoreError(StoreFailure.CORRUPT, f"{self.path}: {text}")
+        log.info("another program wrote into the history: it is checked")
+        self._let_go()
+        try:
+            self._connection = open_to_write(self.path, check=True)
+        except StoreError as error:
+            if error.kind in (*STAYS_OPEN, StoreFailure.READ_ONLY):
+                raise
+            raise StoreError(StoreFailure.CORRUPT, str(error)) from error  # it was in order before
+        self._take_in(self._connection)
+        return self._connection
+
     def _open(self) -> sqlite3.Connection:
         files.make_folder(self.path.parent)
         files.refuse_another_kind(self.path)  # before our lock says that it is ours
@@ -122,6 +154,11 @@ class Store:
             self._put_aside(error)
             connection = open_to_write(self.path)
         self._connection, self._to_check = connection, False
+        self._take_in(connection)
+        return connection
+
+    def _take_in(self, connection: sqlite3.Connection) -> None:
+        """Note which file it is, and what is in it."""
         self._file = files.identity(self.path)
         self._faring.opened(
             {
@@ -130,7 +167,7 @@ class Store:
             }
         )
         self._measure(connection)
-        return connection
+        self._seal.put(connection)
 
     def _answer(self, connection: sqlite3.Connection) -> None:
         while True:
@@ -170,20 +207,29 @@ class Store:
     def _forget(self, connection: sqlite3.Connection, now: float) -> bool:
         """Delete a little of what is old, when it is time; answers whether there is more."""
         unix = self._clock()
-        steady = self._steady.is_steady(now, unix)
+        if not self._steady.is_steady(now, unix):
+            self._pace.wait(now)
+            self._cutoffs = {}
         if now < self._prune_at:
             return False
-        kept = self.settings.retention.in_milliseconds if steady else {}
+        milliseconds = round(1000 * unix)
+        if not self._more_to_forget:
+            self._cutoffs = self._too_old(connection, now, milliseconds)
         most = self.settings.max_size
-        gone, more = prune.step(connection, self.path, kept, most, round(1000 * unix))
+        gone, more = prune.step(connection, self.path, self._cutoffs, most, milliseconds)
+        self._more_to_forget = more
         self._faring.forgot(gone)
         self._prune_at = now if more else now + PRUNE_EVERY
         self._measure(connection)
         return more
 
+    def _too_old(self, connection: sqlite3.Connection, now: float, unix: int) -> dict[str, int]:
+        """Before when (ms) rows of each kind may go now."""
+        kept = self.settings.retention.in_milliseconds
+        return self._pace.cutoffs(now, unix, kept, _oldest(connection))
+
     def _measure(self, connection: sqlite3.Connection) -> None:
-        times = ((name, prune.oldest(connection, kind)) for name, kind in KINDS.items())
-        oldest = {name: at / 1000 for name, at in times if at is not None}
+        oldest = {name: at / 1000 for name, at in _oldest(connection).items()}
         self._faring.measured(files.size(self.path), oldest)
 
     def _failed(self, error: StoreError, now: float) -> None:
@@ -196,6 +242,8 @@ class Store:
                     self._connection.execute("ROLLBACK")
             if error.kind not in STAYS_OPEN:
                 self._let_go()
+            else:
+                self._seal.note()  # what was tried may have changed it
         if error.kind is StoreFailure.CORRUPT:
             with suppress(OSError):  # the next try finds it corrupt again, and says why
                 self._put_aside(error)
@@ -213,6 +261,12 @@ class Store:
         if connection is not None:
             with suppress(sqlite3.Error):  # it ends all the same
                 connection.close()
+
+
+def _oldest(connection: sqlite3.Connection) -> dict[str, int]:
+    """The time (ms) of the oldest row of each kind that has any."""
+    times = ((name, prune.oldest(connection, kind)) for name, kind in KINDS.items())
+    return {name: at for name, at in times if at is not None}
 
 
 def _commit(connection: sqlite3.Connection, batches: list[Batch]) -> Counter[str]:
