@@ -2,6 +2,15 @@
 
 say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }
 die() { say "$*"; exit 1; }
+trap 'exit 130' HUP INT TERM
+trap clean_up EXIT
+
+# However the script ends, no log stays, and no .venv that we made and did not bring to its end.
+log='' unfinished_venv=''
+clean_up() {
+    [ -z "$log" ] || rm -f "$log"
+    [ -z "$unfinished_venv" ] || rm -rf .venv
+}
 
 # --- Packages of the distribution ---------------------------------------------------------------
 
@@ -18,7 +27,16 @@ is_installed() {
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
-# need_packages NAME...: install what is missing, or say in one line what to install and fail.
+# has_candidate NAME: apt knows a package to install; a purely virtual one is none. (Where there is no
+# such name, apt takes it for a regular expression.)
+has_candidate() {
+    LC_ALL=C apt-cache policy "$1" 2>/dev/null | awk -v name="$1:" '
+        /^[^ ]/ { own = $0 == name }
+        own && $1 == "Candidate:" && $2 != "(none)" { found = 1 }
+        END { exit !found }'
+}
+
+# need_packages NAME...: install what is missing, or say in one line what to do and fail.
 # Nothing is removed, nothing recommended comes along, and no service is started.
 need_packages() {
     missing=
@@ -29,19 +47,22 @@ need_packages() {
         return 1
     fi
     say "installing$missing"
-    log=$(mktemp)
+    new_log || return 1
+    status=0
     # shellcheck disable=SC2086  # a list of names
-    if as_root sh -c "$install_quietly" sh $missing >"$log" 2>&1; then
-        rm -f "$log"
-    else
-        say "cannot install$missing: $(last_error "$log")"
-        rm -f "$log"
-        return 1
-    fi
+    interruptible $(sudo_if_needed) sh -c "$install_quietly" sh $missing || status=$?
+    [ "$status" -eq 0 ] || say "cannot install$missing: $(last_error "$log")"
+    rm -f "$log"
+    return "$status"
 }
 
-# The part that runs as root. policy-rc.d is how Debian is told to start no service; a machine that
-# has one keeps its own, and ours goes away however the installation ends.
+sudo_if_needed() {
+    [ "$(id -u)" -eq 0 ] || echo sudo -n
+}
+
+# The part that runs as root, in a session of its own: the terminal's Ctrl-C does not reach it. What
+# is downloaded can be interrupted; what dpkg has begun is brought to its end. policy-rc.d is how
+# Debian is told to start no service; a machine that has one keeps its own, and ours goes away.
 install_quietly='
     policy=/usr/sbin/policy-rc.d
     if [ ! -e "$policy" ]; then
@@ -49,14 +70,80 @@ install_quietly='
         trap "exit 1" HUP INT TERM
         printf "#!/bin/sh\nexit 101\n" >"$policy" && chmod 755 "$policy" || exit 1
     fi
-    export DEBIAN_FRONTEND=noninteractive
-    get() { apt-get -q -y --no-install-recommends --no-remove install "$@" </dev/null; }
-    get "$@" || { apt-get -q update && get "$@"; }
+    export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+    options="-q -y --no-install-recommends --no-remove -o DPkg::Lock::Timeout=60"
+    download() {
+        apt-get $options --download-only install "$@" &
+        child=$!
+        trap "kill $child; exit 1" HUP INT TERM
+        wait $child
+    }
+    update() {
+        apt-get -q update &
+        child=$!
+        trap "kill $child; exit 1" HUP INT TERM
+        wait $child
+    }
+    kilobytes_needed() {
+        apt-get -q --assume-no --no-install-recommends install "$@" | awk "
+            /^After this operation, .* of additional/ { size = \$4 * (\$5 ~ /^k/ ? 1 : 1000) }
+            END { print int(size) }"
+    }
+    download "$@" || { update && download "$@"; } || exit
+    [ "$(kilobytes_needed "$@")" -lt "$(df -k --output=avail /usr | tail -n 1)" ] ||
+        { echo "No space left on device (/usr)" && exit 1; }
+    trap "" HUP INT TERM
+    apt-get $options --no-download install "$@"
 '
 
-last_error() {
-    grep '^E: ' "$1" | tail -n 1 | grep . || tail -n 1 "$1"
+new_log() {
+    log=$(mktemp) && return
+    say "cannot write in ${TMPDIR:-/tmp}: free some space there, or set TMPDIR"
+    return 1
 }
+
+# interruptible COMMAND...: run it to its end, in a session of its own; what it prints goes to $log.
+# Asked to end, we ask it and all its children once, wait for them, and end.
+interruptible() {
+    interrupted='' status=0
+    trap 'interrupted=yes; say "ending …"; signal_children TERM || :' HUP INT TERM
+    setsid "$@" </dev/null >"$log" 2>&1 &
+    child=$!
+    wait "$child" || status=$?
+    while [ -n "$interrupted" ] && signal_children 0; do
+        wait "$child" || :
+        sleep 0.1
+    done
+    trap 'exit 130' HUP INT TERM
+    [ -z "$interrupted" ] || exit 130
+    return "$status"
+}
+
+signal_children() {
+    kill -s "$1" -- "-$child" 2>/dev/null || as_root sh -c "kill -s $1 -- -$child" 2>/dev/null
+}
+
+# last_error LOG: why apt or pip failed, in one line, with what to do where that is known.
+last_error() {
+    text=$(cat "$1")
+    for kind in full untrusted unreachable; do
+        eval "pattern=\$${kind}_pattern remedy=\$${kind}_remedy"
+        # shellcheck disable=SC2154  # those two
+        reason=$(printf '%s\n' "$text" | grep -oE "$pattern" | head -n 1)
+        [ -z "$reason" ] || { echo "$reason: $remedy" && return; }
+    done
+    printf '%s\n' "$text" | grep -E '^ *(E|ERROR|error): ' | tail -n 1 | grep . ||
+        printf '%s\n' "$text" | tail -n 1
+}
+
+full_pattern="[Nn]o space left on device( [(][^)]*[)])?|You don.t have enough free space in [^ ]*[^ .]"
+full_remedy='free some space and run this again'
+untrusted_pattern='certificate verify failed[^(]*[^( ]'
+untrusted_remedy="where is the certificate of this network's authority? PIP_CERT names its file to pip"
+unreachable_pattern="Temporary failure resolving '[^']*'|Temporary failure in name resolution|\
+Could not resolve '[^']*'|Network is unreachable|Connection refused|[Cc]onnection timed out|\
+Cannot initiate the connection to [^ ]*|Could not connect to [^ ]*"
+unreachable_remedy='is there a network, and does it need a proxy?'
 
 # --- Packages unpacked beside us, installed nowhere ------------------------------------------------
 
@@ -170,37 +257,79 @@ find_python() {
 
 # Where no Python is new enough: one of the distribution's, if it has such a one.
 install_python() {
-    command -v apt-cache >/dev/null && can_be_root || return 1
-    ls /var/lib/apt/lists/*Packages* >/dev/null 2>&1 || as_root apt-get -q update >/dev/null 2>&1
+    command -v apt-cache >/dev/null || die "$no_python: install one, or name one in PYTHON"
+    have_lists || ! can_be_root || update_lists || exit 1
     for version in python3.14 python3.13 python3.12 python3.11; do
-        if apt-cache show "$version" >/dev/null 2>&1; then
-            need_packages "$version" "$version-venv"
+        if has_candidate "$version" && has_candidate "$version-venv"; then
+            need_packages "$version" "$version-venv" || exit 1
             return
         fi
     done
-    return 1
+    problem=$(LC_ALL=C apt-cache policy 2>&1 >/dev/null) ||
+        die "cannot read the package lists: $(printf '%s\n' "$problem" | last_error -)"
+    have_lists || die "$no_python: as root, apt-get update && apt-get install python3 python3-venv"
+    die "$no_python, nor has $(os_release PRETTY_NAME): take a newer release, or name one in PYTHON"
+}
+
+no_python="Python 3.11 or newer is needed, with its venv module, and none is on the PATH"
+
+have_lists() {
+    ls /var/lib/apt/lists/*Packages* >/dev/null 2>&1
+}
+
+update_lists() {
+    say "reading the package lists"
+    new_log || return 1
+    # shellcheck disable=SC2046  # no word or two
+    interruptible $(sudo_if_needed) env LC_ALL=C apt-get -q update || :
+    have_lists || say "cannot read the package lists: $(last_error "$log")"
+    rm -f "$log"
+    have_lists
 }
 
 # venv_with EXTRA: .venv holds the app, editable, with that extra of pyproject.toml ("" for none).
-# Skipped when nothing has changed since the last time.
+# Skipped when nothing has changed since the last time. One that was not brought to its end is marked
+# and made anew.
 venv_with() {
     wanted="$(cksum <pyproject.toml) $PWD"
     for extra in "$1" dev; do
         [ "$(cat ".venv/.with-$extra" 2>/dev/null)" = "$wanted" ] && return 0
     done
-    if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then make_venv; fi
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check \
-        --editable ".${1:+[$1]}" || die "pip could not install the app into .venv"
+    if [ -e .venv/.unfinished ] || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+        make_venv
+    fi
+    say "installing mysql-headroom and its libraries into .venv"
+    fill_venv "$1"
     echo "$wanted" >".venv/.with-$1"
+    unfinished_venv=
 }
 
 make_venv() {
-    python=$(find_python) || { install_python && python=$(find_python); } ||
-        die "Python 3.11 or newer is needed, with its venv module, and none is on the PATH"
+    python=$(find_python) || { install_python && python=$(find_python); } || die "$no_python"
     if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
         need_packages "$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')" ||
             exit 1
     fi
     say "making .venv with $python"
-    "$python" -m venv --clear .venv || die "cannot make .venv with $python"
+    unfinished_venv=yes
+    rm -rf .venv && mkdir .venv && : >.venv/.unfinished || die "cannot make .venv in $PWD"
+    quietly_in_venv "$python" -m venv .venv || die "cannot make .venv with $python: $reason"
+}
+
+# What pip unpacks on the way lies in .venv too: /tmp may be small, and nothing stays there.
+fill_venv() {
+    : >.venv/.unfinished && mkdir -p .venv/.tmp
+    quietly_in_venv env TMPDIR="$PWD/.venv/.tmp" .venv/bin/python -m pip install --quiet \
+        --disable-pip-version-check --editable ".${1:+[$1]}" ||
+        die "pip cannot install the libraries into .venv: $reason"
+    rm -rf .venv/.tmp .venv/.unfinished
+}
+
+quietly_in_venv() {
+    new_log || exit 1
+    status=0
+    interruptible "$@" || status=$?
+    reason=$([ "$status" -eq 0 ] || last_error "$log")
+    rm -f "$log"
+    return "$status"
 }

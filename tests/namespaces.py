@@ -14,6 +14,18 @@ from agent.demo.server import Flavour, PrivateServer, Program
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000  # of sched.h
+MAKE_DEVICES = r"""
+mount -t tmpfs -o mode=755 tmpfs dev
+mkdir dev/pts dev/shm
+mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts
+mount -t tmpfs tmpfs dev/shm
+for node in null:3 zero:5 full:7 random:8 urandom:9; do
+    mknod -m 666 "dev/${node%:*}" c 1 "${node#*:}"
+done
+mknod -m 666 dev/tty c 5 0
+ln -s pts/ptmx dev/ptmx
+ln -s /proc/self/fd dev/fd
+"""
 IN_A_CONTAINER = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from namespaces import MAKE_DEVICES
 from servers import ROOT
 
 INIT = Path("/lib/systemd/systemd")
@@ -28,7 +29,8 @@ INSTALLED = Path("/opt/mysql-headroom")
 ENTER_GROUP = 'if [ -n "$1" ]; then echo 0 >"$1/cgroup.procs"; fi; shift; exec "$@"'
 
 # As root of a new machine, in the folder $1 over the root $2: file systems and programs.
-BOOT = r"""
+BOOT = (
+    r"""
 set -eu
 cd "$1"; below=$2; shift 2
 mount -t tmpfs tmpfs . && cd "$PWD"
@@ -39,16 +41,9 @@ mount -t proc proc proc
 mount --bind proc/sys proc/sys && mount -o remount,bind,ro proc/sys
 mount -t sysfs -o ro sysfs sys
 mount -t cgroup2 cgroup2 sys/fs/cgroup
-mount -t tmpfs -o mode=755 tmpfs dev
-mkdir dev/pts dev/shm
-mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts
-mount -t tmpfs tmpfs dev/shm
-for node in null:3 zero:5 full:7 random:8 urandom:9; do
-    mknod -m 666 "dev/${node%:*}" c 1 "${node#*:}"
-done
-mknod -m 666 dev/tty c 5 0
-ln -s pts/ptmx dev/ptmx
-ln -s /proc/self/fd dev/fd
+"""
+    + MAKE_DEVICES
+    + r"""
 for folder in run tmp; do mount -t tmpfs tmpfs $folder; done
 chmod 1777 tmp
 : > etc/machine-id
@@ -64,6 +59,7 @@ mount --make-rshared /
 exec env -i container=unshare PATH=/usr/sbin:/usr/bin:/sbin:/bin \
     /lib/systemd/systemd --system --unit=basic.target
 """
+)
 
 # What pip would install: the same Python with the same packages, at a path that its user can read.
 PROGRAM = f"""\

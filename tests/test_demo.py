@@ -22,12 +22,11 @@ import pytest
 from servers import missing
 
 from agent.cli import main
-from agent.demo import play
 from agent.demo.addresses import choose_address
 from agent.demo.load import MOST, PERIOD, clients_at, clients_at_the_top, is_rising
 from agent.demo.report import rows
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
-from agent.demo.server import FOLDER_PREFIX, ServerError, find_server
+from agent.demo.server import FOLDER_PREFIX, find_server
 from agent.snapshot import FitState, Load, Source
 from models.usl import Usl
 
@@ -265,23 +264,6 @@ def test_the_usual_port_may_be_taken() -> None:
     with usual:
         assert choose_address(None, said.append).bind() == ("127.0.0.1", 0)
     assert said == ["port 10104 is taken; the page takes one that is free"]
-
-
-def test_no_server_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Where no server is and none can be installed, it says what to install."""
-
-    def cannot() -> None:
-        raise ServerError("no server on this machine: install mariadb-server-core")
-
-    monkeypatch.setattr(play, "find_server", lambda: None)
-    monkeypatch.setattr(play, "install_server", cannot)
-    assert main(["demo", "--web.listen-address", "127.0.0.1:0"]) == 1
-    told = capsys.readouterr()
-    assert told.out == "installing a server from the distribution's packages …\n"
-    problem = "no server on this machine: install mariadb-server-core"
-    assert told.err == f"mysql-headroom demo: {problem}\n"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from agent.demo.server import (
     PrivateServer,
     ServerError,
     find_server,
-    install_server,
 )
 
 
@@ -144,7 +143,7 @@ def test_a_server_that_cannot_start_says_why(
 ) -> None:
     """A bad option ends in an error with the server's own words, and nothing is left."""
     server = start_server(release, options=["--no-such-option=1"])
-    with pytest.raises(ServerError, match=r"ended with exit code \d+.*\n(.*\n)*.*no-such-option"):
+    with pytest.raises(ServerError, match=r"ended with exit code \d+: .*no-such-option"):
         server.__enter__()
     assert not server.is_running
     assert not server.folder.exists()
@@ -235,59 +234,12 @@ def test_a_tree_without_a_server_is_no_server(tmp_path: Path) -> None:
     assert find_server("mysql", tmp_path) is None
 
 
-@pytest.fixture
-def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is the whole PATH, on a machine without a server, to put commands in."""
+def test_a_server_of_another_machine_is_no_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that this machine cannot run is passed over."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("agent.demo.programs.SERVER_FOLDERS", ())
-    (tmp_path / "env").symlink_to("/usr/bin/env")
-    return tmp_path
-
-
-def put(path: Path, lines: str) -> None:
-    """Make a command of a few lines of shell."""
-    path.write_text(f"#!/bin/sh\n{lines}\n")
-    path.chmod(0o755)
-
-
-def test_without_a_way_to_install_the_error_says_what_to_install(commands: Path) -> None:
-    """On a machine without a server and without apt, one line tells what to install."""
-    assert find_server() is None
-    with pytest.raises(ServerError, match=r"^no MySQL.*: install mysql-server-core or [^\n]*$"):
-        install_server()
-
-
-def test_it_installs_the_server_that_the_distribution_has(commands: Path) -> None:
-    """The first server that the packages have is installed, removing and recommending nothing."""
-    put(commands / "sudo", 'shift; exec "$@"')
-    put(commands / "apt-cache", 'test "$2" = mariadb-server-core')
-    put(
-        commands / "apt-get",
-        f'echo "$*" >{commands}/asked\n'
-        f"printf '#!/bin/sh\\necho mariadbd  Ver 10.11.9-MariaDB' >{commands}/mariadbd\n"
-        f"/bin/chmod 755 {commands}/mariadbd",
-    )
-    put(commands / "true", "")
-    found = install_server()
-    assert (found.flavour, found.version) == ("mariadb", "10.11.9")
-    assert (commands / "asked").read_text() == (
-        "-q -y --no-install-recommends --no-remove install "
-        "mariadb-server-core mariadb-client-core\n"
-    )
-
-
-def test_a_failed_installation_says_why(commands: Path) -> None:
-    """The last word of apt is in the error."""
-    put(commands / "sudo", 'shift; exec "$@"')
-    put(commands / "true", "")
-    put(commands / "apt-cache", "exit 0")
-    put(commands / "apt-get", "echo 'E: no space' >&2; exit 100")
-    with pytest.raises(ServerError, match="cannot install mysql-server-core: E: no space"):
-        install_server()
-
-
-def test_a_server_of_another_machine_is_no_server(commands: Path) -> None:
-    """A program that this machine cannot run is passed over."""
-    (commands / "mysqld").write_text("no program")
-    (commands / "mysqld").chmod(0o755)
+    (tmp_path / "mysqld").write_text("no program")
+    (tmp_path / "mysqld").chmod(0o755)
     assert find_server() is None

@@ -12,7 +12,8 @@ from servers import CACHE, ROOT, missing, server_program
 
 SCRIPTS = [*sorted((ROOT / "scripts").iterdir()), ROOT / ".ci/run"]
 TOOLS = (
-    "sh awk basename cat chmod cksum cp dirname find grep id ls mkdir mktemp mv rm sed tail touch"
+    "sh awk basename cat chmod cksum cp dirname env find grep head id ls mkdir mktemp mv rm sed "
+    "setsid sleep tail touch"
 )
 LATER_PYTHONS = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
 
@@ -33,13 +34,10 @@ def tools(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with the scripts and little else; policy-rc.d is a file in it."""
+    """A checkout with the scripts and little else."""
     folder = tmp_path / "checkout"
     shutil.copytree(ROOT / "scripts", folder / "scripts")
     (folder / "pyproject.toml").write_text("[project]\n")
-    library = folder / "scripts/lib.sh"
-    policy = str(folder / "policy-rc.d")
-    library.write_text(library.read_text().replace("/usr/sbin/policy-rc.d", policy))
     return folder
 
 
@@ -91,35 +89,12 @@ def test_no_script_names_a_mirror(script: Path) -> None:
     assert "://" not in script.read_text()
 
 
-def test_without_a_new_python_one_line_says_so(shell: Shell, tools: Path) -> None:
-    """On a machine whose only Python is too old the message is one line, and nothing is made."""
-    fake(tools, "python3", "exit 1")
-    done = shell("venv_with dev")
-    assert done.returncode == 1
-    assert only_line(done.stderr) == (
-        "it: Python 3.11 or newer is needed, with its venv module, and none is on the PATH"
-    )
-
-
 @pytest.mark.parametrize("newest", LATER_PYTHONS)
 def test_any_new_python_will_do(shell: Shell, tools: Path, newest: str) -> None:
     """A Python that is new enough is found under each of its names, past one that is too old."""
     fake(tools, "python3", "exit 1")
     fake(tools, newest, "exit 0")
     assert shell("find_python").stdout.strip() == str(tools / newest)
-
-
-def test_a_python_without_venv_names_its_package(shell: Shell, tools: Path) -> None:
-    """Where the venv module is a package of its own and cannot be installed, that is said."""
-    fake(
-        tools,
-        "python3",
-        'case $2 in *version_info*"< (3, 11)"*) exit 0;; *ensurepip*) exit 1;; '
-        "*print*) echo python3.11-venv;; esac",
-    )
-    done = shell("venv_with dev")
-    assert done.returncode == 1
-    assert "please install: python3.11-venv" in only_line(done.stderr)
 
 
 def test_the_venv_is_filled_once(shell: Shell, checkout: Path) -> None:
@@ -135,54 +110,6 @@ def test_the_venv_is_filled_once(shell: Shell, checkout: Path) -> None:
     (checkout / "pyproject.toml").write_text("[project]\nname = 'changed'\n")
     assert [installs("dev"), installs("dev")] == [3, 3]
     assert "--editable .[dev]" in (checkout / "calls").read_text()
-
-
-def test_without_root_one_line_says_what_to_install(shell: Shell, tools: Path) -> None:
-    """Where we may not install, the line is a command that somebody who may can copy."""
-    fake(tools, "dpkg-query", "exit 1")
-    fake(tools, "apt-get", "exit 0")
-    fake(tools, "id", "echo 1000")
-    done = shell("need_packages one two")
-    assert done.returncode == 1
-    assert "apt-get install --no-install-recommends one two)" in only_line(done.stderr)
-
-
-@pytest.mark.parametrize("theirs", [False, True], ids=["no policy", "their own policy"])
-def test_an_installation_starts_no_service(
-    shell: Shell, tools: Path, checkout: Path, theirs: bool
-) -> None:
-    """While packages are installed services may not start; afterwards all is as it was."""
-    fake(tools, "dpkg-query", '[ "$4" = one ] && echo installed')
-    fake(tools, "id", "echo 0")
-    fake(tools, "apt-get", 'echo "$DEBIAN_FRONTEND $@" >>calls; cat policy-rc.d >>calls; exit 0')
-    policy = checkout / "policy-rc.d"
-    if theirs:
-        policy.write_text("theirs\n")
-    assert shell("need_packages one two").returncode == 0
-    calls = (checkout / "calls").read_text()
-    assert calls.startswith(
-        "noninteractive -q -y --no-install-recommends --no-remove install two\n"
-    )
-    assert ("theirs" in calls) == theirs
-    assert ("exit 101" in calls) != theirs
-    assert policy.exists() == theirs
-
-
-def test_a_failed_installation_says_why_in_one_line(
-    shell: Shell, tools: Path, checkout: Path
-) -> None:
-    """The last error of apt is passed on, after an update of its lists was tried."""
-    fake(tools, "dpkg-query", "exit 1")
-    fake(tools, "id", "echo 0")
-    fake(tools, "apt-get", 'echo "$*" >>calls; echo "E: no such thing"; [ "$2" = update ]')
-    done = shell("need_packages two")
-    assert done.returncode == 1
-    assert done.stderr.splitlines() == [
-        "it: installing two",
-        "it: cannot install two: E: no such thing",
-    ]
-    assert (checkout / "calls").read_text().splitlines()[1] == "-q update"
-    assert not (checkout / "policy-rc.d").exists()
 
 
 def test_a_failed_fetch_leaves_the_old_tree(shell: Shell, tools: Path, checkout: Path) -> None:

@@ -3,7 +3,9 @@
 import io
 import logging
 import secrets
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,10 +17,10 @@ from agent.config.settings import CollectorSettings, Config, FitSettings, Target
 from agent.daemon import Agent
 from agent.demo.addresses import Address, choose_address
 from agent.demo.load import Load
-from agent.demo.programs import FLAVOUR_NAMES, Program
+from agent.demo.programs import FLAVOUR_NAMES, how_to_install, servers_to_try
 from agent.demo.report import lead, rows
 from agent.demo.screen import View, output, table
-from agent.demo.server import PrivateServer, ServerError, find_server, install_server
+from agent.demo.server import PrivateServer, ServerError
 from agent.demo.shop import TABLES
 from agent.snapshot import Snapshot
 from models.trust import Trust
@@ -29,6 +31,7 @@ FIT = FitSettings(interval=2.0, window=600.0, stale_after=15.0)
 FIRST_FIT_SECONDS = 10
 SERVER_OPTIONS = ("--loose-performance-schema-consumer-events-statements-current=ON",)
 LOOK_SECONDS = 0.25
+ROOM_BYTES = 400_000_000
 
 
 class Demo:
@@ -45,12 +48,9 @@ class Demo:
         """Run until the time is over, or an exception says that somebody wants it to end."""
         _keep_the_screen_clean()
         address = choose_address(self._listen, say)
-        program = _program()
-        name = f"{FLAVOUR_NAMES[program.flavour]} {program.version}"
-        self._title += f": a private {name} under a made-up load"
-        say(f"starting a private {name} …")
         with ExitStack() as stack:
-            server = stack.enter_context(PrivateServer(program, options=SERVER_OPTIONS))
+            server = _start_server(stack)
+            self._title += f": a private {server.name} under a made-up load"
             say("loading tables …")
             password = _prepare(server)
             agent, url = stack.enter_context(_watching(server, password, address))
@@ -122,12 +122,31 @@ def _keep_the_screen_clean() -> None:
         sys.stdout.reconfigure(errors="replace")
 
 
-def _program() -> Program:
-    found = find_server()
-    if found is not None:
-        return found
-    say("installing a server from the distribution's packages …")
-    return install_server()
+def _start_server(stack: ExitStack) -> PrivateServer:
+    """The first server that can be had and starts; each that fails is said, the last one raised."""
+    _need_room()
+    problem = ""
+    for get in servers_to_try(say):
+        if problem:
+            say(f"{problem}; trying another …")
+        try:
+            program = get()
+            say(f"starting a private {FLAVOUR_NAMES[program.flavour]} {program.version} …")
+            return stack.enter_context(PrivateServer(program, options=SERVER_OPTIONS))
+        except ServerError as error:
+            problem = str(error)
+    raise ServerError(problem or f"no MySQL or MariaDB server on this machine; {how_to_install()}")
+
+
+def _need_room() -> None:
+    """Refuse to fill a temporary folder that is nearly full."""
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if free < ROOM_BYTES:
+        raise ServerError(
+            f"{folder} has {free / 1e6:.0f} MB free and a private server takes some "
+            f"{ROOM_BYTES / 1e6:.0f}: free some space, or set TMPDIR to another folder"
+        )
 
 
 def _prepare(server: PrivateServer) -> str:

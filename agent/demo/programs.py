@@ -4,23 +4,28 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
+
+from agent.demo import packages
+from agent.demo.packages import PackageError
 
 Flavour = Literal["mysql", "mariadb"]
 
 FLAVOUR_NAMES: dict[Flavour, str] = {"mysql": "MySQL", "mariadb": "MariaDB"}
 EXECUTABLES = ("mysqld", "mariadbd")
 SERVER_FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin")
-PACKAGES = (  # the first that the distribution has
-    ("mysql-server-core",),
-    ("mysql-server-core-8.4",),
-    ("mysql-server-core-8.0",),
-    ("mariadb-server-core", "mariadb-client-core"),
-    ("mariadb-server-core-10.6", "mariadb-client-core-10.6"),
+PACKAGES: tuple[tuple[Flavour, tuple[str, ...]], ...] = (  # all that each needs, best first
+    ("mysql", ("mysql-server-core",)),
+    ("mysql", ("mysql-server-core-8.4",)),
+    ("mysql", ("mysql-server-core-8.0",)),
+    ("mariadb", ("mariadb-server-core", "mariadb-client-core")),
+    ("mariadb", ("mariadb-server-core-10.6", "mariadb-client-core-10.6")),
 )
-ADVICE = "install mysql-server-core or mariadb-server-core (no service is needed)"
+USUAL_PACKAGES = ("mariadb-server-core", "mariadb-client-core")
 
 
 class ServerError(Exception):
@@ -42,38 +47,69 @@ class Program:
         return _command(self.path, self.tree)
 
 
-def find_server(flavour: Flavour | None = None, tree: Path | None = None) -> Program | None:
-    """Look for a server of that flavour, or of any, in the tree or else on this machine."""
+def find_servers(flavour: Flavour | None = None, tree: Path | None = None) -> Iterator[Program]:
+    """Look for servers of that flavour, or of any, in the tree or else on this machine."""
     found = (_identify(path, tree) for path in _candidates(tree))
-    return next((p for p in found if p and flavour in (None, p.flavour)), None)
+    return (program for program in found if program and flavour in (None, program.flavour))
 
 
-def install_server() -> Program:
-    """Install a server from the distribution's packages, starting no service and asking nothing."""
-    apt = shutil.which("apt-get")
-    root = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    if apt is None or (root and not _succeeds([*root, "true"])):
-        raise ServerError(f"no MySQL or MariaDB server on this machine: {ADVICE}")
-    names = _available_packages() or (_run([*root, apt, "-q", "update"]), _available_packages())[1]
-    if not names:
-        raise ServerError(f"this distribution's packages have no server by a known name: {ADVICE}")
-    environment = ["env", "DEBIAN_FRONTEND=noninteractive"]
-    options = ["-q", "-y", "--no-install-recommends", "--no-remove"]
-    done = _run([*root, *environment, apt, *options, "install", *names])
-    program = find_server()
-    if program is None:
-        lines = done.stderr.strip().splitlines() or ["no message"]
-        raise ServerError(f"cannot install {' '.join(names)}: {lines[-1]}; {ADVICE}")
+def find_server(flavour: Flavour | None = None, tree: Path | None = None) -> Program | None:
+    """Return the first of them."""
+    return next(find_servers(flavour, tree), None)
+
+
+def servers_to_try(say: Callable[[str], None]) -> Iterator[Callable[[], Program]]:
+    """Offer ways to a server, best first, for when the one before failed by a `ServerError`.
+
+    Installed ones come first, then the distribution's packages, none of which is installed before
+    it is asked for. Those also complete a server whose packages are not all installed.
+    """
+    for program in find_servers():
+        yield partial(_installed, program)
+    if not packages.can_install():
+        return
+    if not any(packages.has_candidate(names[0]) for _, names in PACKAGES):
+        say("reading the package lists …")
+        _or_server_error(packages.read_lists)
+    for flavour, names in PACKAGES:
+        if packages.has_candidate(names[0]):
+            yield partial(_install, say, flavour, names)
+
+
+def how_to_install() -> str:
+    """Say in one line what gives this machine a server."""
+    if shutil.which("apt-get") is None:
+        return "install a MySQL or MariaDB server by this distribution's own tool"
+    known = (names for _, names in PACKAGES if packages.has_candidate(names[0]))
+    return f"as root: {packages.command_to_install(next(known, USUAL_PACKAGES))}"
+
+
+def _installed(program: Program) -> Program:
     return program
+
+
+def _install(say: Callable[[str], None], flavour: Flavour, names: tuple[str, ...]) -> Program:
+    say(f"installing {' '.join(names)} from the distribution's packages …")
+    _or_server_error(lambda: packages.install(names))
+    program = find_server(flavour)
+    if program is None:
+        raise ServerError(f"{' '.join(names)} is installed and has no server that runs here")
+    return program
+
+
+def _or_server_error(step: Callable[[], None]) -> None:
+    try:
+        step()
+    except PackageError as error:
+        raise ServerError(str(error)) from error
 
 
 def _candidates(tree: Path | None) -> list[Path]:
     if tree is not None:
         return [tree / "usr/sbin" / name for name in EXECUTABLES]
     search = os.pathsep.join([os.environ.get("PATH", os.defpath), *SERVER_FOLDERS])
-    return [
-        Path(path).resolve() for name in EXECUTABLES if (path := shutil.which(name, path=search))
-    ]
+    found = (shutil.which(name, path=search) for name in EXECUTABLES)
+    return list(dict.fromkeys(Path(path).resolve() for path in found if path))
 
 
 def _identify(path: Path, tree: Path | None) -> Program | None:
@@ -97,18 +133,6 @@ def _command(path: Path, tree: Path | None) -> list[str]:
     if loader is None:
         raise ServerError(f"{tree} has a server but not the loader that runs it")
     return [str(loader), "--library-path", str(loader.parent), str(path)]
-
-
-def _available_packages() -> tuple[str, ...]:
-    known = (names for names in PACKAGES if _succeeds(["apt-cache", "show", names[0]]))
-    return next(known, ())
-
-
-def _succeeds(command: list[str]) -> bool:
-    try:
-        return _run(command).returncode == 0
-    except OSError:
-        return False
 
 
 def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":

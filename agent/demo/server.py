@@ -1,11 +1,12 @@
 """Private MySQL and MariaDB servers: their own folder, port and socket, and nothing left behind.
 
-with PrivateServer(find_server() or install_server()) as server:
+with PrivateServer(find_server()) as server:
     server.connect_as_root()
 """
 
 import os
 import random
+import re
 import secrets
 import shutil
 import signal
@@ -36,10 +37,9 @@ from agent.demo.programs import (
     Program,
     ServerError,
     find_server,
-    install_server,
 )
 
-__all__ = ["Flavour", "PrivateServer", "Program", "ServerError", "find_server", "install_server"]
+__all__ = ["Flavour", "PrivateServer", "Program", "ServerError", "find_server"]
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
@@ -49,6 +49,7 @@ PORTS = range(20_000, 32_000)  # below those that the kernel gives to clients
 PORT_ATTEMPTS = 5
 PORT_TAKEN = "Address already in use"
 LOG_LINES = 20
+COMPLAINT = re.compile(r"(?:\[ERROR\](?: \[[^]]*\])*|\bERROR:) *(.*\S)")
 POLL_SECONDS = 0.02
 
 
@@ -108,6 +109,11 @@ class PrivateServer:
         self.close()
 
     @property
+    def name(self) -> str:
+        """What it is: flavour and version."""
+        return f"{FLAVOUR_NAMES[self.flavour]} {self.version}"
+
+    @property
     def pid(self) -> int:
         """The server's process; an error when there is none."""
         return self._running().pid
@@ -128,8 +134,8 @@ class PrivateServer:
             self.port = _free_port()
             try:
                 self._launch()
-            except ServerError as error:
-                if PORT_TAKEN not in str(error) or not attempts_left:
+            except ServerError:
+                if PORT_TAKEN not in self.log_tail() or not attempts_left:
                     raise
             else:
                 return
@@ -192,14 +198,18 @@ class PrivateServer:
                 self._guard.release()
             shutil.rmtree(self.folder, ignore_errors=True)
 
+    def _error(self, reason: str) -> ServerError:
+        """Say it in one line, with the server's own first complaint; its log is a note to that."""
+        text = self.log_tail()
+        complaint = COMPLAINT.search(text)
+        error = ServerError(f"{self.name} {reason}{': ' + complaint[1] if complaint else ''}")
+        error.add_note(f"Its log ends:\n{text}")
+        return error
+
     def _running(self) -> "subprocess.Popen[bytes]":
         if self._process is None or self._process.poll() is not None:
-            raise ServerError(f"the private {self._name} server is not running")
+            raise ServerError(f"the private {self.name} server is not running")
         return self._process
-
-    @property
-    def _name(self) -> str:
-        return f"{FLAVOUR_NAMES[self.flavour]} {self.version}"
 
     def _make_data(self) -> None:
         if self._template is not None and self._template.exists():
@@ -224,8 +234,8 @@ class PrivateServer:
                     start_new_session=True,
                 )
             except subprocess.SubprocessError as error:
-                reason = f"{self._name} could not make a data directory: {_reason(error)}"
-                raise ServerError(f"{reason}. Its log ends:\n{self.log_tail()}") from error
+                reason = f"could not make a data directory ({_reason(error)})"
+                raise self._error(reason) from error
 
     def _launch(self) -> None:
         with self.error_log.open("wb") as log:
@@ -253,7 +263,7 @@ class PrivateServer:
             else:
                 time.sleep(POLL_SECONDS)
                 continue
-            raise ServerError(f"{self._name} {reason}. Its log ends:\n{self.log_tail()}")
+            raise self._error(reason)
 
     def _answers(self) -> bool:
         if not _accepts(self.socket):  # PyMySQL would leave its own socket open
