@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from debian_package import RELEASES, UNIT, Host, Release, build, copied, next_version, paragraphs
 from live import free_port, wait_until
+from pins import pinned
 from servers import ROOT, missing
 from systemd_machine import Machine, why_not
 
@@ -199,3 +200,16 @@ def test_two_builds_give_the_same_bytes(tmp_path: Path) -> None:
     two = build(copied(elsewhere), release, tmp_path / "two")
     assert one.name == two.name
     assert one.read_bytes() == two.read_bytes()
+    listed = subprocess.run(["dpkg-deb", "--contents", one], capture_output=True, check=True).stdout
+    assert b".pyc" not in listed
+    assert b"/tests/" not in listed
+    bill = json.loads(file_in(one, "./usr/share/doc/mysql-headroom/sbom.cdx.json"))
+    named = {(found["name"], found["version"]) for found in bill["components"]}
+    assert named == set(pinned(ROOT / "requirements.lock").items())
+
+
+def file_in(package: Path, name: str) -> bytes:
+    """One file of a package, as it would be installed."""
+    tar = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], capture_output=True, check=True)
+    command = ("tar", "--extract", "--to-stdout", name)
+    return subprocess.run(command, input=tar.stdout, capture_output=True, check=True).stdout

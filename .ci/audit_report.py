@@ -1,0 +1,29 @@
+"""What pip-audit's JSON on standard input says: 1 where a vulnerability is known, else 0."""
+
+import json
+import sys
+
+
+def main() -> int:
+    """Print each vulnerability, or how many libraries have none; a skipped one does not count."""
+    try:
+        libraries = json.load(sys.stdin)["dependencies"]
+    except (ValueError, KeyError):
+        libraries = []
+    audited = [library for library in libraries if "skip_reason" not in library]
+    found = [(library, flaw) for library in audited for flaw in library["vulns"]]
+    for library, flaw in found:
+        fixed = ", ".join(flaw["fix_versions"]) or "no version"
+        place = f"{library['name']} {library['version']}"
+        print(f"audit: {place} has {flaw['id']} (mended in {fixed})", file=sys.stderr)
+    if not audited:
+        reason = "no service that knows them can be reached"
+        print(f"audit: the audit of known vulnerabilities was not run: {reason}", file=sys.stderr)
+    elif not found:
+        told = f"{len(audited)} of {len(libraries)} libraries audited"
+        print(f"audit: {told}, no vulnerability known", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,9 @@
+"""What a lock file pins."""
+
+import re
+from pathlib import Path
+
+
+def pinned(lock: Path) -> dict[str, str]:
+    """The version of each library."""
+    return dict(re.findall(r"(?m)^([a-z0-9-]+)==([^ ]+)", lock.read_text()))

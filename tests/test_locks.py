@@ -1,0 +1,73 @@
+"""What is pinned: all that is asked for, by hash, and the audit of it says what it could not do."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from pins import pinned
+from servers import ROOT
+
+LOCKS = sorted(ROOT.glob("requirements*.lock"))
+REPORT = ROOT / ".ci/audit_report.py"
+
+
+def names(requirements: list[str]) -> set[str]:
+    """The names alone, as lock files write them."""
+    found = (re.match(r"[A-Za-z0-9._-]+", text) for text in requirements)
+    return {match[0].lower().replace("_", "-") for match in found if match}
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+def test_each_line_is_pinned_by_hash_and_names_no_index(lock: Path) -> None:
+    """No library comes in by version alone, nor from a place that the file names."""
+    text = lock.read_text()
+    assert "://" not in text
+    entries = re.split(r"(?m)^(?=\S)", text)
+    assert [entry for entry in entries if entry and "--hash=sha256:" not in entry] == []
+
+
+def test_the_locks_have_what_pyproject_asks_for() -> None:
+    """Neither is forgotten when a dependency is added, and both run the same versions."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    runs = pinned(ROOT / "requirements.lock")
+    dev = pinned(ROOT / "requirements-dev.lock")
+    assert names(project["dependencies"]) <= set(runs)
+    assert names(project["optional-dependencies"]["dev"]) <= set(dev)
+    assert runs.items() <= dev.items()
+
+
+def report(*libraries: dict[str, object]) -> tuple[int, str]:
+    """The exit code for what pip-audit found, and what is said of it."""
+    done = subprocess.run(
+        [sys.executable, REPORT],
+        input=json.dumps({"dependencies": libraries}),
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stderr
+
+
+def test_a_known_vulnerability_fails_the_audit() -> None:
+    """It is named, with the version that mends it."""
+    flaw = {"id": "PYSEC-1", "fix_versions": ["2.0"]}
+    code, said = report(
+        {"name": "good", "version": "1", "vulns": []},
+        {"name": "bad", "version": "1.0", "vulns": [flaw]},
+    )
+    assert (code, said) == (1, "audit: bad 1.0 has PYSEC-1 (mended in 2.0)\n")
+
+
+def test_an_audit_that_could_ask_nobody_is_not_passed_off_as_one() -> None:
+    """Libraries that were skipped are no libraries without vulnerabilities."""
+    code, said = report({"name": "a", "version": "1", "skip_reason": "not found"})
+    assert code == 0
+    assert "was not run" in said
+    code, said = report(
+        {"name": "a", "version": "1", "skip_reason": "not found"},
+        {"name": "b", "version": "1", "vulns": []},
+    )
+    assert (code, said) == (0, "audit: 1 of 2 libraries audited, no vulnerability known\n")
