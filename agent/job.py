@@ -48,7 +48,7 @@ class Job:
         try:
             prepared = self.spec.prepare(connection)
         except Exception as error:
-            if self.failed(_failure(error)).ends_session:
+            if self.failed(as_failure(error)).ends_session:
                 raise
             prepared = Prepared(None, (Feature(self.spec.name, False, self.health.last_error),))
         self._read = prepared.read
@@ -70,8 +70,10 @@ class Job:
         try:
             values = self._read()
         except Exception as error:
-            if self.failed(_failure(error), time.monotonic() - started).ends_session:
+            spent = time.monotonic() - started
+            if self.failed(as_failure(error), spent).ends_session:
                 raise
+            self._pause(spent / self.spec.most_share)
             return None
         ended = time.monotonic()
         self._penalty, self.failure = 1, None
@@ -132,7 +134,7 @@ class Job:
                 log.warning("not available: %s", feature.reason, extra=facts)
 
 
-def _failure(error: Exception) -> CollectorError:
+def as_failure(error: Exception) -> CollectorError:
     """A collector's failure; its defect too, at an answer that it did not expect, is one."""
     if isinstance(error, CollectorError):
         return error

@@ -11,7 +11,7 @@ from agent.classes.savings import savings_of
 from agent.config.settings import CLOCKING, Config, Target
 from agent.history import History
 from agent.intervals import Window
-from agent.job import Job
+from agent.job import Job, as_failure
 from agent.lives import Lives, Session
 from agent.logs import fields
 from agent.pipeline import Now, assess
@@ -124,6 +124,12 @@ class Watch:
                 self._health = replace(self._health, up=False)
         except CollectorError:
             return self._lost()
+        except (
+            Exception
+        ) as error:  # a defect of ours must not look like a server that was not tried
+            self._status.failed(as_failure(error))
+            self._lost()
+            raise
         return min(job.due for job in self._server_jobs)
 
     def host_tick(self, now: float) -> float:

@@ -22,6 +22,7 @@ class FailureKind(StrEnum):
     UNTRUSTED = "untrusted"  # no TLS, no certificate of the right authority, or a plain password
     TIMEOUT = "timeout"  # no answer within the client's time limit
     LOST = "lost"  # the connection broke
+    OVERSIZED = "oversized"  # more rows, columns or bytes than what was asked can explain
     SLOW = "slow"  # the server itself cut the statement off at its time limit
     PRIVILEGE = "privilege"  # the account may not read this
     UNREADABLE = "unreadable"  # any other answer that cannot be used

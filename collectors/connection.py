@@ -12,12 +12,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from collectors.answers import DONE, ONE_CELL, Cell, Row, Shape, text, whole
 from collectors.base import CollectorError, FailureKind, Feature
 from collectors.failures import failure
 from collectors.transport import Endpoint as Endpoint
 from collectors.transport import Session, protection, tls_options
-
-Row = tuple[Any, ...]
 
 IDENTITY = (
     "datadir",
@@ -38,6 +37,9 @@ IDENTITY = (
     "version_comment",
 )
 
+VARIABLES = Shape(columns=2, rows=len(IDENTITY), bytes=16_384)
+
+LONGEST_VERSION = 60  # letters, as the servers' own source says (SERVER_VERSION_LENGTH)
 MOST_SENT, LONGEST_SENT = 256, 4000
 WHOLE_ANSWER = 2.0  # times the time-out, which is for each read of an answer
 WHOLE_LOGIN = 30.0, 5.0  # seconds for a name to be resolved, and times the time-out
@@ -85,7 +87,7 @@ class Connection:
     @property
     def flavour(self) -> str:
         """`MariaDB` or `MySQL`, and its version, as the server states them."""
-        version = self.variables.get("version", "unknown version")
+        version = self.variables.get("version", "unknown version")[:LONGEST_VERSION]
         return f"{'MariaDB' if self.is_mariadb else 'MySQL'} {version}"
 
     @property
@@ -129,16 +131,34 @@ class Connection:
             self._was_broken_off = True
             self.interrupt()
 
-    def query(self, sql: str) -> list[Row]:
-        """All rows of one statement; raises `CollectorError`, and ends a session that broke."""
+    def query(self, sql: str, shape: Shape = ONE_CELL) -> list[Row]:
+        """All rows of one statement, which can be answered with that many at most.
+
+        Raises `CollectorError`, and ends a session that broke.
+        """
         if self._session is None:
             raise CollectorError(FailureKind.LOST, f"not connected to {self.endpoint}")
         self.statements += 1
         if len(self.sent) < MOST_SENT and len(sql) < LONGEST_SENT:
             self.sent.add(sql)
-        with self._within(WHOLE_ANSWER * self._timeout), self._session.cursor() as cursor:
-            cursor.execute(sql)
-            return list(cursor.fetchall())
+        with self._within(WHOLE_ANSWER * self._timeout):
+            return self._session.ask(sql, shape)
+
+    def run(self, sql: str) -> None:
+        """A statement that is answered without rows."""
+        self.query(sql, DONE)
+
+    def row(self, sql: str, shape: Shape = ONE_CELL) -> Row:
+        """The one row of a statement's answer; raises `CollectorError` where there is none."""
+        rows = self.query(sql, shape)
+        if not rows:
+            message = f"{self.endpoint}: no row where there must be one"
+            raise CollectorError(FailureKind.UNREADABLE, message)
+        return rows[0]
+
+    def cell(self, sql: str) -> Cell:
+        """The one cell of a statement's answer; raises `CollectorError` where there is none."""
+        return self.row(sql)[0]
 
     def peer_pid(self) -> int | None:
         """The process behind the server's socket file; None over TCP, 0 in another PID space."""
@@ -178,8 +198,8 @@ class Connection:
         """
         failed = failure(error, self.endpoint, user)
         if self._was_broken_off:
-            text = f"{self.endpoint}: no whole answer within {seconds:g} s"
-            failed = CollectorError(FailureKind.TIMEOUT, text)
+            message = f"{self.endpoint}: no whole answer within {seconds:g} s"
+            failed = CollectorError(FailureKind.TIMEOUT, message)
         if failed.kind.ends_session:
             self.close()
         return failed
@@ -211,9 +231,13 @@ class Connection:
 
     def _identify(self) -> None:
         names = ", ".join(f"'{name}'" for name in IDENTITY)
-        rows = self.query(f"SHOW VARIABLES WHERE Variable_name IN ({names})")
-        self.variables = {str(name): str(value) for name, value in rows}
-        self.id = int(self.query("SELECT CONNECTION_ID()")[0][0])
+        rows = self.query(f"SHOW VARIABLES WHERE Variable_name IN ({names})", VARIABLES)
+        known = {text(name): text(value) for name, value in rows if value is not None}
+        self.variables = {name: known[name] for name in IDENTITY if name in known}
+        if not self.variables.get("version"):
+            message = f"{self.endpoint}: the server does not say its version; is it one?"
+            raise CollectorError(FailureKind.UNREADABLE, message)
+        self.id = whole(self.cell("SELECT CONNECTION_ID()"))
 
     def _limit_session(self) -> None:
         """What protects the server from this session, and the session from locks."""
@@ -222,4 +246,4 @@ class Connection:
             limits.append(f"max_execution_time = {max(1, round(self._limit * 1000))}")
         if "max_statement_time" in self.variables:
             limits.append(f"max_statement_time = {self._limit:.3f}")
-        self.query("SET SESSION " + ", ".join(limits))
+        self.run("SET SESSION " + ", ".join(limits))

@@ -2,18 +2,20 @@
 
 A row's numbers come as one text: PyMySQL takes far longer for as many columns. All rows come as two
 texts, where they are not too many for one packet: a row costs it as much as all its numbers. A
-server whose packets are smaller than that cuts them, and is asked row by row from then on.
+server whose packets are smaller than that cuts them, and is asked row by row from then on. A table
+with more than `MOST_ROWS` rows in use is not read: they would take the agent's memory.
 
 Beside it the same columns summed over all statements, for not every statement has a digest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from collectors.answers import GREATEST, Cell, Shape, number, text, whole
 from collectors.base import CollectorError, FailureKind
-from collectors.connection import Connection, Row
+from collectors.connection import Connection
 from collectors.statements import ALL_CLIENTS
 
 Array = NDArray[np.float64]
@@ -57,7 +59,17 @@ SELECT COUNT(*),
   FROM {TABLE}"""  # noqa: S608  (our own words only)
 TOGETHER = f"SELECT CONCAT_WS(' ', {{sums}}) FROM {ALL_CLIENTS}"  # noqa: S608  (our own words only)
 LONGER = "SET SESSION group_concat_max_len = 33554432"
-MOST_AT_ONCE = 50_000  # rows, of about 150 bytes: within MariaDB's max_allowed_packet, 16 MiB
+MOST_ROWS = 50_000  # of about 150 bytes: within MariaDB's max_allowed_packet, 16 MiB
+MOST_BYTES = 16 * 2**20
+LONGEST_KEY = 400  # bytes: a time, a hash and the name of a schema, which has 64 letters
+WHOLE_TABLE = Shape(columns=3, bytes=MOST_BYTES)
+SOME_ROWS = Shape(columns=2, rows=MOST_ROWS + 1, bytes=MOST_BYTES)
+LIMIT = f" LIMIT {SOME_ROWS.rows}"
+COLUMN_NAMES = Shape(rows=200, bytes=16_384)
+TOO_MANY = (
+    f"more than {MOST_ROWS:,} rows of the digest table are in use; set"
+    f" performance_schema_digests_size to {MOST_ROWS} or less, or empty the table"
+)
 
 
 class DigestTable:
@@ -65,37 +77,64 @@ class DigestTable:
 
     def __init__(self, connection: Connection, columns: Mapping[str, str]) -> None:
         self.names = tuple(columns.values())
-        size = int(connection.variables.get("performance_schema_digests_size", 0))
-        self._at_once = 0 < size <= MOST_AT_ONCE
+        size = number(connection.variables.get("performance_schema_digests_size", "0"))
+        self._at_once = 0 < size <= MOST_ROWS
         self._connection = connection
         self._unit = units(self.names)
         self._columns = ", ".join(columns)
         if self._at_once:
-            connection.query(LONGER)
+            connection.run(LONGER)
 
     def read(self, where: str) -> tuple[Sequence[str], Array, Array]:
         """The rows' keys, ages in seconds, shape (rows,), and counters, shape (rows, names)."""
         if self._at_once:
-            [(count, numbers, joined)] = self._ask(AT_ONCE, where)
-            keys = joined.split(BETWEEN) if joined else []
-            found = np.fromstring(numbers or "", sep=" ")
+            keys, found, count = self._all_at_once(where)
             self._at_once = len(keys) == count and self._has_all(keys, found)
         if not self._at_once:
-            rows = self._ask(ROW_BY_ROW, where)
-            found = np.fromstring(" ".join([row for row, _ in rows]), sep=" ")
-            keys = [key for _, key in rows]
+            keys, found = self._row_by_row(where)
         if not self._has_all(keys, found):
-            server = self._connection.endpoint
-            text = f"{server}: {len(keys)} rows of the digest table with {found.size} numbers"
-            raise CollectorError(FailureKind.UNREADABLE, text)
+            raise self._unreadable(f"{len(keys)} rows with {found.size} numbers")
         table = found.reshape(len(keys), 1 + len(self.names))
-        return keys, table[:, 0] * 1e-6, table[:, 1:] * self._unit
+        return self._texts(keys), table[:, 0] * 1e-6, table[:, 1:] * self._unit
 
-    def _ask(self, query: str, where: str) -> list[Row]:
-        return self._connection.query(query.format(columns=self._columns) + where)
+    def _all_at_once(self, where: str) -> tuple[Sequence[Cell], Array, int]:
+        count, numbers, joined = self._connection.row(self._statement(AT_ONCE, where), WHOLE_TABLE)
+        most = MOST_ROWS * (1 + len(self.names))
+        found = self._parsed(lambda: as_numbers(numbers, most))
+        if joined is not None and joined.count(BETWEEN.encode()) >= MOST_ROWS:
+            raise self._unreadable(TOO_MANY)
+        keys = joined.split(BETWEEN.encode()) if joined else []
+        return keys, found, whole(count)
 
-    def _has_all(self, keys: Sequence[str], numbers: Array) -> bool:
+    def _row_by_row(self, where: str) -> tuple[Sequence[Cell], Array]:
+        rows = self._connection.query(self._statement(ROW_BY_ROW, where) + LIMIT, SOME_ROWS)
+        if len(rows) > MOST_ROWS:
+            raise self._unreadable(TOO_MANY)
+        most = len(rows) * (1 + len(self.names))
+        joined = b" ".join([row[0] or b"" for row in rows])
+        found = self._parsed(lambda: as_numbers(joined, most))
+        return [row[1] for row in rows], found
+
+    def _statement(self, query: str, where: str) -> str:
+        return query.format(columns=self._columns) + where
+
+    def _texts(self, keys: Sequence[Cell]) -> list[str]:
+        if any(key is None or len(key) > LONGEST_KEY or key.count(b"|") < 2 for key in keys):
+            raise self._unreadable("a row without a key that can be one")
+        return [text(key, LONGEST_KEY) for key in keys]
+
+    def _parsed(self, numbers: Callable[[], Array]) -> Array:
+        try:
+            return numbers()
+        except ValueError as error:
+            raise self._unreadable(str(error)) from None
+
+    def _has_all(self, keys: Sequence[Cell], numbers: Array) -> bool:
         return numbers.size == len(keys) * (1 + len(self.names))
+
+    def _unreadable(self, why: str) -> CollectorError:
+        message = f"{self._connection.endpoint}: the digest table: {why}"
+        return CollectorError(FailureKind.UNREADABLE, message)
 
 
 class AllStatements:
@@ -109,13 +148,31 @@ class AllStatements:
     def read(self) -> Array | None:
         """The sums, shape (names,); None where the server does not tell all of them."""
         try:
-            [(numbers,)] = self._connection.query(self._query)
+            numbers = self._connection.cell(self._query)
         except CollectorError as error:
             if error.kind is not FailureKind.PRIVILEGE:
                 raise
             return None
-        found = np.fromstring(numbers or "", sep=" ")
+        try:
+            found = as_numbers(numbers, self._unit.size)
+        except ValueError:
+            return None
         return found * self._unit if found.size == self._unit.size else None
+
+
+def as_numbers(cell: Cell, most: int) -> Array:
+    """Numbers with spaces between them; raises ValueError where one is none that can be used."""
+    if not cell:
+        return np.zeros(0)
+    if cell.count(b" ") >= most or not cell.isascii():
+        raise ValueError("more numbers than there are columns, or what is none")
+    try:
+        found = np.fromstring(cell.decode("ascii"), sep=" ")
+    except DeprecationWarning:  # as numpy says of what is no number, where warnings are errors
+        raise ValueError("what is no number") from None
+    if not (np.abs(found) <= GREATEST).all():
+        raise ValueError("a number that cannot be used")
+    return found
 
 
 def units(names: Sequence[str]) -> Array:

@@ -14,11 +14,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from collectors.answers import Shape, number_or_zero, text
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 from collectors.digest_table import (
+    COLUMN_NAMES,
     COLUMNS,
     COUNTERS,
+    LONGEST_KEY,
     PICOSECOND,
     TABLE,
     AllStatements,
@@ -34,21 +37,30 @@ from collectors.statements import (
     performance_schema_off,
 )
 
+MOST_RUNNING = 10_000  # classes at once
 LATELY = " WHERE LAST_SEEN >= NOW(6) - INTERVAL {seconds}000000 MICROSECOND"
 OWN_DIGEST = """
 SELECT DIGEST FROM performance_schema.events_statements_current WHERE THREAD_ID = {thread_id}"""
-TEXTS = f"SELECT DIGEST, DIGEST_TEXT FROM {TABLE} WHERE DIGEST IN ({{digests}})"  # noqa: S608
+LONGEST_DIGEST = 64  # letters
+LONGEST_TEXT = 1024  # letters, of which the server keeps as many bytes unless it is set otherwise
+TEXTS = f"""
+SELECT DIGEST, MAX(LEFT(DIGEST_TEXT, {LONGEST_TEXT})) FROM {TABLE}
+ WHERE DIGEST IN ({{digests}}) GROUP BY DIGEST"""  # noqa: S608
 IN_FLIGHT = f"""
 SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), SUM(TIMER_WAIT)
   FROM performance_schema.events_statements_current
  WHERE {RUNNING}
    AND DIGEST IS NOT NULL
- GROUP BY DIGEST, CURRENT_SCHEMA"""  # noqa: S608
+ GROUP BY DIGEST, CURRENT_SCHEMA
+ LIMIT {MOST_RUNNING}"""  # noqa: S608
 
 MARGIN = 2.0  # seconds that LAST_SEEN may be behind; MariaDB's has no fraction
 COMPLETE_EVERY = 600.0  # seconds after which all rows are read again
 TEXTS_AT_ONCE = 500
 MOST_TEXTS = 30_000  # digests whose text was fetched that are remembered as such
+MOST_LETTERS = 8 * 2**20  # of their texts in all
+TEXT_SHAPE = Shape(2, rows=TEXTS_AT_ONCE, bytes=TEXTS_AT_ONCE * (4 * LONGEST_TEXT + 64))
+RUNNING_SHAPE = Shape(2, rows=MOST_RUNNING, bytes=MOST_RUNNING * (LONGEST_KEY + 24))
 TELLING_WORDS = 5  # of a text that was cut, that tell whose statement it is
 NOTES = "digests"
 
@@ -95,6 +107,7 @@ class _Notes:
     read_at: float | None = None
     complete_at: float = 0.0
     texts: set[str] = field(default_factory=set)
+    letters: int = 0  # of them
 
 
 def prepare(connection: Connection) -> Prepared:
@@ -106,7 +119,7 @@ def prepare(connection: Connection) -> Prepared:
     if lack is not None:
         return Prepared(None, (lack,))
     try:
-        found = [str(row[0]).upper() for row in connection.query(COLUMNS)]
+        found = [text(name).upper() for (name,) in connection.query(COLUMNS, COLUMN_NAMES)]
         connection.query(f"SELECT 1 FROM {TABLE} LIMIT 1")  # noqa: S608
         on = consumers(connection)
     except CollectorError as error:
@@ -201,20 +214,24 @@ class _Reader:
     def _running(self) -> Mapping[str, float]:
         if self._in_flight is None:
             return {}
-        rows = self._connection.query(self._in_flight)
-        return {str(key): float(elapsed or 0) * PICOSECOND for key, elapsed in rows}
+        rows = self._connection.query(self._in_flight, RUNNING_SHAPE)
+        return {
+            text(key, LONGEST_KEY): number_or_zero(elapsed) * PICOSECOND for key, elapsed in rows
+        }
 
     def _texts(self, keys: Sequence[str], running: Mapping[str, float]) -> Mapping[str, str]:
         """Fetch texts of digests in use that were not fetched before."""
         known = self._notes.texts
-        if len(known) > MOST_TEXTS:
+        if len(known) > MOST_TEXTS or self._notes.letters > MOST_LETTERS:
             known.clear()
+            self._notes.letters = 0
         digests = {key.split("|", 2)[1] for key in keys} | {key.split("|", 1)[0] for key in running}
         wanted = sorted(digests - known - {""})[:TEXTS_AT_ONCE]
         if not wanted:
             return {}
         found = texts_of(self._connection, wanted)
         known.update(found)
+        self._notes.letters += sum(map(len, found.values()))
         return found
 
     def _own(self, texts: Mapping[str, str]) -> frozenset[str]:
@@ -224,9 +241,11 @@ class _Reader:
 
 def texts_of(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
     """Texts of these digests, as the server normalises them."""
-    listed = ", ".join(f"'{digest}'" for digest in digests if digest.isalnum())
-    rows = connection.query(TEXTS.format(digests=listed or "''"))
-    return {str(digest): str(text or "") for digest, text in rows}
+    asked = [d for d in digests if d.isascii() and d.isalnum()][:TEXTS_AT_ONCE]
+    listed = ", ".join(f"'{digest}'" for digest in asked)
+    rows = connection.query(TEXTS.format(digests=listed or "''"), TEXT_SHAPE)
+    found = {text(digest, LONGEST_DIGEST): text(words, LONGEST_TEXT) for digest, words in rows}
+    return {digest: found[digest] for digest in asked if digest in found}
 
 
 def shape(statement: str) -> str:
@@ -238,7 +257,7 @@ def shape(statement: str) -> str:
 def is_one_of(text: str, shapes: set[str]) -> bool:
     """Whether the text, which the server may have cut, is one of these; few words are anybody's."""
     words = shape(text)
-    if not text.rstrip().endswith("..."):
+    if not text.rstrip().endswith("...") and len(text) < LONGEST_TEXT:
         return words in shapes
     if len(words.split()) < TELLING_WORDS:
         return False

@@ -29,8 +29,11 @@ def _as_if_absent(package: str) -> Iterator[None]:
 with _as_if_absent(NEEDED_LATE):
     import pymysql as pymysql
     from pymysql import _auth
+    from pymysql.constants import COMMAND
     from pymysql.constants import CR as CR
     from pymysql.constants import ER as ER
+
+COM_QUERY = COMMAND.COM_QUERY
 
 _loading = threading.Lock()
 

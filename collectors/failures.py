@@ -91,6 +91,8 @@ def _kind(code: int, text: str, error: Exception) -> FailureKind:
     ):
         if code in codes:
             return kind
+    if isinstance(error, UnicodeDecodeError):
+        return FailureKind.UNREADABLE
     if isinstance(error, pymysql.MySQLError) and _is_answer(code) and code not in LAST_WORDS:
         return FailureKind.UNREADABLE
     return FailureKind.LOST

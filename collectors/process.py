@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from collectors.answers import Shape, number, whole
 from collectors.connection import Connection
 
 SERVER_NAMES = ("mysqld", "mariadbd")
@@ -60,7 +61,7 @@ def _own_addresses() -> set[str]:
 
 
 def _uptime(connection: Connection) -> float:
-    return float(connection.query("SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
+    return number(connection.row("SHOW GLOBAL STATUS LIKE 'Uptime'", Shape(columns=2))[1])
 
 
 def _pid_from_file(connection: Connection) -> int | None:
@@ -73,7 +74,7 @@ def _pid_from_file(connection: Connection) -> int | None:
 
 
 def _pid_from_port(connection: Connection) -> int | None:
-    port = int(connection.variables.get("port", "0"))
+    port = whole(connection.variables.get("port", "0"))
     try:
         listeners = psutil.net_connections(kind="tcp")
     except (psutil.Error, OSError):

@@ -5,6 +5,7 @@ Statements inside stored programs (`statement/sp/…`) are part of the CALL that
 binlog dump lasts as long as its replica: neither is counted.
 """
 
+from collectors.answers import ONE_CELL, Shape, number, number_or_zero, text, whole
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 
@@ -39,7 +40,10 @@ SELECT COUNT(*) FROM performance_schema.setup_instruments
    AND NOT (ENABLED = 'YES' AND TIMED = 'YES')"""
 CONSUMERS = """
 SELECT NAME FROM performance_schema.setup_consumers WHERE ENABLED = 'YES'"""
+CONSUMER_NAMES = Shape(rows=100)  # there are 16
+SUMS, SUMS_AND_RUNNING = Shape(columns=2), Shape(columns=2, rows=2)
 
+LONGEST_ACCOUNT = 32 + 1 + 255  # letters
 GRANT = "GRANT SELECT ON performance_schema.* TO {account}"
 SWITCH_ON = "set performance_schema = ON under [mysqld] in the server's my.cnf and restart it"
 INSTRUMENT_ON = (
@@ -68,7 +72,7 @@ def prepare(connection: Connection) -> Prepared:
 
 def missing_grant(connection: Connection, feature: str) -> Feature:
     """The feature that needs a privilege this account lacks, with the GRANT that mends it."""
-    account = str(connection.query("SELECT CURRENT_USER()")[0][0])
+    account = text(connection.cell("SELECT CURRENT_USER()"), LONGEST_ACCOUNT)
     user, _, host = account.rpartition("@")
     remedy = GRANT.format(account=f"'{user}'@'{host}'")
     return Feature(feature, False, "the account may not read performance_schema", remedy)
@@ -76,8 +80,8 @@ def missing_grant(connection: Connection, feature: str) -> Feature:
 
 def own_thread(connection: Connection) -> int:
     """The performance_schema thread of this very session; 0 where it is not instrumented."""
-    rows = connection.query(THREAD.format(id=connection.id))
-    return int(rows[0][0]) if rows else 0
+    rows = connection.query(THREAD.format(id=connection.id), ONE_CELL)
+    return whole(rows[0][0]) if rows else 0
 
 
 def performance_schema_off(connection: Connection, feature: str) -> Feature | None:
@@ -91,19 +95,19 @@ def _lack(connection: Connection) -> Feature | None:
     off = performance_schema_off(connection, "statements")
     if off is not None:
         return off
-    if int(connection.query(INSTRUMENTS)[0][0]) > 0:
+    if whole(connection.cell(INSTRUMENTS)) > 0:
         reason = "statement instruments are off or untimed"
         return Feature("statements", False, reason, INSTRUMENT_ON)
     if "global_instrumentation" not in consumers(connection):
         remedy = CONSUMER_ON.format("global_instrumentation")
         return Feature("statements", False, "the consumer global_instrumentation is off", remedy)
-    connection.query(TOTALS)
+    connection.row(TOTALS, SUMS)
     return None
 
 
 def consumers(connection: Connection) -> set[str]:
     """Names of the consumers that are on."""
-    return {str(row[0]) for row in connection.query(CONSUMERS)}
+    return {text(name) for (name,) in connection.query(CONSUMERS, CONSUMER_NAMES)}
 
 
 def _in_flight(connection: Connection) -> Feature:
@@ -125,6 +129,7 @@ class _Reader:
     def __init__(self, connection: Connection, current: str | None) -> None:
         self._connection = connection
         self._query = TOTALS if current is None else f"{TOTALS}\n UNION ALL{current}"
+        self._shape = SUMS if current is None else SUMS_AND_RUNNING
         self._least = 0.0
 
     def __call__(self) -> Values:
@@ -137,12 +142,16 @@ class _Reader:
         return values
 
     def _read(self) -> dict[str, float]:
-        (count, wait), *current = self._connection.query(self._query)
+        rows = self._connection.query(self._query, self._shape)
+        if len(rows) != self._shape.rows:
+            message = f"{len(rows)} rows of sums where there must be {self._shape.rows}"
+            raise CollectorError(FailureKind.UNREADABLE, message)
+        (count, wait), *current = rows
         values = {
-            "statements": float(count or 0),
-            "statement_seconds": float(wait or 0) * PICOSECOND,
+            "statements": number_or_zero(count),
+            "statement_seconds": number_or_zero(wait) * PICOSECOND,
         }
         for running, elapsed in current:
-            values["in_flight"] = float(running)
-            values["in_flight_seconds"] = float(elapsed) * PICOSECOND
+            values["in_flight"] = number(running)
+            values["in_flight_seconds"] = number(elapsed) * PICOSECOND
         return values

@@ -1,5 +1,6 @@
 """`status`: what the server counts about itself (SHOW GLOBAL STATUS), for every account to read."""
 
+from collectors.answers import Shape, number, text
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 
@@ -31,14 +32,15 @@ REQUIRED = ("questions", "threads_running", "uptime")
 QUERY = "SHOW GLOBAL STATUS WHERE Variable_name IN ({})".format(
     ", ".join(f"'{name}'" for name in NAMES)
 )
+SHAPE = Shape(columns=2, rows=len(NAMES), bytes=8192)
 
 
 def prepare(connection: Connection) -> Prepared:
     """Every account may read the global status; what may be missing is the session's protection."""
 
     def read() -> Values:
-        rows = connection.query(QUERY)
-        values = {NAMES[name]: float(value) for name, value in rows if name in NAMES}
+        rows = [(text(name), value) for name, value in connection.query(QUERY, SHAPE)]
+        values = {NAMES[name]: number(value) for name, value in rows if name in NAMES}
         missing = [name for name in REQUIRED if name not in values]
         if missing:
             raise CollectorError(FailureKind.UNREADABLE, f"SHOW GLOBAL STATUS has no {missing[0]}")
@@ -50,8 +52,8 @@ def prepare(connection: Connection) -> Prepared:
 def _limits(connection: Connection, values: Values) -> dict[str, float]:
     """What the server's settings allow: 0 means no limit, and such a one is left out."""
     settings = ("max_connections", "innodb_thread_concurrency")
-    limits = {name: float(connection.variables.get(name, 0)) for name in settings}
-    capacity = float(connection.variables.get("innodb_redo_log_capacity", 0))
+    limits = {name: number(connection.variables.get(name, "0")) for name in settings}
+    capacity = number(connection.variables.get("innodb_redo_log_capacity", "0"))
     if capacity and "redo_current_lsn" in values and "redo_checkpoint_lsn" in values:
         age = values["redo_current_lsn"] - values["redo_checkpoint_lsn"]
         limits |= {"checkpoint_age_bytes": age, "checkpoint_max_age_bytes": capacity}

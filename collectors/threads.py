@@ -4,6 +4,7 @@ Measured on real servers: Threads_running counts the session that asks, every bi
 event scheduler on both flavours; a replica's own I/O and SQL threads on MariaDB only.
 """
 
+from collectors.answers import Shape, number
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 from collectors.statements import missing_grant, performance_schema_off
@@ -12,6 +13,7 @@ THREADS = """
 SELECT COALESCE(SUM(PROCESSLIST_COMMAND LIKE 'Binlog Dump%'), 0),
        COALESCE(SUM(NAME LIKE 'thread/sql/event_scheduler'{replication}), 0)
   FROM performance_schema.threads"""
+SHAPE = Shape(columns=2)
 MARIADB_REPLICATION = (
     " OR NAME IN ('thread/sql/slave_io', 'thread/sql/slave_sql', 'thread/sql/rpl_parallel_thread')"
 )
@@ -25,7 +27,7 @@ def prepare(connection: Connection) -> Prepared:
     )
     if lack is None:
         try:
-            connection.query(query)
+            connection.row(query, SHAPE)
         except CollectorError as error:
             if error.kind is not FailureKind.PRIVILEGE:
                 raise
@@ -35,7 +37,7 @@ def prepare(connection: Connection) -> Prepared:
         return Prepared(lambda: {"agent": 1.0, "system": float(scheduler)}, (lack,))
 
     def read() -> Values:
-        dumps, system = connection.query(query)[0]
-        return {"agent": 1.0, "binlog_dump": float(dumps), "system": float(system)}
+        dumps, system = connection.row(query, SHAPE)
+        return {"agent": 1.0, "binlog_dump": number(dumps), "system": number(system)}
 
     return Prepared(read, (Feature("threads", enabled=True),))

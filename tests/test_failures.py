@@ -51,7 +51,7 @@ def unverified(reason: str) -> ssl.SSLCertVerificationError:
         (ConnectionResetError(104, "Connection reset by peer"), FailureKind.LOST),
         (IndexError("index out of range"), FailureKind.LOST),
         (struct.error("unpack requires a buffer of 4 bytes"), FailureKind.LOST),
-        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), FailureKind.LOST),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "unreadable"),
         (CollectorError(FailureKind.UNTRUSTED, "asks for the password"), FailureKind.UNTRUSTED),
     ],
     ids=lambda value: str(value)[:40],

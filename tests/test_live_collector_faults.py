@@ -22,6 +22,7 @@ from agent.snapshot import CollectorHealth
 from agent.watch import Watch
 from collectors import COLLECTORS as TABLE
 from collectors import CollectorSpec
+from collectors.answers import number
 from collectors.base import FailureKind, Feature, Prepared
 from collectors.connection import Connection
 
@@ -101,7 +102,7 @@ def asking(name: str, sql: str) -> CollectorSpec:
 
     def prepare(connection: Connection) -> Prepared:
         def read() -> dict[str, float]:
-            return {"value": float(connection.query(sql)[0][0])}
+            return {"value": number(connection.cell(sql))}
 
         return Prepared(read, (Feature(name, enabled=True),))
 

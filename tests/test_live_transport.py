@@ -17,6 +17,7 @@ from servers import Account, least_account
 from web_clients import Authority
 
 from agent.demo.server import Flavour
+from collectors.answers import Shape, text
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection, Endpoint, Login
 
@@ -38,7 +39,7 @@ def opened(endpoint: Endpoint, account: Account) -> str:
     connection = Connection(endpoint, lambda: Login(*account), timeout=5, limit=5)
     connection.open()
     try:
-        return str(connection.query(CIPHER)[0][1])
+        return text(connection.row(CIPHER, Shape(columns=2))[1])
     finally:
         connection.close()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from collectors.digests import MOST_TEXTS, TEXTS_AT_ONCE
+from collectors.digests import LONGEST_TEXT, MOST_LETTERS, MOST_TEXTS, TEXTS_AT_ONCE
 
 Numbers = NDArray[np.intp]
 
@@ -17,9 +17,8 @@ statements, those that found the server's table full, and those that the server 
 NOBODY = "unattributed"
 """What stands for one where no class explains the use."""
 SEVERAL = (OTHER, AGENT, OVERFLOW, NONE)
-LONGEST_TEXT = 1024
-"""Letters of a text that are kept."""
 TEXTS_KEPT = MOST_TEXTS + TEXTS_AT_ONCE
+LETTERS_KEPT = MOST_LETTERS + TEXTS_AT_ONCE * LONGEST_TEXT
 """No text goes before the collector is ready to fetch it again."""
 
 
@@ -44,6 +43,7 @@ class Book:
         self.keys: list[str] = []
         self._numbers: dict[str, int] = {}
         self._texts: OrderedDict[str, str] = OrderedDict()
+        self._letters = 0  # of all texts
         self._own: set[str] = set()
 
     def __len__(self) -> int:
@@ -62,10 +62,12 @@ class Book:
         """Keep digests' texts, cut, and which of them are the agent's own."""
         self._own.update(own)
         for digest, text in texts.items():
+            self._letters -= len(self._texts.pop(digest, ""))
             self._texts[digest] = text[:LONGEST_TEXT]
-            self._texts.move_to_end(digest)
-        while len(self._texts) > TEXTS_KEPT:
-            gone, _ = self._texts.popitem(last=False)
+            self._letters += len(self._texts[digest])
+        while len(self._texts) > TEXTS_KEPT or self._letters > LETTERS_KEPT:
+            gone, words = self._texts.popitem(last=False)
+            self._letters -= len(words)
             self._own.discard(gone)
 
     def text(self, key: str) -> str | None:

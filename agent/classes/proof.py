@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.classes.book import AGENT, LONGEST_TEXT
+from agent.classes.book import AGENT
+from collectors.digests import LONGEST_TEXT
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.divide import Attribution
 from models.attribution.quality import Quality

@@ -1,0 +1,86 @@
+"""What a server answers: rows of bytes, within the limits that the statement explains.
+
+A server may lie, or what its users wrote may be of any kind. So an answer has at most as many rows,
+columns and bytes as the statement can be answered with, counted while it is read; a text is decoded
+without an error; and a number is one that can be counted with, short enough to be read at once.
+"""
+
+import re
+from dataclasses import dataclass
+
+from collectors.base import CollectorError, FailureKind
+
+Cell = bytes | None
+Row = tuple[Cell, ...]
+
+NUMBER = re.compile(r"[+-]?[0-9]{1,80}(\.[0-9]{0,80})?([eE][+-]?[0-9]{1,3})?")
+"""MySQL's longest DECIMAL has 81 digits and signs."""
+GREATEST = 1e30
+"""A thousand sessions for a thousand years, in picoseconds; sums and squares of it are finite."""
+WHOLE = re.compile(r"[0-9]{1,20}")  # of 64 bits
+LETTERS = 512
+"""Of a text that has no limit of its own: MySQL's longest path (FN_REFLEN)."""
+SHOWN = 40  # letters of what is no number, in the message
+ROOM = 4096  # bytes of an answer beside its rows: names of columns, a message
+ROW_ROOM, COLUMN_ROOM = 16, 1024  # bytes of each row and column beside the cells
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a statement is answered with: so many columns, at most so many rows and bytes of cells.
+
+    Without columns it is answered with OK.
+    """
+
+    columns: int = 1
+    rows: int = 1
+    bytes: int = 4096
+
+    @property
+    def size(self) -> int:
+        """The bytes of the whole answer, at most."""
+        return ROOM + COLUMN_ROOM * self.columns + ROW_ROOM * self.rows + self.bytes
+
+
+ONE_CELL = Shape()
+DONE = Shape(columns=0, rows=0, bytes=0)
+
+
+def text(cell: Cell, letters: int = LETTERS) -> str:
+    """At most so many letters of it; what is no UTF-8 becomes U+FFFD, NULL the empty text."""
+    return "" if cell is None else cell[: 4 * letters].decode("utf-8", "replace")[:letters]
+
+
+def number(cell: Cell | str) -> float:
+    """A finite number; raises `CollectorError` where it is none."""
+    found = _digits(cell)
+    if NUMBER.fullmatch(found):
+        value = float(found)
+        if -GREATEST <= value <= GREATEST:
+            return value
+    raise _no_number(cell)
+
+
+def number_or_zero(cell: Cell) -> float:
+    """The same, and 0 for NULL: what a sum over no rows is."""
+    return 0.0 if cell is None else number(cell)
+
+
+def whole(cell: Cell | str) -> int:
+    """A whole number from 0 up, of 64 bits; raises `CollectorError` where it is none."""
+    found = _digits(cell)
+    if not WHOLE.fullmatch(found):
+        raise _no_number(cell)
+    return int(found)
+
+
+def _digits(cell: Cell | str) -> str:
+    if isinstance(cell, str):
+        return cell
+    return "" if cell is None else cell[:200].decode("ascii", "replace")
+
+
+def _no_number(cell: Cell | str) -> CollectorError:
+    shown = cell[:SHOWN] if isinstance(cell, str) else text(cell, SHOWN)
+    what = "NULL" if cell is None else ascii(shown)
+    return CollectorError(FailureKind.UNREADABLE, f"not a number that can be used: {what}")

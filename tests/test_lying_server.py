@@ -1,0 +1,103 @@
+"""Servers that lie to a collector: every answer has a limit, and its failure is of a kind."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from lies import GREETINGS, LIES, LOGINS
+from lying_server import DIGEST, LyingServer
+
+from collectors import COLLECTORS
+from collectors.base import CollectorError, Sample
+from collectors.connection import Connection, Endpoint, Login
+from collectors.digests import DigestValues
+
+TIMEOUT = 1.0
+ON_SERVER = [spec for spec in COLLECTORS if spec.on_server]
+
+
+def connected(server: LyingServer) -> Connection:
+    """A session that is yet to be opened."""
+    endpoint = Endpoint(port=server.port)
+    return Connection(endpoint, lambda: Login("headroom", "Qz7"), timeout=TIMEOUT, limit=1)
+
+
+def failures(server: LyingServer) -> Iterator[CollectorError]:
+    """Connect, prepare and read every collector twice; what went wrong."""
+    connection = connected(server)
+    with suppress_failure() as failed:
+        connection.open()
+    yield from failed
+    for spec in ON_SERVER:
+        if not connection.is_open:
+            break
+        with suppress_failure() as failed:
+            prepared = spec.prepare(connection)
+            for _ in range(2):
+                values = prepared.read() if prepared.read else {}
+                Sample(spec.name, 1.0, values)
+        yield from failed
+    connection.close()
+
+
+class suppress_failure:  # noqa: N801
+    """Takes a `CollectorError`, and no other exception."""
+
+    def __enter__(self) -> list[CollectorError]:
+        """What it takes."""
+        self._taken: list[CollectorError] = []
+        return self._taken
+
+    def __exit__(self, kind: object, raised: BaseException | None, trace: object) -> bool:
+        """Keep it."""
+        if isinstance(raised, CollectorError):
+            self._taken.append(raised)
+            return True
+        return False
+
+
+def test_an_honest_server_is_read() -> None:
+    """Without a lie nothing fails, so what fails below is the lie's doing."""
+    with LyingServer() as server:
+        assert list(failures(server)) == []
+        connection = connected(server)
+        connection.open()
+        read = {spec.name: spec.prepare(connection).read for spec in ON_SERVER}
+        values = {name: found() for name, found in read.items() if found}
+        connection.close()
+    assert set(values) == {spec.name for spec in ON_SERVER}
+    assert values["status"]["threads_running"] == 2
+    found = values["digests"]
+    assert isinstance(found, DigestValues)
+    assert list(found.rows.keys) == [f"1700000000.000001|{DIGEST}|=shop"]
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_lie_is_a_failure_of_a_kind(name: str) -> None:
+    """No other exception, no more time than an answer may take, and the next session is whole."""
+    lies, kinds = LIES[name]
+    with LyingServer(lies) as server:
+        begun = time.monotonic()
+        found = {failure.kind for failure in failures(server)}
+        assert time.monotonic() - begun < 3 * TIMEOUT + 2
+        assert found == kinds
+        server.lies.clear()
+        assert list(failures(server)) == []
+
+
+@pytest.mark.parametrize("name", GREETINGS)
+def test_a_greeting_has_its_limit(name: str) -> None:
+    """Whatever a server says before it knows us, the failure is of a kind and one short line."""
+    with LyingServer(greeting=GREETINGS[name]) as server:
+        [failure] = failures(server)
+    assert len(str(failure)) < 400
+    assert str(failure).isprintable()
+
+
+@pytest.mark.parametrize("name", LOGINS)
+def test_a_login_has_its_limit(name: str) -> None:
+    """A server that never comes to an end with it costs no more than a time-out."""
+    with LyingServer(login=LOGINS[name]) as server:
+        begun = time.monotonic()
+        assert list(failures(server))
+        assert time.monotonic() - begun < 5 * TIMEOUT
