@@ -4,7 +4,9 @@ Host counters belong to a server only when its process is visible here: behind a
 container or another PID namespace they would be another machine's.
 """
 
+import errno
 import os
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +18,8 @@ from collectors.answers import Shape, number, whole
 from collectors.connection import Connection
 
 SERVER_NAMES = ("mysqld", "mariadbd")
+LONGEST_PID_FILE = 20  # bytes
+MOST_PID = 2**22  # of any Linux: PID_MAX_LIMIT
 START_TOLERANCE = 10.0  # seconds between a process's start and the server's own count of it
 
 
@@ -68,9 +72,26 @@ def _pid_from_file(connection: Connection) -> int | None:
     directory = connection.variables.get("datadir", "/")
     path = Path(directory) / connection.variables.get("pid_file", "")
     try:
-        return int(path.read_text().strip())
+        said = first_bytes(path, LONGEST_PID_FILE)
     except (OSError, ValueError):
         return None
+    return int(said) if said.strip().isdigit() else None
+
+
+def first_bytes(path: Path, count: int) -> bytes:
+    """The beginning of a regular file; raises OSError or ValueError where it is none.
+
+    The server names it, and may name a pipe that nobody writes to, or a device.
+    """
+    if not stat.S_ISREG(path.lstat().st_mode):  # a device may act when it is opened
+        raise OSError(errno.EINVAL, "not a regular file")
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):  # another one by now
+            raise OSError(errno.EINVAL, "not a regular file")
+        return os.read(file, count)
+    finally:
+        os.close(file)
 
 
 def _pid_from_port(connection: Connection) -> int | None:
@@ -88,6 +109,8 @@ def _pid_from_port(connection: Connection) -> int | None:
 
 def _server(pid: int, started: float) -> psutil.Process | None:
     """The process, if it is a MySQL server that started at that time (Unix seconds)."""
+    if not 0 < pid <= MOST_PID:
+        return None
     try:
         process = psutil.Process(pid)
         near = abs(process.create_time() - started) <= START_TOLERANCE
