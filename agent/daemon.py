@@ -124,7 +124,10 @@ class Agent:
                 LaneState(lane.name, lane.lag(now), lane.late_seconds, lane.failures)
                 for lane in self.lanes()
             ),
-            tuple(WorkState(w.target.name, w.connects, w.fit_seconds) for w in self._watches),
+            tuple(
+                WorkState(w.target.name, w.connects, w.fit_seconds, w.assessment_failures)
+                for w in self._watches
+            ),
             history=self._store.state if self._store else None,
         )
 

@@ -1,7 +1,7 @@
 """What the agent says of itself: its lanes, its sessions, its fits, its configuration."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -28,6 +28,8 @@ class WorkState:
     target: str
     connects: int
     fit_seconds: float | None
+    assessment_failures: Mapping[str, int] = field(default_factory=dict)
+    """By what was assessed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +106,20 @@ def _work(state: OwnState) -> Iterator[Metric]:
     fits = GaugeMetricFamily(
         PREFIX + "fit_duration_seconds", "How long the latest fit took.", labels=("target",)
     )
+    failures = CounterMetricFamily(
+        PREFIX + "assessment_failures",
+        "Assessments of the target that a defect of the agent ended; the log says where.",
+        labels=("target", "part"),
+    )
     for work in sorted(state.work, key=lambda work: work.target):
+        for part, count in sorted(work.assessment_failures.items()):
+            failures.add_metric((work.target, part), count)
         connects.add_metric((work.target,), work.connects)
         if work.fit_seconds is not None:
             fits.add_metric((work.target,), work.fit_seconds)
     yield connects
     yield fits
+    yield failures
 
 
 def _reload(state: OwnState) -> Iterator[Metric]:

@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 
 from agent.backoff import Backoff
 from agent.classes.classes import QueryClasses
@@ -13,7 +14,7 @@ from agent.history import History
 from agent.intervals import Window
 from agent.job import Job, as_failure
 from agent.lives import Lives, Session
-from agent.logs import fields
+from agent.logs import fields, located
 from agent.pipeline import Now, assess
 from agent.record import Record
 from agent.snapshot import FitState, Health, Snapshot
@@ -32,6 +33,13 @@ SERVER_SHARE = 0.4  # of the sampling interval: what one statement may take on t
 LEAST_LIMIT = 0.2  # seconds that it may take in any case
 ASSESS_EVERY = 0.5  # seconds between two looks for a complete interval
 CLOCK_SET = 0.5  # seconds by which the wall clock has been set, if it is off by more
+
+
+class Part(StrEnum):
+    """What is assessed of a target."""
+
+    CAPACITY = "capacity"
+    CLASSES = "classes"
 
 
 class Watch:
@@ -74,6 +82,7 @@ class Watch:
         self._fitted = FitState(record=Record(since=time.monotonic()))
         self._assessed: tuple[Window, Now] | None = None  # by the snapshot
         self._answering: str | None = None  # the server behind the session
+        self.assessment_failures: Mapping[str, int] = {}
         self.connects = 0  # sessions opened
         self.fit_seconds: float | None = None  # how long the latest fit took
         self.snapshot = self._assess(time.monotonic())
@@ -149,9 +158,11 @@ class Watch:
         self._mind_the_server(now)
         try:
             self.snapshot = self._assess(now)
-        except Exception:  # a defect there must not hide that a server is down
+        except Exception as error:  # a defect there must not hide that a server is down
+            self._note_defect(Part.CAPACITY, error)
+            fitted = replace(before.fitted, waiting=f"the assessment failed: {located(error)}")
             health = self._current_health()
-            self.snapshot = replace(before, at=time.time(), health=health)
+            self.snapshot = replace(before, at=time.time(), health=health, fitted=fitted)
             raise
         if self.snapshot.fitted.at != before.fitted.at:
             self.fit_seconds = time.monotonic() - now
@@ -169,12 +180,26 @@ class Watch:
 
     def class_tick(self, now: float) -> float:
         """Divide what was used over the query classes, once a minute; shown with the next fit."""
-        self._classes.advance(now, time.time())
+        try:
+            self._classes.advance(now, time.time())
+        except Exception as error:  # it may be in disorder: better to begin anew than to fail on
+            self._note_defect(Part.CLASSES, error)
+            self._classes = QueryClasses(self._classes.settings)
+            raise
         for spent in self._classes.take_new():
             if self._recorder is not None:
                 savings = savings_of(self._classes.state, self._fitted.capacity)
                 self._recorder.divided(ClassUses(spent, savings))
         return now + ASSESS_EVERY
+
+    def _note_defect(self, part: Part, error: Exception) -> None:
+        """Count it for this target; the worker that serves all targets goes on with the others."""
+        self.assessment_failures = {
+            **self.assessment_failures,
+            part: self.assessment_failures.get(part, 0) + 1,
+        }
+        facts = fields(target=self.target.name, part=part)
+        log.error("an assessment failed: %s", located(error), extra=facts)
 
     def hand_over(self, *, last: bool = False) -> None:
         """Give the history what is new; at the `last`, also what is of no complete interval."""
@@ -190,9 +215,10 @@ class Watch:
         window, classes = self._history.window(now), self._classes.state
         if self._is_assessed(window, clock):
             return replace(self.snapshot, at=clock.unix, health=health, classes=classes)
+        self._assessed = window, clock  # also where it fails: the same again would fail again
         name = self.target.name
         snapshot = assess(name, window, health, self._fitted, self._settings, clock, self._ceilings)
-        self._fitted, self._assessed = snapshot.fitted, (window, clock)
+        self._fitted = snapshot.fitted
         return replace(snapshot, classes=classes)
 
     def _is_assessed(self, window: Window, clock: Now) -> bool:

@@ -6,6 +6,7 @@ import pytest
 from made_up import RISING, intervals
 
 from agent.config.settings import Config
+from agent.daemon import Agent
 from agent.pipeline import assess
 from agent.snapshot import Health, Snapshot
 from agent.watch import Watch
@@ -35,6 +36,38 @@ def test_a_defect_in_the_models_hides_no_server_that_is_down(
     with pytest.raises(ZeroDivisionError):
         watch.fit_tick(50.0)
     assert watch.snapshot.health.up is False
+    assert "ZeroDivisionError" in watch.snapshot.fitted.waiting
+
+
+def test_an_assessment_that_fails_touches_no_other_target(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is counted once for each set of intervals, said with the target, and the others go on."""
+    names = ("broken", "whole")
+    targets = [{"name": name, "user": "u"} for name in names]
+    config = Config.model_validate({"targets": targets, "history": {"path": None}})
+    agent = Agent(config)
+    rows = intervals(RISING)
+
+    def failing(name: str, *arguments: Any) -> Snapshot:
+        return assess(name, *arguments) if name == "whole" else 1 / 0  # type: ignore[return-value]
+
+    monkeypatch.setattr("agent.watch.assess", failing)
+    for watch in agent._watches:
+        watch._history.restore(rows)
+        monkeypatch.setattr(watch._classes, "advance", lambda *_: watch._history.nothing)  # type: ignore[attr-defined]  # noqa: B023
+    lane = agent._fit_lane
+    for _ in range(3):
+        lane._due = dict.fromkeys(lane._due, 0.0)
+        lane._take_round()
+    broken, whole = agent.own_state().work
+    assert broken.assessment_failures["capacity"] == 1
+    assert broken.assessment_failures["classes"] >= 1
+    assert "capacity" not in whole.assessment_failures
+    _, healthy = agent.snapshots()
+    assert healthy.fitted.capacity is not None
+    said = [r for r in caplog.records if r.message.startswith("an assessment failed: Zero")]
+    assert [vars(record)["fields"]["target"] for record in said] == ["broken"]
 
 
 def test_a_window_is_assessed_once_and_again_when_the_clock_is_set(
