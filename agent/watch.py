@@ -18,7 +18,8 @@ from agent.logs import fields, located
 from agent.pipeline import Now, assess
 from agent.record import Record
 from agent.snapshot import FitState, Health, Snapshot
-from agent.store.recorder import Recorder, server_identity
+from agent.store.identities import server_identity
+from agent.store.recorder import Recorder
 from agent.store.store import Store
 from agent.store.translate import ClassUses
 from collectors import CollectorSpec, collectors_with

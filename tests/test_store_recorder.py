@@ -1,5 +1,6 @@
 """From the window to the file and back: what an agent knew is what the next one begins with."""
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,12 @@ from agent.config.settings import FitSettings
 from agent.history import History
 from agent.pipeline import Now, assess
 from agent.snapshot import FitState, Health
+from agent.store.database import open_to_read
+from agent.store.identities import MOST_NEW, server_identity
 from agent.store.kinds import FITS, INTERVALS, KINDS, SAMPLES
-from agent.store.recorder import Recorder, server_identity
+from agent.store.recorder import Recorder
 from agent.store.store import Store
+from agent.store.tables import Extent, extents
 from collectors.base import Sample
 
 WIDTH = 10.0
@@ -336,3 +340,43 @@ def test_a_server_is_known_by_its_own_number() -> None:
     assert server_identity(mariadb) == "Sb0cIAkcSJUbC45qm1vKFlE5dbk="
     old = {"hostname": "db1", "port": "3306", "datadir": "/var/lib/mysql/"}
     assert server_identity(old) == "db1:3306:/var/lib/mysql/"
+
+
+def test_a_server_with_a_name_of_megabytes_is_known_by_its_place() -> None:
+    """What is no identity is none, and every name is short."""
+    for lie in ("x" * 1_600_000, "a\x1b[2Jb", "", "\ud800", "two words"):
+        assert server_identity({**MYSQL, "server_uuid": lie}) == "h:3306:/d/"
+    long = {"hostname": "h" * 1_600_000, "port": "3306", "datadir": "\ud800"}
+    assert len(server_identity(long)) == 64
+    assert server_identity(MYSQL) == SERVER
+    assert server_identity({"server_uid": "dGVzdCBvZiBhIHVpZCBoZXJlIQ=="}).startswith("dGVz")
+
+
+def test_a_server_that_is_another_one_at_each_connect_crowds_nobody_out(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So many of them are written in a day and no more; who was known before still is."""
+    life = Life(path, UNIX)
+    life.begin()
+    life.live(60)
+    written = life.store.state.rows[INTERVALS.name]
+    assert written > 0
+    for number in range(3 * MOST_NEW):
+        life.begin({**MYSQL, "server_uuid": f"liar-{number}"})
+        life.live(30)
+    found = sorted({extent.server for extent in extents_of(life, path)})
+    assert len(found) <= MOST_NEW
+    assert SERVER in found
+    said = [r for r in caplog.records if "too many servers" in r.message]
+    assert len(said) == 2 * MOST_NEW + 1
+    life.begin()
+    life.live(60)
+    assert life.recorder._server == SERVER
+    life.end()
+
+
+def extents_of(life: Life, path: Path) -> list[Extent]:
+    """What the file has of intervals by now."""
+    life.store.tick(life.at)
+    with closing(open_to_read(path)) as reading:
+        return list(extents(reading, INTERVALS))

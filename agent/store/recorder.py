@@ -9,6 +9,7 @@ from agent.logs import fields
 from agent.pipeline import Now
 from agent.queues import take_all
 from agent.snapshot import FitState
+from agent.store.identities import MOST_NEW, Identities, server_identity
 from agent.store.recall import Wanted
 from agent.store.store import Answer, Store
 from agent.store.translate import (
@@ -32,14 +33,6 @@ MOST_SAMPLES = 5000  # that wait, while nobody hands them over
 MOST_USES = 60  # intervals of query classes that do
 
 
-def server_identity(variables: Mapping[str, str]) -> str:
-    """What names a server wherever it is reached: its own number, else its host and place."""
-    for name in ("server_uuid", "server_uid"):
-        if variables.get(name):
-            return variables[name]
-    return ":".join(variables.get(name, "") for name in ("hostname", "port", "datadir"))
-
-
 class Recorder:
     """Writes what is new after each interval, and reads back once the server has said who it is.
 
@@ -52,6 +45,8 @@ class Recorder:
         self._samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
         self._connected_to: str | None = None
         self._server: str | None = None  # whose intervals the window holds
+        self._identities = Identities()
+        self._refused: str | None = None  # a server of which nothing is written
         self._answer: Answer | None = None
         self._fit_at: float | None = None
         self._uses: deque[ClassUses] = deque(maxlen=MOST_USES)
@@ -59,6 +54,7 @@ class Recorder:
     def go_on(self, before: "Recorder") -> None:
         """Our window is what the other's was: nothing is read back a second time."""
         self._server, self._answer, self._fit_at = before._server, before._answer, before._fit_at
+        self._identities = before._identities
 
     def connected(self, variables: Mapping[str, str]) -> None:
         """The server has said who it is."""
@@ -77,7 +73,10 @@ class Recorder:
         """Before a fit: mind which server it is, and take in what was read back of it."""
         server = self._connected_to
         if server is not None and server != self._server:
-            self._turn_to(server, history, now)
+            if self._identities.admits(server, now.monotonic):
+                self._turn_to(server, history, now)
+            else:
+                self._turn_away(server, history)
         if self._answer is not None and self._answer.done():
             answer, self._answer = self._answer, None
             found = [interval_of(row, count, now) for row, count in answer.result()]
@@ -108,12 +107,24 @@ class Recorder:
     def _taken_uses(self) -> list[ClassUses]:
         return [self._uses.popleft() for _ in range(len(self._uses))]
 
+    def _turn_away(self, server: str, history: History) -> None:
+        """Write nothing of one server too many; the window is its own all the same."""
+        if server == self._refused:
+            return
+        history.turn_to(server)
+        self._server, self._answer, self._refused = None, None, server
+        facts = fields(target=self._target, most=MOST_NEW)
+        log.warning(
+            "too many servers in a day: this one is not written to the history", extra=facts
+        )
+
     def _turn_to(self, server: str, history: History, now: Now) -> None:
         """Another server than before has nothing to do with what the window holds."""
         history.turn_to(server)
-        if self._server is not None:
+        if self._server is not None or self._refused is not None:
             self._samples.clear()
             self._uses.clear()
+        self._refused = None
         since, until = (in_milliseconds(at) for at in (now.unix - history.horizon, now.unix))
         wanted = Wanted(self._target, server, history.width, since, until)
         self._server, self._answer = server, self._store.recall(wanted)

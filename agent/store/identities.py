@@ -1,0 +1,46 @@
+"""What names a server, and how many servers one target may be."""
+
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+
+UNIQUE = re.compile(r"[0-9A-Za-z+/=-]{1,64}")
+"""MySQL's is a UUID, MariaDB's a hash in base64; what else is said is none."""
+LONGEST = 200  # letters of a name that is made of host, port and data directory
+MOST_NEW, WITHIN = 20, 86_400.0  # servers in so many seconds
+REMEMBERED = 200
+
+
+def server_identity(variables: Mapping[str, str]) -> str:
+    """What names a server wherever it is reached: its own number, else its host and place."""
+    for name in ("server_uuid", "server_uid"):
+        if UNIQUE.fullmatch(variables.get(name, "")):
+            return variables[name]
+    place = ":".join(variables.get(name, "") for name in ("hostname", "port", "datadir"))
+    if len(place) <= LONGEST:
+        return place
+    return hashlib.sha256(place.encode(errors="surrogatepass")).hexdigest()
+
+
+class Identities:
+    """The servers that a target has been.
+
+    A fail-over is another server. One that has another name at each connect would fill the history
+    with servers that nobody will see again, and so push out the other targets' rows.
+    """
+
+    def __init__(self) -> None:
+        self._first_seen: OrderedDict[str, float] = OrderedDict()
+
+    def admits(self, server: str, now: float) -> bool:
+        """Whether it is known or there was room for it, at `now` in seconds of any steady clock."""
+        if server in self._first_seen:
+            return True
+        recent = sum(now - at < WITHIN for at in self._first_seen.values())
+        if recent >= MOST_NEW:
+            return False
+        self._first_seen[server] = now
+        while len(self._first_seen) > REMEMBERED:
+            self._first_seen.popitem(last=False)
+        return True
