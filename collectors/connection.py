@@ -15,8 +15,9 @@ from typing import Any
 from collectors.answers import DONE, ONE_CELL, Cell, Row, Shape, text, whole
 from collectors.base import CollectorError, FailureKind, Feature
 from collectors.failures import failure
+from collectors.session import Session
 from collectors.transport import Endpoint as Endpoint
-from collectors.transport import Session, protection, tls_options
+from collectors.transport import protection, secret_options
 
 IDENTITY = (
     "datadir",
@@ -221,7 +222,7 @@ class Connection:
             write_timeout=self._timeout,
             program_name="mysql-headroom",
             defer_connect=True,
-            **tls_options(self.endpoint),
+            **secret_options(self.endpoint),
         )
         try:
             self._opening.connect()

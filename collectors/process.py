@@ -4,9 +4,7 @@ Host counters belong to a server only when its process is visible here: behind a
 container or another PID namespace they would be another machine's.
 """
 
-import errno
 import os
-import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ import psutil
 
 from collectors.answers import Shape, number, whole
 from collectors.connection import Connection
+from collectors.regular_file import first_bytes
 
 SERVER_NAMES = ("mysqld", "mariadbd")
 LONGEST_PID_FILE = 20  # bytes
@@ -76,22 +75,6 @@ def _pid_from_file(connection: Connection) -> int | None:
     except (OSError, ValueError):
         return None
     return int(said) if said.strip().isdigit() else None
-
-
-def first_bytes(path: Path, count: int) -> bytes:
-    """The beginning of a regular file; raises OSError or ValueError where it is none.
-
-    The server names it, and may name a pipe that nobody writes to, or a device.
-    """
-    if not stat.S_ISREG(path.lstat().st_mode):  # a device may act when it is opened
-        raise OSError(errno.EINVAL, "not a regular file")
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):  # another one by now
-            raise OSError(errno.EINVAL, "not a regular file")
-        return os.read(file, count)
-    finally:
-        os.close(file)
 
 
 def _pid_from_port(connection: Connection) -> int | None:

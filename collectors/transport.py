@@ -1,9 +1,11 @@
 """How a session crosses the network: TLS, who was verified, and what nobody may be told.
 
-Over a socket file, over loopback and within this machine nobody stands in between. Elsewhere TLS
-keeps listeners out, and only a verified certificate keeps out who poses as the server:
-caching_sha2_password hands the password itself to the other end of TLS, and without TLS encrypts it
-with whatever key the other end sends.
+Over a socket file nobody stands in between, and only the server's user can have made it. Over
+loopback nobody listens in, but any user of this machine can take a port that is free, and pose as
+the server. Elsewhere TLS keeps listeners out. Only a verified certificate keeps out who poses as
+the server: caching_sha2_password hands the password itself to the other end of TLS. Without TLS it
+encrypts it with a public key, here with one that the configuration names and never with one that
+the other end sends.
 https://dev.mysql.com/doc/refman/en/caching-sha2-pluggable-authentication.html
 """
 
@@ -11,27 +13,21 @@ import ipaddress
 import os
 import socket
 import ssl
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from collectors.answers import Row, Shape
 from collectors.base import CollectorError, FailureKind, Feature
-from collectors.driver import COM_QUERY, pymysql
+from collectors.regular_file import read_whole
 
-if TYPE_CHECKING:
-    from pymysql.cursors import Cursor
-    from pymysql.protocol import MysqlPacket
-
-    Library = pymysql.Connection[Cursor]
-else:
-    Library = pymysql.connections.Connection
-
-PLAIN_PLUGINS = (b"mysql_clear_password", b"dialog")  # they send the password as it is
+MOST_KEY = 16_384  # bytes of a public key's file
 MOST_AUTHORITIES = 64  # whose certificates are kept loaded
-LOGIN = 16_384  # bytes that a server may say until a session is open
 USE_TLS = "set tls.ca, the authority that signed the server's certificate"
+USE_SOCKET = (
+    "use the server's socket file, or set tls.ca (MySQL makes its own: ca.pem in its data"
+    " directory, with verify_identity: false)"
+)
 GIVE_TLS = f"give the server a certificate (ssl_cert and ssl_key in its my.cnf), then {USE_TLS}"
 
 
@@ -45,100 +41,36 @@ class Endpoint:
     tls_ca: str | None = None
     tls_verify_identity: bool = False
     tls_required: bool = False
+    public_key: str | None = None
+    """A file with the server's RSA key, for passwords where there is no TLS."""
 
     def __str__(self) -> str:
         """The address as a person writes it."""
         return self.socket or f"{self.host}:{self.port}"
 
 
-class Session(Library):
-    """The library's connection, with a limit to what it reads, and its password for few.
-
-    An answer is read here and not by the library: in bytes, which no one has to decode, and within
-    its `Shape`. What comes while a session opens may be `LOGIN` bytes long.
-    """
-
-    _room = LOGIN
-
-    def ask(self, statement: str, shape: Shape) -> list[Row]:
-        """The rows that answer a statement; raises `CollectorError` where they are too many."""
-        self._room = shape.size
-        self._execute_command(COM_QUERY, statement)  # type: ignore[attr-defined]
-        first = self._next_packet()
-        if first.is_ok_packet():
-            return _as_expected(shape, 0)
-        columns = first.read_length_encoded_integer()
-        if first.is_load_local_packet() or columns != shape.columns:
-            self._force_close()  # type: ignore[attr-defined]
-            raise _another_shape(shape, columns)
-        for _ in range(columns):
-            self._next_packet()
-        if not self._next_packet().is_eof_packet():
-            raise ValueError("no end of the columns")
-        return list(self._rows(shape))
-
-    def _rows(self, shape: Shape) -> Iterator[Row]:
-        left = shape.rows
-        while not (packet := self._next_packet()).is_eof_packet():
-            left -= 1
-            if left < 0:
-                self._force_close()  # type: ignore[attr-defined]
-                raise _too_large(f"more than {shape.rows:,} rows")
-            yield tuple(
-                packet.read_length_coded_string()  # type: ignore[no-untyped-call]
-                for _ in range(shape.columns)
-            )
-
-    def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
-        """The one that is given or the one for all; the library would load all CAs each time."""
-        return sslp if isinstance(sslp, ssl.SSLContext) else _believing_anybody()
-
-    def _next_packet(self) -> "MysqlPacket":
-        return self._read_packet()  # type: ignore[no-any-return,no-untyped-call]
-
-    def _read_bytes(self, num_bytes: int) -> bytes:
-        """Read from the network, as much as there is room for."""
-        self._room -= num_bytes
-        if self._room < 0:
-            self._force_close()  # type: ignore[attr-defined]
-            raise _too_large("more bytes")
-        return super()._read_bytes(num_bytes)  # type: ignore[misc,no-any-return]
-
-    def _process_auth(self, plugin_name: bytes, *rest: Any) -> Any:
-        """Answer the server's wish for another way to authenticate."""
-        if plugin_name in PLAIN_PLUGINS and not is_trusted(self._sock):  # type: ignore[attr-defined]
-            raise CollectorError(
-                FailureKind.UNTRUSTED,
-                f"the server asks for the password in the clear ({plugin_name.decode()}), which is"
-                " refused: use its socket file, or set tls.ca",
-            )
-        return super()._process_auth(plugin_name, *rest)  # type: ignore[misc]
+def secret_options(endpoint: Endpoint) -> dict[str, Any]:
+    """What the library is told of keys and TLS; raises `CollectorError` where a file is useless."""
+    return {**_tls_options(endpoint), "server_public_key": _public_key(endpoint.public_key)}
 
 
-def _as_expected(shape: Shape, columns: int) -> list[Row]:
-    if columns != shape.columns:
-        raise CollectorError(FailureKind.UNREADABLE, "an answer without the rows asked for")
-    return []
+def _public_key(path: str | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return read_whole(Path(path), MOST_KEY)
+    except OSError as error:
+        message = f"server_public_key: {path}: {error.strerror}"
+        raise CollectorError(FailureKind.UNTRUSTED, message) from None
 
 
-def _another_shape(shape: Shape, columns: object) -> CollectorError:
-    message = f"no answer to what was asked: {columns} columns instead of {shape.columns}"
-    return CollectorError(FailureKind.LOST, message)
-
-
-def _too_large(what: str) -> CollectorError:
-    message = f"the server answers with {what} than its statement explains; is it one?"
-    return CollectorError(FailureKind.OVERSIZED, message)
-
-
-def tls_options(endpoint: Endpoint) -> dict[str, Any]:
-    """What the library is told of TLS; raises `CollectorError` where the authority is none."""
+def _tls_options(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.socket:
         return {"ssl_disabled": True}
     if endpoint.tls_ca is None and not endpoint.tls_required:
         return {}  # TLS where the server offers it
     if endpoint.tls_ca is None:
-        return {"ssl": _believing_anybody()}
+        return {"ssl": believing_anybody()}
     try:
         file = os.stat(endpoint.tls_ca)  # noqa: PTH116  (any path that OpenSSL takes)
         version = (file.st_ino, file.st_mtime_ns, file.st_size)
@@ -149,7 +81,7 @@ def tls_options(endpoint: Endpoint) -> dict[str, Any]:
 
 
 @cache
-def _believing_anybody() -> ssl.SSLContext:
+def believing_anybody() -> ssl.SSLContext:
     """TLS with whoever answers."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -172,21 +104,33 @@ def _believing(authority: str, verify_identity: bool, version: object) -> ssl.SS
 
 def protection(connection: socket.socket) -> tuple[Feature, ...]:
     """What protects this session on its way; a lack is told with its remedy."""
-    encrypted, verified = Feature("encrypted_session", True), Feature("verified_server", True)
-    if _is_within_this_machine(connection) or is_trusted(connection):
-        return encrypted, verified
-    address = connection.getpeername()[0]
-    if isinstance(connection, ssl.SSLSocket):
-        reason = (
-            f"nobody verifies the certificate of {address}: who stands in between can pose as the"
-            " server and be told the password"
-        )
-        return encrypted, Feature("verified_server", False, reason, USE_TLS)
+    return _encrypted(connection), _verified(connection)
+
+
+def _encrypted(connection: socket.socket) -> Feature:
+    if isinstance(connection, ssl.SSLSocket) or _is_within_this_machine(connection):
+        return Feature("encrypted_session", enabled=True)
     reason = (
-        f"the session to {address} has no TLS: who listens reads statements and answers, and who"
-        " stands in between can be told the password"
+        f"the session to {connection.getpeername()[0]} has no TLS: who listens reads statements and"
+        " answers, and who stands in between can change them"
     )
-    return (Feature("encrypted_session", False, reason, GIVE_TLS),)
+    return Feature("encrypted_session", False, reason, GIVE_TLS)
+
+
+def _verified(connection: socket.socket) -> Feature:
+    if is_trusted(connection):
+        return Feature("verified_server", enabled=True)
+    if _is_within_this_machine(connection):
+        reason = (
+            "nobody verifies which program listens at the port: while the server is down any user"
+            " of this machine can pose as it and be told the password"
+        )
+        return Feature("verified_server", False, reason, USE_SOCKET)
+    reason = (
+        f"nobody verifies the certificate of {connection.getpeername()[0]}: who stands in between"
+        " can pose as the server and be told the password"
+    )
+    return Feature("verified_server", False, reason, USE_TLS)
 
 
 def is_trusted(connection: socket.socket) -> bool:

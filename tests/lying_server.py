@@ -265,12 +265,23 @@ class LyingServer:
 def send(session: socket.socket, first: int, bodies: Answer) -> None:
     """Send packets, numbered from `first` on; one of 16 MiB is continued by the next."""
     waiting = b""
-    for number, body in enumerate(bodies, first):
-        waiting += struct.pack("<I", len(body))[:3] + bytes([number % 256]) + body
-        if len(waiting) > AT_ONCE:
-            session.sendall(waiting)
-            waiting = b""
-    session.sendall(waiting)
+    try:
+        for number, body in enumerate(bodies, first):
+            waiting += struct.pack("<I", len(body))[:3] + bytes([number % 256]) + body
+            if len(waiting) > AT_ONCE:
+                session.sendall(waiting)
+                waiting = b""
+    finally:
+        session.sendall(waiting)
+
+
+def hang_up() -> Answer:
+    """The end of an answer that has none."""
+
+    def end(_: bytes) -> bytes:
+        raise EOFError
+
+    return map(end, (b"",))
 
 
 def receive(session: socket.socket) -> tuple[int, bytes]:

@@ -41,7 +41,7 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The example with its files where a test may write them."""
     monkeypatch.setenv("HEADROOM_PASSWORD", "secret")
     text = EXAMPLE.read_text().replace("/etc/mysql-headroom", str(tmp_path))
-    for name in ("password", "reports.cnf", "ca.pem"):
+    for name in ("password", "reports.cnf", "ca.pem", "public_key.pem"):
         (tmp_path / name).write_text("[client]\nuser = someone\nhost = db2\n")
     return written(tmp_path, text)
 

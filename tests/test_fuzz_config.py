@@ -56,6 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     Authority(made, "clients")
     (made / "ca.pem").write_bytes(authority.file.read_bytes())
     (made / "password").write_text(SECRET)
+    (made / "public_key.pem").write_text("a key")
     (made / "reports.cnf").write_text(MY_CNF.format(ca=made / "ca.pem"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HEADROOM_PASSWORD", SECRET)

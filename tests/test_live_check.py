@@ -12,6 +12,7 @@ from live import COMMAND, run_as_root, target, write_config
 from servers import Account, Release, least_account
 
 from agent.demo.server import PrivateServer
+from collectors.connection import Endpoint
 
 OFF = "UPDATE performance_schema.setup_consumers SET ENABLED = 'NO' WHERE NAME = '{}'"
 GRANT = "GRANT SELECT ON performance_schema.* TO 'headroom'@'%'"
@@ -37,8 +38,9 @@ class Answer:
 def check(
     folder: Path, server: PrivateServer, account: Account | None = None, **options: object
 ) -> Answer:
-    """Run it on one server."""
-    file, _ = write_config(folder, target(folder, server, account), **options)
+    """Run it on one server, over its socket file."""
+    way = Endpoint(socket=server.socket)
+    file, _ = write_config(folder, target(folder, server, account, over=way), **options)
     command = [str(COMMAND), "check", "--config.file", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert not done.stderr

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 from conftest import ServerFactory
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from live import COMMAND, is_root, target, watching
 from namespaces import other_host, server_inside
 from servers import Account, least_account
 from web_clients import Authority
 
-from agent.demo.server import Flavour
+from agent.demo.server import Flavour, PrivateServer
 from collectors.answers import Shape, text
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection, Endpoint, Login
@@ -42,6 +44,12 @@ def opened(endpoint: Endpoint, account: Account) -> str:
         return text(connection.row(CIPHER, Shape(columns=2))[1])
     finally:
         connection.close()
+
+
+def public_key(server: PrivateServer) -> str | None:
+    """The file of a MySQL's own RSA key; MariaDB has none."""
+    path = server.datadir / "public_key.pem"
+    return str(path) if path.exists() else None
 
 
 def refusal(endpoint: Endpoint, account: Account) -> CollectorError:
@@ -84,7 +92,7 @@ def test_a_certificate_is_verified_against_the_authority_and_the_host(
     assert refusal(endpoint, bare).kind is FailureKind.UNTRUSTED
     verifying = Endpoint(port=plain.port, tls_ca=str(authority.file), tls_required=True)
     assert refusal(verifying, bare).kind is FailureKind.UNTRUSTED
-    assert opened(Endpoint(port=plain.port), bare) == ""
+    assert opened(Endpoint(port=plain.port, public_key=public_key(plain)), bare) == ""
 
 
 def test_caching_sha2_password_logs_in_by_every_way(
@@ -92,14 +100,18 @@ def test_caching_sha2_password_logs_in_by_every_way(
 ) -> None:
     """A first login, of which the server has nothing cached, and the quick ones after it.
 
-    Through TLS and the socket file the password itself is told, without TLS encrypted by RSA.
+    Through TLS and the socket file the password itself is told. Without TLS it is encrypted by RSA,
+    with a key that is named and never with one that whoever answers has sent.
     """
     with_tls = private_server("mysql")
     without = private_server("mysql", options=WITHOUT_TLS["mysql"])
+    refused = refusal(Endpoint(port=without.port), least_account(without))
+    assert refused.kind is FailureKind.UNTRUSTED
+    assert "server_public_key" in str(refused)
     for server, endpoint in (
         (with_tls, Endpoint(port=with_tls.port)),
         (with_tls, Endpoint(socket=with_tls.socket)),
-        (without, Endpoint(port=without.port)),
+        (without, Endpoint(port=without.port, public_key=public_key(without))),
     ):
         account = least_account(server)
         has_tls = bool(opened(endpoint, account))
@@ -130,6 +142,8 @@ def test_a_password_at_risk_on_its_way_is_warned_of(
         account = least_account(server)
         over = Endpoint(there.theirs, server.port)
         watched = target(tmp_path, server, account, over=over)
+        if key := public_key(server):
+            watched["server_public_key"] = key
         lacks = "verified_server" if has_tls else "encrypted_session"
         with watching(tmp_path, watched) as agent:
             assert agent.get("feature_enabled", feature=lacks) == 0
@@ -154,8 +168,35 @@ def checked(folder: Path) -> str:
     return done.stdout
 
 
+def test_only_a_socket_file_and_a_certificate_verify_who_answers(
+    private_server: ServerFactory, flavour: Flavour, tmp_path: Path
+) -> None:
+    """Over loopback anybody on this machine may listen: it is said, with what mends it."""
+    authority, options = certified(tmp_path, "127.0.0.1")
+    server = private_server(flavour, options=options)
+    login = Login(*least_account(server))
+    ca = str(authority.file)
+    for endpoint, verified in (
+        (Endpoint(socket=server.socket), True),
+        (Endpoint(port=server.port), False),
+        (Endpoint(port=server.port, tls_ca=ca, tls_required=True), True),
+    ):
+        connection = Connection(endpoint, lambda: login, timeout=5, limit=5)
+        connection.open()
+        try:
+            session, peer = connection.protection()
+        finally:
+            connection.close()
+        assert session.enabled
+        assert peer.enabled == verified
+        assert verified or "any user of this machine" in peer.reason
+        assert verified or "socket file" in peer.remedy
+
+
 class Impostor:
     """Poses as a server that wants the password as it is, which no honest one at hand does.
+
+    As one of caching_sha2_password it wants it encrypted with a key of its own.
 
     `heard` has everything it was told, under TLS if it has a certificate.
     """
@@ -202,12 +243,42 @@ class Impostor:
         self.heard += connection.recv(4096)
         prompt = b"\x05Password: " if self._plugin == b"dialog" else b""
         connection.sendall(_packet(number, b"\xfe" + self._plugin + b"\0" + prompt))
+        if self._plugin == b"caching_sha2_password":
+            self.heard += connection.recv(4096)
+            connection.sendall(_packet(number + 2, b"\x01\x04"))  # not cached: all of it, please
+            self.heard += connection.recv(4096)
+            connection.sendall(_packet(number + 4, b"\x01" + PUBLIC_KEY))
         while said := connection.recv(4096):
             self.heard += said
 
 
 def _packet(number: int, body: bytes) -> bytes:
     return struct.pack("<I", len(body))[:3] + bytes([number]) + body
+
+
+OWN_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+PUBLIC_KEY = OWN_KEY.public_key().public_bytes(
+    serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+)
+ENCRYPTED = 2048 // 8  # bytes of a password, by that key
+
+
+def test_a_password_is_never_encrypted_with_a_key_that_was_just_sent() -> None:
+    """Who takes the port of a server without TLS gets a hash of the password and no more."""
+    with impostor(b"caching_sha2_password") as listener:
+        refused = refusal(Endpoint(port=listener.port), Account("headroom", PASSWORD))
+    assert refused.kind is FailureKind.UNTRUSTED
+    assert "a key that it sends itself" in str(refused)
+    assert b"headroom" in listener.heard
+    assert len(listener.heard) < ENCRYPTED + 150
+    assert PASSWORD.encode() not in listener.heard
+
+
+def test_a_hash_that_is_soon_undone_is_refused() -> None:
+    """The plugin of MySQL 4.0 is asked for by nobody honest."""
+    with impostor(b"mysql_old_password") as listener:
+        refused = refusal(Endpoint(port=listener.port), Account("headroom", PASSWORD))
+    assert refused.kind is FailureKind.UNTRUSTED
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from lying_server import LyingServer
 
 from collectors import host
 from collectors.connection import Connection, Endpoint, Login
-from collectors.process import first_bytes
 
 SECONDS = 3.0
 
@@ -43,12 +42,3 @@ def test_a_trap_for_a_pid_file_is_no_pid_file(traps: dict[str, str]) -> None:
         assert prepared.read is None, name
         assert "no process of this server" in prepared.features[0].reason, name
         assert time.monotonic() - begun < SECONDS, name
-
-
-def test_the_beginning_of_a_file_is_read(tmp_path: Path) -> None:
-    """No more than what was asked for, and nothing of what a link names."""
-    (tmp_path / "pid").write_text("12345\n")
-    (tmp_path / "link").symlink_to("pid")
-    assert first_bytes(tmp_path / "pid", 3) == b"123"
-    with pytest.raises(OSError, match="not a regular file"):
-        first_bytes(tmp_path / "link", 3)

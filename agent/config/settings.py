@@ -44,7 +44,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _authority(path: Path) -> Path:
-    """Certificates in a file that can be read at once; OpenSSL would wait for what a pipe gives."""
+    """Certificates or a key in a file that can be read at once; OpenSSL would wait for what a pipe gives."""
     try:
         read_whole(path, LONGEST_PEM)
     except OSError as error:
@@ -128,6 +128,7 @@ class Target(Section):
     password_env: str | None = None
     defaults_file: ExistingFile | None = None
     tls: TlsSettings | None = None
+    server_public_key: Annotated[ExistingFile, AfterValidator(_authority)] | None = None
     timeout: Annotated[Duration, within(0.5, 60)] = 3.0
     collectors: Mapping[CollectorName, CollectorSettings] = Field(default_factory=dict)
     fit: FitSettings = FitSettings()
@@ -157,7 +158,12 @@ class Target(Section):
             tls_ca=ca,
             tls_verify_identity=self.tls.verify_identity if self.tls else mode == TLS_MODES[2],
             tls_required=self.tls.required if self.tls else bool(ca) or mode in TLS_MODES,
+            public_key=self._public_key(options),
         )
+
+    def _public_key(self, options: Mapping[str, str]) -> str | None:
+        named = self.server_public_key or options.get("server-public-key-path")
+        return str(named) if named else None
 
     @model_validator(mode="after")
     def _my_cnf_is_usable(self) -> "Target":
@@ -169,10 +175,14 @@ class Target(Section):
             raise ValueError(source + why.removeprefix(source)) from None
         if self.defaults_file and not login.user:
             raise ValueError(f"{self.defaults_file}: names no user under [client]")
-        if endpoint.tls_ca and not _is_file(Path(endpoint.tls_ca)):
-            raise ValueError(f"{self.defaults_file}: ssl-ca: no such file")
-        if endpoint.tls_ca:
-            _authority(Path(endpoint.tls_ca))
+        for option, path in (
+            ("ssl-ca", endpoint.tls_ca),
+            ("server-public-key-path", endpoint.public_key),
+        ):
+            if path and not _is_file(Path(path)):
+                raise ValueError(f"{self.defaults_file}: {option}: no such file")
+            if path:
+                _authority(Path(path))
         return self
 
 
