@@ -37,7 +37,7 @@ ZERO = 1_700_000_000.0
 RECORDINGS = {"mysql": "mysql-9.7.4", "mariadb": "mariadb-10.11.19-no-schema"}
 OWN = OwnState(
     (LaneState("server mysql", 0.25, 1.5), LaneState("fit", 0.0, 0.125)),
-    (WorkState("mysql", 2, 0.5), WorkState("down", 0, None)),
+    (WorkState("mysql", 2, 0.5, {"classes": 1}), WorkState("down", 0, None)),
     ReloadState(True, ZERO),
     StoreState(
         success=False,

@@ -44,7 +44,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _authority(path: Path) -> Path:
-    """Certificates or a key in a file that can be read at once; OpenSSL would wait for what a pipe gives."""
+    """Certificates or a key that can be read at once; OpenSSL would wait for what a pipe gives."""
     try:
         read_whole(path, LONGEST_PEM)
     except OSError as error:
