@@ -275,15 +275,6 @@ def send(session: socket.socket, first: int, bodies: Answer) -> None:
         session.sendall(waiting)
 
 
-def hang_up() -> Answer:
-    """The end of an answer that has none."""
-
-    def end(_: bytes) -> bytes:
-        raise EOFError
-
-    return map(end, (b"",))
-
-
 def receive(session: socket.socket) -> tuple[int, bytes]:
     """One packet: its number and its body."""
     head = _exactly(session, 4)

@@ -1,0 +1,233 @@
+"""A soak under attack: liars beside honest servers, and clients that mean no good at the pages.
+
+    python bench/soak_attacks.py [--minutes 30] [--good 10] [--every 30]
+
+One agent watches ten targets on a real MariaDB and one of each kind of liar that the tests know
+(tests/lies.py), some of whom change between lies; `web_attacks.py`, where it is there, attacks the
+pages at the same time. Prints how long the scrapes of the good targets took, the longest time
+between two of their samples, memory, threads and open files, and ends with 1 where a scrape took a
+second, a sample is missing, or memory or threads rise in the second half.
+"""
+
+import argparse
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+from agent.demo.server import PrivateServer
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from lies import GREETINGS, LIES, LOGINS
+from live import COMMAND, Clients, Page, fetch, target, wait_until, write_config
+from lying_server import LyingServer
+from servers import least_account, server_program
+
+SCRAPE_EVERY = 2.0  # seconds
+SLOWEST = 1.0  # seconds that a scrape may take
+GAP = 5.0  # seconds between two samples, of which there is one a second
+RISE = 1.1  # of the memory's median, from the first half to the second
+TURNS = 5.0  # seconds that a fickle server lies before it tells the truth for as long
+SETTINGS: dict[str, Any] = {
+    "collectors": {},
+    "fit": {"interval": "5s", "window": "10m"},
+    "classes": {"interval": "15s", "window": "5m"},
+}
+
+
+@dataclass
+class Seen:
+    """What was seen of the agent."""
+
+    scrapes: list[float] = field(default_factory=list)
+    sampled: dict[str, float] = field(default_factory=dict)
+    gaps: dict[str, float] = field(default_factory=dict)
+    memory: list[float] = field(default_factory=list)
+    threads: list[int] = field(default_factory=list)
+
+    def add(self, page: Page, process: int) -> None:
+        """One more look."""
+        self.scrapes.append(page.seconds)
+        for (name, labels), at in page.samples.items():
+            which = dict(labels).get("target", "")
+            if name.endswith("last_sample_timestamp_seconds") and which.startswith("good"):
+                before = self.sampled.get(which, at)
+                self.gaps[which] = max(self.gaps.get(which, 0.0), at - before)
+                self.sampled[which] = at
+        status = Path(f"/proc/{process}/status").read_text()
+        self.memory.append(int(status.split("VmRSS:")[1].split()[0]) / 1024)
+        self.threads.append(int(status.split("Threads:")[1].split()[0]))
+
+
+def main() -> None:
+    """Print a line now and then, and a table at the end."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--good", type=int, default=10)
+    parser.add_argument("--every", type=float, default=30.0, help="seconds between two lines")
+    args = parser.parse_args()
+    program = server_program("mariadb") or sys.exit("no MariaDB here")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server = stack.enter_context(PrivateServer(program, performance_schema=True))
+        stack.enter_context(Clients(server, "SELECT SLEEP(0.05)", 3))
+        targets = [*good(folder, server, args.good), *stack.enter_context(liars(folder))]
+        file, port = write_config(folder, *targets, **settings(folder))
+        log = stack.enter_context((folder / "agent.log").open("wb"))
+        command = [str(COMMAND), "run", "--config.file", str(file)]
+        agent = stack.enter_context(ended(subprocess.Popen(command, stderr=log)))
+        wait_until("the agent answers", lambda: answers(port), 60)
+        wait_until("the good targets are up", lambda: up(port) == args.good, 60)
+        stack.enter_context(web_attacks(port))
+        seen = watch(agent.pid, port, 60 * args.minutes, args.every)
+        size = (folder / "agent.log").stat().st_size
+    sys.exit(report(seen, size, len(targets) - args.good))
+
+
+def settings(folder: Path) -> dict[str, Any]:
+    """Small windows, so that a soak of half an hour sees them full; and a history."""
+    return {**SETTINGS, "history": {"path": str(folder / "history" / "history.db")}}
+
+
+def good(folder: Path, server: PrivateServer, count: int) -> list[dict[str, Any]]:
+    """Honest targets: one server under many names."""
+    account = least_account(server)
+    script = f"ALTER USER '{account.user}'@'%' WITH MAX_USER_CONNECTIONS {2 * count + 5}"
+    with server.connect_as_root() as root, root.cursor() as cursor:
+        cursor.execute(script)
+    return [target(folder, server, account, name=f"good{n}") for n in range(count)]
+
+
+@contextmanager
+def liars(folder: Path) -> Iterator[list[dict[str, Any]]]:
+    """One of each kind, and for each lie a fickle one, who lies by turns."""
+    kinds: list[dict[str, Any]] = [
+        *({"lies": lies} for lies, _ in LIES.values()),
+        *({"greeting": said} for said in GREETINGS.values()),
+        *({"login": said} for said in LOGINS.values()),
+        *({"variables": {"pid_file": path}} for path in ("/dev/zero", "/proc/kmsg", "/")),
+    ]
+    stop = threading.Event()
+    with ExitStack() as stack:
+        servers = [stack.enter_context(LyingServer(**kind)) for kind in kinds]
+        fickle = stack.enter_context(LyingServer())
+        teller = threading.Thread(target=take_turns, args=[fickle, stop])
+        teller.start()
+        stack.callback(teller.join)
+        stack.callback(stop.set)
+        password = folder / "liar.password"
+        password.write_text("secret")
+        login = {"user": "headroom", "password_file": str(password), "timeout": "1s"}
+        yield [
+            {"name": f"liar{n}", "host": "127.0.0.1", "port": liar.port, **login}
+            for n, liar in enumerate((*servers, fickle))
+        ]
+
+
+def take_turns(server: LyingServer, stop: threading.Event) -> None:
+    """Another lie and another identity every few seconds, the truth between."""
+    dice, turn = random.Random(1), 0
+    while not stop.wait(TURNS):
+        turn += 1
+        server.variables["server_uuid"] = f"{turn:036}"
+        server.lies.clear()
+        if turn % 2:
+            server.lies.update(dice.choice(list(LIES.values()))[0])
+
+
+@contextmanager
+def web_attacks(port: int) -> Iterator[None]:
+    """The attacks on the pages, where there is a module of them beside the tests."""
+    try:
+        from web_attacks import attacking  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        print("without attacks on the pages: tests/web_attacks.py is not there")
+        yield
+        return
+    with attacking(port):
+        yield
+
+
+@contextmanager
+def ended(process: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
+    """The agent; at the end it is asked to stop and has to within 15 s."""
+    try:
+        yield process
+        process.terminate()
+        process.wait(15)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def answers(port: int) -> bool:
+    """Whether there is a page."""
+    try:
+        return bool(fetch(port).samples)
+    except OSError:
+        return False
+
+
+def up(port: int) -> int:
+    """How many of the good targets are up."""
+    samples = fetch(port).samples.items()
+    return sum(
+        value == 1.0
+        for (name, labels), value in samples
+        if name.endswith("headroom_up") and dict(labels)["target"].startswith("good")
+    )
+
+
+def watch(process: int, port: int, seconds: float, every: float) -> Seen:
+    """Scrape until the time is over."""
+    seen, begun = Seen(), time.monotonic()
+    said = begun
+    print("| minute | scrape, at most | RSS, MiB | threads | longest gap |\n|---|---|---|---|---|")
+    while (now := time.monotonic()) < begun + seconds:
+        seen.add(fetch(port), process)
+        if now >= said + every:
+            said = now
+            latest = seen.scrapes[-max(1, int(every / SCRAPE_EVERY)) :]
+            print(
+                f"| {(now - begun) / 60:.1f} | {max(latest):.2f} s | {seen.memory[-1]:.0f}"
+                f" | {seen.threads[-1]} | {max(seen.gaps.values(), default=0.0):.1f} s |",
+                flush=True,
+            )
+        time.sleep(max(0.0, now + SCRAPE_EVERY - time.monotonic()))
+    return seen
+
+
+def report(seen: Seen, log_bytes: int, count: int) -> int:
+    """What it comes to; 1 where something was not as it must be."""
+    half = len(seen.memory) // 2
+    first, second = sorted(seen.memory[:half]), sorted(seen.memory[half:])
+    rise = second[len(second) // 2] / first[len(first) // 2]
+    p99 = quantiles(seen.scrapes, n=100)[98]
+    gap = max(seen.gaps.values())
+    rows = (
+        ("lying servers", f"{count}", True),
+        ("scrapes", f"{len(seen.scrapes)}", len(seen.scrapes) > 0),
+        ("slowest scrape", f"{max(seen.scrapes):.2f} s", max(seen.scrapes) < SLOWEST),
+        ("99 % of the scrapes within", f"{p99:.2f} s", p99 < SLOWEST),
+        ("longest gap in a good target's samples", f"{gap:.1f} s", gap < GAP),
+        ("RSS at most", f"{max(seen.memory):.0f} MiB", True),
+        ("RSS, second half over the first", f"{rise:.2f}", rise < RISE),
+        ("threads", f"{min(seen.threads)} to {max(seen.threads)}", True),
+        ("log", f"{log_bytes / 1024:.0f} KiB", True),
+    )
+    print("\n| | | as it must be |\n|---|---|---|")
+    for name, value, is_right in rows:
+        print(f"| {name} | {value} | {'yes' if is_right else 'NO'} |")
+    return 0 if all(is_right for _, _, is_right in rows) else 1
+
+
+if __name__ == "__main__":
+    main()
