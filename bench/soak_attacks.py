@@ -10,6 +10,7 @@ second, a sample is missing, or memory or threads rise in the second half.
 """
 
 import argparse
+import os
 import random
 import subprocess
 import sys
@@ -19,6 +20,8 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import Pipe, Process
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -108,7 +111,27 @@ def good(folder: Path, server: PrivateServer, count: int) -> list[dict[str, Any]
 
 @contextmanager
 def liars(folder: Path) -> Iterator[list[dict[str, Any]]]:
-    """One of each kind, and for each lie a fickle one, who lies by turns."""
+    """One of each kind, and a fickle one, in a process of their own that gives way to others."""
+    ours, theirs = Pipe()
+    process = Process(target=lie, args=[theirs], daemon=True)
+    process.start()
+    password = folder / "liar.password"
+    password.write_text("secret")
+    login = {"user": "headroom", "password_file": str(password), "timeout": "1s"}
+    try:
+        yield [
+            {"name": f"liar{n}", "host": "127.0.0.1", "port": port, **login}
+            for n, port in enumerate(ours.recv())
+        ]
+    finally:
+        ours.send("the end")
+        process.join(10)
+        process.kill()
+
+
+def lie(way: "Connection[Any, Any]") -> None:
+    """Tell the ports, and lie until the end is told."""
+    os.nice(10)
     kinds: list[dict[str, Any]] = [
         *({"lies": lies} for lies, _ in LIES.values()),
         *({"greeting": said} for said in GREETINGS.values()),
@@ -123,13 +146,8 @@ def liars(folder: Path) -> Iterator[list[dict[str, Any]]]:
         teller.start()
         stack.callback(teller.join)
         stack.callback(stop.set)
-        password = folder / "liar.password"
-        password.write_text("secret")
-        login = {"user": "headroom", "password_file": str(password), "timeout": "1s"}
-        yield [
-            {"name": f"liar{n}", "host": "127.0.0.1", "port": liar.port, **login}
-            for n, liar in enumerate((*servers, fickle))
-        ]
+        way.send([server.port for server in (*servers, fickle)])
+        way.recv()
 
 
 def take_turns(server: LyingServer, stop: threading.Event) -> None:
