@@ -206,7 +206,7 @@ class _Reader:
             since=since,
             running=running,
             texts=texts,
-            own=self._own(texts),
+            own=own_among(self._connection, texts),
             everything=everything,
         )
         return DigestValues(rows, {"rows": float(len(keys)), "complete": float(complete)})
@@ -234,10 +234,6 @@ class _Reader:
         self._notes.letters += sum(map(len, found.values()))
         return found
 
-    def _own(self, texts: Mapping[str, str]) -> frozenset[str]:
-        ours = {shape(statement) for statement in self._connection.sent}
-        return frozenset(digest for digest, text in texts.items() if is_one_of(text, ours))
-
 
 def texts_of(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
     """Texts of these digests, as the server normalises them."""
@@ -246,6 +242,12 @@ def texts_of(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
     rows = connection.query(TEXTS.format(digests=listed or "''"), TEXT_SHAPE)
     found = {text(digest, LONGEST_DIGEST): text(words, LONGEST_TEXT) for digest, words in rows}
     return {digest: found[digest] for digest in asked if digest in found}
+
+
+def own_among(connection: Connection, texts: Mapping[str, str]) -> frozenset[str]:
+    """Those of the digests whose texts are statements that this connection has sent."""
+    ours = {shape(statement) for statement in connection.sent}
+    return frozenset(digest for digest, text in texts.items() if is_one_of(text, ours))
 
 
 def shape(statement: str) -> str:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,12 +10,13 @@ import numpy as np
 from agent.classes.book import AGENT, OTHER, Book
 from agent.classes.deltas import Changes, Deltas
 from agent.classes.proof import OF_DISKS, withheld
+from agent.classes.spells import Spell, in_the_worst_spell, spells_of
 from agent.classes.ticks import Tick, TickMaker, class_ticks, host_use
 from agent.config.settings import Target
 from collectors import COLLECTORS
 from collectors.base import CollectorError, FailureKind, Sample, Values
 from collectors.connection import Connection
-from collectors.digests import DigestValues, texts_of
+from collectors.digests import DigestValues, own_among, texts_of
 from models.attribution.class_ticks import Array, ClassTicks
 from models.attribution.divide import Attribution, attribute
 from models.attribution.reasons import HostUse
@@ -42,6 +44,8 @@ class Observed:
     """The whole server's CPU is not known, only what the classes use."""
     disk: Mapping[str, Attribution]
     """Of the bytes `read` and `written`, those that are known."""
+    spells: tuple[Spell, ...]
+    """When the host was saturated or waited for IO."""
 
 
 def observe(
@@ -111,7 +115,8 @@ def observe_sums(target: Target) -> Observed:
         seconds = float(rows.age.max(initial=0.0))
         tick = Tick(seconds, seconds, changes, {})
         greatest = [key.partition("|")[0] for key in _greatest(book, [tick])]
-        book.learn_texts(texts_of(connection, greatest), ())
+        texts = texts_of(connection, greatest)
+        book.learn_texts(texts, own_among(connection, texts))
     finally:
         connection.close()
     return divided(book, [tick])
@@ -151,7 +156,8 @@ def divided(book: Book, ticks: list[Tick]) -> Observed:
     is_sum = y is None
     if y is None and table.cpu is not None and table.cpu.any():
         y = table.cpu.sum(axis=1)  # of the classes, for want of the whole
-    host = host_use(whole)
+    spells = spells_of(whole)
+    host = in_the_worst_spell(host_use(whole), spells)
     measured = table.cpu is not None and bool(table.cpu.any())
     known = len(table) >= LEAST_TICKS or (measured and len(table) > 0)
     return Observed(
@@ -164,6 +170,7 @@ def divided(book: Book, ticks: list[Tick]) -> Observed:
         cpu_target=y,
         cpu_is_sum=is_sum,
         disk={name: found for name in OF_DISKS if (found := _bytes(name, table, whole, host))},
+        spells=spells,
     )
 
 
@@ -176,18 +183,29 @@ def _bytes(name: str, table: ClassTicks, ticks: list[Tick], host: HostUse) -> At
 
 
 def _readers(connection: Connection) -> dict[str, Callable[[], Values]]:
+    """What reads each source.
+
+    The other collectors read once: all that an agent asks this server is then known as its own, and
+    a running agent's statements are no classes of the load.
+    """
     found: dict[str, Callable[[], Values]] = {}
     for spec in COLLECTORS:
-        if spec.name not in SOURCES:
-            continue
         prepared = spec.prepare(connection)
-        if prepared.read is not None:
+        if prepared.read is not None and spec.name in SOURCES:
             found[spec.name] = prepared.read
+        elif prepared.read is not None:
+            _read_once_and_forget(prepared.read)
         elif spec.name == "digests":
             lack = prepared.features[0]
             message = f"{connection.endpoint}: {lack.reason}; {lack.remedy}"
             raise CollectorError(FailureKind.UNREADABLE, message)
     return found
+
+
+def _read_once_and_forget(read: Callable[[], Values]) -> None:
+    """Send a collector's statements; what cannot be read is no agent's statement either."""
+    with suppress(CollectorError):
+        read()
 
 
 def _greatest(book: Book, ticks: list[Tick]) -> list[str]:

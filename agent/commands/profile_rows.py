@@ -9,6 +9,7 @@ from agent.classes.book import SEVERAL, Name, name_of
 from agent.classes.observe import Observed
 from agent.classes.proof import is_proven
 from agent.classes.savings import Saving
+from agent.classes.spells import Spell
 from models.attribution.divide import Attribution, Method
 from models.attribution.quality import Quality
 from models.attribution.reasons import Reason
@@ -72,6 +73,8 @@ class Profile:
     disagreement: float | None
     compared_with: Method | None
     reasons: tuple[Reason, ...]
+    spells: tuple[Spell, ...] = ()
+    """When the host was saturated or waited for IO."""
     io: Mapping[str, Moved] = field(default_factory=dict)
     """Of the bytes `read` and `written`, those that are known."""
     recorded: tuple[float, float] | None = None
@@ -110,6 +113,7 @@ def profile_of(
         disagreement=cpu.disagreement if cpu else None,
         compared_with=cpu.compared_with if cpu else None,
         reasons=cpu.reasons if cpu else (),
+        spells=observed.spells,
         io={
             name: Moved(found.total, found.unattributed, found.held_out, found.reasons)
             for name, found in observed.disk.items()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 from datetime import datetime
 
+from agent.classes.book import AGENT
 from agent.classes.proof import is_proven
 from agent.commands.attribute_words import OTHERS, SOURCES, amount, bar, cut, percent, short
 from agent.commands.profile_rows import Profile, Row
@@ -15,6 +16,7 @@ from models.attribution.reasons import Reason
 
 NAME_WIDTH = 34
 DIGEST_LETTERS = 12
+MOST_SPELLS = 3
 
 
 def in_words(profile: Profile, top: int) -> str:
@@ -59,6 +61,7 @@ def as_json(profile: Profile, top: int) -> str:
             "disagreement": profile.disagreement,
             "reasons": [reason.value for reason in profile.reasons],
         },
+        "spells": [asdict(spell) for spell in profile.spells],
         "io": {
             name: {
                 "total": moved.total,
@@ -88,6 +91,8 @@ def as_csv(profile: Profile, top: int) -> str:
 
 
 def _name(row: Row) -> str:
+    if row.digest == AGENT:
+        return "mysql-headroom's own"
     if row.text:
         return cut(row.text.replace("`", ""), NAME_WIDTH)
     digest = row.digest[:DIGEST_LETTERS]
@@ -134,7 +139,17 @@ def _cpu_notes(profile: Profile) -> list[str]:
         moved = percent(profile.disagreement / 2)
         other = OTHERS[profile.compared_with]
         lines.append(f"  {'disagreement':<14} {moved} of the use lies elsewhere by {other}")
-    return [*lines, *(f"  {'take care':<14} {reason.sentence}" for reason in profile.reasons)]
+    return [*lines, *(f"  {'take care':<14} {_sentence(r, profile)}" for r in profile.reasons)]
+
+
+def _sentence(reason: Reason, profile: Profile) -> str:
+    """The reason, and of the watch the seconds for which it holds, where they are known."""
+    when = [f"{s.start:.0f} to {s.end:.0f}" for s in profile.spells if s.reason is reason]
+    if not when:
+        return reason.sentence
+    more = f" and {len(when) - MOST_SPELLS} more" if len(when) > MOST_SPELLS else ""
+    part = f"in the seconds {', '.join(when[:MOST_SPELLS])}{more} of {profile.seconds:.0f}"
+    return f"{reason.sentence} ({part})"
 
 
 def _io_notes(profile: Profile) -> Iterator[str]:

@@ -1,0 +1,42 @@
+"""`mysql-headroom profile` on real servers: the observers are apart from what they observe."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live import Clients, target, wait_until, watching
+from servers import least_account
+
+from agent.classes.book import AGENT
+from agent.cli import main
+from agent.demo.server import PrivateServer
+
+OBSERVING = ("performance_schema", "SHOW GLOBAL STATUS", "CONNECTION_ID", "lock_wait_timeout")
+
+
+def profiled(file: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, Any]]:
+    """The classes of a profile, texts included."""
+    asked = ["profile", "--config.file", str(file), "--text", "--format", "json", *options]
+    assert main([*asked, "--top", "1000"]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["classes"]
+    return found
+
+
+def test_a_running_agent_is_one_line_of_its_own(
+    server: PrivateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither its statements nor the profile's are classes of the load, and their cost is told."""
+    here = target(tmp_path, server, least_account(server))
+    file = tmp_path / "config.yaml"
+    with watching(tmp_path, here) as agent, Clients(server, "SELECT BENCHMARK(9999, 2)", pace=0.05):
+        wait_until("the agent reads", lambda: agent.get("up") == 1)
+        seen = profiled(file, capsys, "--seconds", "6")
+        summed = profiled(file, capsys, "--since", "start")
+    for classes in (seen, summed):
+        assert [c for c in classes if "BENCHMARK" in (c["text"] or "")]
+        [own] = [c for c in classes if c["digest"] == AGENT]
+        assert own["calls"] > 10
+        assert own["seconds"] > 0
+    observers = [c["text"] for c in seen if any(w in (c["text"] or "") for w in OBSERVING)]
+    assert observers == []
