@@ -281,7 +281,7 @@ def test_whatever_the_load_no_class_uses_less_than_nothing(seed: int, ticks: int
     learned = fit_cost_model(s.blind, y, s.blind.work_time).learned
     assert (learned.totals >= 0).all()
     assert learned.base >= 0
-    assert np.isfinite(learned.covariance).all()
+    assert np.isfinite(learned.variances).all()
 
 
 def test_time_that_says_nothing_is_left_out() -> None:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 
 from agent.classes.proof import withheld
 from agent.commands.attribute_words import in_words
+from agent.commands.patience import interruptible, progress_of
 from agent.tables.class_file import ClassFile, read_classes
 from agent.tables.host_file import DEFAULT_RESOURCE, joined, read_host
 from agent.tables.table_file import TableFileError
@@ -86,7 +87,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"mysql-headroom: {text}", file=sys.stderr)
         return USAGE_ERROR
     try:
-        answer = _answer(args)
+        with interruptible():
+            answer = _answer(args)
     except TableFileError as error:
         print(f"mysql-headroom: {error}", file=sys.stderr)
         return USAGE_ERROR
@@ -99,7 +101,9 @@ def _answer(args: argparse.Namespace) -> Answer:
     classes = _read(args.file, args.host, args.resource)
     target = _target(classes)
     method = Method(args.method)
-    found = attribute(_known(classes, target), target, method, classes.host)
+    known = _known(classes, target)
+    doing = f"dividing over {len(known.names):,} classes in {len(known):,} ticks"
+    found = attribute(known, target, method, classes.host, progress_of(doing))
     if classes.at is not None and not target.cpu_seconds and method is Method.AUTO:
         found = withheld(_moved(str(classes.resource)), classes.ticks, found)
     prediction = None

@@ -35,8 +35,8 @@ class Learned:
     totals: Array
     base: float
     """What went on without any class: b·ΣΔt."""
-    covariance: Array
-    """Of the totals, shape (K, K)."""
+    variances: Array
+    """Of the totals, shape (K,)."""
     computing: Array
     """Probability that a class computes while it runs, 0..1."""
     level: float | None
@@ -48,4 +48,4 @@ class Learned:
     @property
     def stderr(self) -> Array:
         """Standard error of each total."""
-        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        return np.sqrt(np.maximum(self.variances, 0.0))

@@ -10,7 +10,7 @@ from models.attribution.echo import Echo
 from models.attribution.learned import learn
 from models.attribution.moments import Moments
 from models.attribution.prices import Prices, pool_prices, robust_weights, tick_weights
-from models.attribution.shrunk import learn_shrunk
+from models.attribution.shrunk import learn_shrunk, learn_shrunk_ticks
 from models.attribution.stretch import Stretch
 from models.attribution.waits import CpuBounds, Mask, must_wait
 
@@ -63,8 +63,9 @@ def fit_cost_model(
     says nothing about y. `bounds` are those of CPU seconds; None where y is something else.
     """
     if ticks.count is None or not ticks.count.any():
-        moments = Moments.of(ticks.statement_time, ticks.seconds, y, tick_weights(y))
-        return _model(ticks, moments, learn_shrunk(moments), None)
+        time = ticks.statement_time
+        learned = learn_shrunk_ticks(time, ticks.seconds, y, tick_weights(y))
+        return _model(ticks, time.sum(axis=0), learned, None)
     if work is None:
         return _by_calls(ticks, y)
     prices = pool_prices(ticks, y, bounds=bounds)
@@ -97,19 +98,19 @@ def _by_calls(ticks: ClassTicks, y: Array) -> CostModel:
     prices = pool_prices(ticks, y, LEAST_CALL_SHARE)
     weights = robust_weights(y, prices.total(ticks))
     moments = Moments.of(prices.price(ticks), ticks.seconds, y, weights)
-    return _model(ticks, moments, learn_shrunk(moments), prices)
+    return _model(ticks, moments.totals[:-1], learn_shrunk(moments), prices)
 
 
 def _learnt(
     ticks: ClassTicks, y: Array, prices: Prices, weights: Array, beliefs: Beliefs
 ) -> CostModel:
     moments = Moments.of(prices.price(ticks), ticks.seconds, y, weights)
-    return _model(ticks, moments, learn(moments, beliefs), prices)
+    return _model(ticks, moments.totals[:-1], learn(moments, beliefs), prices)
 
 
 def _model(
-    ticks: ClassTicks, moments: Moments, learned: Learned, prices: Prices | None
+    ticks: ClassTicks, regressor_totals: Array, learned: Learned, prices: Prices | None
 ) -> CostModel:
     seconds = float(ticks.seconds.sum())
     base = learned.base / seconds if seconds > 0 else 0.0
-    return CostModel(ticks.names, learned, moments.totals[:-1], base, prices)
+    return CostModel(ticks.names, learned, regressor_totals, base, prices)

@@ -5,6 +5,7 @@ found; else the learnt model. `wlr` is the published method, for comparison. Wha
 the answer is a matrix of parts z, shape (T, K), and one line of z on time per class.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -28,6 +29,7 @@ from models.wlr import Line, fit_line
 
 FOLDS, LEAST_HELD_OUT = 4, 8
 ROUNDING = 1e-12
+Progress = Callable[[int, int], None]
 
 
 class Method(StrEnum):
@@ -87,9 +89,13 @@ class Attribution:
 
 
 def attribute(
-    ticks: ClassTicks, target: Target, method: Method = Method.AUTO, host: HostUse | None = None
+    ticks: ClassTicks,
+    target: Target,
+    method: Method = Method.AUTO,
+    host: HostUse | None = None,
+    progress: Progress | None = None,
 ) -> Attribution:
-    """Divide the target over the classes.
+    """Divide the target over the classes; `progress` hears how many steps of how many are done.
 
     Raises ValueError where the shapes differ, or where `measured` is asked for and not there.
     """
@@ -101,8 +107,11 @@ def attribute(
     if y.shape != (len(ticks),) or not np.isfinite(y).all() or (y < 0).any():
         raise ValueError("the resource needs one finite value, at least 0, per tick")
     chosen = choose(ticks, target) if method is Method.AUTO else method
+    steps = FOLDS + 1
+    progress = progress or _silent
+    progress(0, steps)
     parts = within(_divide(ticks, target, method, chosen), ticks, target)
-    held_out = _held_out(ticks, target, method)
+    held_out = _held_out(ticks, target, method, lambda fold: progress(1 + fold, steps))
     left = float(y.sum() - parts.z.sum())
     other = _compared(ticks, target, method, chosen)
     apart = None
@@ -185,13 +194,16 @@ def _class_uses(names: tuple[str, ...], parts: Parts) -> tuple[ClassUse, ...]:
     )
 
 
-def _held_out(ticks: ClassTicks, target: Target, method: Method) -> Quality:
+def _held_out(
+    ticks: ClassTicks, target: Target, method: Method, before: Callable[[int], None]
+) -> Quality:
     """Predict each quarter from the other three."""
     if len(ticks) < LEAST_HELD_OUT:
         return Quality(None, None, None)
     everything = np.arange(len(ticks))
     predicted = np.zeros(len(ticks))
-    for unknown in np.array_split(everything, FOLDS):
+    for fold, unknown in enumerate(np.array_split(everything, FOLDS)):
+        before(fold)
         known = np.setdiff1d(everything, unknown)
         part = replace(target, y=target.y[known])
         there = ticks.at(known)
@@ -215,6 +227,10 @@ def _compared(ticks: ClassTicks, target: Target, asked: Method, chosen: Method) 
     if ticks.count is None:
         return Method.WLR
     return Method.LEARNED if chosen is Method.WORK_TIME else Method.WORK_TIME
+
+
+def _silent(_done: int, _steps: int) -> None:
+    """Say nothing."""
 
 
 def _reasons(

@@ -38,7 +38,7 @@ def learn(moments: Moments, beliefs: Beliefs) -> Learned:
     return Learned(
         totals=mean[:k] * total,
         base=float(mean[k]) * total,
-        covariance=_inverse(matrix)[:k, :k] * total**2,
+        variances=_variances(matrix)[:k] * total**2,
         computing=found.computing,
         level=None if beliefs.work is None else level * total / problem.work_unit,
         noise=float(np.sqrt(found.variance)),
@@ -56,12 +56,13 @@ def _bounded(problem: Problem, matrix: Array, vector: Array) -> Array:
     return minimise_non_negative(matrix, vector, free)
 
 
-def _inverse(matrix: Array) -> Array:
+def _variances(matrix: Array) -> Array:
+    """The diagonal of the inverse."""
     scale = 1 / np.sqrt(np.diag(matrix))
-    answer: Array = np.linalg.inv(matrix * scale[:, None] * scale) * scale[:, None] * scale
+    answer: Array = np.diag(np.linalg.inv(matrix * scale[:, None] * scale)) * scale**2
     return answer
 
 
 def _nothing(classes: int, total: float, ticks: int) -> Learned:
     zeros = np.zeros(classes)
-    return Learned(zeros, total, np.zeros((classes, classes)), zeros + 1, None, 0.0, ticks)
+    return Learned(zeros, total, zeros, zeros + 1, None, 0.0, ticks)

@@ -13,24 +13,27 @@ import numpy as np
 from models.attribution.beliefs import Learned
 from models.attribution.class_ticks import Array
 from models.attribution.moments import Moments
+from models.attribution.price_problem import PriceEquations, PriceProblem
 from models.attribution.problem import NOISE_INFLATION
-from models.attribution.quadratic import minimise_non_negative
+from models.attribution.spectrum import Spectrum
 
 STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 """τ: from "all classes cost the same" to "each has its own price"."""
 NOISE_ROUNDS, SETTLED = 4, 0.01
 """In which the noise settles, or until it moves by less than this part."""
+FIRST_NOISE, LEAST_NOISE = 0.02, 1e-10
+LEAST_FREEDOM = 0.25
+"""Of the ticks, those that are left for the noise in any case."""
 HOPELESS = 8.0
 """ln: a strength whose evidence is so far below the best is beyond it; those after it are worse."""
-FLAT = 1e-6
 
 
 @dataclass(frozen=True)
 class _Fit:
-    """(m, b, c) in units of ū, Σy and ū, at one strength."""
+    """(u, b, c) in units of ū, Σy and ū, at one strength."""
 
+    equations: PriceEquations
     mode: Array
-    precision: Array
     noise: float
     evidence: float
 
@@ -41,80 +44,100 @@ def learn_shrunk(moments: Moments, base_spread: float | None = None) -> Learned:
     `base_spread`: b is believed to be about this part of Σy at most, which matters where the load
     hardly varies; None: nothing is believed.
     """
-    scaled, total = moments.scaled(), moments.y_total
     x = moments.totals[:-1]
-    k = len(x)
-    if total <= 0 or not (x > 0).any():
-        zeros = np.zeros(k)
-        covariance = np.zeros((k, k))
-        return Learned(zeros, total, covariance, zeros + 1, None, 0.0, moments.ticks)
-    share = x / x.sum()
-    problem = _in_prices(scaled, share)
-    base = FLAT if base_spread is None else 1 / base_spread**2
-    best = max(_fits(problem, share > 0, base), key=lambda fit: fit.evidence)
-    unit = share * total
-    spread = np.linalg.inv(best.precision)[:k, :k] * NOISE_INFLATION
-    return Learned(
-        totals=best.mode[:k] * unit,
-        base=float(best.mode[k]) * total,
-        covariance=spread * unit[:, None] * unit,
-        computing=np.ones(k),
-        level=float(best.mode[k + 1] * total / x.sum()),
-        noise=float(np.sqrt(best.noise)),
+    active = np.flatnonzero(x > 0)
+    if moments.y_total <= 0 or not len(active):
+        return _nothing(len(x), moments.y_total, moments.ticks)
+    scaled, share = moments.scaled(), np.append(x[active] / x.sum(), 1.0)
+    kept = np.append(active, len(x))
+    gram = scaled.gram[np.ix_(kept, kept)] * share[:, None] * share
+    problem = PriceProblem(
+        spectrum=Spectrum.of_gram(gram[:-1, :-1]),
+        border=gram[:-1, -1],
+        corner=float(gram[-1, -1]),
+        projection=scaled.projection[kept] * share,
+        square=scaled.square,
         ticks=moments.ticks,
+        base_spread=base_spread,
+    )
+    return _learnt(problem, x, moments.y_total)
+
+
+def learn_shrunk_ticks(x: Array, seconds: Array, y: Array, weights: Array) -> Learned:
+    """Fit ticks themselves, shapes (T, K) and (T,), which costs less where K is above T."""
+    totals, y_total = x.sum(axis=0), float(y.sum())
+    active = np.flatnonzero(totals > 0)
+    if y_total <= 0 or not len(active):
+        return _nothing(len(totals), y_total, len(y))
+    root = np.sqrt(weights * (len(y) / float(weights @ y**2)))
+    rows = x[:, active] * (root * (y_total / totals.sum()))[:, None]
+    length = seconds * root * (y_total / (seconds.sum() or 1.0))
+    problem = PriceProblem(
+        spectrum=Spectrum.of_rows(rows),
+        border=length @ rows,
+        corner=float(length @ length),
+        projection=np.append((root * y) @ rows, (root * y) @ length),
+        square=float(len(y)),
+        ticks=len(y),
+        base_spread=None,
+    )
+    return _learnt(problem, totals, y_total)
+
+
+def _learnt(problem: PriceProblem, x: Array, y_total: float) -> Learned:
+    best = max(_fits(problem), key=lambda fit: fit.evidence)
+    active = x > 0
+    unit = x[active] / x.sum() * y_total
+    totals, variances = np.zeros(len(x)), np.zeros(len(x))
+    nothing_held = np.ones(len(best.mode), dtype=np.bool_)
+    spread = best.equations.at(nothing_held).variances()
+    totals[active] = best.mode[:-2] * unit
+    variances[active] = spread[:-2] * NOISE_INFLATION * unit**2
+    return Learned(
+        totals=totals,
+        base=float(best.mode[-2]) * y_total,
+        variances=variances,
+        computing=np.ones(len(x)),
+        level=float(best.mode[-1] * y_total / x.sum()),
+        noise=float(np.sqrt(best.noise)),
+        ticks=problem.ticks,
     )
 
 
-def _in_prices(scaled: Moments, share: Array) -> Moments:
-    """Let the coefficient of class k be u_k/ū instead of its part of Σy."""
-    unit = np.append(share, 1.0)
-    gram = scaled.gram * unit[:, None] * unit
-    projection = scaled.projection * unit
-    return Moments(gram, projection, scaled.square, scaled.totals, 1.0, scaled.ticks)
+def _nothing(classes: int, total: float, ticks: int) -> Learned:
+    zeros = np.zeros(classes)
+    return Learned(zeros, total, zeros, zeros + 1, None, 0.0, ticks)
 
 
-def _fits(problem: Moments, active: Array, base: float) -> Iterator[_Fit]:
+def _fits(problem: PriceProblem) -> Iterator[_Fit]:
     """Fit at every strength, each from where the one before ended."""
     fit: _Fit | None = None
     best = -np.inf
     for tau in STRENGTHS:
-        fit = _fit(problem, active, tau, fit, base)
+        fit = _fit(problem, tau, fit)
         yield fit
         best = max(best, fit.evidence)
         if fit.evidence < best - HOPELESS:
             return
 
 
-def _fit(problem: Moments, active: Array, tau: float, near: _Fit | None, base: float) -> _Fit:
+def _fit(problem: PriceProblem, tau: float, near: _Fit | None) -> _Fit:
     """Find mode and noise in turn at one strength."""
-    k, t = len(active), problem.ticks
-    prior = np.where(active, 1.0, 1e6) / tau**2
-    noise = near.noise if near else 0.02
-    mode = near.mode if near else np.ones(k + 2)
+    classes, ticks = problem.classes, problem.ticks
+    noise = near.noise if near else FIRST_NOISE
+    mode = near.mode if near else np.ones(classes + 2)
+    held = np.append(np.full(classes, 1 / tau**2), [0.0, classes / tau**2])
     for _ in range(NOISE_ROUNDS):
-        matrix, vector = _normal(problem, prior, noise, base)
-        mode = minimise_non_negative(matrix, vector, mode)
+        equations = problem.under(tau, noise)
+        mode = equations.minimum(mode)
         free = mode > 0
-        inverse = np.linalg.inv(matrix[np.ix_(free, free)])
-        held = np.append(prior, [0.0, prior[active].sum()])[free]
-        freedom = float(free.sum() - np.diag(inverse) @ held)
-        square = problem.residual_square(mode[: k + 1])
-        before, noise = noise, max(square / max(t - freedom, t / 4), 1e-10)
+        solved = equations.at(free)
+        freedom = float(free.sum() - solved.variances() @ held)
+        square = problem.residual_square(mode[:-1])
+        before, noise = noise, square / max(ticks - freedom, LEAST_FREEDOM * ticks)
+        noise = max(noise, LEAST_NOISE)
         if abs(noise - before) < SETTLED * noise:
             break
-    drawn = float(prior[active] @ (mode[:k][active] - mode[k + 1]) ** 2)
-    log_det = float(np.linalg.slogdet(matrix[np.ix_(free, free)])[1])
-    evidence = -square / noise - t * np.log(noise) - drawn - 2 * active.sum() * np.log(tau)
-    return _Fit(mode, matrix, noise, 0.5 * float(evidence - log_det))
-
-
-def _normal(problem: Moments, prior: Array, noise: float, base: float) -> tuple[Array, Array]:
-    k, diagonal = len(prior), np.arange(len(prior))
-    matrix, vector = np.zeros((k + 2, k + 2)), np.zeros(k + 2)
-    matrix[: k + 1, : k + 1] = problem.gram / noise
-    vector[: k + 1] = problem.projection / noise
-    matrix[diagonal, diagonal] += prior
-    matrix[diagonal, k + 1] = matrix[k + 1, diagonal] = -prior
-    matrix[k, k] += base
-    matrix[k + 1, k + 1] = prior.sum() * (1 + 1e-9) + FLAT
-    return matrix, vector
+    drawn = float(((mode[:classes] - mode[-1]) ** 2).sum()) / tau**2
+    evidence = -square / noise - ticks * np.log(noise) - drawn - 2 * classes * np.log(tau)
+    return _Fit(equations, mode, noise, 0.5 * float(evidence - solved.log_determinant()))

@@ -1,0 +1,36 @@
+"""A command that computes for long: how far it is, and an end to it at any moment."""
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+SILENT_SECONDS = 3.0
+"""A computation that ends within this time says nothing of its progress."""
+
+Progress = Callable[[int, int], None]
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """End the process at once at Ctrl-C, also in the midst of one long call of linear algebra.
+
+    Python itself sees a signal only between two of its own steps. For commands that only read.
+    """
+    former = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+def progress_of(doing: str) -> Progress:
+    """Say on a terminal how many steps are done, once the whole takes long."""
+    start, watched = time.monotonic(), sys.stderr.isatty()
+
+    def show(done: int, steps: int) -> None:
+        if watched and time.monotonic() - start >= SILENT_SECONDS and done < steps:
+            print(f"{doing}: {done} of {steps} steps done …", file=sys.stderr, flush=True)
+
+    return show

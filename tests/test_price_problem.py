@@ -1,0 +1,81 @@
+"""One price per class by eigenvalues: the same equations as written out whole."""
+
+import numpy as np
+import pytest
+
+from models.attribution.class_ticks import Array
+from models.attribution.moments import Moments
+from models.attribution.price_problem import PriceEquations, PriceProblem
+from models.attribution.prices import tick_weights
+from models.attribution.quadratic import minimise_non_negative
+from models.attribution.shrunk import learn_shrunk, learn_shrunk_ticks
+from models.attribution.spectrum import Spectrum
+
+SHAPES = [(40, 7), (60, 60), (25, 70)]
+
+
+def problem(ticks: int, classes: int) -> tuple[PriceProblem, Array]:
+    """Sums of random ticks, some of whose classes cost less than nothing; their matrix, Δt too."""
+    rng = np.random.default_rng(ticks)
+    rows = rng.gamma(1, 1 / classes, (ticks, classes))
+    length = np.full(ticks, 0.1)
+    price = np.where(np.arange(classes) % 3, rng.gamma(2, 1, classes), -0.2)
+    y = (rows @ price + 0.05) * np.exp(rng.normal(0, 0.02, ticks))
+    both = np.column_stack((rows, length))
+    found = PriceProblem(
+        spectrum=Spectrum.of_rows(rows),
+        border=length @ rows,
+        corner=float(length @ length),
+        projection=both.T @ y,
+        square=float(y @ y),
+        ticks=ticks,
+        base_spread=None,
+    )
+    return found, both.T @ both
+
+
+def written_out(equations: PriceEquations, gram: Array) -> Array:
+    """The matrix M of a class's price, the base and the common price, entry by entry."""
+    k, precision = len(gram) - 1, equations.precision
+    matrix = np.zeros((k + 2, k + 2))
+    matrix[: k + 1, : k + 1] = gram / equations.noise
+    matrix[range(k), range(k)] += precision
+    matrix[:k, k + 1] = matrix[k + 1, :k] = -precision
+    matrix[k, k] += 1e-6
+    matrix[k + 1, k + 1] = k * precision * (1 + 1e-9) + 1e-6
+    return matrix
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("tau", [0.1, 1.0, 5.0])
+def test_the_equations_are_those_written_out(shape: tuple[int, int], tau: float) -> None:
+    """Minimum, variances, determinant and products, whatever is held at 0, fewer ticks too."""
+    found, gram = problem(*shape)
+    equations = found.under(tau, 0.001)
+    matrix = written_out(equations, gram)
+    least = equations.minimum(np.ones(len(matrix)))
+    assert least == pytest.approx(minimise_non_negative(matrix, equations.vector), abs=1e-8)
+    assert (least == 0).any() or tau < 1
+    assert equations.product(least) == pytest.approx(matrix @ least, rel=1e-9, abs=1e-9)
+    for free in (least > 0, np.ones(len(matrix), dtype=np.bool_)):
+        inner = matrix[np.ix_(free, free)]
+        solved = equations.at(free)
+        assert solved.variances()[free] == pytest.approx(np.diag(np.linalg.inv(inner)), rel=1e-6)
+        assert not solved.variances()[~free].any()
+        assert solved.log_determinant() == pytest.approx(np.linalg.slogdet(inner)[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_ticks_and_their_sums_teach_the_same(shape: tuple[int, int]) -> None:
+    """A class that did nothing, and more classes than ticks, change nothing of that."""
+    rng = np.random.default_rng(5)
+    x = rng.gamma(1, 1, shape)
+    x[:, 2] = 0
+    y = (x @ rng.normal(2, 0.2, shape[1]) + 3) * np.exp(rng.normal(0, 0.05, shape[0]))
+    seconds, weights = np.ones(shape[0]), tick_weights(y)
+    by_sums = learn_shrunk(Moments.of(x, seconds, y, weights))
+    by_ticks = learn_shrunk_ticks(x, seconds, y, weights)
+    assert by_ticks.totals == pytest.approx(by_sums.totals, rel=1e-6)
+    assert by_ticks.stderr == pytest.approx(by_sums.stderr, rel=1e-6)
+    assert by_ticks.base == pytest.approx(by_sums.base, rel=1e-6, abs=1e-6 * y.sum())
+    assert by_ticks.totals[2] == by_ticks.stderr[2] == 0
