@@ -11,6 +11,7 @@ from attribute_command import served as served
 from attribute_command import wide_file as wide_file
 from complaints import one_line
 
+from agent.cli import main
 from agent.tables.class_file import read_classes
 
 
@@ -159,3 +160,25 @@ def test_what_a_subtraction_leaves_over_counts_as_nothing(
     answer = as_json(capsys, path)
     assert answer["classes"]["b"]["total"] == 0
     assert answer["classes"]["b"]["samples"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a;cpu\n1;2\n3;4\n", "its cells are separated by semicolons; separate them by commas"),
+        ("a\tcpu\n1\t2\n", "its cells are separated by tabs; separate them by commas"),
+        (
+            "1,2\n3,4\n",
+            "its first line has numbers and no names; name the columns in the first line",
+        ),
+    ],
+)
+def test_a_table_of_another_form_is_told_by_its_first_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, complaint: str
+) -> None:
+    """Semicolons, tabs and a missing header are named, by `fit` and `attribute` alike."""
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    for command in ("fit", "attribute"):
+        assert main([command, str(path)]) == 2
+        assert capsys.readouterr().err == f"mysql-headroom: {path}:1: {complaint}\n"

@@ -54,3 +54,9 @@ def test_every_file_that_the_docs_name_exists() -> None:
             r"`((?:agent|collectors|models|tests|deploy|scripts|bench)/[\w./-]+)`", page.read_text()
         ):
             assert (ROOT / name).exists(), f"{page.name}: {name}"
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    """Who reads from the top misses nothing."""
+    linked = set(re.findall(r"\]\((docs/[\w-]+\.md)", (ROOT / "README.md").read_text()))
+    assert linked == {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}

@@ -3,6 +3,7 @@
 import http.client
 import logging
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -167,6 +168,18 @@ def test_a_reload_over_http_answers_as_prometheus_does() -> None:
         assert ask(port, "/-/reload", "POST")[::2] == (200, "")
         answer = (500, "failed to reload config:\none\ntwo\n")
         assert ask(port, "/-/reload", "PUT")[::2] == answer
+
+
+def test_the_methods_that_are_documented_are_those_that_are_answered() -> None:
+    """docs/web.md names for each page the methods that are let through, and no other is."""
+    page = (Path(__file__).parent.parent / "docs" / "web.md").read_text()
+    [row] = re.findall(r"^\| methods \| (.*) \|$", page, re.MULTILINE)
+    reading, _, reloading = row.partition(", and ")
+    with pages(list) as port:
+        for path, words in (("/metrics", reading), ("/-/reload", reloading)):
+            named = set(re.findall(r"`([A-Z]+)`", words))
+            tried = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+            assert {method for method in tried if ask(port, path, method)[0] != 405} == named
 
 
 def test_the_command_reloads_by_signal_and_by_post(tmp_path: Path) -> None:

@@ -188,7 +188,8 @@ def _duration(text: str) -> float:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if not SHORTEST <= length <= LONGEST:
-        raise argparse.ArgumentTypeError(f"{SHORTEST:g} s to {LONGEST / 60:g} min")
+        range_ = f"from {SHORTEST:g} s to {LONGEST / 60:g} min"
+        raise argparse.ArgumentTypeError(f"must be {range_}, not {text!r}")
     return length
 
 

@@ -34,7 +34,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--web.enable-lifecycle",
         dest="lifecycle",
         action="store_true",
-        help="a POST to /-/reload loads the file anew, as SIGHUP does",
+        help="a POST or PUT to /-/reload loads the file anew, as SIGHUP does",
     )
     parser.add_argument(
         "--web.allowed-host",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agent.tables.table_file import TableFileError, read_rows, shortened, shown_name
+from agent.tables.table_file import TableFileError, header_mistake, read_rows, shortened, shown_name
 from models.attribution.class_ticks import SIZES, Array, ClassTicks
 from models.attribution.reasons import HostUse
 
@@ -55,6 +55,9 @@ class Table:
         if not header:
             raise self.error("the file is empty", "its first line names the columns")
         self.header = tuple(header)
+        mistake = header_mistake(header)
+        if mistake is not None:
+            raise self.error(*mistake)
         times = Counter(header)
         for column in header:
             if times[column] > 1:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from agent.tables.table_file import TableFileError, read_rows, shortened, shown_name
+from agent.tables.table_file import TableFileError, header_mistake, read_rows, shortened, shown_name
 
 COLUMNS = ("concurrency", "throughput")
 MIN_ROWS = 3
@@ -51,6 +51,9 @@ def _column(name: str, line: int, header: list[str], wanted: str) -> int:
     names = [cell.casefold() for cell in header]
     if names.count(wanted) == 1:
         return names.index(wanted)
+    mistake = header_mistake(header)
+    if mistake is not None:
+        raise TableFileError(name, line, *mistake)
     problem = f"two columns are named {wanted}" if wanted in names else f"no column {wanted}"
     remedy = f"name the columns {' and '.join(COLUMNS)}, separated by commas"
     raise TableFileError(name, line, problem, remedy)

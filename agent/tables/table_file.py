@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 STANDARD_INPUT = "-"
+SEPARATORS = {";": "semicolons", "\t": "tabs"}
 GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -45,6 +46,24 @@ def read_text(path: str) -> str:
 def shortened(cell: str, length: int = 30) -> str:
     """Cut a cell for a message."""
     return cell if len(cell) <= length else cell[: length - 1] + "…"
+
+
+def header_mistake(header: list[str]) -> tuple[str, str] | None:
+    """What is wrong with a first line that names no column as it is: problem and remedy."""
+    for separator, shown in SEPARATORS.items():
+        if len(header) == 1 and separator in header[0]:
+            return f"its cells are separated by {shown}", "separate them by commas"
+    if header and all(map(_is_number, header)):
+        return "its first line has numbers and no names", "name the columns in the first line"
+    return None
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _bytes(name: str, path: str) -> bytes:
