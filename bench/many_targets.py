@@ -1,10 +1,11 @@
 """One agent of many targets: its share of a core, how late it is, the memory of each target.
 
-    python bench/many_targets.py [--targets 200] [--interval 5] [--classes 20] [--minutes 4]
+    python bench/many_targets.py [--targets 200] [--interval 5] [--minutes 4] [--down 50]
 
 One real MySQL stands behind all targets, which the agent does not know: each has a session, a
 window, a day of history and query classes of its own. `host` is off, as for servers on other hosts.
-First one target, for its memory, then all of them.
+First one target, for its memory, then all of them. `--down` adds targets where nobody listens, each
+tried again every 30 s or so.
 """
 
 import argparse
@@ -45,12 +46,13 @@ def main() -> None:
     parser.add_argument("--interval", type=float, default=5.0)
     parser.add_argument("--classes", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=4.0)
+    parser.add_argument("--down", type=int, default=0)
     args = parser.parse_args()
     connections = f"--max-connections={2 * args.targets + 20}"
     with watched_server(args.classes, connections) as watched, watched.under_load(LOAD):
         one, all_of_them = (
-            measured(watched, count, args.interval, 60 * args.minutes)
-            for count in (1, args.targets)
+            measured(watched, count, args.interval, 60 * args.minutes, down)
+            for count, down in ((1, 0), (args.targets, args.down))
         )
     each = (all_of_them.memory - one.memory) / (args.targets - 1)
     print(f"{args.targets} targets, status every {args.interval:g} s, {args.classes} classes,")
@@ -65,8 +67,10 @@ def main() -> None:
     print(f"| each further target | {each:.2f} MiB | 1 MiB |")
 
 
-def measured(watched: WatchedServer, count: int, interval: float, seconds: float) -> Found:
-    """So many targets for so long."""
+def measured(
+    watched: WatchedServer, count: int, interval: float, seconds: float, down: int = 0
+) -> Found:
+    """So many targets for so long, and beside them some that are down."""
     often = {"interval": interval}
     collectors: Mapping[str, object] = {
         **dict.fromkeys(("status", "statements", "threads", "digests"), often),
@@ -78,6 +82,7 @@ def measured(watched: WatchedServer, count: int, interval: float, seconds: float
         path = folder / "history" / "history.db"
         write_day(path, names, watched.identity)
         targets, history = [target(watched, folder, name) for name in names], {"path": str(path)}
+        targets += [dead(folder, number) for number in range(down)]
         with running_agent(folder, targets, collectors=collectors, history=history) as agent:
             time.sleep(SETTLING)
             before, started = totals(agent), time.monotonic()
@@ -88,6 +93,18 @@ def measured(watched: WatchedServer, count: int, interval: float, seconds: float
             kept = agent.value("mysql_headroom_intervals_kept") / count
             per_second = turns / elapsed
             return Found(cpu / elapsed, late / turns, skipped, per_second, agent.memory(), kept)
+
+
+def dead(folder: Path, number: int) -> dict[str, object]:
+    """A target at a port where nobody listens."""
+    file = folder / "password"
+    return {
+        "name": f"dead{number}",
+        "host": "127.0.0.1",
+        "port": 1,
+        "user": "nobody",
+        "password_file": str(file),
+    }
 
 
 def totals(agent: Program) -> tuple[float, float, float]:

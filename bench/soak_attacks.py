@@ -27,6 +27,7 @@ from statistics import quantiles
 from typing import Any
 
 from agent.demo.server import PrivateServer
+from collectors.host import process_clock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from lies import GREETINGS, LIES, LOGINS
@@ -55,6 +56,8 @@ class Seen:
     gaps: dict[str, float] = field(default_factory=dict)
     memory: list[float] = field(default_factory=list)
     threads: list[int] = field(default_factory=list)
+    cores: float = 0.0
+    """The agent's share of one core, on average."""
 
     def add(self, page: Page, process: int) -> None:
         """One more look."""
@@ -207,6 +210,7 @@ def up(port: int) -> int:
 def watch(process: int, port: int, seconds: float, every: float) -> Seen:
     """Scrape until the time is over."""
     seen, begun = Seen(), time.monotonic()
+    used = process_clock(process) or 0.0
     said = begun
     print("| minute | scrape, at most | RSS, MiB | threads | longest gap |\n|---|---|---|---|---|")
     while (now := time.monotonic()) < begun + seconds:
@@ -220,6 +224,7 @@ def watch(process: int, port: int, seconds: float, every: float) -> Seen:
                 flush=True,
             )
         time.sleep(max(0.0, now + SCRAPE_EVERY - time.monotonic()))
+    seen.cores = ((process_clock(process) or 0.0) - used) / (time.monotonic() - begun)
     return seen
 
 
@@ -239,6 +244,7 @@ def report(seen: Seen, log_bytes: int, count: int) -> int:
         ("RSS at most", f"{max(seen.memory):.0f} MiB", True),
         ("RSS, second half over the first", f"{rise:.2f}", rise < RISE),
         ("threads", f"{min(seen.threads)} to {max(seen.threads)}", True),
+        ("the agent's share of one core", f"{100 * seen.cores:.0f} %", True),
         ("log", f"{log_bytes / 1024:.0f} KiB", True),
     )
     print("\n| | | as it must be |\n|---|---|---|")
