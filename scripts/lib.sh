@@ -287,11 +287,12 @@ update_lists() {
     have_lists
 }
 
-# venv_with EXTRA: .venv holds the app, editable, with that extra of pyproject.toml ("" for none).
+# venv_with EXTRA: .venv holds the app, editable, with the libraries of requirements.lock ("") or of
+# requirements-dev.lock ("dev").
 # Skipped when nothing has changed since the last time. One that was not brought to its end is marked
 # and made anew.
 venv_with() {
-    wanted="$(cksum <pyproject.toml) $PWD"
+    wanted="$(cat pyproject.toml requirements*.lock | cksum) $PWD"
     for extra in "$1" dev; do
         [ "$(cat ".venv/.with-$extra" 2>/dev/null)" = "$wanted" ] && return 0
     done
@@ -316,13 +317,19 @@ make_venv() {
     quietly_in_venv "$python" -m venv .venv || die "cannot make .venv with $python: $reason"
 }
 
-# What pip unpacks on the way lies in .venv too: /tmp may be small, and nothing stays there.
+# The libraries as they are pinned, by hash, then the app. What pip unpacks on the way lies in .venv
+# too: /tmp may be small, and nothing stays there.
 fill_venv() {
     : >.venv/.unfinished && mkdir -p .venv/.tmp
-    quietly_in_venv env TMPDIR="$PWD/.venv/.tmp" .venv/bin/python -m pip install --quiet \
-        --disable-pip-version-check --editable ".${1:+[$1]}" ||
-        die "pip cannot install the libraries into .venv: $reason"
+    pip_in_venv --require-hashes --requirement "requirements${1:+-$1}.lock"
+    pip_in_venv --editable .
     rm -rf .venv/.tmp .venv/.unfinished
+}
+
+pip_in_venv() {
+    quietly_in_venv env TMPDIR="$PWD/.venv/.tmp" .venv/bin/python -m pip install --quiet \
+        --disable-pip-version-check --no-deps "$@" ||
+        die "pip cannot install the libraries into .venv: $reason"
 }
 
 quietly_in_venv() {

@@ -37,7 +37,8 @@ def checkout(tmp_path: Path) -> Path:
     """A checkout with the scripts and little else."""
     folder = tmp_path / "checkout"
     shutil.copytree(ROOT / "scripts", folder / "scripts")
-    (folder / "pyproject.toml").write_text("[project]\n")
+    for name in ("pyproject.toml", "requirements.lock", "requirements-dev.lock"):
+        (folder / name).write_text("[project]\n")
     return folder
 
 
@@ -98,18 +99,22 @@ def test_any_new_python_will_do(shell: Shell, tools: Path, newest: str) -> None:
 
 
 def test_the_venv_is_filled_once(shell: Shell, checkout: Path) -> None:
-    """The app is installed again only for another extra or a changed pyproject.toml."""
+    """Pinned libraries and app are installed again only for another extra or a changed file."""
     (checkout / ".venv/bin").mkdir(parents=True)
     fake(checkout / ".venv/bin", "python", 'echo "$@" >>calls')
 
     def installs(extra: str) -> int:
         assert shell(f'venv_with "{extra}"').returncode == 0
-        return (checkout / "calls").read_text().count("install")
+        return (checkout / "calls").read_text().count("--editable .\n")
 
     assert [installs(""), installs(""), installs("dev"), installs("")] == [1, 1, 2, 2]
     (checkout / "pyproject.toml").write_text("[project]\nname = 'changed'\n")
     assert [installs("dev"), installs("dev")] == [3, 3]
-    assert "--editable .[dev]" in (checkout / "calls").read_text()
+    (checkout / "requirements-dev.lock").write_text("changed")
+    assert [installs("dev"), installs("dev")] == [4, 4]
+    calls = (checkout / "calls").read_text()
+    assert calls.count("--require-hashes --requirement requirements.lock\n") == 1
+    assert calls.count("--require-hashes --requirement requirements-dev.lock\n") == 3
 
 
 def test_a_failed_fetch_leaves_the_old_tree(shell: Shell, tools: Path, checkout: Path) -> None:
