@@ -4,10 +4,14 @@ Nothing here plays a part: apt, pip, the server and the network are the real one
 debootstrap made; each test writes in a layer of its own that goes away with it.
 """
 
+import os
+import pty
 import re
+import select
+import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from bare_root import CHECKOUT, BareRoot
@@ -230,3 +234,86 @@ def test_a_taken_port_is_one_line(copy: BareRoot) -> None:
         done = copy.run("scripts/demo", "--seconds", "2")
         assert done.returncode == 0, done
         assert "port 10104 is taken; the page takes one that is free" in done.stdout
+
+
+class Terminal:
+    """A command inside that runs on a terminal of its own, whose Ctrl-C we can press."""
+
+    def __init__(self, root: BareRoot, *words: str) -> None:
+        self._root = root
+        self._ours, theirs = pty.openpty()
+        command = root.command("setsid", "--ctty", "--wait", *words)
+        self._process = subprocess.Popen(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+        )
+        os.close(theirs)
+        self.text = ""
+
+    def wait_for(self, enough: Callable[[], bool]) -> None:
+        """Read what it prints until that is enough."""
+        deadline = time.monotonic() + PATIENCE
+        while not enough():
+            assert time.monotonic() < deadline, self.text
+            assert self._read(0.1), self.text
+
+    def press_ctrl_c(self) -> None:
+        """Have the terminal interrupt what runs in its foreground."""
+        os.write(self._ours, b"\x03")
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the script alone."""
+        scripts = [words for words in self._root.processes() if "/bin/sh scripts/" in words]
+        os.kill(min(int(words.split()[0]) for words in scripts), signal.SIGTERM)  # not a subshell
+
+    def end(self) -> int:
+        """Read to its end; its exit code."""
+        deadline = time.monotonic() + PATIENCE
+        while self._read(0.1):
+            assert time.monotonic() < deadline, self.text
+        os.close(self._ours)
+        return self._process.wait()
+
+    def _read(self, seconds: float) -> bool:
+        """Read what there is; false at the end."""
+        if not select.select([self._ours], [], [], seconds)[0]:
+            return True
+        try:
+            self.text += os.read(self._ours, 65536).decode(errors="replace").replace("\r", "")
+        except OSError:
+            return False
+        return True
+
+
+def test_interrupted_it_leaves_nothing_by_half(bare: BareRoot) -> None:
+    """Ctrl-C or SIGTERM in any step ends it soon with nothing by half, and the next run works."""
+    before = bare.state()
+
+    def interrupted(moment: Callable[[Terminal], bool], act: Callable[[Terminal], None]) -> None:
+        terminal = Terminal(bare, "scripts/demo", "--seconds", "5")
+        terminal.wait_for(lambda: moment(terminal))
+        act(terminal)
+        code = terminal.end()
+        assert code in (0, 130), terminal.text
+        assert "error" not in terminal.text.lower()
+        assert_whole(bare)
+        assert bare.state() == before
+        venv = bare.path(f"{CHECKOUT}/.venv")
+        assert venv.exists() == ("installing mariadb" in terminal.text)
+
+    def unpacks(_: Terminal) -> bool:
+        return "dpkg" in map(_name, bare.processes())
+
+    interrupted(lambda t: "installing python3.11" in t.text, Terminal.terminate)
+    interrupted(unpacks, Terminal.press_ctrl_c)
+    assert "Python 3.11" in bare.do("python3.11", "--version")
+    interrupted(lambda t: "making .venv" in t.text, Terminal.press_ctrl_c)
+    interrupted(lambda t: "into .venv" in t.text, Terminal.terminate)
+    interrupted(lambda t: "installing mariadb" in t.text, Terminal.press_ctrl_c)
+    done = bare.run("scripts/demo", "--seconds", "5")
+    assert done.returncode == 0, done
+    assert bare.state() == before
+
+
+def _name(words: str) -> str:
+    """The program of a process that is listed."""
+    return words.split()[1].rsplit("/", 1)[-1]
