@@ -62,6 +62,7 @@ def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     """At the end no process that the tests started is alive and no folder of a server is left."""
     tmp_path_factory.getbasetemp()  # pytest keeps its own where it was
     folder = Path(tempfile.mkdtemp(prefix="hr-"))
+    folder.chmod(0o711)  # a server that runs as another user has its folder in there
     token = f"{MARK}={folder}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(MARK, str(folder))

@@ -300,10 +300,10 @@ def root(server: PrivateServer) -> Iterator[Ask]:
 
 
 @contextmanager
-def session_over(sock: socket.socket, user: str) -> Iterator[Ask]:
-    """A session of one who has no password."""
+def session_over(sock: socket.socket, user: str, password: str = "") -> Iterator[Ask]:
+    """A session over a socket that is connected already."""
     connection: pymysql.Connection[Cursor] = pymysql.connect(
-        user=user, password="", read_timeout=60, autocommit=True, defer_connect=True
+        user=user, password=password, read_timeout=60, autocommit=True, defer_connect=True
     )
     connection.connect(sock)
     with connection.cursor() as cursor:

@@ -4,6 +4,7 @@ The clients are on another host; what goes there passes one end of a cable that 
 of a container are, and that this host may fill at a low rate only.
 """
 
+import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ STATEMENT = "SELECT REPEAT('x', 10000)"
 RATE = "20Mbit"  # 250 of these answers a second, which takes little of a processor
 NEAR, WANDERS = 0.25, 0.15
 
+GUEST = secrets.token_hex(8)
+
 
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root makes network namespaces")
@@ -30,7 +33,7 @@ def test_a_link_is_the_wall_of_a_server_that_fills_it(
 ) -> None:
     """By the way in which it is full first."""
     server = private_server(flavour, options=("--bind-address=0.0.0.0",))
-    run_as_root(server, "CREATE USER guest")
+    run_as_root(server, f"CREATE USER guest IDENTIFIED BY '{GUEST}'")
     with slow_cable(RATE.lower()) as there:
         session = partial(session_from, there)
         link = {there.interface: {"bandwidth": RATE}}
@@ -47,6 +50,6 @@ def session_from(there: OtherHost, server: PrivateServer) -> Iterator[Ask]:
     there.enter()
     with (
         socket.create_connection((there.ours, server.port), timeout=10) as sock,
-        session_over(sock, "guest") as ask,
+        session_over(sock, "guest", GUEST) as ask,
     ):
         yield ask

@@ -1,5 +1,6 @@
 """A private server does what a test or the demo asks of it, and leaves nothing behind."""
 
+import multiprocessing
 import os
 import signal
 import socket
@@ -9,12 +10,15 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pymysql
 import pytest
 from conftest import ServerFactory
-from servers import Release, least_account
+from servers import Release, least_account, missing
 
+from agent.demo.identity import Identity
 from agent.demo.server import (
     SOCKET_PATH_LIMIT,
     PrivateServer,
@@ -90,6 +94,75 @@ def test_the_least_account_reads_and_no_more(server: PrivateServer) -> None:
                 cursor.execute("SELECT * FROM mysql.user")
     finally:
         connection.close()
+
+
+NOBODY = 65534
+STANDARD_ACCOUNTS = ("root", "mysql", "mariadb.sys", "")
+
+
+def attacked(server: PrivateServer) -> list[str]:
+    """What another local user is answered who tries each account that a new server may have."""
+    if os.geteuid() != 0:
+        missing("other user", "only root can be one")
+    ways: list[dict[str, Any]] = [{"unix_socket": server.socket}]
+    if server.port:
+        ways.append({"host": "127.0.0.1", "port": server.port})
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+
+    def attack() -> None:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        theirs.send([_knock(way, user) for way in ways for user in STANDARD_ACCOUNTS])
+
+    other = multiprocessing.get_context("fork").Process(target=attack)
+    other.start()
+    answers: list[str] = ours.recv() if ours.poll(60) else []
+    other.join()
+    assert len(answers) == len(ways) * len(STANDARD_ACCOUNTS)
+    return answers
+
+
+def _knock(way: dict[str, Any], user: str) -> str:
+    try:
+        pymysql.connect(user=user, connect_timeout=5, **way).close()
+    except (pymysql.MySQLError, OSError) as error:
+        return str(error)
+    return "came in"
+
+
+def test_other_local_users_are_kept_out(server: PrivateServer) -> None:
+    """No local user reaches it without a password: not over TCP, nor by socket or folder."""
+    by_socket, by_network = attacked(server)[:4], attacked(server)[4:]
+    assert all("Permission denied" in answer for answer in by_socket), by_socket
+    assert all("denied" in answer or "not allowed" in answer for answer in by_network), by_network
+    assert ask(server, "SELECT COUNT(*) FROM mysql.user WHERE Host <> 'localhost'") == 0
+
+
+def test_not_even_its_root_writes_files(server: PrivateServer, tmp_path: Path) -> None:
+    """INTO OUTFILE writes nothing, wherever it is aimed at."""
+    tmp_path.chmod(0o777)
+    for place in (tmp_path, Path("/tmp"), server.datadir):
+        target = place / f"written-by-{server.pid}"
+        with pytest.raises(pymysql.MySQLError, match="secure"):
+            ask(server, f"SELECT 'x' INTO OUTFILE '{target}'")
+        assert not target.exists()
+
+
+def test_without_a_network_and_a_name(
+    start_server: Callable[..., PrivateServer], release: Release
+) -> None:
+    """As the demo has it: nothing listens on TCP, and root's server is no user with a name."""
+    with start_server(release, network=False, unprivileged=True) as server:
+        process = psutil.Process(server.pid)
+        reachable = Identity.of(server.folder, server.program, unprivileged=True).uid is not None
+        assert (process.uids().effective != os.geteuid()) == reachable
+        assert not process.net_connections("tcp")
+        assert ask(server, "SELECT @@skip_networking") == 1
+        server.restart()
+        assert ask(server, "SELECT 1") == 1
+        answers = attacked(server)
+    assert all("Permission denied" in answer for answer in answers), answers
 
 
 def test_a_restart_keeps_port_and_data(private_server: ServerFactory, release: Release) -> None:

@@ -1,6 +1,5 @@
 """The command lines of a private server: to make its data directory, and to start it."""
 
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ SOCKET = "s"  # short, for its path is limited
 ERROR_LOG = "error.log"
 
 COMMON_OPTIONS = (
-    "--bind-address=127.0.0.1",
+    "--skip-name-resolve",  # so that the accounts of localhost, root's too, are the socket's only
     "--innodb-buffer-pool-size=64M",
     "--innodb-flush-log-at-trx-commit=2",
 )
@@ -34,44 +33,63 @@ PERFORMANCE_SCHEMA_OPTIONS: dict[Flavour, tuple[str, ...]] = {
         "--performance-schema-digests-size=20000",
     ),
 }
+NO_FILES = "no-files"  # where alone a MariaDB may write files; nobody may write there
+ONLY_LOCALHOST = b"DELETE FROM mysql.global_priv WHERE Host <> 'localhost';\n"
 SCHEMA_OFF = ("--performance-schema=OFF",)
 LOG_BIN_ON = ("--log-bin=bin", "--server-id=1")
 LOG_BIN_OFF = ("--skip-log-bin",)
 
 
-def initialise_command(program: Program, datadir: Path) -> list[str]:
-    """Fill a new data directory, with a root account that has no password."""
+def initialise_command(program: Program, datadir: Path, user: str | None) -> list[str]:
+    """Fill a new data directory, with a root account that has no password.
+
+    `user` is who a server is to run as that was started as root.
+    """
     if program.flavour == "mysql":
         return [
             *program.command(),
             "--no-defaults",
             "--initialize-insecure",
             *_tree_options(program),
-            *_user_option(),
+            *_user_option(user),
             *MYSQL_OPTIONS,
             f"--datadir={datadir}",
         ]
     return [
         _mariadb_install_script(program),
         "--no-defaults",
-        *_user_option(),
+        *_user_option(user),
         f"--datadir={datadir}",
         "--auth-root-authentication-method=normal",
         "--skip-test-db",
     ]
 
 
-def start_command(program: Program, folder: Path, port: int, options: Sequence[str]) -> list[str]:
-    """Run the server with everything that it has in this folder."""
+def restrict_command(program: Program, datadir: Path, user: str | None) -> list[str] | None:
+    """Take `ONLY_LOCALHOST` from standard input; None where there are no such accounts."""
+    if program.flavour == "mysql":
+        return None
+    where = (*_tree_options(program), *_user_option(user), f"--datadir={datadir}")
+    return [*program.command(), "--no-defaults", "--bootstrap", *where]
+
+
+def start_command(
+    program: Program, folder: Path, port: int | None, user: str | None, options: Sequence[str]
+) -> list[str]:
+    """Run the server with everything that it has in this folder, and on that port if any."""
+    network = (
+        ("--skip-networking",) if port is None else ("--bind-address=127.0.0.1", f"--port={port}")
+    )
+    files = f"--secure-file-priv={folder / NO_FILES}"
     return [
         *program.command(),
         "--no-defaults",
         *_tree_options(program),
-        *_user_option(),
+        *_user_option(user),
         *COMMON_OPTIONS,
-        *(MYSQL_OPTIONS if program.flavour == "mysql" else ()),
+        *(MYSQL_OPTIONS if program.flavour == "mysql" else (files,)),
+        *network,
         f"--datadir={folder / DATA}",
-        f"--port={port}",
         f"--socket={folder / SOCKET}",
         f"--pid-file={folder / 'pid'}",
         f"--log-error={folder / ERROR_LOG}",
@@ -85,9 +103,9 @@ def switches(flavour: Flavour, *, performance_schema: bool, log_bin: bool) -> tu
     return (*schema, *(LOG_BIN_ON if log_bin else LOG_BIN_OFF))
 
 
-def _user_option() -> list[str]:
-    """Tell the server that root is who it is to run as; it refuses otherwise."""
-    return ["--user=root"] if os.geteuid() == 0 else []
+def _user_option(user: str | None) -> list[str]:
+    """Name who it is to run as, which a server that root starts insists on."""
+    return [] if user is None else [f"--user={user}"]
 
 
 def _tree_options(program: Program) -> list[str]:

@@ -132,7 +132,10 @@ def _start_server(stack: ExitStack) -> PrivateServer:
         try:
             program = get()
             say(f"starting a private {FLAVOUR_NAMES[program.flavour]} {program.version} …")
-            return stack.enter_context(PrivateServer(program, options=SERVER_OPTIONS))
+            server = PrivateServer(
+                program, network=False, unprivileged=True, options=SERVER_OPTIONS
+            )
+            return stack.enter_context(server)
         except ServerError as error:
             problem = str(error)
     raise ServerError(problem or f"no MySQL or MariaDB server on this machine; {how_to_install()}")

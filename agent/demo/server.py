@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 import pymysql
 from pymysql.cursors import Cursor
@@ -25,12 +25,16 @@ from pymysql.cursors import Cursor
 from agent.demo.command_lines import (
     DATA,
     ERROR_LOG,
+    NO_FILES,
+    ONLY_LOCALHOST,
     SOCKET,
     initialise_command,
+    restrict_command,
     start_command,
     switches,
 )
 from agent.demo.guard import Guard
+from agent.demo.identity import Identity
 from agent.demo.programs import (
     FLAVOUR_NAMES,
     Flavour,
@@ -54,12 +58,14 @@ POLL_SECONDS = 0.02
 
 
 class PrivateServer:
-    """One server of our own on 127.0.0.1, started on entry and gone on exit.
+    """One server of our own, started on entry and gone on exit.
 
     `options` are given to the server last, so they override ours. A `template` is a folder that
     keeps a new data directory for the next server of the same program, which saves it seconds.
-    The root account has no password and is reached through the socket, which only our own user can
-    open.
+    The root account has no password and is reached through the socket only, which lies in a folder
+    that other users cannot enter. Over TCP there are the accounts that somebody makes; without
+    `network` nothing listens there. `unprivileged`, a server that root starts runs as a user with
+    no name and no rights, where that can reach its files.
     """
 
     def __init__(
@@ -68,6 +74,8 @@ class PrivateServer:
         *,
         performance_schema: bool = True,
         log_bin: bool = False,
+        network: bool = True,
+        unprivileged: bool = False,
         options: Sequence[str] = (),
         template: Path | None = None,
     ) -> None:
@@ -79,6 +87,9 @@ class PrivateServer:
         self.socket = str(self.folder / SOCKET)
         self.error_log = self.folder / ERROR_LOG
         self.port = 0
+        """On 127.0.0.1; 0 without a network."""
+        self._network = network
+        self._identity = Identity.of(self.folder, program, unprivileged=unprivileged)
         self._options = [
             *switches(self.flavour, performance_schema=performance_schema, log_bin=log_bin),
             *options,
@@ -91,6 +102,8 @@ class PrivateServer:
         """Make the data directory and start the server."""
         self.folder.mkdir(mode=0o700)
         try:
+            (self.folder / NO_FILES).mkdir(mode=0o500)
+            self._identity.own(self.folder)
             self._guard = Guard(self.folder)
             self._make_data()
             self.start()
@@ -127,7 +140,7 @@ class PrivateServer:
         """Start it and wait until it answers; on the same port if it ran before."""
         if self.is_running:
             return
-        if self.port:
+        if self.port or not self._network:
             self._launch()
             return
         for attempts_left in reversed(range(PORT_ATTEMPTS)):
@@ -214,38 +227,62 @@ class PrivateServer:
     def _make_data(self) -> None:
         if self._template is not None and self._template.exists():
             _copy_data(self._template, self.datadir)
+            self._identity.own(self.datadir)
             return
         self._initialise()
         if self._template is not None:
             _copy_data(self.datadir, self._template)
 
     def _initialise(self) -> None:
-        """Fill a new data directory."""
-        with self.error_log.open("wb") as log:
+        """Fill a new data directory, with no account that another user could be."""
+        user = self._identity.option
+        self._finish(initialise_command(self.program, self.datadir, user))
+        restrict = restrict_command(self.program, self.datadir, user)
+        if restrict is not None:
+            self._finish(restrict, ONLY_LOCALHOST)
+
+    def _finish(self, command: list[str], said: bytes = b"") -> None:
+        """Run a command that makes or changes the data directory."""
+        with self._open_log() as log:
             try:
                 subprocess.run(  # noqa: S603 - our own words only
-                    initialise_command(self.program, self.datadir),
-                    stdin=subprocess.DEVNULL,
+                    command,
+                    input=said,
                     stdout=log,
                     stderr=log,
                     check=True,
                     timeout=START_SECONDS,
                     cwd=self.folder,
+                    env=self._environment(),
                     start_new_session=True,
+                    **self._identity.arguments(),
                 )
             except subprocess.SubprocessError as error:
                 reason = f"could not make a data directory ({_reason(error)})"
                 raise self._error(reason) from error
 
+    def _environment(self) -> dict[str, str]:
+        """Ours, but for its temporary files: they are its own, and go with its folder."""
+        return os.environ | {"TMPDIR": str(self.folder)}
+
+    def _open_log(self) -> BinaryIO:
+        log = self.error_log.open("wb")
+        self._identity.own(self.error_log)
+        return log
+
     def _launch(self) -> None:
-        with self.error_log.open("wb") as log:
+        port = self.port if self._network else None
+        user = self._identity.option
+        with self._open_log() as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own words only
-                start_command(self.program, self.folder, self.port, self._options),
+                start_command(self.program, self.folder, port, user, self._options),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
+                env=self._environment(),
                 start_new_session=True,
+                **self._identity.arguments(),
             )
         try:
             self._wait_until_it_answers(self._process)
