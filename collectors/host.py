@@ -15,7 +15,7 @@ from collectors.clock import Clocks
 from collectors.connection import Connection
 from collectors.devices import Devices, link_speeds, named_feature, physical_devices
 from collectors.process import NotHere, RunDelay, find_server_process, process_io
-from collectors.quota import process_cpus
+from collectors.quota import process_cpus, quota_feature
 
 MILLISECOND = 1e-3
 CEILINGS_EVERY = 15.0  # seconds
@@ -43,7 +43,8 @@ def prepare(connection: Connection, named: Devices = NONE_NAMED) -> Prepared:
         more = {"process_run_delay_seconds": delay.seconds(), "cpu_clock_ratio": clock}
         return {**values, **{name: value for name, value in more.items() if value is not None}}
 
-    return Prepared(read, (Feature("host", enabled=True), *named_feature(named), io))
+    quota = quota_feature(process.pid)
+    return Prepared(read, (Feature("host", enabled=True), *named_feature(named), quota, io))
 
 
 class _Ceilings:

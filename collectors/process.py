@@ -32,7 +32,9 @@ class NotHere:
 def find_server_process(connection: Connection) -> psutil.Process | NotHere:
     """The server's process: by its socket, its pid file, its port or its start; else why not.
 
-    Every candidate must be a MySQL server that started when the server says it did.
+    Every candidate must be a MySQL server. All but the one that the kernel names as the socket's
+    must also have started when the server says it did; a container's first process may be older, as
+    it prepares the data directory before it becomes the server.
     """
     address = connection.peer_address()
     if address is not None and address not in _own_addresses():
@@ -41,16 +43,17 @@ def find_server_process(connection: Connection) -> psutil.Process | NotHere:
     pid = connection.peer_pid()
     if pid == 0:
         return NotHere("the server runs in another container (its process is not visible here)")
-    for candidate in _named(connection, pid):
+    if pid is not None and (process := _server(pid)) is not None:
+        return process
+    for candidate in _named(connection):
         process = _server(candidate, started) if candidate else None
         if process is not None:
             return process
     return _only_one_started_then(started)
 
 
-def _named(connection: Connection, pid: int | None) -> Iterator[int | None]:
+def _named(connection: Connection) -> Iterator[int | None]:
     """The processes that something names, the cheapest to ask first."""
-    yield pid
     yield _pid_from_file(connection)
     yield _pid_from_port(connection)
 
@@ -90,13 +93,13 @@ def _pid_from_port(connection: Connection) -> int | None:
     return None
 
 
-def _server(pid: int, started: float) -> psutil.Process | None:
-    """The process, if it is a MySQL server that started at that time (Unix seconds)."""
+def _server(pid: int, started: float | None = None) -> psutil.Process | None:
+    """The process, if it is a MySQL server, and started at that time (Unix seconds; None: any)."""
     if not 0 < pid <= MOST_PID:
         return None
     try:
         process = psutil.Process(pid)
-        near = abs(process.create_time() - started) <= START_TOLERANCE
+        near = started is None or abs(process.create_time() - started) <= START_TOLERANCE
         return process if near and _is_server(process) else None
     except psutil.Error:
         return None

@@ -2,43 +2,83 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from collectors.base import Feature
+
 CGROUPS = Path("/sys/fs/cgroup")
+HIDDEN = "the server's cgroup is not visible here: a CPU quota, if it has one, is not known"
+REMEDY = "show the agent the host's /sys/fs/cgroup and cgroup namespace (docs/containers.md)"
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """A tree of cgroups, the process's own place in it, and how a quota is read there."""
+
+    root: Path
+    own: str
+    quota: Callable[[Path], float]
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether the process's own cgroup is there; it is not in another cgroup namespace."""
+        return not self.own.startswith("/..") and self._folder.is_dir()
+
+    def quotas(self) -> Iterator[float]:
+        """Those of every cgroup from its own up to the root's."""
+        path = self._folder
+        while self.is_visible and path.is_relative_to(self.root):
+            with suppress(OSError, ValueError):  # no limit here
+                yield self.quota(path)
+            path = path.parent
+
+    @property
+    def _folder(self) -> Path:
+        return self.root / self.own.strip("/")
 
 
 def process_cpus(process: psutil.Process) -> float:
     """Count them; part of one where a quota says so. All of this host's where it cannot be seen."""
     try:
         allowed = float(len(process.cpu_affinity() or ()) or psutil.cpu_count() or 1)
-        groups = Path(f"/proc/{process.pid}/cgroup").read_text()
+        found = hierarchy(_groups(process.pid))
     except (psutil.Error, OSError):
         return float(psutil.cpu_count() or 1)
-    return min([allowed, *quotas(groups)])
+    quotas = list(found.quotas()) if found else []
+    return min([allowed, *quotas])
 
 
-def quotas(groups: str) -> Iterator[float]:
-    """The CPU quotas, in processors, of a process whose /proc/PID/cgroup is this.
+def quota_feature(pid: int) -> Feature:
+    """Whether a quota of the process would be seen."""
+    try:
+        found = hierarchy(_groups(pid))
+    except OSError as error:
+        return Feature("host_quota", False, f"{HIDDEN} ({error.strerror})", REMEDY)
+    if found is None or found.is_visible:
+        return Feature("host_quota", enabled=True)
+    return Feature("host_quota", False, HIDDEN, REMEDY)
 
-    Those of every cgroup from its own up to the root's: of the one hierarchy (v2), and of the
-    controller `cpu` where it has its own (v1).
+
+def hierarchy(groups: str) -> Hierarchy | None:
+    """The one that divides CPU time, for a process whose /proc/PID/cgroup is this; None: no such.
+
+    The controller `cpu` is in a hierarchy of its own (v1) or else in the unified one (v2).
     """
+    unified = None
     for line in groups.splitlines():
         _, controllers, own = line.split(":", 2)
+        if "cpu" in controllers.split(","):
+            return Hierarchy(CGROUPS / "cpu", own, _quota_of_v1)
         if not controllers:
-            yield from _upwards(CGROUPS, own, _quota)
-        elif "cpu" in controllers.split(","):
-            yield from _upwards(CGROUPS / "cpu", own, _quota_of_v1)
+            unified = Hierarchy(CGROUPS, own, _quota)
+    return unified
 
 
-def _upwards(root: Path, own: str, quota: Callable[[Path], float]) -> Iterator[float]:
-    path = root / own.strip("/")
-    while path.is_relative_to(root):
-        with suppress(OSError, ValueError):  # no limit here
-            yield quota(path)
-        path = path.parent
+def _groups(pid: int) -> str:
+    return Path(f"/proc/{pid}/cgroup").read_text()
 
 
 def _quota(path: Path) -> float:

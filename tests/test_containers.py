@@ -1,7 +1,9 @@
-"""The image and the compose file, as far as they can be judged without a Docker daemon."""
+"""The image and the compose file, as far as they can be judged without a Docker daemon.
+
+`test_live_containers.py` runs them.
+"""
 
 import fnmatch
-import os
 import re
 import stat
 import subprocess
@@ -35,7 +37,6 @@ def validate(compose: str, file: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=60,
         check=False,
-        env=os.environ | {"HEADROOM_PASSWORD": "a password of the test"},
     )
 
 
@@ -51,7 +52,7 @@ def mounts(name: str) -> dict[str, str]:
     found = {}
     for volume in SERVICES[name]["volumes"]:
         source, inside, *mode = volume.split(":")
-        if source.startswith("."):
+        if source.startswith("./"):
             assert mode == ["ro"], volume
             found[inside] = source
     return found
@@ -93,9 +94,9 @@ def test_who_needs_a_service_waits_until_it_is_healthy(name: str) -> None:
 
 
 def test_the_order_of_the_start_is_server_agent_prometheus() -> None:
-    """The agent waits for the server, and Prometheus for the agent."""
+    """The agent waits for the server, Prometheus for the agent and for Alertmanager."""
     assert list(SERVICES["agent"]["depends_on"]) == ["mysql"]
-    assert list(SERVICES["prometheus"]["depends_on"]) == ["agent"]
+    assert list(SERVICES["prometheus"]["depends_on"]) == ["agent", "alertmanager"]
 
 
 @each_service
@@ -112,9 +113,9 @@ def test_ports_are_published_to_this_machine_only(name: str) -> None:
 
 
 def test_the_agent_runs_with_nothing_it_does_not_need() -> None:
-    """It has an init, no capabilities, no way to gain any, and a read-only configuration."""
+    """No capabilities, no way to gain any, a read-only root and configuration."""
     agent = SERVICES["agent"]
-    assert agent["init"] is True
+    assert agent["read_only"] is True
     assert agent["cap_drop"] == ["ALL"]
     assert agent["security_opt"] == ["no-new-privileges:true"]
     assert mounts("agent")["/etc/mysql-headroom/config.yaml"] == "./deploy/docker/config.yaml"
@@ -122,7 +123,9 @@ def test_the_agent_runs_with_nothing_it_does_not_need() -> None:
 
 def test_the_password_is_a_secret_everywhere() -> None:
     """Both who makes the account and who uses it read one secret, which is in no file here."""
-    assert COMPOSE["secrets"] == {"headroom_password": {"environment": "HEADROOM_PASSWORD"}}
+    file = "${HEADROOM_PASSWORD_FILE:-./secrets/headroom_password}"
+    assert COMPOSE["secrets"] == {"headroom_password": {"file": file}}
+    assert "secrets/" in (ROOT / ".gitignore").read_text().splitlines()
     for name in ("mysql", "agent"):
         assert SERVICES[name]["secrets"] == ["headroom_password"]
         assert "HEADROOM_PASSWORD" not in str(SERVICES[name])
@@ -131,7 +134,7 @@ def test_the_password_is_a_secret_everywhere() -> None:
 
 
 def test_the_agents_configuration_is_valid(tmp_path: Path) -> None:
-    """The agent itself accepts the mounted configuration, which names the compose service."""
+    """The agent itself accepts the mounted configuration; the socket is in a volume of both."""
     text = AGENT_CONFIG.read_text()
     assert f"password_file: {SECRET}\n" in text
     password = tmp_path / "password"
@@ -140,8 +143,10 @@ def test_the_agents_configuration_is_valid(tmp_path: Path) -> None:
     file.write_text(text.replace(SECRET, str(password)))
     config = load(file)
     assert config.listen == "0.0.0.0:10104"
-    assert [target.host for target in config.targets] == ["mysql"]
-    assert config.targets[0].host in SERVICES
+    [target] = config.targets
+    assert target.socket == "/var/run/mysqld/mysqld.sock"
+    assert "mysql-socket:/var/run/mysqld" in SERVICES["mysql"]["volumes"]
+    assert "mysql-socket:/var/run/mysqld:ro" in SERVICES["agent"]["volumes"]
 
 
 def test_prometheus_scrapes_the_agent_and_loads_the_rules() -> None:

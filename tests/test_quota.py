@@ -17,6 +17,9 @@ def write(root: Path, files: dict[str, str]) -> None:
         path.write_text(text)
 
 
+V1 = "4:memory:/x\n1:cpu,cpuacct:/d/c\n0::/\n"
+
+
 @pytest.mark.parametrize(
     ("groups", "files", "found"),
     [
@@ -24,7 +27,7 @@ def write(root: Path, files: dict[str, str]) -> None:
         ("0::/a/b\n", {"a/b/cpu.max": "max 100000\n", "a/cpu.max": "50000 100000\n"}, [0.5]),
         ("0::/\n", {}, []),
         (
-            "4:memory:/x\n1:cpu,cpuacct:/d/c\n0::/\n",
+            V1,
             {
                 "cpu/d/c/cpu.cfs_quota_us": "250000\n",
                 "cpu/d/c/cpu.cfs_period_us": "100000\n",
@@ -33,9 +36,8 @@ def write(root: Path, files: dict[str, str]) -> None:
             },
             [2.5],
         ),
-        ("1:cpu:/../other\n0::/../other\n", {}, []),
     ],
-    ids=["v2", "v2, of the group above", "none", "v1 beside v2", "of another container"],
+    ids=["v2", "v2, of the group above", "none", "v1 beside v2"],
 )
 def test_quotas_are_read_up_to_the_root(
     groups: str,
@@ -44,10 +46,34 @@ def test_quotas_are_read_up_to_the_root(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The least counts; `max`, -1 and what cannot be seen are no limits."""
+    """All that limit the process are found; `max` and -1 are no limits."""
     write(tmp_path, files)
     monkeypatch.setattr(quota, "CGROUPS", tmp_path)
-    assert list(quota.quotas(groups)) == found
+    hierarchy = quota.hierarchy(groups)
+    assert hierarchy
+    assert hierarchy.is_visible
+    assert list(hierarchy.quotas()) == found
+
+
+@pytest.mark.parametrize(
+    ("groups", "files"),
+    [
+        ("0::/../other\n", {"cpu.max": "50000 100000\n"}),
+        ("0::/docker/other\n", {"cpu.max": "50000 100000\n"}),
+        (V1, {"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n"}),
+    ],
+    ids=["another cgroup namespace", "v2, only the agent's own", "v1, only the agent's own"],
+)
+def test_another_containers_quota_is_not_taken_from_the_agents_own(
+    groups: str, files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the root shown is the agent's own cgroup, the server's quota is not known."""
+    write(tmp_path, files)
+    monkeypatch.setattr(quota, "CGROUPS", tmp_path)
+    hierarchy = quota.hierarchy(groups)
+    assert hierarchy
+    assert not hierarchy.is_visible
+    assert list(hierarchy.quotas()) == []
 
 
 def test_without_a_quota_the_affinity_counts() -> None:
@@ -55,3 +81,8 @@ def test_without_a_quota_the_affinity_counts() -> None:
     found = quota.process_cpus(psutil.Process())
     assert found <= len(os.sched_getaffinity(0))
     assert found > 0
+
+
+def test_this_machine_shows_its_own_processes_quotas() -> None:
+    """Outside of a container nothing is missing."""
+    assert quota.quota_feature(os.getpid()).enabled

@@ -1,0 +1,134 @@
+"""The Kubernetes manifest: by the published schema, the agent's own rules, and its promises."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from servers import ROOT
+
+from agent.config.file import load
+
+MANIFEST = ROOT / "deploy/kubernetes/mysql-with-headroom.yaml"
+VERSIONS = ("1.29", "1.37")  # the oldest that we name, and the newest whose schema there is
+DOCUMENTS: list[dict[str, Any]] = list(yaml.safe_load_all(MANIFEST.read_text()))
+BY_KIND = {document["kind"]: document for document in DOCUMENTS}
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+
+each_version = pytest.mark.parametrize("version", VERSIONS)
+
+
+def pod() -> dict[str, Any]:
+    """The pod that the StatefulSet makes."""
+    return dict(BY_KIND["StatefulSet"]["spec"]["template"]["spec"])
+
+
+def container(name: str) -> dict[str, Any]:
+    """One of its containers."""
+    [found] = [container for container in pod()["containers"] if container["name"] == name]
+    return dict(found)
+
+
+@each_version
+@pytest.mark.parametrize("kind", sorted(BY_KIND))
+def test_the_published_schema_accepts_it(version: str, kind: str) -> None:
+    """Every field is one that Kubernetes knows, with a value of its type."""
+    kubernetes_validate.validate(BY_KIND[kind], version, strict=True)
+
+
+def broken(path: str, value: object) -> dict[str, Any]:
+    """The StatefulSet, with one field of the agent's container set."""
+    changed = copy.deepcopy(BY_KIND["StatefulSet"])
+    place = changed["spec"]["template"]["spec"]["containers"][1]
+    *folders, last = path.split(".")
+    for name in folders:
+        place = place[name]
+    place[last] = value
+    return changed
+
+
+@each_version
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("securityContext.readOnlyRootFileSystem", True),
+        ("livenessProb", {}),
+        ("resources.limit", {"memory": "1Gi"}),
+        ("livenessProbe.periodSeconds", "often"),
+        ("securityContext.capabilities.drop", "ALL"),
+    ],
+)
+def test_the_schema_would_notice_a_slip(version: str, path: str, value: object) -> None:
+    """A field that is misspelt, or of another type, is refused."""
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(broken(path, value), version, strict=True)
+
+
+def test_the_agent_accepts_its_configuration(tmp_path: Path) -> None:
+    """The file in the ConfigMap is one that the agent itself takes, and so are its paths."""
+    text = BY_KIND["ConfigMap"]["data"]["config.yaml"]
+    mounts = {mount["mountPath"]: mount["name"] for mount in container("headroom")["volumeMounts"]}
+    assert mounts["/etc/mysql-headroom/secret"] == "password"
+    (password := tmp_path / "password").write_text("secret")
+    file = tmp_path / "config.yaml"
+    file.write_text(text.replace("/etc/mysql-headroom/secret/password", str(password)))
+    config = load(file)
+    [target] = config.targets
+    assert target.socket == "/var/run/mysqld/mysqld.sock"
+    assert mounts["/var/run/mysqld"] == "socket"
+    assert config.listen.endswith(":10104")
+    assert config.history.path == Path("/var/lib/mysql-headroom/history.db")
+    assert mounts["/var/lib/mysql-headroom"] == "history"
+
+
+def test_the_configuration_differs_from_composes_by_the_password_and_the_log_only() -> None:
+    """What runs in the containers' tests is what the pod runs."""
+    ours = yaml.safe_load(BY_KIND["ConfigMap"]["data"]["config.yaml"])
+    theirs = yaml.safe_load((ROOT / "deploy/docker/config.yaml").read_text())
+    for config in (ours, theirs):
+        del config["targets"][0]["password_file"], config["log"]
+    assert ours == theirs
+    assert container("mysql")["args"] == COMPOSE["mysql"]["command"]
+
+
+def test_the_agent_has_no_more_rights_than_it_needs() -> None:
+    """No root, a read-only root file system, no capability, the runtime's seccomp profile."""
+    assert pod()["securityContext"]["runAsNonRoot"] is True
+    assert pod()["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod()["automountServiceAccountToken"] is False
+    own = container("headroom")["securityContext"]
+    assert own["runAsUser"] == own["runAsGroup"] == 10104
+    assert own["readOnlyRootFilesystem"] is True
+    assert own["allowPrivilegeEscalation"] is False
+    assert own["capabilities"] == {"drop": ["ALL"]}
+    for each in pod()["containers"]:
+        assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_the_agent_sees_the_servers_process() -> None:
+    """One process namespace, the socket in a volume of both, and no quota that it cannot see."""
+    assert pod()["shareProcessNamespace"] is True
+    for name in ("mysql", "headroom"):
+        mounts = {mount["name"]: mount["mountPath"] for mount in container(name)["volumeMounts"]}
+        assert mounts["socket"] == "/var/run/mysqld"
+    assert "cpu" not in container("mysql")["resources"]["limits"]
+
+
+def test_every_volume_and_port_that_is_used_is_there() -> None:
+    """Names that the schema cannot compare are those of something."""
+    claims = BY_KIND["StatefulSet"]["spec"]["volumeClaimTemplates"]
+    known = {volume["name"] for volume in pod()["volumes"]}
+    known |= {claim["metadata"]["name"] for claim in claims}
+    for each in pod()["containers"]:
+        assert {mount["name"] for mount in each["volumeMounts"]} <= known
+        ports = {port["name"] for port in each["ports"]}
+        for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
+            if "httpGet" in each.get(probe, {}):
+                assert each[probe]["httpGet"]["port"] in ports
+    annotations = BY_KIND["StatefulSet"]["spec"]["template"]["metadata"]["annotations"]
+    assert int(annotations["prometheus.io/port"]) == 10104
+    labels = BY_KIND["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
+    assert BY_KIND["StatefulSet"]["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert BY_KIND["Service"]["spec"]["selector"].items() <= labels.items()
