@@ -42,6 +42,11 @@ class ServerFactory(Protocol):
     ) -> PrivateServer: ...
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--long` has the tests of repeated faults repeat them as often as they can bear."""
+    parser.addoption("--long", action="store_true", help="repeat faults hundreds of times")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that asks for a real server is a live one, and may be run once more.
 
@@ -168,6 +173,12 @@ def private_server(start_server: Callable[..., PrivateServer]) -> Iterator[Serve
     """Start servers of the test's own, to restart, kill and freeze."""
     with ExitStack() as servers:
         yield lambda release, **options: servers.enter_context(start_server(release, **options))
+
+
+@pytest.fixture(scope="session")
+def is_long(pytestconfig: pytest.Config) -> bool:
+    """Say whether the run was asked for many repetitions."""
+    return bool(pytestconfig.getoption("--long"))
 
 
 @pytest.fixture(scope="session")

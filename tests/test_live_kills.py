@@ -15,7 +15,7 @@ from agent.demo.server import PrivateServer
 from agent.store.failures import StoreError
 from agent.store.kinds import Row
 
-KILLS = 50
+KILLS, MANY_KILLS = 12, 50  # the latter with --long
 STARTING, WORKING = 1.5, 0.5  # seconds within which one that starts, or writes, is killed
 PATIENCE = 60.0  # seconds, for the first rows on a busy machine
 
@@ -49,9 +49,9 @@ def lost(before: Rows, after: Rows) -> list[str]:
     ]
 
 
-@pytest.mark.timeout(120 + 12 * KILLS)
+@pytest.mark.timeout(120 + 12 * MANY_KILLS)
 def test_no_row_is_lost_and_no_session_left_by_any_kill(
-    mysql_server: PrivateServer, mariadb_server: PrivateServer, tmp_path: Path
+    mysql_server: PrivateServer, mariadb_server: PrivateServer, tmp_path: Path, is_long: bool
 ) -> None:
     """While it starts, reads or writes; the file stays sound, the servers are rid of it."""
     servers = (mysql_server, mariadb_server)
@@ -66,7 +66,7 @@ def test_no_row_is_lost_and_no_session_left_by_any_kill(
         Clients(mysql_server, "SELECT SLEEP(0.05)", 2),
         Clients(mariadb_server, "SELECT SLEEP(0.05)", 2),
     ):
-        for number in range(KILLS):
+        for number in range(MANY_KILLS if is_long else KILLS):
             with subprocess.Popen(command, stderr=log) as agent:
                 try:
                     if number % 2 == 0:
