@@ -1,6 +1,5 @@
 """One line per event, as logfmt or JSON: `log.info("connected", extra=fields(target="db1"))`."""
 
-import json
 import logging
 import sys
 import time
@@ -9,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TextIO
+
+from agent.printable import json_text
 
 FORMATS = ("logfmt", "json")
 LEVELS = ("debug", "info", "warning", "error")
@@ -119,11 +120,11 @@ class _Logfmt(_Lines):
 
 class _JsonLines(_Lines):
     def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(self.facts(record), default=str, ensure_ascii=False)
+        return json_text(self.facts(record), allow_nan=True)
 
 
 def _quoted(value: object) -> str:
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     if text and not any(sign in text for sign in ' "=\\') and text.isprintable():
         return text
-    return json.dumps(text, ensure_ascii=False)
+    return json_text(text)

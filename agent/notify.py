@@ -6,6 +6,8 @@ import socket
 import time
 from collections.abc import Mapping
 
+from agent.printable import printable
+
 log = logging.getLogger(__name__)
 
 PATIENCE = 1.0  # seconds that a service manager with a full queue is waited for
@@ -40,7 +42,7 @@ class Notifier:
 
     def status(self, text: str) -> None:
         """One line for people; sent when it is another than before."""
-        line = " ".join(text.split())
+        line = printable(" ".join(text.split()))
         if line != self._status:
             self._status = line
             self._send(f"STATUS={line}")

@@ -1,15 +1,14 @@
 """`mysql-headroom attribute FILE.csv`: tell how much of a resource each class of query uses."""
 
 import argparse
-import json
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 from agent.classes.proof import withheld
 from agent.commands.attribute_words import in_words
 from agent.commands.patience import interruptible, progress_of
+from agent.printable import complain_of, json_text, say
 from agent.tables.class_file import ClassFile, read_classes
 from agent.tables.host_file import DEFAULT_RESOURCE, joined, read_host
 from agent.tables.table_file import TableFileError
@@ -84,16 +83,16 @@ def run(args: argparse.Namespace) -> int:
     """Read, divide, predict, print. Return 0, or 2 with one line on standard error."""
     if args.predict_host and not args.predict:
         text = "--predict-host is of no use alone; name the other file with --predict"
-        print(f"mysql-headroom: {text}", file=sys.stderr)
+        complain_of(text)
         return USAGE_ERROR
     try:
         with interruptible():
             answer = _answer(args)
     except TableFileError as error:
-        print(f"mysql-headroom: {error}", file=sys.stderr)
+        complain_of(error)
         return USAGE_ERROR
     formats: dict[str, Callable[[Answer], str]] = {"table": _as_table, "json": as_json}
-    print(formats[args.format](answer))
+    say(formats[args.format](answer))
     return 0
 
 
@@ -180,7 +179,7 @@ def as_json(answer: Answer) -> str:
         "reasons": [reason.value for reason in found.reasons],
         "truth_error": answer.truth_error,
     }
-    return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
+    return json_text(content, indent=2)
 
 
 def _class_as_json(use: ClassUse) -> dict[str, float | int | bool | None]:

@@ -7,6 +7,7 @@ from agent.commands.files_given import add_file_options, loaded
 from agent.config.file import ConfigError, load
 from agent.config.option import complain
 from agent.config.settings import Config, Target
+from agent.printable import say_line
 from collectors import CollectorSpec, collectors_with
 from collectors.base import CollectorError, Feature
 from collectors.connection import Connection
@@ -29,27 +30,27 @@ def run(args: argparse.Namespace) -> int:
     except ConfigError as error:
         return complain(error)
     if args.web_file is not None:
-        print(f"{args.web_file} (web pages)")
-        print(f"  ok       {', '.join(sorted(web().protections)) or 'keeps nobody out'}")
+        say_line(f"{args.web_file} (web pages)")
+        say_line(f"  ok       {', '.join(sorted(web().protections)) or 'keeps nobody out'}")
     return max(check(config, target) for target in config.targets)
 
 
 def check(config: Config, target: Target) -> int:
     """Print what one target offers; 1 when it cannot be watched at all."""
-    print(f"{target.name} ({target.endpoint})")
+    say_line(f"{target.name} ({target.endpoint})")
     connection = Connection(
         target.endpoint, target.credentials.login, timeout=target.timeout, limit=1.0
     )
     try:
         connection.open()
-        print(f"  ok       connected to {connection.flavour}")
+        say_line(f"  ok       connected to {connection.flavour}")
         for spec in collectors_with(config.resource_settings(target).devices):
             if config.collector_settings(target, spec.name).enabled:
                 _try(spec, connection)
             else:
-                print(f"  off      {spec.name}")
+                say_line(f"  off      {spec.name}")
     except CollectorError as error:
-        print(f"  FAILED   {error}")
+        say_line(f"  FAILED   {error}")
         return BROKEN
     finally:
         connection.close()
@@ -66,14 +67,14 @@ def _try(spec: CollectorSpec, connection: Connection) -> None:
     except CollectorError as error:
         if error.kind.ends_session or spec.vital:
             raise
-        print(f"  missing  {spec.name}: {error}")
+        say_line(f"  missing  {spec.name}: {error}")
 
 
 def _print(features: tuple[Feature, ...]) -> None:
     for feature in features:
         if feature.enabled:
-            print(f"  ok       {feature.name}")
+            say_line(f"  ok       {feature.name}")
             continue
-        print(f"  missing  {feature.name}: {feature.reason}")
+        say_line(f"  missing  {feature.name}: {feature.reason}")
         if feature.remedy:
-            print(f"           remedy: {feature.remedy}")
+            say_line(f"           remedy: {feature.remedy}")

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.host_files import HOST_FILES
+from agent.printable import complain_of, say_line
 
 FAILED = 1
 MODE = 0o644
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             print_list()
     except OSError as error:
-        print(f"mysql-headroom: {_told(error)}", file=sys.stderr)
+        complain_of(_told(error))
         return FAILED
     return 0
 
@@ -43,7 +44,7 @@ def print_list() -> None:
     """One line a file: its name and its purpose."""
     width = max(map(len, BY_NAME))
     for file in HOST_FILES:
-        print(f"{file.name:{width}}  {file.purpose}")
+        say_line(f"{file.name:{width}}  {file.purpose}")
 
 
 def write(folder: Path, *, replace: bool) -> None:
@@ -55,7 +56,7 @@ def write(folder: Path, *, replace: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
         _put(path, text)
-        print(path)
+        say_line(str(path))
 
 
 def _put(path: Path, text: str) -> None:

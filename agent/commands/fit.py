@@ -2,12 +2,12 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from agent.commands.fit_words import in_words
 from agent.commands.plot_option import without_matplotlib
+from agent.printable import complain_of, say
 from agent.tables.curve_file import CurveFile, read_curve
 from agent.tables.table_file import TableFileError
 from models.usl_fit import Method, UslFit, fit
@@ -44,7 +44,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """Read, fit, draw, print. Return 0, or 2 with one line on standard error."""
     if args.plot is not None and (problem := without_matplotlib()):
-        print(f"mysql-headroom: {problem}", file=sys.stderr)
+        complain_of(problem)
         return USAGE_ERROR
     try:
         if args.plot is not None:
@@ -54,10 +54,10 @@ def run(args: argparse.Namespace) -> int:
         if args.plot is not None:
             _draw(args.plot, curve, fitted)
     except TableFileError as error:
-        print(f"mysql-headroom: {error}", file=sys.stderr)
+        complain_of(error)
         return USAGE_ERROR
     formats: dict[str, Callable[[CurveFile, UslFit], str]] = {"table": in_words, "json": as_json}
-    print(formats[args.format](curve, fitted))
+    say(formats[args.format](curve, fitted))
     return 0
 
 

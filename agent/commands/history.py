@@ -4,6 +4,7 @@ import argparse
 import sqlite3
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,14 +13,17 @@ from agent.commands.history_words import extent_lines
 from agent.config.file import ConfigError, load
 from agent.config.moments import moment, zone_here
 from agent.config.option import USAGE_ERROR, complain
+from agent.printable import complain_of, say
 from agent.store import files, prune
 from agent.store.database import open_to_read, open_to_write
 from agent.store.failures import StoreError, as_store_error
 from agent.store.kinds import INTERVALS, KINDS, Kind, Row
 from agent.store.tables import LAST, Choice, extents, insert, read, target_names
-from agent.store.text.csv_text import as_csv, read_csv
-from agent.store.text.openmetrics_text import as_openmetrics, is_openmetrics, read_openmetrics
-from agent.tables.table_file import STANDARD_INPUT, TableFileError, read_text, shown_name
+from agent.store.text.csv_text import as_csv
+from agent.store.text.found import Mistakes
+from agent.store.text.openmetrics_text import as_openmetrics
+from agent.store.text.source import rereadable
+from agent.tables.table_file import STANDARD_INPUT, TableFileError
 
 FAILED = 1
 ALL = "all"
@@ -56,7 +60,7 @@ def show(args: argparse.Namespace, path: Path) -> int:
     del args
     with closing(open_to_read(path)) as connection:
         found = [extent for kind in KINDS.values() for extent in extents(connection, kind)]
-    print("\n".join(extent_lines(path, files.size(path), found)))
+    say("\n".join(extent_lines(path, files.size(path), found)))
     return 0
 
 
@@ -65,14 +69,12 @@ def export(args: argparse.Namespace, path: Path) -> int:
     since = 0 if args.since is None else round(1000 * args.since)
     until = LAST if args.until is None else round(1000 * args.until)
     if since > until:
-        print(
-            "mysql-headroom: --since is later than --until: nothing lies between", file=sys.stderr
-        )
+        complain_of("--since is later than --until: nothing lies between")
         return USAGE_ERROR
     choice = Choice(args.target, None, since, until)
     kinds = _kinds(args.kind)
     if args.format == "csv" and len(kinds) > 1:
-        print("mysql-headroom: a CSV file has rows of one --kind", file=sys.stderr)
+        complain_of("a CSV file has rows of one --kind")
         return USAGE_ERROR
     with closing(open_to_read(path)) as connection:
         _know(connection, args.target)
@@ -87,18 +89,30 @@ def export(args: argparse.Namespace, path: Path) -> int:
 
 
 def import_(args: argparse.Namespace, path: Path) -> int:
-    """Add the rows of a file, all or none."""
-    name, text = shown_name(args.input), read_text(args.input)
-    found = read_openmetrics(name, text) if is_openmetrics(text) else read_csv(name, text)
-    if found.problems:
-        for problem in found.problems:
-            print(f"mysql-headroom: {problem}", file=sys.stderr)
-        return USAGE_ERROR
-    with closing(open_to_write(path)) as connection, _transaction(connection):
-        done = [(kind, insert(connection, kind, rows), len(rows)) for kind, rows in found.rows]
-    for kind, added, given in done:
-        print(f"{kind.name}: {added:,} added, {given - added:,} were there")
+    """Add the rows of a file, all or none: it is read through before the history is touched."""
+    with rereadable(args.input) as source:
+        mistakes = Mistakes(source.name)
+        for _ in source.rows(mistakes):
+            pass
+        if mistakes.problems:
+            return _refuse(mistakes)
+        done: dict[str, Counter[str]] = {}
+        with closing(open_to_write(path)) as connection, _transaction(connection):
+            for kind, rows in source.batches(mistakes):
+                counts = done.setdefault(kind.name, Counter())
+                counts.update(added=insert(connection, kind, rows), given=len(rows))
+            if mistakes.problems:  # the file has changed meanwhile
+                raise TableFileError(source.name, None, "it was changed", "import it again")
+    for name, counts in done.items():
+        were_there = counts["given"] - counts["added"]
+        say(f"{name}: {counts['added']:,} added, {were_there:,} were there")
     return 0
+
+
+def _refuse(mistakes: Mistakes) -> int:
+    for problem in mistakes.problems:
+        complain_of(problem)
+    return USAGE_ERROR
 
 
 def prune_(args: argparse.Namespace, path: Path) -> int:
@@ -111,7 +125,7 @@ def prune_(args: argparse.Namespace, path: Path) -> int:
             gone = 0
             while step := _forget(connection, kind, before, args.target):
                 gone += step
-            print(f"{kind.name}: {gone:,} deleted")
+            say(f"{kind.name}: {gone:,} deleted")
         prune.give_back(connection, prune.pages(connection)[1])
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return 0
@@ -165,10 +179,10 @@ def _run(args: argparse.Namespace, action: Callable[[argparse.Namespace, Path], 
     except ConfigError as error:
         return complain(error)
     except (TableFileError, UnknownTargetError) as error:
-        print(f"mysql-headroom: {error}", file=sys.stderr)
+        complain_of(error)
         return USAGE_ERROR
     except StoreError as error:
-        print(f"mysql-headroom: {error}", file=sys.stderr)
+        complain_of(error)
         return FAILED
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent.config.sizes import size_in_words
+from agent.printable import printable
 from agent.store.schema import VERSION
 from agent.store.tables import Extent
 
@@ -26,7 +27,8 @@ def extent_lines(path: Path, size: int, extents: Sequence[Extent]) -> Iterator[s
 
 def _cells(extent: Extent) -> tuple[str, ...]:
     times = (_date(extent.first), _date(extent.last))
-    return (extent.target, extent.server, extent.kind, f"{extent.rows:,}", *times)
+    names = (printable(extent.target), printable(extent.server))
+    return (*names, extent.kind, f"{extent.rows:,}", *times)
 
 
 def _date(at: int) -> str:

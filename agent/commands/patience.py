@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from agent.printable import printable
+
 SILENT_SECONDS = 3.0
 """A computation that ends within this time says nothing of its progress."""
 
@@ -31,6 +33,7 @@ def progress_of(doing: str) -> Progress:
 
     def show(done: int, steps: int) -> None:
         if watched and time.monotonic() - start >= SILENT_SECONDS and done < steps:
-            print(f"{doing}: {done} of {steps} steps done …", file=sys.stderr, flush=True)
+            sys.stderr.write(printable(f"{doing}: {done} of {steps} steps done …") + "\n")
+            sys.stderr.flush()
 
     return show

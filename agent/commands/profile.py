@@ -18,6 +18,7 @@ from agent.config.file import ConfigError, load
 from agent.config.moments import moment, zone_here
 from agent.config.option import USAGE_ERROR, add_config_option, complain
 from agent.config.settings import Config, Target
+from agent.printable import complain_of, say
 from agent.store.failures import StoreError
 from agent.store.files import history_path
 from collectors.base import CollectorError
@@ -91,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
             return _from_history(args, config, target, with_text=with_text)
         return _from_server(args, config, target, with_text=with_text)
     except (CollectorError, StoreError) as error:
-        print(f"mysql-headroom: {error}", file=sys.stderr)
+        complain_of(error)
         return BROKEN
 
 
@@ -119,13 +120,13 @@ def _from_server(
     """Watch it for a while, or read its own sums."""
     of_sums, length = args.since == START, USUAL if args.seconds is None else args.seconds
     if args.format == "table" and not of_sums:
-        print(f"watching {target.name} for {length:g} s …", file=sys.stderr)
+        sys.stderr.write(f"watching {target.name} for {length:g} s …\n")
     observed = observe_sums(target) if of_sums else observe(target, length)
     path = _history(config)
     savings = latest_savings(path, target.name, time.time()) if path else {}
     profile = profile_of(observed, args.sort, with_text=with_text, savings=savings)
     profile = replace(profile, of_sums=of_sums)
-    print(FORMATS[args.format](profile, args.top))
+    say(FORMATS[args.format](profile, args.top))
     if args.plot:
         from agent.export.class_plot import plot_class
 
@@ -146,19 +147,19 @@ def _from_history(
     if profile is None:
         remedy = "an agent writes it with `history.path` and the collector `digests`"
         text = f"nothing about query classes of {target.name} in that time; {remedy}"
-        print(f"mysql-headroom: {path}: {text}", file=sys.stderr)
+        complain_of(f"{path}: {text}")
         return BROKEN
     if with_text:
         try:
             profile = with_texts(profile, texts_from(target, profile.digests(args.top)))
         except CollectorError as error:
-            print(f"mysql-headroom: no texts: {error}", file=sys.stderr)
-    print(FORMATS[args.format](profile, args.top))
+            complain_of(f"no texts: {error}")
+    say(FORMATS[args.format](profile, args.top))
     return 0
 
 
 def _refuse(problem: str) -> int:
-    print(f"mysql-headroom: {problem}", file=sys.stderr)
+    complain_of(problem)
     return USAGE_ERROR
 
 

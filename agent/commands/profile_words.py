@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from datetime import datetime
@@ -12,6 +11,7 @@ from agent.classes.proof import is_proven
 from agent.commands.attribute_words import OTHERS, SOURCES, amount, bar, cut, percent, short
 from agent.commands.profile_rows import Profile, Row
 from agent.config.durations import words
+from agent.printable import for_spreadsheet, json_text
 from models.attribution.reasons import Reason
 
 NAME_WIDTH = 34
@@ -75,7 +75,7 @@ def as_json(profile: Profile, top: int) -> str:
         "recorded": profile.recorded,
         "classes": [asdict(row) for row in profile.rows[:top]],
     }
-    return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
+    return json_text(content, indent=2)
 
 
 def as_csv(profile: Profile, top: int) -> str:
@@ -86,7 +86,7 @@ def as_csv(profile: Profile, top: int) -> str:
     writer.writerow([*(field.name for field in fields(Row)), "cpu_source"])
     for row in profile.rows[:top]:
         values = (*asdict(row).values(), source)
-        writer.writerow("" if value is None else value for value in values)
+        writer.writerow(_cell(value) for value in values)
     return out.getvalue().rstrip("\n")
 
 
@@ -188,3 +188,10 @@ def _to_fix(profile: Profile) -> list[str]:
     if first.halved_gain is not None:
         gains += f", at half its cost {percent(first.halved_gain)}"
     return [f"  {'fix first':<14} {_name(first)}: {gains}"]
+
+
+def _cell(value: object) -> object:
+    """A cell of a CSV file: nothing where not known, and a word is no formula."""
+    if value is None:
+        return ""
+    return for_spreadsheet(value) if isinstance(value, str) else value

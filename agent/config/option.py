@@ -1,10 +1,10 @@
 """`--config.file`, and how a wrong file is told, wherever a command takes one."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from agent.config.file import ConfigError
+from agent.printable import complain_of
 
 USAGE_ERROR = 2
 
@@ -24,5 +24,5 @@ def add_config_option(parser: argparse.ArgumentParser) -> None:
 def complain(error: ConfigError) -> int:
     """Print every mistake on standard error; answers the exit code."""
     for problem in error.problems:
-        print(f"mysql-headroom: {problem}", file=sys.stderr)
+        complain_of(problem)
     return USAGE_ERROR

@@ -15,6 +15,7 @@ from agent.store.failures import StoreError, StoreFailure
 
 LEVEL = 3  # of zlib: more takes twice the time and saves a few per cent
 BYTES = 8
+MOST_UNPACKED = 2**24  # bytes; 100 samples of 100 names take 80 KiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,13 @@ def unpack(chunk: Chunk) -> Iterator[Reading]:
     """The readings as they were packed; raises `StoreError` where the chunk is damaged."""
     try:
         names = json.loads(chunk.names)
-        places = np.frombuffer(zlib.decompress(chunk.data), dtype=np.uint8).reshape(BYTES, -1)
+        size = BYTES * (1 + len(names)) * chunk.count
+        if not 0 < size <= MOST_UNPACKED:
+            raise ValueError(f"{size} bytes")
+        data = zlib.decompressobj().decompress(chunk.data, size)  # and no more than that
+        places = np.frombuffer(data, dtype=np.uint8).reshape(BYTES, -1)
         table = np.ascontiguousarray(places.T).view("<f8").reshape(1 + len(names), chunk.count)
-    except (zlib.error, ValueError, TypeError) as error:
+    except (zlib.error, ValueError, TypeError, RecursionError) as error:
         text = f"samples of {chunk.collector} cannot be unpacked ({error})"
         raise StoreError(StoreFailure.CORRUPT, text) from None
     times, values = table[0], table[1:]

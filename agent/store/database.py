@@ -4,15 +4,21 @@ import errno
 import os
 import sqlite3
 import stat
+import time
 from pathlib import Path
+from typing import Any
 
 from agent.store.failures import StoreError, StoreFailure, as_store_error
 from agent.store.files import log_size, make_private, refuse_another_kind
-from agent.store.schema import VERSION, migrate, version_of
+from agent.store.schema import VERSION, migrate, refuse_other_tables, version_of
 
 PATIENCE = 2.0  # seconds that a statement waits for somebody else's lock
 MOST_LOG = 4 * 2**20  # bytes that the write-ahead log keeps between two checkpoints
 MOST_PAGES = 512  # KiB of pages kept in memory: rows go in at the end, and few are read again
+
+LONGEST_STATEMENT = 20.0  # seconds; counting all rows of 512 MiB takes one
+LONGEST_CELL = 2**24  # bytes
+STEPS = 10_000  # of SQLite's machine between two looks at the clock: 1 ms
 
 OF_A_NEW_FILE = "PRAGMA auto_vacuum = INCREMENTAL"  # before there are tables
 SETTINGS = (
@@ -50,6 +56,27 @@ def open_to_write(path: Path, *, check: bool = False) -> sqlite3.Connection:
     return connection
 
 
+class BoundedReading(sqlite3.Connection):
+    """A connection whose statements end: a file can be made so that its pages lead in circles.
+
+    A statement is interrupted when its time is over; rows count that are asked for later, too.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._until = time.monotonic() + LONGEST_STATEMENT
+        self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_CELL)
+        self.set_progress_handler(self._is_over, STEPS)
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        """A statement, from now on."""
+        self._until = time.monotonic() + LONGEST_STATEMENT
+        return super().execute(*arguments)
+
+    def _is_over(self) -> bool:
+        return time.monotonic() > self._until
+
+
 def open_to_read(path: Path) -> sqlite3.Connection:
     """The history as it is, to be read only: whoever writes it does not notice.
 
@@ -67,9 +94,15 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         raise as_store_error(path, error) from error
     except StoreError as error:
         raise StoreError(error.kind, f"{path}: {error}") from error
-    if version < VERSION:
+    try:
+        if version < VERSION:
+            raise StoreError(StoreFailure.IO, _too_old(version))
+        refuse_other_tables(connection)
+    except (sqlite3.Error, StoreError) as error:
         connection.close()
-        raise StoreError(StoreFailure.IO, f"{path}: {_too_old(version)}")
+        if isinstance(error, StoreError):
+            raise StoreError(error.kind, f"{path}: {error}") from error
+        raise as_store_error(path, error) from error
     return connection
 
 
@@ -101,8 +134,11 @@ def _too_old(version: int) -> str:
 def _reading(path: Path, how: str) -> tuple[sqlite3.Connection, int]:
     """A connection that cannot write, and the version of the tables."""
     uri = f"{path.absolute().as_uri()}?{how}"
-    connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=PATIENCE, isolation_level=None, factory=BoundedReading
+    )
     try:
+        connection.execute("PRAGMA trusted_schema = OFF")
         return connection, version_of(connection)
     except BaseException:
         connection.close()

@@ -52,6 +52,8 @@ REMEDIES_OF_SQLITE = {
     sqlite3.SQLITE_LOCKED: "another program holds it: try again",
     sqlite3.SQLITE_CORRUPT: "`sqlite3 FILE .recover` may save some of it",
     sqlite3.SQLITE_NOTADB: "this is no history: check the path",
+    sqlite3.SQLITE_INTERRUPT: "it takes too long: the file is damaged, or much too large",
+    sqlite3.SQLITE_TOOBIG: "the file is damaged, or was not made by the agent",
 }
 REMEDIES_OF_THE_SYSTEM = {
     errno.ENOSPC: "make room on that disk",

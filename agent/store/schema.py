@@ -2,6 +2,8 @@
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
+from functools import cache
 
 from agent.store.failures import StoreError, StoreFailure
 
@@ -127,11 +129,36 @@ def migrate(connection: sqlite3.Connection) -> None:
         raise
 
 
+def refuse_other_tables(connection: sqlite3.Connection) -> None:
+    """Raises `StoreError` where there is anything but the tables of this version, as we make them.
+
+    A view or a trigger under a table's name would run whatever its maker wrote.
+    """
+    if _contents(connection) != _our_contents():
+        text = "this file has other tables than a history; it was not made by the agent"
+        raise StoreError(StoreFailure.FOREIGN, text)
+
+
+@cache
+def _our_contents() -> list[tuple[str, ...]]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection)
+        return _contents(connection)
+
+
+def _contents(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
+    """What there is, by kind and name, with the statement that made it."""
+    found = connection.execute(
+        "SELECT type, name, tbl_name, IFNULL(sql, '') FROM sqlite_master LIMIT 100"
+    )
+    return sorted(tuple(map(str, row)) for row in found)
+
+
 def version_of(connection: sqlite3.Connection) -> int:
     """The version of the tables, 0 for an empty file; raises `StoreError` as `migrate` does."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+    tables = len(connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall())
     if application != APPLICATION_ID and (application, version, tables) != (0, 0, 0):
         raise StoreError(
             StoreFailure.FOREIGN, "this database is no history; name another file under `history`"

@@ -204,7 +204,7 @@ def _cell(column: Column, stored: float | str | None) -> Cell:
         return stored
     try:
         return {str(name): float(value) for name, value in json.loads(str(stored)).items()}
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         text = f"a cell of {column.name} has no numbers by name"
         raise StoreError(StoreFailure.CORRUPT, text) from None
 

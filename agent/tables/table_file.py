@@ -1,15 +1,25 @@
 """Reading the cells of a CSV file; every mistake is told with its line and its remedy."""
 
+import codecs
 import csv
-import gzip
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
+
+from agent.printable import printable
 
 STANDARD_INPUT = "-"
 SEPARATORS = {";": "semicolons", "\t": "tabs"}
 GZIP_MAGIC = b"\x1f\x8b"
+GZIP_FORMAT = 31  # zlib's wbits
+BOM = codecs.BOM_UTF8
+PIECE = 2**16  # bytes that are read, or unpacked, at once
+LONGEST_LINE = 2**20  # bytes
+FEWEST_BYTES = 64  # of a line, on average: a million lines in a table
+MOST_TABLE = 2**26  # bytes of a table that is held in memory, where it takes ten times as much
 
 
 class TableFileError(Exception):
@@ -17,7 +27,7 @@ class TableFileError(Exception):
 
     def __init__(self, name: str, line: int | None, problem: str, remedy: str) -> None:
         place = name if line is None else f"{name}:{line}"
-        super().__init__(_one_line(f"{place}: {problem}; {remedy}"))
+        super().__init__(printable(f"{place}: {problem}; {remedy}"))
 
 
 def shown_name(path: str) -> str:
@@ -29,18 +39,44 @@ def read_rows(path: str) -> Iterator[tuple[int, list[str]]]:
     """Read line numbers and stripped cells; `-` is standard input, gzip is seen by its content.
 
     Each line is a row by itself. Blank lines, lines that begin with `#` and a byte-order mark are
-    passed over. Raises TableFileError for a file that cannot be read or is not CSV.
-    """
-    return rows_in(shown_name(path), read_text(path))
-
-
-def read_text(path: str) -> str:
-    """Read a text file; `-` is standard input, gzip is seen by its content.
-
-    Raises TableFileError for a file that cannot be read or is not UTF-8 text.
+    passed over. Raises TableFileError for a file that cannot be read, is not CSV or has no end.
     """
     name = shown_name(path)
-    return _text(name, _unpacked(name, _bytes(name, path)))
+    with opened(path) as file:
+        yield from rows_in(name, text_lines(name, file, MOST_TABLE))
+
+
+@contextmanager
+def opened(path: str) -> Iterator[BinaryIO]:
+    """The bytes of a file, of standard input for `-`; raises TableFileError."""
+    if path == STANDARD_INPUT:
+        yield sys.stdin.buffer
+        return
+    name = shown_name(path)
+    try:
+        file = Path(path).open("rb")  # noqa: SIM115  (closed below; its errors are another's)
+    except FileNotFoundError:
+        raise TableFileError(name, None, "there is no such file", "check the path") from None
+    except IsADirectoryError:
+        raise TableFileError(name, None, "it is a directory", "name a CSV file in it") from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(name, error) from None
+    with file:
+        yield file
+
+
+def text_lines(name: str, file: BinaryIO, most: int) -> Iterator[str]:
+    """The lines of a text, read as they are asked for, gzip unpacked; `most` bytes in all.
+
+    Raises TableFileError where it is no UTF-8 text, or has more bytes or a longer line.
+    """
+    most_lines = most // FEWEST_BYTES
+    for number, line in enumerate(_byte_lines(name, _bounded(name, file, most)), start=1):
+        if number > most_lines:
+            problem = f"it holds more than {most_lines:,} lines"
+            raise TableFileError(name, None, problem, "give it in parts")
+        text = _text(name, number, line.removeprefix(BOM) if number == 1 else line)
+        yield from text.splitlines() or [""]
 
 
 def shortened(cell: str, length: int = 30) -> str:
@@ -66,46 +102,81 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _bytes(name: str, path: str) -> bytes:
-    if path == STANDARD_INPUT:
-        return sys.stdin.buffer.read()
+def _bounded(name: str, file: BinaryIO, most: int) -> Iterator[bytes]:
+    """Its content in pieces, unpacked."""
+    size = 0
     try:
-        return Path(path).read_bytes()
-    except FileNotFoundError:
-        raise TableFileError(name, None, "there is no such file", "check the path") from None
-    except IsADirectoryError:
-        raise TableFileError(name, None, "it is a directory", "name a CSV file in it") from None
-    except (OSError, ValueError) as error:
-        problem = f"it cannot be read ({getattr(error, 'strerror', None) or error})"
-        raise TableFileError(name, None, problem, "check the path and its rights") from None
-
-
-def _unpacked(name: str, content: bytes) -> bytes:
-    if not content.startswith(GZIP_MAGIC):
-        return content
-    try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
+        for piece in _pieces(file):
+            size += len(piece)
+            if size > most:
+                problem = f"it holds more than {most // 2**20} MiB"
+                raise TableFileError(name, None, problem, "give it in parts")
+            yield piece
+    except (EOFError, zlib.error) as error:
         problem = f"it cannot be unpacked ({error})"
         raise TableFileError(name, None, problem, "pack it with gzip again") from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(name, error) from None
 
 
-def _text(name: str, content: bytes) -> str:
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    piece = file.read(PIECE)
+    if piece.startswith(GZIP_MAGIC):
+        yield from _unpacked(piece, file)
+        return
+    while piece:
+        yield piece
+        piece = file.read(PIECE)
+
+
+def _unpacked(packed: bytes, file: BinaryIO) -> Iterator[bytes]:
+    """The members of a gzip file, a piece at a time however much one byte of it stands for."""
+    member = zlib.decompressobj(GZIP_FORMAT)
+    while packed := packed or file.read(PIECE):
+        yield member.decompress(packed, PIECE)
+        packed = member.unconsumed_tail
+        if member.eof:
+            packed = member.unused_data.lstrip(b"\0")
+            if not packed and not (packed := file.read(PIECE).lstrip(b"\0")):
+                return
+            member = zlib.decompressobj(GZIP_FORMAT)
+    raise EOFError("it ends before its end was said")
+
+
+def _byte_lines(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines without their end; the last one may have none."""
+    rest = b""
+    number = 1
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
+        number += len(lines)
+        if len(rest) > LONGEST_LINE:
+            _text(name, number, rest[:1])
+            problem = f"a line of more than {LONGEST_LINE // 2**10} KiB"
+            raise TableFileError(name, number, problem, "give one row a line")
+    if rest:
+        yield rest
+
+
+def _text(name: str, number: int, line: bytes) -> str:
     remedy = "save it as CSV, in UTF-8"
-    nul = content.find(b"\0")
-    if nul >= 0:
-        line = content[:nul].count(b"\n") + 1
-        raise TableFileError(name, line, "this is not a text file", remedy)
+    if b"\0" in line:
+        raise TableFileError(name, number, "this is not a text file", remedy)
     try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise TableFileError(name, line, "this is not UTF-8 text", remedy) from None
+        return line.decode()
+    except UnicodeDecodeError:
+        raise TableFileError(name, number, "this is not UTF-8 text", remedy) from None
 
 
-def rows_in(name: str, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Split the text of a CSV file as `read_rows` does; `name` is the file's, for messages."""
-    for number, line in enumerate(text.splitlines(), start=1):
+def _unreadable(name: str, error: Exception) -> TableFileError:
+    problem = f"it cannot be read ({getattr(error, 'strerror', None) or error})"
+    return TableFileError(name, None, problem, "check the path and its rights")
+
+
+def rows_in(name: str, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """Split the lines of a CSV file as `read_rows` does; `name` is the file's, for messages."""
+    for number, line in enumerate(lines, start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         try:
@@ -115,7 +186,3 @@ def rows_in(name: str, text: str) -> Iterator[tuple[int, list[str]]]:
             raise TableFileError(name, number, f"this is not CSV ({error})", remedy) from None
         if any(cell.strip() for cell in cells):
             yield number, [cell.strip() for cell in cells]
-
-
-def _one_line(message: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)

@@ -5,6 +5,7 @@ import math
 import re
 
 from agent.config.settings import NAME
+from agent.printable import for_spreadsheet, from_spreadsheet, json_text
 from agent.store.kinds import Cell, Column, Holds, Kind, Row
 from agent.tables.table_file import shortened
 
@@ -40,10 +41,10 @@ def cell_text(cell: Cell) -> str:
     if cell is None:
         return ""
     if isinstance(cell, str):
-        return cell
+        return for_spreadsheet(cell)
     if isinstance(cell, float | int):
         return repr(float(cell))
-    return json.dumps(dict(cell), sort_keys=True, allow_nan=False, ensure_ascii=False)
+    return json_text(dict(sorted(cell.items())))
 
 
 def read_cell(column: Column, text: str) -> Cell:
@@ -51,7 +52,7 @@ def read_cell(column: Column, text: str) -> Cell:
     if not text:
         return None
     if column.holds is Holds.WORDS:
-        return read_word(column.name, text, column.choices)
+        return read_word(column.name, from_spreadsheet(text), column.choices)
     if column.holds is Holds.NUMBER:
         return read_number(column, text)
     return _numbers(column, text)

@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 
+from agent.printable import for_spreadsheet, from_spreadsheet
 from agent.store.kinds import KINDS, Kind, Row
 from agent.store.text.cells import (
     CellError,
@@ -14,7 +15,7 @@ from agent.store.text.cells import (
     read_time,
     time_text,
 )
-from agent.store.text.found import Found
+from agent.store.text.found import Mistakes
 from agent.tables.table_file import TableFileError, rows_in
 
 TIME = "time"
@@ -29,28 +30,28 @@ def as_csv(kind: Kind, rows: Iterable[Row]) -> Iterator[str]:
     """The lines of the file, each with its end."""
     yield _line(header(kind))
     for row in rows:
-        yield _line([*row.labels, time_text(row.at), *map(cell_text, row.cells)])
+        yield _line(
+            [*map(for_spreadsheet, row.labels), time_text(row.at), *map(cell_text, row.cells)]
+        )
 
 
-def read_csv(name: str, text: str) -> Found:
-    """The rows of a file, and what is wrong with the others, line by line.
+def read_csv(name: str, lines: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[Kind, Row]]:
+    """The rows of a file, one at a time; what is wrong with the others goes to `mistakes`.
 
     Raises `TableFileError` where it is no such file.
     """
-    lines = rows_in(name, text)
-    number, first = next(lines, (1, []))
+    rows = rows_in(name, lines)
+    number, first = next(rows, (1, []))
     kind = next((kind for kind in KINDS.values() if header(kind) == first), None)
     if kind is None:
         problem = "this is not the header of an exported history"
         headers = "; or ".join(",".join(header(kind)) for kind in KINDS.values())
         raise TableFileError(name, number, problem, f"the header is {headers}")
-    found = Found(name)
-    for number, cells in lines:
+    for number, cells in rows:
         try:
-            found.add(kind, _row(kind, cells))
+            yield kind, _row(kind, cells)
         except CellError as mistake:
-            found.mistake(number, mistake)
-    return found
+            mistakes.add(number, mistake)
 
 
 def _row(kind: Kind, cells: list[str]) -> Row:
@@ -58,7 +59,7 @@ def _row(kind: Kind, cells: list[str]) -> Row:
     if len(cells) != len(names):
         problem = f"{len(cells)} cells, and the header names {len(names)} columns"
         raise CellError(problem, "give every column a cell, if an empty one")
-    labels = read_labels(kind, tuple(cells[: len(kind.labels)]))
+    labels = read_labels(kind, tuple(map(from_spreadsheet, cells[: len(kind.labels)])))
     at, *values = cells[len(kind.labels) :]
     found = tuple(read_cell(c, value) for c, value in zip(kind.columns, values, strict=True))
     return read_row(kind, labels, read_time(at), found)

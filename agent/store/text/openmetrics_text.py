@@ -7,6 +7,7 @@ of a gauge that is 1. https://prometheus.io/docs/specs/om/open_metrics_spec/
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from agent.printable import printable
 from agent.store.kinds import KINDS, Cell, Column, Holds, Kind, Row
 from agent.store.text.cells import (
     CellError,
@@ -17,11 +18,13 @@ from agent.store.text.cells import (
     read_word,
     time_text,
 )
-from agent.store.text.found import Found
+from agent.store.text.found import Mistakes
+from agent.tables.table_file import TableFileError
 
 PREFIX = "mysql_headroom_history_"
 END = "# EOF"
 NAME_LABEL = "name"
+MOST_LINES = 1_000_000  # take about 400 MB
 LINE = re.compile(r"([A-Za-z_:][\w:]*)\{(.*)\} (\S+) (\S+)")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"(,|$)')
 ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
@@ -55,38 +58,46 @@ def as_openmetrics(kinds: Iterable[Kind], read: Callable[[Kind], Iterable[Row]])
     yield f"{END}\n"
 
 
-def read_openmetrics(name: str, text: str) -> Found:
-    """The rows of a file, and what is wrong with the others, line by line."""
-    found = Found(name)
+def read_openmetrics(
+    name: str, text: Iterable[str], mistakes: Mistakes
+) -> Iterator[tuple[Kind, Row]]:
+    """The rows of a file; what is wrong with the others goes to `mistakes`, line by line.
+
+    A row's values are far apart in it, so all of it is in memory: raises `TableFileError` where it
+    has more than `MOST_LINES`.
+    """
     cells: dict[tuple[str, tuple[str, ...], int], dict[str, Cell]] = {}
     lines: dict[tuple[str, tuple[str, ...], int], int] = {}
-    last = ""
-    for number, line in enumerate(text.splitlines(), start=1):
+    last, number = "", 0
+    for number, line in enumerate(text, start=1):
         last = line or last
         if not line.strip() or line.startswith("#"):
             continue
+        if number > MOST_LINES:
+            remedy = "export it as CSV, or in parts with --since and --until"
+            raise TableFileError(name, number, f"more than {MOST_LINES:,} lines", remedy)
         try:
             kind, labels, at = _take(line, cells)
         except CellError as mistake:
-            found.mistake(number, mistake)
+            mistakes.add(number, mistake)
         else:
             lines.setdefault((kind.name, labels, at), number)
     if last != END:
         problem = f"the file does not end with {END}: it was cut off"
-        found.mistake(text.count("\n") + 1, CellError(problem, "export it again"))
+        mistakes.add(number + 1, CellError(problem, "export it again"))
     for (kind_name, labels, at), known in cells.items():
         kind = KINDS[kind_name]
         try:
             row = tuple(known.get(column.name) for column in kind.columns)
-            found.add(kind, read_row(kind, labels, at, row))
+            yield kind, read_row(kind, labels, at, row)
         except CellError as mistake:
-            found.mistake(lines[kind_name, labels, at], mistake)
-    return found
+            mistakes.add(lines[kind_name, labels, at], mistake)
 
 
-def is_openmetrics(text: str) -> bool:
+def is_openmetrics(text: Iterable[str]) -> bool:
     """Whether it looks like it, and not like a table."""
-    return text.lstrip().startswith((PREFIX, "# TYPE ", "# HELP ", END))
+    first = next((line for line in text if line.strip()), "")
+    return first.lstrip().startswith((PREFIX, "# TYPE ", "# HELP ", END))
 
 
 def _series(
@@ -157,4 +168,4 @@ def _labels(text: str) -> dict[str, str]:
 
 
 def _escaped(value: str) -> str:
-    return "".join(ESCAPES.get(sign, sign) for sign in value)
+    return "".join(ESCAPES.get(sign, sign) for sign in printable(value))

@@ -1,0 +1,66 @@
+r"""Text of others on its way to a terminal, a log or a spreadsheet: it shows, and nothing obeys it.
+
+What is not printable (control codes of ASCII and of Latin-1, line ends of Unicode, marks that turn
+the direction of writing) is written as Python does: \x1b, \x9b, \u2028, \u202e.
+"""
+
+import json
+import sys
+
+FORMULA = "=+-@"  # how a formula begins for Excel and LibreOffice
+GUARD = "'"  # which both take for a sign that text follows
+
+
+def printable(text: str) -> str:
+    """On one line, each sign as itself or as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same, of a text whose line feeds are its own."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def json_text(value: object, *, indent: int | None = None, allow_nan: bool = False) -> str:
+    """JSON that another program reads as it was, and a terminal shows without obeying it."""
+    found = json.dumps(value, indent=indent, allow_nan=allow_nan, ensure_ascii=False, default=str)
+    if found.isprintable():
+        return found
+    return "".join(c if c.isprintable() or c == "\n" else _json_escape(c) for c in found)
+
+
+def for_spreadsheet(cell: str) -> str:
+    """A word as a CSV cell that is no formula; `from_spreadsheet` gives it back."""
+    shown = printable(cell)
+    return GUARD + shown if shown.startswith((*FORMULA, GUARD)) else shown
+
+
+def from_spreadsheet(cell: str) -> str:
+    """The word that such a cell stands for."""
+    return cell[1:] if cell.startswith(GUARD) and cell[1:2] in (*FORMULA, GUARD) else cell
+
+
+def say(text: str) -> None:
+    """Print a text of one or more lines, whose line feeds are its own."""
+    print(printable_lines(text))
+
+
+def say_line(text: str) -> None:
+    """Print one line, whatever is in it."""
+    print(printable(text))
+
+
+def complain_of(problem: object) -> None:
+    """One line on standard error, as every mistake is told."""
+    print(f"mysql-headroom: {printable(str(problem))}", file=sys.stderr)
+
+
+def _json_escape(sign: str) -> str:
+    units = sign.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[k]:02x}{units[k + 1]:02x}" for k in range(0, len(units), 2))
+
+
+def _escape(sign: str) -> str:
+    return sign.encode("unicode_escape").decode()

@@ -1,0 +1,65 @@
+"""A file to import, read twice: once to find what is wrong with it, once to take its rows."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import BinaryIO
+
+from agent.store.kinds import KINDS, Kind, Row
+from agent.store.text.csv_text import read_csv
+from agent.store.text.found import Mistakes
+from agent.store.text.openmetrics_text import is_openmetrics, read_openmetrics
+from agent.tables.table_file import PIECE, TableFileError, opened, shown_name, text_lines
+
+MOST_TEXT = 2**32  # bytes, unpacked: ten times what a history holds by default, as text
+AT_ONCE = 5000  # rows in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is to be imported; its file can be read again from its beginning."""
+
+    name: str
+    file: BinaryIO
+
+    def rows(self, mistakes: Mistakes) -> Iterator[tuple[Kind, Row]]:
+        """Row by row; raises `TableFileError` where it is no exported history."""
+        read = read_openmetrics if is_openmetrics(self._lines()) else read_csv
+        return read(self.name, self._lines(), mistakes)
+
+    def batches(self, mistakes: Mistakes) -> Iterator[tuple[Kind, list[Row]]]:
+        """The same, some rows of a kind at once, by label and time."""
+        rows = self.rows(mistakes)
+        while some := list(islice(rows, AT_ONCE)):
+            for kind in KINDS.values():
+                if of_one := [row for its_kind, row in some if its_kind is kind]:
+                    yield kind, sorted(of_one, key=lambda row: (row.labels, row.at))
+
+    def _lines(self) -> Iterator[str]:
+        self.file.seek(0)
+        return text_lines(self.name, self.file, MOST_TEXT)
+
+
+@contextmanager
+def rereadable(path: str) -> Iterator[Source]:
+    """The file, or a private copy on the disk of what cannot be read twice."""
+    name = shown_name(path)
+    with opened(path) as file:
+        if file.seekable():
+            yield Source(name, file)
+            return
+        with tempfile.TemporaryFile() as copy:
+            _copy(name, file, copy)
+            yield Source(name, copy)
+
+
+def _copy(name: str, file: BinaryIO, copy: BinaryIO) -> None:
+    size = 0
+    while piece := file.read(PIECE):
+        size += len(piece)
+        if size > MOST_TEXT:
+            problem = f"it holds more than {MOST_TEXT // 2**20} MiB"
+            raise TableFileError(name, None, problem, "give it in parts")
+        copy.write(piece)
