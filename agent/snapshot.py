@@ -9,6 +9,7 @@ from agent.points import Points
 from agent.record import Record
 from collectors.base import FailureKind, Feature
 from models.capacity.answer import Capacity
+from models.capacity.headroom import Headroom, headroom
 from models.capacity.sanity import Finding
 from models.usl_fit import UslFit
 
@@ -120,21 +121,12 @@ class Snapshot:
             return None
         return load.concurrency[source], load.throughput
 
-    def capacity_headroom(self, now: float) -> float | None:
-        """1 − X/capacity: the share of what the server can do that is left."""
+    def headroom(self, now: float) -> Headroom | None:
+        """How far the load is from the capacity, below its peak or past it, where known."""
         load, capacity = self.current_load(now), self.capacity(now)
-        return None if load is None or capacity is None else capacity.headroom(load.throughput)
-
-    def throughput_headroom(self, now: float) -> float | None:
-        """1 − X/Xmax: the share of the law's peak throughput that is left."""
-        load, fit = self.current_load(now), self.fit(now)
-        if load is None or fit is None or not fit.x_max:
+        if load is None or capacity is None:
             return None
-        return 1.0 - load.throughput / fit.x_max
-
-    def concurrency_headroom(self, now: float) -> float | None:
-        """1 − N/Nmax by the fit's own source of concurrency; below 0 past the peak."""
-        place, fit = self.current_place(now), self.fit(now)
-        if place is None or fit is None or not fit.n_max:
-            return None
-        return 1.0 - place[0] / fit.n_max
+        source, limit = self.fitted.source, capacity.limit
+        n = load.concurrency.get(source) if source is not None else None
+        used = load.resources.get(limit) if limit is not None else None
+        return headroom(capacity, load.throughput, n, used)

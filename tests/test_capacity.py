@@ -216,14 +216,6 @@ def test_the_shares_of_the_limits_sum_to_one() -> None:
     assert sum(found.shares.values()) == pytest.approx(1)
 
 
-def test_headroom_is_what_is_left_of_the_capacity() -> None:
-    """Half the capacity in use leaves half; without a capacity nobody knows."""
-    found = assess_capacity(day(Life(0.9))[1])
-    assert found.value is not None
-    assert found.headroom(found.value / 2) == pytest.approx(0.5)
-    assert assess_capacity(Observations.of([], [], [])).headroom(1.0) is None
-
-
 def test_scaling_throughput_scales_the_capacity_and_nothing_else() -> None:
     """Ten times the queries: ten times λ, Xmax, walls and capacity; the same limit and trust."""
     _, seen = day(Life(0.8))

@@ -162,7 +162,8 @@ def wall(resource: str, x_max: float) -> Wall:
 def capacity(limit: str | None, *walls: Wall) -> Capacity:
     """A capacity that ends at that limit, all walls weighed."""
     shares = {wall.resource: 1 / len(walls) for wall in walls}
-    return Capacity(100.0, 90.0, 110.0, limit, shares, Trust.TRUSTED, (), 50.0, None, walls)
+    known = (100.0, 90.0, 110.0, limit, shares, Trust.TRUSTED, (), 50.0, None)
+    return Capacity(*known, walls=walls)
 
 
 def test_a_class_is_worth_its_share_of_the_binding_wall() -> None:

@@ -25,7 +25,7 @@ from servers import missing
 from agent.cli import main
 from agent.demo.addresses import choose_address
 from agent.demo.load import MOST, PERIOD, clients_at, clients_at_the_top, is_rising
-from agent.demo.report import rows
+from agent.demo.report import lead, rows
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
 from agent.demo.server import FOLDER_PREFIX, find_server
 from agent.snapshot import FitState, Load, Source
@@ -329,7 +329,7 @@ def test_a_screen_shows_the_law_and_the_words() -> None:
     assert re.search(r"concurrency +2 threads by statement time\n", text)
     assert re.search(r"limited by +contention \(100%\)\n", text)
     assert re.search(r"the law's peak +[\d,]+ queries/s at 5\.\d+ threads \(90 %: ", text)
-    assert re.search(r"headroom +\d+% of throughput, \d+% of concurrency\n", text)
+    assert re.search(r"headroom +\d+ % of throughput\n", text)
     assert re.search(r"\| +.*O", text)
     assert "metrics  http://here:1/metrics" in text
 
@@ -339,7 +339,22 @@ def test_a_load_beyond_the_predicted_peak_is_said_in_words() -> None:
     snapshot = a_view().snapshot
     beyond = Load(1000.0, 1e6, {Source.STATEMENT_TIME: 2.0}, {})
     told = dict(rows(replace(snapshot, load=beyond), 1001.0))["headroom"]
-    assert told.startswith("above the capacity, ")
+    assert told == "none"
+
+
+def test_a_load_past_the_peak_has_no_headroom_and_says_what_is_lost() -> None:
+    """More statements at once than at the peak, and less throughput: more load gives less."""
+    snapshot = a_view().snapshot
+    capacity = snapshot.fitted.capacity
+    assert capacity is not None
+    assert capacity.value is not None
+    assert capacity.concurrency_upper is not None
+    n = 1.5 * capacity.concurrency_upper
+    past = Load(1000.0, 0.9 * capacity.value, {Source.STATEMENT_TIME: n}, {})
+    shown = dict(rows(replace(snapshot, load=past), 1001.0))["headroom"]
+    words = "past its peak: more load gives less; 10 % of its throughput is lost to it"
+    assert shown.startswith(f"none, {words} (")
+    assert lead(replace(snapshot, load=past), 1001.0).endswith(f"It is {words}.")
 
 
 def test_without_a_fit_it_says_what_is_missing() -> None:

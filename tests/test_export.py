@@ -193,7 +193,7 @@ def test_absent_is_not_zero(snapshots: list[Snapshot]) -> None:
     assert {key[0] for key in found if "new" in key} == set()
     assert found["up", "down"] == 0
     assert found["feature_enabled", "statements", "mariadb"] == 0
-    for name in ("throughput_queries_per_second", "concurrency", "throughput_headroom_ratio"):
+    for name in ("throughput_queries_per_second", "concurrency", "overloaded"):
         assert not [key for key in found if key[0] == name and "down" in key]
     assert ("concurrency", "threads_running", "mariadb") in found
     assert ("concurrency", "statement_time", "mariadb") not in found
@@ -204,7 +204,7 @@ def test_a_stale_fit_is_withheld_but_not_its_time(snapshots: list[Snapshot]) -> 
     late = series(page(snapshots, max(s.at for s in snapshots) + SETTINGS.stale_after + 10))
     of_the_fit = ("usl_", "capacity_", "resource_")
     assert {key[0] for key in late if key[0].startswith(of_the_fit)} == set()
-    assert ("throughput_headroom_ratio", "mysql") not in late
+    assert ("overloaded", "mysql") not in late
     assert ("last_fit_timestamp_seconds", "mysql") in late
     assert late["up", "mysql"] == 1
 
@@ -237,9 +237,10 @@ def test_the_numbers_agree_with_each_other(snapshots: list[Snapshot]) -> None:
             value for key, value in found.items() if key[0] == "capacity_limit" and target in key
         ]
         assert sum(shares) == pytest.approx(1)
-    x_max = found["usl_max_throughput_queries_per_second", "mysql"]
-    x = found["throughput_queries_per_second", "mysql"]
-    assert found["throughput_headroom_ratio", "mysql"] == pytest.approx(1 - x / x_max)
+        assert found["overloaded", target] == 0
+        assert found["overload_loss_ratio", target] == 0
+    at_peak = found["capacity_concurrency", "mysql"]
+    assert at_peak < found["capacity_concurrency_upper", "mysql"]
 
 
 def test_a_law_that_may_not_be_fitted_says_why_and_has_no_numbers(

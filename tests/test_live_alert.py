@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from contended_work import CAPACITY, NO_HOST, work
 from live import PREFIX, Clients, Daemon, Sane, free_port, running, target, wait_until, watching
 from prometheus_rules import RULES, rules_with_short_intervals
 
@@ -26,7 +27,6 @@ STEP = 3.0  # seconds at each
 FIRES_WITHIN = 170.0  # seconds: three times up the ladder, where a busy machine makes it hard
 ENDS_WITHIN = 60.0
 POINTS_WITHIN = 90.0
-NO_HOST = {"collectors": {"host": {"enabled": False}}}  # others may fill the CPU that we share
 FIT = {"interval": "1s", "window": "80s"}
 """Up and past the peak once and a half: what a busy machine bends for a while is let go again."""
 TELLING = (
@@ -38,15 +38,6 @@ TELLING = (
     "intervals_",
     "outliers_",
 )
-
-# Contention and coherency without CPU, so that a busy machine does not bend the curve: a statement
-# waits 40 ms, 5 % of that for each that runs beside it, and 1 % for each pair of these and itself.
-WORK = """
-SELECT SLEEP(0.040 + 0.0020 * beside + 0.0004 * beside * (beside + 1)) FROM (
-    SELECT COUNT(*) AS beside FROM performance_schema.threads
-     WHERE PROCESSLIST_STATE = 'User sleep') AS others"""
-PEAK = 9.7  # threads: sqrt((1 - 0.05) / 0.01)
-CAPACITY = 107.0  # statements/s: PEAK / (0.040 + 0.0020 * (PEAK - 1) + 0.0004 * (PEAK - 1) * PEAK)
 
 
 class Watcher:
@@ -111,11 +102,6 @@ def prometheus_on(agent: Daemon, folder: Path, program: str) -> Iterator[Watcher
         watcher = Watcher(port)
         wait_until("prometheus", watcher.is_ready)
         yield watcher
-
-
-def work(server: PrivateServer, count: int) -> Clients:
-    """So many clients that never rest."""
-    return Clients(server, WORK, count)
 
 
 def begin_below(server: PrivateServer, watcher: Watcher) -> None:

@@ -66,7 +66,7 @@ def test_a_trusted_capacity_leads_and_the_numbers_follow() -> None:
     text = seen(snapshot(WAVES))
     assert "up trusted MySQL 9" in text
     assert re.search(r"This server can do 5,\d+ queries/s; contention ends it there\.", text)
-    assert re.search(r"\. \d+% of that is left\.", text)
+    assert re.search(r"\. \d+ % of that is left\.", text)
     assert re.search(r"throughput [\d,]+ /s", text)
     assert "used by the fit" in text
     assert "90 %: " in text

@@ -57,17 +57,25 @@ def test_clean_points_give_back_the_law_that_made_them() -> None:
     assert (capacity.value, capacity.limit, capacity.trust) == (law.x_max, "usl", Trust.TRUSTED)
     assert capacity.value is not None
     left = 1 - float(LAW.throughput(36)) / capacity.value
-    assert snapshot.throughput_headroom(at) == pytest.approx(left)
-    assert snapshot.capacity_headroom(at) == pytest.approx(left)
-    assert snapshot.concurrency_headroom(at) == pytest.approx(1 - 36 / law.n_max)
-
-
-def test_past_the_peak_the_concurrency_headroom_is_negative() -> None:
-    """A server beyond its peak is not told that it has headroom."""
-    rows = intervals([*RISING, 60.0, 80.0])
-    headroom = known(rows).concurrency_headroom(seen_at(rows))
+    headroom = snapshot.headroom(at)
     assert headroom is not None
-    assert headroom < -0.5
+    assert headroom.ratio == pytest.approx(left)
+    assert (headroom.overloaded, headroom.overload_loss) == (False, 0.0)
+
+
+def test_past_the_peak_headroom_is_negative_and_the_loss_is_named() -> None:
+    """Headroom counts the statements beyond those at the peak; the loss is 1 − X/C."""
+    rows = intervals([*RISING * 4, 80.0, 80.0])
+    snapshot, at = known(rows), seen_at(rows)
+    headroom, capacity = snapshot.headroom(at), snapshot.capacity(at)
+    assert headroom is not None
+    assert capacity is not None
+    assert capacity.value is not None
+    assert capacity.concurrency is not None
+    assert headroom.overloaded
+    assert headroom.ratio == pytest.approx(1 - 80 / capacity.concurrency)
+    assert headroom.overload_loss == pytest.approx(1 - rows[-1].throughput / capacity.value)
+    assert 0.02 < headroom.overload_loss < 0.4
 
 
 def test_a_wall_below_the_laws_peak_is_the_capacity() -> None:
@@ -314,14 +322,16 @@ def test_a_pile_up_leaves_the_law_trusted_and_shows_far_beyond_its_peak() -> Non
     rows += [interval(len(rows) + k, 200.0, throughput=800.0) for k in range(10)]
     snapshot, at = known(rows), seen_at(rows)
     law, place = snapshot.fit(at), snapshot.current_place(at)
-    left = snapshot.throughput_headroom(at)
     assert law is not None
     assert law.trust is Trust.TRUSTED
     assert law.n_max_interval is not None
     assert place is not None
     assert place[0] > 1.5 * law.n_max_interval.high
-    assert left is not None
-    assert left > 0.3
+    assert law.x_max is not None
+    assert place[1] < 0.7 * law.x_max
+    headroom = snapshot.headroom(at)
+    assert headroom is not None
+    assert not headroom.overloaded
     assert snapshot.fitted.record.outliers[OutlierReason.PILE_UP] == 10
 
 
@@ -369,7 +379,7 @@ def test_a_stale_fit_and_a_stale_load_are_withheld() -> None:
     assert snapshot.fit(late) is None
     assert snapshot.capacity(late) is None
     assert snapshot.current_load(late) is None
-    assert snapshot.capacity_headroom(late) is None
+    assert snapshot.headroom(late) is None
 
 
 def test_what_is_no_older_than_three_intervals_is_not_stale() -> None:
@@ -385,6 +395,6 @@ def test_a_server_that_is_down_has_no_load_but_keeps_its_fit() -> None:
     rows = intervals(RISING)
     snapshot, at = known(rows, Health(up=False)), seen_at(rows)
     assert snapshot.current_load(at) is None
-    assert snapshot.capacity_headroom(at) is None
+    assert snapshot.headroom(at) is None
     assert snapshot.fit(at) is not None
-    assert replace(snapshot, health=UP).capacity_headroom(at) is not None
+    assert replace(snapshot, health=UP).headroom(at) is not None

@@ -1,10 +1,13 @@
 """A fitted law in words: where the peak is, how sure that is, and what would settle it."""
 
 from agent.tables.curve_file import CurveFile
+from models.capacity.headroom import headroom_on_curve
 from models.trust import Trust
 from models.usl_fit import UslFit
 from models.usl_posterior import Interval
 
+LITTLE = 0.02
+"""A loss of throughput that measurement errors may explain."""
 WIDE = 2.0
 """When the ends of the concurrency's interval are this far apart, one number would mislead."""
 
@@ -17,7 +20,8 @@ METHODS = {
 
 def in_words(curve: CurveFile, fitted: UslFit) -> str:
     """Write the report of one fit, several lines without the last line feed."""
-    return "\n".join([headline(fitted), *_doubts(fitted), "", *_numbers(curve, fitted)])
+    report = [headline(fitted), *_past_peak(fitted), *_doubts(fitted)]
+    return "\n".join([*report, "", *_numbers(curve, fitted)])
 
 
 def headline(fitted: UslFit) -> str:
@@ -31,6 +35,17 @@ def headline(fitted: UslFit) -> str:
     if fitted.trust is Trust.TRUSTED:
         return f"The peak is {where}."
     return f"The peak is about {where}; take it as an indication."
+
+
+def _past_peak(fitted: UslFit) -> list[str]:
+    """Say what the table's highest load lost to overload, if it is past the peak."""
+    if fitted.trust is Trust.NOT_IDENTIFIABLE:
+        return []
+    at_most = headroom_on_curve(fitted, fitted.n_observed_max)
+    if at_most is None or not at_most.overloaded:
+        return []
+    load = threads(fitted.n_observed_max)
+    return [f"  With {load} the server is {past_peak_words(at_most.overload_loss)}."]
 
 
 def threads(value: float | None) -> str:
@@ -47,6 +62,15 @@ def quantity(value: float | None) -> str:
     if 100 <= abs(value) < 1e12:
         return f"{value:,.0f}"
     return f"{value:.3g}"
+
+
+def past_peak_words(loss: float) -> str:
+    """The state of a server past its peak, and the share of its capacity that this costs."""
+    if loss < LITTLE:
+        return "past its peak: more load gives no more"
+    return (
+        f"past its peak: more load gives less; {100 * loss:.0f} % of its throughput is lost to it"
+    )
 
 
 def _range(interval: Interval) -> str:

@@ -1,7 +1,13 @@
 """What the agent knows now, in the demo's words: rows of a table, and one line."""
 
-from agent.commands.fit_words import quantity, threads
-from agent.export.capacity_words import bounds, doubts, headline, resource_words, why_none
+from agent.commands.fit_words import past_peak_words, quantity, threads
+from agent.export.capacity_words import (
+    bounds,
+    doubts,
+    headline,
+    resource_words,
+    why_none,
+)
 from agent.snapshot import Snapshot, Source
 from models.capacity.answer import Capacity
 from models.trust import Trust
@@ -18,7 +24,7 @@ def lead(snapshot: Snapshot, now: float) -> str:
     capacity = snapshot.capacity(now)
     if capacity is None:
         return f"No prediction yet: {why_none(snapshot)}."
-    return headline(capacity, snapshot.capacity_headroom(now))
+    return headline(capacity, snapshot.headroom(now))
 
 
 def rows(snapshot: Snapshot, now: float) -> list[Row]:
@@ -88,10 +94,15 @@ def _trust_rows(capacity: Capacity) -> list[Row]:
 
 
 def _headroom_rows(snapshot: Snapshot, now: float) -> list[Row]:
-    x, n = snapshot.capacity_headroom(now), snapshot.concurrency_headroom(now)
-    capacity = snapshot.capacity(now)
-    if x is None or capacity is None or capacity.trust is Trust.NOT_IDENTIFIABLE:
+    headroom, capacity = snapshot.headroom(now), snapshot.capacity(now)
+    if headroom is None or capacity is None or capacity.trust is Trust.NOT_IDENTIFIABLE:
         return []
-    left = "above the capacity" if x < 0 else f"{x:.0%} of throughput"
-    past = [] if n is None else ["past the peak" if n < 0 else f"{n:.0%} of concurrency"]
-    return [("headroom", ", ".join([left, *past]))]
+    if headroom.overloaded:
+        at_peak = threads(capacity.concurrency)
+        return [("headroom", f"none, {past_peak_words(headroom.overload_loss)} ({at_peak} at it)")]
+    return [
+        (
+            "headroom",
+            "none" if headroom.ratio < 0 else f"{100 * headroom.ratio:.0f} % of throughput",
+        )
+    ]

@@ -7,7 +7,26 @@ from prometheus_client.core import Metric
 from agent.export.families import BOUND, counter, gauge, states_of
 from agent.snapshot import Snapshot
 from models.capacity.answer import Capacity
+from models.capacity.headroom import Headroom
 from models.capacity.wall import Wall
+
+HEADROOM_GAUGES: tuple[tuple[str, str, Callable[[Headroom], float]], ...] = (
+    (
+        "capacity_headroom_ratio",
+        "Unused share of the capacity, 1 - X/C; past the peak 1 - N/N at the capacity, at most 0.",
+        lambda headroom: headroom.ratio,
+    ),
+    (
+        "overloaded",
+        "1 while the server is past its peak: more load gives no more throughput, or less.",
+        lambda headroom: float(headroom.overloaded),
+    ),
+    (
+        "overload_loss_ratio",
+        "Share of the capacity that is lost to overload, 1 - X/C past the peak; 0 below it.",
+        lambda headroom: headroom.overload_loss,
+    ),
+)
 
 CAPACITY_GAUGES: tuple[tuple[str, str, Callable[[Capacity], float | None]], ...] = (
     (
@@ -24,6 +43,16 @@ CAPACITY_GAUGES: tuple[tuple[str, str, Callable[[Capacity], float | None]], ...]
         "capacity_upper_queries_per_second",
         f"Capacity, upper {BOUND}",
         lambda capacity: capacity.upper,
+    ),
+    (
+        "capacity_concurrency",
+        "Statements running at once at the capacity.",
+        lambda capacity: capacity.concurrency,
+    ),
+    (
+        "capacity_concurrency_upper",
+        "With more statements at once than this the server is past its peak.",
+        lambda capacity: capacity.concurrency_upper,
     ),
     (
         "capacity_settling_throughput_queries_per_second",
@@ -59,11 +88,9 @@ WALL_GAUGES: tuple[tuple[str, str, Callable[[Wall], float | None]], ...] = (
 def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     """What the server can do, what limits it, and how far to believe that."""
     known = [(s.target, capacity) for s in snapshots if (capacity := s.capacity(now)) is not None]
-    yield gauge(
-        "capacity_headroom_ratio",
-        "1 - X/capacity: the share of the capacity that is left.",
-        (((s.target,), s.capacity_headroom(now)) for s in snapshots),
-    )
+    placed = [(s.target, headroom) for s in snapshots if (headroom := s.headroom(now)) is not None]
+    for name, text, share in HEADROOM_GAUGES:
+        yield gauge(name, text, [((target,), share(headroom)) for target, headroom in placed])
     for name, text, value in CAPACITY_GAUGES:
         yield gauge(name, text, [((target,), value(capacity)) for target, capacity in known])
     yield gauge(

@@ -1,8 +1,9 @@
 """The capacity in words: what the server can do, what ends it, how sure that is, what is left."""
 
-from agent.commands.fit_words import quantity
+from agent.commands.fit_words import past_peak_words, quantity
 from agent.snapshot import Snapshot
 from models.capacity.answer import USL, Capacity, CapacityReason
+from models.capacity.headroom import Headroom
 from models.trust import Trust
 
 CLEARLY = 0.7  # a limit of this probability is named alone
@@ -32,12 +33,12 @@ def resource_words(name: str) -> str:
     return PARTS.get(part or kind, name.replace("{}", "")).format(device)
 
 
-def headline(capacity: Capacity, headroom: float | None) -> str:
+def headline(capacity: Capacity, headroom: Headroom | None) -> str:
     """One sentence, or two: how much, what ends it, and how much of it is left now."""
     if capacity.trust is Trust.NOT_IDENTIFIABLE or capacity.value is None:
         bound = "" if capacity.lower is None else f": at least {quantity(capacity.lower)} queries/s"
         return f"What this server can do cannot be told yet{bound}."
-    left = "" if headroom is None else f" {left_words(headroom)}"
+    left = "" if headroom is None else f" {headroom_words(headroom)}"
     end = f"{_ends(capacity)} ends it there"
     if capacity.trust is Trust.TRUSTED:
         return f"This server can do {quantity(capacity.value)} queries/s; {end}.{left}"
@@ -59,11 +60,13 @@ def bounds(capacity: Capacity) -> str:
     return f"90 %: {quantity(capacity.lower)} to {quantity(capacity.upper)}"
 
 
-def left_words(headroom: float) -> str:
-    """How much is left, as a sentence."""
-    if headroom < 0:
+def headroom_words(headroom: Headroom) -> str:
+    """How much is left, or what overload costs, as a sentence."""
+    if headroom.overloaded:
+        return f"It is {past_peak_words(headroom.overload_loss)}."
+    if headroom.ratio < 0:
         return "It does more than that now."
-    return f"{headroom:.0%} of that is left."
+    return f"{100 * headroom.ratio:.0f} % of that is left."
 
 
 def doubts(capacity: Capacity) -> list[str]:

@@ -158,7 +158,7 @@ def _collector_families(snapshots: list[Snapshot]) -> Iterator[Metric]:
 
 
 def load_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """The load over the latest interval, and how much is left."""
+    """The load over the latest interval."""
     loads = [(s.target, load) for s in snapshots if (load := s.current_load(now)) is not None]
     yield gauge(
         "throughput_queries_per_second",
@@ -176,16 +176,6 @@ def load_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         "Threads within Threads_running that are no client's work.",
         (((target, kind), n) for target, load in loads for kind, n in load.excluded.items()),
         "kind",
-    )
-    yield gauge(
-        "throughput_headroom_ratio",
-        "1 - X/Xmax: the share of the law's maximum throughput that is left.",
-        (((s.target,), s.throughput_headroom(now)) for s in snapshots),
-    )
-    yield gauge(
-        "concurrency_headroom_ratio",
-        "1 - N/Nmax: below 0 past the predicted peak.",
-        (((s.target,), s.concurrency_headroom(now)) for s in snapshots),
     )
 
 

@@ -13,6 +13,7 @@ from agent.export.classes_table import classes_table
 from agent.export.walls import walls_table
 from agent.snapshot import Snapshot
 from models.capacity.answer import Capacity
+from models.capacity.headroom import Headroom
 from models.trust import Trust
 from models.usl_fit import UslFit
 
@@ -54,6 +55,9 @@ def _badges(snapshot: Snapshot, now: float) -> str:
     text, kind = state[snapshot.health.up]
     badges = _badge(text, kind)
     capacity = snapshot.capacity(now)
+    headroom = snapshot.headroom(now)
+    if headroom is not None and headroom.overloaded:
+        badges += _badge("overloaded", "bad")
     if capacity is not None:
         badges += _badge(capacity.trust.value.replace("_", " "), TRUST_KINDS[capacity.trust])
     return badges
@@ -69,7 +73,7 @@ def _lead(snapshot: Snapshot, now: float) -> str:
     if capacity is None:
         return f'<p class="lead">No prediction yet: {escape(_why_none(snapshot, now))}.</p>'
     items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts(capacity))
-    sentence = escape(headline(capacity, snapshot.capacity_headroom(now)))
+    sentence = escape(headline(capacity, snapshot.headroom(now)))
     return f'<p class="lead">{sentence}</p>' + (f"<ul>{items}</ul>" if items else "")
 
 
@@ -99,18 +103,26 @@ def _load_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
 
 def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
     capacity, fit = snapshot.capacity(now), snapshot.fit(now)
-    left = snapshot.capacity_headroom(now)
+    headroom = snapshot.headroom(now)
     if capacity is not None and capacity.trust is Trust.NOT_IDENTIFIABLE:
         yield "capacity", f"at least {quantity(capacity.lower)} /s", "not to be told yet"
     elif capacity is not None:
         yield "capacity", f"{quantity(capacity.value)} /s", bounds(capacity)
-        if left is not None:
-            yield "headroom", f"{100 * left:.0f} %", _caution(capacity)
+        if headroom is not None:
+            yield _headroom_cell(capacity, headroom)
     if fit is not None and fit.x_max is not None:
         note = "; ".join(filter(None, (_range(fit.x_max_interval), _caution(fit))))
         yield "the law's peak", f"{quantity(fit.x_max)} /s", note
     if fit is not None and fit.n_max is not None:
         yield "at concurrency", quantity(fit.n_max), _range(fit.n_max_interval)
+
+
+def _headroom_cell(capacity: Capacity, headroom: Headroom) -> Cell:
+    if not headroom.overloaded:
+        return "headroom", f"{100 * headroom.ratio:.0f} %", _caution(capacity)
+    loss = f"{100 * headroom.overload_loss:.0f} % of the throughput lost to overload"
+    at_peak = f"{quantity(capacity.concurrency)} statements at once at the capacity"
+    return "headroom", "none", "; ".join(filter(None, (loss, at_peak, _caution(capacity))))
 
 
 def _range(interval: tuple[float, float] | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from agent import __version__
 from agent.snapshot import Snapshot
 from models.capacity.answer import Capacity
+from models.capacity.headroom import Headroom
 from models.capacity.wall import Wall
 from models.usl_fit import UslFit
 from models.usl_posterior import Interval
@@ -36,9 +37,9 @@ def _target(snapshot: Snapshot, now: float) -> Object:
         "assessed_at": snapshot.fitted.at,
         "waiting": snapshot.fitted.waiting or None,
         "concurrency_source": snapshot.fitted.source,
-        "capacity": capacity and _capacity(capacity, snapshot.capacity_headroom(now)),
+        "capacity": capacity and _capacity(capacity, snapshot.headroom(now)),
         "walls": [_wall(wall) for wall in capacity.walls] if capacity else [],
-        "usl": law and _law(law, snapshot, now),
+        "usl": law and _law(law),
         "usl_refused": refusal and {"reason": refusal.check, "text": refusal.check.sentence},
         "workload": _workload(snapshot, capacity),
         "outliers": _outliers(snapshot) if capacity else [],
@@ -61,12 +62,16 @@ def _load(snapshot: Snapshot, now: float) -> Object | None:
     }
 
 
-def _capacity(capacity: Capacity, headroom: float | None) -> Object:
+def _capacity(capacity: Capacity, headroom: Headroom | None) -> Object:
     return {
         "value": capacity.value,
         "lower": capacity.lower,
         "upper": capacity.upper,
-        "headroom": headroom,
+        "headroom": headroom and headroom.ratio,
+        "overloaded": headroom and headroom.overloaded,
+        "overload_loss": headroom and headroom.overload_loss,
+        "concurrency": capacity.concurrency,
+        "concurrency_upper": capacity.concurrency_upper,
         "limit": capacity.limit,
         "limits": capacity.shares,
         "trust": capacity.trust,
@@ -90,15 +95,13 @@ def _wall(wall: Wall) -> Object:
     }
 
 
-def _law(law: UslFit, snapshot: Snapshot, now: float) -> Object:
+def _law(law: UslFit) -> Object:
     return {
         "sigma": law.law.sigma,
         "kappa": law.law.kappa,
         "lambda": law.law.lam,
         "max_throughput": {"value": law.x_max, **_bounds(law.x_max_interval)},
         "max_concurrency": {"value": law.n_max, **_bounds(law.n_max_interval)},
-        "throughput_headroom": snapshot.throughput_headroom(now),
-        "concurrency_headroom": snapshot.concurrency_headroom(now),
         "r_squared": law.r_squared,
         "trust": law.trust,
         "reasons": _reasons(law.reasons),

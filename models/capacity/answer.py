@@ -97,13 +97,13 @@ class Capacity:
     x_seen: float
     settle_throughput: float | None
     """The load to measure next, queries/s. None where load is not what lacks."""
+    concurrency: float | None = None
+    """N at the capacity, threads; None: not known."""
+    concurrency_upper: float | None = None
+    """With more statements at once than this the server is past its peak, threads."""
     walls: tuple[Wall, ...] = field(repr=False, default=())
     usl: UslFit | None = field(repr=False, default=None)
     usl_finding: Finding | None = None
     """Why there is no law, or what is wrong with it."""
     outliers: Outliers | None = field(repr=False, default=None)
     regimes: Regimes | None = field(repr=False, default=None)
-
-    def headroom(self, throughput: float) -> float | None:
-        """How much more than this load the server can take, as a share of its capacity."""
-        return None if self.value is None else 1 - throughput / self.value

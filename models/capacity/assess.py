@@ -7,12 +7,14 @@ P(C > c) = P(peak > c) · P(lowest wall > c), and which one is the lowest follow
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.capacity.answer import USL, Capacity, CapacityReason
 from models.capacity.clock import clock_low
 from models.capacity.contention import Ahead, Peak, find_peak
 from models.capacity.drift import cost_drift, costs_otherwise
 from models.capacity.observations import SEEN, Observations
+from models.capacity.observed_peak import ObservedPeak, find_observed_peak
 from models.capacity.outliers import MAX_SHARE, Outliers, find_outliers
 from models.capacity.plateau import find_plateau
 from models.capacity.regimes import Regimes, find_regimes
@@ -30,8 +32,10 @@ from models.capacity.verdict import (
     by_law_alone,
     if_often_near,
     judged,
+    measured,
     nothing,
     unless_more_was_served,
+    with_concurrency,
     with_doubts,
 )
 from models.capacity.wall import FULL, Wall
@@ -69,16 +73,18 @@ def assess_capacity(seen: Observations) -> Capacity:
     ours = seen.undisturbed()
     regimes = find_regimes(ours.select(known))
     current = ours.select(known[regimes.current])
-    outliers = find_outliers(current)
-    kept = current.select(outliers.kept)
+    met = find_observed_peak(current)
+    rising = _rising(current, met)
+    outliers = find_outliers(current.select(rising)).among(rising)
+    kept = current.select(outliers.kept & rising)
     x_seen = float(np.quantile(kept.throughput, SEEN))
     found = find_walls(kept.throughput, kept.resources, kept.weights)
     walls = tuple(wall.unless_passed(x_seen) for wall in found)
     nearest = _first(_near(walls, kept))
-    law, finding, peak = _law(kept, nearest, x_seen)
+    law, finding, peak = _law(current.select(outliers.kept), nearest, x_seen)
     context = _context(outliers, regimes, finding)
-    met_at = None if _is_full(nearest) or _is_the_laws(law, finding) else find_plateau(current)
-    if met_at is not None:
+    held_at = None if _is_full(nearest) or _is_the_laws(law, finding) else find_plateau(current)
+    if held_at is not None:
         context.add(CapacityReason.HELD_UP)
     if nearest is not None:
         context |= _doubts(nearest.resource, ours, current, kept)
@@ -90,15 +96,32 @@ def assess_capacity(seen: Observations) -> Capacity:
         context.add(CapacityReason.OTHERS_INTERFERE)
     if x_seen < MIN_RANGE * float(np.quantile(kept.throughput, 1 - SEEN)):
         context.add(CapacityReason.ONE_LOAD)
-    if peak is None:
+    if met is not None:
+        answer = measured(met, x_seen, context)
+    elif peak is None:
         answer = by_law_alone(law, finding, x_seen, context)
     else:
-        peak = replace(peak, met_at=met_at)
+        peak = replace(peak, met_at=held_at)
         answer = _lowest(usable, peak, law, current.select(outliers.served), x_seen, context)
-    answer = if_often_near(answer, kept.throughput)
-    answer = unless_more_was_served(answer, ours.throughput[known], regimes)
-    parts = {"walls": walls, "usl": with_doubts(law, finding), "usl_finding": finding}
-    return Capacity(**{**vars(answer), **parts, "outliers": outliers, "regimes": regimes})
+    if met is None:
+        answer = if_often_near(answer, kept.throughput)
+        answer = unless_more_was_served(answer, ours.throughput[known], regimes)
+    return replace(
+        with_concurrency(answer, met, law),
+        walls=walls,
+        usl=with_doubts(law, finding),
+        usl_finding=finding,
+        outliers=outliers,
+        regimes=regimes,
+    )
+
+
+def _rising(seen: Observations, met: ObservedPeak | None) -> NDArray[np.bool_]:
+    """Mark the intervals before the peak: past it queries cost and wait as nowhere below."""
+    if met is None:
+        return np.ones(len(seen), dtype=np.bool_)
+    past: NDArray[np.bool_] = seen.concurrency > met.concurrency_upper
+    return ~past
 
 
 def _doubts(

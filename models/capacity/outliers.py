@@ -6,7 +6,7 @@ to be true was not measured well. Never more than a tenth is left out: beyond, i
 intervals that are wrong.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -79,6 +79,13 @@ class Outliers:
     latest_differ: bool = False
     """Whether in most of the latest intervals queries cost otherwise, or take another time. That
     they take longer is no sign at high loads: so they do under a load beyond the capacity."""
+
+    def among(self, which: NDArray[np.bool_]) -> "Outliers":
+        """The same of all intervals, of which this mask has those that were looked at."""
+        indices, kept = np.flatnonzero(which), np.ones(len(which), dtype=np.bool_)
+        kept[indices] = self.kept
+        removed = tuple(replace(one, index=int(indices[one.index])) for one in self.removed)
+        return replace(self, removed=removed, kept=kept)
 
     @property
     def served(self) -> NDArray[np.bool_]:

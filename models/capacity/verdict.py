@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from models.capacity.answer import INFORMATION, USL, Capacity, CapacityReason
+from models.capacity.headroom import peak_upper
+from models.capacity.observed_peak import ObservedPeak
 from models.capacity.outliers import MAX_SHARE
 from models.capacity.regimes import Regimes
 from models.capacity.sanity import Check, Finding
@@ -15,6 +17,8 @@ from models.usl_posterior import Interval
 
 TRUSTED_RATIO, INDICATIVE_RATIO = 1.42, 2.0
 """The 95 % quantile of the capacity over its 5 % quantile must be below."""
+NORMAL_95 = 1.645
+"""The 95 % quantile of a normal distribution, in standard deviations."""
 MIN_LOAD = 0.7
 """The least share of the capacity that must have been seen for a trusted one."""
 MIN_NEAR = 12
@@ -125,6 +129,25 @@ def by_law_alone(
     return judged((interval.low, law.x_max, interval.high), {USL: 1.0}, x_seen, context)
 
 
+MEASURED_ERROR = 0.025
+"""The least standard deviation of ln of a capacity that was measured."""
+MEASURED_DOUBTS = INFORMATION | {
+    CapacityReason.LATEST_DIFFER,
+    CapacityReason.COST_WANDERS,
+    CapacityReason.OTHERS_WANDER,
+}
+"""What there is to know about a capacity that was measured: the others are of extrapolations."""
+
+
+def measured(peak: ObservedPeak, x_seen: float, context: set[CapacityReason]) -> Capacity:
+    """Take the capacity from the throughput at a peak that was passed."""
+    spread = float(np.exp(NORMAL_95 * np.hypot(peak.error, MEASURED_ERROR)))
+    x, found = peak.throughput, context & MEASURED_DOUBTS
+    found = found - {CapacityReason.CONTENTION_UNKNOWN, CapacityReason.NO_WALL}
+    shares = {peak.resource: 1.0}
+    return judged((x / spread, x, x * spread), shares, max(x_seen, x), found)
+
+
 def _lower_bound(
     bound: float, x_seen: float, context: set[CapacityReason], settle: float | None = None
 ) -> Capacity:
@@ -155,6 +178,18 @@ def nothing() -> Capacity:
         0.0,
         None,
     )
+
+
+def with_concurrency(answer: Capacity, met: ObservedPeak | None, law: UslFit | None) -> Capacity:
+    """Add the concurrency at the capacity: as it was observed, or as a trusted law has it."""
+    if met is not None:
+        at_peak, upper = met.concurrency, met.concurrency_upper
+        return replace(answer, concurrency=at_peak, concurrency_upper=upper)
+    if law is None or law.trust is not Trust.TRUSTED or law.n_max is None or answer.value is None:
+        return answer
+    at_peak = float(law.law.concurrency_at_throughput(answer.value))
+    at_peak = at_peak if np.isfinite(at_peak) else law.n_max
+    return replace(answer, concurrency=at_peak, concurrency_upper=peak_upper(law))
 
 
 def with_doubts(law: UslFit | None, finding: Finding | None) -> UslFit | None:

@@ -1,0 +1,128 @@
+"""Drive a real server past its peak, and compare what is reported there with the truth.
+
+    python bench/past_the_peak.py [--flavour mysql|mariadb] [--workload hot] [--seconds 16]
+                                  [--save FOLDER]
+    python bench/past_the_peak.py --replay FILE...
+
+A closed loop finds the number of threads with the highest throughput. Then the agent watches a
+closed loop at a quarter of it, at half, at the best, at four times the best and at half again.
+Printed is what the agent's own pipeline reports after every interval, and the error of the capacity
+against the throughput that was served at the best number of threads.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from real_servers import ROOT, saved, watched, window_of
+from sysbench import WORKLOADS, ahead, give_a_processor, ladder, prepare, questions, sysbench
+
+from agent.config.settings import FitSettings
+from agent.demo.server import Flavour, PrivateServer, find_server
+from agent.intervals import Interval, Window
+from agent.pipeline import Now, assess
+from agent.snapshot import FitState, Health, Snapshot
+
+INTERVAL = 2.0
+STAGES = (0.25, 0.5, 1.0, 4.0, 0.5)
+"""Threads of each stage, in multiples of the best number."""
+
+
+def main() -> None:
+    """Print a table for each run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--flavour", choices=["mysql", "mariadb"], default="mysql")
+    parser.add_argument("--workload", choices=list(WORKLOADS), action="append")
+    parser.add_argument("--seconds", type=float, default=16.0, help="of each stage")
+    parser.add_argument("--save", type=Path, metavar="FOLDER")
+    parser.add_argument("--replay", type=Path, nargs="+", metavar="FILE")
+    args = parser.parse_args()
+    for file in args.replay or []:
+        report(saved(file))
+    for workload in args.workload or ([] if args.replay else WORKLOADS):
+        seen = run(args.flavour, workload, args.seconds)
+        if args.save:
+            file = args.save / f"past-{args.flavour}-{workload}.json.gz"
+            file.write_bytes(gzip.compress(json.dumps(seen).encode(), mtime=0))
+        report(seen)
+
+
+def run(flavour: Flavour, workload: str, seconds: float) -> dict[str, Any]:
+    """Record one run on a server of its own: the ladder, then the intervals of each stage."""
+    program = find_server(flavour, ROOT / ".cache" / flavour) or find_server(flavour)
+    if program is None:
+        sys.exit(f"no {flavour} here; scripts/test installs it")
+    options = ["--max-connections=500", "--innodb-buffer-pool-size=256M"]
+    with PrivateServer(program, options=options) as server:
+        give_a_processor(server.pid)
+        prepare(server, workload)
+        with ahead(server.pid, os.getpid()):
+            _, truth = ladder(server, workload, 4.0)
+            best = max(truth, key=lambda n: truth[n].throughput)
+            stages = []
+            with watched(server, INTERVAL) as agent:
+                for share in STAGES:
+                    threads = max(round(share * best), 1)
+                    before = questions(server)
+                    sysbench(server, workload, seconds, threads)
+                    served = (questions(server) - before) / seconds
+                    rows = [row._asdict() for row in window_of(agent).rows]
+                    stages.append({"threads": threads, "intervals": len(rows), "served": served})
+    name = f"{workload} on {program.flavour} {program.version}"
+    return {"name": name, "truth": truth, "best": best, "stages": stages, "intervals": rows}
+
+
+def windows(seen: dict[str, Any]) -> Iterator[tuple[int, Window]]:
+    """Yield the number of threads and the window after each interval."""
+    rows = [Interval(**row) for row in seen["intervals"]]
+    done = 0
+    for stage in seen["stages"]:
+        for end in range(done + 1, stage["intervals"] + 1):
+            yield stage["threads"], Window(rows[:end])
+        done = stage["intervals"]
+
+
+class Reported(NamedTuple):
+    """What is reported after one interval."""
+
+    threads: int
+    """Of the closed loop."""
+    snapshot: Snapshot
+
+
+def reported(seen: dict[str, Any]) -> Iterator[Reported]:
+    """Yield what the agent's pipeline reports after each interval."""
+    settings = FitSettings(interval=INTERVAL, window=3600.0)
+    state = FitState()
+    for threads, window in windows(seen):
+        end = float(window["end"][-1])
+        snapshot = assess("bench", window, Health(up=True), state, settings, Now(end, end))
+        state = snapshot.fitted
+        yield Reported(threads, snapshot)
+
+
+def report(seen: dict[str, Any]) -> None:
+    """Print what is reported after each interval, and what was served at the best concurrency."""
+    best = next(s for s in seen["stages"] if s["threads"] == seen["best"])
+    print(f"\n{seen['name']}: {best['served']:,.0f} queries/s with {best['threads']} threads")
+    print("threads  queries/s  capacity  error  N at it  headroom  overloaded  lost  limit")
+    for threads, snapshot in reported(seen):
+        capacity, headroom = snapshot.capacity(snapshot.at), snapshot.headroom(snapshot.at)
+        if capacity is None or capacity.value is None or headroom is None or not snapshot.load:
+            continue
+        error = capacity.value / best["served"] - 1
+        at_peak = "–" if capacity.concurrency is None else f"{capacity.concurrency:.1f}"
+        print(
+            f"{threads:7}  {snapshot.load.throughput:9,.0f}  {capacity.value:8,.0f}  {error:+5.0%}"
+            f"  {at_peak:>7}  {headroom.ratio:+8.2f}  {headroom.overloaded!s:>10}"
+            f"  {headroom.overload_loss:4.0%}  {capacity.limit} {capacity.trust}"
+        )
+
+
+if __name__ == "__main__":
+    main()

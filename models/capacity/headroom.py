@@ -1,0 +1,88 @@
+"""Headroom: how far a load is from the server's capacity, on either side of the peak.
+
+Below the peak it is the share of the capacity that is unused, 1 − X/C. Past the peak throughput
+says nothing of the load: a server that completes 80 % of its capacity because it is overloaded has
+no fifth left. There headroom is 1 − N/N*, at most 0: how many more statements run at once than at
+the capacity, as a share of those. docs/capacity.md defines it for users.
+"""
+
+from dataclasses import dataclass
+from math import isfinite
+
+from models.capacity.answer import USL, Capacity
+from models.capacity.observed_peak import STEP
+from models.usl_fit import UslFit
+
+BUSY = 0.9
+"""A limiting resource that is used less keeps nothing waiting: statements pile up elsewhere."""
+EXPLAINED = 0.7
+"""Past the peak of contention the law predicts the throughput. With less than this share of it,
+statements wait for something else than contention: they pile up, and that is no overload."""
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """Where a load lies relative to the capacity."""
+
+    ratio: float
+    """Below the peak 1 − X/C; past it 1 − N/N*, at most 0."""
+    overloaded: bool
+    """True past the peak: a further statement lowers throughput, or only waits."""
+    overload_loss: float
+    """1 − X/C while overloaded, the share of the capacity that is lost to it; else 0."""
+
+
+def headroom(
+    capacity: Capacity,
+    throughput: float,
+    concurrency: float | None = None,
+    utilisation: float | None = None,
+) -> Headroom | None:
+    """Compare a load with the capacity; None where no capacity is known.
+
+    throughput X in queries/s, concurrency N in threads, None: not known; utilisation of the
+    limiting resource, 1 is its ceiling, None: not known.
+    """
+    if capacity.value is None:
+        return None
+    unused = 1 - throughput / capacity.value
+    if concurrency is None or not _is_past(capacity, throughput, concurrency, utilisation):
+        return Headroom(unused, overloaded=False, overload_loss=0.0)
+    return _past_peak(unused, concurrency, capacity.concurrency)
+
+
+def headroom_on_curve(fitted: UslFit, concurrency: float) -> Headroom | None:
+    """Compare a point of a fitted law with its peak; None where the law has none.
+
+    concurrency N in threads.
+    """
+    upper = peak_upper(fitted)
+    if upper is None or fitted.x_max is None:
+        return None
+    unused = 1 - float(fitted.law.throughput(concurrency)) / fitted.x_max
+    if concurrency <= upper:
+        return Headroom(unused, overloaded=False, overload_loss=0.0)
+    return _past_peak(unused, concurrency, fitted.n_max)
+
+
+def peak_upper(fitted: UslFit) -> float | None:
+    """Compute the concurrency (threads) that is surely past the law's peak; None: it has none."""
+    if fitted.n_max is None:
+        return None
+    high = fitted.n_max_interval.high if fitted.n_max_interval else 0.0
+    return max(high, STEP * fitted.n_max)
+
+
+def _past_peak(unused: float, n: float, at_peak: float | None) -> Headroom:
+    beyond = min(unused, 1 - n / (at_peak or n), 0.0)
+    return Headroom(beyond, overloaded=True, overload_loss=max(unused, 0.0))
+
+
+def _is_past(capacity: Capacity, x: float, n: float, utilisation: float | None) -> bool:
+    """Tell whether more statements run than at the capacity, and what limits it has them wait."""
+    upper = capacity.concurrency_upper
+    if upper is None or not isfinite(n) or n <= upper:
+        return False
+    if capacity.limit != USL:
+        return utilisation is not None and utilisation >= BUSY
+    return capacity.usl is None or x >= EXPLAINED * float(capacity.usl.law.throughput(n))

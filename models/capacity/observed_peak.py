@@ -1,0 +1,122 @@
+"""The peak of throughput over concurrency, where the intervals reach beyond it.
+
+Below its peak a server completes more, the more statements run at once. Where a resource is full
+and half as many statements again complete no more, the peak lies in between and needs no
+extrapolation: the capacity is what was completed around it (the saturation point of a closed
+network, P. Denning, J. Buzen 1978). Without a full resource statements may have piled up for a
+while: see `plateau`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.capacity.observations import Observations
+from models.capacity.wall import FULL, Resource
+from models.robust import persistence
+from models.usl import Array
+
+CELLS = 4
+"""Intervals are compared in cells of concurrency, so many to the octave."""
+STEP = 2 ** (1 / CELLS)
+LEAST = 3
+"""A cell, and what lies beyond the peak, needs so many intervals."""
+LEVEL = 0.94
+"""Cells with this share of the highest median throughput are at the peak."""
+BEYOND = 1.5
+"""So many times the concurrency that suffices for the peak is beyond it."""
+PLATEAU = 3.0
+"""Where throughput stays level, the peak ends at so many times the concurrency that suffices."""
+KNOWN = 0.1
+"""Concurrencies with a larger relative error are not used."""
+
+
+@dataclass(frozen=True)
+class ObservedPeak:
+    """The highest throughput, and the concurrency at which it was served."""
+
+    throughput: float
+    """Queries/s: the median of the intervals at the peak."""
+    error: float
+    """The standard deviation of ln throughput, of that median."""
+    concurrency: float
+    """N at the peak, threads."""
+    concurrency_upper: float
+    """From this N on the server is past its peak, threads."""
+    resource: str
+    """The resource that is full beyond it."""
+
+
+def find_observed_peak(seen: Observations) -> ObservedPeak | None:
+    """Find the peak that the intervals reach beyond; None where throughput may still grow."""
+    n, x = seen.concurrency, seen.throughput
+    known = seen.loaded & (seen.n_variance <= (KNOWN * n) ** 2)
+    cells = _cells(n, x, known)
+    if len(cells) == 0:
+        return None
+    at_peak = cells[:, 1] >= LEVEL * cells[:, 1].max()
+    knee = float(cells[at_peak, 0][0])
+    far = known & (n >= BEYOND * knee)
+    if np.count_nonzero(far) < LEAST or np.median(x[far]) > cells[:, 1].max():
+        return None
+    resource = _full(seen, far)
+    if resource is None:
+        return None
+    upper = min(_end(cells, at_peak), PLATEAU * knee)
+    inside = cells[at_peak & (cells[:, 0] <= upper)]
+    best = float(inside[np.argmax(inside[:, 1]), 0])
+    around = x[known & np.isin(_cell(n), _cell(cells[at_peak, 0]))]
+    return ObservedPeak(float(np.median(around)), _error(np.log(around)), best, upper, resource)
+
+
+def _error(ln_x: Array) -> float:
+    """Compute the standard error of the middle of correlated values, in the order of time."""
+    if np.ptp(ln_x) == 0:
+        return 0.0
+    return float(np.std(ln_x)) * float(np.sqrt(persistence(ln_x) / len(ln_x)))
+
+
+def _cell(n: Array) -> Array:
+    """Number the cell of each concurrency; NaN where there is none."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cell: Array = np.floor(CELLS * np.log2(n))
+    return cell
+
+
+def _cells(n: Array, x: Array, known: NDArray[np.bool_]) -> Array:
+    """Compute median N and X of every cell with enough intervals, shape (cells, 2), N rising."""
+    cell = _cell(np.where(known, n, np.nan))
+    numbers, counts = np.unique(cell[known], return_counts=True)
+    found = [
+        (np.median(n[cell == number]), np.median(x[cell == number]))
+        for number in numbers[counts >= LEAST]
+    ]
+    return np.array(found).reshape(-1, 2)
+
+
+def _end(cells: Array, at_peak: NDArray[np.bool_]) -> float:
+    """Interpolate the concurrency at which throughput falls below the peak's level."""
+    last = int(np.flatnonzero(at_peak)[-1])
+    n, x = cells[last]
+    if last + 1 == len(cells):
+        return float(PLATEAU * n)
+    n_next, x_next = cells[last + 1]
+    share = (x - LEVEL * cells[:, 1].max()) / (x - x_next)
+    return float(n * (n_next / n) ** share)
+
+
+def _full(seen: Observations, far: NDArray[np.bool_]) -> str | None:
+    """Find the resource that was full in most of these intervals, by the server's own load."""
+    limits = [r for r in seen.resources if not (r.is_setting or r.is_busy_time or r.is_stock)]
+    full = {r.name: _own_use(r, far) for r in limits if _is_full(r, far)}
+    return max(full, key=lambda name: full[name], default=None)
+
+
+def _is_full(resource: Resource, far: NDArray[np.bool_]) -> bool:
+    full = (resource.utilisation >= FULL * resource.ceiling) & ~resource.filled_by_others
+    return bool(2 * np.count_nonzero(full & far) > np.count_nonzero(far))
+
+
+def _own_use(resource: Resource, far: NDArray[np.bool_]) -> float:
+    return float(np.nanmedian(resource.of_ours[far]))

@@ -1,0 +1,99 @@
+"""A real server below, at and past its peak: every surface reports the same."""
+
+import html
+import json
+import re
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from contended_work import CAPACITY, NO_HOST, PEAK, work
+from live import Daemon, Sane, target, wait_until, watching
+from test_live_alert import prometheus_on
+
+from agent.demo.server import PrivateServer
+
+FIT = {"interval": "1s", "window": "5m"}
+LADDER = (1, 3, 2, 5, 7, 4, 10, 6, 12, 8, 14, 9, 18, 11)  # clients; a second and a half each
+STEP = 1.5
+HALF, BEST, PAST = 5, 10, 40
+SETTLES = 60.0
+
+
+class Surfaces:
+    """The agent's metrics, JSON and page at one moment."""
+
+    def __init__(self, agent: Daemon) -> None:
+        self.metrics = agent.page
+        self.json = json.loads(_get(agent, "/api/v1/snapshot"))["targets"][0]["capacity"]
+        self.page = html.unescape(re.sub(r"<[^>]+>", " ", _get(agent, "/")))
+
+    @property
+    def agree(self) -> bool:
+        """All three are of the same interval."""
+        ratio = self.metrics.get("capacity_headroom_ratio")
+        return ratio is not None and ratio == self.json["headroom"]
+
+    @property
+    def overloaded(self) -> bool:
+        """The state by its metric."""
+        return self.metrics.get("overloaded") == 1
+
+
+def _get(agent: Daemon, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{agent.port}{path}", timeout=5) as answer:
+        return str(answer.read().decode())
+
+
+def surfaces(agent: Daemon, *, overloaded: bool) -> Surfaces:
+    """The first that agree on this state, once the load has lasted for whole intervals."""
+    found: list[Surfaces] = []
+
+    def settled() -> bool:
+        found.append(Surfaces(agent))
+        return found[-1].agree and found[-1].overloaded is overloaded
+
+    time.sleep(3 * STEP)
+    try:
+        wait_until(f"overloaded {overloaded}", settled, SETTLES)
+    except AssertionError:
+        print(found[-1].json, agent.page.text)
+        raise
+    return found[-1]
+
+
+def test_every_surface_says_past_the_peak_what_is_past_the_peak(
+    server: PrivateServer, prometheus: str, tmp_path: Path
+) -> None:
+    """Headroom is positive at half of the best concurrency, about 0 at it and never beyond it."""
+    there = target(tmp_path, server) | NO_HOST
+    with (
+        watching(tmp_path, there, sane=Sane(threads=PAST + 5), fit=FIT) as agent,
+        prometheus_on(agent, tmp_path, prometheus) as watcher,
+    ):
+        for count in LADDER * 2:
+            with work(server, count):
+                time.sleep(STEP)
+        with work(server, HALF):
+            half = surfaces(agent, overloaded=False)
+        with work(server, BEST):
+            best = surfaces(agent, overloaded=False)
+        assert "firing" not in watcher.states
+        with work(server, PAST):
+            past = surfaces(agent, overloaded=True)
+            wait_until("firing", lambda: watcher.state == "firing", SETTLES)
+    for seen in (half, best):
+        assert (seen.json["overloaded"], seen.json["overload_loss"]) == (False, 0)
+        assert seen.metrics.get("overload_loss_ratio") == 0
+        assert "past its peak" not in seen.page
+    assert half.json["headroom"] > 0.05
+    assert best.json["headroom"] == pytest.approx(0, abs=0.15)
+    assert past.json["overloaded"] is True
+    assert past.json["headroom"] == pytest.approx(1 - PAST / PEAK, rel=0.5)
+    assert past.json["value"] == pytest.approx(CAPACITY, rel=0.15)
+    assert past.json["overload_loss"] == pytest.approx(0.5, abs=0.15)
+    assert past.metrics.get("overload_loss_ratio") == past.json["overload_loss"]
+    lost = round(100 * past.json["overload_loss"])
+    assert f"past its peak: more load gives less; {lost} % of its throughput" in past.page
+    assert "overloaded" in past.page
