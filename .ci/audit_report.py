@@ -1,4 +1,4 @@
-"""What pip-audit's JSON on standard input says: 1 where a vulnerability is known, else 0."""
+"""Report pip-audit's JSON from standard input: 1 where a vulnerability is known, else 0."""
 
 import json
 import sys
@@ -20,8 +20,8 @@ def main() -> int:
         reason = "no service that knows them can be reached"
         print(f"audit: the audit of known vulnerabilities was not run: {reason}", file=sys.stderr)
     elif not found:
-        told = f"{len(audited)} of {len(libraries)} libraries audited"
-        print(f"audit: {told}, no vulnerability known", file=sys.stderr)
+        summary = f"{len(audited)} of {len(libraries)} libraries audited"
+        print(f"audit: {summary}, no vulnerability known", file=sys.stderr)
     return 1 if found else 0
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 IN_WHEEL = PACKAGE / "share"
-"""Where the wheel has them; pyproject.toml puts them there (`force-include`)."""
+"""Their folder in the wheel; pyproject.toml puts them there (`force-include`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +17,12 @@ class HostFile:
 
     @property
     def name(self) -> str:
-        """What it is called once it is written out; no two are called the same."""
+        """The name under which it is written out; no two are the same."""
         return Path(self.source).name
 
     @property
     def path(self) -> Path:
-        """Where it can be read, whichever way the program was installed."""
+        """The file to read, whichever way the program was installed."""
         in_wheel = IN_WHEEL / self.name
         return in_wheel if in_wheel.exists() else PACKAGE.parent / self.source
 

@@ -1,4 +1,4 @@
-r"""Text of others on its way to a terminal, a log or a spreadsheet: it shows, and nothing obeys it.
+r"""Escape text from outside for a terminal, a log or a spreadsheet: it is shown, never executed.
 
 What is not printable (control codes of ASCII and of Latin-1, line ends of Unicode, marks that turn
 the direction of writing) is written as Python does: \x1b, \x9b, \u2028, \u202e.
@@ -24,7 +24,7 @@ def printable_lines(text: str) -> str:
 
 
 def json_text(value: object, *, indent: int | None = None, allow_nan: bool = False) -> str:
-    """JSON that another program reads as it was, and a terminal shows without obeying it."""
+    """JSON that another program reads as it was, and a terminal shows without executing it."""
     found = json.dumps(value, indent=indent, allow_nan=allow_nan, ensure_ascii=False, default=str)
     if found.isprintable():
         return found
@@ -53,7 +53,7 @@ def say_line(text: str) -> None:
 
 
 def complain_of(problem: object) -> None:
-    """One line on standard error, as every mistake is told."""
+    """Report a mistake as one line on standard error."""
     print(f"mysql-headroom: {printable(str(problem))}", file=sys.stderr)
 
 

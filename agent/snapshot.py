@@ -122,7 +122,7 @@ class Snapshot:
         return load.concurrency[source], load.throughput
 
     def headroom(self, now: float) -> Headroom | None:
-        """How far the load is from the capacity, below its peak or past it, where known."""
+        """Distance of the load from the capacity, on either side of the peak; None if not known."""
         load, capacity = self.current_load(now), self.capacity(now)
         if load is None or capacity is None:
             return None

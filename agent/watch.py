@@ -18,8 +18,8 @@ from agent.logs import fields, located
 from agent.pipeline import Now, assess
 from agent.record import Record
 from agent.snapshot import FitState, Health, Snapshot
-from agent.store.identities import server_identity
 from agent.store.recorder import Recorder
+from agent.store.server_identity import server_identity
 from agent.store.store import Store
 from agent.store.translate import ClassUses
 from collectors import CollectorSpec, collectors_with
@@ -37,7 +37,7 @@ CLOCK_SET = 0.5  # seconds by which the wall clock has been set, if it is off by
 
 
 class Part(StrEnum):
-    """What is assessed of a target."""
+    """A part of a target's assessment, which fails by itself."""
 
     CAPACITY = "capacity"
     CLASSES = "classes"
@@ -183,7 +183,7 @@ class Watch:
         """Divide what was used over the query classes, once a minute; shown with the next fit."""
         try:
             self._classes.advance(now, time.time())
-        except Exception as error:  # it may be in disorder: better to begin anew than to fail on
+        except Exception as error:  # its state may be broken: start from scratch
             self._note_defect(Part.CLASSES, error)
             self._classes = QueryClasses(self._classes.settings)
             raise

@@ -1,4 +1,4 @@
-"""How the cost of `attribute` grows with the number of columns, as ratios within one run.
+"""Measure the cost of `attribute` over the number of columns, as ratios within one run.
 
     OPENBLAS_NUM_THREADS=1 python bench/attribution_columns.py [--ticks 600] [--columns 300 1000]
 

@@ -4,8 +4,8 @@
 
 One real MySQL stands behind all targets, which the agent does not know: each has a session, a
 window, a day of history and query classes of its own. `host` is off, as for servers on other hosts.
-First one target, for its memory, then all of them. `--down` adds targets where nobody listens, each
-tried again every 30 s or so.
+First one target, for its memory, then all of them. `--down` adds targets that refuse connections,
+each tried again every 30 s or so.
 """
 
 import argparse
@@ -96,7 +96,7 @@ def measured(
 
 
 def dead(folder: Path, number: int) -> dict[str, object]:
-    """A target at a port where nobody listens."""
+    """A target at a closed port."""
     file = folder / "password"
     return {
         "name": f"dead{number}",

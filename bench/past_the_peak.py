@@ -88,7 +88,7 @@ def windows(seen: dict[str, Any]) -> Iterator[tuple[int, Window]]:
 
 
 class Reported(NamedTuple):
-    """What is reported after one interval."""
+    """The snapshot after one interval."""
 
     threads: int
     """Of the closed loop."""

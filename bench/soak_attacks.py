@@ -3,10 +3,10 @@
     python bench/soak_attacks.py [--minutes 30] [--good 10] [--every 30]
 
 One agent watches ten targets on a real MariaDB and one of each kind of liar that the tests know
-(tests/lies.py), some of whom change between lies; `web_attacks.py`, where it is there, attacks the
-pages at the same time. Prints how long the scrapes of the good targets took, the longest time
-between two of their samples, memory, threads and open files, and ends with 1 where a scrape took a
-second, a sample is missing, or memory or threads rise in the second half.
+(tests/lying_answers.py), some of whom change between lies; `web_attacks.py`, where it is there,
+attacks the pages at the same time. Prints how long the scrapes of the good targets took, the
+longest time between two of their samples, memory, threads and open files, and ends with 1 where a
+scrape took a second, a sample is missing, or memory or threads rise in the second half.
 """
 
 import argparse
@@ -30,8 +30,8 @@ from agent.demo.server import PrivateServer
 from collectors.host import process_clock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from lies import GREETINGS, LIES, LOGINS
 from live import COMMAND, Clients, Page, fetch, target, wait_until, write_config
+from lying_answers import GREETINGS, LIES, LOGINS
 from lying_server import LyingServer
 from servers import least_account, server_program
 
@@ -39,7 +39,7 @@ SCRAPE_EVERY = 2.0  # seconds
 SLOWEST = 1.0  # seconds that a scrape may take
 GAP = 5.0  # seconds between two samples, of which there is one a second
 RISE = 1.1  # of the memory's median, from the first half to the second
-TURNS = 5.0  # seconds that a fickle server lies before it tells the truth for as long
+TURNS = 5.0  # seconds that a fickle server lies before it is honest for as long
 SETTINGS: dict[str, Any] = {
     "collectors": {},
     "fit": {"interval": "5s", "window": "10m"},
@@ -49,7 +49,7 @@ SETTINGS: dict[str, Any] = {
 
 @dataclass
 class Seen:
-    """What was seen of the agent."""
+    """Measurements of the agent."""
 
     scrapes: list[float] = field(default_factory=list)
     sampled: dict[str, float] = field(default_factory=dict)
@@ -133,7 +133,7 @@ def liars(folder: Path) -> Iterator[list[dict[str, Any]]]:
 
 
 def lie(way: "Connection[Any, Any]") -> None:
-    """Tell the ports, and lie until the end is told."""
+    """Send the ports, and lie until the end is received."""
     os.nice(10)
     kinds: list[dict[str, Any]] = [
         *({"lies": lies} for lies, _ in LIES.values()),
@@ -190,7 +190,7 @@ def ended(process: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[byte
 
 
 def answers(port: int) -> bool:
-    """Whether there is a page."""
+    """Return whether there is a page."""
     try:
         return bool(fetch(port).samples)
     except OSError:
@@ -198,7 +198,7 @@ def answers(port: int) -> bool:
 
 
 def up(port: int) -> int:
-    """How many of the good targets are up."""
+    """Count the good targets that are up."""
     samples = fetch(port).samples.items()
     return sum(
         value == 1.0
@@ -229,7 +229,7 @@ def watch(process: int, port: int, seconds: float, every: float) -> Seen:
 
 
 def report(seen: Seen, log_bytes: int, count: int) -> int:
-    """What it comes to; 1 where something was not as it must be."""
+    """Print the results; 1 where one of them is not as it must be."""
     half = len(seen.memory) // 2
     first, second = sorted(seen.memory[:half]), sorted(seen.memory[half:])
     rise = second[len(second) // 2] / first[len(first) // 2]

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from collectors.answers import DONE, ONE_CELL, Cell, Row, Shape, text, whole
 from collectors.base import CollectorError, FailureKind, Feature
 from collectors.failures import failure
+from collectors.query_results import DONE, ONE_CELL, Cell, Row, Shape, text, whole
 from collectors.session import Session
 from collectors.transport import Endpoint as Endpoint
 from collectors.transport import protection, secret_options
@@ -153,7 +153,7 @@ class Connection:
         """The one row of a statement's answer; raises `CollectorError` where there is none."""
         rows = self.query(sql, shape)
         if not rows:
-            message = f"{self.endpoint}: no row where there must be one"
+            message = f"{self.endpoint}: the query returned no row"
             raise CollectorError(FailureKind.UNREADABLE, message)
         return rows[0]
 
@@ -236,7 +236,7 @@ class Connection:
         known = {text(name): text(value) for name, value in rows if value is not None}
         self.variables = {name: known[name] for name in IDENTITY if name in known}
         if not self.variables.get("version"):
-            message = f"{self.endpoint}: the server does not say its version; is it one?"
+            message = f"{self.endpoint}: it reports no version: is it MySQL or MariaDB?"
             raise CollectorError(FailureKind.UNREADABLE, message)
         self.id = whole(self.cell("SELECT CONNECTION_ID()"))
 

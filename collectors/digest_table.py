@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from collectors.answers import GREATEST, Cell, Shape, number, text, whole
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection
+from collectors.query_results import GREATEST, Cell, Shape, number, text, whole
 from collectors.statements import ALL_CLIENTS
 
 Array = NDArray[np.float64]
@@ -120,7 +120,7 @@ class DigestTable:
 
     def _texts(self, keys: Sequence[Cell]) -> list[str]:
         if any(key is None or len(key) > LONGEST_KEY or key.count(b"|") < 2 for key in keys):
-            raise self._unreadable("a row without a key that can be one")
+            raise self._unreadable("a row with an unusable key")
         return [text(key, LONGEST_KEY) for key in keys]
 
     def _parsed(self, numbers: Callable[[], Array]) -> Array:
@@ -165,11 +165,11 @@ def as_numbers(cell: Cell, most: int) -> Array:
     if not cell:
         return np.zeros(0)
     if cell.count(b" ") >= most or not cell.isascii():
-        raise ValueError("more numbers than there are columns, or what is none")
+        raise ValueError("more numbers than columns, or a value that is not a number")
     try:
         found = np.fromstring(cell.decode("ascii"), sep=" ")
-    except DeprecationWarning:  # as numpy says of what is no number, where warnings are errors
-        raise ValueError("what is no number") from None
+    except DeprecationWarning:  # not a number; numpy warns
+        raise ValueError("a value that is not a number") from None
     if not (np.abs(found) <= GREATEST).all():
         raise ValueError("a number that cannot be used")
     return found

@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collectors.answers import Shape, number_or_zero, text
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 from collectors.digest_table import (
@@ -28,6 +27,7 @@ from collectors.digest_table import (
     Array,
     DigestTable,
 )
+from collectors.query_results import Shape, number_or_zero, text
 from collectors.statements import (
     CONSUMER_ON,
     RUNNING,

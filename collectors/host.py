@@ -67,7 +67,7 @@ class _Ceilings:
 
 
 def _io_feature(pid: int) -> Feature:
-    """Whether the kernel shows what the process reads and writes: to its own user.
+    """Report whether the kernel shows what the process reads and writes: to its own user.
 
     Only what is there at first counts: a right is not lost while a process lives.
     """

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
-from collectors.answers import Shape, number, whole
 from collectors.connection import Connection
+from collectors.query_results import Shape, number, whole
 from collectors.regular_file import first_bytes
 
 SERVER_NAMES = ("mysqld", "mariadbd")

@@ -24,7 +24,7 @@ class Hierarchy:
 
     @property
     def is_visible(self) -> bool:
-        """Whether the process's own cgroup is there; it is not in another cgroup namespace."""
+        """True where the process's own cgroup is there; it is not in another cgroup namespace."""
         return not self.own.startswith("/..") and self._folder.is_dir()
 
     def quotas(self) -> Iterator[float]:
@@ -52,7 +52,7 @@ def process_cpus(process: psutil.Process) -> float:
 
 
 def quota_feature(pid: int) -> Feature:
-    """Whether a quota of the process would be seen."""
+    """Report whether a quota of the process would be seen."""
     try:
         found = hierarchy(_groups(pid))
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Small files that somebody else names: read within a bound, without waiting, regular ones alone.
+"""Read small files named by others: regular files only, within a bound, without waiting.
 
-Such a name may lead to a pipe that nobody writes into, to a device that has no end or acts when it
+Such a name may lead to a pipe without a writer, to a device that has no end or acts when it
 is opened, or to one of the kernel's files that wait for news.
 """
 

@@ -4,9 +4,9 @@ import ssl
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from collectors.answers import Row, Shape
 from collectors.base import CollectorError, FailureKind
 from collectors.driver import COM_QUERY, pymysql
+from collectors.query_results import Row, Shape
 from collectors.transport import USE_SOCKET, believing_anybody, is_trusted
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Session(Library):
 
     @server_public_key.setter
     def server_public_key(self, sent: bytes | None) -> None:
-        """Take no key from the other end: whoever answers could send his own."""
+        """Refuse a key from the other end: an impostor could send his own."""
         if sent is not None and self._known_key is None:
             raise CollectorError(
                 FailureKind.UNTRUSTED,
@@ -103,22 +103,22 @@ class Session(Library):
                 " refused: use its socket file, or set tls.ca",
             )
         if plugin_name in BROKEN_PLUGINS:
-            message = f"the server asks for {plugin_name.decode()}, which hides no password"
+            message = f"the server asks for {plugin_name.decode()}, which exposes the password"
             raise CollectorError(FailureKind.UNTRUSTED, message)
         return super()._process_auth(plugin_name, *rest)  # type: ignore[misc]
 
 
 def _as_expected(shape: Shape, columns: int) -> list[Row]:
     if columns != shape.columns:
-        raise CollectorError(FailureKind.UNREADABLE, "an answer without the rows asked for")
+        raise CollectorError(FailureKind.UNREADABLE, "the query returned no rows")
     return []
 
 
 def _another_shape(shape: Shape, columns: object) -> CollectorError:
-    message = f"no answer to what was asked: {columns} columns instead of {shape.columns}"
+    message = f"the result has {columns} columns instead of {shape.columns}"
     return CollectorError(FailureKind.LOST, message)
 
 
 def _too_large(what: str) -> CollectorError:
-    message = f"the server answers with {what} than its statement explains; is it one?"
+    message = f"the result has {what} than the statement can return: is it MySQL or MariaDB?"
     return CollectorError(FailureKind.OVERSIZED, message)

@@ -5,9 +5,9 @@ Statements inside stored programs (`statement/sp/…`) are part of the CALL that
 binlog dump lasts as long as its replica: neither is counted.
 """
 
-from collectors.answers import ONE_CELL, Shape, number, number_or_zero, text, whole
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
+from collectors.query_results import ONE_CELL, Shape, number, number_or_zero, text, whole
 
 PICOSECOND = 1e-12
 ATTEMPTS = 3  # to read both sums with no long statement ending in between
@@ -144,7 +144,7 @@ class _Reader:
     def _read(self) -> dict[str, float]:
         rows = self._connection.query(self._query, self._shape)
         if len(rows) != self._shape.rows:
-            message = f"{len(rows)} rows of sums where there must be {self._shape.rows}"
+            message = f"{len(rows)} rows of sums instead of {self._shape.rows}"
             raise CollectorError(FailureKind.UNREADABLE, message)
         (count, wait), *current = rows
         values = {

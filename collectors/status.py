@@ -1,8 +1,8 @@
 """`status`: what the server counts about itself (SHOW GLOBAL STATUS), for every account to read."""
 
-from collectors.answers import Shape, number, text
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
+from collectors.query_results import Shape, number, text
 
 NAMES = {
     "Questions": "questions",

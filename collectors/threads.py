@@ -4,9 +4,9 @@ Measured on real servers: Threads_running counts the session that asks, every bi
 event scheduler on both flavours; a replica's own I/O and SQL threads on MariaDB only.
 """
 
-from collectors.answers import Shape, number
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
+from collectors.query_results import Shape, number
 from collectors.statements import missing_grant, performance_schema_off
 
 THREADS = """

@@ -1,10 +1,10 @@
-"""How a session crosses the network: TLS, who was verified, and what nobody may be told.
+"""Protection of a session on the network: TLS, verification of the server, and the password.
 
-Over a socket file nobody stands in between, and only the server's user can have made it. Over
-loopback nobody listens in, but any user of this machine can take a port that is free, and pose as
-the server. Elsewhere TLS keeps listeners out. Only a verified certificate keeps out who poses as
-the server: caching_sha2_password hands the password itself to the other end of TLS. Without TLS it
-encrypts it with a public key, here with one that the configuration names and never with one that
+Over a socket file there is no man in the middle, and only the server's user can have made it. Over
+loopback nothing can be intercepted, but any user of this machine can take a free port and
+impersonate the server. Elsewhere TLS prevents eavesdropping. Only a verified certificate prevents
+impersonation: caching_sha2_password sends the password itself to the other end of TLS. Without TLS
+it encrypts it with a public key, here with one that the configuration names and never with one that
 the other end sends.
 https://dev.mysql.com/doc/refman/en/caching-sha2-pluggable-authentication.html
 """
@@ -50,7 +50,7 @@ class Endpoint:
 
 
 def secret_options(endpoint: Endpoint) -> dict[str, Any]:
-    """What the library is told of keys and TLS; raises `CollectorError` where a file is useless."""
+    """PyMySQL's options for keys and TLS; raises `CollectorError` where a file is useless."""
     return {**_tls_options(endpoint), "server_public_key": _public_key(endpoint.public_key)}
 
 
@@ -82,7 +82,7 @@ def _tls_options(endpoint: Endpoint) -> dict[str, Any]:
 
 @cache
 def believing_anybody() -> ssl.SSLContext:
-    """TLS with whoever answers."""
+    """TLS without verification of the server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -91,7 +91,7 @@ def believing_anybody() -> ssl.SSLContext:
 
 @lru_cache(maxsize=MOST_AUTHORITIES)
 def _believing(authority: str, verify_identity: bool, version: object) -> ssl.SSLContext:
-    """TLS with whom this authority and no other has certified, by this `version` of its file.
+    """TLS with servers that this authority alone has certified, by this `version` of its file.
 
     One for all sessions: to load the certificates takes longer than all else of a connection.
     """
@@ -103,7 +103,7 @@ def _believing(authority: str, verify_identity: bool, version: object) -> ssl.SS
 
 
 def protection(connection: socket.socket) -> tuple[Feature, ...]:
-    """What protects this session on its way; a lack is told with its remedy."""
+    """The protections of this session; a missing one is reported with its remedy."""
     return _encrypted(connection), _verified(connection)
 
 
@@ -111,8 +111,8 @@ def _encrypted(connection: socket.socket) -> Feature:
     if isinstance(connection, ssl.SSLSocket) or _is_within_this_machine(connection):
         return Feature("encrypted_session", enabled=True)
     reason = (
-        f"the session to {connection.getpeername()[0]} has no TLS: who listens reads statements and"
-        " answers, and who stands in between can change them"
+        f"the session to {connection.getpeername()[0]} has no TLS: an eavesdropper reads"
+        " statements and answers, and a man in the middle can change them"
     )
     return Feature("encrypted_session", False, reason, GIVE_TLS)
 
@@ -122,19 +122,19 @@ def _verified(connection: socket.socket) -> Feature:
         return Feature("verified_server", enabled=True)
     if _is_within_this_machine(connection):
         reason = (
-            "nobody verifies which program listens at the port: while the server is down any user"
-            " of this machine can pose as it and be told the password"
+            "the program listening on the port is not verified: while the server is down any user"
+            " of this machine can impersonate it and capture the password"
         )
         return Feature("verified_server", False, reason, USE_SOCKET)
     reason = (
-        f"nobody verifies the certificate of {connection.getpeername()[0]}: who stands in between"
-        " can pose as the server and be told the password"
+        f"the certificate of {connection.getpeername()[0]} is not verified: a man in the middle"
+        " can impersonate the server and capture the password"
     )
     return Feature("verified_server", False, reason, USE_TLS)
 
 
 def is_trusted(connection: socket.socket) -> bool:
-    """Whether nobody can stand in between: a socket file, or TLS with a verified certificate."""
+    """Return whether the server is verified: a socket file, or TLS with a verified certificate."""
     if isinstance(connection, ssl.SSLSocket):
         return connection.context.verify_mode is ssl.CERT_REQUIRED
     return connection.family == socket.AF_UNIX

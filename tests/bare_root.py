@@ -89,7 +89,7 @@ class BareRoot:
         self._remove()
 
     def path(self, inside: str) -> Path:
-        """Where this machine finds a file of the bare one."""
+        """The path on this machine of a file in the bare one."""
         return Path(f"/proc/{self._init}/root{inside}")
 
     def check_out(self) -> None:
@@ -150,7 +150,7 @@ class BareRoot:
         return [words for words in found if int(words.split()[0]) != self._init]
 
     def state(self) -> dict[str, list[str]]:
-        """What a command may leave behind: mounts, temporary files, a policy for services."""
+        """List what a command may leave behind: mounts, temporary files, a policy for services."""
         mounts = Path(f"/proc/{self._init}/mountinfo").read_text().splitlines()
         places = ("/tmp", "/var/tmp", "/dev/shm", "/run")
         state = {place: sorted(p.name for p in self.path(place).iterdir()) for place in places}
@@ -189,7 +189,7 @@ class BareRoot:
                 target = self.path(name.replace("~", HOME))
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
-        if Path(AUTHORITIES).exists():  # for when a package makes the whole file anew
+        if Path(AUTHORITIES).exists():  # for when a package rewrites the whole file
             shutil.copytree(AUTHORITIES, self.path(AUTHORITIES), dirs_exist_ok=True)
         keys = [f"Acquire::{name}" for name in APT_SETTINGS]
         dump = subprocess.run(

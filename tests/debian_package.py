@@ -32,7 +32,7 @@ class Release(NamedTuple):
 
     @property
     def root(self) -> Path:
-        """Where `scripts/make-host-root` has put it."""
+        """The root that `scripts/make-host-root` has made."""
         return CACHE / f"{self.name}-host"
 
 
@@ -86,7 +86,7 @@ class Host:
         self.release = release
 
     def shell(self, commands: str, *, check: bool = True) -> str:
-        """What an operator's commands print, the first that fails being the last."""
+        """Run an operator's commands up to the first that fails; their output."""
         return self.machine.run("bash", "-euo", "pipefail", "-c", commands, check=check)
 
     def install(self, package: Path) -> str:
@@ -106,11 +106,11 @@ class Host:
         return self.machine.run("sh", "-c", f'python3 -c "{program}" 2>/dev/null || true')
 
     def is_up(self) -> bool:
-        """Whether the page says that the server is up."""
+        """Return whether the page says that the server is up."""
         return 'mysql_headroom_up{target="primary"} 1.0' in self.metrics()
 
     def intervals(self) -> int:
-        """How many rows of the history are there."""
+        """Count the rows of the history."""
         shown = self.machine.run(NAME, "history", "show", "--file", HISTORY)
         rows = [line.split() for line in shown.splitlines() if line.startswith("primary ")]
         return sum(int(row[3].replace(",", "")) for row in rows)

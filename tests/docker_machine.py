@@ -135,7 +135,7 @@ class DockerMachine:
         return done.stdout.decode(errors="replace").strip()
 
     def get(self, url: str) -> str:
-        """What a web server answers to a client in the daemon's network."""
+        """Fetch a page as a client in the daemon's network."""
         [first] = psutil.Process(self._outer.pid).children()
         enter = ["nsenter", f"--target={first.pid}", "--net"]
         fetch = ["curl", "--silent", "--show-error", "--fail", "--max-time", "5", url]

@@ -104,7 +104,7 @@ def coded(cell: Cell) -> bytes:
 
 
 def column(type_code: int = TEXT, name: bytes = b"c") -> bytes:
-    """What a column is."""
+    """The definition of a column."""
     words = b"".join(coded(word) for word in (b"def", b"", b"t", b"t", name, name))
     return words + b"\x0c" + struct.pack("<HIBHBxx", 45, 1024, type_code, 0, 0)
 
@@ -138,7 +138,7 @@ def one(cell: Cell, type_code: int = TEXT) -> Lie:
 def greeting(
     version: bytes = b"8.0.36", plugin: bytes = b"mysql_native_password", *, tls: bool = False
 ) -> bytes:
-    """What a server says first."""
+    """The server's first packet."""
     capabilities = 0x000FA281 | 0x00200000 | (0x800 if tls else 0)
     return (
         b"\x0a" + version + b"\0" + struct.pack("<I", 7) + SALT[0] + b"\0"
@@ -196,7 +196,7 @@ class LyingServer:
         return self.honest(statement)
 
     def honest(self, statement: str) -> Answer:
-        """What an idle server says."""
+        """The answer of an idle server."""
         age = time.monotonic() - self.born
         for pattern, answer in self._honest(age):
             if re.search(pattern, statement):

@@ -157,7 +157,7 @@ class Machine:
         subprocess.run(inside, check=True, capture_output=True)
 
     def _pairs(self) -> dict[str, str]:
-        """What is mounted into our own root, so that the agent is there without an installation."""
+        """Mounts into our own root, so that the agent is there without an installation."""
         if not self._is_ours:
             return {}
         site = next(path for path in sys.path if path.endswith("site-packages"))

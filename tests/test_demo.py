@@ -338,8 +338,8 @@ def test_a_load_beyond_the_predicted_peak_is_said_in_words() -> None:
     """A throughput above the capacity is no headroom of 0 %."""
     snapshot = a_view().snapshot
     beyond = Load(1000.0, 1e6, {Source.STATEMENT_TIME: 2.0}, {})
-    told = dict(rows(replace(snapshot, load=beyond), 1001.0))["headroom"]
-    assert told == "none"
+    shown = dict(rows(replace(snapshot, load=beyond), 1001.0))["headroom"]
+    assert shown == "none"
 
 
 def test_a_load_past_the_peak_has_no_headroom_and_says_what_is_lost() -> None:

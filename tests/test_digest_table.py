@@ -11,10 +11,10 @@ from servers import least_account
 
 from agent.demo.server import Flavour, PrivateServer
 from collectors import digest_table
-from collectors.answers import ONE_CELL, Row, Shape
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection, Endpoint, Login
 from collectors.digest_table import COUNTERS, DigestTable
+from collectors.query_results import ONE_CELL, Row, Shape
 
 SIZE = "performance_schema_digests_size"
 COLUMNS = {column: name for column, name in COUNTERS.items() if column != "SUM_CPU_TIME"}

@@ -57,6 +57,6 @@ def test_every_file_that_the_docs_name_exists() -> None:
 
 
 def test_the_readme_leads_to_every_page() -> None:
-    """Who reads from the top misses nothing."""
+    """A reader who starts at the top misses nothing."""
     linked = set(re.findall(r"\]\((docs/[\w-]+\.md)", (ROOT / "README.md").read_text()))
     assert linked == {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}

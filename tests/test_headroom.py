@@ -113,7 +113,7 @@ def replayed(run: str) -> tuple[dict[str, Any], list[Reported]]:
 
 
 def of_stage(run: str, stage: int) -> list[Reported]:
-    """What was reported in one stage of a recorded run."""
+    """The reports of one stage of a recorded run."""
     seen, everything = replayed(run)
     first = seen["stages"][stage - 1]["intervals"] if stage else 0
     return everything[first : seen["stages"][stage]["intervals"]]

@@ -241,7 +241,7 @@ def test_writing_waits_its_turn_with_the_agent(path: Path, tmp_path: Path, run: 
 
 @pytest.mark.parametrize("rights", [0o666, 0o644])
 def test_an_export_is_private_whatever_was_there(path: Path, run: Run, rights: int) -> None:
-    """Who could read the file before, or has it open, does not read what is exported."""
+    """A user who could read the file before, or has it open, does not see the new export."""
     filled(path, 3)
     output = path.parent / "rows.csv"
     output.write_text("before")
@@ -267,7 +267,7 @@ def test_an_export_that_fails_leaves_what_was_there(path: Path, run: Run) -> Non
 
 
 def test_an_export_goes_into_a_pipe_or_through_a_link(path: Path, run: Run) -> None:
-    """What is no file is not replaced, and a link leads where it led."""
+    """A pipe or a device is not replaced, and a link leads where it led."""
     filled(path, 3)
     pipe = path.parent / "pipe"
     os.mkfifo(pipe)

@@ -1,4 +1,4 @@
-"""Files that somebody made to do harm: one line that says so, in bounded memory and time."""
+"""Hostile files: one line that says so, in bounded memory and time."""
 
 import gzip
 import io
@@ -142,7 +142,7 @@ def test_an_openmetrics_file_of_too_many_lines_is_refused(path: Path, tmp_path: 
     assert "more than 1,000,000 lines; export it as CSV" in err
 
 
-# --- a database that somebody made
+# --- a hostile database
 
 
 def crafted(path: Path, *statements: str) -> Path:

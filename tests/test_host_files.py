@@ -13,7 +13,7 @@ NAMES = sorted(file.name for file in HOST_FILES)
 
 
 def test_the_wheel_carries_each_file_that_the_command_names() -> None:
-    """What pyproject.toml puts into the wheel is what the program looks for there."""
+    """The files that pyproject.toml puts into the wheel are those that the program looks for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     folder = IN_WHEEL.relative_to(ROOT)
@@ -66,7 +66,7 @@ def test_what_is_there_is_replaced_only_by_force(
 
 
 def test_a_link_in_the_way_is_replaced_and_not_followed(tmp_path: Path) -> None:
-    """What a link points to stays as it was, also by force."""
+    """The file that a link points to stays as it was, also by force."""
     elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
     elsewhere.write_text("theirs")
     folder.mkdir()

@@ -84,7 +84,7 @@ def test_the_agent_accepts_its_configuration(tmp_path: Path) -> None:
 
 
 def test_the_configuration_differs_from_composes_by_the_password_and_the_log_only() -> None:
-    """What runs in the containers' tests is what the pod runs."""
+    """The containers' tests run what the pod runs."""
     ours = yaml.safe_load(BY_KIND["ConfigMap"]["data"]["config.yaml"])
     theirs = yaml.safe_load((ROOT / "deploy/docker/config.yaml").read_text())
     for config in (ours, theirs):

@@ -22,9 +22,9 @@ from agent.snapshot import CollectorHealth
 from agent.watch import Watch
 from collectors import COLLECTORS as TABLE
 from collectors import CollectorSpec
-from collectors.answers import number
 from collectors.base import FailureKind, Feature, Prepared
 from collectors.connection import Connection
+from collectors.query_results import number
 
 ALL_ON = "--performance-schema-consumer-events-statements-current=ON"
 

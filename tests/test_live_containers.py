@@ -71,7 +71,7 @@ class Stack:
         return self.machine.compose(*where, *words, variables=self.variables)
 
     def start(self) -> None:
-        """What a user is asked to type; ends when all are healthy."""
+        """Run the command of the docs; ends when all are healthy."""
         self.compose("up", "--build", "--detach", "--wait", "--wait-timeout", "240")
 
     def container(self, service: str) -> str:
@@ -79,12 +79,12 @@ class Stack:
         return self.compose("ps", "--all", "--quiet", service)
 
     def state(self, service: str) -> dict[str, Any]:
-        """What Docker says of it."""
+        """Its state by `docker inspect`."""
         [answer] = json.loads(self.machine.docker("inspect", self.container(service)))
         return dict(answer)
 
     def inside(self, service: str, *words: str) -> str:
-        """What a command in its container prints."""
+        """Run a command in its container; its output."""
         return self.machine.docker("exec", self.container(service), *words)
 
     def metric(self, name: str, **labels: str) -> float | None:
@@ -104,7 +104,7 @@ class Stack:
         )
 
     def asked(self, port: int, path: str) -> Any:
-        """What Prometheus or Alertmanager answers."""
+        """The answer of Prometheus or Alertmanager."""
         return json.loads(self.machine.get(f"http://127.0.0.1:{port}{path}"))
 
 
@@ -151,8 +151,8 @@ def stack(
 
 def test_every_service_becomes_healthy(stack: Stack) -> None:
     """Each waits for what it needs, and its own check says that it works."""
-    told = [json.loads(line) for line in stack.compose("ps", "--format", "json").splitlines()]
-    assert {service["Service"]: service["Health"] for service in told} == dict.fromkeys(
+    services = [json.loads(line) for line in stack.compose("ps", "--format", "json").splitlines()]
+    assert {service["Service"]: service["Health"] for service in services} == dict.fromkeys(
         ALL, "healthy"
     )
     assert stack.metric("up", target="primary") == 1

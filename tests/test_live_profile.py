@@ -26,7 +26,7 @@ def profiled(file: Path, capsys: pytest.CaptureFixture[str], *options: str) -> l
 def test_a_running_agent_is_one_line_of_its_own(
     server: PrivateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither its statements nor the profile's are classes of the load, and their cost is told."""
+    """Neither its statements nor the profile's are classes of the load, and their cost is shown."""
     here = target(tmp_path, server, least_account(server))
     file = tmp_path / "config.yaml"
     with watching(tmp_path, here) as agent, Clients(server, "SELECT BENCHMARK(9999, 2)", pace=0.05):

@@ -19,9 +19,9 @@ from servers import Account, least_account
 from web_clients import Authority
 
 from agent.demo.server import Flavour, PrivateServer
-from collectors.answers import Shape, text
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection, Endpoint, Login
+from collectors.query_results import Shape, text
 
 PASSWORD = "Tr0ub4dor+3"
 CIPHER = "SHOW SESSION STATUS LIKE 'Ssl_cipher'"
@@ -100,8 +100,8 @@ def test_caching_sha2_password_logs_in_by_every_way(
 ) -> None:
     """A first login, of which the server has nothing cached, and the quick ones after it.
 
-    Through TLS and the socket file the password itself is told. Without TLS it is encrypted by RSA,
-    with a key that is named and never with one that whoever answers has sent.
+    Through TLS and the socket file the password itself is sent. Without TLS it is encrypted by RSA,
+    with a key that is named and never with one that the other end has sent.
     """
     with_tls = private_server("mysql")
     without = private_server("mysql", options=WITHOUT_TLS["mysql"])
@@ -150,14 +150,14 @@ def test_a_password_at_risk_on_its_way_is_warned_of(
             assert agent.get("feature_enabled", feature="encrypted_session") == has_tls
         said = [line for line in agent.log.splitlines() if f"feature={lacks}" in line]
         assert len(said) == 1
-        assert "who stands in between can" in said[0]
+        assert "a man in the middle can" in said[0]
         assert "tls.ca" in said[0]
         assert f"missing  {lacks}" in checked(tmp_path)
         if has_tls:
             verified = {**watched, "tls": {"ca": str(authority.file)}}
             with watching(tmp_path, verified) as agent:
                 assert agent.get("feature_enabled", feature="verified_server") == 1
-            assert "who stands in between" not in agent.log
+            assert "man in the middle" not in agent.log
             assert "ok       verified_server" in checked(tmp_path)
 
 
@@ -171,7 +171,7 @@ def checked(folder: Path) -> str:
 def test_only_a_socket_file_and_a_certificate_verify_who_answers(
     private_server: ServerFactory, flavour: Flavour, tmp_path: Path
 ) -> None:
-    """Over loopback anybody on this machine may listen: it is said, with what mends it."""
+    """Over loopback any local user may listen: it is reported, with the remedy."""
     authority, options = certified(tmp_path, "127.0.0.1")
     server = private_server(flavour, options=options)
     login = Login(*least_account(server))
@@ -198,7 +198,7 @@ class Impostor:
 
     As one of caching_sha2_password it wants it encrypted with a key of its own.
 
-    `heard` has everything it was told, under TLS if it has a certificate.
+    `heard` has everything it was sent, under TLS if it has a certificate.
     """
 
     def __init__(self, plugin: bytes, pair: tuple[Path, Path] | None = None) -> None:
@@ -264,7 +264,7 @@ ENCRYPTED = 2048 // 8  # bytes of a password, by that key
 
 
 def test_a_password_is_never_encrypted_with_a_key_that_was_just_sent() -> None:
-    """Who takes the port of a server without TLS gets a hash of the password and no more."""
+    """An impostor at the port of a server without TLS gets a hash of the password and no more."""
     with impostor(b"caching_sha2_password") as listener:
         refused = refusal(Endpoint(port=listener.port), Account("headroom", PASSWORD))
     assert refused.kind is FailureKind.UNTRUSTED
@@ -275,7 +275,7 @@ def test_a_password_is_never_encrypted_with_a_key_that_was_just_sent() -> None:
 
 
 def test_a_hash_that_is_soon_undone_is_refused() -> None:
-    """The plugin of MySQL 4.0 is asked for by nobody honest."""
+    """No honest server asks for the plugin of MySQL 4.0."""
     with impostor(b"mysql_old_password") as listener:
         refused = refusal(Endpoint(port=listener.port), Account("headroom", PASSWORD))
     assert refused.kind is FailureKind.UNTRUSTED

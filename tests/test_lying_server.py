@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from lies import GREETINGS, LIES, LOGINS
+from lying_answers import GREETINGS, LIES, LOGINS
 from lying_server import DIGEST, LyingServer
 
 from collectors import COLLECTORS
@@ -44,7 +44,7 @@ class suppress_failure:  # noqa: N801
     """Takes a `CollectorError`, and no other exception."""
 
     def __enter__(self) -> list[CollectorError]:
-        """What it takes."""
+        """The list of what it takes."""
         self._taken: list[CollectorError] = []
         return self._taken
 
@@ -87,7 +87,7 @@ def test_a_lie_is_a_failure_of_a_kind(name: str) -> None:
 
 @pytest.mark.parametrize("name", GREETINGS)
 def test_a_greeting_has_its_limit(name: str) -> None:
-    """Whatever a server says before it knows us, the failure is of a kind and one short line."""
+    """Any answer before the login is a failure of a known kind, in one short line."""
     with LyingServer(greeting=GREETINGS[name]) as server:
         [failure] = failures(server)
     assert len(str(failure)) < 400

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lies import GREETINGS, LIES, LOGINS
 from live import COLLECTORS, Daemon, run_as_root, target, wait_until, watching
+from lying_answers import GREETINGS, LIES, LOGINS
 from lying_server import LyingServer
 from servers import least_account
 
@@ -70,7 +70,7 @@ def test_all_liars_at_once_touch_nobody_else(
 
 
 def is_ready(agent: Daemon) -> bool:
-    """What /-/ready says."""
+    """Return whether /-/ready answers 200."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{agent.port}/-/ready", timeout=5) as answer:
             return bool(answer.status == 200)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from debian_package import RELEASES, UNIT, Host, Release, build, copied, next_version, paragraphs
 from live import free_port, wait_until
-from pins import pinned
+from lock_files import pinned
 from servers import ROOT, missing
 from systemd_machine import Machine, why_not
 
@@ -78,9 +78,9 @@ def test_a_fresh_package_waits_to_be_set_up(host: Host, fresh: str) -> None:
     assert host.show("UnitFileState") == "enabled"
     assert (host.show("ActiveState"), host.show("Result")) == ("inactive", "success")
     assert host.show("ConditionResult") == "no"
-    told = [line for line in fresh.splitlines() if line.startswith("mysql-headroom: ")]
-    assert len(told) == 1
-    assert "/etc/mysql-headroom/password" in told[0]
+    messages = [line for line in fresh.splitlines() if line.startswith("mysql-headroom: ")]
+    assert len(messages) == 1
+    assert "/etc/mysql-headroom/password" in messages[0]
 
 
 def test_the_readmes_order_ends_with_a_running_service(host: Host, running: str) -> None:
@@ -118,7 +118,7 @@ def test_an_upgrade_keeps_configuration_and_history(
 def test_a_prometheus_on_another_host_scrapes_it(
     host: Host, prometheus: str, tmp_path: Path
 ) -> None:
-    """The README's second example: over TLS, with a user, and nobody else gets in."""
+    """The README's second example: over TLS, with a user, and no other user gets in."""
     for commands in paragraphs("remote"):
         host.shell(commands)
     for name in ("web.crt", "prometheus.password"):
@@ -157,7 +157,7 @@ def scrape_config(folder: Path, name: str) -> str:
 
 
 def scraped(port: int) -> str | None:
-    """What Prometheus knows of the server; None while it knows nothing."""
+    """The value of `up` in Prometheus; None while there is none."""
     url = f"http://127.0.0.1:{port}/api/v1/query?query=mysql_headroom_up"
     try:
         found = json.load(urllib.request.urlopen(url, timeout=5))["data"]["result"]
@@ -167,7 +167,7 @@ def scraped(port: int) -> str | None:
 
 
 def curl_status(url: str) -> str:
-    """A command that prints the status of an answer to nobody in particular."""
+    """A command that prints the status of an answer to a client without a user."""
     return (
         'python3 -c "import ssl, urllib.request as u, urllib.error as e\n'
         "try: print(u.urlopen('"
@@ -192,7 +192,7 @@ def test_a_removal_stops_it_and_a_purge_leaves_nothing(host: Host, bare: set[str
 
 
 def test_two_builds_give_the_same_bytes(tmp_path: Path) -> None:
-    """Also in another folder, at another time, with the libraries fetched anew."""
+    """Also in another folder, at another time, with the libraries fetched again."""
     release = RELEASES[0]
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

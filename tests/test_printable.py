@@ -1,4 +1,4 @@
-"""What others say goes to terminals, logs and spreadsheets as text: nothing there obeys it."""
+"""Text from outside reaches terminals, logs and spreadsheets as text: nothing executes it."""
 
 import ast
 import csv
@@ -30,7 +30,7 @@ FORMULAS = ("=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "'=1", "'", "''", 
 
 
 def obeyed(text: str) -> list[str]:
-    """What a terminal would not show but do; the line feeds of the text are its own."""
+    """The characters that a terminal would execute; the line feeds of the text are its own."""
     return [sign for sign in text if not sign.isprintable() and sign != "\n"]
 
 
@@ -66,7 +66,7 @@ def test_a_log_line_is_one_line_to_every_reader(style: str) -> None:
 def test_check_prints_a_hosts_name_as_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever writes the configuration does not write on the terminal of who checks it."""
+    """The author of a configuration cannot write on the terminal of the user who checks it."""
     file = tmp_path / "config.yaml"
     target = {"name": "a", "user": "u", "host": HOSTILE, "port": 1}
     file.write_text(json.dumps({"targets": [target]}))

@@ -18,13 +18,13 @@ import pytest
 from conftest import ServerFactory
 from servers import Release, least_account, missing
 
-from agent.demo.identity import Identity
 from agent.demo.server import (
     SOCKET_PATH_LIMIT,
     PrivateServer,
     ServerError,
     find_server,
 )
+from agent.demo.server_user import ServerUser
 
 
 def ask(server: PrivateServer, query: str) -> object:
@@ -101,7 +101,7 @@ STANDARD_ACCOUNTS = ("root", "mysql", "mariadb.sys", "")
 
 
 def attacked(server: PrivateServer) -> list[str]:
-    """What another local user is answered who tries each account that a new server may have."""
+    """The answers to another local user who tries each account that a new server may have."""
     if os.geteuid() != 0:
         missing("other user", "only root can be one")
     ways: list[dict[str, Any]] = [{"unix_socket": server.socket}]
@@ -131,7 +131,7 @@ def _knock(way: dict[str, Any], user: str) -> str:
     return "came in"
 
 
-# Whoever may come from elsewhere, but for the account that other tests make in a shared server.
+# Accounts for other hosts, but for the account that other tests make in a shared server.
 STRANGERS = "SELECT COUNT(*) FROM mysql.user WHERE Host <> 'localhost' AND User <> 'headroom'"
 
 
@@ -159,7 +159,7 @@ def test_without_a_network_and_a_name(
     """As the demo has it: nothing listens on TCP, and root's server is no user with a name."""
     with start_server(release, network=False, unprivileged=True) as server:
         process = psutil.Process(server.pid)
-        reachable = Identity.of(server.folder, server.program, unprivileged=True).uid is not None
+        reachable = ServerUser.of(server.folder, server.program, unprivileged=True).uid is not None
         assert (process.uids().effective != os.geteuid()) == reachable
         assert not process.net_connections("tcp")
         assert ask(server, "SELECT @@skip_networking") == 1

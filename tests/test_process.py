@@ -1,4 +1,4 @@
-"""Which process is the server: files that the server names are read as if somebody set a trap."""
+"""Finding the server's process: files that the server names are read as hostile."""
 
 import os
 import time

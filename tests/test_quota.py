@@ -67,7 +67,7 @@ def test_quotas_are_read_up_to_the_root(
 def test_another_containers_quota_is_not_taken_from_the_agents_own(
     groups: str, files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the root shown is the agent's own cgroup, the server's quota is not known."""
+    """If the root shown is the agent's own cgroup, the server's quota is not known."""
     write(tmp_path, files)
     monkeypatch.setattr(quota, "CGROUPS", tmp_path)
     hierarchy = quota.hierarchy(groups)

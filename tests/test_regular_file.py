@@ -1,4 +1,4 @@
-"""Small files that somebody else names: nothing that such a name leads to is waited for."""
+"""Small files named by others: a pipe, a device or a folder is refused without waiting."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from collectors.regular_file import first_bytes, read_whole
 
 
 def fifo(path: Path) -> None:
-    """A pipe that nobody writes into."""
+    """A pipe without a writer."""
     os.mkfifo(path)
 
 
@@ -37,7 +37,7 @@ def test_what_is_no_regular_file_is_refused_at_once(
 
 @pytest.mark.skipif(not os.access("/proc/kmsg", os.R_OK), reason="/proc/kmsg is root's")
 def test_a_regular_file_that_never_ends_is_refused_at_once() -> None:
-    """The kernel's log is a regular file, and whoever reads it waits for the next line."""
+    """The kernel's log is a regular file, and a reader waits for the next line."""
     found: list[object] = []
 
     def read() -> None:

@@ -211,7 +211,7 @@ def test_the_command_reloads_by_signal_and_by_post(tmp_path: Path) -> None:
 
 
 def test_a_flood_of_reloads_holds_up_no_scrape(tmp_path: Path) -> None:
-    """One reload at a time, with pauses; all others are told at once to come again."""
+    """One reload at a time, with pauses; all others are refused at once, to try again."""
     dead = {"name": "dead", "user": "u", "port": free_port()}
     file, port = write_config(tmp_path, dead)
     command = [str(COMMAND), "run", "--config.file", str(file), "--web.enable-lifecycle"]

@@ -127,7 +127,7 @@ def frozen(process: "subprocess.Popen[str]") -> Iterator[None]:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Somebody reads, so that what is written stays in the log."""
+    """A reader keeps what is written in the log."""
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT COUNT(*) FROM interval").fetchall()

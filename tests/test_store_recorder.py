@@ -13,9 +13,9 @@ from agent.history import History
 from agent.pipeline import Now, assess
 from agent.snapshot import FitState, Health
 from agent.store.database import open_to_read
-from agent.store.identities import MOST_NEW, server_identity
 from agent.store.kinds import FITS, INTERVALS, KINDS, SAMPLES
 from agent.store.recorder import Recorder
+from agent.store.server_identity import MOST_NEW, server_identity
 from agent.store.store import Store
 from agent.store.tables import Extent, extents
 from collectors.base import Sample
@@ -343,7 +343,7 @@ def test_a_server_is_known_by_its_own_number() -> None:
 
 
 def test_a_server_with_a_name_of_megabytes_is_known_by_its_place() -> None:
-    """What is no identity is none, and every name is short."""
+    """A value that is no UUID is not used, and every name is short."""
     for lie in ("x" * 1_600_000, "a\x1b[2Jb", "", "\ud800", "two words"):
         assert server_identity({**MYSQL, "server_uuid": lie}) == "h:3306:/d/"
     long = {"hostname": "h" * 1_600_000, "port": "3306", "datadir": "\ud800"}
@@ -376,7 +376,7 @@ def test_a_server_that_is_another_one_at_each_connect_crowds_nobody_out(
 
 
 def extents_of(life: Life, path: Path) -> list[Extent]:
-    """What the file has of intervals by now."""
+    """The extents of the intervals in the file by now."""
     life.store.tick(life.at)
     with closing(open_to_read(path)) as reading:
         return list(extents(reading, INTERVALS))

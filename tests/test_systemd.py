@@ -401,15 +401,15 @@ def test_one_loop_that_hangs_is_enough(service: Service) -> None:
         silent.bind((SILENT, 53))
         service.configure({"name": "late", "host": "late.example"})
         service.systemctl("start", NAME, "--no-block")
-        told = "hangs: server late;"
-        wait_until("it is told", lambda: told in service.show("StatusText"), HANGS_WITHIN)
+        status = "hangs: server late;"
+        wait_until("it is reported", lambda: status in service.show("StatusText"), HANGS_WITHIN)
         assert service.page.get("up", target="db") == 1
         service.configure()
         wait_until("another start", lambda: service.show("NRestarts") == "1")
         wait_until("it is active again", lambda: service.show("ActiveState") == "active")
     assert 'level=error msg="a lane hangs" lane="server late"' in service.journal
     assert "Watchdog timeout" in service.journal
-    wait_until("where it hung is told", lambda: "getaddrinfo" in service.journal)
+    wait_until("the place of the hang is logged", lambda: "getaddrinfo" in service.journal)
 
 
 def test_a_crash_loop_comes_to_an_end(service: Service) -> None:

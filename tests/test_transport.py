@@ -1,4 +1,4 @@
-"""TLS contexts: made once for all sessions, anew when the authority's file is another one."""
+"""TLS contexts: made once for all sessions, and again when the authority's file changes."""
 
 import time
 from pathlib import Path
@@ -10,7 +10,7 @@ from collectors.base import CollectorError
 from collectors.connection import Connection, Endpoint, Login
 from collectors.transport import believing_anybody, secret_options
 
-DOWN = Endpoint(port=1)  # nobody listens there
+DOWN = Endpoint(port=1)  # a closed port
 TRIES = 50
 MOST = 0.010  # CPU seconds of one; to load all authorities took 0.033
 

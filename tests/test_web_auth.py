@@ -13,10 +13,16 @@ import bcrypt
 import pytest
 from web_clients import SOON, ask, eventually, listening, password_hash, snapshot, written
 
+from agent.web.access_control import REFUSED_AFTER
 from agent.web.auth import REMEMBERED_FAILURES, Doorkeeper, Verdict
 from agent.web.file import WebFile
-from agent.web.guard import REFUSED_AFTER
-from agent.web.line import REMEMBERED_NETWORKS, WAITING, WAITING_OF_ONE_NETWORK, Line, network_of
+from agent.web.password_queue import (
+    REMEMBERED_NETWORKS,
+    WAITING,
+    WAITING_OF_ONE_NETWORK,
+    PasswordQueue,
+    network_of,
+)
 
 USERS = {"alice": password_hash("secret"), "bób": password_hash("pass: wörd")}
 
@@ -270,7 +276,7 @@ CROWD = 20  # addresses
 
 
 def test_a_crowd_that_guesses_after_a_restart_keeps_no_scraper_out(tmp_path: Path) -> None:
-    """Nobody is known yet, and twenty addresses ask: the scraper is let in at its first try."""
+    """No client is known yet, and twenty addresses ask: the scraper is let in at its first try."""
     users = {"prometheus": bcrypt.hashpw(b"secret", bcrypt.gensalt(10)).decode()}
     stop = threading.Event()
     answered: Counter[str] = Counter()
@@ -296,8 +302,8 @@ def test_a_crowd_that_guesses_after_a_restart_keeps_no_scraper_out(tmp_path: Pat
 
 
 def test_who_asks_least_goes_first_and_who_asks_most_makes_room() -> None:
-    """Even where the line is full of others; being let in forgives what was asked before."""
-    line = Line()
+    """Even if the queue is full of others; being let in forgives what was asked before."""
+    line = PasswordQueue()
     order: list[str] = []
     first = threading.Event()
     go_on = threading.Event()
@@ -339,7 +345,7 @@ def test_who_asks_least_goes_first_and_who_asks_most_makes_room() -> None:
 def test_networks_that_asked_are_remembered_in_bounds_and_for_a_while() -> None:
     """Memory is bounded, and a network that has been quiet begins again."""
     now = 0.0
-    line = Line(lambda: now)
+    line = PasswordQueue(lambda: now)
     for number in range(REMEMBERED_NETWORKS + 10):
         with line.turn(f"10.1.{number // 256}.{number % 256}"):
             pass
@@ -370,7 +376,7 @@ def test_addresses_that_one_client_can_have_many_of_count_as_one(
 
 
 def test_who_is_turned_away_is_kept_for_a_moment(tmp_path: Path) -> None:
-    """A client that guesses asks twice a second at most; one without a password is told at once."""
+    """A client that guesses asks twice a second at most; without a password it does not wait."""
     file = WebFile(written(tmp_path, basic_auth_users=USERS))
     with listening(snapshot(True), settings=file) as server:
         for _ in range(2):  # checked, then remembered

@@ -151,7 +151,7 @@ def test_it_watches_a_real_server(installed: Installed, config: Path) -> None:
 
 
 def is_up(port: int) -> bool:
-    """Whether the page is there and says that the server is up."""
+    """Return whether the page is there and says that the server is up."""
     try:
         return fetch(port).get("up", target="db") == 1
     except OSError:

@@ -10,7 +10,7 @@ import numpy as np
 from agent.classes.book import AGENT, OTHER, Book
 from agent.classes.deltas import Changes, Deltas
 from agent.classes.proof import OF_DISKS, withheld
-from agent.classes.spells import Spell, in_the_worst_spell, spells_of
+from agent.classes.saturation_spells import Spell, in_the_worst_spell, spells_of
 from agent.classes.ticks import Tick, TickMaker, class_ticks, host_use
 from agent.config.settings import Target
 from collectors import COLLECTORS
@@ -45,7 +45,7 @@ class Observed:
     disk: Mapping[str, Attribution]
     """Of the bytes `read` and `written`, those that are known."""
     spells: tuple[Spell, ...]
-    """When the host was saturated or waited for IO."""
+    """Spells in which the host was saturated or waited for IO."""
 
 
 def observe(
@@ -183,7 +183,7 @@ def _bytes(name: str, table: ClassTicks, ticks: list[Tick], host: HostUse) -> At
 
 
 def _readers(connection: Connection) -> dict[str, Callable[[], Values]]:
-    """What reads each source.
+    """The function that reads each source.
 
     The other collectors read once: all that an agent asks this server is then known as its own, and
     a running agent's statements are no classes of the load.

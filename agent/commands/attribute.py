@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 
 from agent.classes.proof import withheld
 from agent.commands.attribute_words import in_words
-from agent.commands.patience import interruptible, progress_of
+from agent.commands.progress import interruptible, progress_of
 from agent.printable import complain_of, json_text, say
 from agent.tables.class_file import ClassFile, read_classes
 from agent.tables.host_file import DEFAULT_RESOURCE, joined, read_host

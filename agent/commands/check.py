@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         return complain(error)
     if args.web_file is not None:
         say_line(f"{args.web_file} (web pages)")
-        say_line(f"  ok       {', '.join(sorted(web().protections)) or 'keeps nobody out'}")
+        say_line(f"  ok       {', '.join(sorted(web().protections)) or 'open to everybody'}")
     return max(check(config, target) for target in config.targets)
 
 

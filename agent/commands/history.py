@@ -21,8 +21,8 @@ from agent.store.kinds import INTERVALS, KINDS, Kind, Row
 from agent.store.tables import LAST, Choice, extents, insert, read, target_names
 from agent.store.text.csv_text import as_csv
 from agent.store.text.found import Mistakes
+from agent.store.text.import_file import rereadable
 from agent.store.text.openmetrics_text import as_openmetrics
-from agent.store.text.source import rereadable
 from agent.tables.table_file import STANDARD_INPUT, TableFileError
 
 FAILED = 1

@@ -8,7 +8,7 @@ MATPLOTLIB = "matplotlib>=3.8"
 
 
 def without_matplotlib() -> str | None:
-    """How to get it where it is not installed; loads nothing."""
+    """Return how to install it where it is missing, else None; loads nothing."""
     if find_spec("matplotlib") is not None:
         return None
     remedy = f"{sys.executable} -m pip install '{MATPLOTLIB}' adds it"

@@ -8,8 +8,8 @@ import numpy as np
 from agent.classes.book import SEVERAL, Name, name_of
 from agent.classes.observe import Observed
 from agent.classes.proof import is_proven
+from agent.classes.saturation_spells import Spell
 from agent.classes.savings import Saving
-from agent.classes.spells import Spell
 from models.attribution.divide import Attribution, Method
 from models.attribution.quality import Quality
 from models.attribution.reasons import Reason
@@ -74,7 +74,7 @@ class Profile:
     compared_with: Method | None
     reasons: tuple[Reason, ...]
     spells: tuple[Spell, ...] = ()
-    """When the host was saturated or waited for IO."""
+    """Spells in which the host was saturated or waited for IO."""
     io: Mapping[str, Moved] = field(default_factory=dict)
     """Of the bytes `read` and `written`, those that are known."""
     recorded: tuple[float, float] | None = None

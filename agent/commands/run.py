@@ -34,7 +34,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--web.enable-lifecycle",
         dest="lifecycle",
         action="store_true",
-        help="a POST or PUT to /-/reload loads the file anew, as SIGHUP does",
+        help="a POST or PUT to /-/reload loads the file again, as SIGHUP does",
     )
     parser.add_argument(
         "--web.allowed-host",
@@ -43,7 +43,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         type=_host,
         action="append",
         default=[],
-        help="a name under which the pages are asked for; may be repeated; others are refused then",
+        help="a host name of the pages; may be repeated; any other is then refused",
     )
     parser.add_argument("--log.level", dest="level", choices=LEVELS, help="instead of the file's")
     parser.add_argument(

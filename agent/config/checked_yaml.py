@@ -95,7 +95,7 @@ def read(path: Path, example: str) -> Document:
 
 
 class _KeyMistake(yaml.MarkedYAMLError):
-    """What we do not take; its text is ours and may be shown whole."""
+    """A key that is not accepted; the message is our own and may be shown whole."""
 
 
 class _Strict(yaml.SafeLoader):

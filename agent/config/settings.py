@@ -12,10 +12,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from agent.config.ceilings import ResourceSettings
 from agent.config.credentials import Credentials, client_options, reason
 from agent.config.durations import seconds, within
-from agent.config.handed_over import readable
 from agent.config.query_classes import ClassSettings
 from agent.config.retention import HistorySettings
 from agent.config.section import Section
+from agent.config.systemd_credentials import readable
 from collectors import COLLECTORS
 from collectors.base import CollectorError
 from collectors.connection import Endpoint

@@ -33,7 +33,7 @@ PERFORMANCE_SCHEMA_OPTIONS: dict[Flavour, tuple[str, ...]] = {
         "--performance-schema-digests-size=20000",
     ),
 }
-NO_FILES = "no-files"  # where alone a MariaDB may write files; nobody may write there
+NO_FILES = "no-files"  # the only folder where MariaDB may write files; it is not writable
 ONLY_LOCALHOST = b"DELETE FROM mysql.global_priv WHERE Host <> 'localhost';\n"
 SCHEMA_OFF = ("--performance-schema=OFF",)
 LOG_BIN_ON = ("--log-bin=bin", "--server-id=1")

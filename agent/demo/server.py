@@ -34,7 +34,6 @@ from agent.demo.command_lines import (
     switches,
 )
 from agent.demo.guard import Guard
-from agent.demo.identity import Identity
 from agent.demo.programs import (
     FLAVOUR_NAMES,
     Flavour,
@@ -42,6 +41,7 @@ from agent.demo.programs import (
     ServerError,
     find_server,
 )
+from agent.demo.server_user import ServerUser
 
 __all__ = ["Flavour", "PrivateServer", "Program", "ServerError", "find_server"]
 
@@ -63,7 +63,7 @@ class PrivateServer:
     `options` are given to the server last, so they override ours. A `template` is a folder that
     keeps a new data directory for the next server of the same program, which saves it seconds.
     The root account has no password and is reached through the socket only, which lies in a folder
-    that other users cannot enter. Over TCP there are the accounts that somebody makes; without
+    that other users cannot enter. Over TCP there are the accounts that the caller makes; without
     `network` nothing listens there. `unprivileged`, a server that root starts runs as a user with
     no name and no rights, where that can reach its files.
     """
@@ -89,7 +89,7 @@ class PrivateServer:
         self.port = 0
         """On 127.0.0.1; 0 without a network."""
         self._network = network
-        self._identity = Identity.of(self.folder, program, unprivileged=unprivileged)
+        self._user = ServerUser.of(self.folder, program, unprivileged=unprivileged)
         self._options = [
             *switches(self.flavour, performance_schema=performance_schema, log_bin=log_bin),
             *options,
@@ -103,7 +103,7 @@ class PrivateServer:
         self.folder.mkdir(mode=0o700)
         try:
             (self.folder / NO_FILES).mkdir(mode=0o500)
-            self._identity.own(self.folder)
+            self._user.own(self.folder)
             self._guard = Guard(self.folder)
             self._make_data()
             self.start()
@@ -123,7 +123,7 @@ class PrivateServer:
 
     @property
     def name(self) -> str:
-        """What it is: flavour and version."""
+        """Flavour and version."""
         return f"{FLAVOUR_NAMES[self.flavour]} {self.version}"
 
     @property
@@ -227,7 +227,7 @@ class PrivateServer:
     def _make_data(self) -> None:
         if self._template is not None and self._template.exists():
             _copy_data(self._template, self.datadir)
-            self._identity.own(self.datadir)
+            self._user.own(self.datadir)
             return
         self._initialise()
         if self._template is not None:
@@ -235,7 +235,7 @@ class PrivateServer:
 
     def _initialise(self) -> None:
         """Fill a new data directory, with no account that another user could be."""
-        user = self._identity.option
+        user = self._user.option
         self._finish(initialise_command(self.program, self.datadir, user))
         restrict = restrict_command(self.program, self.datadir, user)
         if restrict is not None:
@@ -255,7 +255,7 @@ class PrivateServer:
                     cwd=self.folder,
                     env=self._environment(),
                     start_new_session=True,
-                    **self._identity.arguments(),
+                    **self._user.arguments(),
                 )
             except subprocess.SubprocessError as error:
                 reason = f"could not make a data directory ({_reason(error)})"
@@ -267,12 +267,12 @@ class PrivateServer:
 
     def _open_log(self) -> BinaryIO:
         log = self.error_log.open("wb")
-        self._identity.own(self.error_log)
+        self._user.own(self.error_log)
         return log
 
     def _launch(self) -> None:
         port = self.port if self._network else None
-        user = self._identity.option
+        user = self._user.option
         with self._open_log() as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own words only
                 start_command(self.program, self.folder, port, user, self._options),
@@ -282,7 +282,7 @@ class PrivateServer:
                 cwd=self.folder,
                 env=self._environment(),
                 start_new_session=True,
-                **self._identity.arguments(),
+                **self._user.arguments(),
             )
         try:
             self._wait_until_it_answers(self._process)

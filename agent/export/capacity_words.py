@@ -61,7 +61,7 @@ def bounds(capacity: Capacity) -> str:
 
 
 def headroom_words(headroom: Headroom) -> str:
-    """How much is left, or what overload costs, as a sentence."""
+    """The part of the capacity that is left, or the loss by overload, as a sentence."""
     if headroom.overloaded:
         return f"It is {past_peak_words(headroom.overload_loss)}."
     if headroom.ratio < 0:

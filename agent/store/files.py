@@ -99,10 +99,10 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 @contextmanager
 def written_privately(path: Path) -> Iterator[TextIO]:
-    """A new file that nobody else may read, in the place of what was there, once it is complete.
+    """Write a file of mode 0600 that replaces the former one once it is complete.
 
-    Who has the old one open, or may read it, does not see the new one. A device or a pipe is
-    written to as it is.
+    A process that has the old one open, or may read it, does not see the new one. A device or a
+    pipe is written to as it is.
     """
     if path.exists() and not path.is_file():
         with path.open("w", encoding="utf-8") as there:
@@ -178,7 +178,7 @@ def log_size(path: Path) -> int:
 
 
 def log_path(path: Path) -> Path:
-    """Where SQLite keeps what is not in the file itself yet."""
+    """The write-ahead log, with what is not in the file itself yet."""
     return _companion(path, "-wal")
 
 

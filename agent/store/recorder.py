@@ -9,8 +9,8 @@ from agent.logs import fields
 from agent.pipeline import Now
 from agent.queues import take_all
 from agent.snapshot import FitState
-from agent.store.identities import MOST_NEW, Identities, server_identity
 from agent.store.recall import Wanted
+from agent.store.server_identity import MOST_NEW, Identities, server_identity
 from agent.store.store import Answer, Store
 from agent.store.translate import (
     ClassUses,

@@ -1,4 +1,4 @@
-"""How fast what is old is forgotten: no faster than a wrong clock can be set right."""
+"""A limit to the pace at which old rows are deleted, so that a wrong clock can be set right."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ class RetentionPace:
         self._at: float | None = None
 
     def wait(self, monotonic: float) -> None:
-        """Nothing may go now: the wall clock is not believed."""
+        """Nothing may go now: the wall clock is not trusted."""
         self._at = monotonic
 
     def cutoffs(

@@ -147,7 +147,7 @@ def _our_contents() -> list[tuple[str, ...]]:
 
 
 def _contents(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
-    """What there is, by kind and name, with the statement that made it."""
+    """Tables and indexes by kind and name, with the statements that made them."""
     found = connection.execute(
         "SELECT type, name, tbl_name, IFNULL(sql, '') FROM sqlite_master LIMIT 100"
     )

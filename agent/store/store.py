@@ -23,10 +23,10 @@ from agent.store.kinds import CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.store.recall import Recalled, Wanted, recall
 from agent.store.renamed import take_along
 from agent.store.retention_pace import RetentionPace
-from agent.store.seal import Seal
 from agent.store.state import Faring, StoreState
 from agent.store.steady import SteadyClock
 from agent.store.tables import extents, insert, insert_chunk, target_id
+from agent.store.tamper_seal import TamperSeal
 from agent.store.waiting import Batch, Waiting
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Store:
         self._lock = files.Lock(path)
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
-        self._seal = Seal(path)
+        self._seal = TamperSeal(path)
         self._faring = Faring(path)
         self._backoff = Backoff(RETRY_FIRST, RETRY_LONGEST)
         self._retry_at = 0.0

@@ -85,7 +85,7 @@ def shortened(cell: str, length: int = 30) -> str:
 
 
 def header_mistake(header: list[str]) -> tuple[str, str] | None:
-    """What is wrong with a first line that names no column as it is: problem and remedy."""
+    """Problem and remedy of a first line that names no column as it is."""
     for separator, shown in SEPARATORS.items():
         if len(header) == 1 and separator in header[0]:
             return f"its cells are separated by {shown}", "separate them by commas"
@@ -140,7 +140,7 @@ def _unpacked(packed: bytes, file: BinaryIO) -> Iterator[bytes]:
             if not packed and not (packed := file.read(PIECE).lstrip(b"\0")):
                 return
             member = zlib.decompressobj(GZIP_FORMAT)
-    raise EOFError("it ends before its end was said")
+    raise EOFError("the compressed data is cut off")
 
 
 def _byte_lines(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:

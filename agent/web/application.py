@@ -14,10 +14,10 @@ from prometheus_client.exposition import choose_encoder
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.snapshot import Snapshot
+from agent.web.access_control import AccessControl
+from agent.web.cross_site import HostNames
 from agent.web.file import Web
-from agent.web.guard import Guard
 from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse
-from agent.web.origin import HostNames
 from agent.web.server import WebServer as WebServer
 
 Answer = tuple[HTTPStatus, str, bytes]
@@ -145,7 +145,7 @@ def _format(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
 
 
 def _has_usable_version(media_range: str) -> bool:
-    """Whether the version, where there is one, is that of a format: the library compares it."""
+    """Return whether a version, if given, is a format's: the library compares it."""
     parameters = (part.strip().partition("=") for part in media_range.split(";"))
     return all(VERSION.fullmatch(value) for name, _, value in parameters if name == "version")
 
@@ -171,7 +171,7 @@ def serve(
     which the agent is asked, beside those that it knows.
     """
     server = WebServer(address, web)
-    server.set_app(Guard(pages, web, HostNames(hosts, listen=address[0])))
+    server.set_app(AccessControl(pages, web, HostNames(hosts, listen=address[0])))
     threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="web", daemon=True
     ).start()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import bcrypt
 
-from agent.web.line import Line
+from agent.web.password_queue import PasswordQueue
 
 LONGEST_PASSWORD = 72  # bytes; what bcrypt looks at
 REMEMBERED_FAILURES = 256
@@ -31,8 +31,7 @@ class Verdict(enum.Enum):
 class Doorkeeper:
     """Checks one password at a time; remembers, keyed and in memory only, what it has checked.
 
-    Whoever is known never waits. Strangers wait in a short line, and who has failed lets others go
-    first.
+    Known passwords never wait. Others wait in a short queue, behind networks that have asked less.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class Doorkeeper:
         self._known: dict[bytes, bytes] = {}
         self._failed: OrderedDict[bytes, None] = OrderedDict()
         self._lock = threading.Lock()
-        self._line = Line()
+        self._queue = PasswordQueue()
 
     def verdict(self, users: Mapping[str, str], header: str, address: str) -> Verdict:
         """On a request with that Authorization header, from that address."""
@@ -58,7 +57,7 @@ class Doorkeeper:
         hashed = hashes.get(user) or _decoy(hashes.values())
         mark = self._mark(user, password, hashed)
         if (known := self._remembered(user, mark)) is None:
-            with self._line.turn(address) as has_turn:
+            with self._queue.turn(address) as has_turn:
                 if has_turn:
                     known = self._checked(user, password, hashed, mark, address)
             if not has_turn:
@@ -88,7 +87,7 @@ class Doorkeeper:
         is_right = self._check(password, hashed)
         self._remember(user, mark, is_right)
         if is_right:
-            self._line.succeeded(address)
+            self._queue.succeeded(address)
         else:
             self._pause(min(PAUSE * (time.thread_time() - started), LONGEST_PAUSE))
         return is_right

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.config.checked_yaml import ConfigError, read
-from agent.config.handed_over import readable
+from agent.config.systemd_credentials import readable
 from agent.logs import fields
 from agent.web.config import WebConfig
 from agent.web.rules import mistakes

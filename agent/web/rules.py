@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.config.checked_yaml import Mistake
-from agent.config.handed_over import readable
 from agent.config.settings import LONGEST_PEM
+from agent.config.systemd_credentials import readable
 from agent.web.config import TLS12_SUITES
 from agent.web.tls import authority_mistake, pair_mistake
 from collectors.regular_file import read_whole

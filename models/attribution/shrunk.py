@@ -12,10 +12,10 @@ import numpy as np
 
 from models.attribution.beliefs import Learned
 from models.attribution.class_ticks import Array
+from models.attribution.eigendecomposition import Spectrum
 from models.attribution.moments import Moments
-from models.attribution.price_problem import PriceEquations, PriceProblem
 from models.attribution.problem import NOISE_INFLATION
-from models.attribution.spectrum import Spectrum
+from models.attribution.unit_cost_equations import UnitCostEquations, UnitCostProblem
 
 STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 """τ: from "all classes cost the same" to "each has its own price"."""
@@ -32,7 +32,7 @@ HOPELESS = 8.0
 class _Fit:
     """(u, b, c) in units of ū, Σy and ū, at one strength."""
 
-    equations: PriceEquations
+    equations: UnitCostEquations
     mode: Array
     noise: float
     evidence: float
@@ -51,7 +51,7 @@ def learn_shrunk(moments: Moments, base_spread: float | None = None) -> Learned:
     scaled, share = moments.scaled(), np.append(x[active] / x.sum(), 1.0)
     kept = np.append(active, len(x))
     gram = scaled.gram[np.ix_(kept, kept)] * share[:, None] * share
-    problem = PriceProblem(
+    problem = UnitCostProblem(
         spectrum=Spectrum.of_gram(gram[:-1, :-1]),
         border=gram[:-1, -1],
         corner=float(gram[-1, -1]),
@@ -72,7 +72,7 @@ def learn_shrunk_ticks(x: Array, seconds: Array, y: Array, weights: Array) -> Le
     root = np.sqrt(weights * (len(y) / float(weights @ y**2)))
     rows = x[:, active] * (root * (y_total / totals.sum()))[:, None]
     length = seconds * root * (y_total / (seconds.sum() or 1.0))
-    problem = PriceProblem(
+    problem = UnitCostProblem(
         spectrum=Spectrum.of_rows(rows),
         border=length @ rows,
         corner=float(length @ length),
@@ -84,7 +84,7 @@ def learn_shrunk_ticks(x: Array, seconds: Array, y: Array, weights: Array) -> Le
     return _learnt(problem, totals, y_total)
 
 
-def _learnt(problem: PriceProblem, x: Array, y_total: float) -> Learned:
+def _learnt(problem: UnitCostProblem, x: Array, y_total: float) -> Learned:
     best = max(_fits(problem), key=lambda fit: fit.evidence)
     active = x > 0
     unit = x[active] / x.sum() * y_total
@@ -109,7 +109,7 @@ def _nothing(classes: int, total: float, ticks: int) -> Learned:
     return Learned(zeros, total, zeros, zeros + 1, None, 0.0, ticks)
 
 
-def _fits(problem: PriceProblem) -> Iterator[_Fit]:
+def _fits(problem: UnitCostProblem) -> Iterator[_Fit]:
     """Fit at every strength, each from where the one before ended."""
     fit: _Fit | None = None
     best = -np.inf
@@ -121,7 +121,7 @@ def _fits(problem: PriceProblem) -> Iterator[_Fit]:
             return
 
 
-def _fit(problem: PriceProblem, tau: float, near: _Fit | None) -> _Fit:
+def _fit(problem: UnitCostProblem, tau: float, near: _Fit | None) -> _Fit:
     """Find mode and noise in turn at one strength."""
     classes, ticks = problem.classes, problem.ticks
     noise = near.noise if near else FIRST_NOISE

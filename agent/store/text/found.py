@@ -1,9 +1,9 @@
-"""What is wrong with a file to import, line by line."""
+"""The mistakes in a file to import, line by line."""
 
 from agent.store.text.cells import CellError
 from agent.tables.table_file import TableFileError
 
-MOST_MISTAKES = 20  # that are told one by one
+MOST_MISTAKES = 20  # that are listed one by one
 MOST_KEPT = 1000  # that are remembered
 
 
@@ -24,10 +24,10 @@ class Mistakes:
     @property
     def problems(self) -> list[str]:
         """The mistakes for people, a line each, in the order of the file."""
-        told = sorted(self._found, key=lambda found: found[0])
+        mistakes = sorted(self._found, key=lambda found: found[0])
         lines = [
             str(TableFileError(self._name, line, mistake.problem, mistake.remedy))
-            for line, mistake in told[:MOST_MISTAKES]
+            for line, mistake in mistakes[:MOST_MISTAKES]
         ]
         more = self._count - len(lines)
         return [*lines, f"{self._name}: and {more} more lines like these"] if more else lines

@@ -16,7 +16,7 @@ SEARCH_BY_OTHERS = 0o001
 
 
 class Arguments(TypedDict, total=False):
-    """What makes a subprocess another user's."""
+    """Arguments of `subprocess.Popen` that run it as another user."""
 
     user: int
     group: int
@@ -24,14 +24,14 @@ class Arguments(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Identity:
+class ServerUser:
     """A user ID, or None for our own."""
 
     uid: int | None
 
     @classmethod
     def of(cls, folder: Path, program: Program, *, unprivileged: bool) -> Self:
-        """Choose one that nobody has, if we are root and it can reach its folder and program."""
+        """Choose an unused one, if we are root and it can reach its folder and program."""
         if not unprivileged or os.geteuid() != 0:
             return cls(None)
         reachable = all(_open_to_others(path) for path in (folder.parent, program.path.parent))
@@ -39,11 +39,11 @@ class Identity:
 
     @property
     def option(self) -> str | None:
-        """What a server has to be told to run as this: "root", where it is that."""
+        """The value of a server's option `--user`: "root" where it is that, else None."""
         return "root" if self.uid is None and os.geteuid() == 0 else None
 
     def arguments(self) -> Arguments:
-        """What makes a subprocess run as this."""
+        """The arguments that run a subprocess as this user."""
         if self.uid is None:
             return {}
         return {"user": self.uid, "group": self.uid, "extra_groups": ()}
@@ -62,5 +62,5 @@ def _free_uid() -> int:
 
 
 def _open_to_others(folder: Path) -> bool:
-    """Say whether anybody may pass through it and all above it."""
+    """Return whether all users may enter it and all folders above it."""
     return all(path.stat().st_mode & SEARCH_BY_OTHERS for path in (folder, *folder.parents))

@@ -1,4 +1,4 @@
-"""What browsers can be made to send: no page elsewhere, and no name that leads here, does harm."""
+"""Cross-site requests and DNS rebinding do no harm."""
 
 import socket
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from web_clients import ask, listening, snapshot
 
 from agent.cli import main
 from agent.web.application import RELOAD
-from agent.web.origin import HostNames
+from agent.web.cross_site import HostNames
 
 EVIL = "evil.example"
 
@@ -63,7 +63,7 @@ def test_no_page_of_a_browser_can_make_it_reload(
 def test_a_name_that_is_not_ours_makes_it_reload_no_more(
     port: int, reloads: list[None], host: str
 ) -> None:
-    """Whatever the client is: the answer says how the name becomes one of ours."""
+    """For any client the answer says how to allow the name."""
     status, _, text = ask(port, RELOAD, "POST", Host=host)
     assert status == 421
     assert "--web.allowed-host" in text

@@ -1,4 +1,4 @@
-"""A command that computes for long: how far it is, and an end to it at any moment."""
+"""Progress of a command that computes for long, and its end on Ctrl-C at any moment."""
 
 import signal
 import sys

@@ -10,7 +10,7 @@ from simulated_classes import simulate
 from agent.classes.book import Book
 from agent.classes.observe import Observed, divided
 from agent.classes.resources import ALL_TIME, BUSY, IO_WAIT
-from agent.classes.spells import spells_of
+from agent.classes.saturation_spells import spells_of
 from agent.classes.ticks import Tick, TickMaker
 from agent.commands.profile_rows import profile_of
 from agent.commands.profile_words import as_json, in_words

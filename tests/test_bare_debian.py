@@ -46,13 +46,13 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 def message(done: "subprocess.CompletedProcess[str]") -> str:
     """The one line that a failed command ends with, less its own name."""
     assert done.returncode == 1, done
-    told = [line for line in done.stderr.splitlines() if not line.startswith(PROGRESS)]
-    (line,) = told
+    lines = [line for line in done.stderr.splitlines() if not line.startswith(PROGRESS)]
+    (line,) = lines
     return re.sub(r"^(demo|test|mysql-headroom demo): ", "", line)
 
 
 def assert_whole(root: BareRoot) -> None:
-    """Nothing runs in it, and none of its packages is installed by half."""
+    """Nothing runs in it, and none of its packages is half installed."""
     deadline = time.monotonic() + 5
     while (alive := root.processes()) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -153,38 +153,38 @@ def test_without_root_each_line_names_the_packages(bare: BareRoot, copy: BareRoo
 
 def test_without_a_network_each_line_asks_for_one(bare: BareRoot, copy: BareRoot) -> None:
     """Without any interface, whatever is missing: one line has what failed and the remedy."""
-    told = message(bare.run("scripts/demo", network=False))
+    line = message(bare.run("scripts/demo", network=False))
     assert re.fullmatch(
-        rf"cannot install python3\.11 python3\.11-venv: .*: {re.escape(UNREACHABLE)}", told
+        rf"cannot install python3\.11 python3\.11-venv: .*: {re.escape(UNREACHABLE)}", line
     )
     bare.do("sh", "-c", "rm -r /var/lib/apt/lists/*")
-    told = message(bare.run("scripts/demo", network=False))
-    assert re.fullmatch(rf"cannot read the package lists: .*: {re.escape(UNREACHABLE)}", told)
+    line = message(bare.run("scripts/demo", network=False))
+    assert re.fullmatch(rf"cannot read the package lists: .*: {re.escape(UNREACHABLE)}", line)
     copy.do("dpkg", "--purge", "mariadb-server-core")
     copy.do("apt-get", "clean")
-    told = message(copy.run("scripts/demo", network=False))
-    assert re.fullmatch(rf"cannot install mariadb-server-core .*: {re.escape(UNREACHABLE)}", told)
+    line = message(copy.run("scripts/demo", network=False))
+    assert re.fullmatch(rf"cannot install mariadb-server-core .*: {re.escape(UNREACHABLE)}", line)
     copy.do("rm", "-r", ".venv")
-    told = message(copy.run("scripts/demo", network=False, variables=IMPATIENT))
+    line = message(copy.run("scripts/demo", network=False, variables=IMPATIENT))
     assert re.fullmatch(
-        rf"pip cannot install the libraries into \.venv: .*: {re.escape(UNREACHABLE)}", told
+        rf"pip cannot install the libraries into \.venv: .*: {re.escape(UNREACHABLE)}", line
     )
     assert not copy.path(f"{CHECKOUT}/.venv").exists()
 
 
 def test_a_full_disk_is_one_line_wherever_it_is(used: BareRoot, copy: BareRoot) -> None:
-    """Where there is no room for packages, libraries or data: one line, and nothing by half."""
+    """No room for packages, libraries or data: one line, and nothing half installed."""
     for room, problem in (("20m", "read the package lists"), ("130m", "install python3.11 .*")):
         with BareRoot("bookworm", room=room) as small:
             small.check_out()
-            told = message(small.run("scripts/demo"))
-            assert re.fullmatch(f"cannot {problem}: .*: free some space and run this again", told)
+            line = message(small.run("scripts/demo"))
+            assert re.fullmatch(f"cannot {problem}: .*: free some space and run this again", line)
             assert_whole(small)
     with BareRoot("bookworm", below=used, room="60m") as small:
         small.do("rm", "-r", ".venv")
-        told = message(small.run("scripts/demo"))
+        line = message(small.run("scripts/demo"))
         assert re.fullmatch(
-            r"pip cannot install the libraries into \.venv: No space left on device: .*", told
+            r"pip cannot install the libraries into \.venv: No space left on device: .*", line
         )
         assert not small.path(f"{CHECKOUT}/.venv").exists()
     copy.do("mount", "-t", "tmpfs", "-o", "size=50m", "tmpfs", "/tmp")
@@ -196,7 +196,7 @@ def test_a_full_disk_is_one_line_wherever_it_is(used: BareRoot, copy: BareRoot) 
 
 
 def test_a_python_that_is_too_old_is_one_line(bare: BareRoot) -> None:
-    """Where the distribution's Python is 3.9, the line asks for a newer release or Python."""
+    """With a distribution's Python of 3.9, the line asks for a newer release or Python."""
     sources = bare.path("/etc/apt/sources.list")
     sources.write_text(sources.read_text().replace("bookworm", "bullseye"))
     bare.do("apt-get", "-q", "update")
@@ -212,9 +212,9 @@ def test_no_package_index_is_one_line(copy: BareRoot) -> None:
     """With a network but no package index behind it, the line says so and no .venv is left."""
     copy.do("rm", "-r", ".venv")
     nowhere = {**IMPATIENT, "PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_CONFIG_FILE": "/dev/null"}
-    told = message(copy.run("scripts/demo", variables=nowhere))
+    line = message(copy.run("scripts/demo", variables=nowhere))
     assert re.fullmatch(
-        rf"pip cannot install the libraries into \.venv: .*: {re.escape(UNREACHABLE)}", told
+        rf"pip cannot install the libraries into \.venv: .*: {re.escape(UNREACHABLE)}", line
     )
     assert not copy.path(f"{CHECKOUT}/.venv").exists()
 
@@ -284,8 +284,8 @@ class Terminal:
         return True
 
 
-def test_interrupted_it_leaves_nothing_by_half(bare: BareRoot) -> None:
-    """Ctrl-C or SIGTERM in any step ends it soon with nothing by half, and the next run works."""
+def test_interrupted_it_leaves_nothing_half_installed(bare: BareRoot) -> None:
+    """Ctrl-C or SIGTERM in any step ends it soon, nothing half installed; the next run works."""
     before = bare.state()
 
     def interrupted(moment: Callable[[Terminal], bool], act: Callable[[Terminal], None]) -> None:

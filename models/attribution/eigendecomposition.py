@@ -1,4 +1,4 @@
-"""A matrix of sums by its eigenvalues, so that any strength of a prior costs no new inverse.
+"""A matrix of sums by its eigenvalues, so that no strength of a prior needs a new inverse.
 
 G = VΛV' is taken apart once; G/s + P·I is then inverted, traced and measured in products of V, for
 every noise s and precision P: W. Press et al., "Numerical Recipes" (3rd ed.), 15.4 and 2.7.

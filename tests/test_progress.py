@@ -1,4 +1,4 @@
-"""A computation that takes long: its progress is said, and Ctrl-C ends it at once."""
+"""A computation that takes long: its progress is shown, and Ctrl-C ends it at once."""
 
 import signal
 import subprocess
@@ -11,12 +11,12 @@ import pytest
 from attribute_command import run
 from attribute_command import wide_file as wide_file
 
-from agent.commands import patience
+from agent.commands import progress
 from agent.tables.class_file import read_classes
 
 LONG_CALL = """
 import numpy as np
-from agent.commands.patience import interruptible
+from agent.commands.progress import interruptible
 matrix = np.random.default_rng(1).normal(size=(6000, 6000))
 with interruptible():
     print("computing", flush=True)
@@ -49,7 +49,7 @@ def test_progress_is_said_once_it_takes_long(
     wide_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A line on a terminal for each step, none after the last; nothing in a script's log."""
-    monkeypatch.setattr(patience, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
     assert run(wide_file) == 0
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
@@ -64,7 +64,7 @@ def test_progress_is_said_once_it_takes_long(
 def test_the_former_answer_to_an_interrupt_comes_back() -> None:
     """The process that asked keeps its own handler."""
     former = signal.getsignal(signal.SIGINT)
-    with patience.interruptible():
+    with progress.interruptible():
         assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
     assert signal.getsignal(signal.SIGINT) is former
 

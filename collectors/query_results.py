@@ -1,6 +1,6 @@
-"""What a server answers: rows of bytes, within the limits that the statement explains.
+"""The result of a query: rows of bytes, within the limits that the statement sets.
 
-A server may lie, or what its users wrote may be of any kind. So an answer has at most as many rows,
+A server may lie, and its users may write anything. So an answer has at most as many rows,
 columns and bytes as the statement can be answered with, counted while it is read; a text is decoded
 without an error; and a number is one that can be counted with, short enough to be read at once.
 """
@@ -20,14 +20,14 @@ GREATEST = 1e30
 WHOLE = re.compile(r"[0-9]{1,20}")  # of 64 bits
 LETTERS = 512
 """Of a text that has no limit of its own: MySQL's longest path (FN_REFLEN)."""
-SHOWN = 40  # letters of what is no number, in the message
+SHOWN = 40  # characters of a value that is not a number, in the message
 ROOM = 4096  # bytes of an answer beside its rows: names of columns, a message
 ROW_ROOM, COLUMN_ROOM = 16, 1024  # bytes of each row and column beside the cells
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a statement is answered with: so many columns, at most so many rows and bytes of cells.
+    """Limits of a result: the exact number of columns, and at most so many rows and bytes of cells.
 
     Without columns it is answered with OK.
     """
@@ -83,4 +83,4 @@ def _digits(cell: Cell | str) -> str:
 def _no_number(cell: Cell | str) -> CollectorError:
     shown = cell[:SHOWN] if isinstance(cell, str) else text(cell, SHOWN)
     what = "NULL" if cell is None else ascii(shown)
-    return CollectorError(FailureKind.UNREADABLE, f"not a number that can be used: {what}")
+    return CollectorError(FailureKind.UNREADABLE, f"not a usable number: {what}")

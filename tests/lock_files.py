@@ -1,4 +1,4 @@
-"""What a lock file pins."""
+"""Reading lock files."""
 
 import re
 from pathlib import Path

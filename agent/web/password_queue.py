@@ -1,4 +1,4 @@
-"""The line of clients whose passwords are to be checked, one at a time; who asks most is last."""
+"""A fair queue for password checks, one at a time; the network that asks most comes last."""
 
 import ipaddress
 import threading
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-WAITING = 16  # clients that may be in the line, the one that is checked among them
+WAITING = 16  # clients in the queue, the one that is checked among them
 WAITING_OF_ONE_NETWORK = 2
 REMEMBERED_NETWORKS = 4096
 FORGOTTEN_AFTER = 600.0  # seconds in which a network does not ask
@@ -22,12 +22,12 @@ class _Client:
     is_dismissed: bool = False
 
 
-class Line:
+class PasswordQueue:
     """The client whose network has asked least since it was last let in goes first.
 
     After a restart a scraper is as unknown as a crowd that guesses passwords. But it asks once, and
     they ask again and again: it waits for the check that is going on, and for networks that ask as
-    seldom. A full line lets go whose network has asked most.
+    seldom. A full queue drops the client whose network has asked most.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -38,7 +38,7 @@ class Line:
 
     @contextmanager
     def turn(self, address: str) -> Iterator[bool]:
-        """Wait for a turn; whether there is one, and not only a full line."""
+        """Wait for a turn; yields False where the queue is full."""
         client = self._enter(network_of(address))
         if client is None:
             yield False
@@ -100,7 +100,7 @@ class Line:
 
 
 def network_of(address: str) -> str:
-    """The addresses that count as one: of IPv6 those that one client can have many of."""
+    """The addresses that count as one: an IPv4 address, or 64 bits of an IPv6 one."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

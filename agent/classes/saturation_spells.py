@@ -15,7 +15,7 @@ from models.attribution.reasons import IO_WAIT as IO_BOUND
 from models.attribution.reasons import HostUse, Reason
 
 SHORTEST = 3.0
-"""Seconds: a full second or two is usual, and tells little of the classes."""
+"""Seconds: a full second or two is usual, and says little about the classes."""
 LIMITS: Mapping[Reason, tuple[str, float]] = {
     Reason.SATURATED: (BUSY, SATURATED),
     Reason.IO_BOUND: (IO_WAIT, IO_BOUND),
@@ -67,7 +67,7 @@ def _spells(ticks: Sequence[Tick], reason: Reason) -> Iterator[Spell]:
 
 
 def _is_over(name: str, limit: float) -> Callable[[Tick], bool]:
-    """Whether a tick is over the limit; one of which nothing is known ends a spell."""
+    """Return a test of whether a tick is over the limit; one without data ends a spell."""
 
     def is_over(tick: Tick) -> bool:
         whole = tick.used.get(ALL_TIME, 0.0)

@@ -1,6 +1,6 @@
-"""How long an agent watches until it can say something: simulated servers from their first minute.
+"""Measure the time to the first trusted result, on simulated servers from their first minute.
 
-    python bench/day_one.py [--servers 8]
+    python bench/time_to_first_result.py [--servers 8]
 
 A load that rises and falls once a day, met at a random hour. Printed is the share of servers of
 which, so long after the start, there is an interval, and of these how many are trusted and right.
@@ -26,7 +26,7 @@ KINDS = ("law, plateau at the cores", "law, full beyond the peak", "queueing, pr
 
 @dataclass(frozen=True)
 class Look:
-    """What was said of one server at one moment."""
+    """The result for one server at one moment."""
 
     trust: Trust
     bounded: bool

@@ -1,4 +1,4 @@
-"""What is pinned: all that is asked for, by hash, and the audit of it says what it could not do."""
+"""Lock files pin all requirements by hash, and the audit says what it could not check."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from pins import pinned
+from lock_files import pinned
 from servers import ROOT
 
 LOCKS = sorted(ROOT.glob("requirements*.lock"))

@@ -1,4 +1,4 @@
-"""Files of root's that systemd hands over to the agent as credentials (`LoadCredential=`)."""
+"""Credentials: files of root's that systemd copies for the agent (`LoadCredential=`)."""
 
 import os
 from pathlib import Path

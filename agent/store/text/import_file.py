@@ -18,8 +18,8 @@ AT_ONCE = 5000  # rows in memory
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What is to be imported; its file can be read again from its beginning."""
+class ImportFile:
+    """The rows to import; the file can be read again from its beginning."""
 
     name: str
     file: BinaryIO
@@ -43,16 +43,16 @@ class Source:
 
 
 @contextmanager
-def rereadable(path: str) -> Iterator[Source]:
+def rereadable(path: str) -> Iterator[ImportFile]:
     """The file, or a private copy on the disk of what cannot be read twice."""
     name = shown_name(path)
     with opened(path) as file:
         if file.seekable():
-            yield Source(name, file)
+            yield ImportFile(name, file)
             return
         with tempfile.TemporaryFile() as copy:
             _copy(name, file, copy)
-            yield Source(name, copy)
+            yield ImportFile(name, copy)
 
 
 def _copy(name: str, file: BinaryIO, copy: BinaryIO) -> None:

@@ -1,4 +1,4 @@
-"""Requests that a browser was made to send: by a page of another site, or under another's name.
+"""Cross-site requests and DNS rebinding: requests that another site's page made a browser send.
 
 A page from elsewhere may send a POST to any address that its reader's browser reaches, and by DNS
 rebinding its own name can lead here. Browsers mark both: https://fetch.spec.whatwg.org/#origin-header,
@@ -16,7 +16,7 @@ HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{0,5})?", re.ASCII)
 
 
 def is_from_a_page(environ: Mapping[str, Any]) -> bool:
-    """Whether a browser sends it for a page; the agent's own page has nothing that sends."""
+    """Return whether a browser sends it for a page; the agent's own page never sends any."""
     site = environ.get("HTTP_SEC_FETCH_SITE", "none")
     return "HTTP_ORIGIN" in environ or site.strip().lower() != "none"
 
@@ -31,7 +31,7 @@ class HostNames:
         self.is_strict = bool(tuple(listed))
 
     def know(self, environ: Mapping[str, Any]) -> bool:
-        """Whether the Host header, where there is one, has such a name."""
+        """Return whether the Host header, where there is one, has such a name."""
         header = environ.get("HTTP_HOST")
         if header is None:  # not a browser
             return True

@@ -1,4 +1,4 @@
-"""What names a server, and how many servers one target may be."""
+"""The identity of a server, and a limit to the servers that one target may be."""
 
 import hashlib
 import re
@@ -13,7 +13,7 @@ REMEMBERED = 200
 
 
 def server_identity(variables: Mapping[str, str]) -> str:
-    """What names a server wherever it is reached: its own number, else its host and place."""
+    """Identify a server by whichever way it is reached: by its UUID, else host, port and folder."""
     for name in ("server_uuid", "server_uid"):
         if UNIQUE.fullmatch(variables.get(name, "")):
             return variables[name]
@@ -27,14 +27,14 @@ class Identities:
     """The servers that a target has been.
 
     A fail-over is another server. One that has another name at each connect would fill the history
-    with servers that nobody will see again, and so push out the other targets' rows.
+    with servers that never come back, and so push out the other targets' rows.
     """
 
     def __init__(self) -> None:
         self._first_seen: OrderedDict[str, float] = OrderedDict()
 
     def admits(self, server: str, now: float) -> bool:
-        """Whether it is known or there was room for it, at `now` in seconds of any steady clock."""
+        """Return whether it is known or there was room; `now` in seconds of a monotonic clock."""
         if server in self._first_seen:
             return True
         recent = sum(now - at < WITHIN for at in self._first_seen.values())

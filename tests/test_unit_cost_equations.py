@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from models.attribution.class_ticks import Array
+from models.attribution.eigendecomposition import Spectrum
 from models.attribution.moments import Moments
-from models.attribution.price_problem import PriceEquations, PriceProblem
 from models.attribution.prices import tick_weights
 from models.attribution.quadratic import minimise_non_negative
 from models.attribution.shrunk import learn_shrunk, learn_shrunk_ticks
-from models.attribution.spectrum import Spectrum
+from models.attribution.unit_cost_equations import UnitCostEquations, UnitCostProblem
 
 SHAPES = [(40, 7), (60, 60), (25, 70)]
 
 
-def problem(ticks: int, classes: int) -> tuple[PriceProblem, Array]:
+def problem(ticks: int, classes: int) -> tuple[UnitCostProblem, Array]:
     """Sums of random ticks, some of whose classes cost less than nothing; their matrix, Δt too."""
     rng = np.random.default_rng(ticks)
     rows = rng.gamma(1, 1 / classes, (ticks, classes))
@@ -22,7 +22,7 @@ def problem(ticks: int, classes: int) -> tuple[PriceProblem, Array]:
     price = np.where(np.arange(classes) % 3, rng.gamma(2, 1, classes), -0.2)
     y = (rows @ price + 0.05) * np.exp(rng.normal(0, 0.02, ticks))
     both = np.column_stack((rows, length))
-    found = PriceProblem(
+    found = UnitCostProblem(
         spectrum=Spectrum.of_rows(rows),
         border=length @ rows,
         corner=float(length @ length),
@@ -34,7 +34,7 @@ def problem(ticks: int, classes: int) -> tuple[PriceProblem, Array]:
     return found, both.T @ both
 
 
-def written_out(equations: PriceEquations, gram: Array) -> Array:
+def written_out(equations: UnitCostEquations, gram: Array) -> Array:
     """The matrix M of a class's price, the base and the common price, entry by entry."""
     k, precision = len(gram) - 1, equations.precision
     matrix = np.zeros((k + 2, k + 2))

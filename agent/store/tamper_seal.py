@@ -1,4 +1,4 @@
-"""Whether the file is as our last write left it: what another program did to it is looked at.
+"""Detect that another program has changed the history's file since our last write.
 
 SQLite trusts its pages in memory and its index of the log; it notices damage to the file when it
 next reads the page, which may be at the next start.
@@ -12,8 +12,8 @@ from agent.store.files import log_path
 Stamp = tuple[int, int, int] | None
 
 
-class Seal:
-    """Of one history: `put` after our own writes, `is_broken` once somebody else has written."""
+class TamperSeal:
+    """Of one history: `put` after our own writes, `is_broken` once another program has written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -39,14 +39,14 @@ class Seal:
 
     @property
     def is_broken(self) -> bool:
-        """Whether one of them is not as it was noted."""
+        """True once the file or its log has changed since it was noted."""
         if _stamp(self._path) != self._file:
             return True
         return self._log is not None and _stamp(log_path(self._path)) != self._log
 
 
 def _stamp(path: Path) -> Stamp:
-    """Which file it is, its size, and when it was last changed: that time nobody can set."""
+    """Inode, size and change time, which no program can set."""
     try:
         about = path.stat()
     except FileNotFoundError:

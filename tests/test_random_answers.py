@@ -114,13 +114,13 @@ class AnyServer(LyingServer):
         self.pool: list[list[bytes]] = []
         self.random = random.Random(1)
         self.is_lying = False
-        self.told = 0
+        self.lies_sent = 0
 
     def answer(self, statement: str) -> Answer:
-        """What was drawn, or the truth."""
+        """The answer that was drawn, or an honest one."""
         if not self.is_lying or self.random.random() < HONEST:
             return self.honest(statement)
-        self.told += 1
+        self.lies_sent += 1
         return self.random.choice(self.pool)
 
 
@@ -204,7 +204,7 @@ def read_once(spec: CollectorSpec, connection: Connection) -> None:
 
 @contextmanager
 def only_collector_errors() -> Iterator[None]:
-    """Whatever else is raised fails the test; what is said is short, and one line."""
+    """Any other exception fails the test; the message is short, and one line."""
     said = ""
     try:
         yield
@@ -236,16 +236,17 @@ def test_no_collector_has_an_exception_whatever_is_answered(
             database=None,
         )
         @given(st.lists(answers, min_size=POOL, max_size=POOL))
-        def tell(pool: list[list[bytes]]) -> None:
+        def send(pool: list[list[bytes]]) -> None:
             server.pool = pool
             read_all(server)
 
-        while server.told < ANSWERS:
-            tell()
-            memory.append((server.told, resident()))
-            assert time.monotonic() < begun + ENOUGH, f"{server.told} answers so far"
-    print(f"{server.told} answers in {time.monotonic() - begun:.0f} s; answers and MiB: {memory}")
-    half = [held for told, held in memory if told >= ANSWERS / 2]
+        while server.lies_sent < ANSWERS:
+            send()
+            memory.append((server.lies_sent, resident()))
+            assert time.monotonic() < begun + ENOUGH, f"{server.lies_sent} answers so far"
+    seconds = time.monotonic() - begun
+    print(f"{server.lies_sent} answers in {seconds:.0f} s; answers and MiB: {memory}")
+    half = [held for count, held in memory if count >= ANSWERS / 2]
     assert max(half) - half[0] < MOST_GROWTH
 
 

@@ -1,12 +1,12 @@
-"""Before the pages: who is let in, under which name, and what a browser may not be made to do."""
+"""Access to the pages: users, allowed host names, and requests that another site caused."""
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from agent.web.auth import Doorkeeper, Verdict
+from agent.web.cross_site import ASKING, HostNames, is_from_a_page
 from agent.web.file import Web
 from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, WAIT, Environ, StartResponse
-from agent.web.origin import ASKING, HostNames, is_from_a_page
 
 REALM = 'Basic realm="mysql-headroom", charset="UTF-8"'
 REFUSED_AFTER = 0.5  # seconds: one client that guesses asks twice a second and not a thousand times
@@ -15,8 +15,8 @@ UNKNOWN_HOST = "421 not asked under a name that is known here; name it with --we
 Application = Callable[[Environ, StartResponse], list[bytes]]
 
 
-class Guard:
-    """Before the pages: lets in whom the web configuration names, and sets its headers."""
+class AccessControl:
+    """WSGI middleware: admits the users of the web configuration, and sets its headers."""
 
     def __init__(self, pages: Application, web: Callable[[], Web], hosts: HostNames) -> None:
         self._pages = pages
@@ -43,9 +43,9 @@ class Guard:
         return _turned_away(verdict, environ, start)
 
     def _misled(self, environ: Environ) -> tuple[HTTPStatus, str] | None:
-        """Why it is no request that its sender meant for us, if it is none.
+        """Return the refusal of a request that a browser was tricked into, else None.
 
-        What changes something is looked at closely; what only asks, where names are listed.
+        Requests that change something are always checked, reads where host names are listed.
         """
         acts = environ["REQUEST_METHOD"] not in ASKING
         if acts and is_from_a_page(environ):

@@ -1,6 +1,6 @@
-"""The equations of one price per class, solved through the spectrum of the classes' sums.
+"""Normal equations of one unit cost per class, solved by eigenvalues of the classes' sums.
 
-Unknowns are (u, b, c): K prices in units of ū, the base as a part of Σy, and the price of all. Of
+Unknowns are (u, b, c): K unit costs relative to ū, the base as a part of Σy, and their mean. Of
 the matrix only the K·K sums are great; b and c are a border of two rows around them, taken out by
 Schur's complement.
 """
@@ -11,16 +11,16 @@ from functools import cached_property
 import numpy as np
 
 from models.attribution.class_ticks import Array
+from models.attribution.eigendecomposition import Ridge, Spectrum
 from models.attribution.quadratic import ROUNDING, pivoted
-from models.attribution.spectrum import Ridge, Spectrum
 from models.attribution.waits import Mask
 
 FLAT = 1e-6
-"""Precision of what nothing is believed of."""
+"""Precision of an unknown without a prior."""
 
 
 @dataclass(frozen=True)
-class PriceProblem:
+class UnitCostProblem:
     """Weighted sums over ticks, of y in units of its total and of K classes that were there."""
 
     spectrum: Spectrum
@@ -38,12 +38,12 @@ class PriceProblem:
 
     @property
     def classes(self) -> int:
-        """How many."""
+        """The number K of classes."""
         return len(self.border)
 
-    def under(self, tau: float, noise: float) -> "PriceEquations":
+    def under(self, tau: float, noise: float) -> "UnitCostEquations":
         """Set up the normal equations at a strength and the variance of a tick."""
-        return PriceEquations(self, 1 / tau**2, noise)
+        return UnitCostEquations(self, 1 / tau**2, noise)
 
     def residual_square(self, coefficients: Array) -> float:
         """Σ w·(y − ŷ)² of these (u, b), shape (K+1,)."""
@@ -53,10 +53,10 @@ class PriceProblem:
 
 
 @dataclass(frozen=True)
-class PriceEquations:
+class UnitCostEquations:
     """M·(u, b, c) = v at one strength and noise."""
 
-    problem: PriceProblem
+    problem: UnitCostProblem
     precision: float
     noise: float
 
@@ -115,10 +115,10 @@ class PriceEquations:
 class Solved:
     """The equations with some unknowns held at 0."""
 
-    equations: PriceEquations
+    equations: UnitCostEquations
     ridge: Ridge
     ends: Mask
-    """Which of b and c are free, shape (2,)."""
+    """Mask of those of b and c that are free, shape (2,)."""
 
     def solution(self) -> Array:
         """(u, b, c), shape (K+2,), 0 where held."""

@@ -1,4 +1,4 @@
-"""The lies that are told to the agent: what is answered to which statement, and how that fails."""
+"""False answers for the lying server, by statement, and the failure that each must cause."""
 
 from itertools import repeat
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import handed_over
-from agent.config.handed_over import readable
+from agent.config import systemd_credentials
 from agent.config.settings import Target
+from agent.config.systemd_credentials import readable
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "credentials").mkdir()
     (tmp_path / "etc/password").write_text("root's")
     (tmp_path / "credentials/password").write_text("copy")
-    monkeypatch.setattr(handed_over, "FOLDER", tmp_path / "etc")
+    monkeypatch.setattr(systemd_credentials, "FOLDER", tmp_path / "etc")
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path / "credentials"))
     return tmp_path / "etc"
 
