@@ -7,12 +7,12 @@ the direction of writing) is written as Python does: \x1b, \x9b, \u2028, \u202e.
 import json
 import sys
 
-FORMULA = "=+-@"  # how a formula begins for Excel and LibreOffice
-GUARD = "'"  # which both take for a sign that text follows
+FORMULA = "=+-@"  # first characters of a formula in Excel and LibreOffice
+GUARD = "'"  # marks a cell as text in both
 
 
 def printable(text: str) -> str:
-    """On one line, each sign as itself or as an escape."""
+    """Escape all unprintable characters, so that the text is one line."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else _escape(c) for c in text)

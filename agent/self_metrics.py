@@ -29,7 +29,7 @@ class WorkState:
     connects: int
     fit_seconds: float | None
     assessment_failures: Mapping[str, int] = field(default_factory=dict)
-    """By what was assessed."""
+    """Failures by the part that was assessed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ IDENTITY = (
 
 VARIABLES = Shape(columns=2, rows=len(IDENTITY), bytes=16_384)
 
-LONGEST_VERSION = 60  # letters, as the servers' own source says (SERVER_VERSION_LENGTH)
+LONGEST_VERSION = 60  # characters, as the servers' own source says (SERVER_VERSION_LENGTH)
 MOST_SENT, LONGEST_SENT = 256, 4000
 WHOLE_ANSWER = 2.0  # times the time-out, which is for each read of an answer
 WHOLE_LOGIN = 30.0, 5.0  # seconds for a name to be resolved, and times the time-out

@@ -61,7 +61,7 @@ TOGETHER = f"SELECT CONCAT_WS(' ', {{sums}}) FROM {ALL_CLIENTS}"  # noqa: S608  
 LONGER = "SET SESSION group_concat_max_len = 33554432"
 MOST_ROWS = 50_000  # of about 150 bytes: within MariaDB's max_allowed_packet, 16 MiB
 MOST_BYTES = 16 * 2**20
-LONGEST_KEY = 400  # bytes: a time, a hash and the name of a schema, which has 64 letters
+LONGEST_KEY = 400  # bytes: a time, a hash and the name of a schema, which has 64 characters
 WHOLE_TABLE = Shape(columns=3, bytes=MOST_BYTES)
 SOME_ROWS = Shape(columns=2, rows=MOST_ROWS + 1, bytes=MOST_BYTES)
 LIMIT = f" LIMIT {SOME_ROWS.rows}"

@@ -41,8 +41,8 @@ MOST_RUNNING = 10_000  # classes at once
 LATELY = " WHERE LAST_SEEN >= NOW(6) - INTERVAL {seconds}000000 MICROSECOND"
 OWN_DIGEST = """
 SELECT DIGEST FROM performance_schema.events_statements_current WHERE THREAD_ID = {thread_id}"""
-LONGEST_DIGEST = 64  # letters
-LONGEST_TEXT = 1024  # letters, of which the server keeps as many bytes unless it is set otherwise
+LONGEST_DIGEST = 64  # characters
+LONGEST_TEXT = 1024  # characters; the server's default is as many bytes
 TEXTS = f"""
 SELECT DIGEST, MAX(LEFT(DIGEST_TEXT, {LONGEST_TEXT})) FROM {TABLE}
  WHERE DIGEST IN ({{digests}}) GROUP BY DIGEST"""  # noqa: S608
@@ -58,7 +58,7 @@ MARGIN = 2.0  # seconds that LAST_SEEN may be behind; MariaDB's has no fraction
 COMPLETE_EVERY = 600.0  # seconds after which all rows are read again
 TEXTS_AT_ONCE = 500
 MOST_TEXTS = 30_000  # digests whose text was fetched that are remembered as such
-MOST_LETTERS = 8 * 2**20  # of their texts in all
+MOST_CHARACTERS = 8 * 2**20  # of their texts in all
 TEXT_SHAPE = Shape(2, rows=TEXTS_AT_ONCE, bytes=TEXTS_AT_ONCE * (4 * LONGEST_TEXT + 64))
 RUNNING_SHAPE = Shape(2, rows=MOST_RUNNING, bytes=MOST_RUNNING * (LONGEST_KEY + 24))
 TELLING_WORDS = 5  # of a text that was cut, that tell whose statement it is
@@ -107,7 +107,7 @@ class _Notes:
     read_at: float | None = None
     complete_at: float = 0.0
     texts: set[str] = field(default_factory=set)
-    letters: int = 0  # of them
+    characters: int = 0  # of them
 
 
 def prepare(connection: Connection) -> Prepared:
@@ -222,16 +222,16 @@ class _Reader:
     def _texts(self, keys: Sequence[str], running: Mapping[str, float]) -> Mapping[str, str]:
         """Fetch texts of digests in use that were not fetched before."""
         known = self._notes.texts
-        if len(known) > MOST_TEXTS or self._notes.letters > MOST_LETTERS:
+        if len(known) > MOST_TEXTS or self._notes.characters > MOST_CHARACTERS:
             known.clear()
-            self._notes.letters = 0
+            self._notes.characters = 0
         digests = {key.split("|", 2)[1] for key in keys} | {key.split("|", 1)[0] for key in running}
         wanted = sorted(digests - known - {""})[:TEXTS_AT_ONCE]
         if not wanted:
             return {}
         found = texts_of(self._connection, wanted)
         known.update(found)
-        self._notes.letters += sum(map(len, found.values()))
+        self._notes.characters += sum(map(len, found.values()))
         return found
 
 

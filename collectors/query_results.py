@@ -18,7 +18,7 @@ NUMBER = re.compile(r"[+-]?[0-9]{1,80}(\.[0-9]{0,80})?([eE][+-]?[0-9]{1,3})?")
 GREATEST = 1e30
 """A thousand sessions for a thousand years, in picoseconds; sums and squares of it are finite."""
 WHOLE = re.compile(r"[0-9]{1,20}")  # of 64 bits
-LETTERS = 512
+CHARACTERS = 512
 """Of a text that has no limit of its own: MySQL's longest path (FN_REFLEN)."""
 SHOWN = 40  # characters of a value that is not a number, in the message
 ROOM = 4096  # bytes of an answer beside its rows: names of columns, a message
@@ -46,9 +46,9 @@ ONE_CELL = Shape()
 DONE = Shape(columns=0, rows=0, bytes=0)
 
 
-def text(cell: Cell, letters: int = LETTERS) -> str:
-    """At most so many letters of it; what is no UTF-8 becomes U+FFFD, NULL the empty text."""
-    return "" if cell is None else cell[: 4 * letters].decode("utf-8", "replace")[:letters]
+def text(cell: Cell, characters: int = CHARACTERS) -> str:
+    """Decode at most so many characters; invalid UTF-8 becomes U+FFFD, NULL the empty text."""
+    return "" if cell is None else cell[: 4 * characters].decode("utf-8", "replace")[:characters]
 
 
 def number(cell: Cell | str) -> float:

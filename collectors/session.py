@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 else:
     Library = pymysql.connections.Connection
 
-PLAIN_PLUGINS = (b"mysql_clear_password", b"dialog")  # they send the password as it is
+PLAIN_PLUGINS = (b"mysql_clear_password", b"dialog")  # they send the password in the clear
 BROKEN_PLUGINS = (b"mysql_old_password",)  # a hash that is soon turned back into a password
-LOGIN = 16_384  # bytes that a server may say until a session is open
+LOGIN = 16_384  # bytes that a server may send until a session is open
 
 
 class Session(Library):
-    """The library's connection, with a limit to what it reads, and its password for few.
+    """The library's connection, with limits to what it reads and to whom it sends the password.
 
     An answer is read here and not by the library: in bytes, which no one has to decode, and within
     its `Shape`. What comes while a session opens may be `LOGIN` bytes long.

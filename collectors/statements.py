@@ -43,7 +43,7 @@ SELECT NAME FROM performance_schema.setup_consumers WHERE ENABLED = 'YES'"""
 CONSUMER_NAMES = Shape(rows=100)  # there are 16
 SUMS, SUMS_AND_RUNNING = Shape(columns=2), Shape(columns=2, rows=2)
 
-LONGEST_ACCOUNT = 32 + 1 + 255  # letters
+LONGEST_ACCOUNT = 32 + 1 + 255  # characters
 GRANT = "GRANT SELECT ON performance_schema.* TO {account}"
 SWITCH_ON = "set performance_schema = ON under [mysqld] in the server's my.cnf and restart it"
 INSTRUMENT_ON = (

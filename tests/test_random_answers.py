@@ -41,7 +41,7 @@ from collectors.connection import Connection, Endpoint, Login
 from collectors.digests import DigestRows, DigestValues
 
 ANSWERS = 10_000
-LONGEST = 600  # letters of what is said of a failure
+LONGEST = 600  # characters of a message
 TIMES = 8  # that a collector is prepared in one example
 EXAMPLES = 40  # at a time
 ENOUGH = 240.0  # seconds

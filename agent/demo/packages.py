@@ -1,4 +1,4 @@
-"""The distribution's packages, by apt: which there are, and installing some of them."""
+"""List and install the distribution's packages by apt."""
 
 import os
 import re

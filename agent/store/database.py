@@ -57,7 +57,7 @@ def open_to_write(path: Path, *, check: bool = False) -> sqlite3.Connection:
 
 
 class BoundedReading(sqlite3.Connection):
-    """A connection whose statements end: a file can be made so that its pages lead in circles.
+    """A connection whose statements time out: pages of a hostile file may lead in circles.
 
     A statement is interrupted when its time is over; rows count that are asked for later, too.
     """
@@ -69,7 +69,7 @@ class BoundedReading(sqlite3.Connection):
         self.set_progress_handler(self._is_over, STEPS)
 
     def execute(self, *arguments: Any) -> sqlite3.Cursor:
-        """A statement, from now on."""
+        """Execute a statement with a new time limit."""
         self._until = time.monotonic() + LONGEST_STATEMENT
         return super().execute(*arguments)
 

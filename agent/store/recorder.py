@@ -108,7 +108,7 @@ class Recorder:
         return [self._uses.popleft() for _ in range(len(self._uses))]
 
     def _turn_away(self, server: str, history: History) -> None:
-        """Write nothing of one server too many; the window is its own all the same."""
+        """Stop writing for a server beyond the limit; it still has a window of its own."""
         if server == self._refused:
             return
         history.turn_to(server)

@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 UNIQUE = re.compile(r"[0-9A-Za-z+/=-]{1,64}")
-"""MySQL's is a UUID, MariaDB's a hash in base64; what else is said is none."""
-LONGEST = 200  # letters of a name that is made of host, port and data directory
+"""A UUID of MySQL or a base64 hash of MariaDB; any other value is not used."""
+LONGEST = 200  # characters of a name that is made of host, port and data directory
 MOST_NEW, WITHIN = 20, 86_400.0  # servers in so many seconds
 REMEMBERED = 200
 

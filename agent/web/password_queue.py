@@ -49,7 +49,7 @@ class PasswordQueue:
             self._leave(client)
 
     def succeeded(self, address: str) -> None:
-        """A password from there was right: what was asked before is forgiven."""
+        """Reset a network's count of requests after a right password."""
         with self._changed:
             self._asked.pop(network_of(address), None)
 
@@ -91,7 +91,7 @@ class PasswordQueue:
         return self._asked.get(client.network, (0, 0.0))[0]
 
     def _count(self, network: str) -> None:
-        """One more client asks from there."""
+        """Count one more request of a network."""
         now = self._clock()
         count, at = self._asked.pop(network, (0, now))
         self._asked[network] = (1 if now - at > FORGOTTEN_AFTER else count + 1, now)
