@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from collectors.digests import LONGEST_TEXT, MOST_LETTERS, MOST_TEXTS, TEXTS_AT_ONCE
+from collectors.digests import LONGEST_TEXT, MOST_CHARACTERS, MOST_TEXTS, TEXTS_AT_ONCE
 
 Numbers = NDArray[np.intp]
 
@@ -18,7 +18,7 @@ NOBODY = "unattributed"
 """What stands for one where no class explains the use."""
 SEVERAL = (OTHER, AGENT, OVERFLOW, NONE)
 TEXTS_KEPT = MOST_TEXTS + TEXTS_AT_ONCE
-LETTERS_KEPT = MOST_LETTERS + TEXTS_AT_ONCE * LONGEST_TEXT
+LETTERS_KEPT = MOST_CHARACTERS + TEXTS_AT_ONCE * LONGEST_TEXT
 """No text goes before the collector is ready to fetch it again."""
 
 
