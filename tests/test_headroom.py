@@ -78,6 +78,23 @@ def test_statements_that_wait_for_more_than_contention_are_no_overload() -> None
         assert (there.ratio <= 0) is overloaded
 
 
+def test_a_few_dear_queries_that_fill_the_resource_are_no_peak() -> None:
+    """A report for three intervals fills the processor at a usual load: the capacity stays."""
+    life = day(Life(0.5))[1]
+    usual = assess_capacity(life)
+    cpu = life.resource("cpu")
+    assert cpu.own is not None
+    n, x, u = life.concurrency.copy(), life.throughput.copy(), cpu.utilisation.copy()
+    own, late = cpu.own.copy(), slice(-40, -37)
+    n[late], x[late], u[late], own[late] = 5 * n.max(), 0.5 * x.max(), 0.99, 0.97
+    changed = tuple(
+        replace(r, utilisation=u, own=own) if r.name == "cpu" else r for r in life.resources
+    )
+    reported = assess_capacity(replace(life, concurrency=n, throughput=x, resources=changed))
+    assert reported.value == pytest.approx(usual.value, rel=0.03)
+    assert reported.limit == usual.limit
+
+
 def test_a_load_above_the_capacity_is_no_overload_by_itself() -> None:
     """Throughput that refutes the capacity has negative headroom, and loses nothing."""
     found = assess_capacity(plateau(120.0, 1, full_at=0.98 * END))

@@ -13,7 +13,8 @@ from models.capacity.wall import Wall
 HEADROOM_GAUGES: tuple[tuple[str, str, Callable[[Headroom], float]], ...] = (
     (
         "capacity_headroom_ratio",
-        "Unused share of the capacity, 1 - X/C; past the peak 1 - N/N at the capacity, at most 0.",
+        "Unused share of the capacity, 1 - X/C. Past the peak 1 - N/Npeak, at most 0: "
+        "N statements run at once, and Npeak would at the capacity.",
         lambda headroom: headroom.ratio,
     ),
     (

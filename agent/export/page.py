@@ -5,7 +5,7 @@ from html import escape
 from importlib.resources import files
 
 from agent import __version__
-from agent.commands.fit_words import quantity
+from agent.commands.fit_words import past_peak_words, quantity
 from agent.config.durations import words
 from agent.export.capacity_words import bounds, doubts, headline, why_none
 from agent.export.chart import chart, legend
@@ -119,10 +119,11 @@ def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
 
 def _headroom_cell(capacity: Capacity, headroom: Headroom) -> Cell:
     if not headroom.overloaded:
-        return "headroom", f"{100 * headroom.ratio:.0f} %", _caution(capacity)
-    loss = f"{100 * headroom.overload_loss:.0f} % of the throughput lost to overload"
+        left = "none" if headroom.ratio < 0 else f"{100 * headroom.ratio:.0f} %"
+        return "headroom", left, _caution(capacity)
     at_peak = f"{quantity(capacity.concurrency)} statements at once at the capacity"
-    return "headroom", "none", "; ".join(filter(None, (loss, at_peak, _caution(capacity))))
+    notes = (past_peak_words(headroom.overload_loss), at_peak, _caution(capacity))
+    return "headroom", "none", "; ".join(filter(None, notes))
 
 
 def _range(interval: tuple[float, float] | None) -> str:

@@ -83,7 +83,8 @@ def assess_capacity(seen: Observations) -> Capacity:
     nearest = _first(_near(walls, kept))
     law, finding, peak = _law(current.select(outliers.kept), nearest, x_seen)
     context = _context(outliers, regimes, finding)
-    held_at = None if _is_full(nearest) or _is_the_laws(law, finding) else find_plateau(current)
+    met_otherwise = met is not None or _is_full(nearest) or _is_the_laws(law, finding)
+    held_at = None if met_otherwise else find_plateau(current)
     if held_at is not None:
         context.add(CapacityReason.HELD_UP)
     if nearest is not None:

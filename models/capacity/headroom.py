@@ -74,7 +74,7 @@ def peak_upper(fitted: UslFit) -> float | None:
 
 
 def _past_peak(unused: float, n: float, at_peak: float | None) -> Headroom:
-    beyond = min(unused, 1 - n / (at_peak or n), 0.0)
+    beyond = min(1 - n / (at_peak or n), 0.0)
     return Headroom(beyond, overloaded=True, overload_loss=max(unused, 0.0))
 
 

@@ -28,6 +28,9 @@ BEYOND = 1.5
 """So many times the concurrency that suffices for the peak is beyond it."""
 PLATEAU = 3.0
 """Where throughput stays level, the peak ends at so many times the concurrency that suffices."""
+BUSY_AT_PEAK = 0.8
+"""What ends the growth is used so much at the peak already. Where it is full beyond and not there,
+other queries, or dearer ones, filled it: a report, a backup."""
 KNOWN = 0.1
 """Concurrencies with a larger relative error are not used."""
 
@@ -60,14 +63,15 @@ def find_observed_peak(seen: Observations) -> ObservedPeak | None:
     far = known & (n >= BEYOND * knee)
     if np.count_nonzero(far) < LEAST or np.median(x[far]) > cells[:, 1].max():
         return None
-    resource = _full(seen, far)
+    around = known & np.isin(_cell(n), _cell(cells[at_peak, 0]))
+    resource = _full(seen, far, around)
     if resource is None:
         return None
     upper = min(_end(cells, at_peak), PLATEAU * knee)
     inside = cells[at_peak & (cells[:, 0] <= upper)]
     best = float(inside[np.argmax(inside[:, 1]), 0])
-    around = x[known & np.isin(_cell(n), _cell(cells[at_peak, 0]))]
-    return ObservedPeak(float(np.median(around)), _error(np.log(around)), best, upper, resource)
+    served = x[around]
+    return ObservedPeak(float(np.median(served)), _error(np.log(served)), best, upper, resource)
 
 
 def _error(ln_x: Array) -> float:
@@ -106,17 +110,20 @@ def _end(cells: Array, at_peak: NDArray[np.bool_]) -> float:
     return float(n * (n_next / n) ** share)
 
 
-def _full(seen: Observations, far: NDArray[np.bool_]) -> str | None:
-    """Find the resource that was full in most of these intervals, by the server's own load."""
+def _full(seen: Observations, far: NDArray[np.bool_], around: NDArray[np.bool_]) -> str | None:
+    """Find the resource that was full in most of the intervals beyond, and busy at the peak."""
     limits = [r for r in seen.resources if not (r.is_setting or r.is_busy_time or r.is_stock)]
-    full = {r.name: _own_use(r, far) for r in limits if _is_full(r, far)}
+    full = {r.name: _used(r, far) for r in limits if _fills(r, far, around)}
     return max(full, key=lambda name: full[name], default=None)
 
 
-def _is_full(resource: Resource, far: NDArray[np.bool_]) -> bool:
+def _fills(resource: Resource, far: NDArray[np.bool_], around: NDArray[np.bool_]) -> bool:
     full = (resource.utilisation >= FULL * resource.ceiling) & ~resource.filled_by_others
-    return bool(2 * np.count_nonzero(full & far) > np.count_nonzero(far))
+    mostly = 2 * np.count_nonzero(full & far) > np.count_nonzero(far)
+    at_peak = float(np.nanmedian(resource.utilisation[around])) / resource.ceiling
+    return bool(mostly and at_peak >= BUSY_AT_PEAK)
 
 
-def _own_use(resource: Resource, far: NDArray[np.bool_]) -> float:
-    return float(np.nanmedian(resource.of_ours[far]))
+def _used(resource: Resource, which: NDArray[np.bool_]) -> float:
+    """Compute how busy the server's own load made it in these intervals."""
+    return float(np.nanmedian(resource.of_ours[which]))

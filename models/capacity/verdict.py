@@ -131,19 +131,22 @@ def by_law_alone(
 
 MEASURED_ERROR = 0.025
 """The least standard deviation of ln of a capacity that was measured."""
-MEASURED_DOUBTS = INFORMATION | {
+EXTRAPOLATION = set(CapacityReason) - {
     CapacityReason.LATEST_DIFFER,
     CapacityReason.COST_WANDERS,
     CapacityReason.OTHERS_WANDER,
+    CapacityReason.TWO_WORKLOADS,
+    CapacityReason.MIX_CHANGED,
+    CapacityReason.OTHERS_INTERFERE,
+    CapacityReason.CONCURRENCY_UNKNOWN,
 }
-"""What there is to know about a capacity that was measured: the others are of extrapolations."""
+"""Reasons against an extrapolation, which say nothing of a capacity that was measured."""
 
 
 def measured(peak: ObservedPeak, x_seen: float, context: set[CapacityReason]) -> Capacity:
     """Take the capacity from the throughput at a peak that was passed."""
     spread = float(np.exp(NORMAL_95 * np.hypot(peak.error, MEASURED_ERROR)))
-    x, found = peak.throughput, context & MEASURED_DOUBTS
-    found = found - {CapacityReason.CONTENTION_UNKNOWN, CapacityReason.NO_WALL}
+    x, found = peak.throughput, context - EXTRAPOLATION
     shares = {peak.resource: 1.0}
     return judged((x / spread, x, x * spread), shares, max(x_seen, x), found)
 
