@@ -23,7 +23,7 @@ FILES = """
 SELECT FILE_NAME, SUM_NUMBER_OF_BYTES_READ FROM performance_schema.file_summary_by_instance"""
 TEXTS_ASKED = """
 SELECT COALESCE(SUM(COUNT_STAR), 0) FROM performance_schema.events_statements_summary_by_digest
- WHERE DIGEST_TEXT LIKE 'SELECT%`DIGEST\\_TEXT` FROM%'"""
+ WHERE DIGEST_TEXT LIKE 'SELECT%`DIGEST\\_TEXT`%FROM%'"""
 CPU_OF_USERS = {
     "mysql": """
 SELECT USER, SUM(SUM_CPU_TIME) / 1e12
