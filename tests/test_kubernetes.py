@@ -79,16 +79,16 @@ def test_the_agent_accepts_its_configuration(tmp_path: Path) -> None:
     assert target.socket == "/var/run/mysqld/mysqld.sock"
     assert mounts["/var/run/mysqld"] == "socket"
     assert config.listen.endswith(":10104")
-    assert config.history.path == Path("/var/lib/mysql-headroom/history.db")
+    assert config.history.path == Path("/var/lib/mysql-headroom/own/history.db")
     assert mounts["/var/lib/mysql-headroom"] == "history"
 
 
-def test_the_configuration_differs_from_composes_by_the_password_and_the_log_only() -> None:
+def test_the_configuration_differs_from_composes_by_password_log_and_history_only() -> None:
     """The containers' tests run what the pod runs."""
     ours = yaml.safe_load(BY_KIND["ConfigMap"]["data"]["config.yaml"])
     theirs = yaml.safe_load((ROOT / "deploy/docker/config.yaml").read_text())
     for config in (ours, theirs):
-        del config["targets"][0]["password_file"], config["log"]
+        del config["targets"][0]["password_file"], config["log"], config["history"]
     assert ours == theirs
     assert container("mysql")["args"] == COMPOSE["mysql"]["command"]
 

@@ -147,13 +147,11 @@ def scrape_config(folder: Path, name: str) -> str:
     text = (ROOT / "deploy/prometheus/scrape.example.yml").read_text()
     changed = re.sub(r"(?m)^    # (?=scheme|tls_config|basic_auth)", "    ", text)
     assert changed.count("\n    # ") < text.count("\n    # ")
-    changed = changed.replace(
-        "ca_file: mysql-headroom.crt", f"ca_file: web.crt, server_name: {name}"
-    )
-    changed = changed.replace("mysql-headroom.password", "prometheus.password")
+    changed = changed.replace("server_name: db1", f"server_name: {name}")
+    changed = changed.replace("scrape_interval: 15s", "scrape_interval: 1s")
     changed = changed.replace("mysql-headroom.rules.yml", f"{ROOT}/deploy/prometheus/*.rules.yml")
     assert str(folder) not in changed  # paths are relative to the file
-    return "global: {scrape_interval: 1s}\n" + changed.replace("127.0.0.1:10104", f"{THEIRS}:10104")
+    return changed.replace("127.0.0.1:10104", f"{THEIRS}:10104")
 
 
 def scraped(port: int) -> str | None:
