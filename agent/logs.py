@@ -120,7 +120,7 @@ class _Logfmt(_Lines):
 
 class _JsonLines(_Lines):
     def format(self, record: logging.LogRecord) -> str:
-        return json_text(self.facts(record), allow_nan=True)
+        return json_text(self.facts(record), allow_nan=True, default=str)
 
 
 def _quoted(value: object) -> str:

@@ -6,6 +6,7 @@ the direction of writing) is written as Python does: \x1b, \x9b, \u2028, \u202e.
 
 import json
 import sys
+from collections.abc import Callable
 
 FORMULA = "=+-@"  # first characters of a formula in Excel and LibreOffice
 GUARD = "'"  # marks a cell as text in both
@@ -23,9 +24,20 @@ def printable_lines(text: str) -> str:
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
-def json_text(value: object, *, indent: int | None = None, allow_nan: bool = False) -> str:
-    """JSON that another program reads as it was, and a terminal shows without executing it."""
-    found = json.dumps(value, indent=indent, allow_nan=allow_nan, ensure_ascii=False, default=str)
+def json_text(
+    value: object,
+    *,
+    indent: int | None = None,
+    allow_nan: bool = False,
+    default: Callable[[object], str] | None = None,
+) -> str:
+    """JSON that another program reads as it was, and a terminal shows without executing it.
+
+    Raises TypeError for a value that JSON cannot hold, unless `default` makes a text of it.
+    """
+    found = json.dumps(
+        value, indent=indent, allow_nan=allow_nan, ensure_ascii=False, default=default
+    )
     if found.isprintable():
         return found
     return "".join(c if c.isprintable() or c == "\n" else _json_escape(c) for c in found)

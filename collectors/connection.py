@@ -238,7 +238,7 @@ class Connection:
         if not self.variables.get("version"):
             message = f"{self.endpoint}: it reports no version: is it MySQL or MariaDB?"
             raise CollectorError(FailureKind.UNREADABLE, message)
-        self.id = whole(self.cell("SELECT CONNECTION_ID()"))
+        self.id = whole("CONNECTION_ID()", self.cell("SELECT CONNECTION_ID()"))
 
     def _limit_session(self) -> None:
         """What protects the server from this session, and the session from locks."""

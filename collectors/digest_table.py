@@ -77,7 +77,8 @@ class DigestTable:
 
     def __init__(self, connection: Connection, columns: Mapping[str, str]) -> None:
         self.names = tuple(columns.values())
-        size = number(connection.variables.get("performance_schema_digests_size", "0"))
+        setting = "performance_schema_digests_size"
+        size = number(setting, connection.variables.get(setting, "0"))
         self._at_once = 0 < size <= MOST_ROWS
         self._connection = connection
         self._unit = units(self.names)
@@ -104,7 +105,7 @@ class DigestTable:
         if joined is not None and joined.count(BETWEEN.encode()) >= MOST_ROWS:
             raise self._unreadable(TOO_MANY)
         keys = joined.split(BETWEEN.encode()) if joined else []
-        return keys, found, whole(count)
+        return keys, found, whole("COUNT(*)", count)
 
     def _row_by_row(self, where: str) -> tuple[Sequence[Cell], Array]:
         rows = self._connection.query(self._statement(ROW_BY_ROW, where) + LIMIT, SOME_ROWS)

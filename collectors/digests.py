@@ -216,7 +216,8 @@ class _Reader:
             return {}
         rows = self._connection.query(self._in_flight, RUNNING_SHAPE)
         return {
-            text(key, LONGEST_KEY): number_or_zero(elapsed) * PICOSECOND for key, elapsed in rows
+            text(key, LONGEST_KEY): number_or_zero("TIMER_WAIT", elapsed) * PICOSECOND
+            for key, elapsed in rows
         }
 
     def _texts(self, keys: Sequence[str], running: Mapping[str, float]) -> Mapping[str, str]:

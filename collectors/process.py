@@ -67,7 +67,8 @@ def _own_addresses() -> set[str]:
 
 
 def _uptime(connection: Connection) -> float:
-    return number(connection.row("SHOW GLOBAL STATUS LIKE 'Uptime'", Shape(columns=2))[1])
+    row = connection.row("SHOW GLOBAL STATUS LIKE 'Uptime'", Shape(columns=2))
+    return number("Uptime", row[1])
 
 
 def _pid_from_file(connection: Connection) -> int | None:
@@ -81,7 +82,7 @@ def _pid_from_file(connection: Connection) -> int | None:
 
 
 def _pid_from_port(connection: Connection) -> int | None:
-    port = whole(connection.variables.get("port", "0"))
+    port = whole("port", connection.variables.get("port", "0"))
     try:
         listeners = psutil.net_connections(kind="tcp")
     except (psutil.Error, OSError):

@@ -51,26 +51,26 @@ def text(cell: Cell, characters: int = CHARACTERS) -> str:
     return "" if cell is None else cell[: 4 * characters].decode("utf-8", "replace")[:characters]
 
 
-def number(cell: Cell | str) -> float:
-    """A finite number; raises `CollectorError` where it is none."""
+def number(name: str, cell: Cell | str) -> float:
+    """A finite number; raises `CollectorError` with this name where it is none."""
     found = _digits(cell)
     if NUMBER.fullmatch(found):
         value = float(found)
         if -GREATEST <= value <= GREATEST:
             return value
-    raise _no_number(cell)
+    raise _no_number(name, cell)
 
 
-def number_or_zero(cell: Cell) -> float:
+def number_or_zero(name: str, cell: Cell) -> float:
     """The same, and 0 for NULL: what a sum over no rows is."""
-    return 0.0 if cell is None else number(cell)
+    return 0.0 if cell is None else number(name, cell)
 
 
-def whole(cell: Cell | str) -> int:
-    """A whole number from 0 up, of 64 bits; raises `CollectorError` where it is none."""
+def whole(name: str, cell: Cell | str) -> int:
+    """A whole number from 0 up, of 64 bits; raises `CollectorError` with this name otherwise."""
     found = _digits(cell)
     if not WHOLE.fullmatch(found):
-        raise _no_number(cell)
+        raise _no_number(name, cell)
     return int(found)
 
 
@@ -80,7 +80,7 @@ def _digits(cell: Cell | str) -> str:
     return "" if cell is None else cell[:200].decode("ascii", "replace")
 
 
-def _no_number(cell: Cell | str) -> CollectorError:
+def _no_number(name: str, cell: Cell | str) -> CollectorError:
     shown = cell[:SHOWN] if isinstance(cell, str) else text(cell, SHOWN)
     what = "NULL" if cell is None else ascii(shown)
-    return CollectorError(FailureKind.UNREADABLE, f"not a usable number: {what}")
+    return CollectorError(FailureKind.UNREADABLE, f"{name} is not a usable number: {what}")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import psutil
 
@@ -20,31 +21,43 @@ class Hierarchy:
 
     root: Path
     own: str
+    is_agents: bool
+    """The agent is in the same cgroup."""
     quota: Callable[[Path], float]
 
     @property
     def is_visible(self) -> bool:
         """True where the process's own cgroup is there; it is not in another cgroup namespace."""
-        return not self.own.startswith("/..") and self._folder.is_dir()
+        return self._folder is not None
 
     def quotas(self) -> Iterator[float]:
         """Those of every cgroup from its own up to the root's."""
         path = self._folder
-        while self.is_visible and path.is_relative_to(self.root):
+        while path is not None and path.is_relative_to(self.root):
             with suppress(OSError, ValueError):  # no limit here
                 yield self.quota(path)
             path = path.parent
 
     @property
-    def _folder(self) -> Path:
-        return self.root / self.own.strip("/")
+    def _folder(self) -> Path | None:
+        """The process's own cgroup; None where it is not shown.
+
+        A container that has no cgroup namespace (version 1, as a rule) sees its own cgroup as the
+        root, and reads the name that this has on the host: so the root is the agent's cgroup.
+        """
+        if self.own.startswith("/.."):
+            return None
+        folder = self.root / self.own.strip("/")
+        if folder.is_dir():
+            return folder
+        return self.root if self.is_agents and self.root.is_dir() else None
 
 
 def process_cpus(process: psutil.Process) -> float:
     """Count them; part of one where a quota says so. All of this host's where it cannot be seen."""
     try:
         allowed = float(len(process.cpu_affinity() or ()) or psutil.cpu_count() or 1)
-        found = hierarchy(_groups(process.pid))
+        found = hierarchy(_groups(process.pid), _groups("self"))
     except (psutil.Error, OSError):
         return float(psutil.cpu_count() or 1)
     quotas = list(found.quotas()) if found else []
@@ -54,7 +67,7 @@ def process_cpus(process: psutil.Process) -> float:
 def quota_feature(pid: int) -> Feature:
     """Report whether a quota of the process would be seen."""
     try:
-        found = hierarchy(_groups(pid))
+        found = hierarchy(_groups(pid), _groups("self"))
     except OSError as error:
         return Feature("host_quota", False, f"{HIDDEN} ({error.strerror})", REMEDY)
     if found is None or found.is_visible:
@@ -62,22 +75,23 @@ def quota_feature(pid: int) -> Feature:
     return Feature("host_quota", False, HIDDEN, REMEDY)
 
 
-def hierarchy(groups: str) -> Hierarchy | None:
+def hierarchy(groups: str, agents: str) -> Hierarchy | None:
     """The one that divides CPU time, for a process whose /proc/PID/cgroup is this; None: no such.
 
+    `agents` is that file of the agent itself.
     The controller `cpu` is in a hierarchy of its own (v1) or else in the unified one (v2).
     """
-    unified = None
+    unified, shared = None, agents.splitlines()
     for line in groups.splitlines():
         _, controllers, own = line.split(":", 2)
         if "cpu" in controllers.split(","):
-            return Hierarchy(CGROUPS / "cpu", own, _quota_of_v1)
+            return Hierarchy(CGROUPS / "cpu", own, line in shared, _quota_of_v1)
         if not controllers:
-            unified = Hierarchy(CGROUPS, own, _quota)
+            unified = Hierarchy(CGROUPS, own, line in shared, _quota)
     return unified
 
 
-def _groups(pid: int) -> str:
+def _groups(pid: int | Literal["self"]) -> str:
     return Path(f"/proc/{pid}/cgroup").read_text()
 
 

@@ -81,7 +81,7 @@ def missing_grant(connection: Connection, feature: str) -> Feature:
 def own_thread(connection: Connection) -> int:
     """The performance_schema thread of this very session; 0 where it is not instrumented."""
     rows = connection.query(THREAD.format(id=connection.id), ONE_CELL)
-    return whole(rows[0][0]) if rows else 0
+    return whole("THREAD_ID", rows[0][0]) if rows else 0
 
 
 def performance_schema_off(connection: Connection, feature: str) -> Feature | None:
@@ -95,7 +95,7 @@ def _lack(connection: Connection) -> Feature | None:
     off = performance_schema_off(connection, "statements")
     if off is not None:
         return off
-    if whole(connection.cell(INSTRUMENTS)) > 0:
+    if whole("the count of instruments", connection.cell(INSTRUMENTS)) > 0:
         reason = "statement instruments are off or untimed"
         return Feature("statements", False, reason, INSTRUMENT_ON)
     if "global_instrumentation" not in consumers(connection):
@@ -148,10 +148,10 @@ class _Reader:
             raise CollectorError(FailureKind.UNREADABLE, message)
         (count, wait), *current = rows
         values = {
-            "statements": number_or_zero(count),
-            "statement_seconds": number_or_zero(wait) * PICOSECOND,
+            "statements": number_or_zero("COUNT_STAR", count),
+            "statement_seconds": number_or_zero("SUM_TIMER_WAIT", wait) * PICOSECOND,
         }
         for running, elapsed in current:
-            values["in_flight"] = number(running)
-            values["in_flight_seconds"] = number(elapsed) * PICOSECOND
+            values["in_flight"] = number("the count of running statements", running)
+            values["in_flight_seconds"] = number("TIMER_WAIT", elapsed) * PICOSECOND
         return values

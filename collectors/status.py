@@ -40,7 +40,7 @@ def prepare(connection: Connection) -> Prepared:
 
     def read() -> Values:
         rows = [(text(name), value) for name, value in connection.query(QUERY, SHAPE)]
-        values = {NAMES[name]: number(value) for name, value in rows if name in NAMES}
+        values = {NAMES[name]: number(name, value) for name, value in rows if name in NAMES}
         missing = [name for name in REQUIRED if name not in values]
         if missing:
             raise CollectorError(FailureKind.UNREADABLE, f"SHOW GLOBAL STATUS has no {missing[0]}")
@@ -52,9 +52,13 @@ def prepare(connection: Connection) -> Prepared:
 def _limits(connection: Connection, values: Values) -> dict[str, float]:
     """What the server's settings allow: 0 means no limit, and such a one is left out."""
     settings = ("max_connections", "innodb_thread_concurrency")
-    limits = {name: number(connection.variables.get(name, "0")) for name in settings}
-    capacity = number(connection.variables.get("innodb_redo_log_capacity", "0"))
+    limits = {name: _setting(connection, name) for name in settings}
+    capacity = _setting(connection, "innodb_redo_log_capacity")
     if capacity and "redo_current_lsn" in values and "redo_checkpoint_lsn" in values:
         age = values["redo_current_lsn"] - values["redo_checkpoint_lsn"]
         limits |= {"checkpoint_age_bytes": age, "checkpoint_max_age_bytes": capacity}
     return {name: limit for name, limit in limits.items() if limit or name.endswith("age_bytes")}
+
+
+def _setting(connection: Connection, name: str) -> float:
+    return number(name, connection.variables.get(name, "0"))

@@ -38,6 +38,10 @@ def prepare(connection: Connection) -> Prepared:
 
     def read() -> Values:
         dumps, system = connection.row(query, SHAPE)
-        return {"agent": 1.0, "binlog_dump": number(dumps), "system": number(system)}
+        return {
+            "agent": 1.0,
+            "binlog_dump": number("the count of binlog dumps", dumps),
+            "system": number("the count of system threads", system),
+        }
 
     return Prepared(read, (Feature("threads", enabled=True),))

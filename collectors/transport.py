@@ -9,8 +9,10 @@ the other end sends.
 https://dev.mysql.com/doc/refman/en/caching-sha2-pluggable-authentication.html
 """
 
+import binascii
 import ipaddress
 import os
+import re
 import socket
 import ssl
 from dataclasses import dataclass
@@ -22,6 +24,10 @@ from collectors.base import CollectorError, FailureKind, Feature
 from collectors.regular_file import read_whole
 
 MOST_KEY = 16_384  # bytes of a public key's file
+PEM = re.compile(
+    rb"-----BEGIN (RSA |)PUBLIC KEY-----\s([A-Za-z0-9+/=\s]+)-----END \1PUBLIC KEY-----"
+)
+RSA = bytes.fromhex("06092a864886f70d010101")  # rsaEncryption in DER, RFC 8017
 MOST_AUTHORITIES = 64  # whose certificates are kept loaded
 USE_TLS = "set tls.ca, the authority that signed the server's certificate"
 USE_SOCKET = (
@@ -58,10 +64,28 @@ def _public_key(path: str | None) -> bytes | None:
     if path is None:
         return None
     try:
-        return read_whole(Path(path), MOST_KEY)
+        content = read_whole(Path(path), MOST_KEY)
     except OSError as error:
         message = f"server_public_key: {path}: {error.strerror}"
         raise CollectorError(FailureKind.UNTRUSTED, message) from None
+    if not _is_rsa_key(content):
+        problem = "holds no RSA public key in PEM"
+        remedy = "copy public_key.pem of the server's data directory"
+        message = f"server_public_key: {path}: {problem}; {remedy}"
+        raise CollectorError(FailureKind.UNTRUSTED, message)
+    return content
+
+
+def _is_rsa_key(content: bytes) -> bool:
+    """By its frame and its algorithm: what would parse all of it takes 8 MiB (see `driver`)."""
+    found = PEM.search(content)
+    if found is None:
+        return False
+    try:
+        key = binascii.a2b_base64(found[2])
+    except binascii.Error:
+        return False
+    return bool(found[1]) or RSA in key[:32]
 
 
 def _tls_options(endpoint: Endpoint) -> dict[str, Any]:

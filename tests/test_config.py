@@ -231,6 +231,18 @@ def test_a_my_cnf_that_cannot_be_used_is_told_at_the_start(
     assert expected in problem
 
 
+@pytest.mark.parametrize("option", ["ssl-ca", "server-public-key-path"])
+def test_a_key_of_a_my_cnf_that_cannot_be_read_is_named(tmp_path: Path, option: str) -> None:
+    """The line has the my.cnf, the option in it, the file that this names, and the reason."""
+    key, options = tmp_path / "key", tmp_path / "my.cnf"
+    with key.open("wb") as file:
+        file.truncate(2**23)
+    options.write_text(f"[client]\nuser=u\n{option}={key}\n")
+    (problem,) = problems(written(tmp_path, f"targets: [{{name: a, defaults_file: {options}}}]\n"))
+    told = f"{options}: {option}: {key}: cannot be read: larger than 4096 KiB"
+    assert problem.startswith(f"1: targets[0]: {told}")
+
+
 def test_tls_follows_the_my_cnf_unless_the_file_says_otherwise(tmp_path: Path) -> None:
     """An authority that is named makes TLS required; identity is checked when asked for."""
     (tmp_path / "ca").write_text("")

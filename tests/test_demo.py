@@ -13,7 +13,9 @@ import termios
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import made_up
@@ -23,11 +25,12 @@ import pytest
 from servers import missing
 
 from agent.cli import main
+from agent.demo import play, server_user
 from agent.demo.addresses import choose_address
 from agent.demo.load import MOST, PERIOD, clients_at, clients_at_the_top, is_rising
 from agent.demo.report import lead, rows
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
-from agent.demo.server import FOLDER_PREFIX, find_server
+from agent.demo.server import FOLDER_PREFIX, Program, ServerError, find_server
 from agent.snapshot import FitState, Load, Source
 from models.usl import Usl
 
@@ -361,3 +364,32 @@ def test_without_a_fit_it_says_what_is_missing() -> None:
     """The screen tells why there is no prediction."""
     text = " ".join(draw(a_view("3 points are too few"), 80, 24))
     assert "No prediction yet: 3 points are too few." in text
+
+
+def test_what_a_server_complains_of_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not lost when the next step fails too, and it is not said a second time."""
+
+    def broken() -> Program:
+        raise ServerError("the first is broken")
+
+    def ways(say: Callable[[str], None], *, is_last: bool) -> Iterator[Callable[[], Program]]:
+        del say
+        yield broken
+        if not is_last:
+            raise ServerError("no package lists")
+
+    for is_last, last in ((False, "no package lists"), (True, "no other server to try")):
+        monkeypatch.setattr(play, "servers_to_try", partial(ways, is_last=is_last))
+        with ExitStack() as stack, pytest.raises(ServerError, match=last) as caught:
+            play._start_server(stack)
+        assert "broken" not in str(caught.value)
+        assert capsys.readouterr().out == "the first is broken; trying another …\n"
+
+
+def test_a_process_that_ends_meanwhile_is_no_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was listed and is gone when it is looked at is left out."""
+    listed = [Path("/proc/self"), Path("/proc/0")]
+    monkeypatch.setattr(Path, "glob", lambda *_: iter(listed))
+    assert server_user._running_uids() == {os.geteuid()}

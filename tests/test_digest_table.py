@@ -1,7 +1,7 @@
 """The table of digests, read from real servers: the same rows at once and row by row."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import numpy as np
@@ -14,7 +14,7 @@ from collectors import digest_table
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection, Endpoint, Login
 from collectors.digest_table import COUNTERS, DigestTable
-from collectors.query_results import ONE_CELL, Row, Shape
+from collectors.query_results import ONE_CELL, Cell, Row, Shape, number, number_or_zero, whole
 
 SIZE = "performance_schema_digests_size"
 COLUMNS = {column: name for column, name in COUNTERS.items() if column != "SUM_CPU_TIME"}
@@ -110,3 +110,11 @@ def test_rows_without_all_their_numbers_are_refused_by_name(server: PrivateServe
     finally:
         torn.close()
     assert refused.value.kind is FailureKind.UNREADABLE
+
+
+@pytest.mark.parametrize("read", [number, whole, number_or_zero])
+def test_what_is_no_number_is_told_with_its_name(read: Callable[[str, Cell], float]) -> None:
+    """A reader of the log knows which variable or column of the server it was."""
+    with pytest.raises(CollectorError) as caught:
+        read("Uptime", b"x")
+    assert str(caught.value) == "Uptime is not a usable number: 'x'"

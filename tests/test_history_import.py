@@ -1,5 +1,6 @@
 """`mysql-headroom history import`: every mistake is told, and nothing is imported by halves."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -136,3 +137,31 @@ def test_an_import_that_fails_in_the_middle_leaves_nothing(
     assert subprocess.run(command, capture_output=True, check=False).returncode == -9
     assert everything(path) == before
     assert is_sound(path)
+
+
+def test_a_full_temporary_directory_is_not_the_histories_fault(path: Path, tmp_path: Path) -> None:
+    """A pipe is copied first: one line names the directory that is full, and the remedy."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    script = (
+        "import resource, sys\n"
+        "from agent.cli import main\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "history", "import", "--file", path, "-"],
+        input="\n".join([*GOOD, "#" * 10_000]),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "TMPDIR": str(folder)},
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"mysql-headroom: {folder}: no room for a copy of <stdin> (File too large);"
+        " free some space there, or set TMPDIR to another directory\n"
+    )
+    assert not path.exists()
+    assert list(folder.iterdir()) == []

@@ -87,3 +87,37 @@ def test_a_folder_that_cannot_be_is_one_line(
     assert said.err.startswith(f"mysql-headroom: {tmp_path / 'file'}")
     assert said.err.endswith(": Not a directory\n")
     assert said.err.count("\n") == 1
+
+
+def test_a_link_with_the_name_of_an_unfinished_file_is_not_followed(tmp_path: Path) -> None:
+    """Another user of the directory cannot choose which file is written to."""
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
+    elsewhere.write_text("theirs")
+    folder.mkdir()
+    links = {f".{name}.new" for name in NAMES}
+    for link in links:
+        (folder / link).symlink_to(elsewhere)
+    assert main(["files", "--write", str(folder)]) == 0
+    assert elsewhere.read_text() == "theirs"
+    assert {path.name for path in folder.iterdir()} == links | set(NAMES)
+
+
+def test_a_directory_in_the_way_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names that directory, not an unfinished file, of which none is left."""
+    (tmp_path / NAMES[0]).mkdir()
+    assert main(["files", "--write", str(tmp_path), "--force"]) == 1
+    said = capsys.readouterr().err
+    assert said == f"mysql-headroom: {tmp_path / NAMES[0]}: Is a directory\n"
+    assert {path.name for path in tmp_path.iterdir()} <= set(NAMES)
+
+
+@pytest.mark.parametrize("others", [(), ("--list",), ("grants.sql",)])
+def test_force_alone_is_a_usage_error(
+    others: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There is nothing that it could replace."""
+    assert main(["files", *others, "--force"]) == 2
+    problem = "--force replaces what --write finds; give --write DIR too"
+    assert capsys.readouterr() == ("", f"mysql-headroom: {problem}\n")

@@ -102,7 +102,7 @@ def asking(name: str, sql: str) -> CollectorSpec:
 
     def prepare(connection: Connection) -> Prepared:
         def read() -> dict[str, float]:
-            return {"value": number(connection.cell(sql))}
+            return {"value": number("value", connection.cell(sql))}
 
         return Prepared(read, (Feature(name, enabled=True),))
 

@@ -8,11 +8,13 @@ from live import Clients, target, write_config
 from test_job import failing
 
 from agent.classes.book import Book
-from agent.classes.observe import observe, read_once
+from agent.classes.observe import observe, read_once, send_once
 from agent.classes.ticks import MOST_WAITING, TickMaker
 from agent.config.file import load
 from agent.demo.server import PrivateServer
-from collectors.base import CollectorError, FailureKind, Values
+from collectors import CollectorSpec
+from collectors.base import CollectorError, FailureKind, Prepared, Values
+from collectors.connection import Connection, Endpoint, Login
 
 
 @pytest.mark.live
@@ -53,3 +55,30 @@ def test_a_reading_that_the_server_cuts_off_ends_no_look() -> None:
     assert read_once({"status": status}, maker) is None
     with pytest.raises(CollectorError, match="it is lost"):
         read_once({"digests": failing(FailureKind.LOST)}, maker)
+
+
+def unneeded(kind: FailureKind | None, *, at_once: bool) -> CollectorSpec:
+    """A collector whose statements fail like this, as it is prepared or as it reads."""
+
+    def prepare(connection: Connection) -> Prepared:
+        del connection
+        if at_once and kind is not None:
+            failing(kind)()
+        return Prepared(failing(kind) if kind else dict, ())
+
+    return CollectorSpec("statements", prepare, 1.0, on_server=True)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("kind", [None, *FailureKind])
+def test_a_collector_that_is_not_needed_ends_no_look(
+    kind: FailureKind | None, at_once: bool
+) -> None:
+    """Whatever the server answers to its statements; only a session that is gone ends it."""
+    connection = Connection(Endpoint(port=1), lambda: Login("u", "p"), timeout=1, limit=1)
+    spec = unneeded(kind, at_once=at_once)
+    if kind is not None and kind.ends_session:
+        with pytest.raises(CollectorError, match=f"it is {kind}"):
+            send_once(spec, connection)
+    else:
+        send_once(spec, connection)

@@ -142,3 +142,10 @@ def test_commands_print_through_one_function() -> None:
         )
         printed = [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"]
         assert not printed or file.name == "demo.py", file
+
+
+def test_json_of_what_it_cannot_hold_is_an_error() -> None:
+    """Only a log line makes a text of everything; data for programs has numbers and words."""
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        json_text({"at": Path("/")})
+    assert json_text({"at": Path("/")}, default=str) == '{"at": "/"}'

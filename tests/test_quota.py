@@ -49,7 +49,7 @@ def test_quotas_are_read_up_to_the_root(
     """All that limit the process are found; `max` and -1 are no limits."""
     write(tmp_path, files)
     monkeypatch.setattr(quota, "CGROUPS", tmp_path)
-    hierarchy = quota.hierarchy(groups)
+    hierarchy = quota.hierarchy(groups, "0::/agent\n")
     assert hierarchy
     assert hierarchy.is_visible
     assert list(hierarchy.quotas()) == found
@@ -70,10 +70,27 @@ def test_another_containers_quota_is_not_taken_from_the_agents_own(
     """If the root shown is the agent's own cgroup, the server's quota is not known."""
     write(tmp_path, files)
     monkeypatch.setattr(quota, "CGROUPS", tmp_path)
-    hierarchy = quota.hierarchy(groups)
+    hierarchy = quota.hierarchy(groups, "0::/agent\n")
     assert hierarchy
     assert not hierarchy.is_visible
     assert list(hierarchy.quotas()) == []
+
+
+@pytest.mark.parametrize(
+    ("agents", "found"),
+    [(V1, [0.5]), ("1:cpu,cpuacct:/d/agent\n", []), (V1.replace("/d/c", "/d"), [])],
+    ids=["the same cgroup", "another", "the one above"],
+)
+def test_the_agents_own_root_counts_for_a_server_beside_it(
+    agents: str, found: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both in one container without a cgroup namespace: its cgroup is the root that is shown."""
+    write(tmp_path, {"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n"})
+    monkeypatch.setattr(quota, "CGROUPS", tmp_path)
+    hierarchy = quota.hierarchy(V1, agents)
+    assert hierarchy
+    assert hierarchy.is_visible == bool(found)
+    assert list(hierarchy.quotas()) == found
 
 
 def test_without_a_quota_the_affinity_counts() -> None:

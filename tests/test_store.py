@@ -4,6 +4,7 @@ import os
 import sqlite3
 import stat
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -401,3 +402,29 @@ def test_a_target_of_which_nothing_is_left_is_forgotten_too(path: Path) -> None:
         insert(connection, INTERVALS, [interval(9, "new")])
         prune.forget_targets(connection)
         assert connection.execute("SELECT name FROM target").fetchall() == [("new",)]
+
+
+def test_a_damaged_chunk_is_an_error_and_never_other_numbers() -> None:
+    """Whichever byte has changed: an error, but for the unused bits before the checksum."""
+    readings = [(ZERO + k, {"a": 1.5 * k, "b": 0.1}) for k in range(10)]
+    chunk, noticed = pack("host", readings), 0
+    for k in range(len(chunk.data)):
+        flipped = bytes([chunk.data[k] ^ 0x10])
+        data = chunk.data[:k] + flipped + chunk.data[k + 1 :]
+        try:
+            found = list(unpack(replace(chunk, data=data)))
+        except StoreError:
+            noticed += 1
+        else:
+            assert found == readings
+    assert noticed >= len(chunk.data) - 1
+
+
+@pytest.mark.parametrize("count", [0, 5, 9, 11, 20])
+def test_a_chunk_with_another_count_is_an_error(count: int) -> None:
+    """A smaller one would read the columns at wrong places."""
+    chunk = pack("host", [(ZERO + k, {"a": 1.5 * k, "b": 0.1}) for k in range(10)])
+    with pytest.raises(StoreError, match="samples of host cannot be unpacked"):
+        list(unpack(replace(chunk, count=count)))
+    with pytest.raises(StoreError, match="samples of host cannot be unpacked"):
+        list(unpack(replace(chunk, data=chunk.data[:-1])))

@@ -380,3 +380,16 @@ def extents_of(life: Life, path: Path) -> list[Extent]:
     life.store.tick(life.at)
     with closing(open_to_read(path)) as reading:
         return list(extents(reading, INTERVALS))
+
+
+def test_a_server_that_was_turned_away_stays_so_after_a_reload(path: Path) -> None:
+    """It is said once, and its samples do not become those of the next server."""
+    before = Life(path, UNIX)
+    before.begin()
+    for number in range(MOST_NEW + 1):
+        before.begin({**MYSQL, "server_uuid": f"liar-{number}"})
+    assert before.recorder._refused is not None
+    after = Recorder(before.store, "db")
+    after.go_on(before.recorder)
+    assert after._refused == before.recorder._refused
+    before.end()

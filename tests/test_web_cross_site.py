@@ -116,3 +116,10 @@ def test_the_option_takes_names_alone(capsys: pytest.CaptureFixture[str]) -> Non
             main(["run", "--config.file", "/nowhere", "--web.allowed-host", wrong])
         assert usage.value.code == 2
         assert "is no host name without a port" in capsys.readouterr().err
+
+
+def test_names_may_come_from_an_iterator() -> None:
+    """They bind reading to them all the same."""
+    assert HostNames(iter(["agent.internal"])).is_strict
+    assert HostNames(iter(["agent.internal"])).know({"HTTP_HOST": "agent.internal"})
+    assert not HostNames(iter([])).is_strict

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +12,7 @@ from agent.classes.proof import OF_DISKS, withheld
 from agent.classes.saturation_spells import Spell, in_the_worst_spell, spells_of
 from agent.classes.ticks import Tick, TickMaker, class_ticks, host_use
 from agent.config.settings import Target
-from collectors import COLLECTORS
+from collectors import COLLECTORS, CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample, Values
 from collectors.connection import Connection
 from collectors.digests import DigestValues, own_among, texts_of
@@ -190,11 +189,12 @@ def _readers(connection: Connection) -> dict[str, Callable[[], Values]]:
     """
     found: dict[str, Callable[[], Values]] = {}
     for spec in COLLECTORS:
+        if spec.name not in SOURCES:
+            send_once(spec, connection)
+            continue
         prepared = spec.prepare(connection)
-        if prepared.read is not None and spec.name in SOURCES:
+        if prepared.read is not None:
             found[spec.name] = prepared.read
-        elif prepared.read is not None:
-            _read_once_and_forget(prepared.read)
         elif spec.name == "digests":
             lack = prepared.features[0]
             message = f"{connection.endpoint}: {lack.reason}; {lack.remedy}"
@@ -202,10 +202,18 @@ def _readers(connection: Connection) -> dict[str, Callable[[], Values]]:
     return found
 
 
-def _read_once_and_forget(read: Callable[[], Values]) -> None:
-    """Send a collector's statements; what cannot be read is no agent's statement either."""
-    with suppress(CollectorError):
-        read()
+def send_once(spec: CollectorSpec, connection: Connection) -> None:
+    """Send a collector's statements, whether or not the server answers them.
+
+    Raises `CollectorError` where the session has ended by that.
+    """
+    try:
+        prepared = spec.prepare(connection)
+        if prepared.read is not None:
+            prepared.read()
+    except CollectorError as error:
+        if error.kind.ends_session:
+            raise
 
 
 def _greatest(book: Book, ticks: list[Tick]) -> list[str]:

@@ -2,11 +2,12 @@
 
 import argparse
 import sys
-from contextlib import suppress
 from pathlib import Path
 
+from agent.config.option import USAGE_ERROR
 from agent.host_files import HOST_FILES
 from agent.printable import complain_of, say_line
+from agent.replacement import replacement
 
 FAILED = 1
 MODE = 0o644
@@ -26,7 +27,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when done, 1 with one line on standard error when a file cannot be read or written."""
+    """0 when done; else one line on standard error, and 1 when a file cannot be read or written."""
+    if args.force and args.write is None:
+        complain_of("--force replaces what --write finds; give --write DIR too")
+        return USAGE_ERROR
     try:
         if args.name is not None:
             sys.stdout.write(BY_NAME[args.name].text())
@@ -61,15 +65,11 @@ def write(folder: Path, *, replace: bool) -> None:
 
 def _put(path: Path, text: str) -> None:
     """Write a file of our own into the place, whole or not at all; a link is not followed."""
-    new = path.with_name(f".{path.name}.new")
     try:
-        new.write_text(text, encoding="utf-8")
-        new.chmod(MODE)
-        new.replace(path)
-    except OSError:
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
-        raise
+        with replacement(path, MODE) as file:
+            file.write(text)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _told(error: OSError) -> str:

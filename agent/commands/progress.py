@@ -3,15 +3,14 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agent.printable import printable
+from models.attribution.divide import Progress
 
 SILENT_SECONDS = 3.0
 """A computation that ends within this time says nothing of its progress."""
-
-Progress = Callable[[int, int], None]
 
 
 @contextmanager

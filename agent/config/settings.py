@@ -181,8 +181,10 @@ class Target(Section):
         ):
             if path and not _is_file(Path(path)):
                 raise ValueError(f"{self.defaults_file}: {option}: no such file")
-            if path:
-                _authority(Path(path))
+            try:
+                _authority(Path(path)) if path else None
+            except ValueError as error:
+                raise ValueError(f"{self.defaults_file}: {option}: {path}: {error}") from None
         return self
 
 

@@ -123,12 +123,10 @@ def _keep_the_screen_clean() -> None:
 
 
 def _start_server(stack: ExitStack) -> PrivateServer:
-    """The first server that can be had and starts; each that fails is said, the last one raised."""
+    """The first server that can be had and starts; each failure is said at once."""
     _need_room()
-    problem = ""
+    has_failed = False
     for get in servers_to_try(say):
-        if problem:
-            say(f"{problem}; trying another …")
         try:
             program = get()
             say(f"starting a private {FLAVOUR_NAMES[program.flavour]} {program.version} …")
@@ -137,8 +135,11 @@ def _start_server(stack: ExitStack) -> PrivateServer:
             )
             return stack.enter_context(server)
         except ServerError as error:
-            problem = str(error)
-    raise ServerError(problem or f"no MySQL or MariaDB server on this machine; {how_to_install()}")
+            has_failed = True
+            say(f"{error}; trying another …")
+    if has_failed:
+        raise ServerError("there is no other server to try; the lines above say what failed")
+    raise ServerError(f"no MySQL or MariaDB server on this machine; {how_to_install()}")
 
 
 def _need_room() -> None:

@@ -3,6 +3,7 @@
 import os
 import pwd
 import random
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypedDict
@@ -57,8 +58,16 @@ class ServerUser:
 
 def _free_uid() -> int:
     taken = {entry.pw_uid for entry in pwd.getpwall()}
-    running = {path.stat().st_uid for path in Path("/proc").glob("[0-9]*") if path.exists()}
-    return random.choice(sorted(set(NAMELESS) - taken - running))  # noqa: S311 - any will do
+    return random.choice(sorted(set(NAMELESS) - taken - _running_uids()))  # noqa: S311 - any will do
+
+
+def _running_uids() -> set[int]:
+    """The users of all processes; one that ends meanwhile is left out."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            found.add(process.stat().st_uid)
+    return found
 
 
 def _open_to_others(folder: Path) -> bool:

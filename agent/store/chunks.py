@@ -52,7 +52,7 @@ def unpack(chunk: Chunk) -> Iterator[Reading]:
         size = BYTES * (1 + len(names)) * chunk.count
         if not 0 < size <= MOST_UNPACKED:
             raise ValueError(f"{size} bytes")
-        data = zlib.decompressobj().decompress(chunk.data, size)  # and no more than that
+        data = _decompressed(chunk.data, size)
         places = np.frombuffer(data, dtype=np.uint8).reshape(BYTES, -1)
         table = np.ascontiguousarray(places.T).view("<f8").reshape(1 + len(names), chunk.count)
     except (zlib.error, ValueError, TypeError, RecursionError) as error:
@@ -69,3 +69,12 @@ def unpack(chunk: Chunk) -> Iterator[Reading]:
                 if is_known
             },
         )
+
+
+def _decompressed(packed: bytes, size: int) -> bytes:
+    """So many bytes, checked by zlib; raises zlib.error or ValueError where they are others."""
+    unpacking = zlib.decompressobj()
+    data = unpacking.decompress(packed, size + 1)  # a bomb is not unpacked
+    if len(data) != size or not unpacking.eof:
+        raise ValueError(f"not the {size} bytes that were packed")
+    return data

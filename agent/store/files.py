@@ -3,13 +3,13 @@
 import fcntl
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from agent.replacement import replacement
 from agent.store.failures import StoreError, StoreFailure
 
 FILE_NAME = "history.db"
@@ -108,15 +108,8 @@ def written_privately(path: Path) -> Iterator[TextIO]:
         with path.open("w", encoding="utf-8") as there:
             yield there
         return
-    place = path.resolve()
-    descriptor, name = tempfile.mkstemp(prefix=f".{place.name[:100]}.", dir=place.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            yield file
-        Path(name).replace(place)
-    except BaseException:
-        Path(name).unlink()
-        raise
+    with replacement(path.resolve()) as file:
+        yield file
 
 
 class Lock:

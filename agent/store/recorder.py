@@ -54,7 +54,7 @@ class Recorder:
     def go_on(self, before: "Recorder") -> None:
         """Our window is what the other's was: nothing is read back a second time."""
         self._server, self._answer, self._fit_at = before._server, before._answer, before._fit_at
-        self._identities = before._identities
+        self._identities, self._refused = before._identities, before._refused
 
     def connected(self, variables: Mapping[str, str]) -> None:
         """The server has said who it is."""

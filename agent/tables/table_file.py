@@ -60,7 +60,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
     except IsADirectoryError:
         raise TableFileError(name, None, "it is a directory", "name a CSV file in it") from None
     except (OSError, ValueError) as error:
-        raise _unreadable(name, error) from None
+        raise unreadable(name, error) from None
     with file:
         yield file
 
@@ -116,7 +116,7 @@ def _bounded(name: str, file: BinaryIO, most: int) -> Iterator[bytes]:
         problem = f"it cannot be unpacked ({error})"
         raise TableFileError(name, None, problem, "pack it with gzip again") from None
     except (OSError, ValueError) as error:
-        raise _unreadable(name, error) from None
+        raise unreadable(name, error) from None
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
@@ -169,7 +169,8 @@ def _text(name: str, number: int, line: bytes) -> str:
         raise TableFileError(name, number, "this is not UTF-8 text", remedy) from None
 
 
-def _unreadable(name: str, error: Exception) -> TableFileError:
+def unreadable(name: str, error: Exception) -> TableFileError:
+    """An error of the system about this file, as ours."""
     problem = f"it cannot be read ({getattr(error, 'strerror', None) or error})"
     return TableFileError(name, None, problem, "check the path and its rights")
 

@@ -25,10 +25,11 @@ class HostNames:
     """The names under which the agent is asked: addresses, this machine's own, those `listed`."""
 
     def __init__(self, listed: Iterable[str] = (), listen: str = "") -> None:
+        listed = tuple(listed)
         own = socket.gethostname().lower()
         names = {"localhost", own, own.partition(".")[0], listen, *listed}
         self._names = {_canonical(name) for name in names if name}
-        self.is_strict = bool(tuple(listed))
+        self.is_strict = bool(listed)
 
     def know(self, environ: Mapping[str, Any]) -> bool:
         """Return whether the Host header, where there is one, has such a name."""

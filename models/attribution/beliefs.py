@@ -1,6 +1,7 @@
 """What is believed of each class before the total is looked at, and what is known after."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -44,6 +45,12 @@ class Learned:
     noise: float
     """Relative standard deviation of a tick, inflation left out."""
     ticks: int
+
+    @classmethod
+    def nothing(cls, classes: int, total: float, ticks: int) -> Self:
+        """No class used anything: all of the total went on without them."""
+        zeros = np.zeros(classes)
+        return cls(zeros, total, zeros, zeros + 1, None, 0.0, ticks)
 
     @property
     def stderr(self) -> Array:

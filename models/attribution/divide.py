@@ -30,6 +30,7 @@ from models.wlr import Line, fit_line
 FOLDS, LEAST_HELD_OUT = 4, 8
 ROUNDING = 1e-12
 Progress = Callable[[int, int], None]
+"""Receives how many steps of how many are done."""
 
 
 class Method(StrEnum):

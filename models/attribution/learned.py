@@ -26,7 +26,7 @@ def learn(moments: Moments, beliefs: Beliefs) -> Learned:
     """Weigh both beliefs by the moments of regressors that are by_size per tick; see the module."""
     total = moments.y_total
     if total <= 0 or not (beliefs.by_size > 0).any():
-        return _nothing(len(beliefs.by_size), total, moments.ticks)
+        return Learned.nothing(len(beliefs.by_size), total, moments.ticks)
     problem = Problem.of(moments, beliefs)
     found = who_waits(problem)
     k = problem.classes
@@ -61,8 +61,3 @@ def _variances(matrix: Array) -> Array:
     scale = 1 / np.sqrt(np.diag(matrix))
     answer: Array = np.diag(np.linalg.inv(matrix * scale[:, None] * scale)) * scale**2
     return answer
-
-
-def _nothing(classes: int, total: float, ticks: int) -> Learned:
-    zeros = np.zeros(classes)
-    return Learned(zeros, total, zeros, zeros + 1, None, 0.0, ticks)

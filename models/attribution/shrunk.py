@@ -47,7 +47,7 @@ def learn_shrunk(moments: Moments, base_spread: float | None = None) -> Learned:
     x = moments.totals[:-1]
     active = np.flatnonzero(x > 0)
     if moments.y_total <= 0 or not len(active):
-        return _nothing(len(x), moments.y_total, moments.ticks)
+        return Learned.nothing(len(x), moments.y_total, moments.ticks)
     scaled, share = moments.scaled(), np.append(x[active] / x.sum(), 1.0)
     kept = np.append(active, len(x))
     gram = scaled.gram[np.ix_(kept, kept)] * share[:, None] * share
@@ -68,7 +68,7 @@ def learn_shrunk_ticks(x: Array, seconds: Array, y: Array, weights: Array) -> Le
     totals, y_total = x.sum(axis=0), float(y.sum())
     active = np.flatnonzero(totals > 0)
     if y_total <= 0 or not len(active):
-        return _nothing(len(totals), y_total, len(y))
+        return Learned.nothing(len(totals), y_total, len(y))
     root = np.sqrt(weights * (len(y) / float(weights @ y**2)))
     rows = x[:, active] * (root * (y_total / totals.sum()))[:, None]
     length = seconds * root * (y_total / (seconds.sum() or 1.0))
@@ -102,11 +102,6 @@ def _learnt(problem: UnitCostProblem, x: Array, y_total: float) -> Learned:
         noise=float(np.sqrt(best.noise)),
         ticks=problem.ticks,
     )
-
-
-def _nothing(classes: int, total: float, ticks: int) -> Learned:
-    zeros = np.zeros(classes)
-    return Learned(zeros, total, zeros, zeros + 1, None, 0.0, ticks)
 
 
 def _fits(problem: UnitCostProblem) -> Iterator[_Fit]:

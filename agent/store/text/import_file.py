@@ -2,16 +2,24 @@
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO
 
+from agent.store.failures import StoreError, as_store_error
 from agent.store.kinds import KINDS, Kind, Row
 from agent.store.text.csv_text import read_csv
 from agent.store.text.found import Mistakes
 from agent.store.text.openmetrics_text import is_openmetrics, read_openmetrics
-from agent.tables.table_file import PIECE, TableFileError, opened, shown_name, text_lines
+from agent.tables.table_file import (
+    PIECE,
+    TableFileError,
+    opened,
+    shown_name,
+    text_lines,
+    unreadable,
+)
 
 MOST_TEXT = 2**32  # bytes, unpacked: ten times what a history holds by default, as text
 AT_ONCE = 5000  # rows in memory
@@ -50,16 +58,42 @@ def rereadable(path: str) -> Iterator[ImportFile]:
         if file.seekable():
             yield ImportFile(name, file)
             return
-        with tempfile.TemporaryFile() as copy:
-            _copy(name, file, copy)
+        with _copied(name, file) as copy:
             yield ImportFile(name, copy)
 
 
-def _copy(name: str, file: BinaryIO, copy: BinaryIO) -> None:
+def _copied(name: str, file: BinaryIO) -> BinaryIO:
+    """A copy in the temporary directory; raises `StoreError` where it cannot be made there."""
+    pieces = _pieces(name, file)
+    try:
+        copy = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
+        try:
+            copy.writelines(pieces)
+            copy.flush()
+        except BaseException:
+            with suppress(OSError):
+                copy.close()  # what could not be written is written once more
+            raise
+    except OSError as error:
+        folder = tempfile.tempdir or "no temporary directory"
+        problem = f"{folder}: no room for a copy of {name} ({error.strerror})"
+        remedy = "free some space there, or set TMPDIR to another directory"
+        raise StoreError(as_store_error(folder, error).kind, f"{problem}; {remedy}") from None
+    return copy
+
+
+def _pieces(name: str, file: BinaryIO) -> Iterator[bytes]:
     size = 0
-    while piece := file.read(PIECE):
+    while piece := _read(name, file):
         size += len(piece)
         if size > MOST_TEXT:
             problem = f"it holds more than {MOST_TEXT // 2**20} MiB"
             raise TableFileError(name, None, problem, "give it in parts")
-        copy.write(piece)
+        yield piece
+
+
+def _read(name: str, file: BinaryIO) -> bytes:
+    try:
+        return file.read(PIECE)
+    except OSError as error:
+        raise unreadable(name, error) from None
