@@ -195,6 +195,14 @@ def test_only_what_is_copied_goes_to_the_build() -> None:
     assert {line[1:] for line in lines if line.startswith("!")} == named
 
 
+def test_the_image_installs_what_is_locked() -> None:
+    """Each library is checked against its hash, and nothing beside the lock file is resolved."""
+    text = DOCKERFILE.read_text()
+    installs = re.findall(r"bin/pip install (.*)$", text, re.MULTILINE)
+    options = "--no-cache-dir --no-deps"
+    assert installs == [f"{options} --require-hashes -r requirements.lock", f"{options} ."]
+
+
 def test_the_init_script_is_sourced() -> None:
     """MySQL's entrypoint runs an executable script in a shell that lacks its functions."""
     assert not (ROOT / "deploy/docker/mysql-init.sh").stat().st_mode & stat.S_IXUSR
