@@ -39,6 +39,7 @@ def test_the_agents_counters_rise_and_never_fall(
         wait_until(
             "its calls and its CPU are in the history",
             lambda: all(on_the_page(tmp_path, capsys).get(name) for name in ("calls", "cpu")),
+            60,
         )
     for name in ("cpu_seconds", "read_bytes", "written_bytes", "network_bytes"):
         assert page.all(f"query_{name}_total"), name
