@@ -104,6 +104,7 @@ class Store:
             more = self._forget(connection, now)
             if connection.total_changes != before or files.log_size(self.path):
                 self._seal.put(connection)
+                self._measure(connection)  # after the seal, which empties the log
         except (sqlite3.Error, OSError, StoreError) as error:
             self._failed(as_store_error(self.path, error), now)
             return self._retry_at
@@ -166,8 +167,8 @@ class Store:
                 for name, kind in KINDS.items()
             }
         )
-        self._measure(connection)
         self._seal.put(connection)
+        self._measure(connection)
 
     def _answer(self, connection: sqlite3.Connection) -> None:
         while True:
@@ -202,7 +203,6 @@ class Store:
         added = _commit(connection, batches)
         self._waiting.done(batches)
         self._faring.wrote(added, self._clock(), time.monotonic() - started)
-        self._measure(connection)
 
     def _forget(self, connection: sqlite3.Connection, now: float) -> bool:
         """Delete a little of what is old, when it is time; answers whether there is more."""
@@ -220,7 +220,6 @@ class Store:
         self._more_to_forget = more
         self._faring.forgot(gone)
         self._prune_at = now if more else now + PRUNE_EVERY
-        self._measure(connection)
         return more
 
     def _too_old(self, connection: sqlite3.Connection, now: float, unix: int) -> dict[str, int]:
