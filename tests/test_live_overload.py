@@ -46,17 +46,25 @@ def _get(agent: Daemon, path: str) -> str:
         return str(answer.read().decode())
 
 
-def surfaces(agent: Daemon, *, overloaded: bool) -> Surfaces:
-    """The first that agree on this state, once the load has lasted for whole intervals."""
+def surfaces(agent: Daemon, ratio: tuple[float, float], *, overloaded: bool) -> Surfaces:
+    """The first that agree on this state and on headroom between these, within whole intervals.
+
+    On a busy machine clients stand still for seconds, and intervals show less load than they make.
+    """
     found: list[Surfaces] = []
 
     def settled() -> bool:
-        found.append(Surfaces(agent))
-        return found[-1].agree and found[-1].overloaded is overloaded
+        now = Surfaces(agent)
+        found.append(now)
+        return (
+            now.agree
+            and now.overloaded is overloaded
+            and ratio[0] < now.json["headroom"] < ratio[1]
+        )
 
     time.sleep(3 * STEP)
     try:
-        wait_until(f"overloaded {overloaded}", settled, SETTLES)
+        wait_until(f"overloaded {overloaded}, headroom {ratio}", settled, SETTLES)
     except AssertionError:
         print(found[-1].json, agent.page.text)
         raise
@@ -76,19 +84,17 @@ def test_every_surface_says_past_the_peak_what_is_past_the_peak(
             with work(server, count):
                 time.sleep(STEP)
         with work(server, HALF):
-            half = surfaces(agent, overloaded=False)
+            half = surfaces(agent, (0.05, 0.6), overloaded=False)
         with work(server, BEST):
-            best = surfaces(agent, overloaded=False)
+            best = surfaces(agent, (-0.15, 0.15), overloaded=False)
         assert "firing" not in watcher.states
         with work(server, PAST):
-            past = surfaces(agent, overloaded=True)
+            past = surfaces(agent, (-6.0, -1.0), overloaded=True)
             wait_until("firing", lambda: watcher.state == "firing", SETTLES)
     for seen in (half, best):
         assert (seen.json["overloaded"], seen.json["overload_loss"]) == (False, 0)
         assert seen.metrics.get("overload_loss_ratio") == 0
         assert "past its peak" not in seen.page
-    assert half.json["headroom"] > 0.05
-    assert best.json["headroom"] == pytest.approx(0, abs=0.15)
     assert past.json["overloaded"] is True
     assert past.json["headroom"] == pytest.approx(1 - PAST / PEAK, rel=0.5)
     assert past.json["value"] == pytest.approx(CAPACITY, rel=0.15)
