@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from models.capacity.observations import Observations
 from models.capacity.wall import FULL, Resource
-from models.robust import persistence
+from models.robust import medians, persistence
 from models.usl import Array
 
 CELLS = 4
@@ -120,10 +120,10 @@ def _full(seen: Observations, far: NDArray[np.bool_], around: NDArray[np.bool_])
 def _fills(resource: Resource, far: NDArray[np.bool_], around: NDArray[np.bool_]) -> bool:
     full = (resource.utilisation >= FULL * resource.ceiling) & ~resource.filled_by_others
     mostly = 2 * np.count_nonzero(full & far) > np.count_nonzero(far)
-    at_peak = float(np.nanmedian(resource.utilisation[around])) / resource.ceiling
+    at_peak = float(medians(resource.utilisation[around])) / resource.ceiling
     return bool(mostly and at_peak >= BUSY_AT_PEAK)
 
 
 def _used(resource: Resource, which: NDArray[np.bool_]) -> float:
     """Compute how busy the server's own load made it in these intervals."""
-    return float(np.nanmedian(resource.of_ours[which]))
+    return float(medians(resource.of_ours[which]))
