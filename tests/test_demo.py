@@ -366,26 +366,23 @@ def test_without_a_fit_it_says_what_is_missing() -> None:
     assert "No prediction yet: 3 points are too few." in text
 
 
-def test_what_a_server_complains_of_is_said_at_once(
+def test_each_failed_server_is_reported_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is not lost when the next step fails too, and it is not said a second time."""
+    """The failures before the last are printed in their order, and the last one is the error."""
 
-    def broken() -> Program:
-        raise ServerError("the first is broken")
+    def fail(why: str) -> Program:
+        raise ServerError(why)
 
-    def ways(say: Callable[[str], None], *, is_last: bool) -> Iterator[Callable[[], Program]]:
-        del say
-        yield broken
-        if not is_last:
-            raise ServerError("no package lists")
+    def ways(_: Callable[[str], None]) -> Iterator[Callable[[], Program]]:
+        return (partial(fail, why) for why in ("the first", "the second", "the third"))
 
-    for is_last, last in ((False, "no package lists"), (True, "no other server to try")):
-        monkeypatch.setattr(play, "servers_to_try", partial(ways, is_last=is_last))
-        with ExitStack() as stack, pytest.raises(ServerError, match=last) as caught:
-            play._start_server(stack)
-        assert "broken" not in str(caught.value)
-        assert capsys.readouterr().out == "the first is broken; trying another …\n"
+    monkeypatch.setattr(play, "servers_to_try", ways)
+    with ExitStack() as stack, pytest.raises(ServerError, match=r"^the third$"):
+        play._start_server(stack)
+    assert capsys.readouterr().out == (
+        "the first; trying another …\nthe second; trying another …\n"
+    )
 
 
 def test_a_process_that_ends_meanwhile_is_no_user(monkeypatch: pytest.MonkeyPatch) -> None:

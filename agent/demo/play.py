@@ -123,10 +123,15 @@ def _keep_the_screen_clean() -> None:
 
 
 def _start_server(stack: ExitStack) -> PrivateServer:
-    """The first server that can be had and starts; each failure is said at once."""
+    """Start the first server that can be had; with none, the last failure is raised.
+
+    The failures before it are reported as each next one is tried.
+    """
     _need_room()
-    has_failed = False
+    failure: ServerError | None = None
     for get in servers_to_try(say):
+        if failure is not None:
+            say(f"{failure}; trying another …")
         try:
             program = get()
             say(f"starting a private {FLAVOUR_NAMES[program.flavour]} {program.version} …")
@@ -135,11 +140,8 @@ def _start_server(stack: ExitStack) -> PrivateServer:
             )
             return stack.enter_context(server)
         except ServerError as error:
-            has_failed = True
-            say(f"{error}; trying another …")
-    if has_failed:
-        raise ServerError("there is no other server to try; the lines above say what failed")
-    raise ServerError(f"no MySQL or MariaDB server on this machine; {how_to_install()}")
+            failure = error
+    raise failure or ServerError(f"no MySQL or MariaDB server on this machine; {how_to_install()}")
 
 
 def _need_room() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
 from agent.demo import packages
 from agent.demo.packages import PackageError
@@ -70,7 +70,10 @@ def servers_to_try(say: Callable[[str], None]) -> Iterator[Callable[[], Program]
         return
     if not any(packages.has_candidate(names[0]) for _, names in PACKAGES):
         say("reading the package lists …")
-        _or_server_error(packages.read_lists)
+        try:
+            packages.read_lists()
+        except PackageError as error:
+            yield partial(_fail, str(error))
     for flavour, names in PACKAGES:
         if packages.has_candidate(names[0]):
             yield partial(_install, say, flavour, names)
@@ -90,18 +93,18 @@ def _installed(program: Program) -> Program:
 
 def _install(say: Callable[[str], None], flavour: Flavour, names: tuple[str, ...]) -> Program:
     say(f"installing {' '.join(names)} from the distribution's packages …")
-    _or_server_error(lambda: packages.install(names))
+    try:
+        packages.install(names)
+    except PackageError as error:
+        _fail(str(error))
     program = find_server(flavour)
     if program is None:
         raise ServerError(f"{' '.join(names)} is installed and has no server that runs here")
     return program
 
 
-def _or_server_error(step: Callable[[], None]) -> None:
-    try:
-        step()
-    except PackageError as error:
-        raise ServerError(str(error)) from error
+def _fail(why: str) -> NoReturn:
+    raise ServerError(why)
 
 
 def _candidates(tree: Path | None) -> list[Path]:
