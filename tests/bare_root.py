@@ -98,6 +98,16 @@ class BareRoot:
         clone = ("git", "clone", "--quiet", str(ROOT), f"{self._folder}/root{CHECKOUT}")
         subprocess.run([*enter, *clone], check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
+    def share_cache(self) -> None:
+        """Give that checkout what this one has fetched; what is written there stays there."""
+        upper, work = f"{self._folder}/cache", f"{self._folder}/cache-work"
+        layers = f"lowerdir={CACHE},upperdir={upper},workdir={work}"
+        mount = 'mkdir "$1" "$2" "$4" && mount -t overlay overlay -o "$3" "$4"'
+        over = f"{self._folder}/root{CHECKOUT}/.cache"
+        enter = ("nsenter", f"--target={self._init}", "--mount")
+        words = ("sh", "-euc", mount, "sh", upper, work, layers, over)
+        subprocess.run([*enter, *words], check=True, capture_output=True)
+
     def command(
         self,
         *words: str,

@@ -4,12 +4,13 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
 import pytest
+from priority import Background
 from servers import CACHE, RELEASES, Release, missing, program, server_program
 
 from agent.demo.server import FOLDER_PREFIX, Flavour, PrivateServer
@@ -25,6 +26,7 @@ LIVE_FIXTURES = {
     "prometheus",
 }
 LIVE_RERUNS = 2  # real servers on a busy machine; the summary names whoever needed it
+BACKGROUND = pytest.StashKey[Background]()
 MARK = "HEADROOM_TEST_SESSION"
 GONE_SECONDS = 5.0
 
@@ -60,6 +62,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=LIVE_RERUNS))
             slow.add(item.path)
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Live tests measure in real time, unless they are `patient`, and run ahead of the others."""
+    if item.get_closest_marker("live") and not item.get_closest_marker("patient"):
+        return (yield)
+    if BACKGROUND not in item.config.stash:
+        item.config.stash[BACKGROUND] = Background()
+    background = item.config.stash[BACKGROUND]
+    background.enter()
+    try:
+        return (yield)
+    finally:
+        background.leave()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The group of tests that yield goes away with them."""
+    if BACKGROUND in session.config.stash:
+        session.config.stash[BACKGROUND].remove()
 
 
 @pytest.fixture(scope="session", autouse=True)

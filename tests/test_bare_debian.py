@@ -17,6 +17,7 @@ import pytest
 from bare_root import CHECKOUT, BareRoot
 
 DEMO = ("scripts/demo", "--seconds", "30")
+SOME_TESTS = ("tests/test_cli.py", "tests/test_live_profile.py")
 PATIENCE = 400.0  # seconds for a whole installation on a busy machine
 PROGRESS = (  # what a script says of its work; what it says besides is a message
     "demo: installing ",
@@ -40,7 +41,7 @@ with socket.socket() as taken:
     print("ready", flush=True)
     sys.stdin.read()
 """
-pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 
 
 def message(done: "subprocess.CompletedProcess[str]") -> str:
@@ -118,6 +119,15 @@ def test_the_first_command(release: str, lists: bool) -> None:
     """On a bare Debian it installs what it needs, has a fit, ends with a table, leaves nothing."""
     for root in run_first_command(release, lists):
         assert "mariadbd" in root.do("ls", "/usr/sbin")
+
+
+def test_the_second_command(copy: BareRoot) -> None:
+    """After the first command the second one installs all that the tests need, and they pass."""
+    copy.share_cache()
+    done = copy.run("scripts/test", *SOME_TESTS, timeout=PATIENCE, variables={"CI": "true"})
+    assert done.returncode == 0, done
+    assert "will not run" not in done.stderr
+    assert re.search(r"^=* ?\d+ passed in [\d.]+s", done.stdout, re.MULTILINE), done.stdout
 
 
 def test_a_server_without_its_client_is_completed(copy: BareRoot) -> None:

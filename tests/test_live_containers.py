@@ -22,7 +22,7 @@ from stand_in_images import build_monitor, build_server, import_base, prune
 
 from agent.store.kinds import INTERVALS
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(600)]
 
 PASSWORD = "it's a \\ pass\"word"
 QUOTA = 0.1  # of a processor: one that the server gets on a busy machine too

@@ -1,0 +1,51 @@
+"""A control group for tests that compute, lest they disturb those that measure in real time."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from cgroups import ROOT
+
+WEIGHTS = {"cpu.shares": "512", "cpu.weight": "50"}
+"""For both versions of control groups: half of what other processes have."""
+
+
+class Background:
+    """A group of this process's own; without the right to make one, nothing happens."""
+
+    def __init__(self) -> None:
+        self._root = ROOT / "cpu" if (ROOT / "cpu").is_dir() else ROOT
+        self._group = self._root / f"headroom-tests-{os.getpid()}"
+        self._works = self._make()
+
+    def enter(self) -> None:
+        """Have this process, and the children that it starts from now on, yield to others."""
+        if self._works:
+            _move(os.getpid(), self._group)
+
+    def leave(self) -> None:
+        """Have this process, and the children that it starts from now on, yield no more."""
+        if self._works:
+            _move(os.getpid(), self._root)
+
+    def remove(self) -> None:
+        """Take the group away; a process that is in it yields no more."""
+        if self._works:
+            for pid in (self._group / "cgroup.procs").read_text().split():
+                with suppress(OSError):  # it has ended
+                    _move(int(pid), self._root)
+            self._group.rmdir()
+
+    def _make(self) -> bool:
+        with suppress(OSError):
+            self._group.mkdir()
+            for name, weight in WEIGHTS.items():
+                if (self._group / name).exists():
+                    (self._group / name).write_text(weight)
+                    return True
+            self._group.rmdir()
+        return False
+
+
+def _move(pid: int, group: Path) -> None:
+    (group / "cgroup.procs").write_text(str(pid))
