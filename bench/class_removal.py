@@ -27,7 +27,8 @@ from typing import NamedTuple
 import numpy as np
 from real_servers import watched
 from record_classes import DATABASE, prepare
-from sysbench import WORKLOADS, ahead, give_a_processor, sysbench
+from sysbench import ahead, give_a_processor, sysbench
+from workloads import Workload
 
 from agent.classes.savings import saving
 from agent.demo.server import PrivateServer, find_server
@@ -143,12 +144,15 @@ def main() -> None:
 
 
 def changed_mixes() -> list[str]:
-    """Tell sysbench of the mix and of all that becomes of it; answers the names of the latter."""
-    WORKLOADS[MIX] = [SCRIPT, f"--mysql-db={DATABASE}"]
+    """Name all that becomes of the mix."""
     kinds = [*((WITHOUT, one) for one in TEXTS), *((HALF, one) for one in OF_MANY_ROWS)]
-    for kind, one in kinds:
-        WORKLOADS[f"{kind} {one}"] = [*WORKLOADS[MIX], f"--{kind}={one}"]
     return [f"{kind} {one}" for kind, one in kinds]
+
+
+def workload(name: str) -> Workload:
+    """The mix, or what its name says becomes of it."""
+    change = () if name == MIX else ("--{}={}".format(*name.split()),)
+    return Workload(SCRIPT, (f"--mysql-db={DATABASE}", *change))
 
 
 def find_peak(server: PrivateServer, seconds: float) -> tuple[int, float]:
@@ -174,7 +178,7 @@ def measure(
 def run(server: PrivateServer, name: str, seconds: float, threads: int, rate: float = 0.0) -> Run:
     """Run a load, closed or at that rate (queries/s)."""
     before, cpu = sums(server), process_clock(server.pid) or 0.0
-    asked = sysbench(server, name, seconds, threads, rate)
+    asked = sysbench(server, workload(name), seconds, threads, rate)
     cpu = (process_clock(server.pid) or 0.0) - cpu
     after = sums(server)
     used = {one: Used(*(np.array(after[one]) - np.array(before[one])).tolist()) for one in TEXTS}

@@ -13,17 +13,17 @@ against the throughput that was served at the best number of threads.
 import argparse
 import gzip
 import json
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from real_servers import ROOT, saved, watched, window_of
-from sysbench import WORKLOADS, ahead, give_a_processor, ladder, prepare, questions, sysbench
+from real_servers import saved, watched, window_of
+from sysbench import ladder, loaded_server, questions, sysbench
+from workloads import CLASSIC, ZOO
 
 from agent.config.settings import FitSettings
-from agent.demo.server import Flavour, PrivateServer, find_server
+from agent.demo.server import Flavour
 from agent.intervals import Interval, Window
 from agent.pipeline import Now, assess
 from agent.snapshot import FitState, Health, Snapshot
@@ -37,14 +37,14 @@ def main() -> None:
     """Print a table for each run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--flavour", choices=["mysql", "mariadb"], default="mysql")
-    parser.add_argument("--workload", choices=list(WORKLOADS), action="append")
+    parser.add_argument("--workload", choices=list(ZOO), action="append")
     parser.add_argument("--seconds", type=float, default=16.0, help="of each stage")
     parser.add_argument("--save", type=Path, metavar="FOLDER")
     parser.add_argument("--replay", type=Path, nargs="+", metavar="FILE")
     args = parser.parse_args()
     for file in args.replay or []:
         report(saved(file))
-    for workload in args.workload or ([] if args.replay else WORKLOADS):
+    for workload in args.workload or ([] if args.replay else CLASSIC):
         seen = run(args.flavour, workload, args.seconds)
         if args.save:
             file = args.save / f"past-{args.flavour}-{workload}.json.gz"
@@ -52,29 +52,21 @@ def main() -> None:
         report(seen)
 
 
-def run(flavour: Flavour, workload: str, seconds: float) -> dict[str, Any]:
+def run(flavour: Flavour, name: str, seconds: float) -> dict[str, Any]:
     """Record one run on a server of its own: the ladder, then the intervals of each stage."""
-    program = find_server(flavour, ROOT / ".cache" / flavour) or find_server(flavour)
-    if program is None:
-        sys.exit(f"no {flavour} here; scripts/test installs it")
-    options = ["--max-connections=500", "--innodb-buffer-pool-size=256M"]
-    with PrivateServer(program, options=options) as server:
-        give_a_processor(server.pid)
-        prepare(server, workload)
-        with ahead(server.pid, os.getpid()):
-            _, truth = ladder(server, workload, 4.0)
-            best = max(truth, key=lambda n: truth[n].throughput)
-            stages = []
-            with watched(server, INTERVAL) as agent:
-                for share in STAGES:
-                    threads = max(round(share * best), 1)
-                    before = questions(server)
-                    sysbench(server, workload, seconds, threads)
-                    served = (questions(server) - before) / seconds
-                    rows = [row._asdict() for row in window_of(agent).rows]
-                    stages.append({"threads": threads, "intervals": len(rows), "served": served})
-    name = f"{workload} on {program.flavour} {program.version}"
-    return {"name": name, "truth": truth, "best": best, "stages": stages, "intervals": rows}
+    with loaded_server(flavour, name) as (server, workload, title):
+        _, truth = ladder(server, workload, 4.0)
+        best = max(truth, key=lambda n: truth[n].throughput)
+        stages = []
+        with watched(server, INTERVAL) as agent:
+            for share in STAGES:
+                threads = max(round(share * best), 1)
+                before = questions(server)
+                sysbench(server, workload, seconds, threads)
+                served = (questions(server) - before) / seconds
+                rows = [row._asdict() for row in window_of(agent).rows]
+                stages.append({"threads": threads, "intervals": len(rows), "served": served})
+    return {"name": title, "truth": truth, "best": best, "stages": stages, "intervals": rows}
 
 
 def windows(seen: dict[str, Any]) -> Iterator[tuple[int, Window]]:

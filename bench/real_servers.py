@@ -20,7 +20,6 @@ import gzip
 import itertools
 import json
 import math
-import os
 import sys
 import time
 from collections import deque
@@ -30,21 +29,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sysbench import (
-    WORKLOADS,
-    Level,
-    ahead,
-    give_a_processor,
-    ladder,
-    prepare,
-    questions,
-    sysbench,
-)
+from sysbench import Level, ladder, loaded_server, questions, sysbench
+from workloads import CLASSIC, ZOO, Workload
 
 from agent.concurrency import concurrency
 from agent.config.settings import Config
 from agent.daemon import Agent
-from agent.demo.server import Flavour, PrivateServer, find_server
+from agent.demo.server import Flavour, PrivateServer
 from agent.intervals import Interval, Window
 from agent.pipeline import observations
 from agent.snapshot import Source
@@ -87,7 +78,7 @@ def main() -> None:
     """Print a table for each workload."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--flavour", choices=["mysql", "mariadb"], default="mysql")
-    parser.add_argument("--workload", choices=list(WORKLOADS), action="append")
+    parser.add_argument("--workload", choices=list(ZOO), action="append")
     parser.add_argument("--level", type=float, default=15.0)
     parser.add_argument("--step", type=float, default=12.0)
     parser.add_argument("--save", type=Path, metavar="FOLDER")
@@ -96,7 +87,7 @@ def main() -> None:
     said: list[Said] = []
     for file in args.replay or []:
         said += replay(saved(file))
-    for workload in args.workload or ([] if args.replay else WORKLOADS):
+    for workload in args.workload or ([] if args.replay else CLASSIC):
         seen = run(args.flavour, workload, args.level, args.step)
         if args.save:
             file = args.save / f"{args.flavour}-{workload}.json.gz"
@@ -105,39 +96,30 @@ def main() -> None:
     summarise(said)
 
 
-def run(flavour: Flavour, workload: str, level: float, step: float) -> dict[str, Any]:
+def run(flavour: Flavour, name: str, level: float, step: float) -> dict[str, Any]:
     """One workload on a server of its own: the ladder, then what was seen below each cap."""
-    program = find_server(flavour, ROOT / ".cache" / flavour) or find_server(flavour)
-    if program is None:
-        sys.exit(f"no {flavour} here; scripts/test installs it")
-    options = ["--max-connections=300", "--innodb-buffer-pool-size=256M"]
-    with PrivateServer(program, options=options) as server:
-        give_a_processor(server.pid)
-        prepare(server, workload)
-        caps = []
-        with ahead(server.pid, os.getpid()):
-            per_event, truth = ladder(server, workload, level)
-            best = sorted(truth, key=lambda n: -truth[n].throughput)[:TRIED]
-            tried = itertools.cycle(best)
-            lately = deque(((n, truth[n].throughput) for n in best), maxlen=2 * TRIED)
-            beside: list[tuple[float, float]] = []
-            with watched(server, INTERVAL) as agent:
-                for cap in CAPS:
-                    found = []
-                    for share in SHARES * (LONGER if cap == CAPS[-1] else 1):
-                        threads, start = next(tried), time.monotonic()
-                        found.append((threads, peak_now(server, workload, threads)))
-                        beside.append((start, until_next_interval()))
-                        lately.append(found[-1])
-                        rate = cap * share * true_peak(lately)[0] / per_event
-                        sysbench(server, workload, step, 64, rate)
-                    rows = [row._asdict() for row in window_of(agent).rows if is_of(row, beside)]
-                    caps.append({"cap": cap, "intervals": len(rows), "peaks": found})
-    name = f"{workload} on {program.flavour} {program.version}"
-    return {"name": name, "truth": truth, "caps": caps, "intervals": rows}
+    with loaded_server(flavour, name) as (server, workload, title):
+        per_event, truth = ladder(server, workload, level)
+        best = sorted(truth, key=lambda n: -truth[n].throughput)[:TRIED]
+        tried = itertools.cycle(best)
+        lately = deque(((n, truth[n].throughput) for n in best), maxlen=2 * TRIED)
+        beside: list[tuple[float, float]] = []
+        with watched(server, INTERVAL) as agent:
+            for cap in CAPS:
+                found = []
+                for share in SHARES * (LONGER if cap == CAPS[-1] else 1):
+                    threads, start = next(tried), time.monotonic()
+                    found.append((threads, peak_now(server, workload, threads)))
+                    beside.append((start, until_next_interval()))
+                    lately.append(found[-1])
+                    rate = cap * share * true_peak(lately)[0] / per_event
+                    sysbench(server, workload, step, 64, rate)
+                rows = [row._asdict() for row in window_of(agent).rows if is_of(row, beside)]
+                caps.append({"cap": cap, "intervals": len(rows), "peaks": found})
+    return {"name": title, "truth": truth, "caps": caps, "intervals": rows}
 
 
-def peak_now(server: PrivateServer, workload: str, threads: int) -> float:
+def peak_now(server: PrivateServer, workload: Workload, threads: int) -> float:
     """Measure the throughput of a closed loop, queries/s, for a moment."""
     before, start = questions(server), time.monotonic()
     sysbench(server, workload, MOMENT, threads)

@@ -9,18 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.demo.server import PrivateServer
+from workloads import ZOO, Workload
+
+from agent.demo.server import Flavour, PrivateServer, find_server
 from collectors.host import process_clock
 
-ROOT = Path(__file__).resolve().parent.parent
-WORKLOADS = {
-    "hot": [str(ROOT / "bench" / "hot.lua")],
-    "read-only": ["oltp_read_only", "--tables=2", "--table-size=20000"],
-    "read-write": ["oltp_read_write", "--tables=2", "--table-size=20000"],
-}
 THREADS = (4, 8, 12, 16, 24, 32, 48, 64, 96)
 DATABASE = "headroom_bench"
 SERVER_CPU, CLIENT_CPU = 0, 1
+SERVER_OPTIONS = ("--max-connections=500", "--innodb-buffer-pool-size=256M")
+CACHE = Path(__file__).resolve().parent.parent / ".cache"
 FIRST = -20  # the highest priority there is
 
 
@@ -48,7 +46,21 @@ def ahead(*pids: int) -> Iterator[None]:
             group.write_text(nice)
 
 
-def prepare(server: PrivateServer, workload: str) -> None:
+@contextmanager
+def loaded_server(flavour: Flavour, name: str) -> Iterator[tuple[PrivateServer, Workload, str]]:
+    """Start a server for this workload of `ZOO`, ahead of others; yields it, and what to call it."""
+    program = find_server(flavour, CACHE / flavour) or find_server(flavour)
+    if program is None:
+        sys.exit(f"no {flavour} here; scripts/test installs it")
+    workload = ZOO[name]
+    with PrivateServer(program, options=[*SERVER_OPTIONS, *workload.server]) as server:
+        give_a_processor(server.pid)
+        prepare(server, workload)
+        with ahead(server.pid, os.getpid()):
+            yield server, workload, f"{name} on {flavour} {program.version}"
+
+
+def prepare(server: PrivateServer, workload: Workload) -> None:
     """The tables of the workload."""
     with server.connect_as_root() as session, session.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {DATABASE}")
@@ -58,7 +70,7 @@ def prepare(server: PrivateServer, workload: str) -> None:
         rows = ",".join(f"({i},{i})" for i in range(1, 1001))
         cursor.execute(f"INSERT INTO {DATABASE}.cold VALUES {rows}")
         session.commit()
-    if workload != "hot":
+    if workload.prepares:
         command(server, workload, "prepare")
 
 
@@ -71,7 +83,9 @@ class Level(NamedTuple):
     """How many of them the server used."""
 
 
-def ladder(server: PrivateServer, workload: str, level: float) -> tuple[float, dict[int, Level]]:
+def ladder(
+    server: PrivateServer, workload: Workload, level: float
+) -> tuple[float, dict[int, Level]]:
     """Queries per event, and what each number of threads gives."""
     truth = {}
     per_event = 1.0
@@ -94,7 +108,7 @@ def questions(server: PrivateServer) -> float:
 
 
 def sysbench(
-    server: PrivateServer, workload: str, seconds: float, threads: int, rate: float = 0.0
+    server: PrivateServer, workload: Workload, seconds: float, threads: int, rate: float = 0.0
 ) -> int:
     """Run the load for so long; answers how many events there were."""
     options = [f"--time={seconds:.0f}", f"--threads={threads}", f"--rate={rate:.0f}"]
@@ -104,14 +118,13 @@ def sysbench(
     return 0
 
 
-def command(server: PrivateServer, workload: str, verb: str, *options: str) -> str:
+def command(server: PrivateServer, workload: Workload, verb: str, *options: str) -> str:
     """One call of sysbench on the server's socket; answers what it printed."""
-    script, *own = WORKLOADS[workload]
     place = [f"--mysql-socket={server.socket}", "--mysql-user=root", f"--mysql-db={DATABASE}"]
     ignore = ["--db-ps-mode=disable", "--mysql-ignore-errors=1213,1205,1062"]
     first = ["nice", "-n", str(FIRST)] if os.geteuid() == 0 else []
-    pinned = ["taskset", "-c", str(CLIENT_CPU), *first, "sysbench", script]
-    words = [*pinned, *place, *ignore, *own, *options, verb]
+    pinned = ["taskset", "-c", str(CLIENT_CPU), *first, "sysbench", workload.script]
+    words = [*pinned, *place, *ignore, *workload.options, *options, verb]
     ended = subprocess.run(words, capture_output=True, text=True, check=False)
     if ended.returncode:
         sys.exit(f"sysbench failed: {ended.stdout[-2000:]}{ended.stderr[-2000:]}")
