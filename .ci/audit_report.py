@@ -1,7 +1,14 @@
-"""Report pip-audit's JSON from standard input: 1 where a vulnerability is known, else 0."""
+"""Report pip-audit's JSON from standard input: 1 where a vulnerability is known, 2 where it failed.
+
+The argument is the file with its standard error.
+"""
 
 import json
+import re
 import sys
+from pathlib import Path
+
+UNREACHABLE = re.compile(r"could not connect|connection|timed? ?out|max retries", re.IGNORECASE)
 
 
 def main() -> int:
@@ -9,6 +16,11 @@ def main() -> int:
     try:
         libraries = json.load(sys.stdin)["dependencies"]
     except (ValueError, KeyError):
+        error = Path(sys.argv[1]).read_text(encoding="utf-8", errors="replace").strip()
+        if not UNREACHABLE.search(error):
+            reason = error.splitlines()[-1] if error else "no output"
+            print(f"audit: pip-audit failed: {reason}", file=sys.stderr)
+            return 2
         libraries = []
     audited = [library for library in libraries if "skip_reason" not in library]
     found = [(library, flaw) for library in audited for flaw in library["vulns"]]

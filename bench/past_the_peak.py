@@ -13,7 +13,6 @@ against the throughput that was served at the best number of threads.
 import argparse
 import gzip
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -20,7 +20,6 @@ import gzip
 import itertools
 import json
 import math
-import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -99,6 +98,7 @@ def main() -> None:
 def run(flavour: Flavour, name: str, level: float, step: float) -> dict[str, Any]:
     """One workload on a server of its own: the ladder, then what was seen below each cap."""
     with loaded_server(flavour, name) as (server, workload, title):
+        caps = []
         per_event, truth = ladder(server, workload, level)
         best = sorted(truth, key=lambda n: -truth[n].throughput)[:TRIED]
         tried = itertools.cycle(best)

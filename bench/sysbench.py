@@ -48,7 +48,7 @@ def ahead(*pids: int) -> Iterator[None]:
 
 @contextmanager
 def loaded_server(flavour: Flavour, name: str) -> Iterator[tuple[PrivateServer, Workload, str]]:
-    """Start a server for this workload of `ZOO`, ahead of others; yields it, and what to call it."""
+    """Start a server for this workload of `ZOO`, ahead of others; yields both and a title."""
     program = find_server(flavour, CACHE / flavour) or find_server(flavour)
     if program is None:
         sys.exit(f"no {flavour} here; scripts/test installs it")

@@ -1,6 +1,7 @@
 """Lock files pin all requirements by hash, and the audit says what it could not check."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -42,11 +43,13 @@ def test_the_locks_have_what_pyproject_asks_for() -> None:
 
 def report(*libraries: dict[str, object]) -> tuple[int, str]:
     """The exit code for what pip-audit found, and what is said of it."""
+    return report_on(json.dumps({"dependencies": libraries}), Path(os.devnull))
+
+
+def report_on(output: str, errors: Path) -> tuple[int, str]:
+    """The same for its whole output."""
     done = subprocess.run(
-        [sys.executable, REPORT],
-        input=json.dumps({"dependencies": libraries}),
-        capture_output=True,
-        text=True,
+        [sys.executable, REPORT, errors], input=output, capture_output=True, text=True
     )
     return done.returncode, done.stderr
 
@@ -71,3 +74,21 @@ def test_an_audit_that_could_ask_nobody_is_not_passed_off_as_one() -> None:
         {"name": "b", "version": "1", "vulns": []},
     )
     assert (code, said) == (0, "audit: 1 of 2 libraries audited, no vulnerability known\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ("", (2, "audit: pip-audit failed: no output\n")),
+        ("usage: …\nno such option\n", (2, "audit: pip-audit failed: no such option\n")),
+    ],
+)
+def test_a_failure_of_the_audits_own_fails_it(
+    error: str, expected: tuple[int, str], tmp_path: Path
+) -> None:
+    """A service that cannot be reached is one thing, a broken pip-audit another."""
+    (tmp_path / "errors").write_text(error)
+    assert report_on("", tmp_path / "errors") == expected
+    (tmp_path / "errors").write_text("ERROR: Could not connect to the service: timed out\n")
+    code, said = report_on("", tmp_path / "errors")
+    assert (code, "was not run" in said) == (0, True)
