@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from bare_root import BareRoot
 from priority import Background
 from servers import CACHE, RELEASES, Release, missing, program, server_program
 
@@ -167,6 +168,14 @@ def mariadb_without_schema(start_server: Callable[..., PrivateServer]) -> Iterat
     """A MariaDB as it comes, without performance_schema, that all tests share."""
     with start_server("mariadb", performance_schema=False) as server:
         yield server
+
+
+@pytest.fixture
+def bare() -> Iterator[BareRoot]:
+    """A bookworm as debootstrap made it, with our checkout."""
+    with BareRoot("bookworm") as root:
+        root.check_out()
+        yield root
 
 
 @pytest.fixture(params=RELEASES)

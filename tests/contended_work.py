@@ -17,6 +17,17 @@ CAPACITY = 107.0  # statements/s: PEAK / (0.040 + 0.0020 * (PEAK - 1) + 0.0004 *
 NO_HOST = {"collectors": {"host": {"enabled": False}}}  # others may fill the CPU that we share
 
 
+def residence_time(count: int) -> float:
+    """How long a statement takes among so many, in seconds."""
+    beside = count - 1
+    return 0.040 + 0.0020 * beside + 0.0004 * beside * (beside + 1)
+
+
 def work(server: PrivateServer, count: int) -> Clients:
-    """So many clients that never rest."""
-    return Clients(server, WORK, count)
+    """So many clients that never rest, evenly out of step.
+
+    How long a statement takes is settled when it begins: each waits first until all have begun, or
+    those before it would run as if nobody came after.
+    """
+    seconds = residence_time(count)
+    return Clients(server, WORK, count, first=f"DO SLEEP({seconds})", stagger=seconds / count)

@@ -63,6 +63,24 @@ def test_statements_that_wait_while_the_resource_is_idle_are_no_overload() -> No
     assert waiting.ratio == pytest.approx(0.7, abs=0.03)
 
 
+def test_far_more_statements_than_near_the_top_leave_an_unknown_peak_unknown() -> None:
+    """Where contention limits and its N* is not known, neither side of the peak is claimed."""
+    found = assess_capacity(plateau(200.0, 1))
+    known = replace(found, value=100.0, limit=USL, concurrency_upper=None, concurrency_seen=10.0)
+    assert headroom(known, 60.0, 16.0) is None
+    assert headroom(known, 60.0, 14.0) == Headroom(0.4, overloaded=False, overload_loss=0.0)
+    assert headroom(known, 60.0) == Headroom(0.4, overloaded=False, overload_loss=0.0)
+    assert headroom(replace(known, limit="cpu"), 60.0, 16.0) is not None
+
+
+def test_the_concurrency_seen_is_that_of_the_highest_throughputs() -> None:
+    """Statements that pile up at low throughput do not count."""
+    n = np.array([2.0, 4, 8, 9, 50])
+    seen = Observations.of(np.arange(5.0), [20.0, 40, 78, 80, 30], n)
+    assert seen.concurrency_at(80.0) == pytest.approx(9.0, abs=0.1)
+    assert seen.concurrency_at(1000.0) is None
+
+
 def test_statements_that_wait_for_more_than_contention_are_no_overload() -> None:
     """With a law as the limit the throughput must be what it predicts there."""
     law = Usl(sigma=0.03, kappa=0.0008, lam=500.0)

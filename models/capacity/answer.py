@@ -101,6 +101,8 @@ class Capacity:
     """N at the capacity, threads; None: not known."""
     concurrency_upper: float | None = None
     """With more statements at once than this the server is past its peak, threads."""
+    concurrency_seen: float | None = None
+    """N of the intervals with the highest throughputs, threads; None: not known."""
     walls: tuple[Wall, ...] = field(repr=False, default=())
     usl: UslFit | None = field(repr=False, default=None)
     usl_finding: Finding | None = None

@@ -109,6 +109,7 @@ def assess_capacity(seen: Observations) -> Capacity:
         answer = unless_more_was_served(answer, ours.throughput[known], regimes)
     return replace(
         with_concurrency(answer, met, law),
+        concurrency_seen=current.concurrency_at(x_seen),
         walls=walls,
         usl=with_doubts(law, finding),
         usl_finding=finding,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from models.capacity.answer import USL, Capacity
-from models.capacity.observed_peak import STEP
+from models.capacity.observed_peak import BEYOND, STEP
 from models.usl_fit import UslFit
 
 BUSY = 0.9
@@ -38,7 +38,7 @@ def headroom(
     concurrency: float | None = None,
     utilisation: float | None = None,
 ) -> Headroom | None:
-    """Compare a load with the capacity; None where no capacity is known.
+    """Compare a load with the capacity; None where it cannot be told on which side of it it is.
 
     throughput X in queries/s, concurrency N in threads, None: not known; utilisation of the
     limiting resource, 1 is its ceiling, None: not known.
@@ -46,7 +46,11 @@ def headroom(
     if capacity.value is None:
         return None
     unused = 1 - throughput / capacity.value
-    if concurrency is None or not _is_past(capacity, throughput, concurrency, utilisation):
+    if concurrency is None:
+        return Headroom(unused, overloaded=False, overload_loss=0.0)
+    if _is_beyond_the_known(capacity, concurrency):
+        return None
+    if not _is_past(capacity, throughput, concurrency, utilisation):
         return Headroom(unused, overloaded=False, overload_loss=0.0)
     return _past_peak(unused, concurrency, capacity.concurrency)
 
@@ -76,6 +80,13 @@ def peak_upper(fitted: UslFit) -> float | None:
 def _past_peak(unused: float, n: float, at_peak: float | None) -> Headroom:
     beyond = min(1 - n / (at_peak or n), 0.0)
     return Headroom(beyond, overloaded=True, overload_loss=max(unused, 0.0))
+
+
+def _is_beyond_the_known(capacity: Capacity, n: float) -> bool:
+    """Tell whether contention limits, nobody knows where, and N was never as high near the top."""
+    top = capacity.concurrency_seen
+    unknown = capacity.limit == USL and capacity.concurrency_upper is None
+    return unknown and top is not None and n > BEYOND * top
 
 
 def _is_past(capacity: Capacity, x: float, n: float, utilisation: float | None) -> bool:

@@ -105,7 +105,13 @@ class Observations:
         loaded: NDArray[np.bool_] = (n >= MIN_CONCURRENCY) & (n < MOST)
         return loaded & (x > 1 / MOST) & (x < MOST)
 
+    def concurrency_at(self, x: float) -> float | None:
+        """Find the highest N (threads) of the intervals with about that throughput or more."""
+        near = self.loaded & (self.throughput >= ABOUT * x)
+        return float(np.quantile(self.concurrency[near], SEEN)) if near.any() else None
 
+
+ABOUT = 0.9
 SEEN = 0.95
 """The quantile of the throughputs that counts as seen: a server held it for a while."""
 LATEST = 8

@@ -1,0 +1,59 @@
+"""The README's first command in a bare root: how it ends, well or with one line."""
+
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+
+from bare_root import BareRoot
+
+DEMO = ("scripts/demo", "--seconds", "30")
+PATIENCE = 400.0  # seconds for a whole installation on a busy machine
+PROGRESS = (  # what a script says of its work; what it says besides is a message
+    "demo: installing ",
+    "demo: making ",
+    "demo: reading ",
+    "demo: ending ",
+)
+
+
+def message(done: "subprocess.CompletedProcess[str]") -> str:
+    """The one line that a failed command ends with, less its own name."""
+    assert done.returncode == 1, done
+    lines = [line for line in done.stderr.splitlines() if not line.startswith(PROGRESS)]
+    (line,) = lines
+    return re.sub(r"^(demo|test|mysql-headroom demo): ", "", line)
+
+
+def assert_whole(root: BareRoot) -> None:
+    """Nothing runs in it, and none of its packages is half installed."""
+    deadline = time.monotonic() + 5
+    while (alive := root.processes()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not alive
+    assert root.do("dpkg", "--audit") == ""
+
+
+def assert_a_whole_run(done: "subprocess.CompletedProcess[str]") -> None:
+    """The demo ended with 0, said when there was a fit, and printed its final table."""
+    assert done.returncode == 0, done
+    assert re.search(r"^starting a private MariaDB \d+\.\d+\.\d+ …$", done.stdout, re.MULTILINE)
+    assert re.search(r"^ *\d+ s  .*; load (rising|falling), ", done.stdout, re.MULTILINE)
+    table = done.stdout.split("\n\n")[-1]
+    for row in (r"throughput", r"concurrency", r"capacity", r"in all +first fit after \d+ s"):
+        assert re.search(rf"^{row}", table, re.MULTILINE), done.stdout
+    assert not [line for line in done.stderr.splitlines() if not line.startswith(PROGRESS)]
+
+
+def run_first_command(release: str, lists: bool) -> Iterator[BareRoot]:
+    """A bare root in which the first command ran, and left nothing but what it installed."""
+    with BareRoot(release) as root:
+        root.check_out()
+        if not lists:
+            root.do("sh", "-c", "rm -r /var/lib/apt/lists/*")
+        before = root.state()
+        done = root.run(*DEMO, timeout=PATIENCE)
+        assert_a_whole_run(done)
+        assert root.state() == before
+        assert_whole(root)
+        yield root
