@@ -74,6 +74,13 @@ class History:
         self._window = Window()
         return True
 
+    def extend(self, intervals: Iterable[Interval], now: float) -> None:
+        """Add intervals that were completed elsewhere and follow ours; `now` in seconds of theirs.
+
+        To be called by the lane that fits.
+        """
+        self._hold(self._window.followed_by(Window(intervals)), now)
+
     def take_new(self) -> list[Interval]:
         """The intervals that were completed since the last call."""
         return take_all(self._new)
@@ -86,18 +93,33 @@ class History:
             while raw[0].at < sample.at - self._keep:
                 raw.popleft()
 
+    @property
+    def grace(self) -> float:
+        """How long after its end an interval counts as complete, in seconds."""
+        return self._grace
+
+    @property
+    def due(self) -> float | None:
+        """When the next interval will be complete (monotonic seconds); None before any sample."""
+        start = self._next_start()
+        return None if start is None else start + self.width + self._grace
+
     def window(self, now: float) -> Window:
         """The intervals of the horizon that are complete at `now` (monotonic seconds)."""
         with self._lock:
-            first = self._raw["status"][0].at if "status" in self._raw else None
-            if self._closed_until is None and first is not None:
-                self._closed_until = self.width * math.ceil(first / self.width)
-            if self._closed_until is None or now < self._closed_until + self.width + self._grace:
+            start = self._closed_until = self._next_start()
+            if start is None or now < start + self.width + self._grace:
                 return self._window
             raw = {name: list(samples) for name, samples in self._raw.items()}
-        new = self._close(raw, now, self._closed_until)
+        new = self._close(raw, now, start)
         self._hold(self._window.followed_by(new), now - self._grace)
         return self._window
+
+    def _next_start(self) -> float | None:
+        """Where the next interval begins; None before any sample."""
+        if self._closed_until is not None or "status" not in self._raw:
+            return self._closed_until
+        return self.width * math.ceil(self._raw["status"][0].at / self.width)
 
     def _hold(self, window: Window, now: float = -math.inf) -> None:
         """Keep these, but what has aged out of the horizon, and of many a spread.

@@ -78,12 +78,16 @@ def with_ceilings(
 
 
 def limiting(resources: Sequence[Resource], utilisations: Mapping[str, Array]) -> list[Resource]:
-    """Those that may end the throughput's growth: not the server's CPU where it may use all."""
+    """Those that may end the throughput's growth.
+
+    Not the server's CPU where it may use all of the host's, and that is known.
+    """
     of_all, of_its = utilisations.get(OF_THE_CPU), utilisations.get(SERVER_CPU)
     is_bound = False
     if of_all is not None and of_its is not None:
         both = np.isfinite(of_all) & np.isfinite(of_its)
         is_bound = float(of_all[both].sum()) < ALL * float(of_its[both].sum())
+    is_bound |= all(resource.name != CPU for resource in resources)
     return [resource for resource in resources if is_bound or resource.name != SERVER_CPU]
 
 
@@ -111,7 +115,9 @@ def _limits(status: Columns, statement_time: Array, edges: Array) -> Iterator[Na
 
 
 def _cpus(host: Columns, edges: Array) -> Iterator[Named]:
-    yield CPU, host.rate(edges, *BUSY) / host.last(edges, "cpus")
+    busy = [name for name in BUSY if name in host.names]
+    if busy:
+        yield CPU, host.rate(edges, *busy) / host.last(edges, "cpus")
     of_the_server = host.rate(edges, "process_cpu_seconds")
     yield SERVER_CPU, of_the_server / host.last(edges, "process_cpus")
     yield OF_THE_CPU, of_the_server / host.last(edges, "cpus")

@@ -22,12 +22,13 @@ Object = dict[str, Any]
 
 def snapshots_as_json(snapshots: Iterable[Snapshot], now: float) -> str:
     """One JSON document; `now` in Unix seconds decides what is stale."""
-    targets = [_target(s, now) for s in sorted(snapshots, key=lambda s: s.target)]
+    targets = [target_object(s, now) for s in sorted(snapshots, key=lambda s: s.target)]
     document = {"version": __version__, "at": now, "targets": targets}
-    return json.dumps(_finite(document), allow_nan=False, ensure_ascii=False)
+    return json.dumps(finite(document), allow_nan=False, ensure_ascii=False)
 
 
-def _target(snapshot: Snapshot, now: float) -> Object:
+def target_object(snapshot: Snapshot, now: float) -> Object:
+    """One of `targets`; numbers that JSON cannot say are in it as they are."""
     capacity, law, refusal = snapshot.capacity(now), snapshot.fit(now), snapshot.refusal(now)
     return {
         "target": snapshot.target,
@@ -148,12 +149,12 @@ def _reasons(reasons: Iterable[Any]) -> list[Object]:
     return [{"reason": reason.value, "text": reason.sentence} for reason in reasons]
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """The same without what JSON cannot say: not-a-number and infinity are null."""
     if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
+        return {key: finite(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [_finite(part) for part in value]
+        return [finite(part) for part in value]
     if isinstance(value, float):
         return float(value) if isfinite(value) else None
     return value

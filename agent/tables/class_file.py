@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agent.tables.table_file import TableFileError, header_mistake, read_rows, shortened, shown_name
+from agent.tables.table_file import (
+    MOST_TABLE,
+    TableFileError,
+    header_mistake,
+    read_rows,
+    shortened,
+    shown_name,
+)
 from models.attribution.class_ticks import SIZES, Array, ClassTicks
 from models.attribution.reasons import HostUse
 
@@ -48,9 +55,9 @@ class ClassFile:
 class Table:
     """A CSV file's header and rows, whose cells are asked for by column."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, most: int = MOST_TABLE) -> None:
         self.name = shown_name(path)
-        self._rows = read_rows(path)
+        self._rows = read_rows(path, most)
         self.line, header = next(self._rows, (1, []))
         if not header:
             raise self.error("the file is empty", "its first line names the columns")

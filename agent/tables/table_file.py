@@ -20,6 +20,7 @@ PIECE = 2**16  # bytes that are read, or unpacked, at once
 LONGEST_LINE = 2**20  # bytes
 FEWEST_BYTES = 64  # of a line, on average: a million lines in a table
 MOST_TABLE = 2**26  # bytes of a table that is held in memory, where it takes ten times as much
+MOST_STREAM = 2**32  # bytes of a table that is read as a stream
 
 
 class TableFileError(Exception):
@@ -35,15 +36,17 @@ def shown_name(path: str) -> str:
     return "<stdin>" if path == STANDARD_INPUT else path
 
 
-def read_rows(path: str) -> Iterator[tuple[int, list[str]]]:
+def read_rows(path: str, most: int = MOST_TABLE) -> Iterator[tuple[int, list[str]]]:
     """Read line numbers and stripped cells; `-` is standard input, gzip is seen by its content.
+
+    `most` bytes in all, unpacked; a table that is not held in memory may have more.
 
     Each line is a row by itself. Blank lines, lines that begin with `#` and a byte-order mark are
     passed over. Raises TableFileError for a file that cannot be read, is not CSV or has no end.
     """
     name = shown_name(path)
     with opened(path) as file:
-        yield from rows_in(name, text_lines(name, file, MOST_TABLE))
+        yield from rows_in(name, text_lines(name, file, most))
 
 
 @contextmanager

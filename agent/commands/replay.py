@@ -1,0 +1,120 @@
+"""`mysql-headroom replay SOURCE`: what the agent would have said of a recorded server, and when."""
+
+import argparse
+import sqlite3
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+
+from agent.commands.progress import interruptible
+from agent.commands.replay_options import add_pipeline_options, duration, wishes_of
+from agent.commands.replay_report import as_json, as_table
+from agent.config.file import ConfigError
+from agent.config.option import USAGE_ERROR, complain
+from agent.printable import complain_of
+from agent.replay.replay import PACE, Replay, Step
+from agent.replay.sources import Source, SourceError, opened
+from agent.store.failures import StoreError, as_store_error
+from agent.tables.table_file import TableFileError
+
+FAILED = 1
+HOUR = 3600.0
+FORMATS: dict[str, Callable[[Source, Iterable[Step]], Iterator[str]]] = {
+    "table": as_table,
+    "json": as_json,
+}
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the sub-command."""
+    parser = subparsers.add_parser(
+        "replay",
+        help="say what the agent would have said of a recorded server, and alerted when",
+        description="Run the agent's own pipeline over a recording of one server, and print what "
+        "it would have said at each step, and when its alerts on saturation would have fired.",
+    )
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="samples as CSV (t_s,questions,threads_running,uptime_s and what docs/replay.md "
+        "names; - is standard input), or the history.db of an agent",
+    )
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument(
+        "--at",
+        type=_moment,
+        metavar="T",
+        help="the state at this time alone: seconds of the recording, 6h, 2026-11-21T13:00Z",
+    )
+    when.add_argument(
+        "--every",
+        type=duration(1.0),
+        default=HOUR,
+        metavar="DURATION",
+        help="the step (default: 1h); the end of the recording is always the last",
+    )
+    parser.add_argument("--format", choices=list(FORMATS), default="table")
+    parser.add_argument(
+        "--assess-every",
+        type=duration(1.0),
+        default=PACE,
+        metavar="DURATION",
+        help="how often the capacity is assessed between two steps, for the alerts (default: 5m)",
+    )
+    add_pipeline_options(parser)
+    parser.add_argument("--server", metavar="ID", help="of a history: one of the target's servers")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when it was replayed, 1 when a history cannot be read, 2 when what was given is wrong."""
+    try:
+        with interruptible():
+            return _replay(args)
+    except ConfigError as error:
+        return complain(error)
+    except (TableFileError, SourceError) as error:
+        complain_of(error)
+        return USAGE_ERROR
+    except (StoreError, sqlite3.Error) as error:
+        complain_of(as_store_error(args.source, error))
+        return FAILED
+
+
+def _replay(args: argparse.Namespace) -> int:
+    wishes = wishes_of(args)
+    with opened(args.source, wishes) as source:
+        player = Replay(
+            source.target, source.recording, source.settings, wishes.ceilings, args.assess_every
+        )
+        steps = player.steps(args.every) if args.at is None else _at(player, source, args.at)
+        for text in FORMATS[args.format](source, steps):
+            sys.stdout.write(text + "\n")
+            sys.stdout.flush()
+        for note in source.notes():
+            complain_of(note)
+    return 0
+
+
+def _at(player: Replay, source: Source, time: float) -> Iterator[Step]:
+    """The step at that time; raises `SourceError` where the recording has none."""
+    begin = source.recording.start
+    if time < begin:
+        raise SourceError(f"--at {time:g} is before the recording, which begins at {begin:g}")
+    step = player.until(time)
+    if step.snapshot.at < time:
+        end = step.snapshot.at
+        raise SourceError(f"--at {time:g} is after the recording, which ends at {end:g}")
+    yield step
+
+
+def _moment(text: str) -> float:
+    """Seconds of the recording's clock, which are those since 1970 where there is a date."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        return duration(0.0)(text)

@@ -1,0 +1,89 @@
+"""The options of commands that run the pipeline over a recording: how, and with whose settings."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from agent.config.durations import seconds, written
+from agent.config.file import ConfigError, load
+from agent.config.settings import Config, FitSettings, Target
+from agent.replay.sources import SourceError, Wishes
+
+LONGEST = 366 * 86400.0
+
+
+def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
+    """Add the settings of the fit, one by one or from a configuration."""
+    for name, text in (
+        ("interval", "the width of an interval, as fit.interval (default: 15s, or two samples)"),
+        ("window", "how much of the past is fitted, as fit.window (default: 1d)"),
+        ("stale-after", "as fit.stale_after (default: 5m)"),
+        ("sampling", "how far apart the samples are (default: measured)"),
+    ):
+        parser.add_argument(f"--{name}", type=duration(0.1), metavar="DURATION", help=text)
+    parser.add_argument(
+        "--config.file",
+        dest="config_file",
+        metavar="FILE",
+        type=Path,
+        help="a configuration with these settings and the resources' ceilings",
+    )
+    parser.add_argument(
+        "--target", metavar="NAME", help="the target in the configuration and in a history"
+    )
+
+
+def wishes_of(args: argparse.Namespace) -> Wishes:
+    """How to replay; raises `ConfigError` or `SourceError` where that is not possible."""
+    config = load(args.config_file) if args.config_file else None
+    target = _target(config, args.target) if config else None
+    base = config.fit_settings(target) if config and target else FitSettings()
+    asked = {
+        name: value
+        for name in ("interval", "window", "stale_after")
+        if (value := getattr(args, name)) is not None
+    }
+    try:
+        settings = FitSettings(**{**base.model_dump(), **asked})
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = str(first["loc"][0]).replace("_", "-")
+        problem = str(first["msg"]).removeprefix("Value error, ")
+        raise SourceError(f"--{option}: {problem}; {args.source} was not read") from None
+    is_chosen = config is not None or "interval" in asked
+    return Wishes(
+        target=target.name if target else args.target,
+        server=getattr(args, "server", None),
+        sampling=args.sampling,
+        interval=settings.interval if is_chosen else None,
+        settings=settings,
+        **({"ceilings": config.resource_settings(target)} if config and target else {}),
+    )
+
+
+def duration(least: float, most: float = LONGEST) -> Callable[[str], float]:
+    """The type of an option that is a duration, in seconds."""
+
+    def read(text: str) -> float:
+        try:
+            found = seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        if not least <= found <= most:
+            raise argparse.ArgumentTypeError(f"must be from {written(least)} to {written(most)}")
+        return found
+
+    return read
+
+
+def _target(config: Config, name: str | None) -> Target:
+    known = [target.name for target in config.targets]
+    if name is None and len(known) == 1:
+        return config.targets[0]
+    for target in config.targets:
+        if target.name == name:
+            return target
+    problem = "which target?" if name is None else f"no target {name!r}"
+    raise ConfigError([f"--target: {problem} there are {', '.join(known)}"])

@@ -1,0 +1,146 @@
+"""A replay for people and for programs, a line for each step."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from agent.commands.fit_words import quantity
+from agent.config.durations import words, written
+from agent.export.capacity_words import doubts, headline, resource_words, why_none
+from agent.export.snapshot_json import finite, target_object
+from agent.printable import json_text, printable
+from agent.replay.alert_rules import Episode
+from agent.replay.replay import Step
+from agent.replay.sources import Source
+from agent.snapshot import Snapshot
+
+UNIX = range(100_000_000, 253_402_300_800)
+"""Times that are taken for seconds since 1970, up to the year 9999, and shown as dates."""
+DASH = "–"
+HEADER = ("time", "queries/s", "at once", "capacity", "90 % interval", "left", "limit", "trust")
+WIDTHS = (20, 10, 8, 10, 19, 6, 22, 16)
+RIGHT = range(1, 6)
+"""The columns of numbers."""
+
+
+def as_json(source: Source, steps: Iterable[Step]) -> Iterator[str]:
+    """A target as in /api/v1/snapshot for each step, with its time and the alerts meanwhile."""
+    del source
+    for step in steps:
+        now = step.snapshot.at
+        alerts = [asdict(episode) for episode in step.alerts]
+        target = target_object(step.snapshot, now)
+        yield json_text(finite({"at": now, **target, "alerts": alerts}))
+
+
+def as_table(source: Source, steps: Iterable[Step]) -> Iterator[str]:
+    """A row for each step, the alerts between them, and at the end what is known in words."""
+    settings = source.settings
+    fitted = f"intervals of {written(settings.interval)}, a window of {written(settings.window)}"
+    yield printable(f"{source.title}, {fitted}")
+    yield _row(HEADER)
+    log = _AlertLog()
+    last: Snapshot | None = None
+    for step in steps:
+        last = step.snapshot
+        yield from log.lines(step.alerts)
+        yield _row(_cells(last))
+    yield ""
+    yield from log.summary()
+    if last is not None:
+        yield from map(printable, _in_words(last))
+
+
+def time_text(at: float) -> str:
+    """A date in UTC, or the seconds of a recording that has no date."""
+    if int(at) not in UNIX:
+        return f"{at:,.0f} s"
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _row(cells: Sequence[str]) -> str:
+    shown = [
+        cell.rjust(width) if k in RIGHT else cell.ljust(width)
+        for k, (cell, width) in enumerate(zip(cells, WIDTHS, strict=True))
+    ]
+    return printable("  ".join(shown).rstrip())
+
+
+def _cells(snapshot: Snapshot) -> tuple[str, ...]:
+    """What is known at that time; a dash for what is not."""
+    now = snapshot.at
+    load, capacity, headroom = (
+        snapshot.current_load(now),
+        snapshot.capacity(now),
+        snapshot.headroom(now),
+    )
+    place = snapshot.current_place(now)
+    at_once = f"{place[0]:.1f}" if place else DASH
+    done = quantity(load.throughput) if load else DASH
+    if capacity is None:
+        return (time_text(now), done, at_once, DASH, DASH, DASH, DASH, DASH)
+    interval = f"{quantity(capacity.lower)} to {quantity(capacity.upper)}"
+    return (
+        time_text(now),
+        done,
+        at_once,
+        quantity(capacity.value),
+        interval,
+        f"{100 * headroom.ratio:.0f} %" if headroom else DASH,
+        resource_words(capacity.limit) if capacity.limit else DASH,
+        capacity.trust.value.replace("_", " "),
+    )
+
+
+def _in_words(snapshot: Snapshot) -> list[str]:
+    """The state at the end."""
+    now = snapshot.at
+    capacity = snapshot.capacity(now)
+    if capacity is None:
+        return [f"At the end: {why_none(snapshot)}."]
+    reasons = [f"  Why: {text}." for text in doubts(capacity)]
+    return [headline(capacity, snapshot.headroom(now)), *reasons]
+
+
+class _AlertLog:
+    """Says of each alert once that it fired, and once that it was over."""
+
+    def __init__(self) -> None:
+        self._fired: dict[tuple[str, float], Episode] = {}
+        self._over: set[tuple[str, float]] = set()
+
+    def lines(self, episodes: Iterable[Episode]) -> Iterator[str]:
+        """The lines for what is new, in the order of time."""
+        found: list[tuple[float, str]] = []
+        for episode in episodes:
+            if episode.firing_at is None:
+                continue
+            name = (episode.alert, episode.pending_at)
+            if name not in self._fired:
+                text = f"{episode.alert} fires ({episode.severity})"
+                found.append((episode.firing_at, text))
+            self._fired[name] = episode
+            if episode.resolved_at is not None and name not in self._over:
+                self._over.add(name)
+                found.append((episode.resolved_at, f"{episode.alert} is resolved"))
+        for at, text in sorted(found):
+            yield f"{time_text(at):<20}  * {text}"
+
+    def summary(self) -> Iterator[str]:
+        """How often each alert would have fired."""
+        if not self._fired:
+            yield "No alert on saturation would have fired."
+        for alert in sorted({alert for alert, _ in self._fired}):
+            episodes = [e for (name, _), e in self._fired.items() if name == alert]
+            lengths = [
+                e.resolved_at - e.firing_at
+                for e in episodes
+                if e.resolved_at is not None and e.firing_at is not None
+            ]
+            goes_on = ", and goes on" if len(lengths) < len(episodes) else ""
+            length = f", for {words(sum(lengths))} in all" if lengths else ""
+            yield f"{alert} would have fired {_times(len(episodes))}{length}{goes_on}."
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"

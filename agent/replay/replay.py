@@ -1,0 +1,104 @@
+"""The agent's own pipeline over a recording: what it would have said at each step, and alerted.
+
+Time comes from the recording alone, so that the same recording always gives the same answer.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+
+from agent.config.ceilings import ResourceSettings
+from agent.config.settings import FitSettings
+from agent.pipeline import NO_CEILINGS, Now, assess, latest_load
+from agent.replay.alert_rules import Alerts, Episode, Scrape
+from agent.replay.recording import Recording
+from agent.snapshot import FitState, Health, Snapshot
+
+PACE = 300.0
+"""Seconds between two assessments where no step asks for one: each takes some 50 ms of CPU. Between
+them the load of each interval is compared with the latest capacity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is known at one time, and the alerts that were active since the step before."""
+
+    snapshot: Snapshot
+    alerts: tuple[Episode, ...]
+
+
+class Replay:
+    """One target's recording, played forward; `pace` in seconds."""
+
+    def __init__(
+        self,
+        target: str,
+        recording: Recording,
+        settings: FitSettings,
+        ceilings: ResourceSettings = NO_CEILINGS,
+        pace: float = PACE,
+    ) -> None:
+        self._target, self._recording = target, recording
+        self._settings, self._ceilings = settings, ceilings
+        self._pace = pace
+        self._alerts = Alerts()
+        self._last: Snapshot | None = None
+        self._fitted = FitState()
+        self._assessed_at = -math.inf
+        self._scraped: float = math.floor(recording.start / settings.interval)
+        """How many intervals' lengths the latest scrape is after the recording's zero."""
+
+    def steps(self, every: float) -> Iterator[Step]:
+        """A step at each multiple of `every` (s) within the recording, and one at its end."""
+        for place in count(math.floor(self._recording.start / every) + 1):
+            step = self.until(place * every)
+            yield step
+            if self._recording.end <= place * every:
+                return
+
+    def until(self, time: float) -> Step:
+        """Play up to that time, or to the end of the recording; it must not be before the last."""
+        while (place := self._next_scrape()) * self._settings.interval <= time:
+            at = place * self._settings.interval
+            self._recording.play(at)
+            if at > self._recording.end:
+                break
+            self._scraped = place
+            is_due = at == time or at - self._assessed_at >= self._pace
+            self._alerts.observe(Scrape.of(self._look(at, assess_anew=is_due)))
+        self._recording.play(min(time, self._recording.end))
+        time = min(time, self._recording.end)
+        return Step(self._look(time, assess_anew=True), tuple(self._alerts.take()))
+
+    def _next_scrape(self) -> float:
+        """Which it is; after a long silence the first that can have something to say."""
+        following = self._scraped + 1
+        if self._last is None or not _is_silent(self._last):
+            return following
+        ahead = self._recording.next_at / self._settings.interval
+        return ahead if math.isinf(ahead) else max(following, math.ceil(ahead))
+
+    def _look(self, at: float, *, assess_anew: bool) -> Snapshot:
+        """What is known then: assessed anew, or the new load beside the capacity known so far."""
+        window = self._recording.history.window(at)
+        health = Health(up=True if self._recording.is_heard(at) else None)
+        now, last = Now(at, at), self._last
+        if last is None or assess_anew:
+            self._assessed_at = at
+            found = assess(
+                self._target, window, health, self._fitted, self._settings, now, self._ceilings
+            )
+            self._last, self._fitted = found, found.fitted
+            return found
+        load, fitted = latest_load(window, now, self._ceilings), self._fitted
+        if load is not None and fitted.capacity is not None:
+            fitted = replace(fitted, at=load.end)
+        self._last = replace(last, at=at, health=health, load=load, fitted=fitted)
+        return self._last
+
+
+def _is_silent(snapshot: Snapshot) -> bool:
+    """Whether neither a load nor a capacity is known any more."""
+    now = snapshot.at
+    return snapshot.current_load(now) is None and snapshot.capacity(now) is None

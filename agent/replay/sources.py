@@ -1,0 +1,160 @@
+"""Opening a recording: a CSV file of samples, or the history that an agent writes."""
+
+import math
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.config.ceilings import ResourceSettings
+from agent.config.durations import written
+from agent.config.settings import FitSettings
+from agent.history import History
+from agent.pipeline import NO_CEILINGS, Now
+from agent.replay.recording import Intervals, Recording, Samples, sampling_of
+from agent.store.database import open_to_read
+from agent.store.files import HEAD
+from agent.store.kinds import INTERVALS
+from agent.store.recall import SAME_WIDTH
+from agent.store.tables import LAST, Choice, Extent, extents, read
+from agent.store.translate import interval_of
+from agent.tables.sample_file import SampleFile
+from agent.tables.table_file import STANDARD_INPUT
+
+WIDTHS = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+"""Seconds of an interval where none is asked for: the first that holds two samples."""
+DEFAULTS = FitSettings()
+ZERO = Now(0.0, 0.0)
+"""The clock of a recording: one for both."""
+
+
+class SourceError(Exception):
+    """The recording cannot be replayed so; the message is one line with the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How to replay, as far as that was asked for; times in seconds."""
+
+    target: str | None = None
+    server: str | None = None
+    sampling: float | None = None
+    interval: float | None = None
+    settings: FitSettings = DEFAULTS
+    """The other settings."""
+    ceilings: ResourceSettings = NO_CEILINGS
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A recording, ready to be played once."""
+
+    target: str
+    title: str
+    recording: Recording
+    settings: FitSettings
+    notes: Callable[[], list[str]]
+    """What to know about it, once it was played."""
+
+
+@contextmanager
+def opened(path: str, wishes: Wishes) -> Iterator[Source]:
+    """Open a recording of either kind, seen by its content.
+
+    Raises `TableFileError`, `StoreError` or `SourceError` where it cannot be used.
+    """
+    if is_history(path):
+        with closing(open_to_read(Path(path))) as connection:
+            yield _of_history(connection, path, wishes)
+    else:
+        yield _of_csv(path, wishes)
+
+
+def is_history(path: str) -> bool:
+    """Whether it is a database; what cannot be read is none."""
+    try:
+        with Path(path).open("rb") as file:
+            return path != STANDARD_INPUT and file.read(len(HEAD)) == HEAD
+    except (OSError, ValueError):
+        return False
+
+
+def interval_for(sampling: float, asked: float | None, name: str) -> float:
+    """The width of intervals (s) for samples that far apart (s); raises `SourceError`."""
+    least = 2 * sampling
+    if asked is not None and asked < least:
+        problem = f"--interval ({asked:g} s) is less than twice the time between two samples"
+        raise SourceError(f"{name}: {problem} ({sampling:g} s); give --interval {written(least)}")
+    fitting = next((width for width in WIDTHS if width >= least), None)
+    if asked is None and fitting is None:
+        problem = f"its samples are {sampling:g} s apart, and an interval of {WIDTHS[-1]:g} s"
+        raise SourceError(f"{name}: {problem} must hold two; record it more often")
+    return asked if asked is not None else fitting or WIDTHS[-1]
+
+
+def _of_csv(path: str, wishes: Wishes) -> Source:
+    file = SampleFile(path)
+    measured, readings = sampling_of(file.readings())
+    if measured is None:
+        problem = "fewer than two rows have questions, threads_running and uptime_s"
+        raise SourceError(f"{file.name}: {problem}; record more of them")
+    sampling = wishes.sampling or measured
+    settings = _with_width(wishes, interval_for(sampling, wishes.interval, file.name))
+    history = History(settings.interval, settings.window, sampling)
+    target = wishes.target or Path(file.name).name.split(".")[0]
+    title = f"{file.name}: samples {sampling:g} s apart"
+
+    def notes() -> list[str]:
+        found = []
+        if file.passed_over:
+            found.append(f"{file.name}: columns that are not used: {', '.join(file.passed_over)}")
+        if len(history.window(-math.inf)) == 0:
+            remedy = "t_s and uptime_s must be in seconds, and rows at most an interval apart"
+            found.append(f"{file.name}: no interval was complete at the end; {remedy}")
+        if file.duplicates:
+            found.append(f"{file.name}: {file.duplicates:,} rows of a time that was there already")
+        return found
+
+    return Source(target, title, Samples(readings, history), settings, notes)
+
+
+def _of_history(connection: sqlite3.Connection, path: str, wishes: Wishes) -> Source:
+    extent, others = _chosen(list(extents(connection, INTERVALS)), path, wishes)
+    latest = Choice(extent.target, extent.server, extent.last, LAST)
+    [*_, last] = read(connection, INTERVALS, latest)
+    width = wishes.interval or interval_of(last, 1.0, ZERO).seconds
+    settings = _with_width(wishes, width)
+    choice = Choice(extent.target, extent.server)
+    found = (interval_of(row, 1.0, ZERO) for row in read(connection, INTERVALS, choice))
+    same = (one for one in found if math.isclose(one.seconds, width, rel_tol=SAME_WIDTH))
+    recording = Intervals(same, History(width, settings.window, width))
+    if math.isnan(recording.start):
+        widths = f"the latest are of {last.cells[0]:g} s"
+        raise SourceError(f"{path}: no intervals of {width:g} s; {widths}: leave --interval out")
+    title = f"{path}: {extent.target} on {extent.server}"
+    return Source(extent.target, title, recording, settings, lambda: others)
+
+
+def _chosen(found: list[Extent], path: str, wishes: Wishes) -> tuple[Extent, list[str]]:
+    """One server of one target: that which was asked for, or the latest of the only target."""
+    targets = sorted({extent.target for extent in found})
+    if not found:
+        raise SourceError(f"{path}: no intervals in it yet; let the agent run for a minute")
+    if wishes.target is None and len(targets) > 1:
+        raise SourceError(f"{path}: there are {', '.join(targets)}; choose one with --target NAME")
+    name = wishes.target or targets[0]
+    of_target = [extent for extent in found if extent.target == name]
+    servers = [extent.server for extent in of_target]
+    if not of_target:
+        raise SourceError(f"{path}: no target {name!r}; there are {', '.join(targets)}")
+    if wishes.server is not None and wishes.server not in servers:
+        raise SourceError(f"{path}: {name} was never {wishes.server!r}, but {', '.join(servers)}")
+    of_server = [e for e in of_target if wishes.server in (None, e.server)]
+    chosen = max(of_server, key=lambda extent: extent.last)
+    others = [f"{path}: {name} was also {e.server} (--server)" for e in of_target if e != chosen]
+    return chosen, others if wishes.server is None else []
+
+
+def _with_width(wishes: Wishes, width: float) -> FitSettings:
+    return wishes.settings.model_copy(update={"interval": width})

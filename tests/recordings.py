@@ -1,0 +1,57 @@
+"""Recordings of servers as CSV files, made of samples; what the tests of `replay` share."""
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import sin
+from pathlib import Path
+from typing import Any
+
+from agent.replay.readings import COLUMNS, HOST, VALUES
+from agent.resources import BUSY
+from collectors.base import Sample
+from models.usl import Usl
+
+LAW = Usl(sigma=0.02, kappa=0.0005, lam=500.0)
+DEMAND = 1 / 4000.0
+"""CPU seconds of a host of two processors that a query takes."""
+Row = dict[str, float | str]
+
+
+def rows(seconds: int, step: int = 5, start: float = 0.0) -> Iterator[Row]:
+    """Samples of a server on the law, whose load goes up and down twice an hour."""
+    questions = spent = used = 0.0
+    for t in range(0, seconds + 1, step):
+        n = 8.0 + 7.0 * sin(t / 286.5)
+        x = float(LAW.throughput(n))
+        questions, spent, used = questions + x * step, spent + n * step, used + x * step * DEMAND
+        yield {
+            "t_s": start + t,
+            "questions": round(questions),
+            "threads_running": round(n) + 1,
+            "uptime_s": 50_000 + t,
+            "statement_time_s": spent,
+            "server_cpu_s": 0.9 * used,
+            "host_cpu_busy_s": used,
+            "cpus": 2,
+        }
+
+
+def written(path: Path, table: Iterable[Mapping[str, object]]) -> Path:
+    """A CSV file of these rows, whose columns are those of the first."""
+    listed = list(table)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(listed[0]))
+        writer.writeheader()
+        writer.writerows(listed)
+    return path
+
+
+def as_rows(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
+    """A row for each sample of a daemon, at its own time, with the columns of its collector."""
+    for sample in samples:
+        values = dict(sample.values)
+        if sample.collector == HOST:
+            values[BUSY[0]] = sum(values[name] for name in BUSY)
+        names = VALUES.get(sample.collector, {})
+        known = {column: values[name] for column, name in names.items() if name in values}
+        yield {"t_s": repr(sample.at), **{name: known.get(name, "") for name in COLUMNS}}

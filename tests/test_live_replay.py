@@ -1,0 +1,98 @@
+"""A real server, watched and recorded at once: a replay of the recording says the same."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live import Clients
+from recordings import as_rows, written
+from test_replay_command import nearly
+
+from agent.cli import main
+from agent.config.settings import Config
+from agent.demo.server import PrivateServer
+from agent.export.snapshot_json import snapshots_as_json
+from agent.snapshot import Snapshot
+from agent.watch import Watch
+from collectors.base import Sample
+
+SAMPLING, WIDTH = 0.25, 1.0
+STEPS = (1, 2, 4, 7, 3)
+"""Clients at once."""
+EACH = 3.0  # seconds
+WORK = "SELECT SLEEP(0.01)"
+NOT_RECORDED = ("redo_", "checkpoint_", "innodb_", "disk:", "network:", "cpu_clock_", "replicas_")
+"""What the agent reads and a recording has no column for: it is kept from both."""
+Json = dict[str, Any]
+
+
+def watched(server: PrivateServer) -> tuple[Snapshot, float, list[Sample]]:
+    """What the agent says at the end of a load, when (monotonic), and the samples it has read."""
+    every = {"interval": f"{SAMPLING}s"}
+    config = Config.model_validate(
+        {
+            "fit": {"interval": WIDTH},
+            "collectors": {
+                **dict.fromkeys(("status", "statements", "threads", "host"), every),
+                "digests": {"enabled": False},
+            },
+            "targets": [{"name": "db", "socket": server.socket, "user": "root"}],
+        }
+    )
+    watch = Watch(config, config.targets[0])
+    samples: list[Sample] = []
+    keep = watch._history.append
+
+    def append(sample: Sample) -> None:
+        values = {n: v for n, v in sample.values.items() if not n.startswith(NOT_RECORDED)}
+        samples.append(replace(sample, values=values))
+        keep(samples[-1])
+
+    watch._history.append = append  # type: ignore[method-assign]
+    try:
+        for clients in STEPS:
+            with Clients(server, WORK, clients):
+                until = time.monotonic() + EACH
+                while (now := time.monotonic()) < until:
+                    due = watch.server_tick(now), watch.host_tick(now)
+                    watch.fit_tick(time.monotonic())
+                    time.sleep(max(0.0, min(*due) - time.monotonic()))
+        now = time.monotonic()
+        watch.fit_tick(now)
+    finally:
+        watch.close()
+    return watch.snapshot, now, samples
+
+
+def test_a_replay_of_what_the_agent_has_read_says_what_it_said(
+    mysql_server: PrivateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Load, capacity, walls, law and every point have the same numbers, to nine digits."""
+    snapshot, now, samples = watched(mysql_server)
+    document = json.loads(snapshots_as_json([snapshot], snapshot.at))
+    file = written(tmp_path / "db.csv", as_rows(samples))
+    options = ("--at", repr(now), "--interval", f"{WIDTH}", "--sampling", f"{SAMPLING}")
+    assert main(["replay", str(file), *options, "--format", "json"]) == 0
+    expected, found = document["targets"][0], json.loads(capsys.readouterr().out)
+    assert len(expected["points"]) >= 10
+    assert expected["capacity"]["lower"] > 0
+    assert {"cpu", "server_cpu", "connections"} <= set(expected["load"]["utilisation"])
+    del expected["load"]["utilisation"]["cpu:steal"]  # a recording has one counter of all
+    for name in ("server", "outliers_total"):  # of the whole daemon, and by how often it assessed
+        del expected[name]
+    for name in ("server", "outliers_total", "alerts"):
+        del found[name]
+    assert timeless(expected) == timeless(found)
+
+
+def timeless(value: Any) -> Any:
+    """The same without times, which are of two clocks."""
+    if isinstance(value, dict):
+        kept = {
+            n: part for n, part in value.items() if n not in ("at", "assessed_at", "changed_at")
+        }
+        return {name: timeless(part) for name, part in kept.items()}
+    return [timeless(part) for part in value] if isinstance(value, list) else nearly(value)

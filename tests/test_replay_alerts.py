@@ -1,0 +1,133 @@
+"""The alerts of a replay: they fire and end when Prometheus has the shipped rules do so."""
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import yaml
+from prometheus_rules import RULES
+
+from agent.replay.alert_rules import RULES as REPLAYED
+from agent.replay.alert_rules import Alerts, Scrape
+from agent.snapshot import Source
+
+STEP = 15  # seconds between two scrapes, and two evaluations
+LASTING = (2, 5, 12, 25, 45)  # minutes for which a server stays as it is
+LABELS = 'target="db", instance="agent:10104", job="mysql-headroom"'
+N_UPPER, X_MAX = 20.0, 1000.0
+
+
+def scrapes(seed: int, hours: int) -> Iterator[Scrape]:
+    """A server that is now idle, now full, overloaded or unknown, trusted or not."""
+    random = Random(seed)
+    at = 0.0
+    while at < 3600 * hours:
+        headroom, trusted = (
+            random.choice([0.6, 0.15, 0.15, 0.02, -0.4, None]),
+            random.random() < 0.8,
+        )
+        overloaded = headroom is not None and headroom < 0.1 and random.random() < 0.5
+        crowd, share = random.choice([5.0, 40.0, 40.0]), random.choice([0.3, 0.9])
+        for _ in range(60 // STEP * random.choice(LASTING) + random.randrange(4)):
+            known = headroom is not None
+            yield Scrape(
+                at=at,
+                headroom=round(headroom + random.gauss(0, 0.04), 3)
+                if headroom is not None
+                else None,
+                overloaded=float(overloaded) if known else None,
+                capacity_trusted=known and trusted and random.random() < 0.99,
+                throughput=round(share * X_MAX + random.gauss(0, 50), 1) if known else None,
+                concurrency={Source.STATEMENT_TIME: round(crowd + random.gauss(0, 3), 2)}
+                if known
+                else {},
+                source=Source.STATEMENT_TIME if known else None,
+                law_trusted=known and trusted,
+                n_max_upper=N_UPPER if known else None,
+                x_max=X_MAX if known else None,
+            )
+            at += STEP
+
+
+def series(found: Sequence[Scrape]) -> list[dict[str, str]]:
+    """The scrapes as promtool takes them: `stale` where a series ends, `_` while there is none."""
+    columns: dict[str, list[float | None]] = {
+        "capacity_headroom_ratio{%s}": [s.headroom for s in found],
+        "overloaded{%s}": [s.overloaded for s in found],
+        'capacity_trust{trust="trusted", %s}': [
+            None if s.headroom is None else float(s.capacity_trusted) for s in found
+        ],
+        "throughput_queries_per_second{%s}": [s.throughput for s in found],
+        'concurrency{source="statement_time", %s}': [
+            s.concurrency.get(Source.STATEMENT_TIME) for s in found
+        ],
+        'usl_concurrency_source_info{source="statement_time", %s}': [
+            None if s.source is None else 1.0 for s in found
+        ],
+        'usl_trust{trust="trusted", %s}': [
+            None if s.headroom is None else float(s.law_trusted) for s in found
+        ],
+        "usl_max_concurrency_upper{%s}": [s.n_max_upper for s in found],
+        "usl_max_throughput_queries_per_second{%s}": [s.x_max for s in found],
+    }
+    return [
+        {"series": f"mysql_headroom_{name % LABELS}", "values": " ".join(shown(values))}
+        for name, values in columns.items()
+    ]
+
+
+def shown(values: Sequence[float | None]) -> Iterator[str]:
+    """Each value, and what is there instead of one."""
+    before: float | None = None
+    for value in values:
+        yield f"{value:g}" if value is not None else "stale" if before is not None else "_"
+        before = value
+
+
+def states(found: Sequence[Scrape]) -> Iterator[tuple[float, dict[str, str]]]:
+    """What a replay says at each scrape: pending or firing, by alert."""
+    alerts = Alerts()
+    for scrape in found:
+        alerts.observe(scrape)
+        active = [episode for episode in alerts.take() if episode.resolved_at is None]
+        state = {e.alert: "pending" if e.firing_at is None else "firing" for e in active}
+        yield scrape.at, state
+
+
+def test_the_replays_alerts_are_those_of_the_shipped_rules(promtool: str, tmp_path: Path) -> None:
+    """Throughout eight made-up hours, each alert is pending or firing in both or in neither."""
+    found = list(scrapes(seed=7, hours=8))
+    expected = [(at, state) for at, state in states(found) if at % 45 == 0]
+    names = "|".join(rule.alert for rule in REPLAYED)
+    said = {state for _, by_alert in expected for state in by_alert.items()}
+    assert said == {(r.alert, s) for r in REPLAYED for s in ("pending", "firing")}
+    tests: list[dict[str, Any]] = [
+        {
+            "expr": f'ALERTS{{alertname=~"{names}"}}',
+            "eval_time": f"{at:.0f}s",
+            "exp_samples": [{"labels": labels(*one), "value": 1} for one in state.items()],
+        }
+        for at, state in expected
+    ]
+    document = {
+        "rule_files": [str(RULES)],
+        "evaluation_interval": f"{STEP}s",
+        "tests": [
+            {"interval": f"{STEP}s", "input_series": series(found), "promql_expr_test": tests}
+        ],
+    }
+    file = tmp_path / "replayed.test.yml"
+    file.write_text(yaml.safe_dump(document, width=10**9))
+    ended = subprocess.run(
+        [promtool, "test", "rules", file], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode == 0, (ended.stdout + ended.stderr)[:4000]
+
+
+def labels(alert: str, state: str) -> str:
+    """The series that Prometheus has of an alert in that state."""
+    severity = next(rule.severity for rule in REPLAYED if rule.alert == alert)
+    of_alert = f'alertname="{alert}", alertstate="{state}", severity="{severity}"'
+    return f"ALERTS{{{of_alert}, {LABELS}}}"

@@ -1,0 +1,386 @@
+"""The command `replay`: it says what the daemon would have said, and takes damaged recordings."""
+
+import csv
+import gzip
+import io
+import json
+import math
+import random
+import re
+import tracemalloc
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from class_data import FOLDER
+from complaints import one_line
+from record_samples import FIXTURES
+from record_samples import recorded as recorded_samples
+from recordings import LAW, Row, as_rows, rows, written
+
+from agent.cli import main
+from agent.config.settings import FitSettings
+from agent.export.snapshot_json import snapshots_as_json
+from agent.history import History
+from agent.pipeline import Now, assess
+from agent.snapshot import FitState, Health, Snapshot
+from agent.tables.sample_file import SampleFile
+from collectors.base import Sample
+
+OPEN_HOT = FOLDER / "mysql97" / "open_hot.csv"
+TICK = 0.5  # seconds between two looks of the daemon for a complete interval
+PATH_DEPENDENT = ("outliers_total", "workload", "alerts")
+"""What depends on how often the capacity was assessed before."""
+Json = dict[str, Any]
+Replayed = Callable[..., list[Json]]
+
+
+@pytest.fixture
+def replayed(capsys: pytest.CaptureFixture[str]) -> Replayed:
+    """`replay … --format json`: what each line says; notes on standard error are passed over."""
+
+    def command(*words: object) -> list[Json]:
+        assert main(["replay", *map(str, words), "--format", "json"]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return command
+
+
+@pytest.fixture
+def hour(tmp_path: Path) -> Path:
+    """An hour of samples 5 s apart."""
+    return written(tmp_path / "hour.csv", rows(3600))
+
+
+def as_the_daemon(samples: Iterable[Sample], settings: FitSettings, sampling: float) -> Snapshot:
+    """What the daemon's own loop makes of samples: it looks twice a second, and assesses."""
+    history = History(settings.interval, settings.window, sampling)
+    fitted, now, snapshot = FitState(), -math.inf, None
+    for sample in sorted(samples, key=lambda sample: sample.at):
+        now = max(now, math.floor(sample.at / TICK) * TICK)
+        while now <= sample.at:
+            window = history.window(now)
+            snapshot = assess("db", window, Health(up=True), fitted, settings, Now(now, now))
+            fitted, now = snapshot.fitted, now + TICK
+        history.append(sample)
+    assert snapshot is not None
+    return snapshot
+
+
+def test_a_recorded_server_gives_what_the_daemon_says_of_it(
+    tmp_path: Path, replayed: Replayed
+) -> None:
+    """MySQL 9.7 under a rising load: every number of the last snapshot is the same."""
+    _, samples = recorded_samples(FIXTURES / "mysql-9.7.4.jsonl.gz")
+    samples = [sample for sample in samples if sample.collector != "digests"]
+    settings = FitSettings(interval=5.0, stale_after=60.0)
+    daemon = as_the_daemon(samples, settings, sampling=1.0)
+    expected = json.loads(snapshots_as_json([daemon], daemon.at))["targets"][0]
+    file = written(tmp_path / "db.csv", as_rows(samples))
+    options = ("--interval", "5s", "--stale-after", "1m", "--sampling", "1s")
+    [found] = replayed(file, "--at", daemon.at, *options)
+    assert found.pop("at") == daemon.at
+    assert found.pop("alerts") == []
+    assert expected["capacity"]["value"] > 0
+    assert len(expected["points"]) > 10
+    assert {"cpu", "connections"} <= set(expected["load"]["utilisation"])
+    del expected["load"]["utilisation"]["cpu:steal"]  # one counter holds all of the host's CPU time
+    del found["load"]["utilisation"]["server_cpu"]  # not recorded: it may use all
+    del expected["load"]["cpu_clock"], found["load"]["cpu_clock"]
+    for name in PATH_DEPENDENT[:2]:
+        del expected[name], found[name]
+    assert nearly(expected) == nearly(found)
+
+
+def nearly(value: Any) -> Any:
+    """The same with numbers of nine digits: the sum of counters depends on their order."""
+    if isinstance(value, dict):
+        return {name: nearly(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [nearly(part) for part in value]
+    return float(f"{value:.9g}") if isinstance(value, float) else value
+
+
+@pytest.mark.skipif(not OPEN_HOT.exists(), reason=f"{OPEN_HOT} is not there")
+def test_ten_recorded_minutes_of_mysql_foretell_the_peak_that_was_measured(
+    tmp_path: Path, replayed: Replayed
+) -> None:
+    """Never above 58 % of it: within a fifth, in the interval; nothing is trusted or fired."""
+    file = written(tmp_path / "open_hot.csv", of_open_hot())
+    lines = replayed(file, "--every", "2m")
+    times = [120, 240, 360, 480, 600, 601.75]
+    assert [line["at"] for line in lines] == pytest.approx(times, abs=1)
+    for line in lines[1:]:
+        capacity = line["capacity"]
+        assert capacity["value"] == pytest.approx(17_200, rel=0.2)
+        assert capacity["lower"] < 17_200 < capacity["upper"]
+        assert capacity["trust"] != "trusted"
+        assert line["alerts"] == []
+    loads = [line["load"]["throughput"] for line in lines]
+    assert loads == pytest.approx([8558, 1506, 6318, 5707, 1445, 2567], rel=0.01)
+
+
+def of_open_hot() -> Iterable[Row]:
+    """The rates of that recording as counters; the observer is one running thread."""
+    questions = spent = used = busy = 0.0
+    first: Row = {"t_s": 0, "threads_running": 1, "uptime_s": 1000, "cpus": 2}
+    yield first | dict.fromkeys(COUNTERS, 0.0)
+    with OPEN_HOT.open(encoding="utf-8") as lines:
+        for line in csv.DictReader(lines):
+            seconds = float(line["dt"])
+            questions += float(line["qps"]) * seconds
+            spent += float(line["N_little_infl"]) * seconds
+            used += float(line["mysqld_cpu"]) * seconds
+            busy += float(line["host_util"]) * 2 * seconds
+            yield {
+                "t_s": float(line["t"]),
+                "threads_running": int(line["threads_running"]) + 1,
+                "uptime_s": 1000 + int(float(line["t"])),
+                "cpus": 2,
+                **dict(zip(COUNTERS, (questions, spent, used, busy), strict=True)),
+            }
+
+
+COUNTERS = ("questions", "statement_time_s", "server_cpu_s", "host_cpu_busy_s")
+
+
+def test_the_same_recording_gives_the_same_bytes(
+    hour: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In both formats; also packed, and on standard input."""
+    packed = hour.with_name("hour.csv.gz")
+    packed.write_bytes(gzip.compress(hour.read_bytes()))
+    for format_ in ("table", "json"):
+        said = []
+        for file in (hour, packed, "-"):
+            piped = io.TextIOWrapper(io.BytesIO(hour.read_bytes()))
+            monkeypatch.setattr("sys.stdin", piped)
+            assert main(["replay", str(file), "--format", format_, "--target", "db"]) == 0
+            said.append(capsys.readouterr().out.replace("hour.csv.gz", "hour.csv"))
+        assert said[0]
+        assert len({text.replace("<stdin>", str(hour)) for text in said}) == 1
+
+
+def test_a_line_has_the_shape_of_a_target_in_the_snapshot(hour: Path, replayed: Replayed) -> None:
+    """The same keys, and the time and the alerts; steps are whole hours, the last is the end."""
+    lines = replayed(hour, "--every", "20m")
+    empty = Snapshot("db", 0.0, 60.0, Health(), None, FitState())
+    keys = list(json.loads(snapshots_as_json([empty], 0.0))["targets"][0])
+    assert all(list(line) == ["at", *keys, "alerts"] for line in lines)
+    assert [line["at"] for line in lines] == [1200, 2400, 3600, pytest.approx(3607.75)]
+    assert {line["target"] for line in lines} == {"hour"}
+    assert lines[-1]["capacity"]["value"] == pytest.approx(LAW.x_max, rel=0.3)
+
+
+def test_the_state_at_a_time_is_that_of_its_step(hour: Path, replayed: Replayed) -> None:
+    """`--at` says what a step at that time says, however often was assessed before."""
+    of_steps = {line["at"]: line for line in replayed(hour, "--every", "20m")}
+    for at in (1200, 2400):
+        [alone] = replayed(hour, "--at", at, "--assess-every", "1h")
+        for name in PATH_DEPENDENT:
+            del alone[name], of_steps[at][name]
+        assert alone == of_steps[at]
+
+
+def test_a_date_is_utc_where_times_are_unix_seconds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--at` takes it with its zone, and the table shows it."""
+    file = written(tmp_path / "db.csv", rows(1800, start=1_790_000_000.0))
+    assert main(["replay", str(file), "--at", "2026-09-21T14:30:00Z"]) == 0
+    assert "\n2026-09-21T14:30:00Z " in capsys.readouterr().out
+
+
+def full(seconds: int, busy_from: int) -> Iterable[Row]:
+    """A processor that is filled after a while, and was seen at every load before."""
+    questions = spent = used = 0.0
+    generator = random.Random(1)
+    for t in range(0, seconds + 1, 5):
+        share = 0.97 if t >= busy_from else 0.1 + 0.75 * abs(math.sin(t / 900.0))
+        x = 4000.0 * share * generator.gauss(1, 0.01)
+        n = 2 * share / (1 - min(share, 0.93) ** 2)
+        questions, spent, used = questions + 5 * x, spent + 5 * n, used + 5 * x / 2000.0
+        names = ("t_s", "questions", "threads_running", "uptime_s", *COUNTERS[1:], "cpus")
+        values = (t, round(questions), round(n) + 1, t + 9000, spent, used, used, 2)
+        yield dict(zip(names, values, strict=True))
+
+
+def test_a_processor_that_fills_up_raises_the_shipped_alerts(
+    tmp_path: Path, replayed: Replayed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They fire once the condition has lasted, and the table names them between its rows."""
+    file = written(tmp_path / "db.csv", full(7_200, busy_from=5_400))
+    fired: Json = {}
+    for line in replayed(file, "--assess-every", "2m"):
+        for alert in line["alerts"]:
+            if alert["firing_at"] is not None:
+                fired.setdefault(alert["alert"], alert)
+    saturated = fired["MysqlHeadroomSaturated"]
+    assert 5_400 <= saturated["pending_at"] <= 5_400 + 600
+    assert saturated["firing_at"] - saturated["pending_at"] >= 300
+    assert saturated["severity"] == "critical"
+    assert fired["MysqlHeadroomSaturationPredicted"]["severity"] == "warning"
+    assert main(["replay", str(file), "--assess-every", "2m"]) == 0
+    table = capsys.readouterr().out
+    assert f"{saturated['firing_at']:,.0f} s" in table
+    assert "* MysqlHeadroomSaturated fires (critical)" in table
+    assert re.search(r"^MysqlHeadroomSaturated would have fired ", table, re.MULTILINE)
+
+
+def test_rows_out_of_order_and_twice_change_nothing(
+    hour: Path, tmp_path: Path, replayed: Replayed
+) -> None:
+    """As long as they are not far from their place."""
+    table = list(rows(3600))
+    mixed = [*table, *table[100:200]]
+    random.Random(3).shuffle(mixed)
+    other = written(tmp_path / "mixed.csv", mixed)
+    assert replayed(other, "--target", "db") == replayed(hour, "--target", "db")
+
+
+def test_cells_that_are_not_known_are_as_rows_that_are_not_there(
+    tmp_path: Path, replayed: Replayed
+) -> None:
+    """NaN or empty: the others of the row count, and there is no sample of what lacks one."""
+    table = list(rows(3600))
+    gone = range(100, 140)
+    holes = [row | {"questions": "nan"} if k in gone else row for k, row in enumerate(table)]
+    silent = [row for k, row in enumerate(table) if k not in gone]
+    blind = [row | {"statement_time_s": ""} if k > 400 else row for k, row in enumerate(table)]
+    files = [
+        written(tmp_path / f"{name}.csv", made)
+        for name, made in (("holes", holes), ("silent", silent), ("blind", blind))
+    ]
+    of_holes, of_silence, of_blind = (replayed(f, "--at", "40m", "--target", "db") for f in files)
+    assert of_holes[0]["capacity"] == of_silence[0]["capacity"]
+    assert of_blind[0]["load"]["concurrency"].keys() == {"threads_running"}
+    assert of_holes[0]["load"]["concurrency"].keys() == {"threads_running", "statement_time"}
+
+
+def test_there_is_no_rate_across_a_restart_and_nothing_is_said_in_a_gap(
+    tmp_path: Path, replayed: Replayed
+) -> None:
+    """Counters begin anew after an hour; the server is silent for another one."""
+    late = [row | {"t_s": float(row["t_s"]) + 7200, "uptime_s": row["t_s"]} for row in rows(3600)]
+    file = written(tmp_path / "db.csv", [*rows(3600), *late])
+    lines = {line["at"]: line for line in replayed(file, "--every", "10m")}
+    before, within, after = lines[3600], lines[6000], lines[10_800]
+    assert (before["up"], within["up"], after["up"]) == (True, None, True)
+    assert within["load"] is None
+    assert within["capacity"] is None
+    assert [alert for line in lines.values() for alert in line["alerts"]] == []
+    greatest = max(point["throughput"] for point in after["points"])
+    assert greatest < 1.05 * float(LAW.throughput(15.0))
+    assert len(after["points"]) == pytest.approx(480, abs=4)
+
+
+def test_a_year_of_silence_is_passed_in_a_moment(tmp_path: Path, replayed: Replayed) -> None:
+    """A gap costs no more than its steps."""
+    table = list(rows(600))
+    far = [row | {"t_s": float(row["t_s"]) + 300 * 86_400} for row in rows(600)]
+    lines = replayed(written(tmp_path / "db.csv", [*table, *far]), "--every", "30d")
+    assert [line["load"] is None for line in lines] == [True] * 10 + [False]
+
+
+HEADER = "t_s,questions,threads_running,uptime_s\n"
+GOOD = "".join(f"{t},{9 * t},2,{t + 100}\n" for t in range(0, 600, 5))
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("", ":1: the file is empty"),
+        ("t_s,questions,uptime_s\n1,2,3\n", ":1: no column threads_running"),
+        (HEADER, ": fewer than two rows"),
+        (HEADER + "0,1,2,3\n", ": fewer than two rows"),
+        (HEADER + GOOD + "600,x,1,700\n", ":122: questions is 'x'"),
+        (HEADER + GOOD + "600,-5,1,700\n", ":122: questions is -5"),
+        (HEADER + GOOD + "600,inf,1,700\n", ":122: questions is inf"),
+        (HEADER + GOOD + ",5,1,700\n", ":122: t_s is missing"),
+        (HEADER + GOOD + "600,5,1,700,9\n", ":122: 5 cells under 4 columns"),
+        (HEADER + GOOD + "1790000000,5,1,700\n", ":122: t_s is 1.79e+09, more than a year after"),
+        (HEADER.replace(",", ";"), ":1: its cells are separated by semicolons"),
+    ],
+)
+def test_a_bad_recording_is_one_line_with_its_place(
+    text: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """File, line and remedy, and nothing else is printed."""
+    file = tmp_path / "bad.csv"
+    file.write_text(text)
+    assert f"{file}{place}" in one_line(capsys, main(["replay", str(file)]))
+
+
+def test_rows_far_from_their_place_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two files one after the other in the wrong order are not silently cut."""
+    monkeypatch.setattr("agent.tables.sample_file.BUFFERED", 50)
+    file = tmp_path / "bad.csv"
+    file.write_text(HEADER + "".join(f"{t + 9000},{9 * t},2,{t}\n" for t in range(60)) + GOOD)
+    text = one_line(capsys, main(["replay", str(file)]))
+    assert f"{file}:62: t_s is 0, more than 50 rows after later ones; sort the rows by t_s" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--at", "9h"), "--at 32400 is after the recording, which ends at 3607.75"),
+        (("--at", "-5"), "--at -5 is before the recording, which begins at 0"),
+        (("--interval", "5s"), "twice the time between two samples (5 s); give --interval 10s"),
+        (("--interval", "1h"), "--interval: must be from 1s to 10m"),
+        (("--config.file", "none.yaml"), "none.yaml"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(
+    words: tuple[str, str], text: str, hour: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names the option and what would be right."""
+    assert main(["replay", str(hour), *words]) == 2
+    captured = capsys.readouterr()
+    assert text in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_settings_of_a_configured_target_are_used(hour: Path, replayed: Replayed) -> None:
+    """Its interval, and the ceilings of its resources."""
+    config = hour.with_name("config.yaml")
+    config.write_text(
+        "fit: {interval: 30s}\n"
+        "targets:\n"
+        "  - {name: a, user: u}\n"
+        "  - {name: b, user: u, resources: {ceilings: {cpu: 0.5}}}\n"
+    )
+    of_a, of_b = (
+        replayed(hour, "--at", "1h", "--config.file", config, "--target", name)[0] for name in "ab"
+    )
+    assert of_a["target"] == "a"
+    assert len(of_a["points"]) == pytest.approx(120, abs=1)
+    used = [line["load"]["utilisation"]["cpu"] for line in (of_a, of_b)]
+    assert used[1] == pytest.approx(2 * used[0])
+
+
+def test_a_recording_is_read_as_a_stream(tmp_path: Path) -> None:
+    """Twenty thousand rows, a day at 5 s, take a few MiB of memory."""
+    file = written(tmp_path / "db.csv", rows(100_000))
+    tracemalloc.start()
+    count = sum(1 for _ in SampleFile(str(file)).readings())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 20_001
+    assert peak < 12 * 2**20
+
+
+def test_a_recording_in_milliseconds_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where no interval can be made, a line says what the reason may be."""
+    file = written(
+        tmp_path / "db.csv",
+        [r | {"t_s": 1000 * float(r["t_s"])} for r in rows(40, step=1)],
+    )
+    assert main(["replay", str(file), "--sampling", "1s"]) == 0
+    shown = capsys.readouterr()
+    assert "no complete interval yet" in shown.out
+    assert "t_s and uptime_s must be in seconds" in shown.err

@@ -1,0 +1,132 @@
+"""The command `replay` on the agent's own history file."""
+
+import gzip
+import json
+from collections.abc import Iterable
+from contextlib import closing
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli import main
+from agent.intervals import Interval, Window
+from agent.pipeline import Now, observations
+from agent.snapshot import Source
+from agent.store.database import open_to_write
+from agent.store.kinds import INTERVALS
+from agent.store.tables import insert
+from agent.store.translate import interval_row
+from models.capacity.assess import assess_capacity
+
+RECORDED = Path(__file__).parent / "fixtures" / "real" / "mysql-hot-longer.json.gz"
+ZERO = 1_790_000_000.0
+"""The Unix time of the recording's first interval."""
+SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+PEAK = 24_000.0
+Json = dict[str, Any]
+
+
+def real_intervals() -> list[Interval]:
+    """A run of MySQL 9.7 with rising loads, at times of their own on the wall clock."""
+    seen = json.loads(gzip.decompress(RECORDED.read_bytes()))
+    rows = [Interval(**row) for row in seen["intervals"]]
+    first = rows[0].end
+    return [row._replace(end=round(row.end - first + ZERO, 3)) for row in rows]
+
+
+def history(path: Path, *written: tuple[str, str, Iterable[Interval]]) -> Path:
+    """A history with these intervals of each target and server."""
+    clock = Now(0.0, 0.0)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    with closing(open_to_write(path)) as connection:
+        for target, server, rows in written:
+            found = [interval_row((target, server), row, clock) for row in rows]
+            insert(connection, INTERVALS, found)
+    return path
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: object) -> list[Json]:
+    """What each line of `replay … --format json` says."""
+    assert main(["replay", *map(str, words), "--format", "json"]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_recorded_run_gives_the_answers_of_its_hours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each step says what the models make of the intervals up to then, and no more."""
+    rows = real_intervals()
+    path = history(tmp_path / "state" / "history.db", ("db", SERVER, rows))
+    lines = said(capsys, path, "--every", "2m")
+    assert len(lines) >= 4
+    assert lines[-1]["at"] == rows[-1].end
+    for line in lines:
+        window = Window(row for row in rows if row.end <= line["at"])
+        expected = assess_capacity(observations(window, Source.STATEMENT_TIME))
+        found = line["capacity"]
+        assert found["value"] == pytest.approx(expected.value)
+        assert (found["lower"], found["upper"]) == pytest.approx((expected.lower, expected.upper))
+        assert (found["limit"], found["trust"]) == (expected.limit, expected.trust)
+        assert line["load"]["throughput"] == window["throughput"][-1]
+        assert isfinite(line["capacity"]["headroom"])
+    assert lines[-1]["capacity"]["value"] == pytest.approx(PEAK, rel=0.25)
+
+
+def test_of_several_targets_and_servers_one_is_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A target must be named, the latest of its servers is replayed, and the others are named."""
+    rows = real_intervals()
+    half = len(rows) // 2
+    path = history(
+        tmp_path / "state" / "history.db",
+        ("a", "first", rows[:half]),
+        ("a", "second", rows[half:]),
+        ("b", SERVER, rows),
+    )
+    assert main(["replay", str(path)]) == 2
+    assert "there are a, b; choose one with --target NAME" in capsys.readouterr().err
+    assert main(["replay", str(path), "--target", "c"]) == 2
+    assert "no target 'c'; there are a, b" in capsys.readouterr().err
+    assert main(["replay", str(path), "--target", "a"]) == 0
+    shown = capsys.readouterr()
+    assert "a on second" in shown.out
+    assert "a was also first (--server)" in shown.err
+    [first] = said(capsys, path, "--target", "a", "--server", "first", "--at", rows[half - 1].end)
+    assert first["assessed_at"] == rows[half - 1].end
+    assert main(["replay", str(path), "--target", "a", "--server", "x"]) == 2
+    assert "a was never 'x', but first, second" in capsys.readouterr().err
+
+
+def test_only_intervals_of_one_width_are_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The latest width, unless another is asked for; one that is not there is told."""
+    rows = real_intervals()
+    half = len(rows) // 2
+    wide = [row._replace(seconds=8.0) for row in rows[:half]]
+    path = history(tmp_path / "state" / "history.db", ("db", SERVER, [*wide, *rows[half:]]))
+    [late] = said(capsys, path, "--at", rows[-1].end)
+    [early] = said(capsys, path, "--at", rows[half - 1].end, "--interval", "8s")
+    assert min(point["at"] for point in late["points"]) >= rows[half].end
+    assert max(point["at"] for point in early["points"]) <= rows[half - 1].end
+    assert main(["replay", str(path), "--interval", "5s"]) == 2
+    assert "no intervals of 5 s; the latest are of 4 s" in capsys.readouterr().err
+
+
+def test_a_history_that_cannot_be_read_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that is damaged ends with 1, one without an interval with 2."""
+    path = history(tmp_path / "state" / "history.db", ("db", SERVER, real_intervals()))
+    empty = history(tmp_path / "empty" / "history.db")
+    broken = tmp_path / "broken.db"
+    broken.write_bytes(path.read_bytes()[:5000])
+    for file, code, text in ((broken, 1, "broken.db: "), (empty, 2, "no intervals in it yet")):
+        assert main(["replay", str(file)]) == code
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert text in shown.err
+        assert shown.err.count("\n") == 1
