@@ -44,7 +44,8 @@ FEW_DIGESTS = f"--performance-schema-digests-size={DIGESTS}"
 CLASSES = {"interval": "5s", "window": "1m"}
 SANE = Sane(queries=1.2 * CLIENTS / NAP + 200, threads=CLIENTS + 1.5)  # 200: we ask, too
 LOAD = f"SELECT SLEEP({NAP})"
-LAG = 15.0  # seconds that counters of query classes may be behind: two intervals and more
+LAG = 30.0  # seconds that counters of query classes may be behind, on a busy machine
+UNCOUNTED = 2 * CLIENTS * len([*FAULTS, *AROUND])  # statements that ended with their session
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,6 @@ def test_a_fault_is_told_as_what_it_is_and_passes(
     agent = scene.agent
     wait_until("all is well", partial(is_sound, scene), BACK_WITHIN)
     before, began, since = agent.page, time.monotonic(), time.time()
-    done = [place.load.done for place in scene.places]
     try:
         fault.inject(scene)
         wait_until("it shows", partial(shows, fault, scene, before), 30)
@@ -123,9 +123,8 @@ def test_a_fault_is_told_as_what_it_is_and_passes(
     assert [text for page in pages for text in SANE.complaints(page)] == []
     assert falls(pages, only=CALM if fault.gone else None) == []
     was_undisturbed(CALM, pages)
-    for place, early in zip(scene.places, done, strict=True):
-        if not fault.gone:
-            assert_nothing_is_made_up(place, before, agent.page, place.load.done - early)
+    for place in scene.places if not fault.gone else []:
+        assert_nothing_is_made_up(place, before, agent.page)
     unbroken = [CALM, *(RELEASES if fault.unbroken else [])] if fault.in_step else []
     assert left_behind(scene.history, Span(since, until), unbroken, SANE) == []
     assert "Traceback" not in agent.log
@@ -196,11 +195,12 @@ def loses_what_it_must(fault: Fault, name: str, before: Page, agent: Daemon) -> 
     assert exact in (least, most), name
 
 
-def assert_nothing_is_made_up(place: Place, before: Page, after: Page, done: int) -> None:
-    """The counters of query classes rise by what the load has done, and what may have been late."""
+def assert_nothing_is_made_up(place: Place, before: Page, after: Page) -> None:
+    """The counters of query classes have no more than was done, and what may have been late."""
     seconds = after.at - before.at + LAG
-    of_load = {"target": place.name, "digest": place.digest}
-    assert rise("query_calls_total", before, after, **of_load) <= done + LAG * CLIENTS / NAP
+    calls = after.get("query_calls_total", target=place.name, digest=place.digest)
+    assert calls is not None
+    assert calls <= place.load.done + UNCOUNTED
     spent = rise("query_statement_seconds_total", before, after, target=place.name)
     assert spent <= SANE.threads * seconds
     used = rise("query_cpu_seconds_total", before, after, target=place.name)
