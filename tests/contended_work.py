@@ -4,7 +4,11 @@ A statement waits 40 ms, 5 % of that for each that runs beside it, and 1 % for e
 and itself.
 """
 
-from live import Clients
+import threading
+import time
+from typing import Self
+
+from live import root
 
 from agent.demo.server import PrivateServer
 
@@ -23,11 +27,50 @@ def residence_time(count: int) -> float:
     return 0.040 + 0.0020 * beside + 0.0004 * beside * (beside + 1)
 
 
-def work(server: PrivateServer, count: int) -> Clients:
-    """So many clients that never rest, evenly out of step.
+class ContendedLoad:
+    """Clients that never rest, of which as many are at work as `set` says; leaving ends them.
 
-    How long a statement takes is settled when it begins: each waits first until all have begun, or
-    those before it would run as if nobody came after.
+    The others keep their sessions. A number that changes has the load go on without a pause.
     """
-    seconds = residence_time(count)
-    return Clients(server, WORK, count, first=f"DO SLEEP({seconds})", stagger=seconds / count)
+
+    def __init__(self, server: PrivateServer, most: int) -> None:
+        self._server = server
+        self._count = 0
+        self._changed = threading.Condition()
+        self._stop = False
+        self._threads = [threading.Thread(target=self._live, args=[i]) for i in range(most)]
+
+    def __enter__(self) -> Self:
+        """Open their sessions; none works yet."""
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Let each end its statement."""
+        with self._changed:
+            self._stop = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def set(self, count: int) -> None:
+        """So many are at work from now on.
+
+        How long a statement takes is settled when it begins. So they come one by one: of many at
+        once, the first would run as if nobody came after.
+        """
+        for number in [*range(self._count + 1, count), count]:
+            with self._changed:
+                self._count = number
+                self._changed.notify_all()
+            time.sleep(residence_time(number))
+
+    def _live(self, index: int) -> None:
+        with root(self._server) as ask:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stop or index < self._count)
+                    if self._stop:
+                        return
+                ask(WORK)

@@ -231,9 +231,8 @@ class Clients:
     """Clients of a server, each a thread with a session that repeats one statement.
 
     Without a `pace` each asks again at once; with one, all together ask every `pace` seconds, and
-    catch up when late. They start `stagger` seconds one after the other. A broken session is opened
-    again. Leaving the block ends them. They are root on this host, unless `session` opens another
-    session.
+    catch up when late. A broken session is opened again. Leaving the block ends them. They are root
+    on this host, unless `session` opens another session.
     """
 
     def __init__(
@@ -245,7 +244,6 @@ class Clients:
         first: str = "DO 0",
         pace: float = 0.0,
         session: "Callable[[PrivateServer], AbstractContextManager[Ask]] | None" = None,
-        stagger: float = OUT_OF_STEP,
     ) -> None:
         self.done = 0
         self._server = server
@@ -253,7 +251,6 @@ class Clients:
         self._statement = statement
         self._first = first
         self._pace = pace
-        self._stagger = stagger
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._live, args=[i]) for i in range(count)]
@@ -272,7 +269,7 @@ class Clients:
             thread.join()
 
     def _live(self, index: int) -> None:
-        self._stop.wait(self._stagger * index)
+        self._stop.wait(OUT_OF_STEP * index)
         while not self._stop.is_set():
             try:
                 with self._session(self._server) as ask:

@@ -8,7 +8,10 @@ from simulated_servers import erlang_server
 
 from models.capacity.assess import assess_capacity
 from models.capacity.contention import Ahead, find_peak
+from models.capacity.observations import Observations
 from models.capacity.sanity import Points
+from models.trust import Trust
+from models.usl import Usl
 
 NO_POINTS = Points(*(np.empty(0) for _ in Points._fields))
 
@@ -64,3 +67,14 @@ def test_a_queue_at_the_processor_is_no_contention_elsewhere() -> None:
     assert found.limit == "cpu"
     assert found.shares["cpu"] > 0.7
     assert found.value == pytest.approx(server.capacity, rel=0.1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_at_the_peak_does_not_refute_the_law(seed: int) -> None:
+    """A server that stays at its peak is seen above the mean there half of the time."""
+    law, rng = Usl(sigma=0.05, kappa=0.01, lam=25.0), np.random.default_rng(seed)
+    n = np.concatenate([rng.uniform(1, 18, 40), rng.uniform(9, 11, 60)])
+    x = law.throughput(n) * np.exp(rng.normal(0, 0.02, len(n)))
+    found = assess_capacity(Observations.of(np.arange(float(len(n))), x, n))
+    assert found.trust is Trust.TRUSTED
+    assert found.value == pytest.approx(law.x_max, rel=0.03)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from contended_work import CAPACITY, NO_HOST, work
+from contended_work import CAPACITY, NO_HOST, ContendedLoad
 from live import PREFIX, Clients, Daemon, Sane, free_port, running, target, wait_until, watching
 from prometheus_rules import RULES, rules_with_short_intervals
 
@@ -104,21 +104,21 @@ def prometheus_on(agent: Daemon, folder: Path, program: str) -> Iterator[Watcher
         yield watcher
 
 
-def begin_below(server: PrivateServer, watcher: Watcher) -> None:
+def begin_below(load: ContendedLoad, watcher: Watcher) -> None:
     """Far below the peak nothing is said."""
     for count, seconds in [*((few, 1.0) for few in MIXED), *((n, STEP) for n in RISING)]:
         if count <= FAR_BELOW:
-            with work(server, count):
-                watcher.look_on(seconds)
+            load.set(count)
+            watcher.look_on(seconds)
     assert watcher.states == ["inactive"]
 
 
-def press_on(server: PrivateServer, watcher: Watcher, agent: Daemon) -> None:
+def press_on(load: ContendedLoad, watcher: Watcher, agent: Daemon) -> None:
     """Go up to the peak and beyond, step by step, again and again until the alert fires."""
     until = time.monotonic() + FIRES_WITHIN
     for count in cycle([*RISING, *BEYOND]):
-        with work(server, count):
-            watcher.look_on(STEP)
+        load.set(count)
+        watcher.look_on(STEP)
         if "firing" in watcher.states:  # and perhaps no more: the work goes up and down
             return
         assert time.monotonic() < until, f"states {watcher.states}; the agent says\n{told(agent)}"
@@ -148,11 +148,12 @@ def test_the_alert_fires_under_a_rising_load_and_ends_with_it(
         there = target(tmp_path, mysql_server) | NO_HOST
         agent = stack.enter_context(watching(tmp_path, there, sane=sane, fit=FIT))
         watcher = stack.enter_context(prometheus_on(agent, tmp_path, prometheus))
-        begin_below(mysql_server, watcher)
-        press_on(mysql_server, watcher, agent)
+        load = stack.enter_context(ContendedLoad(mysql_server, max(RISING)))
+        begin_below(load, watcher)
+        press_on(load, watcher, agent)
         assert_the_limit_was_found(agent)
-        with work(mysql_server, 1):
-            watcher.wait_for_end()
+        load.set(1)
+        watcher.wait_for_end()
     assert watcher.states[:2] == ["inactive", "pending"]
     assert watcher.states[-3:] == ["pending", "firing", "inactive"]
 

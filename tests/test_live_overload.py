@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from contended_work import CAPACITY, NO_HOST, PEAK, work
+from contended_work import CAPACITY, NO_HOST, PEAK, ContendedLoad
 from live import Daemon, Sane, target, wait_until, watching
 from test_live_alert import prometheus_on
 
@@ -79,26 +79,27 @@ def test_every_surface_says_past_the_peak_what_is_past_the_peak(
     with (
         watching(tmp_path, there, sane=Sane(threads=PAST + 5), fit=FIT) as agent,
         prometheus_on(agent, tmp_path, prometheus) as watcher,
+        ContendedLoad(server, PAST) as load,
     ):
         for count in LADDER:
-            with work(server, count):
-                time.sleep(STEP)
-        with work(server, HALF):
-            half = surfaces(agent, (0.05, 0.6), overloaded=False)
-        with work(server, BEST):
-            best = surfaces(agent, (-0.15, 0.15), overloaded=False)
+            load.set(count)
+            time.sleep(STEP)
+        load.set(HALF)
+        half = surfaces(agent, (0.08, 0.25), overloaded=False)
+        load.set(BEST)
+        best = surfaces(agent, (-0.08, 0.08), overloaded=False)
         assert "firing" not in watcher.states
-        with work(server, PAST):
-            past = surfaces(agent, (-6.0, -1.0), overloaded=True)
-            wait_until("firing", lambda: watcher.state == "firing", SETTLES)
+        load.set(PAST)
+        past = surfaces(agent, (-3.6, -2.4), overloaded=True)
+        wait_until("firing", lambda: watcher.state == "firing", SETTLES)
     for seen in (half, best):
         assert (seen.json["overloaded"], seen.json["overload_loss"]) == (False, 0)
         assert seen.metrics.get("overload_loss_ratio") == 0
         assert "past its peak" not in seen.page
     assert past.json["overloaded"] is True
-    assert past.json["headroom"] == pytest.approx(1 - PAST / PEAK, rel=0.5)
-    assert past.json["value"] == pytest.approx(CAPACITY, rel=0.15)
-    assert past.json["overload_loss"] == pytest.approx(0.5, abs=0.15)
+    assert past.json["headroom"] == pytest.approx(1 - PAST / PEAK, rel=0.15)
+    assert past.json["value"] == pytest.approx(CAPACITY, rel=0.05)
+    assert past.json["overload_loss"] == pytest.approx(0.5, abs=0.05)
     assert past.metrics.get("overload_loss_ratio") == past.json["overload_loss"]
     lost = round(100 * past.json["overload_loss"])
     assert f"past its peak: more load gives less; {lost} % of its throughput" in past.page

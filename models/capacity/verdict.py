@@ -118,7 +118,7 @@ def by_law_alone(
     if law is None or law.x_max is None or law.x_max_interval is None or law.x_max_median is None:
         return _lower_bound(x_seen, x_seen, context)
     interval: Interval = law.x_max_interval
-    if interval.high < x_seen:
+    if Reason.SEEN_ABOVE_PEAK in law.reasons:
         return _lower_bound(x_seen, x_seen, context | {CapacityReason.LAW_DOES_NOT_FIT})
     if law.trust is Trust.NOT_IDENTIFIABLE:
         settle = law.settle_concurrency
