@@ -31,8 +31,8 @@ RSA = bytes.fromhex("06092a864886f70d010101")  # rsaEncryption in DER, RFC 8017
 MOST_AUTHORITIES = 64  # whose certificates are kept loaded
 USE_TLS = "set tls.ca, the authority that signed the server's certificate"
 USE_SOCKET = (
-    "use the server's socket file, or set tls.ca (MySQL makes its own: ca.pem in its data"
-    " directory, with verify_identity: false)"
+    "use the server's socket file, or set tls.ca (MySQL makes its own: copy ca.pem from its data"
+    " directory to /etc/mysql-headroom, and set verify_identity: false)"
 )
 GIVE_TLS = f"give the server a certificate (ssl_cert and ssl_key in its my.cnf), then {USE_TLS}"
 
