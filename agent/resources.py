@@ -103,15 +103,16 @@ def usage(columns: Mapping[str, Columns], statement_time: Array, edges: Array) -
 def _limits(status: Columns, statement_time: Array, edges: Array) -> Iterator[Named]:
     """What the server's own settings limit."""
     connected = status.average(edges, "threads_connected")
-    yield "connections", connected / status.last(edges, "max_connections")
-    yield INNODB_THREADS, statement_time / status.last(edges, "innodb_thread_concurrency")
-    yield (
-        REDO_LOG,
-        (
-            status.average(edges, "checkpoint_age_bytes")
-            / status.last(edges, "checkpoint_max_age_bytes")
-        ),
-    )
+    yield "connections", _share(connected, status.last(edges, "max_connections"))
+    yield INNODB_THREADS, _share(statement_time, status.last(edges, "innodb_thread_concurrency"))
+    age = status.average(edges, "checkpoint_age_bytes")
+    yield REDO_LOG, _share(age, status.last(edges, "checkpoint_max_age_bytes"))
+
+
+def _share(used: Array, limit: Array) -> Array:
+    """Divide by a limit; NaN where it is 0, which is none."""
+    share: Array = np.divide(used, limit, out=np.full(len(used), np.nan), where=limit != 0)
+    return share
 
 
 def _cpus(host: Columns, edges: Array) -> Iterator[Named]:

@@ -21,7 +21,7 @@ PATIENCE = 90.0  # seconds for what takes a few on a machine at rest
 SYSTEMDS_OWN = {"/var/lib/private", "/var/lib/systemd/linger"}
 OURS, THEIRS = (f"10.212.{os.getpid() % 256}.{end}" for end in (1, 2))
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
