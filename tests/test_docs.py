@@ -47,6 +47,12 @@ def _anchors(file: Path) -> set[str]:
     }
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_numbers_have_a_digit_before_the_point(page: Path) -> None:
+    """0.3, as readers expect it, and not the point alone."""
+    assert re.findall(r"(?m)(?:^|[\s(|~±−–/])\.\d.*", page.read_text()) == []
+
+
 def test_every_file_that_the_docs_name_exists() -> None:
     """Code spans that look like a path of the project are one."""
     for page in PAGES:
