@@ -10,7 +10,18 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: the fits are
 
 from agent import __version__
 
-COMMANDS = ("run", "check", "fit", "attribute", "profile", "history", "replay", "files", "demo")
+COMMANDS = (
+    "run",
+    "check",
+    "fit",
+    "attribute",
+    "profile",
+    "history",
+    "replay",
+    "analyze",
+    "files",
+    "demo",
+)
 INTERRUPTED = 130  # as shells have it: 128 and SIGINT
 DESCRIPTION = (
     "How far a MySQL server is from its limit, what that limit is made of,"

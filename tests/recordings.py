@@ -55,3 +55,12 @@ def as_rows(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
         names = VALUES.get(sample.collector, {})
         known = {column: values[name] for column, name in names.items() if name in values}
         yield {"t_s": repr(sample.at), **{name: known.get(name, "") for name in COLUMNS}}
+
+
+def nearly(value: Any) -> Any:
+    """The same with numbers of nine digits: the sum of counters depends on their order."""
+    if isinstance(value, dict):
+        return {name: nearly(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [nearly(part) for part in value]
+    return float(f"{value:.9g}") if isinstance(value, float) else value

@@ -9,7 +9,18 @@ import pytest
 from agent import __version__
 from agent.cli import main
 
-COMMANDS = ("run", "check", "fit", "attribute", "profile", "history", "replay", "files", "demo")
+COMMANDS = (
+    "run",
+    "check",
+    "fit",
+    "attribute",
+    "profile",
+    "history",
+    "replay",
+    "analyze",
+    "files",
+    "demo",
+)
 
 
 def run(*words: str) -> "subprocess.CompletedProcess[str]":

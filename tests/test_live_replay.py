@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from live import Clients
-from recordings import as_rows, written
-from test_replay_command import nearly
+from recordings import as_rows, nearly, written
 
 from agent.cli import main
 from agent.config.settings import Config

@@ -17,7 +17,7 @@ from class_data import FOLDER
 from complaints import one_line
 from record_samples import FIXTURES
 from record_samples import recorded as recorded_samples
-from recordings import LAW, Row, as_rows, rows, written
+from recordings import LAW, Row, as_rows, nearly, rows, written
 
 from agent.cli import main
 from agent.config.settings import FitSettings
@@ -91,15 +91,6 @@ def test_a_recorded_server_gives_what_the_daemon_says_of_it(
     for name in PATH_DEPENDENT[:2]:
         del expected[name], found[name]
     assert nearly(expected) == nearly(found)
-
-
-def nearly(value: Any) -> Any:
-    """The same with numbers of nine digits: the sum of counters depends on their order."""
-    if isinstance(value, dict):
-        return {name: nearly(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [nearly(part) for part in value]
-    return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
 @pytest.mark.skipif(not OPEN_HOT.exists(), reason=f"{OPEN_HOT} is not there")

@@ -22,9 +22,14 @@ Object = dict[str, Any]
 
 def snapshots_as_json(snapshots: Iterable[Snapshot], now: float) -> str:
     """One JSON document; `now` in Unix seconds decides what is stale."""
+    return json.dumps(snapshots_object(snapshots, now), allow_nan=False, ensure_ascii=False)
+
+
+def snapshots_object(snapshots: Iterable[Snapshot], now: float) -> Object:
+    """The same before it is written."""
     targets = [target_object(s, now) for s in sorted(snapshots, key=lambda s: s.target)]
-    document = {"version": __version__, "at": now, "targets": targets}
-    return json.dumps(finite(document), allow_nan=False, ensure_ascii=False)
+    document: Object = finite({"version": __version__, "at": now, "targets": targets})
+    return document
 
 
 def target_object(snapshot: Snapshot, now: float) -> Object:

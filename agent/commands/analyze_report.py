@@ -1,0 +1,137 @@
+"""A fleet as a table and as CSV, the server in most danger first."""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from agent.commands.fit_words import quantity
+from agent.export.capacity_words import resource_words, why_none
+from agent.printable import for_spreadsheet, printable
+from agent.snapshot import Snapshot
+
+DASH = "–"
+HEADER = ("target", "queries/s", "capacity", "90 % interval", "left", "at peak", "limit", "trust")
+RIGHT = range(1, 6)
+"""The columns of numbers."""
+CSV_HEADER = (
+    "target",
+    "throughput",
+    "concurrency",
+    "capacity",
+    "capacity_lower",
+    "capacity_upper",
+    "headroom",
+    "headroom_at_peak",
+    "overloaded",
+    "limit",
+    "trust",
+    "reasons",
+)
+
+
+class Row(NamedTuple):
+    """What is known of one target; None where it is not known."""
+
+    target: str
+    throughput: float | None
+    concurrency: float | None
+    capacity: float | None
+    lower: float | None
+    upper: float | None
+    headroom: float | None
+    headroom_at_peak: float | None
+    """That of the highest load in the window."""
+    overloaded: bool | None
+    limit: str | None
+    trust: str | None
+    reasons: tuple[str, ...]
+    waiting: str
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, now: float) -> "Row":
+        """Read a snapshot at that time (Unix seconds)."""
+        load, capacity, headroom = (
+            snapshot.current_load(now),
+            snapshot.capacity(now),
+            snapshot.headroom(now),
+        )
+        place = snapshot.current_place(now)
+        value = capacity.value if capacity else None
+        return cls(
+            target=snapshot.target,
+            throughput=load.throughput if load else None,
+            concurrency=place[0] if place else None,
+            capacity=value,
+            lower=capacity.lower if capacity else None,
+            upper=capacity.upper if capacity else None,
+            headroom=headroom.ratio if headroom else None,
+            headroom_at_peak=1 - capacity.x_seen / value if capacity and value else None,
+            overloaded=headroom.overloaded if headroom else None,
+            limit=capacity.limit if capacity else None,
+            trust=capacity.trust.value if capacity else None,
+            reasons=tuple(reason.value for reason in capacity.reasons) if capacity else (),
+            waiting="" if capacity else why_none(snapshot),
+        )
+
+    @property
+    def danger(self) -> tuple[float, str]:
+        """The less is left, now or at the highest load, the smaller; the unknown comes last."""
+        left = [h for h in (self.headroom, self.headroom_at_peak) if h is not None]
+        return (min(left) - bool(self.overloaded) if left else math.inf), self.target
+
+
+def by_danger(snapshots: Iterable[Snapshot], now: float) -> list[Snapshot]:
+    """Those with the least left first; an overloaded one before all others."""
+    return sorted(snapshots, key=lambda snapshot: Row.of(snapshot, now).danger)
+
+
+def as_table(snapshots: Sequence[Snapshot], now: float) -> Iterator[str]:
+    """A row for each target."""
+    rows = [HEADER, *(_cells(Row.of(snapshot, now)) for snapshot in snapshots)]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(HEADER))]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if k in RIGHT else cell.ljust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def as_csv(snapshots: Sequence[Snapshot], now: float) -> Iterator[str]:
+    """A header, and a line for each target; numbers to their last bit, empty where not known."""
+    yield ",".join(CSV_HEADER)
+    for snapshot in snapshots:
+        row = Row.of(snapshot, now)
+        buffer = io.StringIO()
+        *known, reasons, _ = row
+        csv.writer(buffer, lineterminator="").writerow([*map(_csv_cell, known), ";".join(reasons)])
+        yield buffer.getvalue()
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    interval = DASH if row.lower is None else f"{quantity(row.lower)} to {quantity(row.upper)}"
+    trust = row.trust.replace("_", " ") if row.trust else printable(row.waiting)
+    return (
+        printable(row.target),
+        quantity(row.throughput),
+        quantity(row.capacity),
+        interval,
+        _share(row.headroom),
+        _share(row.headroom_at_peak),
+        resource_words(row.limit) if row.limit else DASH,
+        f"{trust}, overloaded" if row.overloaded else trust,
+    )
+
+
+def _share(value: float | None) -> str:
+    return DASH if value is None else f"{100 * value:.0f} %"
+
+
+def _csv_cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return for_spreadsheet(value) if isinstance(value, str) else repr(float(str(value)))

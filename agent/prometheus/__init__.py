@@ -1,0 +1,1 @@
+"""Prometheus, and what speaks its HTTP API, as a source of samples."""

@@ -1,0 +1,32 @@
+"""The analysis of a fleet from a Prometheus: one target after the other, in bounded memory."""
+
+from agent.config.settings import FitSettings
+from agent.history import History
+from agent.pipeline import Now, assess
+from agent.prometheus.client import Client
+from agent.prometheus.targets import FleetQuery, FleetTarget, readings, sampling_of
+from agent.replay.fill import fill
+from agent.replay.sources import interval_for
+from agent.snapshot import FitState, Health, Snapshot
+
+
+def analyse(
+    client: Client,
+    target: FleetTarget,
+    query: FleetQuery,
+    settings: FitSettings,
+    asked: float | None = None,
+) -> Snapshot:
+    """What is known of a target at the end; `asked` is the interval's width (s), if one was.
+
+    Raises `PrometheusError`, or `SourceError` where the samples are too far apart.
+    """
+    sampling = sampling_of(client, target, query)
+    width = interval_for(sampling, asked, target.instance)
+    settings = settings.model_copy(update={"interval": width})
+    history = History(width, settings.window, sampling)
+    last = fill(history, readings(client, target, query, sampling))
+    now = Now(query.end, query.end)
+    is_heard = last is not None and query.end - last <= history.max_gap
+    window = history.window(query.end)
+    return assess(target.instance, window, Health(up=is_heard or None), FitState(), settings, now)

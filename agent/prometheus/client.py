@@ -1,0 +1,235 @@
+"""A client of Prometheus' HTTP API (https://prometheus.io/docs/prometheus/latest/querying/api/).
+
+Thanos, Mimir and VictoriaMetrics answer it too. A failure that may pass is tried again; every other
+is a `PrometheusError`, one line that says what was asked of whom.
+"""
+
+import base64
+import http.client
+import json
+import math
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from agent.backoff import Backoff
+from models.rates import Array
+
+MOST_POINTS = 11_000
+"""Steps of one series in one answer: what Prometheus gives at most."""
+MOST_BYTES = 2**28
+"""Of one answer; 400 series of 11,000 points take 120 MiB."""
+TRIES = 4
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
+"""Seconds between two of them."""
+MAY_PASS = (429, 500, 502, 503, 504)
+"""Answers after which it is tried again."""
+MOST_REFUSAL = 2**16
+"""Bytes of an answer that is none."""
+LONGEST_TEXT = 200
+"""Characters of a message that are shown."""
+
+Labels = Mapping[str, str]
+
+
+class PrometheusError(Exception):
+    """The server cannot be asked, or its answer cannot be used; one line with the remedy."""
+
+
+class Series(NamedTuple):
+    """Samples of one series: times in Unix seconds, rising, and values, both of shape (n,)."""
+
+    labels: Labels
+    at: Array
+    values: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the server is, and how to get in. Passwords and tokens are read from files."""
+
+    url: str
+    user: str | None = None
+    password_file: Path | None = None
+    token_file: Path | None = None
+    ca: Path | None = None
+    timeout: float = 30.0
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def authorisation(self) -> dict[str, str]:
+        """The header that says who asks; raises `PrometheusError` where a file cannot be read."""
+        if self.token_file is not None:
+            return {"Authorization": f"Bearer {_secret(self.token_file)}"}
+        if self.user is None:
+            return {}
+        password = _secret(self.password_file) if self.password_file else ""
+        pair = base64.b64encode(f"{self.user}:{password}".encode()).decode()
+        return {"Authorization": f"Basic {pair}"}
+
+    def context(self) -> ssl.SSLContext:
+        """Verify the server by that authority, else by the system's."""
+        try:
+            return ssl.create_default_context(cafile=self.ca)
+        except (OSError, ssl.SSLError) as error:
+            raise PrometheusError(
+                f"{self.ca}: no certificates ({error}); name a PEM file"
+            ) from None
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The password is for the server that was named, and for no other."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow none: it is an answer like others."""
+
+
+class Client:
+    """Asks one server; each question is one request, and its answer is bounded."""
+
+    def __init__(self, access: Access, sleep: Callable[[float], None] = time.sleep) -> None:
+        parts = urllib.parse.urlsplit(access.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise PrometheusError(f"{access.url!r} is no URL; write http://HOST:9090")
+        if parts.username or parts.password:
+            raise PrometheusError(
+                "a password does not belong in the URL; use --user and --password-file"
+            )
+        self._url = access.url.rstrip("/")
+        self._timeout = access.timeout
+        self._headers = {**access.headers, **access.authorisation()}
+        handler = urllib.request.HTTPSHandler(context=access.context())
+        self._opener = urllib.request.build_opener(handler, _NoRedirect)
+        self._sleep = sleep
+
+    def series(self, selector: str, start: float, end: float) -> list[Labels]:
+        """The label sets of the series that have samples in that time."""
+        found = self._ask("series", {"match[]": selector, "start": _time(start), "end": _time(end)})
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            raise self._unusable("series")
+        return found
+
+    def samples(self, selector: str, start: float, end: float) -> list[Series]:
+        """The samples of plain series, with their own times, after `start` up to `end`."""
+        width = math.ceil(end - start)
+        query = {"query": f"{selector}[{width}s]", "time": _time(end)}
+        return self._matrix(self._ask("query", query), start, end)
+
+    def range(self, query: str, start: float, end: float, step: float) -> list[Series]:
+        """An expression at each step after `start` up to `end`, at most `MOST_POINTS` of them."""
+        wanted = {"query": query, "start": _time(start), "end": _time(end), "step": f"{step:g}"}
+        return self._matrix(self._ask("query_range", wanted), start, end)
+
+    def _matrix(self, data: Any, start: float, end: float) -> list[Series]:
+        try:
+            return [_one_series(one, start, end) for one in data["result"]]
+        except (TypeError, KeyError, ValueError, AttributeError):
+            raise self._unusable("samples") from None
+
+    def _ask(self, what: str, query: Mapping[str, str]) -> Any:
+        """The data of the answer; what may pass is waited for."""
+        body = urllib.parse.urlencode(query).encode()
+        request = urllib.request.Request(  # noqa: S310  (http or https, as checked)
+            f"{self._url}/api/v1/{what}", data=body, headers=self._headers
+        )
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        for left in reversed(range(TRIES)):
+            try:
+                return self._read(request)
+            except _MayPassError as error:
+                if not left:
+                    raise PrometheusError(f"{self._url}: {error}; tried {TRIES} times") from None
+                self._sleep(backoff.failed())
+        raise AssertionError
+
+    def _read(self, request: urllib.request.Request) -> Any:
+        try:
+            with self._opener.open(request, timeout=self._timeout) as answer:
+                content = answer.read(MOST_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refusal(error.code, error.read(MOST_REFUSAL)) from None
+        except ssl.SSLCertVerificationError as error:
+            raise self._untrusted(error) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                raise self._untrusted(reason) from None
+            raise _MayPassError(f"no answer ({_shown(reason)})") from None
+        if len(content) > MOST_BYTES:
+            problem = f"an answer of more than {MOST_BYTES // 2**20} MiB"
+            raise PrometheusError(f"{self._url}: {problem}; narrow the selector")
+        try:
+            found = json.loads(content)
+            if found["status"] == "success":
+                return found["data"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            pass
+        raise self._unusable("answer")
+
+    def _refusal(self, code: int, content: bytes) -> Exception:
+        """What an answer with an error code means."""
+        if code in (401, 403):
+            remedy = "give --user with --password-file, or --token-file"
+            return PrometheusError(f"{self._url}: the login is refused ({code}); {remedy}")
+        try:
+            text = _shown(json.loads(content)["error"])
+        except (ValueError, TypeError, KeyError, RecursionError):
+            text = f"it answers {code}"
+        if code in MAY_PASS:
+            return _MayPassError(text)
+        remedy = "check the selector" if code in (400, 422) else "check the URL"
+        return PrometheusError(f"{self._url}: {text}; {remedy}")
+
+    def _untrusted(self, error: ssl.SSLCertVerificationError) -> PrometheusError:
+        text = f"its certificate is not verified ({_shown(error.verify_message)})"
+        return PrometheusError(f"{self._url}: {text}; name its authority with --ca")
+
+    def _unusable(self, what: str) -> PrometheusError:
+        text = f"this is not Prometheus' {what}"
+        return PrometheusError(f"{self._url}: {text}; check the URL, its path too")
+
+
+class _MayPassError(Exception):
+    """A failure that the next try may not have."""
+
+
+def chunks(start: float, end: float, length: float) -> Sequence[tuple[float, float]]:
+    """A time in parts of at most that length, one after the other; all in seconds."""
+    count = max(1, math.ceil((end - start) / length))
+    edges = [start + k * length for k in range(count)] + [end]
+    return list(pairwise(edges))
+
+
+def _one_series(one: Mapping[str, Any], start: float, end: float) -> Series:
+    """Samples after `start` up to `end`, in order; what is no number is left out."""
+    pairs = np.array([(at, float(value)) for at, value in one["values"]], dtype=np.float64)
+    at, values = pairs.reshape(-1, 2).T
+    kept = np.isfinite(values) & (at > start) & (at <= end) & (np.diff(at, prepend=-np.inf) > 0)
+    labels = {str(name): str(value) for name, value in one["metric"].items()}
+    return Series(labels, at[kept], values[kept])
+
+
+def _time(at: float) -> str:
+    return f"{at:.3f}"
+
+
+def _shown(text: object) -> str:
+    """One line of a message from outside, shortened."""
+    return " ".join(str(text).split())[:LONGEST_TEXT]
+
+
+def _secret(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no text"
+        raise PrometheusError(f"{path}: cannot be read ({reason}); check the path") from None

@@ -1,0 +1,39 @@
+"""Which series of mysqld_exporter and node_exporter are which columns of a recording.
+
+The names are those of mysqld_exporter 0.14 to 0.19 and node_exporter 0.16 to 1.9.
+"""
+
+from collections.abc import Mapping
+
+QUESTIONS = "mysql_global_status_questions"
+"""Every mysqld_exporter has it: a target is known by it."""
+MYSQLD: Mapping[str, str] = {
+    "mysql_global_status_threads_running": "threads_running",
+    "mysql_global_status_uptime": "uptime_s",
+    "mysql_global_status_threads_connected": "threads_connected",
+    "mysql_global_variables_max_connections": "max_connections",
+    "mysql_perf_schema_events_statements_sum_timer_wait": "statement_time_s",
+}
+"""Read beside `QUESTIONS`. The last one, in s, takes --collect.perf_schema.eventsstatementssum."""
+CPU = "node_cpu_seconds_total"
+"""Of node_exporter: seconds by CPU and mode."""
+NOT_BUSY = 'mode!~"idle|iowait|guest|guest_nice"'
+"""Guests' time is part of `user` already."""
+IDLE = 'mode="idle"'
+"""One series for each CPU."""
+
+
+def selector(metric: str, *matchers: str) -> str:
+    """A metric with these matchers, those without one left out."""
+    return f"{metric}{{{','.join(m for m in matchers if m)}}}"
+
+
+def matcher(label: str, value: str) -> str:
+    """A label's equality with a value that may hold anything."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'{label}="{escaped}"'
+
+
+def inner(text: str) -> str:
+    """What is between the braces of a selector as people write it: `{job="mysql"}`, or without."""
+    return text.strip().removeprefix("{").removesuffix("}").strip().rstrip(",")

@@ -1,0 +1,176 @@
+"""The servers that a Prometheus knows: found by a selector, and read as recordings."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.prometheus.client import Client, Labels, Series, chunks
+from agent.prometheus.exporters import (
+    CPU,
+    IDLE,
+    MYSQLD,
+    NOT_BUSY,
+    QUESTIONS,
+    inner,
+    matcher,
+    selector,
+)
+from agent.replay.readings import CPUS, Collectors, Reading
+
+INSTANCE, NAME = "instance", "__name__"
+SAMPLES_AT_ONCE = 5000
+"""Of each series in one answer: under what Prometheus gives (11,000), and a few MiB of memory."""
+LOOK_BACK = 3600.0
+"""Seconds before the end in which it is measured how far apart the samples are."""
+USUAL_SAMPLING = 60.0
+"""Seconds between two samples where too few are in that time."""
+HOST_BUSY = "host_cpu_busy_s"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetQuery:
+    """Which servers, and how they are joined to their hosts; times in Unix seconds."""
+
+    start: float
+    end: float
+    selector: str = ""
+    host_selector: str | None = ""
+    """Of node_exporter's series; None: hosts are left out."""
+    join: str | None = None
+    """The label whose value a server and its host share; None: the host in `instance`."""
+
+    def key(self, labels: Labels) -> str:
+        """What a server and its host have in common."""
+        return labels.get(self.join, "") if self.join else host_of(labels.get(INSTANCE, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class FleetTarget:
+    """One server: its instance, and that of its host where there is one alone."""
+
+    instance: str
+    host: str | None
+
+
+def find_targets(client: Client, query: FleetQuery) -> list[FleetTarget]:
+    """The servers of the selector, in the order of their names."""
+    span = (query.start, query.end)
+    servers = client.series(selector(QUESTIONS, inner(query.selector)), *span)
+    keys = {labels[INSTANCE]: query.key(labels) for labels in servers if labels.get(INSTANCE)}
+    hosts: dict[str, set[str]] = {}
+    if query.host_selector is not None:
+        wanted = selector(CPU, IDLE, 'cpu="0"', inner(query.host_selector))
+        for labels in client.series(wanted, *span):
+            hosts.setdefault(query.key(labels), set()).add(labels.get(INSTANCE, ""))
+    hosts.pop("", None)  # what has no such label shares it with nobody
+    return [FleetTarget(instance, _only(hosts.get(key))) for instance, key in sorted(keys.items())]
+
+
+def host_of(instance: str) -> str:
+    """The host of `HOST:PORT`, of `[ADDRESS]:PORT`, or the whole where there is no port."""
+    host, _, port = instance.rpartition(":")
+    return host if host and port.isdigit() and (":" not in host or host.endswith("]")) else instance
+
+
+def sampling_of(client: Client, target: FleetTarget, query: FleetQuery) -> float:
+    """How far apart the samples of that server's status are, s."""
+    span = (max(query.start, query.end - LOOK_BACK), query.end)
+    found = client.samples(_of_server(QUESTIONS, target, query), *span)
+    longest = max((series.at for series in found), key=len, default=np.empty(0))
+    if len(longest) < 3:
+        return USUAL_SAMPLING
+    return max(round(float(np.median(np.diff(longest))), 1), 0.1)
+
+
+def readings(
+    client: Client, target: FleetTarget, query: FleetQuery, sampling: float
+) -> Iterator[Reading]:
+    """What was read of a server and its host, in the order of time, a part in memory."""
+    collectors = Collectors()
+    cpu_until = -math.inf
+    for start, end in chunks(query.start, query.end, SAMPLES_AT_ONCE * sampling):
+        by_time = _status(client, target, query, (start, end))
+        if target.host is not None:
+            for at, known in _cpu(client, target.host, query, (start, end), sampling):
+                if at > cpu_until:
+                    cpu_until = at
+                    by_time.setdefault(at, {}).update(known)
+        for at in sorted(by_time):
+            yield collectors.reading(at, by_time[at])
+
+
+def _status(
+    client: Client, target: FleetTarget, query: FleetQuery, span: tuple[float, float]
+) -> dict[float, dict[str, float]]:
+    """Columns by time. Of replicas of one series the one with the most samples is read."""
+    names = "|".join((QUESTIONS, *MYSQLD))
+    found = client.samples(_of_server("", target, query, f'__name__=~"{names}"'), *span)
+    best = _longest(s for s in found if s.labels.get(NAME) == QUESTIONS)
+    by_time: dict[float, dict[str, float]] = {}
+    if best is None:
+        return by_time
+    columns = {QUESTIONS: "questions", **MYSQLD}
+    for series in found:
+        name = series.labels.get(NAME, "")
+        if name in columns and _identity(series.labels) == _identity(best.labels):
+            for at, value in _by_time(series).items():
+                by_time.setdefault(at, {})[columns[name]] = value
+    return by_time
+
+
+def _cpu(
+    client: Client, host: str, query: FleetQuery, span: tuple[float, float], step: float
+) -> Iterator[tuple[float, dict[str, float]]]:
+    """The host's CPU time, at the times at which it was read: a sum over CPUs keeps no time.
+
+    Of replicas that with the most times is read.
+    """
+    among = (matcher(INSTANCE, host), inner(query.host_selector or ""))
+    one_cpu = selector(CPU, 'cpu="0"', IDLE, *among)
+    times = client.range(f"timestamp({one_cpu})", *span, step)
+    best = max(times, key=lambda series: len(np.unique(series.values)), default=None)
+    if best is None:
+        return
+    busy = f"sum without (cpu, mode) ({selector(CPU, NOT_BUSY, *among)})"
+    counted = f"count without (cpu, mode) ({selector(CPU, IDLE, *among)})"
+    used, cpus = (
+        _by_time(_matched(client.range(asked, *span, step), best.labels))
+        for asked in (busy, counted)
+    )
+    for at, read_at in _by_time(best).items():
+        if at in used:
+            yield read_at, {HOST_BUSY: used[at], CPUS: cpus.get(at, math.nan)}
+
+
+def _by_time(series: Series) -> dict[float, float]:
+    return dict(zip(series.at.tolist(), series.values.tolist(), strict=True))
+
+
+def _matched(found: Sequence[Series], labels: Labels) -> Series:
+    """The series of the same host and replica, empty where there is none."""
+    for series in found:
+        if _identity(series.labels) == _identity(labels):
+            return series
+    return Series(labels, np.empty(0), np.empty(0))
+
+
+def _of_server(metric: str, target: FleetTarget, query: FleetQuery, *more: str) -> str:
+    return selector(metric, *more, matcher(INSTANCE, target.instance), inner(query.selector))
+
+
+def _identity(labels: Labels) -> frozenset[tuple[str, str]]:
+    """What replicas of one series differ in: all but the metric's name, and which CPU it is."""
+    return frozenset((n, value) for n, value in labels.items() if n not in (NAME, "cpu", "mode"))
+
+
+def _longest(found: Iterable[Series]) -> Series | None:
+    """The one with the most samples; of equals the first by its labels."""
+    ordered = sorted(found, key=lambda series: (-len(series.at), sorted(series.labels.items())))
+    return ordered[0] if ordered and len(ordered[0].at) else None
+
+
+def _only(found: set[str] | None) -> str | None:
+    """The one there is; of several hosts by one name none is taken."""
+    return next(iter(found)) if found and len(found) == 1 else None

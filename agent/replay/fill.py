@@ -1,0 +1,68 @@
+"""Filling a history with a long recording: the daemon's intervals, many at once."""
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import numpy as np
+
+from agent.columns import KNOWN_FOR
+from agent.history import History
+from agent.intervals import intervals
+from agent.replay.readings import STATUS, Reading
+from collectors.base import Sample
+
+AT_ONCE = 2000
+"""Readings in memory beside the window."""
+
+
+def fill(history: History, readings: Iterable[Reading]) -> float | None:
+    """Add every interval that the readings hold; answer the time of the last one, if any."""
+    filler = _Filler(history)
+    for part in _parts(readings):
+        filler.add(part)
+        filler.close(history.grace)
+    filler.close(0.0)
+    return filler.last
+
+
+class _Filler:
+    """The samples of which intervals are made that are not complete yet."""
+
+    def __init__(self, history: History) -> None:
+        self.last: float | None = None
+        self._history = history
+        self._raw: dict[str, list[Sample]] = {}
+        self._closed: float | None = None
+        self._kept = max(KNOWN_FOR, history.max_gap)
+
+    def add(self, part: Iterable[Reading]) -> None:
+        """Take in samples that follow those before."""
+        for reading in part:
+            for sample in reading.samples:
+                self._raw.setdefault(sample.collector, []).append(sample)
+        if STATUS in self._raw:
+            self.last = self._raw[STATUS][-1].at
+
+    def close(self, grace: float) -> None:
+        """Hand over what is complete: what has ended so many seconds before the last sample."""
+        if self.last is None or STATUS not in self._raw:
+            return
+        width = self._history.width
+        if self._closed is None:
+            self._closed = width * math.ceil(self._raw[STATUS][0].at / width)
+        count = math.floor((self.last - grace - self._closed) / width)
+        if count <= 0:
+            return
+        edges = self._closed + width * np.arange(count + 1, dtype=np.float64)
+        end = float(edges[-1])
+        self._history.extend(intervals(self._raw, edges, self._history.max_gap), end)
+        self._closed = end
+        late = {n: [s for s in of if s.at >= end - self._kept] for n, of in self._raw.items()}
+        self._raw = {name: samples for name, samples in late.items() if samples}
+
+
+def _parts(readings: Iterable[Reading]) -> Iterator[list[Reading]]:
+    rest = iter(readings)
+    while part := list(islice(rest, AT_ONCE)):
+        yield part

@@ -1,0 +1,264 @@
+"""The command `analyze`: a fleet from the series of a real Prometheus, as `replay` sees it too."""
+
+import csv
+import json
+import re
+import shutil
+import threading
+import urllib.request
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import pytest
+from live import free_port
+from prometheus_server import Sample, exported, fill, serving
+from recordings import LAW, Row, nearly, rows, written
+from web_clients import SERVER, Authority
+
+from agent.cli import main
+from agent.commands.analyze_report import HEADER
+from agent.prometheus.client import MOST_POINTS, Access, Client, PrometheusError
+from agent.prometheus.exporters import QUESTIONS
+
+START = 1_790_000_000
+"""The Unix time at which the known history begins."""
+LENGTH, STEP = 7200, 15
+END = START + LENGTH
+SPAN = ("--since", "2h", "--until", str(END))
+Json = dict[str, Any]
+
+
+def table() -> list[Row]:
+    """Two hours of a server, a sample each 15 s."""
+    return list(rows(LENGTH, step=STEP, start=START))
+
+
+def troubled() -> list[Row]:
+    """The same with an hour's silence, after which the counters begin anew."""
+    first = list(rows(LENGTH // 4, step=STEP, start=START))
+    late = rows(LENGTH // 4, step=STEP, start=END - LENGTH // 4)
+    return [*first, *(row | {"uptime_s": k * STEP} for k, row in enumerate(late))]
+
+
+def history() -> Iterator[Sample]:
+    """Four servers: with a host, in two replicas, without a host, and one of another job."""
+    mysql = {"job": "mysql"}
+    host = {"job": "node", "instance": "db1:9100"}
+    yield from exported(table(), {**mysql, "instance": "db1:9104"}, host)
+    for replica, part in (("a", table()[::2]), ("b", table())):
+        labels = {**mysql, "instance": "db2:9104", "replica": replica}
+        yield from exported(part, labels, {**host, "instance": "db2:9100", "replica": replica})
+    yield from exported(troubled(), {**mysql, "instance": "[::1]:9104"})
+    yield from exported(table()[:200], {"job": "other", "instance": "db4:9104"})
+
+
+@pytest.fixture(scope="session")
+def filled(promtool: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database with the known history."""
+    return fill(tmp_path_factory.mktemp("prometheus"), promtool, history())
+
+
+@pytest.fixture(scope="session")
+def url(prometheus: str, filled: Path) -> Iterator[str]:
+    """The Prometheus with the known history."""
+    with serving(prometheus, filled) as found:
+        yield found
+
+
+def analysed(
+    capsys: pytest.CaptureFixture[str], url: str, *words: str
+) -> tuple[int, dict[str, Json]]:
+    """The exit code, and the targets by name."""
+    asked = ("--prometheus", url, "--selector", '{job="mysql"}', *SPAN, "--format", "json")
+    code = main(["analyze", *asked, *words])
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    return code, {target["target"]: target for target in json.loads(shown.out)["targets"]}
+
+
+def replayed(capsys: pytest.CaptureFixture[str], tmp_path: Path, recording: Sequence[Row]) -> Json:
+    """What `replay` says of that recording at the end of the history."""
+    file = written(tmp_path / "db.csv", recording)
+    options = ("--sampling", str(STEP), "--interval", "30s", "--window", "2h")
+    assert main(["replay", str(file), "--format", "json", *options]) == 0
+    found: Json = json.loads(capsys.readouterr().out.splitlines()[-1])
+    return found
+
+
+def test_a_fleet_is_what_a_replay_of_each_server_says(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same load, capacity, walls and law of a server with its host, also from replicas."""
+    code, found = analysed(capsys, url)
+    assert code == 0
+    assert list(found) == ["[::1]:9104", "db1:9104", "db2:9104"]
+    known = [{n: value for n, value in row.items() if n != "server_cpu_s"} for row in table()[1:]]
+    expected = replayed(capsys, tmp_path, known)
+    assert expected["capacity"]["value"] > 0
+    assert expected["load"]["utilisation"]["cpu"] > 0
+    for name in ("db1:9104", "db2:9104"):
+        for part in ("load", "capacity", "walls", "usl", "points", "concurrency_source"):
+            assert nearly(found[name][part]) == nearly(expected[part]), (name, part)
+
+
+def test_a_restart_and_an_hours_silence_give_no_rate(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a server without a host, whose counters begin anew: no interval spans the gap."""
+    _, found = analysed(capsys, url)
+    target = found["[::1]:9104"]
+    assert target["load"]["utilisation"] == {}
+    assert target["concurrency_source"] == "statement_time"
+    assert max(point["throughput"] for point in target["points"]) < 1.05 * float(
+        LAW.throughput(15.0)
+    )
+    silence = (START + LENGTH / 4 + 30, END - LENGTH / 4)
+    assert not [p for p in target["points"] if silence[0] < p["at"] < silence[1]]
+    assert len(target["points"]) == pytest.approx(2 * LENGTH / 4 / 30, abs=4)
+
+
+def test_where_an_answer_is_split_is_not_seen(
+    url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many short parts, whose borders lie within intervals, give the same document."""
+    whole = analysed(capsys, url)
+    monkeypatch.setattr("agent.prometheus.targets.SAMPLES_AT_ONCE", 7)
+    monkeypatch.setattr("agent.replay.fill.AT_ONCE", 5)
+    assert analysed(capsys, url) == whole
+
+
+def test_the_server_gives_no_more_points_than_are_asked_for_at_once(url: str) -> None:
+    """Prometheus refuses one step more than the limit that the client knows, and says so."""
+    client = Client(Access(url))
+    found = client.range(QUESTIONS, END - MOST_POINTS, END, 1.0)
+    assert max(len(series.at) for series in found) > 7000
+    with pytest.raises(PrometheusError, match="exceeded maximum resolution"):
+        client.range(QUESTIONS, END - MOST_POINTS - 1, END, 1.0)
+
+
+def test_the_table_and_the_csv_have_the_most_endangered_first(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is left decides, a server of which nothing is known comes last."""
+    asked = ("--prometheus", url, *SPAN)
+    assert main(["analyze", *asked]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert re.split("  +", lines[0].strip()) == list(HEADER)
+    assert lines[-1].startswith("db4:9104 ")
+    assert main(["analyze", *asked, "--format", "csv"]) == 0
+    table = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [row["target"] for row in table] == [line.split()[0] for line in lines[1:]]
+    left = [float(row["headroom_at_peak"]) for row in table if row["headroom_at_peak"]]
+    assert left == sorted(left)
+    assert {"db1:9104", "db2:9104"} <= {r["target"] for r in table if float(r["capacity"] or 0) > 0}
+
+
+def test_hosts_are_left_out_or_joined_by_a_label_as_asked(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--no-hosts` reads none, `--join` compares that label, `--host-selector` chooses."""
+    for words, known in (
+        (("--no-hosts",), set()),
+        (("--join", "replica"), {"db2:9104"}),
+        (("--host-selector", '{instance="db1:9100"}'), {"db1:9104"}),
+    ):
+        _, found = analysed(capsys, url, *words)
+        with_cpu = {name for name, t in found.items() if "cpu" in t["load"]["utilisation"]}
+        assert with_cpu == known, words
+
+
+def asked_of(capsys: pytest.CaptureFixture[str], url: str, *words: str) -> str:
+    """What a failing `analyze` says: one line, and nothing on standard output."""
+    assert main(["analyze", "--prometheus", url, *SPAN, *words]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    return shown.err
+
+
+def test_a_server_that_cannot_be_asked_is_one_line(
+    url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names the URL and the remedy: no server, no Prometheus, no such series, no selector."""
+    monkeypatch.setattr("agent.prometheus.client.FIRST_PAUSE", 0.01)
+    nobody = f"http://127.0.0.1:{free_port()}"
+    assert f"{nobody}: no answer" in asked_of(capsys, nobody)
+    assert "tried 4 times" in asked_of(capsys, nobody)
+    assert "check the URL" in asked_of(capsys, f"{url}/nowhere")
+    assert "check the selector" in asked_of(capsys, url, "--selector", '{job=="x"}')
+    assert "it knows no such server" in asked_of(capsys, url, "--selector", '{job="x"}')
+    assert "is no URL" in asked_of(capsys, "prometheus:9090")
+    assert "does not belong in the URL" in asked_of(capsys, "http://a:b@localhost:9090")
+
+
+def test_a_login_and_a_certificate_are_used_and_asked_for(
+    prometheus: str, filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Over TLS with basic authentication; without either, one line says which option gives it."""
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("server", "127.0.0.1", usage=SERVER)
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+    web = {
+        "tls_server_config": {"cert_file": str(certificate), "key_file": str(key)},
+        "basic_auth_users": {"headroom": hashed},
+    }
+    data = tmp_path / "data"
+    shutil.copytree(filled, data)
+    with serving(prometheus, data, web, "https") as secured:
+        login = ("--user", "headroom", "--password-file", str(password))
+        code, found = analysed(capsys, secured, "--ca", str(authority.file), *login)
+        assert (code, len(found)) == (0, 3)
+        assert "name its authority with --ca" in asked_of(capsys, secured, *login)
+        text = asked_of(capsys, secured, "--ca", str(authority.file))
+        assert "the login is refused (401); give --user with --password-file" in text
+
+
+class Gate(BaseHTTPRequestHandler):
+    """Stands before a Prometheus: it asks for a token, and every other request gets a 503."""
+
+    upstream = ""
+    requests = 0
+
+    def do_POST(self) -> None:
+        """Forward what has the token, every second time."""
+        type(self).requests += 1
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        is_known = self.headers.get("Authorization") == "Bearer open sesame"
+        if not is_known or type(self).requests % 2:
+            self._answer(503 if is_known else 401, b"busy")
+            return
+        with urllib.request.urlopen(self.upstream + self.path, body, timeout=30) as answer:
+            self._answer(200, answer.read())
+
+    def _answer(self, code: int, content: bytes) -> None:
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_token_is_shown_and_a_busy_server_is_asked_again(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every question fails once, and the document is the same."""
+    monkeypatch.setattr("agent.prometheus.client.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(Gate, "upstream", url)
+    token = tmp_path / "token"
+    token.write_text("open sesame\n")
+    direct = analysed(capsys, url)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Gate) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
+        try:
+            gate = f"http://127.0.0.1:{server.server_address[1]}"
+            assert analysed(capsys, gate, "--token-file", str(token)) == direct
+            assert "--token-file" in asked_of(capsys, gate)
+        finally:
+            server.shutdown()
