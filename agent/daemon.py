@@ -117,7 +117,7 @@ class Agent:
             lane.start()
 
     def own_state(self) -> OwnState:
-        """How the agent itself fares."""
+        """The agent's own status."""
         now = time.monotonic()
         return OwnState(
             tuple(
@@ -205,7 +205,7 @@ def _names(config: Config) -> frozenset[str]:
 
 
 def _web_state(web: Callable[[], Web]) -> WebState | None:
-    """How the web configuration fares, where there is one."""
+    """The status of the web configuration, where there is one."""
     return WebState(not web.broken, web.failures) if isinstance(web, WebFile) else None
 
 

@@ -1,4 +1,4 @@
-"""One collector of one target on its schedule: when it is due, what it offers, how it fares."""
+"""One collector of one target on its schedule: when it is due, what it offers, its status."""
 
 import logging
 import math
@@ -57,7 +57,7 @@ class Job:
         self.features = prepared.features
 
     def forget_source(self) -> None:
-        """The session or the process is gone: nothing to read until prepared anew, then at once."""
+        """The session or the process is gone: nothing to read until it is prepared again."""
         self._read = None
         self.due = 0.0
 

@@ -17,7 +17,7 @@ ALLOWANCE = 60.0  # seconds that one tick may take before the lane is said to ha
 
 
 class Lane(threading.Thread):
-    """Take ticks until stopped. A tick's defect is counted, told on one line and costs no other.
+    """Take ticks until stopped. A tick's defect is counted, logged on one line and costs no other.
 
     A tick that takes longer than `allowance` seconds hangs, unless `progress` answers something
     new from time to time. `at_end` is called last of all, by the lane's own thread.

@@ -1,4 +1,4 @@
-"""What the service manager is told, as sd_notify(3) has it: readiness, a status, signs of life."""
+"""Notifications to the service manager, sd_notify(3): readiness, a status, signs of life."""
 
 import logging
 import os

@@ -41,7 +41,7 @@ def assess(
     now: Now,
     ceilings: ResourceSettings = NO_CEILINGS,
 ) -> Snapshot:
-    """All that is known about a target now; assesses anew when the window has grown."""
+    """All that is known about a target now; assesses again when the window has grown."""
     return Snapshot(
         target=target,
         at=now.unix,

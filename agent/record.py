@@ -1,6 +1,6 @@
 """What is remembered from one assessment to the next: each outlier counted once, the last change.
 
-The window is assessed anew with every interval, so the same outlier is found again and again.
+The window is assessed again with every interval, so the same outlier is found again and again.
 """
 
 from collections.abc import Callable, Mapping

@@ -45,7 +45,7 @@ class Reloader:
             log.exception("the changed configuration could not be applied")
             return self._refused([f"could not be applied: {error!r}"])
         self._config, self.state = config, ReloadState(True, self._clock())
-        log.info("the configuration is loaded anew")
+        log.info("configuration reloaded")
         return []
 
     def _refused(self, problems: list[str]) -> list[str]:

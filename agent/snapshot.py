@@ -26,7 +26,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CollectorHealth:
-    """How one collector fares. Durations in seconds; `last_at` in Unix seconds."""
+    """The status of one collector. Durations in seconds; `last_at` in Unix seconds."""
 
     name: str
     success: bool | None = None  # None: not read yet, or not to be read here
@@ -39,7 +39,7 @@ class CollectorHealth:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How reading one target fares, apart from what was read."""
+    """The status of a target's collectors, apart from what was read."""
 
     up: bool | None = None  # None: not tried yet
     server: str = ""

@@ -59,7 +59,7 @@ class Supervisor:
         self._ping_at = 0.0
 
     def listen_to_signals(self) -> None:
-        """SIGTERM and SIGINT end, SIGHUP loads the configuration anew."""
+        """SIGTERM and SIGINT end, SIGHUP loads the configuration again."""
         for number in (*ENDINGS, signal.SIGHUP):
             signal.signal(number, self._take_signal)
 

@@ -175,7 +175,9 @@ class Watch:
         """Another server behind the same address has nothing to do with what is known."""
         if self._answering is not None and self._history.turn_to(self._answering):
             facts = fields(target=self.target.name, server=self._answering)
-            log.warning("another server answers here: its window begins anew", extra=facts)
+            log.warning(
+                "a different server answers at this address: a new window begins", extra=facts
+            )
             self._fitted = FitState(record=Record(since=now))
             self._classes = QueryClasses(self._classes.settings)
 

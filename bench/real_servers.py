@@ -7,7 +7,7 @@
 First a closed loop finds where the true peak is: sysbench with more and more threads, each for
 `--level` seconds. Then an open loop whose rate changes every `--step` seconds stays below 30, then
 50, 70 and 90 % of that peak, while the agent watches. Machines of a cloud become slower and faster
-within minutes: so the peak is measured anew before each step, by a closed loop at the best three
+within minutes: so the peak is measured again before each step, by a closed loop at the best three
 numbers of threads in turn, which the agent's window does not hold. After each share, every
 estimator predicts the peak from what was seen up to then; the truth is that of the same minutes.
 The server has the machine's first processor to itself and sysbench the second, as if it ran

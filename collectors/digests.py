@@ -111,7 +111,7 @@ class _Notes:
 
 
 def prepare(connection: Connection) -> Prepared:
-    """Look for grant, table, columns and consumers; a lack is told with its remedy.
+    """Look for grant, table, columns and consumers; a lack is reported with its remedy.
 
     What no version of this server offers is no lack.
     """

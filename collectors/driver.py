@@ -39,7 +39,7 @@ _loading = threading.Lock()
 
 
 def _encrypt_by_rsa(password: bytes, salt: bytes, public_key: bytes) -> bytes:
-    """Stands in for the library's own function, and gives way to it: `_auth` is loaded anew."""
+    """Stands in for the library's own function, and gives way to it: `_auth` is reloaded."""
     with _loading:
         if _auth.sha2_rsa_encrypt is _encrypt_by_rsa:
             importlib.reload(_auth)

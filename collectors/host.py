@@ -56,7 +56,7 @@ class _Ceilings:
         self._due = 0.0
 
     def look(self) -> Values:
-        """The latest, read anew now and then."""
+        """The latest, read again now and then."""
         if time.monotonic() >= self._due:
             self._known = {
                 "process_cpus": process_cpus(self._process),

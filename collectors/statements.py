@@ -54,7 +54,7 @@ CONSUMER_ON = "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHE
 
 
 def prepare(connection: Connection) -> Prepared:
-    """Look for grant, tables, instruments and consumers; a lack is told with its remedy."""
+    """Look for grant, tables, instruments and consumers; a lack is reported with its remedy."""
     try:
         lack = _lack(connection)
     except CollectorError as error:

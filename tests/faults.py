@@ -213,13 +213,13 @@ def leave(place: Place) -> None:
 
 
 def without_schema(place: Place) -> None:
-    """Start it anew without performance_schema."""
+    """Start it again without performance_schema."""
     place.server._options.append(OFF)
     place.server.restart()
 
 
 def with_schema(place: Place) -> None:
-    """Start it anew as it was."""
+    """Start it again as it was."""
     place.server._options.remove(OFF)
     place.server.restart()
 

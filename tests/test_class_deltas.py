@@ -151,7 +151,7 @@ def test_rows_that_cannot_be_told_apart_are_one(followed: Followed) -> None:
         ({f"1|{A}": (10.0, 0.9)}, {}),
         ({f"7|{A}": (2.0, 0.1)}, {f"7|{A}": 0.5}),
     ],
-    ids=["a count fell", "a time fell", "made anew"],
+    ids=["a count fell", "a time fell", "made again"],
 )
 def test_a_table_that_was_emptied_loses_one_interval(
     followed: Followed, rows: dict[str, tuple[float, float]], ages: dict[str, float]

@@ -194,7 +194,7 @@ def test_the_table_says_what_would_settle_it(
     path.write_text(table((CISCO[0][:5], CISCO[1][:5])))
     assert run(path) == 0
     out = capsys.readouterr().out
-    assert out.startswith("The peak cannot be told from these points yet.")
+    assert out.startswith("The peak is not yet identifiable from these points.")
     assert "Why: the load seen is below 70 % of the predicted peak." in out
     assert "It is at least " in out
     assert "Measure next: points up to about " in out

@@ -165,7 +165,7 @@ def test_a_bad_collector_harms_no_other(
 
 
 def health(watched: Watch, name: str) -> CollectorHealth:
-    """How one collector fares."""
+    """The status of one collector."""
     [found] = [c for c in watched.snapshot.health.collectors if c.name == name]
     return found
 

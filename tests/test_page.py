@@ -78,7 +78,7 @@ def test_what_cannot_be_trusted_says_why_and_what_would_settle_it() -> None:
     """No number without its caution."""
     text = seen(snapshot(FAR_BELOW))
     assert "not identifiable" in text
-    assert "What this server can do cannot be told yet: at least " in text
+    assert "The capacity of this server is not yet identifiable: at least " in text
     assert "neither a resource nor contention shows where it ends" in text
     assert "would settle it" in text
     assert not re.search(r"headroom \d+ %", text)

@@ -2,7 +2,7 @@
 
 `bench/real_servers.py` recorded MySQL 9.7 and MariaDB 10.11 with one processor of a virtual
 machine: a closed loop found the peak, then an open loop stayed below 30, 50, 70 and 90 % of it.
-The peak was measured anew before each step. Earlier runs (CSV) measured it once, minutes before;
+The peak was measured again before each step. Earlier runs (CSV) measured it once, minutes before;
 the last of these shared both processors with other programs, which filled them half of the time.
 """
 

@@ -183,7 +183,7 @@ def test_the_methods_that_are_documented_are_those_that_are_answered() -> None:
 
 
 def test_the_command_reloads_by_signal_and_by_post(tmp_path: Path) -> None:
-    """The file is read anew, with what the command line puts in place of its values."""
+    """The file is read again, with what the command line puts in place of its values."""
     dead = {"name": "dead", "user": "u", "port": free_port()}
     file, port = write_config(tmp_path, dead, log={"level": "debug"})
     command = [str(COMMAND), "run", "--config.file", str(file), "--web.enable-lifecycle"]
@@ -318,7 +318,7 @@ def test_a_target_that_did_not_change_goes_on(running: Running) -> None:
 
 
 def test_a_target_that_changed_keeps_its_window(running: Running) -> None:
-    """It connects anew, and what was known is not forgotten for a moment."""
+    """It reconnects, and what was known is not forgotten for a moment."""
     before = running.intervals
     running.agent.apply(running.write({"timeout": "2s", "fit": {"window": "30m"}}))
     assert running.snapshot().health.up

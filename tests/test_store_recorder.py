@@ -221,7 +221,7 @@ OTHER = {**MYSQL, "server_uuid": "11111111-71ca-11e1-9e33-c80aa9429562"}
 
 
 def test_another_server_under_the_same_name_inherits_nothing(first: Life, path: Path) -> None:
-    """A target that was pointed elsewhere begins anew; pointed back, it has its own again."""
+    """A target that was pointed elsewhere starts again; pointed back, it has its own again."""
     life = Life(path, UNIX + 310.0, born=310.0)
     life.begin(OTHER)
     assert life.ends == []
@@ -253,7 +253,7 @@ def test_a_target_that_was_renamed_keeps_its_window(first: Life, path: Path) -> 
 
 
 def test_a_name_that_is_watched_still_keeps_what_is_its_own(first: Life, path: Path) -> None:
-    """A second target of the same server begins anew."""
+    """A second target of the same server starts again."""
     life = renamed(path, "primary", "db")
     assert life.ends == []
     life.end()

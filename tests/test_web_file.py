@@ -68,7 +68,7 @@ def test_a_broken_file_keeps_the_former_in_force_and_is_said_once(
         written(tmp_path, basic_auth_users={"bob": HASH})
         assert ask(server.server_port)[0] == 401
     assert (file.broken, file.failures) == (False, 1)
-    assert caplog.text.count("web configuration read anew") == 1
+    assert caplog.text.count("web configuration reloaded") == 1
 
 
 @pytest.mark.parametrize("left", ["TLS", "users", "client certificates", "client names"])

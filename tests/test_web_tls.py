@@ -1,4 +1,4 @@
-"""TLS of the web pages over real sockets: who is served, who is not, and what is read anew."""
+"""TLS of the web pages over real sockets: who is served, who is not, and what is read again."""
 
 import socket
 import ssl

@@ -1,6 +1,6 @@
 """From the sums of the digest table to what happened between two readings of it.
 
-A row is known by schema, digest and FIRST_SEEN, so a row that was made anew is another one, and
+A row is known by schema, digest and FIRST_SEEN, so a row that was made again is another one, and
 rows of one class (there may be several) are added up afterwards. What cannot be known is lost and
 counted, never guessed: no change is negative, and none is a sum since the server's start.
 """
@@ -24,7 +24,7 @@ SLACK = 1.0  # seconds: FIRST_SEEN has no fraction on MariaDB
 class Lost(StrEnum):
     """Why an interval, or what a class did in it, is not known."""
 
-    RESTART = "restart"  # the server started anew
+    RESTART = "restart"  # the server restarted
     RESET = "reset"  # the table was emptied, or a row of it
     GAP = "gap"  # nothing was read for too long
     COLUMNS = "columns"  # the table has other columns than before
@@ -106,7 +106,7 @@ class Deltas:
         self._uncovered = Uncovered(None)
 
     def forget(self, why: Lost) -> None:
-        """Begin anew with the next reading, which is lost."""
+        """Start again with the next reading, which is lost."""
         if self._memory is not None:
             self.lost[why] += 1
         self._memory = None

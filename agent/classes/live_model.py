@@ -32,7 +32,7 @@ from models.attribution.waits import PART_OF_CPU, CpuBounds, least_level
 
 LEAST_TICKS = 3
 RENEWED = 0.1
-"""The fit is made anew when so much of its window is new; most of its cost is in that."""
+"""The fit is made again when so much of its window is new; most of its cost is in that."""
 STRANGE = 0.02
 """Or at once, when classes that it does not know did so much of a block."""
 MOST_JUDGED = 240

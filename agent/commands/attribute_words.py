@@ -96,7 +96,7 @@ def _notes(found: Attribution, prediction: Quality | None, truth_error: float | 
 
 def _quality(quality: Quality) -> str:
     if quality.mape is None:
-        return "cannot be told"
+        return "not identifiable"
     parts = [f"the total within {percent(quality.mape)} on average"]
     if quality.r_squared is not None:
         parts.append(f"R² {quality.r_squared:.3f}")

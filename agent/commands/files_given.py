@@ -1,4 +1,4 @@
-"""The two files that `run` and `check` take: what is wrong with either is told at once."""
+"""The two files that `run` and `check` take: errors in either are reported at once."""
 
 import argparse
 from collections.abc import Callable

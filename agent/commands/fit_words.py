@@ -27,7 +27,7 @@ def in_words(curve: CurveFile, fitted: UslFit) -> str:
 def headline(fitted: UslFit) -> str:
     """Say in one sentence where the peak is."""
     if fitted.trust is Trust.NOT_IDENTIFIABLE:
-        return "The peak cannot be told from these points yet."
+        return "The peak is not yet identifiable from these points."
     where = f"{quantity(fitted.x_max)} queries/s at {threads(fitted.n_max)}"
     interval = fitted.n_max_interval
     if interval and interval.ratio > WIDE:

@@ -128,7 +128,7 @@ def _cpu_notes(profile: Profile) -> list[str]:
     whole = f"{short(profile.cpu_total)} s"
     if profile.cpu_unattributed is not None:
         part = profile.cpu_unattributed / (profile.cpu_total or 1.0)
-        whole += f", of which {percent(part)} is no class's"
+        whole += f", of which {percent(part)} is unattributed"
     lines = [
         f"  {'CPU':<14} {whole}",
         f"  {'source':<14} {SOURCES[profile.cpu_source]}",
@@ -156,7 +156,7 @@ def _io_notes(profile: Profile) -> Iterator[str]:
     """How many bytes, whose they are, how good that is; why care is to be taken of ranks by IO."""
     for name, moved in profile.io.items():
         part = percent(moved.unattributed / moved.total) if moved.total > 0 else percent(0.0)
-        line = f"  {name:<14} {short(moved.total)} bytes, of which {part} is no class's"
+        line = f"  {name:<14} {short(moved.total)} bytes, of which {part} is unattributed"
         if moved.held_out.mape is not None:
             line += f"; held out within {percent(moved.held_out.mape)}"
             if not is_proven(moved.held_out):

@@ -1,4 +1,4 @@
-"""`mysql-headroom run`: watch the configured servers until told to stop."""
+"""`mysql-headroom run`: watch the configured servers until stopped."""
 
 import argparse
 import re

@@ -1,1 +1,1 @@
-"""The configuration: where it is read, checked and told of, and the accounts it names."""
+"""The configuration: where it is read, checked and reported, and the accounts it names."""

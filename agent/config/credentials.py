@@ -1,4 +1,4 @@
-"""Where the account comes from: a file, the environment or a my.cnf; read anew at every connect."""
+"""Where the account comes from: a file, the environment or a my.cnf, at every connect."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""`--config.file`, and how a wrong file is told, wherever a command takes one."""
+"""`--config.file`, and how errors in it are reported, wherever a command takes one."""
 
 import argparse
 from pathlib import Path

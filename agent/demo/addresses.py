@@ -1,4 +1,4 @@
-"""Where the demo's page listens: where it was told to, else the usual port, else a free one."""
+"""Where the demo's page listens: the address given, else the usual port, else a free one."""
 
 import errno
 import socket

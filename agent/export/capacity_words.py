@@ -37,7 +37,7 @@ def headline(capacity: Capacity, headroom: Headroom | None) -> str:
     """One sentence, or two: how much, what ends it, and how much of it is left now."""
     if capacity.trust is Trust.NOT_IDENTIFIABLE or capacity.value is None:
         bound = "" if capacity.lower is None else f": at least {quantity(capacity.lower)} queries/s"
-        return f"What this server can do cannot be told yet{bound}."
+        return f"The capacity of this server is not yet identifiable{bound}."
     left = "" if headroom is None else f" {headroom_words(headroom)}"
     end = f"{_ends(capacity)} ends it there"
     if capacity.trust is Trust.TRUSTED:

@@ -89,7 +89,7 @@ def _notes(cpu: ResourceState) -> Iterator[str]:
     if cpu.source is not None:
         yield SOURCES[cpu.source]
     if cpu.unattributed_share is not None:
-        yield f"{cpu.unattributed_share:.0%} of it is no class's"
+        yield f"{cpu.unattributed_share:.0%} of it is unattributed"
     if cpu.held_out.mape is not None:
         yield f"the total predicted within {cpu.held_out.mape:.0%}"
     yield from (reason.sentence for reason in cpu.reasons)

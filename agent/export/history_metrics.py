@@ -1,4 +1,4 @@
-"""How the history in the file fares, as Prometheus metrics; they are the agent's own."""
+"""The status of the history file as Prometheus metrics; they are the agent's own."""
 
 from collections.abc import Iterator
 

@@ -98,7 +98,7 @@ class SnapshotCollector(Collector):
 
 
 def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """How reading the targets fares; true whatever the time."""
+    """Status of the collectors of each target; true whatever the time."""
     del now
     yield gauge(
         "up",

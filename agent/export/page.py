@@ -105,7 +105,7 @@ def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
     capacity, fit = snapshot.capacity(now), snapshot.fit(now)
     headroom = snapshot.headroom(now)
     if capacity is not None and capacity.trust is Trust.NOT_IDENTIFIABLE:
-        yield "capacity", f"at least {quantity(capacity.lower)} /s", "not to be told yet"
+        yield "capacity", f"at least {quantity(capacity.lower)} /s", "not yet identifiable"
     elif capacity is not None:
         yield "capacity", f"{quantity(capacity.value)} /s", bounds(capacity)
         if headroom is not None:
@@ -167,7 +167,7 @@ def _collectors(snapshot: Snapshot, now: float) -> str:
     )
     head = "".join(f"<th>{name}</th>" for name in COLLECTOR_COLUMNS)
     table = f"<table><tr>{head}</tr>{rows}</table>"
-    return f"<details><summary>How reading fares</summary>{table}</details>"
+    return f"<details><summary>Collector status</summary>{table}</details>"
 
 
 def _state(success: bool | None) -> str:

@@ -80,7 +80,7 @@ class Replay:
         return ahead if math.isinf(ahead) else max(following, math.ceil(ahead))
 
     def _look(self, at: float, *, assess_anew: bool) -> Snapshot:
-        """What is known then: assessed anew, or the new load beside the capacity known so far."""
+        """What is known then: assessed again, or the new load beside the capacity known so far."""
         window = self._recording.history.window(at)
         health = Health(up=True if self._recording.is_heard(at) else None)
         now, last = Now(at, at), self._last

@@ -1,4 +1,4 @@
-"""How a history fares: counted, told in the log when it changes, and published for /metrics."""
+"""The status of a history: counted, logged when it changes, and published for /metrics."""
 
 import logging
 from collections import Counter

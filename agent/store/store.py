@@ -78,7 +78,7 @@ class Store:
 
     @property
     def state(self) -> StoreState:
-        """How it fares."""
+        """Its status."""
         return replace(self._faring.state, dropped=self._waiting.dropped)
 
     def put(self, batch: Batch) -> None:

@@ -1,1 +1,1 @@
-"""Tables in CSV files, every mistake told with its line."""
+"""Tables in CSV files, every mistake reported with its line."""

@@ -1,4 +1,4 @@
-"""Reading concurrency and throughput from a CSV file, every mistake told with its line."""
+"""Reading concurrency and throughput from a CSV file, every mistake reported with its line."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Reading the cells of a CSV file; every mistake is told with its line and its remedy."""
+"""Reading the cells of a CSV file; every mistake is reported with its line and its remedy."""
 
 import codecs
 import csv

@@ -22,7 +22,7 @@ from agent.web.server import WebServer as WebServer
 
 Answer = tuple[HTTPStatus, str, bytes]
 Reload = Callable[[], list[str]]
-"""Load the configuration anew; answers why it was refused, or nothing."""
+"""Load the configuration again; answers why it was refused, or nothing."""
 
 RELOAD = "/-/reload"
 RELOAD_PAUSE = 3.0  # times what a reload took: a flood of them takes a quarter of the time at most

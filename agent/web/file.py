@@ -1,4 +1,4 @@
-"""The web configuration in force: read anew when one of its files changes, kept when broken."""
+"""The web configuration in force: read again when one of its files changes, kept when broken."""
 
 import logging
 import ssl
@@ -115,7 +115,7 @@ class WebFile:
         self._seen = before if web.files == files else None
         self._web, self._problems = web, []
         if is_news:
-            log.info("web configuration read anew", extra=fields(file=self._path))
+            log.info("web configuration reloaded", extra=fields(file=self._path))
 
     def _refuse(self, problems: list[str]) -> None:
         """Keep what was good; say each new state of wrong once."""

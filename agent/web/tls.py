@@ -21,7 +21,7 @@ CLIENTS = {
 def tls_context(tls: TlsServerConfig, folder: Path) -> ssl.SSLContext:
     """What each connection is wrapped in; raises OSError where a file cannot be used.
 
-    No session is resumed by ticket, so that each connection shows its certificate anew.
+    No session is resumed by ticket, so that each connection shows its certificate again.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = VERSIONS[tls.min_version]

@@ -47,7 +47,7 @@ class CapacityReason(StrEnum):
 SENTENCES = {
     CapacityReason.NO_LIMIT_SEEN: "neither a resource nor contention shows where it ends",
     CapacityReason.MODEL_DOES_NOT_FIT: "many intervals, or the highest loads, refute the models",
-    CapacityReason.LATEST_DIFFER: "of late queries cost otherwise than over the window",
+    CapacityReason.LATEST_DIFFER: "recent cost per query differs from the window's average",
     CapacityReason.COST_WANDERS: "what a query costs goes up and down: its average may not hold",
     CapacityReason.OTHERS_WANDER: "what others leave of a resource comes and goes",
     CapacityReason.CLOCK_LOW: "at lower clocks the processor looks busier than it will be",

@@ -1,4 +1,4 @@
-"""Intervals that the workload does not explain, each left out for a reason that is told.
+"""Intervals that the workload does not explain, each left out for a reason that is reported.
 
 An interval is compared with others at the same throughput: how long a query took (R = N/X) and
 what it cost of each resource (U/X). Pile-ups take longer, backups cost more, and what is too good

@@ -1,4 +1,4 @@
-"""How sure a capacity is: trusted, indicative or not to be told, for which reasons."""
+"""How sure a capacity is: trusted, indicative or not identifiable, and why."""
 
 from dataclasses import replace
 

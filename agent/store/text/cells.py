@@ -1,4 +1,4 @@
-"""Cells and times between text and rows; what is wrong is told with its remedy."""
+"""Cells and times between text and rows; errors are reported with their remedy."""
 
 import json
 import math
