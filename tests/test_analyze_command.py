@@ -262,3 +262,25 @@ def test_a_token_is_shown_and_a_busy_server_is_asked_again(
             assert "--token-file" in asked_of(capsys, gate)
         finally:
             server.shutdown()
+
+
+def test_a_server_of_prometheus_is_replayed_as_its_recording(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each step of `replay URL` says what that of the same samples in a file says."""
+    known = [{n: value for n, value in row.items() if n != "server_cpu_s"} for row in table()[1:]]
+    file = written(tmp_path / "db.csv", known)
+    options = ("--target", "db1:9104", "--interval", "30s", "--every", "30m", "--format", "json")
+    said = []
+    for source in (url, str(file)):
+        of_prometheus = SPAN if source == url else ("--sampling", str(STEP))
+        assert main(["replay", source, *options, *of_prometheus]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        said.append([nearly(json.loads(line)) for line in lines])
+    assert len(said[0]) == 5
+    assert said[0] == said[1]
+    assert main(["replay", url, *SPAN]) == 2
+    text = "there are [::1]:9104, db1:9104, db2:9104, db4:9104; choose one with --target INSTANCE"
+    assert text in capsys.readouterr().err
+    assert main(["replay", url, *SPAN, "--target", "x"]) == 2
+    assert "no server 'x'; there are [::1]:9104" in capsys.readouterr().err

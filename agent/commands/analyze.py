@@ -2,20 +2,18 @@
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from agent.commands.analyze_report import as_csv, as_table, by_danger
 from agent.commands.progress import interruptible, progress_of
-from agent.commands.replay_options import LONGEST, duration
-from agent.config.moments import moment, zone_here
+from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
+from agent.commands.replay_options import duration
 from agent.config.option import USAGE_ERROR
 from agent.config.settings import FitSettings
 from agent.export.snapshot_json import snapshots_object
 from agent.printable import complain_of, json_text
 from agent.prometheus.analysis import analyse
-from agent.prometheus.client import Access, Client, PrometheusError
+from agent.prometheus.client import Client, PrometheusError
 from agent.prometheus.targets import FleetQuery, find_targets
 from agent.replay.sources import SourceError
 from agent.snapshot import Snapshot
@@ -37,84 +35,37 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("--prometheus", metavar="URL", required=True, help="http://HOST:9090")
     parser.add_argument(
-        "--selector",
-        default="",
-        metavar="SELECTOR",
-        help="which servers, by the labels of mysqld_exporter: '{job=\"mysql\"}' (default: all)",
-    )
-    parser.add_argument(
-        "--since", type=_since, default=MONTH, metavar="DURATION", help="how long (default: 30d)"
-    )
-    until = f"2026-11-21T13:00 ({zone_here()}; or with a zone), or 6h (ago); default: now"
-    parser.add_argument("--until", type=_moment, metavar="TIME", help=until)
-    parser.add_argument(
         "--interval",
         type=duration(1.0, 600.0),
         metavar="DURATION",
         help="the width of an interval (default: 15s, or two samples)",
     )
     parser.add_argument("--format", choices=["table", "json", "csv"], default="table")
-    _add_hosts(parser)
-    _add_access(parser)
+    add_prometheus_options(parser, MONTH, "what is read, and how")
     parser.set_defaults(run=run)
-
-
-def _add_hosts(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("hosts")
-    group.add_argument(
-        "--host-selector",
-        default="",
-        metavar="SELECTOR",
-        help="which hosts, by the labels of node_exporter (default: all)",
-    )
-    group.add_argument(
-        "--join",
-        metavar="LABEL",
-        help="the label whose value a server and its host share (default: the host in `instance`)",
-    )
-    group.add_argument("--no-hosts", action="store_true", help="leave node_exporter out")
-
-
-def _add_access(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("access")
-    group.add_argument("--user", metavar="NAME", help="of basic authentication")
-    group.add_argument("--password-file", type=Path, metavar="FILE")
-    group.add_argument("--token-file", type=Path, metavar="FILE", help="with a bearer token")
-    group.add_argument("--ca", type=Path, metavar="FILE", help="the authority of its certificate")
-    group.add_argument("--timeout", type=duration(0.5, 600.0), default=30.0, metavar="DURATION")
 
 
 def run(args: argparse.Namespace) -> int:
     """0 when all were analysed, 1 when one could not be, 2 when it was asked wrongly."""
-    if args.password_file and not args.user:
-        complain_of("--password-file is of no use alone; name the user with --user")
-        return USAGE_ERROR
     try:
         with interruptible():
             return _analyze(args)
+    except SourceError as error:
+        complain_of(error)
+        return USAGE_ERROR
     except PrometheusError as error:
         complain_of(error)
         return FAILED
 
 
 def _analyze(args: argparse.Namespace) -> int:
-    access = Access(
-        args.prometheus, args.user, args.password_file, args.token_file, args.ca, args.timeout
-    )
-    end = args.until if args.until is not None else float(int(time.time()))
-    query = FleetQuery(
-        start=end - args.since,
-        end=end,
-        selector=args.selector,
-        host_selector=None if args.no_hosts else args.host_selector,
-        join=args.join,
-    )
-    client = Client(access)
+    client, query = client_of(args, args.prometheus), query_of(args)
     snapshots, failed = _snapshots(client, query, args.interval)
     if not snapshots and not failed:
         remedy = "check --selector, --since, and that mysqld_exporter is scraped"
         complain_of(f"{args.prometheus}: it knows no such server; {remedy}")
         return FAILED
+    end = query.end
     ordered = by_danger(snapshots, end)
     formats: dict[str, Callable[[], Iterator[str]]] = {
         "table": lambda: as_table(ordered, end),
@@ -144,14 +95,3 @@ def _snapshots(
             complain_of(error)
             failed += 1
     return snapshots, failed
-
-
-def _since(text: str) -> float:
-    return duration(60.0, LONGEST)(text)
-
-
-def _moment(text: str) -> float:
-    try:
-        return moment(text, time.time())
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

@@ -4,21 +4,25 @@ import argparse
 import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 from agent.commands.progress import interruptible
+from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import add_pipeline_options, duration, wishes_of
 from agent.commands.replay_report import as_json, as_table
 from agent.config.file import ConfigError
 from agent.config.option import USAGE_ERROR, complain
 from agent.printable import complain_of
+from agent.prometheus.client import PrometheusError
+from agent.prometheus.source import prometheus_source
 from agent.replay.replay import PACE, Replay, Step
-from agent.replay.sources import Source, SourceError, opened
+from agent.replay.sources import Source, SourceError, Wishes, opened
 from agent.store.failures import StoreError, as_store_error
 from agent.tables.table_file import TableFileError
 
 FAILED = 1
-HOUR = 3600.0
+HOUR, DAY = 3600.0, 86400.0
 FORMATS: dict[str, Callable[[Source, Iterable[Step]], Iterator[str]]] = {
     "table": as_table,
     "json": as_json,
@@ -37,7 +41,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "source",
         metavar="SOURCE",
         help="samples as CSV (t_s,questions,threads_running,uptime_s and what docs/replay.md "
-        "names; - is standard input), or the history.db of an agent",
+        "names; - is standard input), the history.db of an agent, or http://HOST:9090 of a "
+        "Prometheus, whose --target is an instance of mysqld_exporter",
     )
     when = parser.add_mutually_exclusive_group()
     when.add_argument(
@@ -62,12 +67,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="how often the capacity is assessed between two steps, for the alerts (default: 5m)",
     )
     add_pipeline_options(parser)
+    add_prometheus_options(parser, DAY, "where SOURCE is the URL of a Prometheus")
     parser.add_argument("--server", metavar="ID", help="of a history: one of the target's servers")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when it was replayed, 1 when a history cannot be read, 2 when what was given is wrong."""
+    """0 when it was replayed, 1 when a source cannot be read, 2 when what was given is wrong."""
     try:
         with interruptible():
             return _replay(args)
@@ -76,6 +82,9 @@ def run(args: argparse.Namespace) -> int:
     except (TableFileError, SourceError) as error:
         complain_of(error)
         return USAGE_ERROR
+    except PrometheusError as error:
+        complain_of(error)
+        return FAILED
     except (StoreError, sqlite3.Error) as error:
         complain_of(as_store_error(args.source, error))
         return FAILED
@@ -83,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _replay(args: argparse.Namespace) -> int:
     wishes = wishes_of(args)
-    with opened(args.source, wishes) as source:
+    with _opened(args, wishes) as source:
         player = Replay(
             source.target, source.recording, source.settings, wishes.ceilings, args.assess_every
         )
@@ -94,6 +103,17 @@ def _replay(args: argparse.Namespace) -> int:
         for note in source.notes():
             complain_of(note)
     return 0
+
+
+@contextmanager
+def _opened(args: argparse.Namespace, wishes: Wishes) -> Iterator[Source]:
+    """The recording, whatever it is; raises as `run` expects."""
+    if args.source.startswith(("http://", "https://")):
+        client = client_of(args, args.source)
+        yield prometheus_source(client, query_of(args), wishes)
+        return
+    with opened(args.source, wishes) as source:
+        yield source
 
 
 def _at(player: Replay, source: Source, time: float) -> Iterator[Step]:

@@ -1,0 +1,87 @@
+"""The options of commands that read a Prometheus: which servers, when, and how to get in."""
+
+import argparse
+import time
+from pathlib import Path
+
+from agent.commands.replay_options import LONGEST, duration
+from agent.config.durations import written
+from agent.config.moments import moment, zone_here
+from agent.prometheus.client import Access, Client
+from agent.prometheus.targets import FleetQuery
+from agent.replay.sources import SourceError
+
+SHORTEST = 60.0
+"""Seconds that are asked for at least."""
+
+
+def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title: str) -> None:
+    """Add them, under that title; `since` is how far back is read if nothing else is asked (s)."""
+    group = parser.add_argument_group(title)
+    group.add_argument(
+        "--selector",
+        default="",
+        metavar="SELECTOR",
+        help="which servers, by the labels of mysqld_exporter: '{job=\"mysql\"}' (default: all)",
+    )
+    group.add_argument(
+        "--since",
+        type=duration(SHORTEST, LONGEST),
+        default=since,
+        metavar="DURATION",
+        help=f"how much is read (default: {written(since)})",
+    )
+    until = f"2026-11-21T13:00 ({zone_here()}; or with a zone), or 6h (ago); default: now"
+    group.add_argument("--until", type=_moment, metavar="TIME", help=until)
+    group.add_argument(
+        "--host-selector",
+        default="",
+        metavar="SELECTOR",
+        help="which hosts, by the labels of node_exporter (default: all)",
+    )
+    group.add_argument(
+        "--join",
+        metavar="LABEL",
+        help="the label whose value a server and its host share (default: the host in `instance`)",
+    )
+    group.add_argument("--no-hosts", action="store_true", help="leave node_exporter out")
+    group.add_argument("--user", metavar="NAME", help="of basic authentication")
+    group.add_argument("--password-file", type=Path, metavar="FILE", help="the user's password")
+    group.add_argument("--token-file", type=Path, metavar="FILE", help="a bearer token")
+    group.add_argument("--ca", type=Path, metavar="FILE", help="the authority of its certificate")
+    group.add_argument(
+        "--timeout",
+        type=duration(0.5, 600.0),
+        default=30.0,
+        metavar="DURATION",
+        help="how long an answer may take (default: 30s)",
+    )
+
+
+def client_of(args: argparse.Namespace, url: str) -> Client:
+    """A client of that server; raises `PrometheusError` or `SourceError`."""
+    if args.password_file and not args.user:
+        text = "--password-file is of no use alone; name the user with --user"
+        raise SourceError(text)
+    return Client(
+        Access(url, args.user, args.password_file, args.token_file, args.ca, args.timeout)
+    )
+
+
+def query_of(args: argparse.Namespace) -> FleetQuery:
+    """What is read of it."""
+    end = args.until if args.until is not None else float(int(time.time()))
+    return FleetQuery(
+        start=end - args.since,
+        end=end,
+        selector=args.selector,
+        host_selector=None if args.no_hosts else args.host_selector,
+        join=args.join,
+    )
+
+
+def _moment(text: str) -> float:
+    try:
+        return moment(text, time.time())
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

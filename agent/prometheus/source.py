@@ -1,0 +1,38 @@
+"""One server of a Prometheus as a recording to replay."""
+
+from agent.history import History
+from agent.prometheus.client import Client
+from agent.prometheus.targets import FleetQuery, FleetTarget, find_targets, readings, sampling_of
+from agent.replay.recording import Samples
+from agent.replay.sources import Source, SourceError, Wishes, interval_for
+
+MOST_NAMED = 10
+"""Servers that are named where one must be chosen."""
+
+
+def prometheus_source(client: Client, query: FleetQuery, wishes: Wishes) -> Source:
+    """The one server of the query, or that of `wishes.target`; raises as `Client` does.
+
+    Raises `SourceError` where there is none, or more than one.
+    """
+    target = _chosen(find_targets(client, query), wishes.target)
+    sampling = wishes.sampling or sampling_of(client, target, query)
+    width = interval_for(sampling, wishes.interval, target.instance)
+    settings = wishes.settings.model_copy(update={"interval": width})
+    history = History(width, settings.window, sampling)
+    recording = Samples(readings(client, target, query, sampling), history)
+    title = f"{target.instance}: samples {sampling:g} s apart"
+    return Source(target.instance, title, recording, settings, list)
+
+
+def _chosen(found: list[FleetTarget], name: str | None) -> FleetTarget:
+    names = [target.instance for target in found]
+    shown = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+    if not found:
+        raise SourceError("Prometheus knows no such server; check --selector and --since")
+    if name is None and len(found) > 1:
+        raise SourceError(f"there are {shown}; choose one with --target INSTANCE")
+    for target in found:
+        if name in (None, target.instance):
+            return target
+    raise SourceError(f"no server {name!r}; there are {shown}")
