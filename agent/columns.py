@@ -9,7 +9,7 @@ from collectors.base import Sample
 from models import rates
 from models.rates import Array
 
-KNOWN_FOR = 120.0  # seconds that a last value holds: twice the longest sampling interval
+KNOWN_FOR = 120.0  # seconds that a last value holds: twice the longest interval of a collector
 
 
 class Columns:
@@ -52,5 +52,6 @@ class Columns:
         """The last value known at the end of each interval, or NaN where that is long ago."""
         places = np.searchsorted(self.at, edges[1:], side="right") - 1
         at = np.clip(places, 0, None)
-        known = (places >= 0) & (edges[1:] - self.at[at] <= KNOWN_FOR)
+        longest = max(KNOWN_FOR, self.max_gap)  # a recording's samples may be further apart
+        known = (places >= 0) & (edges[1:] - self.at[at] <= longest)
         return np.where(known, self[name][at], np.nan)

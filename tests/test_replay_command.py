@@ -375,3 +375,12 @@ def test_a_recording_in_milliseconds_is_told(
     shown = capsys.readouterr()
     assert "no complete interval yet" in shown.out
     assert "t_s and uptime_s must be in seconds" in shown.err
+
+
+def test_samples_five_minutes_apart_keep_the_processors(tmp_path: Path, replayed: Replayed) -> None:
+    """The interval holds two of them, and what seldom changes is known in each."""
+    file = written(tmp_path / "db.csv", rows(6 * 3600, step=300, start=50.0))
+    end = replayed(file, "--every", "1d")[-1]
+    assert end["load"]["utilisation"]["cpu"] > 0
+    assert {wall["resource"] for wall in end["walls"]} == {"cpu"}
+    assert len(end["points"]) == pytest.approx(36, abs=1)

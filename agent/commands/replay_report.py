@@ -98,8 +98,7 @@ def _in_words(snapshot: Snapshot) -> list[str]:
     capacity = snapshot.capacity(now)
     if capacity is None:
         return [f"At the end: {why_none(snapshot)}."]
-    reasons = [f"  Why: {text}." for text in doubts(capacity)]
-    return [headline(capacity, snapshot.headroom(now)), *reasons]
+    return [headline(capacity, snapshot.headroom(now)), *(f"  - {t}" for t in doubts(capacity))]
 
 
 class _AlertLog:
