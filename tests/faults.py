@@ -19,7 +19,7 @@ from typing import Any
 
 import pymysql
 import yaml
-from live import Ask, Clients, Daemon, root, run_as_root
+from live import Clients, Daemon, root, run_as_root
 from proxy import Proxy
 from servers import Account, Release
 
@@ -126,15 +126,10 @@ def say(*statements: str) -> Act:
 def cut(place: Place) -> None:
     """End the agent's session; it comes back after a second or so."""
     with root(place.server) as ask:
-        end_sessions(place, ask)
-
-
-def end_sessions(place: Place, ask: Ask) -> None:
-    """End the agent's sessions, by root's."""
-    sessions = "SELECT id FROM information_schema.processlist WHERE user = '{}'"
-    for (session,) in ask(sessions.format(place.account.user)):
-        with suppress(pymysql.MySQLError):
-            ask(f"KILL {session}")
+        sessions = "SELECT id FROM information_schema.processlist WHERE user = '{}'"
+        for (session,) in ask(sessions.format(place.account.user)):
+            with suppress(pymysql.MySQLError):
+                ask(f"KILL {session}")
 
 
 def write_wrong_password(place: Place) -> None:
@@ -171,24 +166,20 @@ def _held_as(place: Place, account: Account) -> bool:
 
 
 def take_places_of(account_of: Callable[[Place], Account], place: Place) -> None:
-    """Take every session that account may have, the agent's own place among them.
-
-    One session of root does it all: on a full server a second one may find no place yet.
-    """
+    """Take every session that account may have, the agent's own place among them."""
     deadline = time.monotonic() + 60  # the agent tries again meanwhile, and may come first
-    with root(place.server) as ask:
-        while sessions_of_the_agent(place, ask) or not place.held:
-            end_sessions(place, ask)
-            while _held_as(place, account_of(place)):
-                pass
-            assert time.monotonic() < deadline
+    while sessions_of_the_agent(place) or not place.held:
+        cut(place)
+        while _held_as(place, account_of(place)):
+            pass
+        assert time.monotonic() < deadline
 
 
-def sessions_of_the_agent(place: Place, ask: Ask) -> int:
+def sessions_of_the_agent(place: Place) -> int:
     """How many sessions come through the proxy or are not ours to hold."""
     query = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = '{}'"
     held = sum(connection.user == place.account.user.encode() for connection in place.held)
-    return int(ask(query.format(place.account.user))[0][0]) - held
+    return int(run_as_root(place.server, query.format(place.account.user))[0][0]) - held
 
 
 def fill_the_server(place: Place) -> None:

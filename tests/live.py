@@ -28,6 +28,7 @@ PREFIX = "mysql_headroom_"
 COMMAND = Path(sys.executable).with_name("mysql-headroom")
 SCRAPE_EVERY = 0.2  # seconds
 PATIENCE = 20.0  # seconds, for what takes one or two on a machine at rest
+TOO_MANY_CONNECTIONS = 1040  # the server's error
 OUT_OF_STEP = 0.037  # seconds between the starts of clients, lest they act as one
 FIT = {"interval": "1s"}
 COLLECTORS = {name: {"interval": "500ms"} for name in ("status", "statements", "threads")}
@@ -292,20 +293,43 @@ Ask = Callable[[str], list[tuple[Any, ...]]]
 
 @contextmanager
 def root(server: PrivateServer) -> Iterator[Ask]:
-    """A session of one who may do everything, as a function that answers with rows."""
-    with socket.socket(socket.AF_UNIX) as sock:  # PyMySQL leaves open one that is refused
-        sock.connect(server.socket)
-        with session_over(sock, "root") as ask:
-            yield ask
+    """A session of one who may do everything, as a function that answers with rows.
+
+    A full server keeps one place for root, which the session before may not have left yet.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        with socket.socket(socket.AF_UNIX) as sock:  # PyMySQL leaves open one that is refused
+            sock.connect(server.socket)
+            try:
+                connection = _connected(sock, "root")
+            except pymysql.OperationalError as error:
+                if error.args[0] != TOO_MANY_CONNECTIONS or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+                continue
+            with _asking(connection) as ask:
+                yield ask
+            return
 
 
 @contextmanager
 def session_over(sock: socket.socket, user: str, password: str = "") -> Iterator[Ask]:
     """A session over a socket that is connected already."""
+    with _asking(_connected(sock, user, password)) as ask:
+        yield ask
+
+
+def _connected(sock: socket.socket, user: str, password: str = "") -> "pymysql.Connection[Cursor]":
     connection: pymysql.Connection[Cursor] = pymysql.connect(
         user=user, password=password, read_timeout=60, autocommit=True, defer_connect=True
     )
     connection.connect(sock)
+    return connection
+
+
+@contextmanager
+def _asking(connection: "pymysql.Connection[Cursor]") -> Iterator[Ask]:
     with connection.cursor() as cursor:
 
         def ask(statement: str) -> list[tuple[Any, ...]]:
