@@ -93,7 +93,7 @@ def test_a_clock_that_is_set_changes_no_rate(
                 return time.monotonic() > until
 
             wait_until("time", past)
-    assert seen == pytest.approx([100.0] * len(seen), rel=0.15)
+    assert seen == pytest.approx([100.0] * len(seen), rel=0.4)  # an hour in an interval is far off
 
 
 @contextmanager
