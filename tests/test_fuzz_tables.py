@@ -26,6 +26,10 @@ HOST = (
     "t_s,mysqld_cpu_s,host_user,host_nice,host_sys,host_idle,host_iowait,host_irq,host_softirq,"
     "host_steal\n"
 ) + "".join(f"{i},{0.3 + 0.2 * (i % 3)},10,0,3,80,2,0,0,0\n" for i in range(6))
+RECORDED = "t_s,questions,threads_running,uptime_s,server_cpu_s,host_cpu_busy_s,cpus"
+RECORDING = f"{RECORDED}\n" + "".join(
+    f"{t},{t * (300 + t)},{1 + t % 5},{500 + t},{0.2 * t},{0.3 * t},2\n" for t in range(0, 60, 2)
+)
 NUMBERS = st.floats() | st.integers() | st.sampled_from(["", "x", 0, 1e15, 1e-9, 1e300, -1])
 
 
@@ -124,6 +128,28 @@ def test_no_long_table_brings_attribute_to_a_trace(
     files[0].write_bytes(LONG.encode() if which == "host" else long)
     files[1].write_bytes(HOST.encode() if which == "long" else host)
     answers_or_complains("attribute", str(files[0]), "--host", str(files[1]))
+
+
+@fuzz(60)
+@given(
+    content=with_slips(RECORDING)
+    | any_text()
+    | rows(6).map(lambda r: table(RECORDED, [[k, *row] for k, row in enumerate(r)]))
+    | rows(7).map(lambda r: table(RECORDED, r))
+)
+def test_no_recording_brings_replay_to_a_trace(tmp_path: Path, content: bytes) -> None:
+    """Slips, wild numbers at good times and at wild ones: lines of JSON, or one line."""
+    path = tmp_path / "recording.csv"
+    path.write_bytes(content)
+    options = ("--every", "100d", "--interval", "10s", "--sampling", "1s", "--format", "json")
+    code, out, err = outcome("replay", str(path), *options)
+    assert all(line.startswith("mysql-headroom: ") for line in err.splitlines())
+    if code == 0:
+        assert all(isinstance(json.loads(line), dict) for line in out.splitlines())
+        assert out
+    else:
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "; " in err
 
 
 @fuzz(80)

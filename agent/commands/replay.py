@@ -1,6 +1,7 @@
 """`mysql-headroom replay SOURCE`: what the agent would have said of a recorded server, and when."""
 
 import argparse
+import math
 import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -96,7 +97,9 @@ def _replay(args: argparse.Namespace) -> int:
         player = Replay(
             source.target, source.recording, source.settings, wishes.ceilings, args.assess_every
         )
-        steps = player.steps(args.every) if args.at is None else _at(player, source, args.at)
+        steps: Iterable[Step] = player.steps(args.every)
+        if args.at is not None:
+            steps = [_at(player, source, args.at)]
         for text in FORMATS[args.format](source, steps):
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
@@ -116,7 +119,7 @@ def _opened(args: argparse.Namespace, wishes: Wishes) -> Iterator[Source]:
         yield source
 
 
-def _at(player: Replay, source: Source, time: float) -> Iterator[Step]:
+def _at(player: Replay, source: Source, time: float) -> Step:
     """The step at that time; raises `SourceError` where the recording has none."""
     begin = source.recording.start
     if time < begin:
@@ -125,15 +128,17 @@ def _at(player: Replay, source: Source, time: float) -> Iterator[Step]:
     if step.snapshot.at < time:
         end = step.snapshot.at
         raise SourceError(f"--at {time:g} is after the recording, which ends at {end:g}")
-    yield step
+    return step
 
 
 def _moment(text: str) -> float:
     """Seconds of the recording's clock, which are those since 1970 where there is a date."""
     try:
-        return float(text)
+        found = float(text)
     except ValueError:
-        pass
+        found = math.nan
+    if math.isfinite(found):
+        return found
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):

@@ -38,7 +38,7 @@ The host's busy time is one counter in a recording, and several that are added u
 """
 COLUMNS = tuple(column for names in VALUES.values() for column in names)
 CEILINGS = ("max_connections", CPUS, SERVER_CPUS)
-"""Columns of what seldom changes: the latest that is known holds."""
+"""Columns of what seldom changes: the latest that is known holds. None of them can be 0."""
 BESIDES = ("threads_connected", "own_statements", "statement_in_flight_s")
 """Columns that alone make no sample."""
 
@@ -63,7 +63,11 @@ class Collectors:
 
     def reading(self, at: float, known: Mapping[str, float]) -> Reading:
         """Make the samples of that time; a collector of which nothing is known has none."""
-        found = {name: value for name, value in known.items() if not math.isnan(value)}
+        found = {
+            name: value
+            for name, value in known.items()
+            if not math.isnan(value) and (value > 0 or name not in CEILINGS)
+        }
         self._ceilings |= {name: found[name] for name in CEILINGS if name in found}
         if CPUS in self._ceilings:
             found = {SERVER_CPUS: self._ceilings[CPUS], **found}
