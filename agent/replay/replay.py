@@ -16,8 +16,12 @@ from agent.replay.recording import Recording
 from agent.snapshot import FitState, Health, Snapshot
 
 PACE = 300.0
-"""Seconds between two assessments where no step asks for one: each takes some 50 ms of CPU. Between
+"""Seconds between two assessments where no step asks for one: each takes some 60 ms of CPU. Between
 them the load of each interval is compared with the latest capacity."""
+FAR = 0.5
+"""Headroom above which no alert is near: the rules on it begin below 0.2."""
+SLOWER = 12
+"""So many times the pace then; a day below half of the capacity takes half of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +69,17 @@ class Replay:
             if at > self._recording.end:
                 break
             self._scraped = place
-            is_due = at == time or at - self._assessed_at >= self._pace
+            is_due = at == time or at - self._assessed_at >= self._until_next()
             self._alerts.observe(Scrape.of(self._look(at, assess_anew=is_due)))
         self._recording.play(min(time, self._recording.end))
         time = min(time, self._recording.end)
         return Step(self._look(time, assess_anew=True), tuple(self._alerts.take()))
+
+    def _until_next(self) -> float:
+        """How long after an assessment the next one is due, s."""
+        known = self._last.headroom(self._last.at) if self._last else None
+        is_far = known is not None and known.ratio > FAR and not known.overloaded
+        return self._pace * (SLOWER if is_far else 1)
 
     def _next_scrape(self) -> float:
         """Which it is; after a long silence the first that can have something to say."""
