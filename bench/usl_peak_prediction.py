@@ -1,6 +1,11 @@
 """Predict a curve's peak from the points below it: error, coverage, trust, by method.
 
+    python bench/usl_peak_prediction.py --published [--choose]
     python bench/usl_peak_prediction.py [FOLDER or FILE.csv[:N,X] ...] [--simulated 100] [--each]
+
+`--published` judges the published curves of tests/published_curves.py, cut by load, beside other
+estimators, study by study (`held_out.py` says how); `--choose` chooses the constants anew too, for
+each study without its curves (a minute or two).
 
 Each file, and each file in a folder, holds one curve that was measured to its peak or past it; the
 truth is the greatest throughput in it. The columns are `concurrency` and `throughput` unless named
@@ -17,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from held_out import print_published
 
 from models.trust import Trust
 from models.usl import Array, Usl
@@ -44,9 +50,13 @@ def main() -> None:
     """Print tables for the files' curves and for simulated ones, each prediction too if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", metavar="FOLDER|FILE.csv[:N,X]")
+    parser.add_argument("--published", action="store_true")
+    parser.add_argument("--choose", action="store_true", help="choose constants without each study")
     parser.add_argument("--simulated", type=int, default=0, metavar="CURVES")
     parser.add_argument("--each", action="store_true")
     args = parser.parse_args()
+    if args.published:
+        print_published(choose=args.choose)
     measured = [task for file in args.files for curve in read(file) for task in tasks_of(*curve)]
     invented = [task for curve in simulated(args.simulated) for task in tasks_of(*curve)]
     for title, tasks in (("measured", measured), ("simulated", invented)):

@@ -42,6 +42,9 @@ TRUSTED_RATIO, INDICATIVE_RATIO = 1.5, 2.0
 """The 95 % quantile of Xmax over the 5 % quantile must be below."""
 MAX_GROWTH = 0.15
 """dlnX/dlnN at the highest loads. Curves that paused and rose again grew by 0.2 and more there."""
+ENDING_SHARE, ENDING_RATIO, ENDING_LEVELS = 0.5, 1.25, 5
+"""Or it fell to half of the growth before, so that a step more ends it; then the interval is to
+be narrower, and levels are to have shown it. Of what that lets through, nothing was off by 15 %."""
 MAX_NOISE = 0.05
 """√Σ(error²) a point more than three: 10 % noise needs 10 points, 20 % needs 22."""
 MAX_PATTERN, MAX_PATTERN_SCORE = 0.05, 2.5
@@ -79,6 +82,8 @@ class Evidence:
     """A point, outliers included, lies above the interval by more than noise explains."""
     growth: float = 0.0
     """dlnX/dlnN at the highest loads."""
+    growth_before: float = 0.0
+    """The same below them; nan where nothing was measured there."""
     scatter: Scatter | None = None
 
 
@@ -93,7 +98,8 @@ class Verdict:
 def judge(evidence: Evidence) -> Verdict:
     """Decide how far to believe a peak.
 
-    A law cannot know of a second rise, so that growth must have ended for a peak to be trusted.
+    A law cannot know of a second rise, so that growth must have ended, or end with the next step,
+    for a peak to be trusted.
     """
     forbidding = {
         Reason.FEW_LEVELS: evidence.levels < MIN_LEVELS,
@@ -105,7 +111,7 @@ def judge(evidence: Evidence) -> Verdict:
         Reason.SEEN_ABOVE_PEAK: evidence.seen_above_peak,
     }
     weakening = {
-        Reason.STILL_GROWING: not evidence.growth < MAX_GROWTH,
+        Reason.STILL_GROWING: not (evidence.growth < MAX_GROWTH or _growth_is_ending(evidence)),
         Reason.NOISY_POINTS: _is_noisy(evidence.scatter),
         Reason.RESIDUAL_PATTERN: _has_pattern(evidence.scatter),
         Reason.WIDE_INTERVAL: _ratio(evidence) >= TRUSTED_RATIO,
@@ -116,6 +122,14 @@ def judge(evidence: Evidence) -> Verdict:
     if any(forbidding.values()):
         return Verdict(Trust.NOT_IDENTIFIABLE, reasons)
     return Verdict(Trust.INDICATIVE if reasons else Trust.TRUSTED, reasons)
+
+
+def _growth_is_ending(evidence: Evidence) -> bool:
+    return (
+        evidence.growth <= ENDING_SHARE * evidence.growth_before
+        and _ratio(evidence) < ENDING_RATIO
+        and evidence.levels >= ENDING_LEVELS
+    )
 
 
 def _is_noisy(scatter: Scatter | None) -> bool:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from models.trust import Evidence, Reason, Trust, judge
 from models.usl import Array, Usl
+from models.usl_grid import LIVE, TABLE, PeakPrior
 from models.usl_least_squares import StandardErrors, least_squares_on_throughput, linearise
 from models.usl_map import find_outliers, fit_curve
 from models.usl_points import MIN_POINTS, Points, scatter_about
@@ -34,8 +35,6 @@ MORE_LOAD = {
 """What higher loads would settle."""
 MORE_BY = 1.5
 """How far beyond the loads seen to go where throughput still grows."""
-
-
 FARTHEST_PEAK = 100.0
 """Without a prior, a peak beyond so many times the greatest load seen is none."""
 
@@ -95,9 +94,9 @@ def fit(n: ArrayLike, x: ArrayLike, method: Method | str = Method.MAP) -> UslFit
     Raises ValueError for fewer than three points, values that are not finite and above 0, and an
     unknown method.
     """
-    return {Method.MAP: fit_map, Method.LSQ: fit_lsq, Method.LINEARISED: fit_linearised}[
-        Method(method)
-    ](n, x)
+    if Method(method) is Method.MAP:
+        return fit_map(n, x, prior=TABLE)
+    return {Method.LSQ: fit_lsq, Method.LINEARISED: fit_linearised}[Method(method)](n, x)
 
 
 def fit_linearised(n: ArrayLike, x: ArrayLike) -> UslFit:
@@ -122,23 +121,27 @@ def fit_map(
     *,
     weights: ArrayLike | None = None,
     n_variance: ArrayLike | None = None,
+    prior: PeakPrior = LIVE,
 ) -> UslFit:
-    """Fit by the mode of the posterior: the estimator to use.
+    """Fit by the posterior of the peak: the estimator to use.
 
     A weight is how many points a point stands for; n_variance (threads²) how uncertain its
-    concurrency is, one number or one per point. All weights together count as 60 at most.
+    concurrency is, one number or one per point. All weights together count as 60 at most. The
+    prior says where the peak is expected, and how far from it points count.
     """
     given = Points.of(n, x, weights)
-    posterior, outliers = _posterior(given, n_variance)
+    posterior, outliers = _posterior(given, n_variance, prior)
     return _describe(given, Method.MAP, posterior.law, posterior=posterior, outliers=outliers)
 
 
 def throughput_band(n: ArrayLike, x: ArrayLike, at: Array) -> tuple[Array, Array]:
     """Compute the 90 % band of X(N), queries/s, that fit_map's posterior gives at these loads."""
-    return _posterior(Points.of(n, x), None)[0].throughput_band(at)
+    return _posterior(Points.of(n, x), None, TABLE)[0].throughput_band(at)
 
 
-def _posterior(given: Points, n_variance: ArrayLike | None) -> tuple[Posterior, tuple[int, ...]]:
+def _posterior(
+    given: Points, n_variance: ArrayLike | None, prior: PeakPrior
+) -> tuple[Posterior, tuple[int, ...]]:
     variance = None
     if n_variance is not None:
         variance = np.broadcast_to(np.asarray(n_variance, dtype=np.float64), given.n.shape)
@@ -146,11 +149,9 @@ def _posterior(given: Points, n_variance: ArrayLike | None) -> tuple[Posterior, 
             raise ValueError("the variance of the concurrency must be finite and not below 0")
     curve = fit_curve(given, variance)
     outliers = find_outliers(given, curve)
-    if outliers:
-        kept = None if variance is None else np.delete(variance, outliers)
-        points = given.without(outliers)
-        return posterior_of(points, fit_curve(points, kept)), outliers
-    return posterior_of(given, curve), ()
+    points = given.without(outliers).weighted_near(curve.best_load(given.n), prior.nearness)
+    kept = None if variance is None else np.delete(variance, outliers)
+    return posterior_of(points, fit_curve(points, kept), prior), outliers
 
 
 def _without_far_peak(law: Usl, points: Points) -> Usl:
@@ -174,7 +175,8 @@ def _describe(
     interval = posterior.x_max_interval if posterior else None
     n_seen, x_seen = float(points.n.max()), float(points.x.max())
     efficiency = points.x / (law.lam * points.n)
-    scatter = scatter_about(law, points) if posterior else None
+    near = points.nearness(posterior.n_best, posterior.nearness) if posterior else None
+    scatter = scatter_about(law, points, near) if near is not None else None
     verdict = judge(
         Evidence(
             levels=len(np.unique(points.n)),
@@ -186,6 +188,7 @@ def _describe(
             superlinear=bool(np.mean(efficiency > SUPERLINEAR_EFFICIENCY) > SUPERLINEAR_SHARE),
             seen_above_peak=_is_above(given, points, law, interval),
             growth=points.growth() if posterior else 0.0,
+            growth_before=points.growth(1) if posterior else 0.0,
             scatter=scatter,
         )
     )

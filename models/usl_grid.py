@@ -24,20 +24,33 @@ CUT, BLURRED_CUT = 9.0, 6.0
 """The next pass leaves out what is less likely than the best by more than this, in ln p. Blurred,
 the tails are too likely."""
 
-N_MAX_PRIOR = (log(2), 1.5)
-"""ln(Nmax / greatest N seen) is normal: mean and standard deviation."""
-THREADS_PRIOR, THREADS_FREEDOM = (log(48), 0.9), 4
-"""ln(Nmax / threads) is Student's t: most servers' peaks lie at some tens of threads."""
 EFFICIENCY_PRIOR = (0.4, 0.25)
 """A·u/v is normal: the efficiency at the peak, beside that of the lightest load. 0.5: no contention
 but a coherency cost; less: contention; more: loads that help each other at first."""
-PSEUDO_POINTS, PSEUDO_ERROR = 4.0, 0.04
-"""The noise is learnt from the points, and from four more that are 4 % off."""
-N_RANGE = (N_MAX_PRIOR[0] - 5.0, N_MAX_PRIOR[0] + 5.5)
+PSEUDO_POINTS, PSEUDO_ERROR = 4.0, 0.03
+"""The noise is learnt from the points, and from four more that are 3 % off."""
+N_RANGE = (-4.3, 6.2)
 X_RANGE = (-1.5, 6.0)
 """Where the first grid looks: ln(Nmax / greatest N seen), ln(Xmax / greatest X seen)."""
 MIN_EFFICIENCY = 1e-6
 """A·u/v is above 0; so much will do."""
+
+
+@dataclass(frozen=True)
+class PeakPrior:
+    """Where the peak is expected: ln(Nmax / load with the best throughput seen) is normal."""
+
+    mean: float
+    deviation: float
+    nearness: float = 0.0
+    """A point at 1/k or k times the load with the best throughput counts 1/k^nearness as much."""
+
+
+LIVE = PeakPrior(log(2), 1.5)
+"""A server in production may run anywhere below its peak, and its points follow one law."""
+TABLE = PeakPrior(log(2.5), 0.7, nearness=1.5)
+"""The levels of a table climb towards the peak. The law is an approximation over so wide a range:
+what a level tells of the peak fades with its distance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +67,14 @@ class Moments:
     weight: float
     n_scale: float
     x_scale: float
+    n_best: float
+    """The load, of those seen, with the greatest throughput; in threads."""
+    prior: PeakPrior
 
     @classmethod
-    def of(cls, points: Points, curve: Curve, sharpness: float) -> "Moments":
+    def of(
+        cls, points: Points, curve: Curve, sharpness: float, n_best: float, prior: PeakPrior
+    ) -> "Moments":
         """Linearise ln R about the curve, which was fitted to the points' powers.
 
         Weights are w/R̂² and z = R̂·(1 + ln(R/R̂)).
@@ -73,6 +91,8 @@ class Moments:
             weight=float(curve.weights.sum()),
             n_scale=float(points.n.max()),
             x_scale=float(points.x.max()),
+            n_best=n_best,
+            prior=prior,
         )
 
     def best_a(self, u: Array, v: Array) -> tuple[Array, Array, Array]:
@@ -134,14 +154,10 @@ def narrowed(moments: Moments) -> Grid:
 
 
 def log_prior(moments: Moments, ln_n: Array) -> Array:
-    """Compute the log prior of ln Nmax: relative to the loads seen, and in threads."""
-    mean, deviation = N_MAX_PRIOR
-    relative = -0.5 * ((ln_n - mean) / deviation) ** 2
-    mean, deviation = THREADS_PRIOR
-    threads = (ln_n + log(moments.n_scale) - mean) / deviation
-    tails = np.log1p(threads**2 / THREADS_FREEDOM)
-    prior: Array = relative - 0.5 * (THREADS_FREEDOM + 1) * tails
-    return prior
+    """Compute the log prior of ln Nmax, relative to the load with the greatest throughput."""
+    prior, beyond = moments.prior, ln_n + log(moments.n_scale / moments.n_best)
+    log_p: Array = -0.5 * ((beyond - prior.mean) / prior.deviation) ** 2
+    return log_p
 
 
 def _grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Grid:

@@ -49,6 +49,12 @@ class Curve:
         fitted: Array = a + m * (b + m * c)
         return fitted
 
+    def best_load(self, n: Array) -> float:
+        """Find the load with the greatest throughput between the least and the greatest of n."""
+        a, _, c = self.coefficients
+        peak = self.n_scale * float(np.sqrt(a / c)) if c > 0 else np.inf
+        return float(np.clip(peak, n.min(), n.max()))
+
     def sensitivity(self, n: Array) -> Array:
         """Compute dlnX/dN = (A − C·N²)/(N·R(N)), per thread: an error of N seen in ln X."""
         a, _, c = self.coefficients

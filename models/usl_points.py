@@ -57,6 +57,15 @@ class Points:
         kept = np.delete(np.arange(len(self)), indices)
         return Points(self.n[kept], self.x[kept], self.weights[kept])
 
+    def nearness(self, load: float, power: float) -> Array:
+        """Compute how near each load is to this one: with power 1, 1/2 at half and at twice."""
+        near: Array = np.minimum(self.n / load, load / self.n) ** power
+        return near
+
+    def weighted_near(self, load: float, power: float) -> "Points":
+        """Weigh each point by how near its load is to this one."""
+        return Points(self.n, self.x, self.weights * self.nearness(load, power))
+
     def to_power(self, exponent: float) -> "Points":
         """Raise N and X, each relative to its greatest, to a power."""
         n, x = self.n / self.n.max(), self.x / self.x.max()
@@ -73,21 +82,30 @@ class Points:
         error = float(np.sum((self.x - law.throughput(self.n)) ** 2))
         return 1 - error / total if total > 0 else None
 
-    def growth(self) -> float:
+    def growth(self, steps_back: int = 0) -> float:
         """Compute dlnX/dlnN over the last third of the load: 1 grows as the load, 0 is flat.
 
         Between the mean of the highest level and what was measured at 1/1.35 of its load; of the
-        next level, where that is lower. nan for points at one level.
+        next level, where that is lower. A step back is the third before. nan where there is none.
         """
+        n, x = self._levels()
+        top, slope = float(n[-1]), float("nan")
+        for _ in range(steps_back + 1):
+            lower = n[n < top - 1e-9]
+            if not len(lower):
+                return float("nan")
+            before = max(min(top - GROWTH_SPAN, float(lower[-1])), float(n[0]))
+            rise = float(np.interp(top, n, x) - np.interp(before, n, x))
+            top, slope = before, rise / (top - before)
+        return slope
+
+    def _levels(self) -> tuple[Array, Array]:
+        """Average ln N and ln X over levels of load, the lowest first."""
         n, x = np.log(self.n), np.log(self.x)
         level = np.floor((n.max() - n) / LEVEL_WIDTH + 1e-9).astype(int)
         _, index = np.unique(-level, return_inverse=True)
         count = np.bincount(index)
-        n, x = np.bincount(index, n) / count, np.bincount(index, x) / count
-        before = max(float(n[-1]) - GROWTH_SPAN, float(n[0]))
-        if len(n) < 2:
-            return float("nan")
-        return (float(x[-1]) - float(np.interp(before, n, x))) / (float(n[-1]) - before)
+        return np.bincount(index, n) / count, np.bincount(index, x) / count
 
 
 def _is_positive(values: Array) -> bool:
@@ -113,15 +131,16 @@ class Scatter:
         return sqrt(self.squares / max(self.points - MIN_POINTS, 1))
 
 
-def scatter_about(law: Usl, points: Points) -> Scatter:
+def scatter_about(law: Usl, points: Points, near: Array) -> Scatter:
     """Measure the errors in the order of N, and whether neighbours err alike.
 
     Von Neumann (1941): independent errors have Σ(difference to the next)² = 2Σ(error)²; half the
-    ratio is 1 within 1/√points.
+    ratio is 1 within 1/√points. Errors count as in the fit: near is 1 next to the peak.
     """
     up_to = max(1.2 * (law.n_max or np.inf), float(np.sort(points.n)[MIN_POINTS - 1]))
     order = np.argsort(points.n, kind="stable")
-    errors = points.log_residuals(law)[order][np.sort(points.n) <= up_to]
+    errors = (points.log_residuals(law) * np.sqrt(near / near.mean()))[order]
+    errors = errors[np.sort(points.n) <= up_to]
     count, squares = len(errors), float(errors @ errors)
     steps = np.diff(errors)
     alike = 1 - float(steps @ steps) / max(2 * squares, 1e-300) * count / (count - 1)

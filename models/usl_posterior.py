@@ -13,11 +13,13 @@ import numpy as np
 from models.usl import Array, Usl
 from models.usl_grid import (
     EFFICIENCY_PRIOR,
+    LIVE,
     MIN_EFFICIENCY,
     N_RANGE,
     PSEUDO_POINTS,
     Grid,
     Moments,
+    PeakPrior,
     log_prior,
     narrowed,
     vertex,
@@ -26,12 +28,9 @@ from models.usl_map import Curve, fit_power
 from models.usl_points import Points
 
 CONFIDENCE = 0.90
-SHARPNESSES = {1.0: 0.6, 2.0: 0.4}
+SHARPNESSES = {1.0: 0.5, 2.0: 0.5}
 """The shapes' exponents, and their probability before any point is seen."""
-NEAR, NEAR_SHARE = 0.15, 0.25
-"""An estimate is useful when its logarithm is about so near the truth; nearer where the interval
-is narrow: this share of its width."""
-BINS, ROWS = 512, 256
+ROWS = 256
 LIKELY = 1e-5
 """Cells that are less likely than the best by this factor are left out of a band."""
 
@@ -110,6 +109,10 @@ class Posterior:
     cells: Cells
     n_scale: float
     x_scale: float
+    n_best: float
+    """The load, of those seen, with the greatest throughput; in threads."""
+    nearness: float
+    """How the points counted by their distance from it."""
 
     def throughput_band(self, n: Array) -> tuple[Array, Array]:
         """Compute the 5 % and 95 % quantile of X(N), queries/s, at each n (threads)."""
@@ -119,10 +122,11 @@ class Posterior:
         return bounds[:, 0] * self.x_scale, bounds[:, 2] * self.x_scale
 
 
-def posterior_of(points: Points, curve: Curve) -> Posterior:
+def posterior_of(points: Points, curve: Curve, prior: PeakPrior = LIVE) -> Posterior:
     """Compute the posterior of the peak, and the law whose peak is the best estimate."""
+    best = curve.best_load(points.n)
     shapes = {s: fit_power(points, s, curve) for s in SHARPNESSES}
-    moments = {s: Moments.of(points, shape, s) for s, shape in shapes.items()}
+    moments = {s: Moments.of(points, shape, s, best, prior) for s, shape in shapes.items()}
     cells = Cells.of({s: narrowed(shape) for s, shape in moments.items()})
     n_scale, x_scale = moments[1.0].n_scale, moments[1.0].x_scale
     law = _law_with_peak(_estimate(cells), moments[1.0])
@@ -138,31 +142,19 @@ def posterior_of(points: Points, curve: Curve) -> Posterior:
         cells=cells,
         n_scale=n_scale,
         x_scale=x_scale,
+        n_best=best,
+        nearness=prior.nearness,
     )
 
 
 def _estimate(cells: Cells) -> float:
-    """Compute the ln Xmax that is most probably near the truth.
+    """Compute the ln Xmax with the least expected error, relative to the truth and absolute.
 
-    It maximises the mean of exp(−d²/2w²)/Xmax over the posterior, d = the error of ln Xmax,
-    w = NEAR or less: a bounded loss, as a miss is a miss however far, per unit of the truth, as
-    errors are relative to it. Where the posterior is narrow that is about its mode.
+    |estimate/Xmax − 1| is least in the mean at the median of the posterior divided by Xmax.
     """
-    five, _, ninety_five = _quantiles(cells.ln_x, cells.share)
-    near = min(NEAR, NEAR_SHARE * float(ninety_five - five))
+    low, _, high = _quantiles(cells.ln_x, cells.share)
     weight = cells.share * np.exp(cells.ln_x.min() - cells.ln_x)
-    kept = weight > LIKELY * weight.max()
-    low, high = float(cells.ln_x[kept].min()), float(cells.ln_x[kept].max())
-    width = high - low
-    place = (cells.ln_x[kept] - low) / width * (BINS - 1)
-    left = np.minimum(place.astype(int), BINS - 2)
-    part = place - left
-    mass = np.bincount(left, weight[kept] * (1 - part), BINS)
-    mass = mass + np.bincount(left + 1, weight[kept] * part, BINS)
-    step = width / (BINS - 1)
-    kernel = np.exp(-0.5 * (np.arange(1 - BINS, BINS) * step / near) ** 2)
-    position, _ = vertex(np.convolve(mass, kernel, mode="valid"))
-    return low + position * step
+    return float(np.clip(_quantiles(cells.ln_x, weight / weight.sum())[1], low, high))
 
 
 def _quantiles(values: Array, shares: Array) -> Array:

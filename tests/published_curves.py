@@ -1,8 +1,8 @@
 """Published curves: throughput by concurrency (threads), measured to their peak or past it.
 
 Tables as their authors printed them, one row a concurrency, one column a curve. Each table is one
-machine and one workload, so that its curves resemble each other: `Table.family` says so, and a
-rule that is learnt from some curves is to be tried on other families.
+machine and one workload: a family. Families of one author and one server are a study, and their
+curves resemble each other, so that a rule that is learnt from some is to be tried on other studies.
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,11 @@ class Curve:
     name: str
     n: Array
     x: Array
+
+    @property
+    def study(self) -> str:
+        """The author and the server."""
+        return STUDIES[self.family]
 
     @property
     def x_max(self) -> float:
@@ -355,40 +360,6 @@ UPDATE_INLIST = """
 """
 """sysbench update-inlist, 56 hardware threads, queries/s."""
 
-TABLES = {
-    "read-only 5.x": RO_5X,
-    "read-only, table cache": RO_TOC,
-    "flash read-only": CHECKSUM_RO,
-    "flash read-write": CHECKSUM_RW,
-    "point select": POINT_SELECT,
-    "performance schema": SCHEMA_ON,
-    "short ranges": SHORT_RANGES,
-    "long ranges": LONG_RANGES,
-    "engines, read-only": ENGINES_RO,
-    "engines, 22 % writes": ENGINES_22,
-    "engines, 80 % writes": ENGINES_80,
-    "engines, writes": ENGINES_100,
-    "sequences": SEQUENCES,
-    "proxy, read-only": PROXY_RO,
-    "proxy, read-write": PROXY_RW,
-    "MyISAM": MYISAM,
-    "48 threads, read-only": FACEBOOK_RO,
-    "48 threads, read-write": FACEBOOK_RW,
-    "update index": UPDATE_INDEX,
-    "update in list": UPDATE_INLIST,
-}
-
-CURVES = [
-    pair("Cisco UCS", CISCO),
-    pair("SPEC SDM91", SPECSDM91),
-    pair("ray tracer", RAYTRACER),
-    pair("sysbench read-write", SYSBENCH_RW),
-    *(curve for family, table in TABLES.items() for curve in read(family, table)),
-]
-
-
-# Held out: no constant of the models was chosen with these
-
 SERIES_23 = """
  mariadb-5.5 mysql-5.5 mariadb-10.0 mysql-5.6 maria-5.5-tc my-5.5-tc maria-10.0-tc my-5.6-tc
 1 3530.8 3631.7 3303.3 3471.8 3495.6 3523.8 3382.8 3098.0
@@ -472,11 +443,110 @@ TIDB = """
 """
 """PingCAP, TiDB Sysbench performance test report, v3.0 against v2.1 (2019)."""
 
-HELD_OUT = [
-    *read("held out, series 23", SERIES_23),
-    *read("held out, series 24", SERIES_24),
-    *read("held out, engines", ENGINES_50),
-    *read("held out, proxy", PROXY_MORE),
-    *read("held out, read-only", RO_5X_MORE),
-    *read("held out, TiDB", TIDB),
+TIDB_2018 = """
+ point-2.1 point-2.0 non-index-2.1 non-index-2.0 index-2.1 index-2.0
+64   111481.09 75285.87  18946.09 16316.85 9934.49  9754.68
+128  145102.62 92141.79  22022.82 20944.6  10505.95 10603.31
+256  161311.9  107464.93 24679.68 24017.42 11007.7  11011.71
+512  184991.19 121350.61 25107.1  25994.33 11198.81 11162.63
+1024 230282.74 150036.31 27144.92 27917.52 11591.89 12067.63
+"""
+"""PingCAP, TiDB Sysbench performance test report, v2.1 against v2.0, other servers (2018)."""
+
+# V. Tkachenko, Percona-Lab-results/201701-meltdown-OLTP-ro, 2018
+
+KERNEL_FIX = """
+ without with
+1   881.87  868.09
+2   1733.15 1717.96
+4   3344.87 3374.62
+8   6275.43 6091.33
+16  10208.03 9766.95
+64  12531.92 12060.53
+128 11849.27 11647.64
+256 12305.5 11843.68
+"""
+"""sysbench OLTP read-only, 48 hardware threads, a kernel without and with a fix, transactions/s."""
+
+TABLES = {
+    "read-only 5.x": RO_5X,
+    "read-only, table cache": RO_TOC,
+    "flash read-only": CHECKSUM_RO,
+    "flash read-write": CHECKSUM_RW,
+    "point select": POINT_SELECT,
+    "performance schema": SCHEMA_ON,
+    "short ranges": SHORT_RANGES,
+    "long ranges": LONG_RANGES,
+    "engines, read-only": ENGINES_RO,
+    "engines, 22 % writes": ENGINES_22,
+    "engines, 80 % writes": ENGINES_80,
+    "engines, writes": ENGINES_100,
+    "sequences": SEQUENCES,
+    "proxy, read-only": PROXY_RO,
+    "proxy, read-write": PROXY_RW,
+    "MyISAM": MYISAM,
+    "48 threads, read-only": FACEBOOK_RO,
+    "48 threads, read-write": FACEBOOK_RW,
+    "update index": UPDATE_INDEX,
+    "update in list": UPDATE_INLIST,
+    "point select, series 23": SERIES_23,
+    "point select, series 24": SERIES_24,
+    "engines, 50 % writes": ENGINES_50,
+    "proxy, more": PROXY_MORE,
+    "read-only 5.x, more": RO_5X_MORE,
+    "TiDB": TIDB,
+    "TiDB, 2018": TIDB_2018,
+    "kernel fix": KERNEL_FIX,
+}
+
+CURVES = [
+    pair("Cisco UCS", CISCO),
+    pair("SPEC SDM91", SPECSDM91),
+    pair("ray tracer", RAYTRACER),
+    pair("sysbench read-write", SYSBENCH_RW),
+    *(curve for family, table in TABLES.items() for curve in read(family, table)),
 ]
+
+STUDIES = {
+    "Cisco UCS": "Tkachenko 2010",
+    "SPEC SDM91": "SPEC 1991",
+    "ray tracer": "ray tracer",
+    "sysbench read-write": "Percona 2016",
+    "kernel fix": "Tkachenko 2018",
+    "flash read-only": "Schwenke, flash",
+    "flash read-write": "Schwenke, flash",
+    "MyISAM": "Schwenke, MyISAM",
+    "48 threads, read-only": "Callaghan 2016",
+    "48 threads, read-write": "Callaghan 2016",
+    "update index": "Callaghan 2016",
+    "update in list": "Yabandeh 2018",
+    "TiDB": "PingCAP 2019",
+    "TiDB, 2018": "PingCAP 2018",
+    **dict.fromkeys(
+        (
+            "read-only 5.x",
+            "read-only 5.x, more",
+            "read-only, table cache",
+            "point select",
+            "point select, series 23",
+            "point select, series 24",
+            "performance schema",
+        ),
+        "Schwenke, series 22 to 26",
+    ),
+    **dict.fromkeys(
+        (
+            "short ranges",
+            "long ranges",
+            "engines, read-only",
+            "engines, 22 % writes",
+            "engines, 50 % writes",
+            "engines, 80 % writes",
+            "engines, writes",
+            "sequences",
+        ),
+        "Schwenke, MariaDB 10.3",
+    ),
+    **dict.fromkeys(("proxy, read-only", "proxy, read-write", "proxy, more"), "Schwenke, MaxScale"),
+}
+"""Who measured a family's curves, and on which server."""
