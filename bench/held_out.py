@@ -177,9 +177,9 @@ def print_studies(found: list[Task], predicted: dict[str, list[Peak]]) -> None:
     print("|---|---|" + "---|" * len(predicted))
     for study in dict.fromkeys(task.study for task in found):
         mine = [i for i, task in enumerate(found) if task.study == study]
-        medians = [
-            np.quantile([abs(peaks[i].x_max / found[i].x_max - 1) for i in mine], 0.5)
-            for peaks in predicted.values()
+        sizes = [
+            [abs(peaks[i].x_max / found[i].x_max - 1) for i in mine] for peaks in predicted.values()
         ]
+        medians = [np.quantile(errors, 0.5, method="higher") for errors in sizes]
         told = " | ".join(f"{100 * median:.0f}" for median in medians)
         print(f"| {study} | {len(mine)} | {told} |")
