@@ -26,7 +26,7 @@ LIVE_FIXTURES = {
     "private_server",
     "prometheus",
 }
-LIVE_RERUNS = 2  # real servers on a busy machine; the summary names whoever needed it
+LIVE_RERUNS = 3  # real servers on a busy machine; the summary names whoever needed it
 BACKGROUND = pytest.StashKey[Background]()
 MARK = "HEADROOM_TEST_SESSION"
 GONE_SECONDS = 5.0
@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that asks for a real server is a live one, and may be run up to twice more.
+    """A test that asks for a real server is a live one, and may be run up to three times more.
 
     Their files take longest, so they come first: no worker is left with one of them at the end.
     """

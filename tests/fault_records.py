@@ -25,12 +25,14 @@ class Span:
     ended: float
 
 
-def left_behind(path: Path, span: Span, unbroken: Collection[str], sane: Sane) -> list[str]:
-    """What is wrong with the file: its pages, a hole in those targets' intervals, any value."""
+def left_behind(
+    path: Path, span: Span, unbroken: Collection[str], sane: Sane, longest_gap: int = 1
+) -> list[str]:
+    """What is wrong with the file: its pages, a hole in those targets' intervals, a value."""
     wait_until("it is written", lambda: not unwritten(path, span, unbroken))
-    found = rows(path, INTERVALS)
+    found = [row for row in rows(path, INTERVALS) if row.at / 1000 >= span.began]
     sick = [] if is_sound(path) else ["the file is not sound"]
-    holes = [text for name in unbroken for text in holes_of(name, found, span)]
+    holes = [text for name in unbroken for text in holes_of(name, found, span, longest_gap)]
     return sick + holes + [text for row in found for text in complaints(row, sane)]
 
 
@@ -40,14 +42,18 @@ def unwritten(path: Path, span: Span, unbroken: Collection[str]) -> set[str]:
     return set(unbroken) - late
 
 
-def holes_of(name: str, found: list[Row], span: Span) -> list[str]:
-    """Where two intervals of a target do not follow each other, a second apart."""
+def holes_of(name: str, found: list[Row], span: Span, longest_gap: int) -> list[str]:
+    """Where two intervals of a target are further apart, in seconds; one is how long they are."""
     times = sorted(row.at / 1000 for row in found if row.labels[0] == name)
     first = min((at for at in times if at >= span.ended), default=span.ended)
     inside = [at for at in times if span.began <= at <= first]
-    if not inside or inside[0] > span.began + EDGE:
+    if not inside or inside[0] > span.began + EDGE + longest_gap:
         return [f"{name}: nothing from {span.began:.0f}"]
-    return [f"{name}: {b - a:.1f} s to {b:.0f}" for a, b in pairwise(inside) if round(b - a) != 1]
+    return [
+        f"{name}: {b - a:.1f} s to {b:.0f}"
+        for a, b in pairwise(inside)
+        if round(b - a) > longest_gap
+    ]
 
 
 def complaints(row: Row, sane: Sane) -> list[str]:

@@ -99,6 +99,7 @@ class Fault:
     skips: bool = False  # whether turns are missed
     gone: bool = False  # whether nothing at all is said of the targets
     restarts: int = 0
+    longest_gap: int = 1  # seconds between two intervals, where they go on
     in_step: bool = True  # whether the agent itself goes on, by the same clock
     lasts: float = 2.0  # seconds, after it was noticed
     back_within: float = BACK_WITHIN  # seconds

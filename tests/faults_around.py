@@ -11,6 +11,7 @@ from set_clock import set_ahead
 
 HOUR = 3600.0
 HALF_OPEN, SLOW, DEAF = 50, 200, 50  # web clients
+BUSY = 10  # seconds that their coming may cost where other programs fill the processors
 ELSEWHERE = ("127.0.0.2", 0)  # where they come from: a crowd pushes out its own first
 PEACE: dict[str, Any] = {"up": 1, "unbroken": True, "back_within": AT_ONCE}
 BY_ANOTHER_CLOCK: dict[str, Any] = {
@@ -74,8 +75,15 @@ def shown(scene: Scene) -> float:
 
 AROUND = (
     Fault("half-open connections", crowd(HALF_OPEN, b""), disperse, **PEACE),
-    Fault("slow scrapers", crowd(SLOW, REQUEST), disperse, lasts=4, **PEACE),
-    Fault("deaf scrapers", crowd(DEAF, REQUEST + b"\r\n"), disperse, lasts=4, **PEACE),
+    Fault("slow scrapers", crowd(SLOW, REQUEST), disperse, lasts=4, longest_gap=BUSY, **PEACE),
+    Fault(
+        "deaf scrapers",
+        crowd(DEAF, REQUEST + b"\r\n"),
+        disperse,
+        lasts=4,
+        longest_gap=BUSY,
+        **PEACE,
+    ),
     Fault("clock set forwards", set_clock(HOUR), **BY_ANOTHER_CLOCK),
     Fault("clock set backwards", set_clock(-HOUR), **BY_ANOTHER_CLOCK),
     Fault("suspended machine", suspend_machine(HOUR), skips=True, **BY_ANOTHER_CLOCK),

@@ -115,6 +115,7 @@ class Daemon:
         self.port = port
         self._targets = targets
         self.pages: list[Page] = []
+        self.unanswered: list[str] = []  # scrapes that failed
         self._log = log
         self._stop = threading.Event()
         self._recorder = threading.Thread(target=self._record)
@@ -170,7 +171,10 @@ class Daemon:
 
     def _record(self) -> None:
         while True:
-            self.pages.append(self.page)
+            try:
+                self.pages.append(self.page)
+            except OSError as error:
+                self.unanswered.append(repr(error))
             if self._stop.wait(SCRAPE_EVERY):
                 return
 
@@ -223,6 +227,7 @@ def watching(
         agent.stop()
     nonsense = [text for page in agent.pages for text in (sane or Sane()).complaints(page)]
     assert agent.pages
+    assert agent.unanswered == []
     assert not nonsense, nonsense
     assert "a tick failed" not in agent.log, agent.log
     assert agent.process.returncode == 0, agent.log

@@ -42,7 +42,7 @@ OFFERED = ("status", "statements", "statements_in_flight", "threads", "host")
 ALL_ON = "--performance-schema-consumer-events-statements-current=ON"
 FEW_DIGESTS = f"--performance-schema-digests-size={DIGESTS}"
 CLASSES = {"interval": "5s", "window": "1m"}
-SANE = Sane(queries=1.2 * CLIENTS / NAP + 200, threads=CLIENTS + 1.5)  # 200: we ask, too
+SANE = Sane(queries=1.2 * CLIENTS / NAP + 200, threads=2 * CLIENTS)  # 200: we ask, too
 LOAD = f"SELECT SLEEP({NAP})"
 LAG = 30.0  # seconds that counters of query classes may be behind, on a busy machine
 UNCOUNTED = 2 * CLIENTS * len([*FAULTS, *AROUND])  # statements that ended with their session
@@ -96,6 +96,7 @@ def test_a_fault_is_told_as_what_it_is_and_passes(
     agent = scene.agent
     wait_until("all is well", partial(is_sound, scene), BACK_WITHIN)
     before, began, since = agent.page, time.monotonic(), time.time()
+    agent.unanswered.clear()
     try:
         fault.inject(scene)
         wait_until("it shows", partial(shows, fault, scene, before), 30)
@@ -109,6 +110,9 @@ def test_a_fault_is_told_as_what_it_is_and_passes(
     wait_until("all is well again", partial(is_sound, scene), fault.back_within)
     print(f"{fault.name}: back after {time.monotonic() - undone:.1f} s")
     after, until = agent.page, time.time()
+    unanswered = list(agent.unanswered)
+    agent.unanswered.clear()
+    assert unanswered == []
     assert all(is_told(fault, scene, page) for page in meanwhile)
     for place in scene.places if not fault.gone else []:
         loses_what_it_must(fault, place.name, before, agent)
@@ -126,7 +130,8 @@ def test_a_fault_is_told_as_what_it_is_and_passes(
     for place in scene.places if not fault.gone else []:
         assert_nothing_is_made_up(place, before, agent.page)
     unbroken = [CALM, *(RELEASES if fault.unbroken else [])] if fault.in_step else []
-    assert left_behind(scene.history, Span(since, until), unbroken, SANE) == []
+    span = Span(since, until)
+    assert left_behind(scene.history, span, unbroken, SANE, fault.longest_gap) == []
     assert "Traceback" not in agent.log
     assert not [place.name for place in scene.places if place.account.password in agent.log]
 

@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT = 10.0  # seconds for a whole request, from the first byte to the last
 MAX_CONNECTIONS = 128  # 66 KiB each under TLS, 25 KiB without
+BACKLOG = 1024
+"""Connections that the kernel keeps until they are accepted. Those of a crowd come faster:
+where there is no room the kernel drops the client's last packet, and it waits for seconds."""
 ALLOWANCE = 30.0  # seconds that one turn of the accepting loop may take
 LINGER = 1.0  # seconds that a client has to take its answer's end
 MOST_UNREAD = 262144  # bytes of a body that nobody asked for
@@ -33,7 +36,7 @@ NO_TLS = (
 class WebServer(WSGIServer):
     """Accepts, and does nothing else in the accepting thread: no handshake, no read, no write."""
 
-    request_queue_size = MAX_CONNECTIONS
+    request_queue_size = BACKLOG
     name = "web"
 
     def __init__(self, address: tuple[str, int], web: Callable[[], Web]) -> None:
