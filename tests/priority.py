@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cgroups import ROOT
 
+PREFIX = "headroom-tests-"
 WEIGHTS = {"cpu.shares": "512", "cpu.weight": "50"}
 """For both versions of control groups: half of what other processes have."""
 
@@ -15,7 +16,8 @@ class Background:
 
     def __init__(self) -> None:
         self._root = ROOT / "cpu" if (ROOT / "cpu").is_dir() else ROOT
-        self._group = self._root / f"headroom-tests-{os.getpid()}"
+        self._group = self._root / f"{PREFIX}{os.getpid()}"
+        self._remove_stale()
         self._works = self._make()
 
     def enter(self) -> None:
@@ -35,6 +37,13 @@ class Background:
                 with suppress(OSError):  # it has ended
                     _move(int(pid), self._root)
             self._group.rmdir()
+
+    def _remove_stale(self) -> None:
+        """Take away the groups of processes that were killed."""
+        for group in self._root.glob(f"{PREFIX}*"):
+            if not Path("/proc", group.name.removeprefix(PREFIX)).exists():
+                with suppress(OSError):  # not empty, or another process was faster
+                    group.rmdir()
 
     def _make(self) -> bool:
         with suppress(OSError):
