@@ -135,7 +135,7 @@ def fit_map(
 
 
 def throughput_band(n: ArrayLike, x: ArrayLike, at: Array) -> tuple[Array, Array]:
-    """Compute the 90 % band of X(N), queries/s, that fit_map's posterior gives at these loads."""
+    """Compute the 90 % band of X(N), queries/s, that fit's posterior gives at these loads."""
     return _posterior(Points.of(n, x), None, TABLE)[0].throughput_band(at)
 
 
@@ -149,9 +149,12 @@ def _posterior(
             raise ValueError("the variance of the concurrency must be finite and not below 0")
     curve = fit_curve(given, variance)
     outliers = find_outliers(given, curve)
-    points = given.without(outliers).weighted_near(curve.best_load(given.n), prior.nearness)
-    kept = None if variance is None else np.delete(variance, outliers)
-    return posterior_of(points, fit_curve(points, kept), prior), outliers
+    points = given
+    if outliers or prior.nearness:
+        points = given.without(outliers).weighted_near(curve.best_load(given.n), prior.nearness)
+        kept = None if variance is None else np.delete(variance, outliers)
+        curve = fit_curve(points, kept)
+    return posterior_of(points, curve, prior), outliers
 
 
 def _without_far_peak(law: Usl, points: Points) -> Usl:
