@@ -1,6 +1,6 @@
 """From the sums of the digest table to what happened between two readings of it.
 
-A row is known by schema, digest and FIRST_SEEN, so a row that was made again is another one, and
+A row is known by schema, digest and FIRST_SEEN, so a row that was created again is another one, and
 rows of one class (there may be several) are added up afterwards. What cannot be known is lost and
 counted, never guessed: no change is negative, and none is a sum since the server's start.
 """

@@ -80,7 +80,7 @@ def _analyze(args: argparse.Namespace) -> int:
 def _snapshots(
     client: Client, query: FleetQuery, interval: float | None
 ) -> tuple[Sequence[Snapshot], int]:
-    """What is known of each target, and how many could not be read: each of these is one line."""
+    """Analyse each target; count, and report on one line each, those that cannot be read."""
     targets = find_targets(client, query)
     settings = FitSettings(window=min(query.end - query.start, LONGEST_WINDOW))
     show, snapshots, failed = progress_of("analysing targets"), [], 0

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from agent.commands.fit_words import quantity
+from agent.commands.text_table import DASH, table_lines
 from agent.export.capacity_words import resource_words, why_none
 from agent.printable import for_spreadsheet, printable
 from agent.snapshot import Snapshot
 
-DASH = "–"
 HEADER = ("target", "queries/s", "capacity", "90 % interval", "left", "at peak", "limit", "trust")
 RIGHT = range(1, 6)
 """The columns of numbers."""
@@ -32,7 +32,7 @@ CSV_HEADER = (
 
 
 class Row(NamedTuple):
-    """What is known of one target; None where it is not known."""
+    """The result for one target; None where a value is not known."""
 
     target: str
     throughput: float | None
@@ -90,13 +90,7 @@ def by_danger(snapshots: Iterable[Snapshot], now: float) -> list[Snapshot]:
 def as_table(snapshots: Sequence[Snapshot], now: float) -> Iterator[str]:
     """A row for each target."""
     rows = [HEADER, *(_cells(Row.of(snapshot, now)) for snapshot in snapshots)]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(HEADER))]
-    for row in rows:
-        cells = [
-            cell.rjust(width) if k in RIGHT else cell.ljust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield "  ".join(cells).rstrip()
+    yield from table_lines(rows, RIGHT)
 
 
 def as_csv(snapshots: Sequence[Snapshot], now: float) -> Iterator[str]:

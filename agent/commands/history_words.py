@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from agent.commands.text_table import table_lines
 from agent.config.sizes import size_in_words
 from agent.printable import printable
 from agent.store.schema import VERSION
@@ -19,10 +20,7 @@ def extent_lines(path: Path, size: int, extents: Sequence[Extent]) -> Iterator[s
         yield "nothing in it yet"
         return
     ordered = sorted(extents, key=lambda e: (e.target, e.server))
-    rows = [HEADER, *(_cells(extent) for extent in ordered)]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(HEADER))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from table_lines([HEADER, *(_cells(extent) for extent in ordered)])
 
 
 def _cells(extent: Extent) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ def client_of(args: argparse.Namespace, url: str) -> Client:
 
 
 def query_of(args: argparse.Namespace) -> FleetQuery:
-    """What is read of it."""
+    """Return the servers and the time range to read."""
     end = args.until if args.until is not None else float(int(time.time()))
     return FleetQuery(
         start=end - args.since,

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from agent.commands.fit_words import quantity
+from agent.commands.text_table import DASH, aligned
 from agent.config.durations import words, written
 from agent.export.capacity_words import doubts, headline, resource_words, why_none
 from agent.export.snapshot_json import finite, target_object
@@ -16,7 +17,6 @@ from agent.snapshot import Snapshot
 
 UNIX = range(100_000_000, 253_402_300_800)
 """Times that are taken for seconds since 1970, up to the year 9999, and shown as dates."""
-DASH = "–"
 HEADER = ("time", "queries/s", "at once", "capacity", "90 % interval", "left", "limit", "trust")
 WIDTHS = (20, 10, 8, 10, 19, 6, 22, 16)
 RIGHT = range(1, 6)
@@ -59,15 +59,11 @@ def time_text(at: float) -> str:
 
 
 def _row(cells: Sequence[str]) -> str:
-    shown = [
-        cell.rjust(width) if k in RIGHT else cell.ljust(width)
-        for k, (cell, width) in enumerate(zip(cells, WIDTHS, strict=True))
-    ]
-    return printable("  ".join(shown).rstrip())
+    return printable(aligned(cells, WIDTHS, RIGHT))
 
 
 def _cells(snapshot: Snapshot) -> tuple[str, ...]:
-    """What is known at that time; a dash for what is not."""
+    """Write load, capacity and headroom at that time; a dash for an unknown value."""
     now = snapshot.at
     load, capacity, headroom = (
         snapshot.current_load(now),

@@ -17,7 +17,7 @@ def analyse(
     settings: FitSettings,
     asked: float | None = None,
 ) -> Snapshot:
-    """What is known of a target at the end; `asked` is the interval's width (s), if one was.
+    """Assess a target at the end of the query; `asked` is the interval's width (s), if given.
 
     Raises `PrometheusError`, or `SourceError` where the samples are too far apart.
     """

@@ -176,7 +176,7 @@ class Client:
         raise self._unusable("answer")
 
     def _refusal(self, code: int, content: bytes) -> Exception:
-        """What an answer with an error code means."""
+        """Map an HTTP error to an exception with a remedy."""
         if code in (401, 403):
             remedy = "give --user with --password-file, or --token-file"
             return PrometheusError(f"{self._url}: the login is refused ({code}); {remedy}")

@@ -35,5 +35,5 @@ def matcher(label: str, value: str) -> str:
 
 
 def inner(text: str) -> str:
-    """What is between the braces of a selector as people write it: `{job="mysql"}`, or without."""
+    """Strip the braces of a selector, which people write or leave out: `{job="mysql"}`."""
     return text.strip().removeprefix("{").removesuffix("}").strip().rstrip(",")

@@ -38,7 +38,7 @@ def headroom(
     concurrency: float | None = None,
     utilisation: float | None = None,
 ) -> Headroom | None:
-    """Compare a load with the capacity; None where it cannot be told on which side of it it is.
+    """Compare a load with the capacity; None where the side of the peak is not known.
 
     throughput X in queries/s, concurrency N in threads, None: not known; utilisation of the
     limiting resource, 1 is its ceiling, None: not known.
@@ -83,7 +83,7 @@ def _past_peak(unused: float, n: float, at_peak: float | None) -> Headroom:
 
 
 def _is_beyond_the_known(capacity: Capacity, n: float) -> bool:
-    """Tell whether contention limits, nobody knows where, and N was never as high near the top."""
+    """Tell whether contention limits at an unknown N*, and N is far above that near the top."""
     top = capacity.concurrency_seen
     unknown = capacity.limit == USL and capacity.concurrency_upper is None
     return unknown and top is not None and n > BEYOND * top
