@@ -20,6 +20,7 @@ NAMES = {
     "Innodb_rows_inserted": "innodb_rows_inserted",
     "Innodb_rows_updated": "innodb_rows_updated",
     "Innodb_rows_deleted": "innodb_rows_deleted",
+    "Innodb_row_lock_time": "innodb_row_lock_milliseconds",
     "Performance_schema_digest_lost": "digests_lost",
     "Innodb_redo_log_checkpoint_lsn": "redo_checkpoint_lsn",  # MySQL 8.0.30 and later
     "Innodb_redo_log_current_lsn": "redo_current_lsn",

@@ -55,6 +55,7 @@ COUNTERS = [
     "Innodb_rows_inserted",
     "Innodb_rows_updated",
     "Innodb_rows_deleted",
+    "Innodb_row_lock_time",
     "Innodb_redo_log_current_lsn",
 ]
 GAUGES: Mapping[str, Cell] = {

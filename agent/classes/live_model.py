@@ -177,7 +177,9 @@ class LiveModel:
         bounds = self._bounds
         prices = prices_of(window, time_like=time_like, bounds=bounds)
         together = summed(window, prices, ticks.names)
-        model, waiting = fit_block(together, prices, time_like=time_like, bounds=bounds)
+        model, waiting = fit_block(
+            together, prices, time_like=time_like, bounds=bounds, texts=ticks.texts
+        )
         place = {name: i for i, name in enumerate(together.names)}
         work = together.work[[place[name] for name in model.names]]
         computing = computing_share(model, work, waiting)

@@ -41,6 +41,7 @@ RESOURCES = (
     ),
 )
 BUSY, IO_WAIT, ALL_TIME, DELAY = "busy", "iowait", "all_time", "run_delay"
+ROW_LOCKS = "row_lock_milliseconds"
 WAITED, IDLE = "cpu_iowait_seconds", "cpu_idle_seconds"
 HOST_TIMES = (
     (BUSY, WORKED),
@@ -52,6 +53,7 @@ SUMS = (
     *((r.name, r.collector, r.counters) for r in RESOURCES),
     *((name, "host", counters) for name, counters in HOST_TIMES),
     (DELAY, "host", ("process_run_delay_seconds",)),
+    (ROW_LOCKS, "status", ("innodb_row_lock_milliseconds",)),
 )
 """All that is measured between two instants: its name, the collector, the counters of the sum."""
 LOST = "digests_lost"

@@ -2,18 +2,19 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from agent.classes.book import Book, Numbers
 from agent.classes.deltas import Changes, Deltas, Lost
-from agent.classes.resources import ALL_TIME, BUSY, DELAY, IO_WAIT, Meter
+from agent.classes.resources import ALL_TIME, BUSY, DELAY, IO_WAIT, ROW_LOCKS, Meter
 from collectors.base import Sample
 from collectors.digests import DigestValues
 from models.attribution.class_ticks import SIZES, Array, ClassTicks
 from models.attribution.reasons import HostUse
+from models.attribution.row_locks import locks_rows, row_lock_waits
 from models.rates import CLOCKS_AGREE
 
 PATIENCE = 3.0  # seconds to wait for a sample of every resource beyond a tick's end
@@ -127,7 +128,7 @@ def class_ticks(
             np.add.at(tables[name][i], columns, changes.values[:, j])
         np.add.at(in_flight[i], columns, changes.in_flight)
     empty: Array = np.zeros(shape)
-    return ClassTicks(
+    table = ClassTicks(
         names=names,
         seconds=np.array([tick.seconds for tick in ticks]),
         statement_time=tables.get("statement_time", empty),
@@ -138,6 +139,18 @@ def class_ticks(
         cpu=tables.get("cpu_time"),
         texts=texts,
     )
+    return _with_row_locks(table, ticks)
+
+
+def _with_row_locks(table: ClassTicks, ticks: Sequence[Tick]) -> ClassTicks:
+    """The same with the row-lock waits that the server counts for all classes together."""
+    locking = locks_rows(dict(table.sizes).get("rows_affected"), table.texts)
+    if locking is None or table.lock_time is None:
+        return table
+    waited = np.array([tick.used.get(ROW_LOCKS, 0.0) / 1000 for tick in ticks])
+    not_counted = np.maximum(waited - table.lock_time[:, locking].sum(axis=1), 0.0)
+    waits = row_lock_waits(table.work_time, not_counted, locking)
+    return replace(table, lock_time=table.lock_time + waits)
 
 
 def counted(ticks: Sequence[Tick], column_of: Numbers, columns: int, name: str) -> Array:

@@ -13,7 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.attribution.class_ticks import Array, ClassTicks
-from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel, believe
+from models.attribution.cost_model import (
+    LEAST_CALL_SHARE,
+    CostModel,
+    believe,
+    evidence_of_waiting,
+)
 from models.attribution.echo import NO_ECHO, Echo
 from models.attribution.learned import learn
 from models.attribution.moments import Moments
@@ -135,11 +140,17 @@ def prices_of(
 
 
 def fit_block(
-    block: Block, prices: Prices, *, time_like: bool, bounds: CpuBounds | None = None
+    block: Block,
+    prices: Prices,
+    *,
+    time_like: bool,
+    bounds: CpuBounds | None = None,
+    texts: Sequence[str | None] | None = None,
 ) -> tuple[CostModel, Mask]:
     """Learn what each class costs from a window's sum, at the prices it was measured in.
 
-    `time_like`: a class that computes uses y in proportion to its work time; `bounds`: y is CPU.
+    `time_like`: a class that computes uses y in proportion to its work time; `bounds`: y is CPU;
+    `texts`: the digest texts of the block's classes, None where none is known.
     Classes that did nothing are left out of the model. Answers beside it which of its classes
     cannot have computed all their time.
     """
@@ -148,8 +159,9 @@ def fit_block(
     names = tuple(block.names[i] for i in there)
     work = block.work[there]
     beliefs, waiting = believe(moments.totals[:-1], work, moments.y_total, bounds)
-    stretch = block.stretch.at(there).evidence(moments.totals[:-1])
-    beliefs = replace(beliefs, waiting=stretch, inflation=block.echo.inflation)
+    known = None if texts is None else [texts[int(i)] for i in there]
+    waits = evidence_of_waiting(block.stretch.at(there), moments.totals[:-1], known)
+    beliefs = replace(beliefs, waiting=waits, inflation=block.echo.inflation)
     learned = learn(moments, beliefs) if time_like else learn_shrunk(moments, BASE_SPREAD)
     seconds = float(moments.totals[-1])
     base = learned.base / seconds if seconds > 0 else 0.0

@@ -1,5 +1,6 @@
 """The learnt model of one target: what its classes cost, and what they will use."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from models.attribution.waits import CpuBounds, Mask, must_wait
 
 LEAST_CALL_SHARE = 0.3
 """Of the mean price of a call, where only the calls tell classes apart."""
-TOLD = 2.0
+TOLD = 3.0
 """Log of how much less probable it is that a class waits whose text is known and says no such."""
 
 
@@ -72,8 +73,8 @@ def fit_cost_model(
     size = prices.price(ticks)
     beliefs, _ = believe(size.sum(axis=0), work.sum(axis=0), y.sum(), bounds)
     stretch = Stretch.of_parts(work, ticks.count, size)
-    told = np.array([bool(text) for text in ticks.texts or [None] * len(ticks.names)])
-    beliefs = replace(beliefs, waiting=stretch.evidence(size.sum(axis=0)) - TOLD * told)
+    waiting = evidence_of_waiting(stretch, size.sum(axis=0), ticks.texts)
+    beliefs = replace(beliefs, waiting=waiting)
     model = _learnt(ticks, y, prices, robust_weights(y, prices.total(ticks)), beliefs)
     expected = model.predict(ticks)
     beliefs = replace(beliefs, inflation=Echo.of(y, expected).inflation)
@@ -91,6 +92,15 @@ def believe(
         return Beliefs(by_size, work), np.zeros(len(work), dtype=np.bool_)
     waiting = must_wait(work, float(y_total), bounds.least_level)
     return Beliefs(by_size, np.where(waiting, 0.0, work), work, bounds.least_level), waiting
+
+
+def evidence_of_waiting(stretch: Stretch, size: Array, texts: Sequence[str | None] | None) -> Array:
+    """Compute how much more probable what was seen is of a class that waits, log, shape (K,).
+
+    `size`, shape (K,), is each class's priced calls and rows; `texts` are the digest texts.
+    """
+    known = np.array([bool(text) for text in texts or [None] * len(size)])
+    return stretch.evidence(size) - TOLD * known
 
 
 def _by_calls(ticks: ClassTicks, y: Array) -> CostModel:

@@ -1,0 +1,66 @@
+"""Row-lock waits, counted for all classes together, are divided over those that lock rows."""
+
+import numpy as np
+import pytest
+
+from models.attribution.row_locks import locks_rows, row_lock_waits
+
+TICKS = 60
+
+
+def test_the_waiting_class_is_told_from_one_that_changes_rows_without_waiting() -> None:
+    """Both change rows; the waits rise and fall with the time of one of them."""
+    chance = np.random.default_rng(5)
+    waits = chance.uniform(0.2, 3.0, TICKS)
+    inserts = chance.uniform(0.2, 1.0, TICKS)
+    reads = chance.uniform(0.5, 2.0, TICKS)
+    work = np.column_stack([waits + 0.05, inserts, reads])
+    found = row_lock_waits(work, waits, np.array([True, True, False]))
+    assert found[:, 0].sum() == pytest.approx(waits.sum(), rel=0.05)
+    assert found[:, 1].sum() < 0.05 * inserts.sum()
+    assert not found[:, 2].any()
+
+
+def test_a_steady_load_shares_the_waits_by_the_time() -> None:
+    """No tick tells two classes apart: each waits for the same fraction of its time."""
+    work = np.full((TICKS, 2), 1.0) * np.array([3.0, 1.0])
+    found = row_lock_waits(work, np.full(TICKS, 2.0), np.array([True, True]))
+    assert found.sum(axis=0) == pytest.approx([TICKS * 1.5, TICKS * 0.5], rel=0.01)
+
+
+@pytest.mark.parametrize("waited", [0.0, 0.4, 1e6])
+def test_waits_are_never_longer_than_the_work(waited: float) -> None:
+    """A wait that began many ticks ago is counted when it ends, in a tick that has less time."""
+    work = np.random.default_rng(6).uniform(0.0, 1.0, (TICKS, 3))
+    found = row_lock_waits(work, np.full(TICKS, waited), np.array([True, False, True]))
+    assert (found >= 0).all()
+    assert (found <= work + 1e-12).all()
+    assert found.sum() <= waited * TICKS + 1e-9
+
+
+def test_nothing_is_divided_where_nobody_locks_rows_or_nothing_ran() -> None:
+    """The waits of the agent's own ticks without statements, or of a workload that only reads."""
+    work = np.ones((TICKS, 2))
+    assert not row_lock_waits(work, np.ones(TICKS), np.zeros(2, dtype=np.bool_)).any()
+    assert not row_lock_waits(
+        np.zeros((TICKS, 2)), np.ones(TICKS), np.ones(2, dtype=np.bool_)
+    ).any()
+
+
+def test_classes_that_lock_rows_change_them_or_say_so() -> None:
+    """A locking read changes nothing; its digest text names the lock."""
+    affected = np.array([[0.0, 3.0, 0.0, 0.0, 0.0]])
+    texts = (
+        "SELECT `a` FROM `t` WHERE `id` = ?",
+        "UPDATE `t` SET `a` = ?",
+        "SELECT `a` FROM `t` WHERE `id` = ? FOR UPDATE",
+        "SELECT `a` FROM `t` LOCK IN SHARE MODE",
+        None,
+    )
+    found = locks_rows(affected, texts)
+    assert found is not None
+    assert found.tolist() == [False, True, True, True, False]
+    without = locks_rows(affected, None)
+    assert without is not None
+    assert without.tolist() == [False, True, False, False, False]
+    assert locks_rows(None, texts) is None
