@@ -1,0 +1,28 @@
+"""Daily peaks of a load: the busiest hour of each 24, counted back from the latest hour.
+
+Blocks of 24 hours that end now hold every hour of the day once, whatever the time zone: the daily
+pattern is in none of their differences, and the day that has just begun is in the last one.
+"""
+
+import numpy as np
+
+from models.rates import Array
+
+DAY_HOURS = 24
+KNOWN_HOURS = 18
+"""A block of which fewer are known may have had its peak in the others: it is a gap."""
+
+
+def daily_peaks(hours: Array) -> Array:
+    """Find the highest hourly mean (queries/s) of each day; NaN for a gap.
+
+    hours: hourly means, shape (hours,), oldest first, NaN where not known. Answers shape (days,),
+    oldest first; an incomplete first day is left out.
+    """
+    days = len(hours) // DAY_HOURS
+    blocks = hours[len(hours) - days * DAY_HOURS :].reshape(days, DAY_HOURS)
+    known = np.isfinite(blocks)
+    highest = np.max(np.where(known, blocks, -np.inf), axis=1, initial=-np.inf)
+    peaks = np.where(known.sum(axis=1) >= KNOWN_HOURS, highest, np.nan)
+    seen = np.flatnonzero(np.isfinite(peaks))
+    return peaks[seen[0] :] if seen.size else peaks[:0]

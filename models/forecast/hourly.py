@@ -1,0 +1,45 @@
+"""Hourly means of a load that was measured over spans of any length."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from models.rates import Array
+
+HOUR = 3600.0
+"""Seconds."""
+KNOWN = 0.5
+"""An hour counts where at least this share of it was measured."""
+
+
+def hourly_means(end: ArrayLike, seconds: ArrayLike, rate: ArrayLike, until: float) -> Array:
+    """Average a load over consecutive hours, the last of which ends at `until`.
+
+    Of each span its end and length in seconds and the mean rate within it (queries/s), shape
+    (spans,), in the order of time. Shorter ones are averaged, longer ones count for each hour that
+    they touch; what one has in common with the one before counts once. Answers shape (hours,),
+    oldest first, NaN where less than half of the hour is known.
+    """
+    ends = np.asarray(end, dtype=np.float64)
+    rates = np.asarray(rate, dtype=np.float64)
+    starts = ends - np.asarray(seconds, dtype=np.float64)
+    starts[1:] = np.maximum(starts[1:], ends[:-1])
+    used = (ends > starts) & (ends <= until) & np.isfinite(rates)
+    if not used.any():
+        return np.zeros(0)
+    starts, ends, rates = starts[used], ends[used], rates[used]
+    hours = int(np.ceil((until - starts[0]) / HOUR))
+    edges = until - HOUR * np.arange(hours, -1, -1.0)
+    knots = np.column_stack((starts, ends)).ravel()
+    covered = _integral(edges, knots, ends - starts)
+    total = _integral(edges, knots, rates * (ends - starts))
+    known = covered >= KNOWN * HOUR
+    means: Array = np.divide(total, covered, out=np.full(hours, np.nan), where=known)
+    return means
+
+
+def _integral(edges: Array, knots: Array, amounts: Array) -> Array:
+    """How much of amounts, each spread evenly between two knots, lies between the edges."""
+    sums = np.concatenate(([0.0], np.cumsum(amounts)))
+    steps = np.column_stack((sums[:-1], sums[1:])).ravel()
+    between: Array = np.diff(np.interp(edges, knots, steps))
+    return between

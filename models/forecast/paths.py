@@ -1,0 +1,78 @@
+"""Possible futures of daily peaks, drawn from all that a trend leaves open.
+
+A path takes one of the trend's courses by its probability and coefficients from their Student
+distribution. Its growth is not quite that of the days seen, its days differ as those did (their
+residuals are drawn again), and the level wanders and steps. The numbers drawn are always the same,
+so that the same load gives the same answer.
+"""
+
+import numpy as np
+
+from models.forecast.trend import GROWTH_AT, LOW, Candidate, Course, Trend
+from models.forecast.week import WEEK, of_week, week_contrasts
+from models.rates import Array
+from models.robust import LinearFit
+
+PATHS = 1000
+PACE_SPREAD = 0.4
+"""Deviation of the growth to come from that of the days seen, as a share of it. Without it 83 %
+of the days a month ahead are within the 90 % interval, and half of those after growth that is in
+proportion to the load."""
+WANDER = 0.01
+"""Deviation of a day's change of the level that no trend foresees, ln."""
+CHANGE_SIZE = 0.2
+"""Deviation of a change of level, ln."""
+DAYS_PER_CHANGE = 120.0
+"""Days for one change of level, before any was seen."""
+SEED = 20
+
+
+def future_peaks(trend: Trend, days: int) -> Array:
+    """Draw the peaks of the days ahead, queries/s, shape (paths, days)."""
+    rng = np.random.default_rng(SEED)
+    shares = np.cumsum([candidate.weight for candidate in trend.candidates])
+    ends = np.round(PATHS * shares / shares[-1]).astype(int)
+    counts = np.diff(ends, prepend=0)
+    parts = [
+        _roots(candidate, count, days, rng)
+        for candidate, count in zip(trend.candidates, counts, strict=True)
+    ]
+    week = trend.week[of_week(np.arange(1.0, days + 1))]
+    strayed = np.exp(_wander(trend, days, rng))
+    peaks: Array = trend.scale * week * np.concatenate(parts) ** 2 * strayed
+    return peaks
+
+
+def _roots(c: Candidate, count: int, days: int, rng: np.random.Generator) -> Array:
+    """Draw the roots of one course, without the wander, shape (count, days)."""
+    drawn = _coefficients(c.fit, count, rng)
+    ahead = np.arange(1.0, days + 1)
+    level = drawn[:, :1] + drawn[:, 1:WEEK] @ week_contrasts(ahead).T
+    if c.course is Course.GROWTH:
+        pace = 1 + PACE_SPREAD * rng.standard_normal((count, 1))
+        level = level + drawn[:, GROWTH_AT, None] * pace * ahead
+    residuals = np.sort(c.residuals)[:-1]  # what happened once is not yet a habit
+    again = residuals[rng.integers(len(residuals), size=(count, days))]
+    roots: Array = np.maximum(level, LOW) * np.maximum(1 + again, 0.0)
+    return roots
+
+
+def _coefficients(fit: LinearFit, count: int, rng: np.random.Generator) -> Array:
+    """Draw coefficients as uncertain as they are, shape (count, p)."""
+    values, vectors = np.linalg.eigh(fit.covariance)
+    normal = rng.standard_normal((count, len(values))) * np.sqrt(np.maximum(values, 0))
+    chi = np.sqrt(rng.chisquare(fit.freedom, (count, 1)) / fit.freedom)
+    drawn: Array = fit.coefficients + (normal @ vectors.T) / chi
+    return drawn
+
+
+def _wander(trend: Trend, days: int, rng: np.random.Generator) -> Array:
+    """Draw how far the level strays, ln, shape (PATHS, days): small steps, and now and then one.
+
+    Changes are as frequent as those seen, with half a one more in half of `DAYS_PER_CHANGE`.
+    """
+    rate = (len(trend.changes) + 0.5) / (trend.days + DAYS_PER_CHANGE / 2)
+    small = WANDER * rng.standard_normal((PATHS, days))
+    large = CHANGE_SIZE * rng.standard_normal((PATHS, days))
+    strayed: Array = np.cumsum(small + large * (rng.random((PATHS, days)) < rate), axis=1)
+    return strayed

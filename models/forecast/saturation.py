@@ -1,0 +1,154 @@
+"""When the load meets the capacity, with both as uncertain as they are.
+
+P(saturated within h) = E[F(max of the daily peaks up to h)], the mean over possible futures, with
+F the capacity's distribution: a split normal of its logarithm, whose median and 5 % and 95 %
+quantiles are the capacity's.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import log
+
+import numpy as np
+
+from models.forecast.daily_peaks import daily_peaks
+from models.forecast.paths import future_peaks
+from models.forecast.trend import Trend, fit_trend
+from models.rates import Array
+from models.robust import normal_cdf
+
+DAY = 86400.0
+"""Seconds."""
+HORIZONS = (1, 7, 30)
+"""Days within which the probability of saturation is given."""
+LEAST_DAYS = 14
+"""Known days: with fewer the week cannot be told from growth."""
+LONGEST = 90
+"""Days ahead that are looked at; never more than twice the days seen."""
+GROWS = 0.9
+"""Probability of growth from which a time to saturation is given."""
+Z95 = 1.6448536269514722
+LEAST_SPREAD = 0.01
+"""Of the logarithm of a capacity: none is known more exactly."""
+
+
+class ForecastReason(StrEnum):
+    """Why there is no time to saturation."""
+
+    HISTORY_TOO_SHORT = "history_too_short"
+    NO_LOAD = "no_load"
+    CAPACITY_UNKNOWN = "capacity_unknown"
+    NO_GROWTH = "no_growth"
+    TOO_FAR = "too_far"
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return SENTENCES[self]
+
+
+SENTENCES = {
+    ForecastReason.HISTORY_TOO_SHORT: "two weeks of load are needed to tell growth from the week",
+    ForecastReason.NO_LOAD: "there is no load to forecast",
+    ForecastReason.CAPACITY_UNKNOWN: "the capacity is not known",
+    ForecastReason.NO_GROWTH: "the load does not grow for sure",
+    ForecastReason.TOO_FAR: "the limit is farther away than the history allows to look",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A capacity, queries/s: the median with 5 % and 95 % quantiles. `upper` None: not known.
+
+    Without an upper bound it may be as much higher as lower, and as much again.
+    """
+
+    value: float
+    lower: float
+    upper: float | None = None
+
+    def reached(self, load: Array) -> Array:
+        """The probability that the capacity is at most this load (queries/s), of any shape."""
+        ln = np.log(np.maximum(load, np.finfo(np.float64).tiny) / self.value)
+        down = max(log(self.value / self.lower) / Z95, LEAST_SPREAD) if self.lower > 0 else 1.0
+        up = max(log(self.upper / self.value) / Z95, LEAST_SPREAD) if self.upper else 2 * down
+        return normal_cdf(np.where(ln < 0, ln / down, ln / up))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoadForecast:
+    """The daily peaks of the days ahead, or why there are none."""
+
+    peaks: Array | None = field(repr=False, default=None)
+    """Possible futures, queries/s, shape (paths, days); None: see `reason`."""
+    now: float = 0.0
+    """The load of the latest known hour, queries/s."""
+    trend: Trend | None = field(repr=False, default=None)
+    reason: ForecastReason | None = None
+
+    def interval(self, day: int, share: float = 0.9) -> tuple[float, float] | None:
+        """The interval that holds the peak of a day ahead (1 is the next) with that probability."""
+        if self.peaks is None or day > self.peaks.shape[1]:
+            return None
+        tail = (1 - share) / 2
+        low, high = np.quantile(self.peaks[:, day - 1], (tail, 1 - tail))
+        return float(low), float(high)
+
+
+@dataclass(frozen=True, slots=True)
+class Saturation:
+    """When the limit is met: seconds from now, and the probability within some days."""
+
+    seconds: float | None = None
+    """The median; None: see `reason`."""
+    lower: float | None = None
+    """The 5 % quantile: hardly sooner than that."""
+    upper: float | None = None
+    """The 95 % quantile; None where it is beyond what can be said."""
+    probability: tuple[tuple[int, float], ...] = ()
+    """By horizon in days; empty where no forecast can be made, shorter where history is short."""
+    reason: ForecastReason | None = None
+    """Why there is no median."""
+
+
+def forecast_load(hours: Array) -> LoadForecast:
+    """Forecast the daily peaks from hourly means (queries/s), oldest first, NaN for a gap."""
+    peaks = daily_peaks(hours)
+    known = np.isfinite(peaks)
+    if known.sum() < LEAST_DAYS:
+        return LoadForecast(reason=ForecastReason.HISTORY_TOO_SHORT)
+    if not np.median(peaks[known]) > 0:
+        return LoadForecast(reason=ForecastReason.NO_LOAD)
+    trend = fit_trend(peaks)
+    ahead = min(LONGEST, 2 * len(peaks))
+    latest = float(hours[np.isfinite(hours)][-1])
+    return LoadForecast(future_peaks(trend, ahead), latest, trend)
+
+
+def saturation(forecast: LoadForecast, limit: Limit | None) -> Saturation:
+    """Combine a forecast with a capacity."""
+    if forecast.peaks is None or forecast.trend is None:
+        return Saturation(reason=forecast.reason)
+    if limit is None:
+        return Saturation(reason=ForecastReason.CAPACITY_UNKNOWN)
+    highest = np.maximum.accumulate(forecast.peaks, axis=1)
+    within = limit.reached(highest).mean(axis=0)
+    within = np.concatenate((limit.reached(np.array([forecast.now])), within))
+    within = np.maximum.accumulate(within)
+    probability = tuple((h, float(within[h])) for h in HORIZONS if h < len(within))
+    if forecast.trend.growth_probability < GROWS:
+        return Saturation(probability=probability, reason=ForecastReason.NO_GROWTH)
+    lower, median, upper = (_when(within, share) for share in (0.05, 0.5, 0.95))
+    reason = ForecastReason.TOO_FAR if median is None else None
+    return Saturation(median, lower, upper, probability, reason)
+
+
+def _when(within: Array, share: float) -> float | None:
+    """After how many seconds the probability reaches that share; None: not within the days."""
+    if within[-1] < share:
+        return None
+    day = int(np.argmax(within >= share))
+    if day == 0:
+        return 0.0
+    before, after = within[day - 1], within[day]
+    return DAY * (day - 1 + float((share - before) / (after - before)))

@@ -1,0 +1,207 @@
+"""How daily peaks grow: a straight line beside changes of level, without the week.
+
+    √(peak(d) / week(d mod 7)) = level + growth·d + Σ step·[d < k] + noise
+
+d counts days, 0 is the latest. The square root lies between a load that grows in proportion and
+one that grows by as much each day (G. E. P. Box, D. R. Cox, 1964, with λ = 1/2). A launch looks
+like growth and growth like a launch, so that three courses are compared by the Bayesian
+information criterion (G. Schwarz, Annals of Statistics 6, 1978): a line, no growth, and no growth
+since one more change, a step or the end of a line. Each is fitted by Tukey's biweight
+(`models/robust.py`), which bursts and holidays do not steer.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from models.forecast.week import WEEK, days_until_now, of_week, week_contrasts, week_factors
+from models.rates import Array
+from models.robust import LinearFit, fit_linear, mad, persistence, student_cdf
+
+RECENT = 35
+"""Days that a trend rests on: older ones say less of how it goes on. 28 miss slow growth and 42
+announce growth that has stopped (`bench/forecast.py`)."""
+NOISE_FLOOR = 0.01
+"""Of a peak: no load is known more exactly than that."""
+SURELY = 12.0
+"""By how much a change of level must improve the criterion; from 8 to 18 little changes."""
+MOST_CHANGES = 3
+EDGE = 4
+"""Known days on each side of a change of level; fewer are a burst, or not to be told from one."""
+SETTLED = 14
+"""Days after which an end of growth shows."""
+LOW = 0.05
+"""Of the median's root: a line that falls ends here."""
+FAR_OFF = 3.0
+"""Deviations beyond which a day weighs no more in a comparison."""
+GROWTH_AT = WEEK
+"""Where the growth is among the coefficients, after the level and the week."""
+
+
+class Course(StrEnum):
+    """How a load goes on."""
+
+    GROWTH = "growth"
+    LEVEL = "level"
+    CHANGE = "change"  # a level since one more change than a line needs
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Candidate:
+    """One course and its probability."""
+
+    course: Course
+    weight: float
+    fit: LinearFit
+    """Of the root: the level now, six corrections of the week, and the growth per day where there
+    is one; then the steps."""
+    residuals: Array
+    """Shares of the fitted root, shape (known days,)."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Trend:
+    """What daily peaks show of their course."""
+
+    candidates: tuple[Candidate, ...]
+    changes: tuple[int, ...]
+    """The days (at most 0) at which the level stepped."""
+    days: int
+    """Known ones."""
+    week: Array
+    """Factors of the days of the week, shape (7,)."""
+    scale: float
+    """Queries/s; roots are of peaks over it and the week's factor."""
+
+    @property
+    def growth_probability(self) -> float:
+        """The probability that the load grows."""
+        return sum(c.weight * _is_positive(c.fit) for c in self.candidates if c.course == "growth")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Days:
+    """Known days and the roots of their peaks, both of shape (known days,)."""
+
+    day: Array
+    root: Array
+
+    def fit(self, design: Array) -> LinearFit:
+        return fit_linear(design, self.root, np.ones(len(self.root)), NOISE_FLOOR)
+
+    def residuals(self, design: Array) -> Array:
+        left: Array = self.root - design @ self.fit(design).coefficients
+        return left
+
+    def steps(self, changes: Sequence[int]) -> Array:
+        """A column for each change, 1 before it: the level stays the one of now."""
+        columns: Array = (self.day[:, None] < np.array(changes, dtype=np.float64)).astype(float)
+        return columns
+
+    def bends(self, changes: Sequence[int]) -> Array:
+        """A column for each change, a line that ends at it: the level does not grow since."""
+        columns: Array = np.minimum(self.day[:, None] - np.array(changes, dtype=np.float64), 0.0)
+        return columns / len(self.day)
+
+    def places(self, taken: Sequence[int]) -> list[int]:
+        """Days at which the course may change, beside those that are taken."""
+        inner = self.day[EDGE : len(self.day) - EDGE + 1]
+        return [int(k) for k in inner if all(abs(k - other) >= EDGE for other in taken)]
+
+
+def fit_trend(peaks: Array) -> Trend:
+    """Fit the latest daily peaks (queries/s), shape (days,), the last one now, NaN: not known.
+
+    At least two weeks, or the week cannot be told from growth.
+    """
+    peaks = peaks[-RECENT:]
+    known = np.isfinite(peaks)
+    week, scale = week_factors(peaks), float(np.median(peaks[known]))
+    day = days_until_now(len(peaks))[known]
+    seen = _Days(day, np.sqrt(peaks[known] / week[of_week(day)] / scale))
+    base = np.column_stack((np.ones_like(day), week_contrasts(day)))
+    line = np.column_stack((base, day))
+    changes = _changes(seen, line)
+    level = np.column_stack((base, seen.steps(changes)))
+    designs = {Course.GROWTH: np.column_stack((line, seen.steps(changes))), Course.LEVEL: level}
+    places = seen.places(changes)
+    if places:
+        ends = [place for place in places if place <= -SETTLED]
+        others = np.column_stack((seen.steps(places), seen.bends(ends)))
+        best = int(np.argmax(_gains(seen, level, others)))
+        designs[Course.CHANGE] = np.column_stack((level, others[:, best]))
+    weights = _weights(seen, designs)
+    candidates = (_candidate(seen, c, weights[c], design) for c, design in designs.items())
+    return Trend(tuple(candidates), tuple(sorted(changes)), len(day), week, scale)
+
+
+def _candidate(seen: _Days, course: Course, weight: float, design: Array) -> Candidate:
+    fit = seen.fit(design)
+    return Candidate(
+        course, weight, fit, seen.root / np.maximum(design @ fit.coefficients, LOW) - 1
+    )
+
+
+def _changes(seen: _Days, line: Array) -> list[int]:
+    """Find changes of level, one after the other, while each surely improves the line."""
+    found: list[int] = []
+    design = line
+    while len(found) < MOST_CHANGES:
+        places = seen.places(found)
+        if not places:
+            break
+        at = places[int(np.argmax(_gains(seen, design, seen.steps(places))))]
+        longer = np.column_stack((design, seen.steps([at])))
+        before, after = seen.residuals(design), seen.residuals(longer)
+        bound, effective = _bound(after), len(after) / persistence(after)
+        improved = effective * (_cost(before, bound) - _cost(after, bound))
+        if improved - 2 * np.log(len(after)) < SURELY:
+            break
+        found.append(at)
+        design = longer
+    return found
+
+
+def _gains(seen: _Days, design: Array, columns: Array) -> Array:
+    """By how much each further column would lower the sum of this design's squares."""
+    residuals = seen.residuals(design)
+    bound = _bound(residuals)
+    orthogonal, _ = np.linalg.qr(design)
+    columns = columns - orthogonal @ (orthogonal.T @ columns)
+    bounded = np.clip(residuals, -bound, bound)
+    bounded = bounded - orthogonal @ (orthogonal.T @ bounded)
+    squares = np.maximum(np.sum(columns**2, axis=0), NOISE_FLOOR**2)
+    gains: Array = (bounded @ columns) ** 2 / squares
+    return gains
+
+
+def _weights(seen: _Days, designs: Mapping[Course, Array]) -> dict[Course, float]:
+    """The probability of each course; residuals that are alike from day to day count as fewer."""
+    residuals = {course: seen.residuals(design) for course, design in designs.items()}
+    bound = _bound(residuals[Course.GROWTH])
+    effective = len(seen.day) / persistence(residuals[Course.GROWTH])
+    scores = {
+        course: effective * _cost(residuals[course], bound)
+        + np.log(max(effective, 2.0)) * (design.shape[1] + (course is Course.CHANGE))
+        for course, design in designs.items()  # where a change is, is one number more
+    }
+    best = min(scores.values())
+    odds = {course: float(np.exp(-(score - best) / 2)) for course, score in scores.items()}
+    return {course: odd / sum(odds.values()) for course, odd in odds.items()}
+
+
+def _cost(residuals: Array, bound: float) -> float:
+    """The logarithm of the mean square, to which a day adds no more than the bound's."""
+    return float(np.log(np.mean(np.minimum(residuals**2, bound**2)) + NOISE_FLOOR**2))
+
+
+def _bound(residuals: Array) -> float:
+    return FAR_OFF * max(mad(residuals), NOISE_FLOOR)
+
+
+def _is_positive(fit: LinearFit) -> float:
+    """The probability that the growth is more than nothing, by Student's distribution."""
+    t = fit.coefficients[GROWTH_AT] / np.sqrt(fit.covariance[GROWTH_AT, GROWTH_AT])
+    return float(student_cdf(np.array(t), fit.freedom))

@@ -1,0 +1,48 @@
+"""The pattern of the week in daily values: what each of its days is beside the others."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.rates import Array
+from models.robust import medians
+
+WEEK = 7
+HALF = WEEK // 2
+
+
+def days_until_now(count: int) -> Array:
+    """Number so many days, oldest first; the last one is 0."""
+    return np.arange(1.0 - count, 1.0)
+
+
+def of_week(day: Array) -> NDArray[np.intp]:
+    """Number the days of the week, 0 to 6; day 0 is the latest and a 0."""
+    return np.mod(np.round(day), WEEK).astype(np.intp)
+
+
+def week_factors(peaks: Array) -> Array:
+    """Find what a day's peak is over the median of the seven days around it (X-11's first step).
+
+    peaks: shape (days,), the last one of day 0, NaN where not known. Answers shape (7,), by
+    `of_week`, with a geometric mean of 1; at least two weeks, or some days of the week stay 1.
+    """
+    logs = np.log(np.maximum(peaks, np.finfo(np.float64).tiny))
+    ratios = np.full(len(peaks), np.nan)
+    if len(peaks) >= WEEK:
+        around = np.lib.stride_tricks.sliding_window_view(logs, WEEK)
+        full = np.isfinite(around).sum(axis=1) >= WEEK - 1
+        inner = slice(HALF, len(peaks) - HALF)
+        ratios[inner] = np.where(full, logs[inner] - medians(around, 1), np.nan)
+    place = of_week(days_until_now(len(peaks)))
+    usual = medians(np.array([np.where(place == k, ratios, np.nan) for k in range(WEEK)]), 1)
+    found = np.nan_to_num(usual)
+    factors: Array = np.exp(found - found.mean())
+    return factors
+
+
+def week_contrasts(day: Array) -> Array:
+    """Six columns that tell the days of the week apart, shape (days, 6); each sums to 0 in one."""
+    place = of_week(day)
+    last = (place == WEEK - 1)[:, None]
+    columns: Array = (place[:, None] == np.arange(WEEK - 1)).astype(np.float64) - last
+    return columns

@@ -1,0 +1,244 @@
+"""The forecast of a load against a capacity, on loads whose future is known."""
+
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from servers import ROOT
+
+from models.forecast.daily_peaks import daily_peaks
+from models.forecast.hourly import HOUR, hourly_means
+from models.forecast.saturation import (
+    DAY,
+    ForecastReason,
+    Limit,
+    Saturation,
+    forecast_load,
+    saturation,
+)
+from models.forecast.trend import fit_trend
+from models.rates import Array
+
+sys.path.append(str(ROOT / "bench"))
+from simulated_loads import AHEAD, HOURS, SCENARIOS, month
+
+PEAK = 1000.0  # queries/s, today's
+PER_DAY = 0.008  # of it
+WEEKEND = 0.7
+
+
+def load(days: int, growth: float = PER_DAY, *, noise: float = 0.01, seed: int = 1) -> Array:
+    """Hourly means: a line, a daily and a weekly pattern; the last hour is now."""
+    t = (np.arange(days * HOURS) + 0.5 - days * HOURS) / HOURS
+    daily = 0.65 + 0.35 * np.sin(2 * np.pi * t)
+    weekly = np.where(np.floor(t) % 7 >= 5, WEEKEND, 1.0)
+    wobble = np.exp(noise * np.random.default_rng(seed).standard_normal(len(t)))
+    made: Array = PEAK * (1 + growth * t) * daily * weekly * wobble
+    return made
+
+
+def around(value: float) -> Limit:
+    """A capacity that is known within 2 %."""
+    return Limit(value, 0.98 * value, 1.02 * value)
+
+
+def meets(hours: Array, capacity: float) -> Saturation:
+    """When the load meets that capacity."""
+    return saturation(forecast_load(hours), around(capacity))
+
+
+def days_until(found: Saturation) -> float:
+    """The median in days; there must be one."""
+    assert found.seconds is not None, found.reason
+    return found.seconds / DAY
+
+
+@pytest.mark.parametrize("ahead", [6, 12, 20])
+def test_a_line_with_a_week_meets_the_capacity_where_it_should(ahead: int) -> None:
+    """A load that grows by so much a day is at the capacity on the day that arithmetic says."""
+    found = meets(load(42), PEAK * (1 + PER_DAY * ahead))
+    assert days_until(found) == pytest.approx(ahead, abs=0.2 * ahead + 1)
+    assert found.lower is not None
+    assert found.upper is not None
+    assert found.lower < ahead * DAY < found.upper
+    assert found.reason is None
+
+
+def test_the_week_moves_the_day() -> None:
+    """A limit that only working days reach is not met at the weekend before."""
+    forecast = forecast_load(load(42))
+    assert forecast.peaks is not None
+    friday, saturday, sunday, monday = np.median(forecast.peaks, axis=0)[4:8]
+    assert max(saturday, sunday) < 0.8 * min(friday, monday)
+
+
+@pytest.mark.parametrize("growth", [0.0, -0.004])
+def test_a_load_that_does_not_grow_meets_nothing(growth: float) -> None:
+    """There is no time, with the reason; and next to no probability."""
+    found = meets(load(42, growth, noise=0.05), 1.5 * PEAK)
+    assert found.seconds is None
+    assert found.lower is None
+    assert found.reason is ForecastReason.NO_GROWTH
+    assert dict(found.probability)[7] < 0.05
+
+
+def test_gaps_and_a_burst_move_it_little() -> None:
+    """A sixth of the hours lost and one burst of three times the load leave the day within two."""
+    hours, rng = load(42), np.random.default_rng(5)
+    plain = days_until(meets(hours, PEAK * 1.1))
+    hours[-9 * HOURS :][:HOURS] *= 3
+    for at in rng.integers(0, len(hours) - HOURS, 8):
+        hours[at : at + 24] = np.nan
+    assert np.isnan(hours).mean() > 0.15
+    assert days_until(meets(hours, PEAK * 1.1)) == pytest.approx(plain, abs=2)
+
+
+def test_bursts_that_recur_count() -> None:
+    """A load that is doubled for an hour now and then meets the capacity earlier than its line."""
+    hours = load(42)
+    plain = days_until(meets(hours, PEAK * 1.15))
+    at_peak = np.argsort(hours[:HOURS])[-1]
+    for days_ago in (2, 9, 17, 24, 31):
+        hours[-days_ago * HOURS + at_peak] *= 2
+    assert days_until(meets(hours, PEAK * 1.15)) < 0.7 * plain
+
+
+def test_a_launch_is_no_growth() -> None:
+    """A level that stepped by a third ten days ago and stays is no trend."""
+    hours = load(42, 0.0)
+    hours[: -10 * HOURS] /= 1.33
+    found = meets(hours, 1.4 * PEAK)
+    assert found.seconds is None
+    assert found.reason is ForecastReason.NO_GROWTH
+
+
+def test_growth_after_a_launch_is_that_of_the_line() -> None:
+    """A step is left out of the growth: the capacity is met by the line that goes on."""
+    hours = load(42, 0.01)
+    hours[: -14 * HOURS] /= 1.4
+    trend = fit_trend(daily_peaks(hours))
+    assert len(trend.changes) == 1
+    assert trend.changes[0] == pytest.approx(-13, abs=1)
+    assert days_until(meets(hours, PEAK * 1.12)) == pytest.approx(12, abs=4)
+
+
+def test_less_than_two_weeks_are_too_short() -> None:
+    """Thirteen days of the clearest growth say nothing: it may be the week."""
+    found = meets(load(13, 0.03), PEAK * 1.2)
+    assert found == Saturation(reason=ForecastReason.HISTORY_TOO_SHORT)
+    assert meets(load(15, 0.02), PEAK * 1.2).reason is not ForecastReason.HISTORY_TOO_SHORT
+
+
+def test_what_lacks_is_said() -> None:
+    """No load, no capacity, a limit beyond what can be seen: each has its reason in words."""
+    idle = saturation(forecast_load(np.zeros(42 * HOURS)), around(PEAK))
+    nothing = saturation(forecast_load(np.zeros(0)), around(PEAK))
+    unknown = saturation(forecast_load(load(42)), None)
+    far = meets(load(42), 10 * PEAK)
+    reasons = [found.reason for found in (idle, nothing, unknown, far)]
+    assert reasons == [
+        ForecastReason.NO_LOAD,
+        ForecastReason.HISTORY_TOO_SHORT,
+        ForecastReason.CAPACITY_UNKNOWN,
+        ForecastReason.TOO_FAR,
+    ]
+    assert all(found.seconds is None for found in (idle, nothing, unknown, far))
+    assert all(reason and reason.sentence for reason in ForecastReason)
+
+
+def test_units_do_not_matter() -> None:
+    """The same load in thousands meets the same capacity in thousands at the same time."""
+    hours = load(35)
+    assert days_until(meets(1000 * hours, 1100 * PEAK)) == pytest.approx(
+        days_until(meets(hours, 1.1 * PEAK)), rel=1e-6
+    )
+
+
+def test_the_same_load_gives_the_same_answer() -> None:
+    """Nothing is left to chance from one hour to the next."""
+    assert meets(load(30), 1.1 * PEAK) == meets(load(30), 1.1 * PEAK)
+
+
+def test_intervals_widen_with_the_days() -> None:
+    """What comes later is known less; a day beyond the forecast has no interval."""
+    forecast = forecast_load(load(42))
+    widths = []
+    for day in (1, 8, 29, 57):  # the same day of the week
+        interval = forecast.interval(day)
+        assert interval is not None
+        widths.append((interval[1] - interval[0]) / interval[0])
+    assert all(early < late for early, late in pairwise(widths))
+    assert forecast.interval(200) is None
+
+
+def test_a_wider_capacity_is_met_earlier_perhaps() -> None:
+    """The less is known of the capacity, the earlier the lower bound and the later the upper."""
+    forecast = forecast_load(load(42))
+    narrow = saturation(forecast, Limit(1150, 1140, 1160))
+    wide = saturation(forecast, Limit(1150, 1000, 1320))
+    assert wide.lower is not None
+    assert narrow.lower is not None
+    assert wide.lower < narrow.lower
+    assert dict(wide.probability)[1] > dict(narrow.probability)[1]
+
+
+def test_a_capacity_is_reached_by_its_quantiles() -> None:
+    """Its bounds are what 5 and 95 of a hundred such capacities do not exceed."""
+    limit = Limit(1000, 900, 1300)
+    reached = limit.reached(np.array([0.0, 900.0, 1000.0, 1300.0]))
+    assert reached == pytest.approx([0, 0.05, 0.5, 0.95], abs=1e-6)
+    open_above = Limit(1000, 900).reached(np.array([900.0, 1000.0, 1300.0]))
+    assert open_above[:2] == pytest.approx([0.05, 0.5], abs=1e-6)
+    assert 0.5 < open_above[2] < 0.999
+
+
+def test_spans_of_any_width_become_hours() -> None:
+    """Minutes are averaged, a span of three hours counts for each; an hour half unknown is none."""
+    until = 10 * HOUR
+    minutes = until - 60 * np.arange(120)[::-1]
+    found = hourly_means(minutes, np.full(120, 60.0), np.repeat([1.0, 3.0], 60), until)
+    assert found == pytest.approx([1.0, 3.0])
+    wide = hourly_means([5 * HOUR, 10 * HOUR], [3 * HOUR, 0.4 * HOUR], [7.0, 9.0], until)
+    assert wide == pytest.approx([7, 7, 7, *[np.nan] * 5], nan_ok=True)
+    assert len(hourly_means([], [], [], until)) == 0
+
+
+def test_spans_that_overlap_count_once() -> None:
+    """What two spans have in common is the earlier one's."""
+    found = hourly_means([HOUR, HOUR], [HOUR, HOUR], [2.0, 4.0], HOUR)
+    assert found == pytest.approx([2.0])
+
+
+def test_a_day_with_few_hours_is_a_gap() -> None:
+    """Its peak may have been in the hours that are not known."""
+    hours = load(5)
+    hours[48:58] = np.nan
+    peaks = daily_peaks(hours)
+    assert np.isnan(peaks).tolist() == [False, False, True, False, False]
+    assert peaks[4] == pytest.approx(hours[-24:].max())
+
+
+@pytest.mark.parametrize("name", ["linear growth", "strong weeks", "flat, wandering", "gaps"])
+def test_the_interval_holds_most_days(name: str) -> None:
+    """Of simulated months, at least three of four days ahead are within the 90 % interval."""
+    inside = []
+    for seed in range(5000, 5008):
+        known = month(name, seed)
+        peaks = known.ahead.reshape(AHEAD, HOURS).max(axis=1)
+        forecast = forecast_load(known.seen)
+        for day in (1, 7, 30):
+            interval = forecast.interval(day)
+            assert interval is not None
+            inside.append(interval[0] <= peaks[day - 1] <= interval[1])
+    assert np.mean(inside) >= 0.75
+
+
+@pytest.mark.parametrize("name", [name for name, kind in SCENARIOS.items() if not kind.grows])
+def test_nothing_is_announced_where_nothing_grows(name: str) -> None:
+    """A load that is flat, stepped once or shrinks is not said to meet a limit within a month."""
+    for seed in range(6000, 6006):
+        known = month(name, seed)
+        found = meets(known.seen, 1.6 * float(np.nanmax(known.seen)))
+        assert found.seconds is None or found.seconds > 30 * DAY, seed
+        assert dict(found.probability).get(7, 0) < 0.5
