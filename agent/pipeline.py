@@ -9,7 +9,7 @@ from agent.config.ceilings import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.intervals import EXCLUDED, Window
 from agent.points import Points
-from agent.resources import CLOCK, PARTS, limiting, with_ceilings
+from agent.resources import CLOCK, COUNTS, PARTS, limiting, with_ceilings
 from agent.snapshot import STALE_INTERVALS, FitState, Health, Load, Snapshot, Source
 from models.capacity.assess import assess_capacity
 from models.capacity.keep import thin
@@ -70,7 +70,18 @@ def latest_load(window: Window, now: Now, ceilings: ResourceSettings = NO_CEILIN
         excluded={kind: n for kind, n in excluded.items() if np.isfinite(n)},
         resources={name: u for name, u in busy.items() if np.isfinite(u)},
         clock=clock if np.isfinite(clock) else None,
+        cpus=_cpus(window),
     )
+
+
+def _cpus(window: Window) -> dict[str, float]:
+    """The latest number of processors behind each resource, where it is known."""
+    known = {name: window.utilisations.get(key) for name, key in COUNTS.items()}
+    return {
+        name: float(count[-1])
+        for name, count in known.items()
+        if count is not None and np.isfinite(count[-1])
+    }
 
 
 def fit(

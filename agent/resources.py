@@ -22,6 +22,9 @@ OF_THE_CPU = "cpu:server"
 STEAL = "cpu:steal"
 """The part that the hypervisor gave to others, who use the host's CPU as much as processes do."""
 PARTS = (OF_THE_CPU, STEAL)
+CPUS, SERVER_CPUS = "cpu:cpus", "server_cpu:cpus"
+"""How many processors the host has, and how many of them the server may use (a quota counts)."""
+COUNTS = {CPU: CPUS, SERVER_CPU: SERVER_CPUS}
 CLOCK = "cpu:clock"
 """How fast the clocks run of the CPUs that the server may use; 1 is as fast as they can."""
 ALL = 0.99
@@ -56,7 +59,11 @@ def with_ceilings(
     utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
 ) -> list[Resource]:
     """Every resource whose ceiling is known, or given by the configuration."""
-    used = {name: (u, 1.0) for name, u in utilisations.items() if name not in (*PARTS, CLOCK)}
+    used = {
+        name: (u, 1.0)
+        for name, u in utilisations.items()
+        if name not in (*PARTS, *COUNTS.values(), CLOCK)
+    }
     own = {CPU: utilisations.get(OF_THE_CPU), SERVER_CPU: utilisations.get(SERVER_CPU)}
     for name, limit in ceilings.limits.items():
         if name + RATE in rates:
@@ -123,6 +130,8 @@ def _cpus(host: Columns, edges: Array) -> Iterator[Named]:
     yield SERVER_CPU, of_the_server / host.last(edges, "process_cpus")
     yield OF_THE_CPU, of_the_server / host.last(edges, "cpus")
     yield STEAL, host.rate(edges, "cpu_steal_seconds") / host.last(edges, "cpus")
+    yield CPUS, host.last(edges, "cpus")
+    yield SERVER_CPUS, host.last(edges, "process_cpus")
     yield CLOCK, host.average(edges, "cpu_clock_ratio")
 
 

@@ -60,6 +60,8 @@ class Load:
     """Utilisations: 1 is a resource's ceiling."""
     clock: float | None = None
     """How fast the clocks of the server's CPUs run; 1 is as fast as they can."""
+    cpus: Mapping[str, float] = field(default_factory=dict)
+    """How many processors there are behind the resources `cpu` and `server_cpu`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,24 @@ def capacity(limit: str | None, *walls: Wall) -> Capacity:
     return Capacity(*known, walls=walls)
 
 
+def test_waking_the_processor_is_no_cost_of_a_class_at_the_wall() -> None:
+    """A class of few heavy calls has more of the wall than of a lower load, one of many less."""
+    state = known_classes(0.0)
+    state = replace(state, resources=tuple(replace(r, reasons=()) for r in state.resources))
+    heavy, light = (
+        replace(one, recent={**one.recent, "calls": calls})
+        for one, calls in zip(state.classes, (1e3, 9e4), strict=False)
+    )
+    state = replace(state, classes=(heavy, light))
+    awake = wall("server_cpu", 100.0)
+    asleep = replace(awake, waking=0.6)
+    plain, mended = (capacity("server_cpu", one) for one in (awake, asleep))
+    assert (saving(state, heavy, mended).removed or 0) > 1.1 * (
+        saving(state, heavy, plain).removed or 0
+    )
+    assert (saving(state, light, mended).removed or 0) < (saving(state, light, plain).removed or 0)
+
+
 def test_a_class_is_worth_its_share_of_the_binding_wall() -> None:
     """By the CPU that it used of all; a disk's wall by bytes; what is several by nothing."""
     state = known_classes(0.0)  # a1 uses 6 of 10.25 of everything, b2 2.5

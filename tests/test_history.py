@@ -182,6 +182,8 @@ def test_host_counters_become_utilisations() -> None:
         "server_cpu": 0.25,
         "cpu:server": 0.125,
         "cpu:steal": 0.05,
+        "cpu:cpus": 4.0,
+        "server_cpu:cpus": 2.0,
         "disk:sda": 0.3,
         "network:eth0:received": 0.1,
         "network:eth0:sent": 0.4,

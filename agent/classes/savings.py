@@ -8,11 +8,13 @@ from agent.classes.state import ClassesState, ClassState
 from agent.config.ceilings import DISK, NETWORK
 from models.attribution.divide import Method
 from models.attribution.reasons import Reason
-from models.attribution.savings import Limit, gain
+from models.attribution.savings import Limit, gain, share_at_wall
 from models.capacity.answer import USL, Capacity
+from models.capacity.wall import Wall
 
+CPU_WALLS = ("cpu", "server_cpu")
 RESOURCES_OF = (
-    (("cpu", "server_cpu"), ("cpu",)),
+    (CPU_WALLS, ("cpu",)),
     ((DISK,), ("read", "written")),
     ((NETWORK,), ("network",)),
 )
@@ -53,7 +55,7 @@ def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Li
     What the capacity itself left out, as a wall whose interval is too wide, is no limit here.
     """
     known = {
-        wall.resource: Limit(wall.x_max, _share(state, one, wall.resource))
+        wall.resource: Limit(wall.x_max, share_of(state, one, wall))
         for wall in capacity.walls
         if wall.x_max is not None and wall.resource in capacity.shares
     }
@@ -64,6 +66,18 @@ def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Li
     if binding is None:
         return []
     return [limit for limit in known.values() if limit.x >= binding.x]
+
+
+def share_of(state: ClassesState, one: ClassState, wall: Wall) -> float | None:
+    """Compute the class's part of a wall's demand at the wall; None: unknown."""
+    share = _share(state, one, wall.resource)
+    if share is None or wall.x_max is None or not wall.resource.startswith(CPU_WALLS):
+        return share
+    calls = sum(each.recent.get("calls", 0.0) for each in state.classes)
+    if calls <= 0 or state.recent_seconds <= 0:
+        return share
+    load = calls / state.recent_seconds / wall.x_max
+    return share_at_wall(share, one.recent.get("calls", 0.0) / calls, wall.waking, load)
 
 
 def _share(state: ClassesState, one: ClassState, wall: str) -> float | None:

@@ -10,9 +10,10 @@ that remains. Of several limits the lowest counts, before and after: what one wa
 next may keep. (Bottleneck analysis: Denning and Buzen, "The Operational Analysis of Queueing
 Network Models", ACM Computing Surveys 10 (1978).)
 
-s is taken for the same at all loads. Where each call also pays for waking an idle processor, a
-class of few and heavy calls has a greater share at the wall than far below it, and gives more back
-than its share far below it says: `bench/class_removal.py` measures by how much.
+s is the share at the wall. Far below it each call, heavy or light, also pays for waking an idle
+processor, w·(1 − U) (`models.capacity.demand`, equation 2), and light calls are many: a class of
+few and heavy calls has a smaller share there than at the wall. `share_at_wall` takes that off.
+`bench/class_removal.py` measures what is left of the error.
 """
 
 from collections.abc import Sequence
@@ -29,6 +30,19 @@ class Limit:
     x: float
     share: float | None
     """0..1; 0 where the class has no part in it, None where that is not known."""
+
+
+def share_at_wall(share: float, calls: float, waking: float, load: float) -> float:
+    """Compute a class's share of the demand at the wall from its share at a lower load.
+
+    `calls` is its share of the calls, `waking` w/D: what waking costs a call as a part of the mean
+    demand at the wall, and `load` u = X/X_w. With U = u·(1 + w/D)/(1 + u·w/D) waking takes the part
+    φ = (w/D)·(1 − U)/(1 + (w/D)·(1 − U)) of all use at that load, each call as much as any other,
+    so the share at the wall is (share − φ·calls)/(1 − φ).
+    """
+    idle = max(1 - load, 0.0) / (1 + waking * load)
+    part = waking * idle / (1 + waking * idle)
+    return min(max((share - part * calls) / (1 - part), 0.0), 1.0)
 
 
 def gain(limits: Sequence[Limit], cost: float) -> float | None:

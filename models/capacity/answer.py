@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from models.capacity.contention import Peak
 from models.capacity.outliers import Outliers
 from models.capacity.regimes import Regimes
 from models.capacity.sanity import Finding
@@ -107,5 +108,7 @@ class Capacity:
     usl: UslFit | None = field(repr=False, default=None)
     usl_finding: Finding | None = None
     """Why there is no law, or what is wrong with it."""
+    contention: Peak | None = field(repr=False, default=None)
+    """Where contention may end the growth, beside the walls; None where that was not asked."""
     outliers: Outliers | None = field(repr=False, default=None)
     regimes: Regimes | None = field(repr=False, default=None)

@@ -111,6 +111,7 @@ def assess_capacity(seen: Observations) -> Capacity:
         with_concurrency(answer, met, law),
         concurrency_seen=current.concurrency_at(x_seen),
         walls=walls,
+        contention=peak,
         usl=with_doubts(law, finding),
         usl_finding=finding,
         outliers=outliers,

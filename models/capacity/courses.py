@@ -96,6 +96,9 @@ class Courses:
     falling: Course
     shares: tuple[Array, Array, Array]
     """The probability of each strength of these three."""
+    waking: float
+    """What waking costs as a part of the demand of the first part at its ceiling, w/D of (2):
+    expected over all ways to go on."""
 
     @classmethod
     def of(cls, parts: Sequence[Part], reach: float) -> "Courses":
@@ -120,7 +123,8 @@ class Courses:
         p = [np.exp(each - most) for each in ln_p]
         whole = sum(float(each.sum()) for each in p)
         steady, growing, falling = (_beside(course, others) for course in courses)
-        return cls(steady, growing, falling, (p[0] / whole, p[1] / whole, p[2] / whole))
+        shares = (p[0] / whole, p[1] / whole, p[2] / whole)
+        return cls(steady, growing, falling, shares, _waking(courses[2], shares[2]))
 
     @property
     def growth(self) -> float:
@@ -139,6 +143,13 @@ def _total(parts: Sequence[Part]) -> Array:
     smooth = sum((part.bent.coefficients for part in parts), np.zeros(3))
     t = parts[0].t
     return np.clip(np.stack([t**k for k in range(3)], axis=1) @ smooth, 0.0, 1.0)
+
+
+def _waking(falling: Course, shares: Array) -> float:
+    """Compute the expected w/D; the second coefficient is D + w, the third w."""
+    whole, waking = falling.coefficients[:, 1], falling.coefficients[:, 2]
+    part = np.clip(waking / np.maximum(whole, 1e-12), 0.0, float(FALLING.places[-1]))
+    return float(shares @ (part / (1 - part)))
 
 
 def _beside(course: Course, others: Sequence[LinearFit]) -> Course:

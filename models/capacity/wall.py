@@ -117,6 +117,9 @@ class Wall:
     grid: Array = field(repr=False)
     """ln throughput, ascending, and the probability that the wall is lower."""
     cdf: Array = field(repr=False)
+    waking: float = 0.0
+    """What waking an idle processor costs a query, as a part of its demand at the wall: expected,
+    weighed by how probable it is that waking costs anything."""
 
     @classmethod
     def none(cls, resource: str, seen: float, reason: WallReason) -> "Wall":

@@ -164,7 +164,8 @@ def _extrapolated(resource: Resource, seen: float, parts: Sequence[Part], x_scal
     grid = np.linspace(-2.5, 2.0, GRID) + np.log(reach)
     if not resource.is_busy_time:
         cdf, name = courses.reached(np.exp(grid)), resource.name
-        return _describe(name, seen, grid + np.log(x_scale), cdf, slope / x_scale, courses.growth)
+        wall = _describe(name, seen, grid + np.log(x_scale), cdf, slope / x_scale, courses.growth)
+        return replace(wall, waking=courses.waking) if len(parts) > 1 else wall
     channels = Channels(parts[0], courses)
     grid = np.linspace(-2.5, 2.0 + np.log(CHANNELS[-1]), 2 * GRID) + np.log(reach)
     cdf = channels.reached(np.exp(grid))

@@ -1,0 +1,61 @@
+"""What a prediction takes for granted, in plain sentences."""
+
+from models.what_if.changes import Changes
+from models.what_if.today import DISK_KINDS, Kind, Today
+
+
+def assumptions(today: Today, changes: Changes) -> tuple[str, ...]:
+    """The sentences that these changes call for."""
+    found = [
+        "Contention (σ) and coherency (κ) of the law stay; λ changes with the time that a query"
+        " takes of the resources that change, and the time that no resource explains stays.",
+        *_hardware(today, changes),
+        *_workload(today, changes),
+    ]
+    if any(limit.kind is Kind.SETTING and limit.probability > 0 for limit in today.limits):
+        found.append("Limits that are settings, such as the number of connections, stay.")
+    if today.capacity is not None and today.upper is None:
+        found.append("Nothing bounds today's capacity from above, nor what it would become.")
+    return tuple(found)
+
+
+def _hardware(today: Today, changes: Changes) -> list[str]:
+    found = []
+    if changes.cores != 1:
+        found.append(
+            "More processors run more statements at once; none of them becomes faster, and each"
+            " processor is worth as much as those of today (hyper-threads are not)."
+        )
+    if changes.cpu_speed != 1:
+        found.append("A faster processor shortens all CPU time alike, that of memory waits too.")
+    if changes.disk_rate != 1 or changes.disk_latency != 1:
+        found.append(
+            "How much of the disk's time is sequential is not known: anything from none to all."
+            " Nor is it known how much of it queries wait for."
+        )
+        if not any(limit.kind in DISK_KINDS for limit in today.limits):
+            found.append("No disk shows a limit today: its change moves no limit that is known.")
+    if changes.network != 1 and today.limit(Kind.NETWORK) is None:
+        found.append("The link shows no limit today: its change moves no limit that is known.")
+    if changes.servers != 1:
+        found.append(
+            "The servers are alike, share all queries equally, and none waits for another: of"
+            " writes that every server must repeat this is not true."
+        )
+    return found
+
+
+def _workload(today: Today, changes: Changes) -> list[str]:
+    found = []
+    if changes.load != 1:
+        found.append("The mix of queries stays as it is while the load changes.")
+    if changes.queries:
+        found.append(
+            "A class that costs otherwise takes as much more or less of every resource, and of the"
+            " time that no resource explains; the others cost as before."
+        )
+    if changes != Changes() and today.uses:
+        found.append(
+            "Queues at a resource are at most those of random arrivals at its mean utilisation."
+        )
+    return found

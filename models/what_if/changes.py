@@ -1,0 +1,69 @@
+"""The changes that may be asked about: factors, 1 is as today."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from math import isfinite
+
+LEAST, MOST = 0.001, 1000.0
+"""Factors outside are slips of the pen."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Factors by which something changes; all of them together.
+
+    Raises ValueError where a factor is not a number from `LEAST` to `MOST`.
+    """
+
+    cpu_speed: float = 1.0
+    """How many times as fast each processor computes."""
+    cores: float = 1.0
+    """How many times as many processors there are."""
+    disk_rate: float = 1.0
+    """How many times as many bytes per second the disk moves."""
+    disk_latency: float = 1.0
+    """How many times as long the disk takes for a request."""
+    network: float = 1.0
+    """How many times as many bytes per second the link carries."""
+    servers: float = 1.0
+    """How many times as many servers share the load equally."""
+    load: float = 1.0
+    """How many times as many queries arrive."""
+    queries: Mapping[str, float] = field(default_factory=dict)
+    """By class: how many times as much each of its calls costs."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no factor."""
+        for name, factor in self._factors():
+            if not (isfinite(factor) and LEAST <= factor <= MOST):
+                raise ValueError(
+                    f"{name}: a factor must be from {LEAST:g} to {MOST:g}, not {factor:g}"
+                )
+
+    def _factors(self) -> Iterator[tuple[str, float]]:
+        for each in fields(self):
+            if each.name != "queries":
+                yield each.name, float(getattr(self, each.name))
+        yield from self.queries.items()
+
+    def alone(self) -> list[tuple[str, "Changes"]]:
+        """Each change by itself, with the name of what it changes; those of 1 are none."""
+        found = []
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name == "queries":
+                found += [(key, Changes(queries={key: f})) for key, f in value.items()]
+            elif value != 1.0:
+                found.append((each.name, replace(Changes(), **{each.name: value})))
+        return found
+
+    def then(self, other: "Changes") -> "Changes":
+        """Both, one after the other."""
+        product = {
+            each.name: getattr(self, each.name) * getattr(other, each.name)
+            for each in fields(self)
+            if each.name != "queries"
+        }
+        keys = [*self.queries, *(key for key in other.queries if key not in self.queries)]
+        both = {key: self.queries.get(key, 1.0) * other.queries.get(key, 1.0) for key in keys}
+        return Changes(**product, queries=both)

@@ -1,0 +1,106 @@
+"""How changes move the time that a query takes of each resource, and so each limit.
+
+The equations are those of M. Taufer, T. Stricker, R. Weber, "Scalability and Resource Usage of an
+OLAP Benchmark on Clusters of PCs", SPAA 2002, Table 1 (section 3.3), as ratios:
+
+    CPU       CPI · IC · t_clock_cycle                  /  cpu_speed                          (1)
+    disk      t_seq = 2 · blk · seq / disk_rate         /  disk_rate                          (2)
+              t_no_seq = no_seq · t_avg_stride          ·  disk_latency                       (3)
+    network   (size_rec + size_trans) / (rates)         /  network                            (4)
+
+What no resource explains (section 4.1: time "not allocated") stays as it is. The law's λ is the
+inverse of the time that a query takes alone, the sum of all these; σ and κ stay.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from models.usl import Array
+from models.what_if.changes import Changes
+from models.what_if.draws import Draws, of_share
+from models.what_if.today import Kind, Shares, Today
+
+LEAST_LEFT = 1e-3
+"""The least part of a resource's use that cheaper classes may leave."""
+
+
+def time_factor(kind: Kind, changes: Changes, draws: Draws, shares: Shares) -> Array:
+    """Compute how many times as long a query uses the resource; shape (draws,)."""
+    by_kind: dict[Kind, Array | float] = {
+        Kind.CPU: 1 / changes.cpu_speed,
+        Kind.HOST_CPU: 1 / changes.cpu_speed,
+        Kind.DISK_TIME: _disk_time(changes, draws),
+        Kind.DISK_OPERATIONS: changes.disk_latency,
+        Kind.DISK_BYTES: 1 / changes.disk_rate,
+        Kind.NETWORK: 1 / changes.network,
+    }
+    factor: Array = by_kind.get(kind, 1.0) * workload_factor(changes, draws, shares)
+    return factor
+
+
+def workload_factor(changes: Changes, draws: Draws, shares: Shares) -> Array:
+    """Compute what classes that cost otherwise leave of a use: 1 − Σ s·(1 − f)."""
+    left = np.ones_like(draws.normal)
+    for name, factor in changes.queries.items():
+        if name in shares:
+            left = left - of_share(shares[name], draws) * (1 - factor)
+    kept: Array = np.maximum(left, LEAST_LEFT)
+    return kept
+
+
+def limit_factors(today: Today, changes: Changes, draws: Draws) -> Array:
+    """Compute how many times as high each limit is then; shape (limits, draws)."""
+    rows = [np.ones_like(draws.normal)] * len(today.limits)
+    for k, limit in enumerate(today.limits):
+        if limit.kind is Kind.CONTENTION:
+            rows[k] = lambda_factor(today, changes, draws)
+        else:
+            rows[k] = 1 / time_factor(limit.kind, changes, draws, limit.shares)
+        if limit.kind is Kind.CPU:
+            rows[k] = rows[k] * changes.cores
+    found: Array = changes.servers * np.array(rows).reshape(len(rows), len(draws.normal))
+    return found
+
+
+def lambda_factor(today: Today, changes: Changes, draws: Draws) -> Array:
+    """Compute λ'/λ: 1/λ is the sum of the times on the resources and of the rest."""
+    parts = {
+        use.kind: part for use, part in zip(today.uses, parts_of_time(today, draws), strict=True)
+    }
+    if Kind.CPU not in parts:
+        parts[Kind.CPU] = draws.unknown_cpu
+    whole = np.maximum(sum(parts.values(), np.zeros_like(draws.normal)), 1.0)
+    hardware = replace(changes, queries={})
+    saved = sum(
+        (
+            part / whole * (1 - time_factor(kind, hardware, draws, {}))
+            for kind, part in parts.items()
+        ),
+        np.zeros_like(draws.normal),
+    )
+    factor: Array = 1 / ((1 - saved) * workload_factor(changes, draws, today.time_shares))
+    return factor
+
+
+def parts_of_time(today: Today, draws: Draws) -> list[Array]:
+    """Compute the part of a query's time alone, 1/λ, that it spends on each resource."""
+    alone = _time_alone(today)
+    return [
+        np.clip(use.seconds * (1.0 if use.is_waited_for else draws.waited_for) / alone, 0.0, 1.0)
+        for use in today.uses
+    ]
+
+
+def _time_alone(today: Today) -> float:
+    """Estimate 1/λ, s: by the law, else by the residence time, which is no shorter."""
+    known = [1 / today.law.lam] if today.law else []
+    known += [today.load.residence_time] if today.load else []
+    return max(min(known, default=np.inf), 1e-12)
+
+
+def _disk_time(changes: Changes, draws: Draws) -> Array:
+    """Weigh (2) and (3); how much of the disk's time is which is not known."""
+    sequential, random = 1 - draws.at_random, draws.at_random
+    factor: Array = sequential / changes.disk_rate + random * changes.disk_latency
+    return factor

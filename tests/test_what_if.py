@@ -1,0 +1,246 @@
+"""What changes give, by identities that any answer must keep."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from fuzzing import fuzz
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.attribution.savings import share_at_wall
+from models.robust import normal_cdf
+from models.usl import Usl
+from models.what_if.assumptions import assumptions
+from models.what_if.changes import Changes
+from models.what_if.predict import Estimate, Prediction, what_if
+from models.what_if.today import Kind, Limit, Load, Share, Today, Use
+
+CAPACITY = 1000.0
+BETTER: dict[str, Any] = {
+    "cpu_speed": 2.0,
+    "cores": 2.0,
+    "disk_rate": 2.0,
+    "disk_latency": 0.5,
+    "network": 2.0,
+    "servers": 2.0,
+}
+
+
+def limit(name: str, kind: Kind, x: float, probability: float, **shares: Share) -> Limit:
+    """A limit at about x, within some 5 %."""
+    grid = np.linspace(np.log(x) - 0.2, np.log(x) + 0.2, 81)
+    return Limit(name, kind, probability, grid, normal_cdf((grid - np.log(x)) / 0.05), shares)
+
+
+CPU = limit("cpu", Kind.CPU, CAPACITY, 1.0, a=Share(0.4), b=Share(0.1, 0.2))
+DISK = limit("disk:sda:bytes", Kind.DISK_BYTES, 1500.0, 0.0, a=Share(0.0))
+CONTENTION = limit("usl", Kind.CONTENTION, 5000.0, 0.0)
+USES = (
+    Use(Kind.CPU, 0.004, 0.5, 0.5, channels=4.0, shares=CPU.shares),
+    Use(Kind.DISK_TIME, 0.0005, 0.25, 0.25, is_waited_for=False),
+    Use(Kind.NETWORK, 0.0001, 0.05, 0.05, is_waited_for=False),
+)
+TODAY = Today(
+    capacity=CAPACITY,
+    lower=900.0,
+    upper=1150.0,
+    limits=(CPU, DISK, CONTENTION),
+    load=Load(500.0, 0.006),
+    uses=USES,
+    law=Usl(sigma=0.02, kappa=0.0005, lam=190.0),
+    time_shares={"a": Share(0.3), "b": Share(0.2)},
+    seen=frozenset(Kind),
+)
+
+
+def changed(factors: dict[str, Any]) -> Changes:
+    """Changes by their names."""
+    return Changes(**factors)
+
+
+def together(today: Today = TODAY, **changes: Any) -> Prediction:
+    """What these changes give."""
+    return what_if(today, Changes(**changes)).together
+
+
+def capacity_of(today: Today = TODAY, **changes: Any) -> Estimate:
+    """The capacity then, which must be known."""
+    found = together(today, **changes).capacity
+    assert found is not None
+    return found
+
+
+def residence_of(today: Today = TODAY, **changes: Any) -> Estimate:
+    """The residence time then, which must be known."""
+    found = together(today, **changes).residence_time
+    assert found is not None
+    return found
+
+
+def test_without_a_change_the_answer_is_todays() -> None:
+    """Value, bounds, limit and residence time are exactly those that are known."""
+    answer = what_if(TODAY, Changes())
+    assert answer.together == answer.today
+    assert answer.together.capacity == Estimate(CAPACITY, 900.0, 1150.0)
+    assert answer.together.gain == Estimate(0.0, 0.0, 0.0)
+    assert answer.together.residence_time == Estimate(0.006, 0.006, 0.006)
+    assert answer.together.limit == "cpu"
+    assert answer.alone == ()
+
+
+@pytest.mark.parametrize("name", [*BETTER, "load"])
+def test_two_changes_of_one_thing_compose(name: str) -> None:
+    """A factor of 3 after a factor of 0.5 is one of 1.5, in the capacity and in each time."""
+    once, twice = changed({name: 3.0}), changed({name: 0.5})
+    assert what_if(TODAY, once.then(twice)) == what_if(TODAY, changed({name: 1.5}))
+
+
+def test_classes_compose_by_name() -> None:
+    """Each class's factors are multiplied, those of others stay."""
+    both = Changes(queries={"a": 0.5}).then(Changes(queries={"a": 0.5, "b": 2.0}))
+    assert both.queries == {"a": 0.25, "b": 2.0}
+
+
+@fuzz(25)
+@given(
+    st.fixed_dictionaries({name: st.floats(0.05, 20.0) for name in BETTER}),
+    st.sampled_from(sorted(BETTER)),
+    st.floats(1.01, 10.0),
+)
+def test_capacity_never_rises_when_something_gets_slower(
+    factors: dict[str, float], name: str, by: float
+) -> None:
+    """Whatever else changes: value and bounds are no higher with one resource worse."""
+    worse = by if name == "disk_latency" else 1 / by
+    slower = factors | {name: factors[name] * worse}
+    before, after = (what_if(TODAY, changed(f)).together.capacity for f in (factors, slower))
+    assert before is not None
+    assert after is not None
+    for least, most in zip(vars(after).values(), vars(before).values(), strict=True):
+        assert least <= most * (1 + 1e-9)
+
+
+@fuzz(25)
+@given(st.fixed_dictionaries({name: st.floats(0.05, 20.0) for name in [*BETTER, "load"]}))
+def test_every_interval_contains_its_point(factors: dict[str, float]) -> None:
+    """For capacity, gain and residence time."""
+    found = what_if(TODAY, changed(factors)).together
+    for each in (found.capacity, found.gain, found.residence_time):
+        if each is not None:
+            assert each.lower <= each.value
+            assert each.upper is None or each.value <= each.upper
+
+
+def test_the_limit_moves_to_the_next_one() -> None:
+    """A processor twice as fast leaves the disk as the first limit, where that ends."""
+    found = together(cpu_speed=2.0)
+    assert found.limit == "disk:sda:bytes"
+    assert found.capacity is not None
+    assert found.capacity.value == pytest.approx(1500.0, rel=0.03)
+    assert together(cpu_speed=2.0, disk_rate=2.0).limit == "cpu"
+    assert capacity_of(cpu_speed=2.0, disk_rate=2.0).value == pytest.approx(2000.0, rel=0.01)
+
+
+def test_contention_follows_the_time_that_resources_take() -> None:
+    """λ is that of the sum of times: CPU is 0.76 of it, so twice as fast gives 1/(1 − 0.38)."""
+    held_up = replace(TODAY, limits=(replace(CONTENTION, probability=1.0),), uses=USES[:1])
+    gain = together(held_up, cpu_speed=2.0).gain
+    assert gain is not None
+    assert gain.value == pytest.approx(1 / (1 - 0.5 * 0.004 * 190) - 1, rel=1e-6)
+    assert together(held_up, cores=2.0).gain == Estimate(0.0, 0.0, 0.0)
+
+
+def test_a_halved_class_frees_its_share() -> None:
+    """A class with 40 % of the limit's use leaves 80 % of it: the same mix fits 1.25 times."""
+    gain = together(queries={"a": 0.5}).gain
+    assert gain is not None
+    assert gain.value == pytest.approx(0.25, abs=1e-9)
+    uncertain = together(queries={"b": 0.5}).gain
+    assert uncertain is not None
+    assert uncertain.value == pytest.approx(1 / 0.95 - 1, rel=0.01)
+    assert uncertain.upper is not None
+    assert uncertain.lower < uncertain.value < uncertain.upper
+
+
+def test_each_change_is_said_alone() -> None:
+    """In the order of the options, a class by its name."""
+    answer = what_if(TODAY, Changes(cpu_speed=2.0, network=10.0, queries={"a": 0.5}))
+    assert [name for name, _ in answer.alone] == ["cpu_speed", "network", "a"]
+    assert answer.alone[0][1] == together(cpu_speed=2.0)
+    gain = answer.alone[1][1].gain
+    assert gain == Estimate(0.0, 0.0, 0.0)
+
+
+def test_residence_time_follows_the_processor_and_the_load() -> None:
+    """Twice as fast a processor saves half of the 4 ms; less load saves waits, more adds some."""
+    assert residence_of(cpu_speed=2.0).value == pytest.approx(0.004, rel=0.1)
+    lighter, now, heavier = (residence_of(load=f).value for f in (0.5, 1.0, 1.5))
+    assert lighter < now < heavier
+    assert residence_of(servers=2.0).value == pytest.approx(lighter, rel=1e-9)
+    assert residence_of(cores=2.0).value < now
+
+
+def test_a_load_above_the_capacity_has_no_residence_time() -> None:
+    """Then the queue grows without end, which is said."""
+    found = together(load=2.5)
+    assert found.residence_time is None
+    assert found.unknown == (
+        "The load would be above the capacity: residence times grow without end.",
+    )
+    assert found.capacity == Estimate(CAPACITY, 900.0, 1150.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "needed"),
+    [
+        ({"cores": 2.0}, "CPU use"),
+        ({"disk_latency": 0.5}, "disks"),
+        ({"network": 2.0}, "link"),
+        ({"queries": {"c": 0.5}}, "part of what fills cpu"),
+    ],
+)
+def test_what_is_not_known_is_said_and_no_number(change: dict[str, Any], needed: str) -> None:
+    """A change of something that was not seen has a reason instead of an answer."""
+    found = together(replace(TODAY, seen=frozenset()), **change)
+    assert (found.capacity, found.gain, found.residence_time, found.limit) == (None,) * 4
+    [reason] = found.unknown
+    assert needed in reason
+
+
+def test_without_a_capacity_there_is_only_a_residence_time() -> None:
+    """And the reason why there is no more."""
+    unknown = replace(TODAY, capacity=None, lower=900.0, upper=None, limits=())
+    found = together(unknown, cpu_speed=2.0)
+    assert (found.capacity, found.gain, found.limit) == (None, None, None)
+    assert found.residence_time is not None
+    assert "capacity is not known yet" in found.unknown[0]
+
+
+def test_a_capacity_without_an_upper_bound_gets_none() -> None:
+    """Nothing that is not bounded today is bounded then."""
+    assert capacity_of(replace(TODAY, upper=None), cpu_speed=1.2).upper is None
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, float("nan"), float("inf"), 1e6])
+def test_no_factor_is_refused(factor: float) -> None:
+    """With the name of the change and the range."""
+    with pytest.raises(ValueError, match=r"cores: a factor must be from 0\.001 to 1000"):
+        Changes(cores=factor)
+
+
+def test_assumptions_are_those_of_the_changes() -> None:
+    """Every answer says what stays, and more for what it changes."""
+    assert len(assumptions(TODAY, Changes())) == 1
+    said = " ".join(assumptions(TODAY, Changes(servers=2.0, disk_rate=2.0)))
+    assert "share all queries equally" in said
+    assert "sequential is not known" in said
+
+
+def test_a_class_of_heavy_calls_has_more_of_the_wall_than_far_below_it() -> None:
+    """Measured: 41 % of the CPU at 57 % of the peak were 47 % at it, for 4 % of the calls."""
+    assert share_at_wall(0.41, 0.04, waking=0.55, load=0.57) == pytest.approx(0.47, abs=0.01)
+    assert share_at_wall(0.41, 0.04, waking=0.0, load=0.57) == 0.41
+    assert share_at_wall(0.41, 0.04, waking=0.55, load=1.0) == 0.41
+    assert share_at_wall(0.41, 0.41, waking=0.55, load=0.3) == pytest.approx(0.41)
