@@ -318,7 +318,8 @@ make_venv() {
 }
 
 # The libraries as they are pinned, by hash, then the app. What pip unpacks on the way lies in .venv
-# too: /tmp may be small, and nothing stays there.
+# too: /tmp may be small, and nothing stays there. Nothing is compiled beforehand: that takes half of
+# the time, for a thousand modules of which a run imports few.
 fill_venv() {
     : >.venv/.unfinished && mkdir -p .venv/.tmp
     pip_in_venv --require-hashes --requirement "requirements${1:+-$1}.lock"
@@ -328,7 +329,7 @@ fill_venv() {
 
 pip_in_venv() {
     quietly_in_venv env TMPDIR="$PWD/.venv/.tmp" .venv/bin/python -m pip install --quiet \
-        --disable-pip-version-check --no-deps "$@" ||
+        --disable-pip-version-check --no-compile --no-deps "$@" ||
         die "pip cannot install the libraries into .venv: $reason"
 }
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from bare_root import BareRoot
 
 DEMO = ("scripts/demo", "--seconds", "30")
-PATIENCE = 400.0  # seconds for a whole installation on a busy machine
+PATIENCE = 600.0  # seconds for a whole installation on a busy machine
 PROGRESS = (  # what a script says of its work; what it says besides is a message
     "demo: installing ",
     "demo: making ",

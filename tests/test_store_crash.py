@@ -24,7 +24,7 @@ from agent.store.tables import extents
 
 WRITER = Path(__file__).with_name("history_writer.py")
 ROOT = WRITER.parent.parent
-KILLS = 60
+KILLS, MANY_KILLS = 20, 200
 LONGEST = 0.06  # seconds that a writer writes before it is killed
 LONGEST_START = 0.8  # seconds until one that is just starting is killed
 PER_INTERVAL = 15  # samples
@@ -72,12 +72,13 @@ def has_tables(path: Path) -> bool:
         return bool(version_of(connection))
 
 
-def test_what_was_committed_outlives_any_number_of_kills(tmp_path: Path) -> None:
+def test_what_was_committed_outlives_any_number_of_kills(tmp_path: Path, *, is_long: bool) -> None:
     """Killed again and again at random moments: no interval is lost, and none is half there."""
     path = tmp_path / "state" / "history.db"
     chance = random.Random(20_260)
     written = 0
-    for number in range(KILLS):
+    kills = MANY_KILLS if is_long else KILLS
+    for number in range(kills):
         with writing(path, written) as process:
             assert process.stdout
             first = process.stdout.readline() if number % 4 else ""  # else it may not be open yet
@@ -88,7 +89,7 @@ def test_what_was_committed_outlives_any_number_of_kills(tmp_path: Path) -> None
         told_last = told[-1] if told else written - 1
         assert there - 1 in (told_last, told_last + 1)  # the last one may not have been told
         written = there
-    assert written > KILLS
+    assert written > kills
 
 
 def power_cut(path: Path, to: Path) -> Path:
