@@ -210,8 +210,12 @@ def _web_state(web: Callable[[], Web]) -> WebState | None:
 
 
 def _fit_ticks(watches: Sequence[Watch]) -> list[Tick]:
-    """Every target's fit, then its classes: a defect in one costs nobody the other."""
-    ticks = [tick for watch in watches for tick in (watch.fit_tick, watch.class_tick)]
+    """Every target's fit, classes and forecast: a defect in one costs nobody the others."""
+    ticks = [
+        tick
+        for watch in watches
+        for tick in (watch.fit_tick, watch.class_tick, watch.forecast_tick)
+    ]
     return [*ticks, collect, give_back]
 
 

@@ -11,10 +11,13 @@ from collectors.base import FailureKind, Feature
 from models.capacity.answer import Capacity
 from models.capacity.headroom import Headroom, headroom
 from models.capacity.sanity import Finding
+from models.forecast.saturation import Saturation
 from models.usl_fit import UslFit
 
 STALE_INTERVALS = 3
 """What is no older than so many intervals is never stale."""
+FORECAST_STALE = 7200.0
+"""Seconds after which a forecast is withheld: two of them were not made."""
 
 
 class Source(StrEnum):
@@ -77,6 +80,18 @@ class FitState:
 
 
 @dataclass(frozen=True, slots=True)
+class ForecastState:
+    """The latest forecast; `at` in Unix seconds."""
+
+    at: float
+    saturation: Saturation
+    growth_per_day: float | None = None
+    """Of the daily peak as it is now, as a share of it; None: it does not grow for sure."""
+    days: int = 0
+    """Days of the load that it rests on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """All that any way out may show of one target; `at` in Unix seconds."""
 
@@ -87,6 +102,7 @@ class Snapshot:
     load: Load | None
     fitted: FitState
     classes: ClassesState | None = None
+    forecast: ForecastState | None = None
 
     def capacity(self, now: float) -> Capacity | None:
         """The capacity, unless there is none or it is stale at `now` (Unix seconds)."""
@@ -99,6 +115,13 @@ class Snapshot:
             return None
         longest = max(self.stale_after, STALE_INTERVALS * self.classes.interval)
         return self.classes if now - self.classes.at <= longest else None
+
+    def current_forecast(self, now: float) -> ForecastState | None:
+        """The forecast, unless there is none or it, or its capacity, is stale at `now` (Unix s)."""
+        known = self.forecast
+        if known is None or self.capacity(now) is None:
+            return None
+        return known if now - known.at <= FORECAST_STALE else None
 
     def fit(self, now: float) -> UslFit | None:
         """The law that the capacity rests on, unless it was refused or is stale at `now`."""

@@ -10,6 +10,7 @@ from agent.backoff import Backoff
 from agent.classes.classes import QueryClasses
 from agent.classes.savings import savings_of
 from agent.config.settings import CLOCKING, Config, Target
+from agent.forecaster import Forecaster
 from agent.history import History
 from agent.intervals import Window
 from agent.job import Job, as_failure
@@ -41,13 +42,15 @@ class Part(StrEnum):
 
     CAPACITY = "capacity"
     CLASSES = "classes"
+    FORECAST = "forecast"
 
 
 class Watch:
     """One target. `server_tick`, `host_tick` and `fit_tick` are each served by a lane of its kind.
 
     The first two fill the history; the third replaces `snapshot` by one assignment. `class_tick`
-    takes turns with it and divides what was used over the query classes.
+    takes turns with it and divides what was used over the query classes, and `forecast_tick`
+    forecasts the load.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Watch:
         self._history = History(self._settings.interval, self._settings.window, self._sampling)
         self._recorder = Recorder(store, target.name) if store else None
         self._classes = QueryClasses(config.classes)
+        self._forecaster = Forecaster(target.name, time.monotonic())
         self._connection = Connection(
             target.endpoint,
             target.credentials.login,
@@ -107,6 +111,7 @@ class Watch:
         self._health, self.connects = before._health, before.connects
         self._answering = before._answering
         self._history.server = before._history.server
+        self._forecaster = before._forecaster
         if self._classes.settings == before._classes.settings:
             self._classes = before._classes
         self._fitted = FitState(record=before._fitted.record)
@@ -180,6 +185,23 @@ class Watch:
             )
             self._fitted = FitState(record=Record(since=now))
             self._classes = QueryClasses(self._classes.settings)
+            self._forecaster = Forecaster(self.target.name, now)
+
+    def forecast_tick(self, now: float) -> float:
+        """Forecast when the load meets the capacity, once an hour; shown with the next fit."""
+        clock = Now(now, time.time())
+        try:
+            load = self._recorder.take_load() if self._recorder is not None else None
+            if load is not None:
+                self._forecaster.restore(load, now)
+            if self._assessed is not None:
+                self._forecaster.observe(self._assessed[0], clock)
+            self._forecaster.advance(self.snapshot.capacity(clock.unix), clock)
+        except Exception as error:  # its state may be broken: start from scratch
+            self._note_defect(Part.FORECAST, error)
+            self._forecaster = Forecaster(self.target.name, now)
+            raise
+        return now + ASSESS_EVERY
 
     def class_tick(self, now: float) -> float:
         """Divide what was used over the query classes, once a minute; shown with the next fit."""
@@ -216,13 +238,15 @@ class Watch:
         if self._recorder is not None:
             self._recorder.look(self._history, clock)
         window, classes = self._history.window(now), self._classes.state
+        forecast = self._forecaster.state
         if self._is_assessed(window, clock):
-            return replace(self.snapshot, at=clock.unix, health=health, classes=classes)
+            known = replace(self.snapshot, at=clock.unix, health=health)
+            return replace(known, classes=classes, forecast=forecast)
         self._assessed = window, clock  # also where it fails: the same again would fail again
         name = self.target.name
         snapshot = assess(name, window, health, self._fitted, self._settings, clock, self._ceilings)
         self._fitted = snapshot.fitted
-        return replace(snapshot, classes=classes)
+        return replace(snapshot, classes=classes, forecast=forecast)
 
     def _is_assessed(self, window: Window, clock: Now) -> bool:
         """Whether the snapshot is of this very window, and nobody has set the wall clock since."""

@@ -25,10 +25,11 @@ from agent.history import History
 from agent.intervals import Window
 from agent.pipeline import Now, assess
 from agent.self_metrics import LaneState, OwnState, ReloadState, SelfCollector, WebState, WorkState
-from agent.snapshot import CollectorHealth, FitState, Health, Snapshot
+from agent.snapshot import CollectorHealth, FitState, ForecastState, Health, Snapshot
 from agent.store.failures import StoreFailure
 from agent.store.state import StoreState
 from collectors.base import FailureKind, Feature
+from models.forecast.saturation import DAY, ForecastReason, Saturation
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden" / "metrics.txt"
@@ -88,7 +89,11 @@ def snapshots() -> list[Snapshot]:
     well = [replayed(target, name) for target, name in RECORDINGS.items()]
     record = replace(well[0].fitted.record, mix_changed=ZERO)
     classes = known_classes(well[0].at)
+    met = Saturation(12 * DAY, 5 * DAY, 30 * DAY, ((1, 0.01), (7, 0.125), (30, 0.95)))
+    flat = Saturation(probability=((1, 0.0), (7, 0.0)), reason=ForecastReason.NO_GROWTH)
     well[0] = replace(well[0], fitted=replace(well[0].fitted, record=record), classes=classes)
+    well[0] = replace(well[0], forecast=ForecastState(well[0].at, met, 0.01, 31))
+    well[1] = replace(well[1], forecast=ForecastState(well[1].at, flat, None, 31))
     failing = CollectorHealth(
         "status", False, 3.0, 2, {FailureKind.TIMEOUT: 4, FailureKind.REFUSED: 1}, "no answer", ZERO
     )

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +15,8 @@ from web_clients import ask, listening, snapshot
 
 from agent.export.snapshot_json import snapshots_as_json
 from agent.intervals import Interval
-from agent.snapshot import FitState, Health, Snapshot
+from agent.snapshot import FitState, ForecastState, Health, Snapshot
+from models.forecast.saturation import ForecastReason, Saturation
 
 DOCS = (Path(__file__).resolve().parent.parent / "docs" / "snapshot.md").read_text()
 
@@ -92,7 +94,8 @@ def test_a_stale_assessment_is_withheld() -> None:
 
 def keys(value: Any) -> Iterator[str]:
     """Every key of every object, but for those that are names of resources, sources and reasons."""
-    by_name = ("concurrency", "excluded_threads", "utilisation", "limits", "outliers_total")
+    by_name = {"concurrency", "excluded_threads", "utilisation", "limits", "outliers_total"}
+    by_name |= {"probability_within"}
     if isinstance(value, dict):
         for key, part in value.items():
             yield key
@@ -105,8 +108,14 @@ def keys(value: Any) -> Iterator[str]:
 
 def test_every_key_is_documented() -> None:
     """docs/snapshot.md has each key that the document can have."""
+    rows = with_a_pile_up()
+    late = Saturation(probability=((7, 0.5),), reason=ForecastReason.TOO_FAR)
+    whole = replace(known(rows), forecast=ForecastState(seen_at(rows), late))
+    document = json.loads(snapshots_as_json([whole], seen_at(rows)))
     named = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`([^`]+)`", DOCS))))
-    assert set(keys(parsed(with_a_pile_up()))) - named == set()
+    found = set(keys(document["targets"][0]))
+    assert "probability_within" in found
+    assert found - named == set()
 
 
 def test_it_is_served_whole_or_for_one_target() -> None:

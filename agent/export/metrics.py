@@ -9,6 +9,7 @@ from agent import __version__
 from agent.export.capacity_metrics import capacity_families
 from agent.export.classes import class_families
 from agent.export.families import BOUND, PREFIX, counter, gauge, states_of
+from agent.export.forecast_metrics import forecast_families
 from agent.snapshot import Snapshot
 from models.trust import Trust
 from models.usl_fit import UslFit
@@ -225,4 +226,11 @@ def _flag(state: bool | None) -> float | None:
     return None if state is None else float(state)
 
 
-FAMILIES = (health_families, load_families, capacity_families, fit_families, class_families)
+FAMILIES = (
+    health_families,
+    load_families,
+    capacity_families,
+    forecast_families,
+    fit_families,
+    class_families,
+)

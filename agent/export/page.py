@@ -10,6 +10,7 @@ from agent.config.durations import words
 from agent.export.capacity_words import bounds, doubts, headline, why_none
 from agent.export.chart import chart, legend
 from agent.export.classes_table import classes_table
+from agent.export.forecast_words import forecast_words
 from agent.export.walls import walls_table
 from agent.snapshot import Snapshot
 from models.capacity.answer import Capacity
@@ -74,7 +75,14 @@ def _lead(snapshot: Snapshot, now: float) -> str:
         return f'<p class="lead">No prediction yet: {escape(_why_none(snapshot, now))}.</p>'
     items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts(capacity))
     sentence = escape(headline(capacity, snapshot.headroom(now)))
-    return f'<p class="lead">{sentence}</p>' + (f"<ul>{items}</ul>" if items else "")
+    lead = f'<p class="lead">{sentence}</p>{_forecast(snapshot, now)}'
+    return lead + (f"<ul>{items}</ul>" if items else "")
+
+
+def _forecast(snapshot: Snapshot, now: float) -> str:
+    """When the limit is met, in a sentence."""
+    known = snapshot.current_forecast(now)
+    return f"<p>{escape(forecast_words(known.saturation))}</p>" if known else ""
 
 
 def _why_none(snapshot: Snapshot, now: float) -> str:

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any
 
 from agent import __version__
-from agent.snapshot import Snapshot
+from agent.snapshot import ForecastState, Snapshot
 from models.capacity.answer import Capacity
 from models.capacity.headroom import Headroom
 from models.capacity.wall import Wall
@@ -44,6 +44,7 @@ def target_object(snapshot: Snapshot, now: float) -> Object:
         "waiting": snapshot.fitted.waiting or None,
         "concurrency_source": snapshot.fitted.source,
         "capacity": capacity and _capacity(capacity, snapshot.headroom(now)),
+        "forecast": _forecast(snapshot.current_forecast(now)),
         "walls": [_wall(wall) for wall in capacity.walls] if capacity else [],
         "usl": law and _law(law),
         "usl_refused": refusal and {"reason": refusal.check, "text": refusal.check.sentence},
@@ -85,6 +86,25 @@ def _capacity(capacity: Capacity, headroom: Headroom | None) -> Object:
         "throughput_seen": capacity.x_seen,
         "settling_throughput": capacity.settle_throughput,
         "too_many_outliers": bool(capacity.outliers and capacity.outliers.too_many),
+    }
+
+
+def _forecast(state: ForecastState | None) -> Object | None:
+    if state is None:
+        return None
+    found = state.saturation
+    reason = found.reason
+    return {
+        "at": state.at,
+        "time_to_saturation": {
+            "value": found.seconds,
+            "lower": found.lower,
+            "upper": found.upper,
+        },
+        "probability_within": {f"{days}d": p for days, p in found.probability},
+        "growth_per_day": state.growth_per_day,
+        "days": state.days,
+        "reasons": _reasons([reason] if reason else []),
     }
 
 

@@ -3,15 +3,17 @@
 import logging
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 
 from agent.history import History
+from agent.load_history import KEPT, HourlySum
 from agent.logs import fields
 from agent.pipeline import Now
 from agent.queues import take_all
 from agent.snapshot import FitState
 from agent.store.recall import Wanted
 from agent.store.server_identity import MOST_NEW, Identities, server_identity
-from agent.store.store import Answer, Store
+from agent.store.store import Answer, LoadAnswer, Store
 from agent.store.translate import (
     ClassUses,
     class_rows,
@@ -23,6 +25,7 @@ from agent.store.translate import (
 )
 from agent.store.waiting import Batch
 from collectors.base import Sample
+from models.forecast.hourly import HOUR
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +51,14 @@ class Recorder:
         self._identities = Identities()
         self._refused: str | None = None  # a server of which nothing is written
         self._answer: Answer | None = None
+        self._load: LoadAnswer | None = None
         self._fit_at: float | None = None
         self._uses: deque[ClassUses] = deque(maxlen=MOST_USES)
 
     def go_on(self, before: "Recorder") -> None:
         """Our window is what the other's was: nothing is read back a second time."""
         self._server, self._answer, self._fit_at = before._server, before._answer, before._fit_at
+        self._load = before._load
         self._identities, self._refused = before._identities, before._refused
 
     def connected(self, variables: Mapping[str, str]) -> None:
@@ -84,6 +89,13 @@ class Recorder:
             facts = fields(target=self._target, intervals=len(found))
             log.info("read back from the history", extra=facts)
 
+    def take_load(self) -> list[HourlySum] | None:
+        """The load of the days before, by the hour, once it was read back; else None."""
+        if self._load is None or not self._load.done():
+            return None
+        load, self._load = self._load, None
+        return load.result()
+
     def record(self, history: History, fitted: FitState, now: Now, *, last: bool = False) -> None:
         """After a fit: hand over what is new, with each interval and at the `last`."""
         new = history.take_new()
@@ -113,6 +125,7 @@ class Recorder:
             return
         history.turn_to(server)
         self._server, self._answer, self._refused = None, None, server
+        self._load = None
         facts = fields(target=self._target, most=MOST_NEW)
         log.warning(
             "too many servers in a day: this one is not written to the history", extra=facts
@@ -128,3 +141,5 @@ class Recorder:
         since, until = (in_milliseconds(at) for at in (now.unix - history.horizon, now.unix))
         wanted = Wanted(self._target, server, history.width, since, until)
         self._server, self._answer = server, self._store.recall(wanted)
+        days_before = in_milliseconds(now.unix - HOUR * KEPT)
+        self._load = self._store.load(replace(wanted, since=days_before))

@@ -11,14 +11,17 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 from agent.backoff import Backoff
 from agent.config.retention import HistorySettings
 from agent.lane import Lane
+from agent.load_history import HourlySum
 from agent.logs import fields
 from agent.store import files, prune
 from agent.store.database import open_to_read, open_to_write
 from agent.store.failures import StoreError, StoreFailure, as_store_error
+from agent.store.hourly import hourly_sums
 from agent.store.kinds import CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.store.recall import Recalled, Wanted, recall
 from agent.store.renamed import take_along
@@ -40,10 +43,12 @@ STAYS_OPEN = (StoreFailure.FULL, StoreFailure.BUSY)  # what is no fault of the f
 STILL_READABLE = (StoreFailure.FULL, StoreFailure.READ_ONLY, StoreFailure.IO)
 
 Answer = Future[list[Recalled]]
+LoadAnswer = Future[list[HourlySum]]
+Found = TypeVar("Found")
 
 
 class Store:
-    """`put` and `recall` are for every thread and never wait; all else is the lane's own.
+    """`put`, `recall` and `load` are for every thread and never wait; all else is the lane's own.
 
     What cannot be written waits, up to a bound, and is tried again; `state` says how it goes.
     """
@@ -65,7 +70,9 @@ class Store:
         self._cutoffs: dict[str, int] = {}
         self._more_to_forget = False
         self._waiting = Waiting(most_waiting)
-        self._questions: SimpleQueue[tuple[Wanted, Answer]] = SimpleQueue()
+        self._questions: SimpleQueue[tuple[Wanted, Callable[[sqlite3.Connection], None]]] = (
+            SimpleQueue()
+        )
         self._lock = files.Lock(path)
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
@@ -87,8 +94,17 @@ class Store:
 
     def recall(self, wanted: Wanted) -> Answer:
         """The intervals that were written, oldest first, as soon as the file can be read."""
-        answer: Answer = Future()
-        self._questions.put((wanted, answer))
+        return self._ask(wanted, recall)
+
+    def load(self, wanted: Wanted) -> LoadAnswer:
+        """The load by the hour of the intervals that were written, of any width, likewise."""
+        return self._ask(wanted, hourly_sums)
+
+    def _ask(
+        self, wanted: Wanted, read: Callable[[sqlite3.Connection, Wanted], Found]
+    ) -> Future[Found]:
+        answer: Future[Found] = Future()
+        self._questions.put((wanted, lambda c: answer.set_result(read(c, wanted))))
         return answer
 
     def tick(self, now: float) -> float:
@@ -178,7 +194,7 @@ class Store:
                 return
             try:
                 self._mind_its_name(connection, wanted)
-                answer.set_result(recall(connection, wanted))
+                answer(connection)
             except (sqlite3.Error, StoreError):
                 self._questions.put((wanted, answer))  # for when the file is in order
                 raise

@@ -8,14 +8,17 @@ quantiles are the capacity's.
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import log
+from typing import Self
 
 import numpy as np
 
+from models.capacity.answer import Capacity
 from models.forecast.daily_peaks import daily_peaks
 from models.forecast.paths import future_peaks
 from models.forecast.trend import Trend, fit_trend
 from models.rates import Array
 from models.robust import normal_cdf
+from models.trust import Trust
 
 DAY = 86400.0
 """Seconds."""
@@ -25,8 +28,6 @@ LEAST_DAYS = 14
 """Known days: with fewer the week cannot be told from growth."""
 LONGEST = 90
 """Days ahead that are looked at; never more than twice the days seen."""
-GROWS = 0.9
-"""Probability of growth from which a time to saturation is given."""
 Z95 = 1.6448536269514722
 LEAST_SPREAD = 0.01
 """Of the logarithm of a capacity: none is known more exactly."""
@@ -66,6 +67,16 @@ class Limit:
     value: float
     lower: float
     upper: float | None = None
+
+    @classmethod
+    def of(cls, capacity: Capacity | None) -> Self | None:
+        """Take the quantiles of a capacity; None where they say too little."""
+        if capacity is None or capacity.trust is Trust.NOT_IDENTIFIABLE:
+            return None
+        value, lower, upper = capacity.value, capacity.lower, capacity.upper
+        if value is None or lower is None or value <= 0:
+            return None
+        return cls(value, min(lower, value), None if upper is None else max(upper, value))
 
     def reached(self, load: Array) -> Array:
         """The probability that the capacity is at most this load (queries/s), of any shape."""
@@ -136,7 +147,7 @@ def saturation(forecast: LoadForecast, limit: Limit | None) -> Saturation:
     within = np.concatenate((limit.reached(np.array([forecast.now])), within))
     within = np.maximum.accumulate(within)
     probability = tuple((h, float(within[h])) for h in HORIZONS if h < len(within))
-    if forecast.trend.growth_probability < GROWS:
+    if not forecast.trend.grows:
         return Saturation(probability=probability, reason=ForecastReason.NO_GROWTH)
     lower, median, upper = (_when(within, share) for share in (0.05, 0.5, 0.95))
     reason = ForecastReason.TOO_FAR if median is None else None

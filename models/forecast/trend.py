@@ -18,8 +18,10 @@ import numpy as np
 
 from models.forecast.week import WEEK, days_until_now, of_week, week_contrasts, week_factors
 from models.rates import Array
-from models.robust import LinearFit, fit_linear, mad, persistence, student_cdf
+from models.robust import LinearFit, fit_linear, mad, persistence_of, student_cdf
 
+GROWS = 0.9
+"""Probability of growth from which a load is said to grow."""
 RECENT = 35
 """Days that a trend rests on: older ones say less of how it goes on. 28 miss slow growth and 42
 announce growth that has stopped (`bench/forecast.py`)."""
@@ -66,6 +68,7 @@ class Trend:
     """What daily peaks show of their course."""
 
     candidates: tuple[Candidate, ...]
+    """The first is that of `Course.GROWTH`."""
     changes: tuple[int, ...]
     """The days (at most 0) at which the level stepped."""
     days: int
@@ -74,6 +77,17 @@ class Trend:
     """Factors of the days of the week, shape (7,)."""
     scale: float
     """Queries/s; roots are of peaks over it and the week's factor."""
+
+    @property
+    def grows(self) -> bool:
+        """Whether it grows for sure."""
+        return self.growth_probability >= GROWS
+
+    @property
+    def growth_per_day(self) -> float:
+        """The growth of the line per day, as a share of the peak now."""
+        line = self.candidates[0].fit.coefficients
+        return float(2 * line[GROWTH_AT] / max(line[0], LOW))
 
     @property
     def growth_probability(self) -> float:
@@ -155,7 +169,7 @@ def _changes(seen: _Days, line: Array) -> list[int]:
         at = places[int(np.argmax(_gains(seen, design, seen.steps(places))))]
         longer = np.column_stack((design, seen.steps([at])))
         before, after = seen.residuals(design), seen.residuals(longer)
-        bound, effective = _bound(after), len(after) / persistence(after)
+        bound, effective = _bound(after), _effective(after)
         improved = effective * (_cost(before, bound) - _cost(after, bound))
         if improved - 2 * np.log(len(after)) < SURELY:
             break
@@ -181,7 +195,7 @@ def _weights(seen: _Days, designs: Mapping[Course, Array]) -> dict[Course, float
     """The probability of each course; residuals that are alike from day to day count as fewer."""
     residuals = {course: seen.residuals(design) for course, design in designs.items()}
     bound = _bound(residuals[Course.GROWTH])
-    effective = len(seen.day) / persistence(residuals[Course.GROWTH])
+    effective = _effective(residuals[Course.GROWTH])
     scores = {
         course: effective * _cost(residuals[course], bound)
         + np.log(max(effective, 2.0)) * (design.shape[1] + (course is Course.CHANGE))
@@ -190,6 +204,13 @@ def _weights(seen: _Days, designs: Mapping[Course, Array]) -> dict[Course, float
     best = min(scores.values())
     odds = {course: float(np.exp(-(score - best) / 2)) for course, score in scores.items()}
     return {course: odd / sum(odds.values()) for course, odd in odds.items()}
+
+
+def _effective(residuals: Array) -> float:
+    """How many days count: neighbours that are alike, beyond the noise floor, count as fewer."""
+    squares = np.sum(residuals**2) + len(residuals) * NOISE_FLOOR**2
+    alike = persistence_of(np.sum(residuals[1:] * residuals[:-1]), squares)
+    return len(residuals) / float(alike)
 
 
 def _cost(residuals: Array, bound: float) -> float:

@@ -1,0 +1,41 @@
+"""The forecast in words: when the load meets the capacity, or why that is not known."""
+
+from models.forecast.saturation import DAY, ForecastReason, Saturation
+
+WORTH_SAYING = 0.05
+"""A probability below is not mentioned."""
+WEEK = 7
+
+
+def forecast_words(found: Saturation) -> str:
+    """One sentence, and another one where a probability is worth it."""
+    if found.seconds is not None:
+        low, high = _days(found.lower or 0.0), _days(found.upper)
+        reach = f"{low} to {high}" if high else f"{low} or more"
+        return f"At this growth the limit is met in {span(found.seconds)} ({reach})."
+    chance = dict(found.probability).get(WEEK, 0.0)
+    likely = f" It may be met within a week all the same: {100 * chance:.0f} %."
+    return f"{_why_none(found)}{likely if chance >= WORTH_SAYING else ''}"
+
+
+def _why_none(found: Saturation) -> str:
+    if found.reason is ForecastReason.TOO_FAR and found.lower is not None:
+        return f"At this growth the limit is met in {span(found.lower)} at the earliest."
+    sentence = found.reason.sentence if found.reason else "nothing is known yet"
+    return f"When the limit is met is not known: {sentence}."
+
+
+def span(seconds: float) -> str:
+    """A time ahead for people: hours below two days, else days."""
+    hours = seconds / 3600
+    if hours < 1:
+        return "less than an hour"
+    return f"{hours:.0f} hours" if hours < 48 else f"{seconds / DAY:.0f} days"
+
+
+def _days(seconds: float | None) -> str:
+    """Days, to a tenth below three."""
+    if seconds is None:
+        return ""
+    days = seconds / DAY
+    return f"{days:.1f}" if days < 3 else f"{days:.0f}"

@@ -1,0 +1,67 @@
+"""Forecast when a target's load meets its capacity: once an hour, and when the capacity moves."""
+
+from collections.abc import Iterable
+from zlib import crc32
+
+from agent.intervals import Window
+from agent.load_history import HourlySum, LoadHistory
+from agent.pipeline import Now
+from agent.snapshot import ForecastState
+from models.capacity.answer import Capacity
+from models.forecast.saturation import Limit, forecast_load, saturation
+
+EVERY = 3600.0
+"""Seconds between two forecasts."""
+SOONEST = 300.0
+"""Seconds between two, where the capacity has moved."""
+MOVED = 0.05
+"""Of the capacity: by so much it has moved."""
+SPREAD = 60
+"""Seconds within which the first forecasts of many targets are made: one takes some 30 ms."""
+
+
+class Forecaster:
+    """One target's load by the hour, and the latest forecast of it. For the lane that fits."""
+
+    def __init__(self, target: str, now: float) -> None:
+        self.state: ForecastState | None = None
+        self._load = LoadHistory()
+        self._seen_until = now
+        self._wait = float(crc32(target.encode()) % SPREAD)
+        self._due = now + SPREAD + self._wait
+        self._made_at = -SOONEST
+        self._limit: Limit | None = None
+
+    def restore(self, sums: Iterable[HourlySum], now: float) -> None:
+        """Take in what was read back of the time before; a forecast of it is due soon."""
+        self._load.add(sums)
+        self._due = min(self._due, now + self._wait)
+
+    def observe(self, window: Window, now: Now) -> None:
+        """Take in the window's intervals that have ended since the last time."""
+        end = window["end"]
+        new = end > self._seen_until
+        if not new.any():
+            return
+        self._seen_until = float(end.max())
+        ends = end[new] + (now.unix - now.monotonic)
+        self._load.add_intervals(ends, window["seconds"][new], window["throughput"][new])
+
+    def advance(self, capacity: Capacity | None, now: Now) -> None:
+        """Make a forecast, if it is time for one."""
+        limit = Limit.of(capacity)
+        soonest = self._made_at + SOONEST
+        is_moved = self.state is not None and _is_moved(self._limit, limit)
+        if now.monotonic < self._due and not (is_moved and now.monotonic >= soonest):
+            return
+        self._due, self._made_at, self._limit = now.monotonic + EVERY, now.monotonic, limit
+        forecast = forecast_load(self._load.means(now.unix))
+        found, trend = saturation(forecast, limit), forecast.trend
+        growth = trend.growth_per_day if trend and trend.grows else None
+        self.state = ForecastState(now.unix, found, growth, trend.days if trend else 0)
+
+
+def _is_moved(before: Limit | None, after: Limit | None) -> bool:
+    if before is None or after is None:
+        return before is not after
+    return abs(after.value - before.value) > MOVED * before.value

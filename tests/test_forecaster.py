@@ -1,0 +1,256 @@
+"""The forecast in the agent: from intervals and the history's file to metrics, page and JSON."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from history_rows import SERVER, SETTINGS
+from made_up import WAVES, intervals, known, seen_at, with_resources
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from agent.config.settings import Config
+from agent.export.forecast_words import forecast_words
+from agent.export.metrics import SnapshotCollector
+from agent.export.page import render
+from agent.export.snapshot_json import snapshots_as_json
+from agent.forecaster import EVERY, SOONEST, SPREAD, Forecaster
+from agent.intervals import Window
+from agent.load_history import KEPT, HourlySum, LoadHistory
+from agent.pipeline import Now
+from agent.snapshot import FORECAST_STALE, ForecastState, Snapshot
+from agent.store.kinds import Row
+from agent.store.store import Store
+from agent.store.waiting import Batch
+from agent.watch import Watch
+from models.capacity.answer import Capacity
+from models.forecast.hourly import HOUR
+from models.forecast.saturation import DAY, ForecastReason, Saturation
+from models.rates import Array
+from models.trust import Trust
+
+UNIX = 1_699_999_200.0  # a full hour
+FOUND = Saturation(12 * DAY, 5 * DAY, 30 * DAY, ((1, 0.01), (7, 0.125), (30, 0.95)))
+FLAT = Saturation(None, None, None, ((1, 0.0), (7, 0.25)), ForecastReason.NO_GROWTH)
+
+
+def growing(hours: Array) -> Array:
+    """A load of 2000 queries/s at its peak, 1 % of it more each day; hours from now."""
+    daily = 0.7 + 0.3 * np.sin(2 * np.pi * hours / 24)
+    load: Array = 2000 * (1 + 0.01 * hours / 24) * daily
+    return load
+
+
+def sums(days: int, until: float = UNIX) -> list[HourlySum]:
+    """What is known of the days before."""
+    last = int(until // HOUR) - 1
+    hours = np.arange(1.0 - 24 * days, 1.0)
+    return [
+        HourlySum(last + int(h), HOUR, HOUR * x) for h, x in zip(hours, growing(hours), strict=True)
+    ]
+
+
+def capacity(value: float) -> Capacity:
+    """One that is trusted."""
+    return Capacity(
+        value, 0.95 * value, 1.05 * value, "cpu", {"cpu": 1.0}, Trust.TRUSTED, (), 9, None
+    )
+
+
+def with_forecast(found: Saturation) -> Snapshot:
+    """A server with a capacity, and that forecast of its load."""
+    rows = with_resources(intervals(WAVES), cpu=1 / 6000)
+    return replace(known(rows), forecast=ForecastState(seen_at(rows), found, 0.01, 35))
+
+
+def series(snapshot: Snapshot, now: float) -> dict[tuple[str, ...], float]:
+    """The samples at that time by name and labels."""
+    registry = CollectorRegistry()
+    registry.register(SnapshotCollector(lambda: [snapshot], lambda: now))
+    return {
+        (sample.name.removeprefix("mysql_headroom_"), *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(generate_latest(registry).decode())
+        for sample in family.samples
+    }
+
+
+def test_intervals_become_hourly_means() -> None:
+    """240 intervals of 15 s are an hour; the hour that has begun is not shown yet."""
+    history = LoadHistory()
+    ends = UNIX + 15.0 * np.arange(1.0, 300.0)
+    history.add_intervals(ends, np.full(299, 15.0), np.where(ends <= UNIX + HOUR / 2, 10.0, 30.0))
+    assert history.means(UNIX + 4400) == pytest.approx([20.0])
+    assert len(history.means(UNIX + 100)) == 0
+
+
+def test_the_oldest_hours_make_room() -> None:
+    """As many hours are kept as a forecast looks at, and those between two known ones are gaps."""
+    history, first = LoadHistory(), int(UNIX // HOUR)
+    history.add(HourlySum(first + k, HOUR, HOUR * k) for k in range(KEPT))
+    history.add([HourlySum(first + KEPT + 4, HOUR, 7 * HOUR), HourlySum(first, HOUR, HOUR)])
+    means = history.means(UNIX + HOUR * (KEPT + 5))
+    assert len(means) == KEPT
+    assert means[0] == 5
+    assert np.isnan(means[-5:-1]).all()
+    assert means[-1] == 7
+
+
+def test_a_clock_that_was_far_ahead_is_forgotten() -> None:
+    """After a year that never was, the load of now counts; a broken sum never does."""
+    history = LoadHistory()
+    year = 365 * DAY
+    for start in (UNIX + year, UNIX):
+        ends = start + 60.0 * np.arange(1.0, 61.0)
+        history.add_intervals(ends, np.full(60, 60.0), np.full(60, 4.0))
+    history.add([HourlySum(int(UNIX // HOUR), 10.0, float("nan"))])
+    assert history.means(UNIX + HOUR) == pytest.approx([4.0])
+
+
+def test_a_forecast_is_made_once_an_hour_and_when_the_capacity_moves() -> None:
+    """What was read back is forecast within a minute; then it waits, unless the capacity moves."""
+    forecaster, at = Forecaster("db", 0.0), 0.0
+    forecaster.restore(sums(35), 0.0)
+    made = []
+    steps = ((SPREAD, 2400.0), (EVERY - 1, 2400.0), (SOONEST, 2800.0), (EVERY + SPREAD, 2800.0))
+    for wait, value in steps:
+        at += wait
+        forecaster.advance(capacity(value), Now(at, UNIX + at))
+        assert forecaster.state is not None
+        made.append(forecaster.state.at)
+    assert made == [UNIX + SPREAD, UNIX + SPREAD, UNIX + at - EVERY - SPREAD, UNIX + at]
+    assert forecaster.state is not None
+    assert forecaster.state.days == 35
+    assert forecaster.state.growth_per_day == pytest.approx(0.01, rel=0.2)
+    seconds = forecaster.state.saturation.seconds
+    assert seconds is not None
+    assert seconds / DAY == pytest.approx(40, rel=0.3)
+
+
+def test_a_young_agent_says_that_it_is_too_early() -> None:
+    """Nothing was read back: after two minutes the reason is there, and no number."""
+    forecaster = Forecaster("db", 0.0)
+    forecaster.observe(Window(intervals(WAVES)), Now(1300.0, UNIX))
+    forecaster.advance(capacity(9000.0), Now(1300.0, UNIX))
+    assert forecaster.state is not None
+    assert forecaster.state.saturation == Saturation(reason=ForecastReason.HISTORY_TOO_SHORT)
+
+
+def written(path: Path, width: float, days: int) -> Store:
+    """A history of one server whose processor is full at 2600 queries/s, up to now."""
+    store = Store(path, SETTINGS)
+    now, rng = time.time(), np.random.default_rng(3)
+    ends = np.arange(now - days * DAY, now, width)
+    loads = growing((ends - now) / HOUR) * np.exp(0.01 * rng.standard_normal(len(ends)))
+    rows = [
+        Row(
+            ("db", SERVER),
+            round(1000 * end),
+            (width, x, 0.001 * x, 3.0, 20.0, 1.0, 0.0, 0.0, {"cpu": x / 2600}),
+        )
+        for end, x in zip(ends.tolist(), loads.tolist(), strict=True)
+    ]
+    store.put(Batch("db", SERVER, rows))
+    store.tick(0.0)
+    return store
+
+
+def test_a_month_in_the_file_is_forecast_after_a_restart(tmp_path: Path) -> None:
+    """What the last agent wrote is on the metrics of the next one within its first minutes."""
+    store = written(tmp_path / "history.db", 300.0, 31)
+    fit = {"interval": "300s", "window": "3d"}
+    config = Config.model_validate({"targets": [{"name": "db", "user": "u"}], "fit": fit})
+    watch = Watch(config, config.targets[0], store=store)
+    assert watch._recorder is not None
+    watch._recorder.connected({"server_uuid": SERVER})
+    watch.fit_tick(time.monotonic())
+    store.tick(time.monotonic() + 100)
+    now = time.monotonic()
+    for at in (now, now + SPREAD):
+        watch.fit_tick(at)
+        watch.forecast_tick(at)
+    watch.fit_tick(now + SPREAD)
+    store.close()
+    known = watch.snapshot.capacity(time.time())
+    assert known is not None
+    assert known.value is not None
+    assert known.value == pytest.approx(2540, rel=0.1)
+    found = series(watch.snapshot, time.time())
+    expected = (known.value / 2000 - 1) / 0.01
+    assert "db" in {key[1] for key in found if key[0] == "last_forecast_timestamp_seconds"}
+    assert watch.snapshot.forecast is not None
+    assert watch.snapshot.forecast.days >= 30
+    assert found["time_to_saturation_seconds", "db"] / DAY == pytest.approx(expected, rel=0.3)
+    assert found["saturation_within_probability", "1d", "db"] < 0.01
+
+
+def test_metrics_page_and_json_say_the_same() -> None:
+    """One forecast, three ways out."""
+    snapshot = with_forecast(FOUND)
+    found = series(snapshot, snapshot.at)
+    assert found["time_to_saturation_seconds", "db"] == 12 * DAY
+    assert found["time_to_saturation_lower_seconds", "db"] == 5 * DAY
+    assert found["time_to_saturation_upper_seconds", "db"] == 30 * DAY
+    assert found["saturation_within_probability", "7d", "db"] == 0.125
+    page = render([snapshot], snapshot.at)
+    assert "At this growth the limit is met in 12 days (5 to 30)." in page
+    [target] = json.loads(snapshots_as_json([snapshot], snapshot.at))["targets"]
+    assert target["forecast"] == {
+        "at": snapshot.at,
+        "time_to_saturation": {"value": 12 * DAY, "lower": 5 * DAY, "upper": 30 * DAY},
+        "probability_within": {"1d": 0.01, "7d": 0.125, "30d": 0.95},
+        "growth_per_day": 0.01,
+        "days": 35,
+        "reasons": [],
+    }
+
+
+def test_no_growth_has_no_time_but_its_reason() -> None:
+    """Absent is not zero, and the reason is a label."""
+    snapshot = with_forecast(FLAT)
+    found = series(snapshot, snapshot.at)
+    assert not [key for key in found if key[0].startswith("time_to_saturation")]
+    assert found["forecast_reason", "no_growth", "db"] == 1
+    assert found["saturation_within_probability", "7d", "db"] == 0.25
+    assert "the load does not grow for sure" in render([snapshot], snapshot.at)
+    [target] = json.loads(snapshots_as_json([snapshot], snapshot.at))["targets"]
+    assert target["forecast"]["time_to_saturation"]["value"] is None
+    assert target["forecast"]["reasons"][0]["reason"] == "no_growth"
+
+
+def test_an_old_forecast_is_withheld() -> None:
+    """Without a capacity of now, or two forecasts later, there are no numbers."""
+    snapshot = with_forecast(FOUND)
+    assert snapshot.forecast is not None
+    old = replace(snapshot.forecast, at=snapshot.at - FORECAST_STALE - 60)
+    for late, now in (
+        (replace(snapshot, forecast=old), snapshot.at),
+        (snapshot, snapshot.at + DAY),
+    ):
+        assert late.current_forecast(now) is None
+        names = {key[0] for key in series(late, now)}
+        assert "last_forecast_timestamp_seconds" in names
+        assert not names & {"time_to_saturation_seconds", "saturation_within_probability"}
+        assert "At this growth" not in render([late], now)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (FOUND, "At this growth the limit is met in 12 days (5 to 30)."),
+        (replace(FOUND, seconds=30 * HOUR, lower=0.0, upper=2 * DAY), "in 30 hours (0.0 to 2.0)."),
+        (replace(FOUND, upper=None), "in 12 days (5 or more)."),
+        (replace(FOUND, seconds=60.0, lower=0.0, upper=DAY), "in less than an hour (0.0 to 1.0)."),
+        (FLAT, "does not grow for sure. It may be met within a week all the same: 25 %."),
+        (
+            Saturation(None, 40 * DAY, None, (), ForecastReason.TOO_FAR),
+            "At this growth the limit is met in 40 days at the earliest.",
+        ),
+        (Saturation(reason=ForecastReason.CAPACITY_UNKNOWN), "the capacity is not known."),
+    ],
+)
+def test_the_sentence_is_plain(found: Saturation, words: str) -> None:
+    """It says when, how sure that is, or why nothing can be said."""
+    assert forecast_words(found).endswith(words)
