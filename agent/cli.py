@@ -19,6 +19,7 @@ COMMANDS = (
     "history",
     "replay",
     "analyze",
+    "what-if",
     "files",
     "demo",
 )
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     words = sys.argv[1:] if argv is None else argv
     for command in _asked_for(words):
-        import_module(f"agent.commands.{command}").add_parser(subparsers)
+        import_module(f"agent.commands.{command.replace('-', '_')}").add_parser(subparsers)
     args = parser.parse_args(words)
     try:
         code = args.run(args)

@@ -70,7 +70,7 @@ def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Li
 
 def share_of(state: ClassesState, one: ClassState, wall: Wall) -> float | None:
     """Compute the class's part of a wall's demand at the wall; None: unknown."""
-    share = _share(state, one, wall.resource)
+    share = share_of_use(state, one, wall.resource)
     if share is None or wall.x_max is None or not wall.resource.startswith(CPU_WALLS):
         return share
     calls = sum(each.recent.get("calls", 0.0) for each in state.classes)
@@ -80,7 +80,7 @@ def share_of(state: ClassesState, one: ClassState, wall: Wall) -> float | None:
     return share_at_wall(share, one.recent.get("calls", 0.0) / calls, wall.waking, load)
 
 
-def _share(state: ClassesState, one: ClassState, wall: str) -> float | None:
+def share_of_use(state: ClassesState, one: ClassState, wall: str) -> float | None:
     """The class's part of a wall's demand: of what the whole server used of late; None: unknown."""
     names = next((rs for ws, rs in RESOURCES_OF if wall.startswith(ws)), ())
     known = [r for name in names if (r := state.resource(name)) is not None]

@@ -85,7 +85,7 @@ class Access:
             ) from None
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
+class NoRedirect(urllib.request.HTTPRedirectHandler):
     """The password is for the server that was named, and for no other."""
 
     def redirect_request(self, *_: Any) -> None:
@@ -107,7 +107,7 @@ class Client:
         self._timeout = access.timeout
         self._headers = {**access.headers, **access.authorisation()}
         handler = urllib.request.HTTPSHandler(context=access.context())
-        self._opener = urllib.request.build_opener(handler, _NoRedirect)
+        self._opener = urllib.request.build_opener(handler, NoRedirect)
         self._sleep = sleep
 
     def series(self, selector: str, start: float, end: float) -> list[Labels]:

@@ -13,18 +13,24 @@ from prometheus_client.exposition import choose_encoder
 
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
+from agent.printable import json_text, printable
 from agent.snapshot import Snapshot
 from agent.web.access_control import AccessControl
 from agent.web.cross_site import HostNames
 from agent.web.file import Web
 from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse
 from agent.web.server import WebServer as WebServer
+from agent.what_if.answer import answer
+from agent.what_if.question import QuestionError, question
 
 Answer = tuple[HTTPStatus, str, bytes]
 Reload = Callable[[], list[str]]
 """Load the configuration again; answers why it was refused, or nothing."""
 
 RELOAD = "/-/reload"
+WHAT_IF = "/api/v1/what-if"
+WHAT_IF_WAIT = 5.0  # seconds that a question waits for those before it, one at a time
+MOST_FIELDS = 40  # of a query string
 RELOAD_PAUSE = 3.0  # times what a reload took: a flood of them takes a quarter of the time at most
 VERSION = re.compile(r"[0-9](\.[0-9]{1,2}){1,2}", re.ASCII)
 """Of a format of metrics: 0.0.4, 1.0.0."""
@@ -48,6 +54,7 @@ class Pages:
         self._clock = clock
         self._reload = reload
         self._reloading = threading.Lock()
+        self._predicting = threading.Lock()
         self._reload_at = -math.inf
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
@@ -66,6 +73,7 @@ class Pages:
             "/": self._page,
             "/metrics": self._metrics,
             "/api/v1/snapshot": self._snapshot,
+            WHAT_IF: self._what_if,
             "/-/healthy": self._healthy,
             "/-/ready": self._ready,
             RELOAD: self._reloaded,
@@ -93,6 +101,30 @@ class Pages:
         if wanted is not None and len(known) < len(set(wanted)):
             return HTTPStatus.NOT_FOUND, TEXT, b"404 no such target\n"
         text = snapshots_as_json(known, self._clock())
+        return HTTPStatus.OK, "application/json", text.encode()
+
+    def _what_if(self, environ: Environ) -> Answer:
+        """One target after changes: `?target=NAME&cpu_speed=2&query=DIGEST=0.5`."""
+        try:
+            asked = parse_qs(
+                environ.get("QUERY_STRING", ""), keep_blank_values=True, max_num_fields=MOST_FIELDS
+            )
+        except ValueError:
+            return _bad_request(f"more than {MOST_FIELDS} fields; give fewer")
+        names = asked.pop("target", [])
+        known = [s for s in self._snapshots() if not names or s.target in names]
+        if not known:
+            return HTTPStatus.NOT_FOUND, TEXT, b"404 no such target\n"
+        if len(known) > 1 or len(names) > 1:
+            return _bad_request("target: give the name of one target, target=NAME")
+        if not self._predicting.acquire(timeout=WHAT_IF_WAIT):
+            return _busy("other questions are being answered")
+        try:
+            text = json_text(answer(known[0], question(asked), self._clock()))
+        except QuestionError as error:
+            return _bad_request(str(error))
+        finally:
+            self._predicting.release()
         return HTTPStatus.OK, "application/json", text.encode()
 
     def _healthy(self, environ: Environ) -> Answer:
@@ -126,6 +158,10 @@ class Pages:
         finally:
             self._reloading.release()
         return _outcome(problems)
+
+
+def _bad_request(why: str) -> Answer:
+    return HTTPStatus.BAD_REQUEST, TEXT, f"400 {printable(why)}\n".encode()
 
 
 def _busy(why: str) -> Answer:

@@ -146,10 +146,14 @@ def _total(parts: Sequence[Part]) -> Array:
 
 
 def _waking(falling: Course, shares: Array) -> float:
-    """Compute the expected w/D; the second coefficient is D + w, the third w."""
+    """Compute w/D at the expected w/(D + w); the second coefficient is D + w, the third w.
+
+    The ratio of the mean, not the mean of the ratio, which has a long tail.
+    """
     whole, waking = falling.coefficients[:, 1], falling.coefficients[:, 2]
-    part = np.clip(waking / np.maximum(whole, 1e-12), 0.0, float(FALLING.places[-1]))
-    return float(shares @ (part / (1 - part)))
+    parts = np.clip(waking / np.maximum(whole, 1e-12), 0.0, float(FALLING.places[-1]))
+    part = float(shares @ parts)
+    return part / (1 - part)
 
 
 def _beside(course: Course, others: Sequence[LinearFit]) -> Course:

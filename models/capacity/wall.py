@@ -118,8 +118,8 @@ class Wall:
     """ln throughput, ascending, and the probability that the wall is lower."""
     cdf: Array = field(repr=False)
     waking: float = 0.0
-    """What waking an idle processor costs a query, as a part of its demand at the wall: expected,
-    weighed by how probable it is that waking costs anything."""
+    """What waking an idle processor costs a query, as a part of its demand at the wall: at the
+    expected part of an idle processor's demand, none where waking costs nothing."""
 
     @classmethod
     def none(cls, resource: str, seen: float, reason: WallReason) -> "Wall":

@@ -22,12 +22,12 @@ from models.what_if.today import Kind, Load, Today, Use
 NEAR_PEAK = 0.98
 """The law's concurrency is taken up to this part of its peak."""
 FULL = 0.995
-"""A queue at a resource that is busier has no end."""
+"""A resource counts as no busier than this, until a change fills it."""
 
 
 def residence_times(today: Today, load: Load, changes: Changes, draws: Draws) -> Array:
     """Compute R in seconds, shape (draws,); infinite where a resource would be more than full."""
-    now = [_time(use, use.seconds, use.utilisation, use.channels, draws) for use in today.uses]
+    now = [_time(use, use.seconds, _busy(use), use.channels, draws) for use in today.uses]
     spent = sum(now, np.zeros_like(draws.normal))
     shrink = np.minimum(1.0, load.residence_time / np.maximum(spent, 1e-300))
     rest = load.residence_time - shrink * spent
@@ -55,13 +55,19 @@ def _time(
     return found
 
 
+def _busy(use: Use) -> float:
+    """Today's utilisation: a queue that was measured has an end."""
+    return min(use.utilisation, FULL)
+
+
 def _changed(use: Use, changes: Changes, draws: Draws) -> Array:
     """Compute the same after the changes; what others use of it becomes faster too."""
     factor = time_factor(use.kind, changes, draws, use.shares)
     faster = time_factor(use.kind, replace(changes, queries={}), draws, {})
     more = changes.cores if use.kind is Kind.CPU else 1.0
-    others = max(use.utilisation - use.own, 0.0) * faster / more
-    busy = others + use.own * factor * changes.load / (changes.servers * more)
+    own = min(use.own, _busy(use))
+    others = (_busy(use) - own) * faster / more
+    busy = others + own * factor * changes.load / (changes.servers * more)
     return _time(use, use.seconds * factor, busy, use.channels * more, draws)
 
 

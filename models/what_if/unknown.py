@@ -12,7 +12,7 @@ def why_unknown(today: Today, changes: Changes) -> tuple[str, ...]:
     if (changes.disk_rate != 1 or changes.disk_latency != 1) and not today.seen & set(DISK_KINDS):
         found.append(_unseen("disks", "their use"))
     if changes.network != 1 and Kind.NETWORK not in today.seen:
-        found.append(_unseen("network", "the speed of its link"))
+        found.append(_unseen("links", "the speed of the network"))
     found += [why for name in changes.queries if (why := _of_class(today, name))]
     return tuple(found)
 

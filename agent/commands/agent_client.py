@@ -1,0 +1,81 @@
+"""A client of a running agent: one question, one JSON object."""
+
+import http.client
+import json
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+from typing import Any
+
+from agent.printable import printable
+from agent.prometheus.client import Access, NoRedirect
+
+MOST_BYTES = 2**24
+"""Of one answer."""
+LONGEST_TEXT = 400
+"""Characters of a refusal that are shown."""
+
+
+class AgentError(Exception):
+    """The agent cannot be asked, or its answer is none; one line with the remedy."""
+
+
+class RefusedError(Exception):
+    """The agent refuses the question; the message is the agent's, one line."""
+
+
+class AgentClient:
+    """Asks one agent; raises `AgentError` where the URL is none."""
+
+    def __init__(self, access: Access) -> None:
+        parts = urllib.parse.urlsplit(access.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise AgentError(f"{access.url!r} is no URL; write http://HOST:10104")
+        if parts.username or parts.password:
+            raise AgentError(
+                "a password does not belong in the URL; use --user and --password-file"
+            )
+        self._url = access.url.rstrip("/")
+        self._timeout = access.timeout
+        self._headers = access.authorisation()
+        handler = urllib.request.HTTPSHandler(context=access.context())
+        self._opener = urllib.request.build_opener(handler, NoRedirect)
+
+    def ask(self, path: str, fields: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        """The answer; raises `AgentError` and `RefusedError`."""
+        url = f"{self._url}{path}?{urllib.parse.urlencode(fields)}"
+        request = urllib.request.Request(url, headers=self._headers)  # noqa: S310  (checked above)
+        try:
+            with self._opener.open(request, timeout=self._timeout) as answer:
+                content = answer.read(MOST_BYTES)
+            found = json.loads(content)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refusal(error.code, error.read(LONGEST_TEXT)) from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                remedy = "name its authority with --ca"
+                raise AgentError(
+                    f"{self._url}: its certificate is not verified; {remedy}"
+                ) from None
+            remedy = "start the agent, or name it with --agent"
+            raise AgentError(f"{self._url}: no answer ({reason}); {remedy}") from None
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise AgentError(f"{self._url}: this is no answer of an agent; check the URL")
+        return found
+
+    def _refusal(self, code: int, content: bytes) -> Exception:
+        text = printable(content.decode(errors="replace").strip())
+        if code in (401, 403):
+            remedy = "give --user with --password-file"
+            return AgentError(f"{self._url}: the login is refused ({code}); {remedy}")
+        if code == 404 and "target" in text:
+            return RefusedError("--target: the agent watches no such target; its page lists them")
+        if code == 400:
+            return RefusedError(text.removeprefix("400 "))
+        return AgentError(f"{self._url}: it answers {code}; check the URL")

@@ -1,0 +1,82 @@
+"""`mysql-headroom what-if`: what other hardware, another load or a cheaper query would change."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agent.commands.agent_client import AgentClient, AgentError, RefusedError
+from agent.commands.replay_options import duration
+from agent.commands.what_if_report import as_table
+from agent.config.option import USAGE_ERROR
+from agent.printable import complain_of, json_text, say
+from agent.prometheus.client import Access, PrometheusError
+from agent.what_if.question import FACTORS, QUERY, QuestionError, question
+
+FAILED = 1
+AGENT = "http://127.0.0.1:10104"
+FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "table": as_table,
+    "json": lambda found: json_text(found, indent=2),
+}
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the sub-command."""
+    parser = subparsers.add_parser(
+        "what-if",
+        help="predict what other hardware, another load or a cheaper query would change",
+        description="Ask a running agent what a target's capacity, its residence time and its "
+        "first limit would be after changes, together and each alone.",
+    )
+    parser.add_argument("--target", metavar="NAME", help="which target (default: the only one)")
+    for name, text in FACTORS.items():
+        metavar = "N" if name in ("cores", "servers") else "FACTOR"
+        parser.add_argument(_option(name), dest=name, action="append", metavar=metavar, help=text)
+    parser.add_argument(
+        "--query",
+        action="append",
+        metavar="DIGEST=FACTOR",
+        help="each call of this class costs so many times as much (0.5x: half); may be repeated",
+    )
+    parser.add_argument("--format", choices=list(FORMATS), default="table")
+    agent = parser.add_argument_group("the agent")
+    agent.add_argument(
+        "--agent", default=AGENT, metavar="URL", help=f"where it listens (default: {AGENT})"
+    )
+    agent.add_argument("--user", metavar="NAME", help="of basic authentication")
+    agent.add_argument("--password-file", type=Path, metavar="FILE", help="the user's password")
+    agent.add_argument("--ca", type=Path, metavar="FILE", help="the authority of its certificate")
+    agent.add_argument(
+        "--timeout",
+        type=duration(0.5, 600.0),
+        default=30.0,
+        metavar="DURATION",
+        help="how long an answer may take (default: 30s)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when there is an answer, 1 when the agent cannot be asked, 2 for a wrong question."""
+    asked = {name: given for name in (*FACTORS, QUERY) if (given := getattr(args, name))}
+    try:
+        question(asked, "--{}")
+        if args.password_file and not args.user:
+            raise QuestionError("--password-file is of no use alone; name the user with --user")
+        access = Access(args.agent, args.user, args.password_file, None, args.ca, args.timeout)
+        fields = [(name, text) for name, texts in asked.items() for text in texts]
+        target = [("target", args.target)] if args.target is not None else []
+        found = AgentClient(access).ask("/api/v1/what-if", [*target, *fields])
+        say(FORMATS[args.format](found))
+    except (QuestionError, RefusedError) as error:
+        complain_of(error)
+        return USAGE_ERROR
+    except (AgentError, PrometheusError) as error:
+        complain_of(error)
+        return FAILED
+    return 0
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,78 @@
+"""The answer to a what-if question as a table."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agent.commands.fit_words import quantity
+from agent.commands.text_table import DASH, table_lines
+from agent.export.capacity_words import resource_words
+from agent.what_if.question import FACTORS
+
+COLUMNS = ("", "capacity", "90 % interval", "gain", "residence time", "90 % interval", "limit")
+RIGHT = (1, 3, 4)
+UNITS = ((1.0, "s"), (1e-3, "ms"), (0.0, "µs"))
+Object = Mapping[str, Any]
+
+
+def as_table(found: Object) -> str:
+    """Write today, each change alone, all of them, and what was assumed."""
+    rows = [COLUMNS, _row("today", found["today"])]
+    rows += [_row(_name(one), one) for one in found["changes"]]
+    if len(found["changes"]) > 1:
+        rows.append(_row("all of it", found["then"]))
+    return "\n".join([_headline(found), "", *table_lines(rows, RIGHT), "", *_notes(found)])
+
+
+def _headline(found: Object) -> str:
+    load = found["load"]
+    if load is None:
+        return f"{found['target']}: no load is known now."
+    x, r = quantity(load["throughput"]), _time(load["residence_time"])
+    return f"{found['target']} at {x} queries/s, of which one takes {r}."
+
+
+def _name(change: Object) -> str:
+    name, factor = change["change"], f"{change['factor']:.4g}x"
+    is_named = name in FACTORS
+    return f"{name.replace('_', ' ') if is_named else name[:16]} {factor}"
+
+
+def _row(name: str, one: Object) -> tuple[str, ...]:
+    capacity, gain, time = one["capacity"], one["gain"], one["residence_time"]
+    return (
+        name,
+        quantity(capacity["value"]) + " /s" if capacity else DASH,
+        _interval(capacity, quantity),
+        f"{100 * gain['value']:+.0f} %" if gain else DASH,
+        _time(time["value"]) if time else DASH,
+        _interval(time, _time),
+        resource_words(one["limit"]) if one["limit"] else DASH,
+    )
+
+
+def _interval(known: Object | None, words: Any) -> str:
+    if known is None:
+        return ""
+    if known["upper"] is None:
+        return f"at least {words(known['lower'])}"
+    return f"{words(known['lower'])} to {words(known['upper'])}"
+
+
+def _time(seconds: float) -> str:
+    factor, unit = next((f, u) for f, u in UNITS if seconds >= f)
+    return f"{seconds / (factor or 1e-6):.3g} {unit}"
+
+
+def _notes(found: Object) -> Iterator[str]:
+    """What cannot be told, what was assumed, and why to doubt it; each once."""
+    said = [
+        text
+        for one in (*found["changes"], found["then"], found["today"])
+        for text in one["unknown"]
+    ]
+    for text in dict.fromkeys(said):
+        yield f"Not known: {text}"
+    for text in found["assumptions"]:
+        yield f"Assumed: {text}"
+    for text in found["doubts"]:
+        yield f"Today's capacity is not trusted: {text}."

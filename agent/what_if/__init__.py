@@ -1,0 +1,1 @@
+"""What-if questions about a target: asked, answered and written down."""

@@ -1,0 +1,79 @@
+"""The answer to a what-if question as an object for JSON; docs/what-if.md has every key."""
+
+from typing import Any
+
+from agent import __version__
+from agent.export.snapshot_json import finite
+from agent.snapshot import Snapshot
+from agent.what_if.question import Question, changes
+from agent.what_if.today import digests_of, today_of
+from models.trust import Trust
+from models.what_if.assumptions import assumptions
+from models.what_if.changes import Changes
+from models.what_if.predict import Estimate, Prediction, what_if
+from models.what_if.today import Today
+
+Object = dict[str, Any]
+
+
+def answer(snapshot: Snapshot, asked: Question, now: float) -> Object:
+    """Answer from what is known at `now` (Unix seconds); raises `QuestionError`."""
+    today = today_of(snapshot, now)
+    load = snapshot.current_load(now)
+    wanted = changes(asked, load, digests_of(snapshot.current_classes(now)))
+    found = what_if(today, wanted)
+    document: Object = finite(
+        {
+            "version": __version__,
+            "at": now,
+            "target": snapshot.target,
+            "load": _load(today),
+            "today": _prediction(found.today),
+            "then": _prediction(found.together),
+            "changes": [
+                {"change": name, "factor": _factor(wanted, name), **_prediction(one)}
+                for name, one in found.alone
+            ],
+            "assumptions": list(assumptions(today, wanted)),
+            "doubts": _doubts(snapshot, now),
+        }
+    )
+    return document
+
+
+def _load(today: Today) -> Object | None:
+    load = today.load
+    if load is None:
+        return None
+    return {"throughput": load.throughput, "residence_time": load.residence_time}
+
+
+def _prediction(found: Prediction) -> Object:
+    return {
+        "capacity": _estimate(found.capacity),
+        "gain": _estimate(found.gain),
+        "residence_time": _estimate(found.residence_time),
+        "limit": found.limit,
+        "limits": dict(found.limits),
+        "unknown": list(found.unknown),
+    }
+
+
+def _estimate(known: Estimate | None) -> Object | None:
+    if known is None:
+        return None
+    return {"value": known.value, "lower": known.lower, "upper": known.upper}
+
+
+def _factor(wanted: Changes, name: str) -> float:
+    return float(wanted.queries[name] if name in wanted.queries else getattr(wanted, name))
+
+
+def _doubts(snapshot: Snapshot, now: float) -> list[str]:
+    """Why today's capacity is not trusted, which its successor is no more than."""
+    capacity = snapshot.capacity(now)
+    if capacity is None:
+        return [snapshot.fitted.waiting or "there is no capacity that is not stale"]
+    if capacity.trust is Trust.TRUSTED:
+        return []
+    return [reason.sentence for reason in capacity.reasons]
