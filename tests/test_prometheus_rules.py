@@ -138,6 +138,8 @@ def unit_tested_moments(name: str) -> list[list[bool]]:
             id="overload piles up",
         ),
         pytest.param("job, source)", "job)", id="another source piles up"),
+        pytest.param('horizon="7d"', 'horizon="30d"', id="a month is a week"),
+        pytest.param('horizon="7d"} >= 0.5', 'horizon="7d"} >= 0.1', id="unlikely is likely"),
         pytest.param('or absent(up{job="mysql-headroom"})', "", id="absence unnoticed"),
         pytest.param("unless on (target, instance, job) mysql_headroom_up == 0", "", id="noise"),
     ],
