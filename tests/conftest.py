@@ -29,6 +29,7 @@ LIVE_FIXTURES = {
 LIVE_RERUNS = 3  # real servers on a busy machine; the summary names whoever needed it
 BACKGROUND = pytest.StashKey[Background]()
 MARK = "HEADROOM_TEST_SESSION"
+LAST_LINES, LONGEST_LINE = 25, 500  # of why a test was run again
 GONE_SECONDS = 5.0
 
 
@@ -84,6 +85,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """The group of tests that yield goes away with them."""
     if BACKGROUND in session.config.stash:
         session.config.stash[BACKGROUND].remove()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Why each live test that was run again had failed before, whether it passed then or not."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"failed at first: {report.nodeid}", sep="-")
+        lines = report.longreprtext.splitlines()
+        terminalreporter.write_line("\n".join(line[:LONGEST_LINE] for line in lines[-LAST_LINES:]))
 
 
 @pytest.fixture(scope="session", autouse=True)
