@@ -42,7 +42,7 @@ FARTHEST_PEAK = 100.0
 class Method(StrEnum):
     """How the law is fitted."""
 
-    MAP = "map"
+    BAYES = "bayes"
     LSQ = "lsq"
     LINEARISED = "linearised"
 
@@ -66,7 +66,7 @@ class UslFit:
     points: int
     """How many points were given, outliers included."""
     outliers: tuple[int, ...]
-    """Indices of the points that were left out. Only `map` leaves any out."""
+    """Indices of the points that were left out. Only `bayes` leaves any out."""
     trust: Trust
     reasons: tuple[Reason, ...]
     n_observed_max: float
@@ -88,13 +88,13 @@ class UslFit:
         return self.law.x_max
 
 
-def fit(n: ArrayLike, x: ArrayLike, method: Method | str = Method.MAP) -> UslFit:
+def fit(n: ArrayLike, x: ArrayLike, method: Method | str = Method.BAYES) -> UslFit:
     """Fit the law to concurrency n (threads) and throughput x (queries/s) of one length.
 
     Raises ValueError for fewer than three points, values that are not finite and above 0, and an
     unknown method.
     """
-    if Method(method) is Method.MAP:
+    if Method(method) is Method.BAYES:
         return fit_map(n, x, prior=TABLE)
     return {Method.LSQ: fit_lsq, Method.LINEARISED: fit_linearised}[Method(method)](n, x)
 
@@ -131,7 +131,7 @@ def fit_map(
     """
     given = Points.of(n, x, weights)
     posterior, outliers = _posterior(given, n_variance, prior)
-    return _describe(given, Method.MAP, posterior.law, posterior=posterior, outliers=outliers)
+    return _describe(given, Method.BAYES, posterior.law, posterior=posterior, outliers=outliers)
 
 
 def throughput_band(n: ArrayLike, x: ArrayLike, at: Array) -> tuple[Array, Array]:

@@ -69,7 +69,7 @@ def as_json(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[
     return said_as_json(capsys)
 
 
-@pytest.mark.parametrize("method", ["map", "lsq", "linearised"])
+@pytest.mark.parametrize("method", ["bayes", "lsq", "linearised"])
 def test_json_has_its_keys_in_order(
     cisco: Path, capsys: pytest.CaptureFixture[str], method: str
 ) -> None:
@@ -86,7 +86,7 @@ def test_map_is_the_default_and_trusted_on_a_good_curve(
 ) -> None:
     """The interval holds the throughput that was measured at the peak."""
     answer = as_json(capsys, cisco)
-    assert answer["method"] == "map"
+    assert answer["method"] == "bayes"
     assert (answer["trust"], answer["reasons"]) == ("trusted", [])
     low, high = answer["x_max_interval"]
     assert low < 12211 < high
@@ -208,11 +208,11 @@ def test_the_table_of_a_method_without_interval_is_an_indication(
     assert run(cisco, "--method", method) == 0
     out = capsys.readouterr().out
     assert "take it as an indication" in out
-    assert "--method map" in out
+    assert "--method bayes" in out
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".PNG"])
-@pytest.mark.parametrize("method", ["map", "lsq"])
+@pytest.mark.parametrize("method", ["bayes", "lsq"])
 def test_the_plot_is_written(
     cisco: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str, method: str
 ) -> None:
@@ -235,7 +235,7 @@ def test_the_plot_is_written(
         ([0.01, 0.02, 0.04], [1e-6, 2e-6, 3e-6]),
     ],
 )
-@pytest.mark.parametrize("method", ["map", "lsq", "linearised"])
+@pytest.mark.parametrize("method", ["bayes", "lsq", "linearised"])
 def test_any_fit_can_be_drawn_without_a_warning(
     tmp_path: Path, curve: tuple[list[Any], list[Any]], method: str
 ) -> None:

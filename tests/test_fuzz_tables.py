@@ -85,7 +85,7 @@ USED = st.just(0.0) | st.floats(1e-12, 100) | st.floats(1e-12, 1e15)
 
 @fuzz(60)
 @given(points=st.lists(st.tuples(LAWFUL, LAWFUL), min_size=3, max_size=12))
-@pytest.mark.parametrize("method", ["map", "lsq", "linearised"])
+@pytest.mark.parametrize("method", ["bayes", "lsq", "linearised"])
 def test_no_numbers_that_are_accepted_bring_fit_to_a_trace(
     tmp_path: Path, method: str, points: list[tuple[float, float]]
 ) -> None:

@@ -206,7 +206,7 @@ def test_an_exact_curve_past_its_peak_gives_its_law_back(method: Method) -> None
     """Least squares to nine digits; the posterior to its assumed noise of a few per cent."""
     n = np.array([1, 2, 4, 8, 16, 24, 32, 48, 64, 80], dtype=float)
     fitted = fit(n, LAW.throughput(n), method)
-    tolerance = 0.03 if method is Method.MAP else 1e-7
+    tolerance = 0.03 if method is Method.BAYES else 1e-7
     assert fitted.x_max == pytest.approx(LAW.x_max, rel=tolerance)
     assert fitted.n_max == pytest.approx(LAW.n_max, rel=tolerance)
     assert fitted.law.lam == pytest.approx(LAW.lam, rel=tolerance)
@@ -558,10 +558,10 @@ def test_an_unknown_method_is_refused() -> None:
 
 @pytest.mark.parametrize("method", list(Method))
 def test_contention_alone_gives_no_peak_to_rely_on(method: Method) -> None:
-    """Amdahl's law, σ = .05 up to 128 threads: no peak; by `map` an indication that still grows."""
+    """Amdahl's law, σ = .05 up to 128 threads: no peak; `bayes`: an indication that still grows."""
     n = 2.0 ** np.arange(8)
     fitted = fit(n, 1000 * n / (1 + 0.05 * (n - 1)), method)
-    if method is Method.MAP:
+    if method is Method.BAYES:
         assert fitted.trust is not Trust.TRUSTED
         assert Reason.STILL_GROWING in fitted.reasons
     else:

@@ -30,9 +30,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--method",
         choices=[method.value for method in Method],
-        default=Method.MAP.value,
-        help="map: the most likely law and its 90%% interval (default); lsq: least squares on "
-        "throughput; linearised: the white paper's parabola",
+        default=Method.BAYES.value,
+        help="bayes: the peak with the least expected error, and its 90%% interval (default); "
+        "lsq: least squares on throughput; linearised: the white paper's parabola",
     )
     parser.add_argument("--format", choices=["table", "json"], default="table")
     parser.add_argument(

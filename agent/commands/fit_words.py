@@ -12,7 +12,7 @@ WIDE = 2.0
 """When the ends of the concurrency's interval are this far apart, one number would mislead."""
 
 METHODS = {
-    "map": "the most likely law",
+    "bayes": "Bayesian, with weak priors",
     "lsq": "least squares on throughput",
     "linearised": "the white paper's parabola",
 }
@@ -87,7 +87,7 @@ def _doubts(fitted: UslFit) -> list[str]:
         load = threads(fitted.settle_concurrency)
         lines.append(f"  Measure next: points up to about {load}.")
     elif fitted.x_max_interval is None:
-        lines.append("  Try next: `--method map`, which gives an interval.")
+        lines.append("  Try next: `--method bayes`, which gives an interval.")
     else:
         lines.append("  Measure next: more points, at steadier load.")
     return lines

@@ -51,7 +51,7 @@ def _farthest(fitted: UslFit) -> float:
 
 
 def _draw_band(axes: "Axes", curve: CurveFile, fitted: UslFit, at: Array) -> None:
-    if fitted.method is Method.MAP:
+    if fitted.method is Method.BAYES:
         low, high = throughput_band(curve.n, curve.x, at)
         axes.fill_between(at, low, high, color=BLUE, alpha=0.15, lw=0, label="90 % band")
 
