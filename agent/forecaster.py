@@ -55,10 +55,15 @@ class Forecaster:
         if now.monotonic < self._due and not (is_moved and now.monotonic >= soonest):
             return
         self._due, self._made_at, self._limit = now.monotonic + EVERY, now.monotonic, limit
-        forecast = forecast_load(self._load.means(now.unix))
-        found, trend = saturation(forecast, limit), forecast.trend
-        growth = trend.growth_per_day if trend and trend.grows else None
-        self.state = ForecastState(now.unix, found, growth, trend.days if trend else 0)
+        self.state = forecast_state(self._load, capacity, now.unix)
+
+
+def forecast_state(load: LoadHistory, capacity: Capacity | None, now: float) -> ForecastState:
+    """Forecast when this load meets that capacity; `now` in Unix seconds."""
+    forecast = forecast_load(load.means(now))
+    found, trend = saturation(forecast, Limit.of(capacity)), forecast.trend
+    growth = trend.growth_per_day if trend and trend.grows else None
+    return ForecastState(now, found, growth, trend.days if trend else 0)
 
 
 def _is_moved(before: Limit | None, after: Limit | None) -> bool:

@@ -1,5 +1,6 @@
 """The forecast in the agent: from intervals and the history's file to metrics, page and JSON."""
 
+import csv
 import json
 import time
 from dataclasses import replace
@@ -12,20 +13,25 @@ from made_up import WAVES, intervals, known, seen_at, with_resources
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.commands.analyze_report import as_csv, as_table
 from agent.config.settings import Config
-from agent.export.forecast_words import forecast_words
+from agent.export.forecast_words import forecast_words, when_words
 from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
-from agent.forecaster import EVERY, SOONEST, SPREAD, Forecaster
+from agent.forecaster import EVERY, SOONEST, SPREAD, Forecaster, forecast_state
+from agent.history import History
 from agent.intervals import Window
 from agent.load_history import KEPT, HourlySum, LoadHistory
 from agent.pipeline import Now
+from agent.replay.fill import fill
+from agent.replay.readings import Reading
 from agent.snapshot import FORECAST_STALE, ForecastState, Snapshot
 from agent.store.kinds import Row
 from agent.store.store import Store
 from agent.store.waiting import Batch
 from agent.watch import Watch
+from collectors.base import Sample
 from models.capacity.answer import Capacity
 from models.forecast.hourly import HOUR
 from models.forecast.saturation import DAY, ForecastReason, Saturation
@@ -35,6 +41,8 @@ from models.trust import Trust
 UNIX = 1_699_999_200.0  # a full hour
 FOUND = Saturation(12 * DAY, 5 * DAY, 30 * DAY, ((1, 0.01), (7, 0.125), (30, 0.95)))
 FLAT = Saturation(None, None, None, ((1, 0.0), (7, 0.25)), ForecastReason.NO_GROWTH)
+
+STATUS = {"own_statements": 0.0, "threads_running": 5.0}
 
 
 def growing(hours: Array) -> Array:
@@ -207,6 +215,38 @@ def test_metrics_page_and_json_say_the_same() -> None:
     }
 
 
+def test_a_fleet_shows_it_in_its_table_and_its_csv() -> None:
+    """`analyze` has it in words and in seconds, each in its own column."""
+    snapshot = with_forecast(FOUND)
+    header, row = as_table([snapshot], snapshot.at)
+    assert row[header.index("when") :].startswith("12 days (5 to 30)  ")
+    [cells] = csv.DictReader(as_csv([snapshot], snapshot.at))
+    assert float(cells["time_to_saturation"]) == 12 * DAY
+    assert float(cells["time_to_saturation_lower"]) == 5 * DAY
+    assert cells["trust"] == "trusted"
+
+
+def test_a_recording_of_weeks_is_forecast() -> None:
+    """What `analyze` reads of 20 days, five minutes apart, is the load by the hour."""
+    width, start = 300.0, UNIX - 20 * DAY
+    times = start + width * np.arange(20 * 288 + 1.0)
+    asked = np.cumsum(width * growing((times - UNIX) / HOUR))
+    readings = (
+        Reading(at, (Sample("status", at, {**STATUS, "questions": q, "uptime": at - start}),))
+        for at, q in zip(times.tolist(), asked.tolist(), strict=True)
+    )
+    load = LoadHistory()
+    fill(History(600.0, DAY, width), readings, load)
+    means = load.means(UNIX)
+    assert len(means) == 20 * 24
+    hours = np.arange(0.5 - 20 * 24, 0.0)
+    assert means == pytest.approx(growing(hours), rel=0.02)
+    state = forecast_state(load, capacity(2200.0), UNIX)
+    assert state.days == 20
+    assert state.saturation.seconds is not None
+    assert state.saturation.seconds / DAY == pytest.approx(10, abs=4)
+
+
 def test_no_growth_has_no_time_but_its_reason() -> None:
     """Absent is not zero, and the reason is a label."""
     snapshot = with_forecast(FLAT)
@@ -234,6 +274,20 @@ def test_an_old_forecast_is_withheld() -> None:
         assert "last_forecast_timestamp_seconds" in names
         assert not names & {"time_to_saturation_seconds", "saturation_within_probability"}
         assert "At this growth" not in render([late], now)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (FOUND, "12 days (5 to 30)"),
+        (FLAT, "no growth"),
+        (Saturation(None, 40 * DAY, None, (), ForecastReason.TOO_FAR), "40 days or more"),
+        (Saturation(reason=ForecastReason.HISTORY_TOO_SHORT), "history too short"),
+    ],
+)
+def test_a_table_has_it_in_a_few_words(found: Saturation, words: str) -> None:
+    """The same number, or the reason."""
+    assert when_words(found) == words
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,21 @@ from typing import NamedTuple
 from agent.commands.fit_words import quantity
 from agent.commands.text_table import DASH, table_lines
 from agent.export.capacity_words import resource_words, why_none
+from agent.export.forecast_words import when_words
 from agent.printable import for_spreadsheet, printable
 from agent.snapshot import Snapshot
 
-HEADER = ("target", "queries/s", "capacity", "90 % interval", "left", "at peak", "limit", "trust")
+HEADER = (
+    "target",
+    "queries/s",
+    "capacity",
+    "90 % interval",
+    "left",
+    "at peak",
+    "limit",
+    "when",
+    "trust",
+)
 RIGHT = range(1, 6)
 """The columns of numbers."""
 CSV_HEADER = (
@@ -26,6 +37,8 @@ CSV_HEADER = (
     "headroom_at_peak",
     "overloaded",
     "limit",
+    "time_to_saturation",
+    "time_to_saturation_lower",
     "trust",
     "reasons",
 )
@@ -45,9 +58,13 @@ class Row(NamedTuple):
     """That of the highest load in the window."""
     overloaded: bool | None
     limit: str | None
+    seconds: float | None
+    """The median until the load meets the capacity."""
+    seconds_lower: float | None
     trust: str | None
     reasons: tuple[str, ...]
     waiting: str
+    when: str
 
     @classmethod
     def of(cls, snapshot: Snapshot, now: float) -> "Row":
@@ -59,6 +76,7 @@ class Row(NamedTuple):
         )
         place = snapshot.current_place(now)
         value = capacity.value if capacity else None
+        forecast = snapshot.current_forecast(now)
         return cls(
             target=snapshot.target,
             throughput=load.throughput if load else None,
@@ -70,9 +88,12 @@ class Row(NamedTuple):
             headroom_at_peak=1 - capacity.x_seen / value if capacity and value else None,
             overloaded=headroom.overloaded if headroom else None,
             limit=capacity.limit if capacity else None,
+            seconds=forecast.saturation.seconds if forecast else None,
+            seconds_lower=forecast.saturation.lower if forecast else None,
             trust=capacity.trust.value if capacity else None,
             reasons=tuple(reason.value for reason in capacity.reasons) if capacity else (),
             waiting="" if capacity else why_none(snapshot),
+            when=when_words(forecast.saturation) if forecast else DASH,
         )
 
     @property
@@ -99,7 +120,7 @@ def as_csv(snapshots: Sequence[Snapshot], now: float) -> Iterator[str]:
     for snapshot in snapshots:
         row = Row.of(snapshot, now)
         buffer = io.StringIO()
-        *known, reasons, _ = row
+        *known, reasons, _, _ = row
         csv.writer(buffer, lineterminator="").writerow([*map(_csv_cell, known), ";".join(reasons)])
         yield buffer.getvalue()
 
@@ -115,6 +136,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         _share(row.headroom),
         _share(row.headroom_at_peak),
         resource_words(row.limit) if row.limit else DASH,
+        row.when,
         f"{trust}, overloaded" if row.overloaded else trust,
     )
 

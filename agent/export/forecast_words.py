@@ -10,12 +10,24 @@ WEEK = 7
 def forecast_words(found: Saturation) -> str:
     """One sentence, and another one where a probability is worth it."""
     if found.seconds is not None:
-        low, high = _days(found.lower or 0.0), _days(found.upper)
-        reach = f"{low} to {high}" if high else f"{low} or more"
-        return f"At this growth the limit is met in {span(found.seconds)} ({reach})."
+        return f"At this growth the limit is met in {_with_bounds(found.seconds, found)}."
     chance = dict(found.probability).get(WEEK, 0.0)
     likely = f" It may be met within a week all the same: {100 * chance:.0f} %."
     return f"{_why_none(found)}{likely if chance >= WORTH_SAYING else ''}"
+
+
+def when_words(found: Saturation) -> str:
+    """The same in a few words, for a table."""
+    if found.seconds is not None:
+        return _with_bounds(found.seconds, found)
+    if found.reason is ForecastReason.TOO_FAR and found.lower is not None:
+        return f"{span(found.lower)} or more"
+    return found.reason.value.replace("_", " ") if found.reason else "not known"
+
+
+def _with_bounds(seconds: float, found: Saturation) -> str:
+    low, high = _days(found.lower or 0.0), _days(found.upper)
+    return f"{span(seconds)} ({f'{low} to {high}' if high else f'{low} or more'})"
 
 
 def _why_none(found: Saturation) -> str:

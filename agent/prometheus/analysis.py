@@ -1,7 +1,11 @@
 """The analysis of a fleet from a Prometheus: one target after the other, in bounded memory."""
 
+from dataclasses import replace
+
 from agent.config.settings import FitSettings
+from agent.forecaster import forecast_state
 from agent.history import History
+from agent.load_history import LoadHistory
 from agent.pipeline import Now, assess
 from agent.prometheus.client import Client
 from agent.prometheus.targets import FleetQuery, FleetTarget, readings, sampling_of
@@ -25,8 +29,11 @@ def analyse(
     width = interval_for(sampling, asked, target.instance)
     settings = settings.model_copy(update={"interval": width})
     history = History(width, settings.window, sampling)
-    last = fill(history, readings(client, target, query, sampling))
+    load = LoadHistory()
+    last = fill(history, readings(client, target, query, sampling), load)
     now = Now(query.end, query.end)
     is_heard = last is not None and query.end - last <= history.max_gap
     window = history.window(query.end)
-    return assess(target.instance, window, Health(up=is_heard or None), FitState(), settings, now)
+    health = Health(up=is_heard or None)
+    known = assess(target.instance, window, health, FitState(), settings, now)
+    return replace(known, forecast=forecast_state(load, known.capacity(now.unix), now.unix))

@@ -8,7 +8,8 @@ import numpy as np
 
 from agent.columns import KNOWN_FOR
 from agent.history import History
-from agent.intervals import intervals
+from agent.intervals import Window, intervals
+from agent.load_history import LoadHistory
 from agent.replay.readings import STATUS, Reading
 from collectors.base import Sample
 
@@ -16,9 +17,12 @@ AT_ONCE = 2000
 """Readings in memory beside the window."""
 
 
-def fill(history: History, readings: Iterable[Reading]) -> float | None:
-    """Add every interval that the readings hold; answer the time of the last one, if any."""
-    filler = _Filler(history)
+def fill(history: History, readings: Iterable[Reading], load: LoadHistory) -> float | None:
+    """Add every interval that the readings hold; answer the time of the last one, if any.
+
+    `load` takes in their load by the hour, too; the readings' times are Unix seconds.
+    """
+    filler = _Filler(history, load)
     for part in _parts(readings):
         filler.add(part)
         filler.close(history.grace)
@@ -29,9 +33,9 @@ def fill(history: History, readings: Iterable[Reading]) -> float | None:
 class _Filler:
     """The samples of which intervals are made that are not complete yet."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, load: LoadHistory) -> None:
         self.last: float | None = None
-        self._history = history
+        self._history, self._load = history, load
         self._raw: dict[str, list[Sample]] = {}
         self._closed: float | None = None
         self._kept = max(KNOWN_FOR, history.max_gap)
@@ -56,7 +60,10 @@ class _Filler:
             return
         edges = self._closed + width * np.arange(count + 1, dtype=np.float64)
         end = float(edges[-1])
-        self._history.extend(intervals(self._raw, edges, self._history.max_gap), end)
+        found = Window(intervals(self._raw, edges, self._history.max_gap))
+        self._history.extend(found.rows, end)
+        if len(found):
+            self._load.add_intervals(found["end"], found["seconds"], found["throughput"])
         self._closed = end
         late = {n: [s for s in of if s.at >= end - self._kept] for n, of in self._raw.items()}
         self._raw = {name: samples for name, samples in late.items() if samples}
