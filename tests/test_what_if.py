@@ -192,6 +192,13 @@ def test_a_load_above_the_capacity_has_no_residence_time() -> None:
     assert found.capacity == Estimate(CAPACITY, 900.0, 1150.0)
 
 
+def test_a_residence_time_that_is_all_service_has_no_queue_to_lose() -> None:
+    """Less load then changes nothing; more than fills the processor has none, as ever."""
+    served = replace(TODAY, load=Load(500.0, 0.003), law=None, uses=USES[:1])
+    assert residence_of(served, load=0.5).value == pytest.approx(0.003)
+    assert together(served, load=2.5).residence_time is None
+
+
 @pytest.mark.parametrize(
     ("change", "needed"),
     [

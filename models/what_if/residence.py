@@ -26,32 +26,46 @@ FULL = 0.995
 
 
 def residence_times(today: Today, load: Load, changes: Changes, draws: Draws) -> Array:
-    """Compute R in seconds, shape (draws,); infinite where a resource would be more than full."""
-    now = [_time(use, use.seconds, _busy(use), use.channels, draws) for use in today.uses]
-    spent = sum(now, np.zeros_like(draws.normal))
-    shrink = np.minimum(1.0, load.residence_time / np.maximum(spent, 1e-300))
-    rest = load.residence_time - shrink * spent
+    """Compute R in seconds, shape (draws,); infinite where a resource would be more than full.
+
+    Queues are anything from none to those of random arrivals, and no longer than what R leaves
+    beside the service times: clients that wait for each other make shorter ones.
+    """
+    nothing = np.zeros_like(draws.normal)
+    now = [_service(use, use.seconds, draws) for use in today.uses]
+    served = sum(now, nothing)
+    shrink = np.minimum(1.0, load.residence_time / np.maximum(served, 1e-300))
+    queues = [
+        _queue(service, _busy(use), use.channels)
+        for use, service in zip(today.uses, now, strict=True)
+    ]
+    room = load.residence_time - shrink * served
+    queued = shrink * sum(queues, nothing)
+    part = draws.queueing * np.minimum(1.0, room / np.maximum(queued, 1e-300))
+    rest = room - part * queued
+    grown = workload_factor(changes, draws, today.time_shares)
+    grown = grown * _contention(today, load, changes, draws)
     then = [_changed(use, changes, draws) for use in today.uses]
-    rest = rest * workload_factor(changes, draws, today.time_shares)
-    rest = rest * _contention(today, load, changes, draws)
-    difference = sum(
-        (after - before for after, before in zip(then, now, strict=True)),
-        np.zeros_like(draws.normal),
-    )
-    unexplained = rest - (load.residence_time - shrink * spent)
-    times: Array = load.residence_time + shrink * difference + unexplained
-    return times
+    longer = sum((after - before for (after, _), before in zip(then, now, strict=True)), nothing)
+    waits = sum((after - before for (_, after), before in zip(then, queues, strict=True)), nothing)
+    finite = np.where(np.isfinite(waits), waits, 0.0)
+    times = load.residence_time + shrink * (longer + part * finite) + rest * (grown - 1)
+    ended: Array = np.where(np.isfinite(waits), times, np.inf)
+    return ended
 
 
-def _time(
-    use: Use, seconds: Array | float, busy: Array | float, channels: float, draws: Draws
-) -> Array:
-    """Compute the time on a resource with its queue."""
-    free = 1 - np.minimum(busy, FULL)
-    exponent = sqrt(2 * (channels + 1)) - 1
-    queue = draws.queueing / channels * np.asarray(busy) ** exponent / free
+def _service(use: Use, seconds: Array | float, draws: Draws) -> Array:
+    """Compute the time on a resource without a queue."""
     waited = 1.0 if use.is_waited_for else draws.waited_for
-    found: Array = np.where(np.asarray(busy) < 1, seconds * waited * (1 + queue), np.inf)
+    return seconds * waited * np.ones_like(draws.normal)
+
+
+def _queue(service: Array, busy: Array | float, channels: float) -> Array:
+    """Compute the queue of random arrivals; infinite at a resource that is more than full."""
+    exponent = sqrt(2 * (channels + 1)) - 1
+    free = 1 - np.minimum(busy, FULL)
+    queue = service / channels * np.asarray(busy) ** exponent / free
+    found: Array = np.where(np.asarray(busy) < 1, queue, np.inf)
     return found
 
 
@@ -60,15 +74,16 @@ def _busy(use: Use) -> float:
     return min(use.utilisation, FULL)
 
 
-def _changed(use: Use, changes: Changes, draws: Draws) -> Array:
-    """Compute the same after the changes; what others use of it becomes faster too."""
+def _changed(use: Use, changes: Changes, draws: Draws) -> tuple[Array, Array]:
+    """Compute service and queue after changes; what others use of it becomes faster too."""
     factor = time_factor(use.kind, changes, draws, use.shares)
     faster = time_factor(use.kind, replace(changes, queries={}), draws, {})
     more = changes.cores if use.kind is Kind.CPU else 1.0
     own = min(use.own, _busy(use))
     others = (_busy(use) - own) * faster / more
     busy = others + own * factor * changes.load / (changes.servers * more)
-    return _time(use, use.seconds * factor, busy, use.channels * more, draws)
+    service = _service(use, use.seconds * factor, draws)
+    return service, _queue(service, busy, use.channels * more)
 
 
 def _contention(today: Today, load: Load, changes: Changes, draws: Draws) -> Array:
