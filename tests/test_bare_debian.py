@@ -94,7 +94,7 @@ def test_interrupted_it_leaves_nothing_half_installed(bare: BareRoot) -> None:
         assert venv.exists() == ("installing mariadb" in terminal.text)
 
     def unpacks(_: Terminal) -> bool:
-        return "dpkg" in map(_name, bare.processes())
+        return any(_name(words) == "dpkg" and "--unpack" in words for words in bare.processes())
 
     interrupted(lambda t: "installing python3.11" in t.text, Terminal.terminate)
     interrupted(unpacks, Terminal.press_ctrl_c)

@@ -26,7 +26,7 @@ from servers import missing
 
 from agent.cli import main
 from agent.demo import play, server_user
-from agent.demo.addresses import choose_address
+from agent.demo.addresses import Address, AddressError, choose_address, listen_on
 from agent.demo.load import MOST, PERIOD, clients_at, clients_at_the_top, is_rising
 from agent.demo.report import lead, rows
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
@@ -268,6 +268,18 @@ def test_the_usual_port_may_be_taken() -> None:
     with usual:
         assert choose_address(None, said.append).bind() == ("127.0.0.1", 0)
     assert said == ["port 10104 is taken; the page takes one that is free"]
+
+
+def test_a_port_may_be_taken_after_it_was_chosen() -> None:
+    """Two demos that start at once choose the same: the later one takes a free one, and says so."""
+    said: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as faster:
+        port = faster.getsockname()[1]
+        with listen_on(Address("127.0.0.1", port), socket.create_server, said.append) as mine:
+            assert mine.getsockname()[1] != port
+        assert said == [f"port {port} is taken; the page takes one that is free"]
+        with pytest.raises(AddressError, match=rf"^cannot listen on 127\.0\.0\.1:{port}: Address"):
+            listen_on(Address("127.0.0.1", port, asked=True), socket.create_server, said.append)
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,15 @@
 import errno
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from agent.config.settings import Config
 
 EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - to be shown
+
+
+Listener = TypeVar("Listener")
 
 
 class AddressError(Exception):
@@ -20,6 +24,8 @@ class Address:
 
     host: str
     port: int
+    asked: bool = False
+    """It was asked for, and no other will do."""
 
     def bind(self) -> tuple[str, int]:
         """What to listen on."""
@@ -27,26 +33,43 @@ class Address:
 
     def url(self, port: int) -> str:
         """What to open in a browser on this machine, once the port is known."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{EVERYWHERE.get(self.host, host)}:{port}"
+        return f"http://{EVERYWHERE.get(self.host, self._host)}:{port}"
+
+    def __str__(self) -> str:
+        """HOST:PORT, as it is asked for."""
+        return f"{self._host}:{self.port}"
+
+    @property
+    def _host(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
 
 
 def choose_address(listen: str | None, say: Callable[[str], None]) -> Address:
     """The address asked for, which must be free; else the usual one, or one with a free port."""
-    if listen is not None:
-        address = parse(listen)
-        reason = _obstacle(address)
-        if reason is not None:
-            advice = "choose another with --web.listen-address HOST:PORT"
-            raise AddressError(f"cannot listen on {listen}: {reason.strerror}; {advice}")
-        return address
-    usual = parse(str(Config.model_fields["listen"].default))
-    reason = _obstacle(usual)
-    if reason is None:
-        return usual
+    usual = str(Config.model_fields["listen"].default)
+    address = replace(parse(listen or usual), asked=listen is not None)
+    reason = _obstacle(address)
+    return address if reason is None else _other(address, reason, say)
+
+
+def listen_on(
+    address: Address, listen: Callable[[tuple[str, int]], Listener], say: Callable[[str], None]
+) -> Listener:
+    """Listen there; another program may have taken it since it was chosen."""
+    try:
+        return listen(address.bind())
+    except OSError as reason:
+        return listen(_other(address, reason, say).bind())
+
+
+def _other(address: Address, reason: OSError, say: Callable[[str], None]) -> Address:
+    """What to listen on instead; raises `AddressError` where this one was asked for."""
+    if address.asked:
+        advice = "choose another with --web.listen-address HOST:PORT"
+        raise AddressError(f"cannot listen on {address}: {reason.strerror}; {advice}") from None
     if reason.errno == errno.EADDRINUSE:
-        say(f"port {usual.port} is taken; the page takes one that is free")
-    return Address(usual.host, 0)
+        say(f"port {address.port} is taken; the page takes one that is free")
+    return Address(address.host, 0)
 
 
 def parse(listen: str) -> Address:

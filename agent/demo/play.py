@@ -15,7 +15,7 @@ import pymysql
 
 from agent.config.settings import CollectorSettings, Config, FitSettings, Target
 from agent.daemon import Agent
-from agent.demo.addresses import Address, choose_address
+from agent.demo.addresses import Address, choose_address, listen_on
 from agent.demo.load import Load
 from agent.demo.programs import FLAVOUR_NAMES, how_to_install, servers_to_try
 from agent.demo.report import lead, rows
@@ -178,7 +178,7 @@ def _watching(
     file.touch(mode=0o600)
     file.write_text(password, encoding="utf-8")
     agent = Agent(_config(server.socket, file))
-    web = agent.listen(address.bind())
+    web = listen_on(address, agent.listen, say)
     agent.start()
     try:
         yield agent, address.url(web.server_port)
