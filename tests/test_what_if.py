@@ -182,6 +182,15 @@ def test_residence_time_follows_the_processor_and_the_load() -> None:
     assert residence_of(cores=2.0).value < now
 
 
+def test_a_residence_time_is_as_uncertain_as_todays_scatters() -> None:
+    """A scatter of 10 % makes an interval of 1.645 deviations each way; no change stays exact."""
+    served = replace(TODAY, load=Load(500.0, 0.003, 0.1), law=None, uses=USES[:1])
+    found = residence_of(served, load=0.5)
+    assert found.upper is not None
+    assert found.upper / found.lower == pytest.approx(np.exp(2 * 1.645 * 0.1), rel=0.01)
+    assert residence_of(served) == Estimate(0.003, 0.003, 0.003)
+
+
 def test_a_load_above_the_capacity_has_no_residence_time() -> None:
     """Then the queue grows without end, which is said."""
     found = together(load=2.5)

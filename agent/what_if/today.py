@@ -8,6 +8,7 @@ from agent.classes.book import SEVERAL
 from agent.classes.savings import share_of, share_of_use
 from agent.classes.state import ClassesState
 from agent.config.ceilings import DISK, NETWORK
+from agent.points import Fate
 from agent.resources import CPU, OF_THE_CPU, SERVER_CPU, is_disk
 from agent.snapshot import Load, Snapshot
 from models.capacity.answer import USL, Capacity
@@ -15,13 +16,15 @@ from models.capacity.assess import HOPELESS_RATIO
 from models.capacity.contention import Ahead, find_peak
 from models.capacity.sanity import Points
 from models.capacity.wall import Wall
+from models.robust import neighbour_deviation
 from models.usl import Array, Usl
 from models.what_if import today as model
 from models.what_if.today import Kind, Limit, Share, Shares, Today, Use
 
 EXACT = 1e-6
 """The width, in ln X, of a limit of which only its place is known."""
-IDLE = 1e-9
+MIN_POINTS = 6
+"""So many intervals tell how much residence times scatter."""
 
 
 def today_of(snapshot: Snapshot, now: float) -> Today:
@@ -36,7 +39,7 @@ def today_of(snapshot: Snapshot, now: float) -> Today:
         lower=capacity.lower if capacity else None,
         upper=capacity.upper if capacity else None,
         limits=limits,
-        load=model.Load(place[1], place[0] / place[1]) if place and is_loaded else None,
+        load=_measured(snapshot, *place) if place and is_loaded else None,
         uses=tuple(_uses(load, classes)) if load and load.throughput > 0 else (),
         law=_law(capacity),
         time_shares=_time_shares(classes),
@@ -51,6 +54,17 @@ def digests_of(classes: ClassesState | None) -> list[str]:
     named = [one for one in classes.classes if one.name.digest not in SEVERAL]
     named.sort(key=lambda one: -one.recent.get("statement_time", 0.0))
     return list(dict.fromkeys(one.name.digest for one in named))
+
+
+def _measured(snapshot: Snapshot, n: float, x: float) -> model.Load:
+    """Take R = N/X, and how much it differs between intervals with about the same throughput."""
+    points = snapshot.fitted.points
+    ns, xs = points.curve(Fate.USED) if points else (np.zeros(0), np.zeros(0))
+    known = ns > 0
+    if np.count_nonzero(known) < MIN_POINTS:
+        return model.Load(x, n / x)
+    scatter = neighbour_deviation(np.log(ns[known] / xs[known]), xs[known])
+    return model.Load(x, n / x, float(scatter))
 
 
 def _law(capacity: Capacity | None) -> Usl | None:

@@ -37,6 +37,8 @@ class Draws:
     """How long queues are, as a part of those that random arrivals make."""
     unknown_cpu: Array
     """The part of a query's time that is CPU, where that is not known."""
+    measured: Array
+    """A standard normal: how far off today's residence time is."""
     normal: Array
     """A standard normal: how far off the shares of classes are."""
 
@@ -44,7 +46,7 @@ class Draws:
 def draws_of(today: Today) -> Draws:
     """Draw; where the capacity is not known, capacity and limits are NaN."""
     random = np.random.default_rng(SEED)
-    uniform = [(random.permutation(DRAWS) + 0.5) / DRAWS for _ in range(7 + len(today.limits))]
+    uniform = [(random.permutation(DRAWS) + 0.5) / DRAWS for _ in range(8 + len(today.limits))]
     capacity = _capacity(today, _normal_quantile(uniform[0]))
     if today.capacity is None or not today.limits:
         capacity = np.full(DRAWS, np.nan)
@@ -53,7 +55,7 @@ def draws_of(today: Today) -> Draws:
         binding = _binding(today.limits, uniform[1])
         limits = np.stack(
             [
-                np.where(binding == k, capacity, _above(limit, capacity, uniform[7 + k]))
+                np.where(binding == k, capacity, _above(limit, capacity, uniform[8 + k]))
                 for k, limit in enumerate(today.limits)
             ]
         )
@@ -64,6 +66,7 @@ def draws_of(today: Today) -> Draws:
         waited_for=uniform[3],
         queueing=uniform[4],
         unknown_cpu=uniform[5],
+        measured=_normal_quantile(uniform[7]),
         normal=_normal_quantile(uniform[6]),
     )
 

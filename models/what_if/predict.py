@@ -128,6 +128,7 @@ def _residence(
         return None
     times = residence_times(today, load, changes, draws)
     if changes != Changes():
+        times = times * np.exp(load.scatter * draws.measured)
         times = np.where(load.throughput * changes.load >= lowest, np.inf, times)
     low, middle, high = np.quantile(times, QUANTILES, method="inverted_cdf")
     if not np.isfinite(middle):

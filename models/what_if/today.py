@@ -76,6 +76,8 @@ class Load:
 
     throughput: float
     residence_time: float
+    scatter: float = 0.0
+    """Standard deviation of ln R from one interval to another of about the same load."""
 
 
 @dataclass(frozen=True, eq=False)
