@@ -20,7 +20,8 @@ from web_clients import SERVER, Authority
 
 from agent.cli import main
 from agent.commands.analyze_report import HEADER
-from agent.prometheus.client import MOST_POINTS, Access, Client, PrometheusError
+from agent.http_access import Access
+from agent.prometheus.client import MOST_POINTS, Client, PrometheusError
 from agent.prometheus.exporters import QUESTIONS
 
 START = 1_790_000_000

@@ -9,8 +9,8 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
+from agent.http_access import Access, AccessError
 from agent.printable import printable
-from agent.prometheus.client import Access, NoRedirect
 
 MOST_BYTES = 2**24
 """Of one answer."""
@@ -18,7 +18,7 @@ LONGEST_TEXT = 400
 """Characters of a refusal that are shown."""
 
 
-class AgentError(Exception):
+class AgentError(AccessError):
     """The agent cannot be asked, or its answer is none; one line with the remedy."""
 
 
@@ -27,21 +27,13 @@ class RefusedError(Exception):
 
 
 class AgentClient:
-    """Asks one agent; raises `AgentError` where the URL is none."""
+    """Asks one agent; raises `AccessError` where the URL is none."""
 
     def __init__(self, access: Access) -> None:
-        parts = urllib.parse.urlsplit(access.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise AgentError(f"{access.url!r} is no URL; write http://HOST:10104")
-        if parts.username or parts.password:
-            raise AgentError(
-                "a password does not belong in the URL; use --user and --password-file"
-            )
-        self._url = access.url.rstrip("/")
+        self._url = access.base("http://HOST:10104")
         self._timeout = access.timeout
         self._headers = access.authorisation()
-        handler = urllib.request.HTTPSHandler(context=access.context())
-        self._opener = urllib.request.build_opener(handler, NoRedirect)
+        self._opener = access.opener()
 
     def ask(self, path: str, fields: Sequence[tuple[str, str]]) -> dict[str, Any]:
         """The answer; raises `AgentError` and `RefusedError`."""

@@ -11,9 +11,10 @@ from agent.commands.replay_options import duration
 from agent.config.option import USAGE_ERROR
 from agent.config.settings import FitSettings
 from agent.export.snapshot_json import snapshots_object
+from agent.http_access import AccessError
 from agent.printable import complain_of, json_text
 from agent.prometheus.analysis import analyse
-from agent.prometheus.client import Client, PrometheusError
+from agent.prometheus.client import Client
 from agent.prometheus.targets import FleetQuery, find_targets
 from agent.replay.sources import SourceError
 from agent.snapshot import Snapshot
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     except SourceError as error:
         complain_of(error)
         return USAGE_ERROR
-    except PrometheusError as error:
+    except AccessError as error:
         complain_of(error)
         return FAILED
 
@@ -88,7 +89,7 @@ def _snapshots(
         show(done, len(targets))
         try:
             snapshots.append(analyse(client, target, query, settings, interval))
-        except PrometheusError as error:
+        except AccessError as error:
             complain_of(f"{target.instance}: {error}")
             failed += 1
         except SourceError as error:

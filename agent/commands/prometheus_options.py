@@ -4,10 +4,11 @@ import argparse
 import time
 from pathlib import Path
 
+from agent.commands.login_options import access_of, add_login, login_problem
 from agent.commands.replay_options import LONGEST, duration
 from agent.config.durations import written
 from agent.config.moments import moment, zone_here
-from agent.prometheus.client import Access, Client
+from agent.prometheus.client import Client
 from agent.prometheus.targets import FleetQuery
 from agent.replay.sources import SourceError
 
@@ -45,27 +46,15 @@ def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title:
         help="the label whose value a server and its host share (default: the host in `instance`)",
     )
     group.add_argument("--no-hosts", action="store_true", help="leave node_exporter out")
-    group.add_argument("--user", metavar="NAME", help="of basic authentication")
-    group.add_argument("--password-file", type=Path, metavar="FILE", help="the user's password")
     group.add_argument("--token-file", type=Path, metavar="FILE", help="a bearer token")
-    group.add_argument("--ca", type=Path, metavar="FILE", help="the authority of its certificate")
-    group.add_argument(
-        "--timeout",
-        type=duration(0.5, 600.0),
-        default=30.0,
-        metavar="DURATION",
-        help="how long an answer may take (default: 30s)",
-    )
+    add_login(group)
 
 
 def client_of(args: argparse.Namespace, url: str) -> Client:
-    """A client of that server; raises `PrometheusError` or `SourceError`."""
-    if args.password_file and not args.user:
-        text = "--password-file is of no use alone; name the user with --user"
-        raise SourceError(text)
-    return Client(
-        Access(url, args.user, args.password_file, args.token_file, args.ca, args.timeout)
-    )
+    """A client of that server; raises `AccessError` or `SourceError`."""
+    if problem := login_problem(args):
+        raise SourceError(problem)
+    return Client(access_of(args, url))
 
 
 def query_of(args: argparse.Namespace) -> FleetQuery:

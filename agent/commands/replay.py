@@ -14,8 +14,8 @@ from agent.commands.replay_options import add_pipeline_options, duration, wishes
 from agent.commands.replay_report import as_json, as_table
 from agent.config.file import ConfigError
 from agent.config.option import USAGE_ERROR, complain
+from agent.http_access import AccessError
 from agent.printable import complain_of
-from agent.prometheus.client import PrometheusError
 from agent.prometheus.source import prometheus_source
 from agent.replay.replay import PACE, Replay, Step
 from agent.replay.sources import Source, SourceError, Wishes, opened
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     except (TableFileError, SourceError) as error:
         complain_of(error)
         return USAGE_ERROR
-    except PrometheusError as error:
+    except AccessError as error:
         complain_of(error)
         return FAILED
     except (StoreError, sqlite3.Error) as error:

@@ -2,15 +2,14 @@
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from agent.commands.agent_client import AgentClient, AgentError, RefusedError
-from agent.commands.replay_options import duration
+from agent.commands.agent_client import AgentClient, RefusedError
+from agent.commands.login_options import access_of, add_login, login_problem
 from agent.commands.what_if_report import as_table
 from agent.config.option import USAGE_ERROR
+from agent.http_access import AccessError
 from agent.printable import complain_of, json_text, say
-from agent.prometheus.client import Access, PrometheusError
 from agent.what_if.question import FACTORS, QUERY, QuestionError, question
 
 FAILED = 1
@@ -44,16 +43,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     agent.add_argument(
         "--agent", default=AGENT, metavar="URL", help=f"where it listens (default: {AGENT})"
     )
-    agent.add_argument("--user", metavar="NAME", help="of basic authentication")
-    agent.add_argument("--password-file", type=Path, metavar="FILE", help="the user's password")
-    agent.add_argument("--ca", type=Path, metavar="FILE", help="the authority of its certificate")
-    agent.add_argument(
-        "--timeout",
-        type=duration(0.5, 600.0),
-        default=30.0,
-        metavar="DURATION",
-        help="how long an answer may take (default: 30s)",
-    )
+    add_login(agent)
     parser.set_defaults(run=run)
 
 
@@ -62,17 +52,16 @@ def run(args: argparse.Namespace) -> int:
     asked = {name: given for name in (*FACTORS, QUERY) if (given := getattr(args, name))}
     try:
         question(asked, "--{}")
-        if args.password_file and not args.user:
-            raise QuestionError("--password-file is of no use alone; name the user with --user")
-        access = Access(args.agent, args.user, args.password_file, None, args.ca, args.timeout)
+        if problem := login_problem(args):
+            raise QuestionError(problem)
         fields = [(name, text) for name, texts in asked.items() for text in texts]
         target = [("target", args.target)] if args.target is not None else []
-        found = AgentClient(access).ask("/api/v1/what-if", [*target, *fields])
+        found = AgentClient(access_of(args, args.agent)).ask("/api/v1/what-if", [*target, *fields])
         say(FORMATS[args.format](found))
     except (QuestionError, RefusedError) as error:
         complain_of(error)
         return USAGE_ERROR
-    except (AgentError, PrometheusError) as error:
+    except AccessError as error:
         complain_of(error)
         return FAILED
     return 0

@@ -4,7 +4,6 @@ Thanos, Mimir and VictoriaMetrics answer it too. A failure that may pass is trie
 is a `PrometheusError`, one line that says what was asked of whom.
 """
 
-import base64
 import http.client
 import json
 import math
@@ -14,14 +13,13 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from agent.backoff import Backoff
+from agent.http_access import Access, AccessError
 from models.rates import Array
 
 MOST_POINTS = 11_000
@@ -41,7 +39,7 @@ LONGEST_TEXT = 200
 Labels = Mapping[str, str]
 
 
-class PrometheusError(Exception):
+class PrometheusError(AccessError):
     """The server cannot be asked, or its answer cannot be used; one line with the remedy."""
 
 
@@ -53,61 +51,14 @@ class Series(NamedTuple):
     values: Array
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Where the server is, and how to get in. Passwords and tokens are read from files."""
-
-    url: str
-    user: str | None = None
-    password_file: Path | None = None
-    token_file: Path | None = None
-    ca: Path | None = None
-    timeout: float = 30.0
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    def authorisation(self) -> dict[str, str]:
-        """The header that says who asks; raises `PrometheusError` where a file cannot be read."""
-        if self.token_file is not None:
-            return {"Authorization": f"Bearer {_secret(self.token_file)}"}
-        if self.user is None:
-            return {}
-        password = _secret(self.password_file) if self.password_file else ""
-        pair = base64.b64encode(f"{self.user}:{password}".encode()).decode()
-        return {"Authorization": f"Basic {pair}"}
-
-    def context(self) -> ssl.SSLContext:
-        """Verify the server by that authority, else by the system's."""
-        try:
-            return ssl.create_default_context(cafile=self.ca)
-        except (OSError, ssl.SSLError) as error:
-            raise PrometheusError(
-                f"{self.ca}: no certificates ({error}); name a PEM file"
-            ) from None
-
-
-class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The password is for the server that was named, and for no other."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Follow none: it is an answer like others."""
-
-
 class Client:
     """Asks one server; each question is one request, and its answer is bounded."""
 
     def __init__(self, access: Access, sleep: Callable[[float], None] = time.sleep) -> None:
-        parts = urllib.parse.urlsplit(access.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise PrometheusError(f"{access.url!r} is no URL; write http://HOST:9090")
-        if parts.username or parts.password:
-            raise PrometheusError(
-                "a password does not belong in the URL; use --user and --password-file"
-            )
-        self._url = access.url.rstrip("/")
+        self._url = access.base("http://HOST:9090")
         self._timeout = access.timeout
         self._headers = {**access.headers, **access.authorisation()}
-        handler = urllib.request.HTTPSHandler(context=access.context())
-        self._opener = urllib.request.build_opener(handler, NoRedirect)
+        self._opener = access.opener()
         self._sleep = sleep
 
     def series(self, selector: str, start: float, end: float) -> list[Labels]:
@@ -225,11 +176,3 @@ def _time(at: float) -> str:
 def _shown(text: object) -> str:
     """One line of a message from outside, shortened."""
     return " ".join(str(text).split())[:LONGEST_TEXT]
-
-
-def _secret(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no text"
-        raise PrometheusError(f"{path}: cannot be read ({reason}); check the path") from None

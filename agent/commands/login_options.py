@@ -1,0 +1,34 @@
+"""Options by which a command gets into a server that it asks over HTTP."""
+
+import argparse
+from pathlib import Path
+
+from agent.commands.replay_options import duration
+from agent.http_access import Access
+
+
+def add_login(group: "argparse._ArgumentGroup") -> None:
+    """Who asks, who vouches for the server, and how long it may take."""
+    group.add_argument("--user", metavar="NAME", help="of basic authentication")
+    group.add_argument("--password-file", type=Path, metavar="FILE", help="the user's password")
+    group.add_argument("--ca", type=Path, metavar="FILE", help="the authority of its certificate")
+    group.add_argument(
+        "--timeout",
+        type=duration(0.5, 600.0),
+        default=30.0,
+        metavar="DURATION",
+        help="how long an answer may take (default: 30s)",
+    )
+
+
+def login_problem(args: argparse.Namespace) -> str | None:
+    """Why these options make no sense together, or None."""
+    if args.password_file and not args.user:
+        return "--password-file is of no use alone; name the user with --user"
+    return None
+
+
+def access_of(args: argparse.Namespace, url: str) -> Access:
+    """How that server is reached."""
+    token = getattr(args, "token_file", None)
+    return Access(url, args.user, args.password_file, token, args.ca, args.timeout)

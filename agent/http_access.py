@@ -1,0 +1,74 @@
+"""How a server is reached over HTTP by whoever asks it: its URL, who asks, who vouches for it."""
+
+import base64
+import ssl
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+class AccessError(Exception):
+    """The server cannot be asked; one line with the remedy."""
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The password is for the server that was named, and for no other."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow none: it is an answer like others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the server is, and how to get in. Passwords and tokens are read from files."""
+
+    url: str
+    user: str | None = None
+    password_file: Path | None = None
+    token_file: Path | None = None
+    ca: Path | None = None
+    timeout: float = 30.0
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def authorisation(self) -> dict[str, str]:
+        """The header that says who asks; raises `AccessError` where a file cannot be read."""
+        if self.token_file is not None:
+            return {"Authorization": f"Bearer {_secret(self.token_file)}"}
+        if self.user is None:
+            return {}
+        password = _secret(self.password_file) if self.password_file else ""
+        pair = base64.b64encode(f"{self.user}:{password}".encode()).decode()
+        return {"Authorization": f"Basic {pair}"}
+
+    def base(self, example: str) -> str:
+        """The URL without its last slash; raises `AccessError` where it is none."""
+        parts = urllib.parse.urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise AccessError(f"{self.url!r} is no URL; write {example}")
+        if parts.username or parts.password:
+            text = "a password does not belong in the URL; use --user and --password-file"
+            raise AccessError(text)
+        return self.url.rstrip("/")
+
+    def opener(self) -> urllib.request.OpenerDirector:
+        """What asks; raises `AccessError` where the authority is none."""
+        handler = urllib.request.HTTPSHandler(context=self._context())
+        return urllib.request.build_opener(handler, NoRedirect)
+
+    def _context(self) -> ssl.SSLContext:
+        """Verify the server by that authority, else by the system's."""
+        try:
+            return ssl.create_default_context(cafile=self.ca)
+        except (OSError, ssl.SSLError) as error:
+            raise AccessError(f"{self.ca}: no certificates ({error}); name a PEM file") from None
+
+
+def _secret(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no text"
+        raise AccessError(f"{path}: cannot be read ({reason}); check the path") from None
