@@ -59,11 +59,13 @@ def digests_of(classes: ClassesState | None) -> list[str]:
 def _measured(snapshot: Snapshot, n: float, x: float) -> model.Load:
     """Take R = N/X, and how much it differs between intervals with about the same throughput."""
     points = snapshot.fitted.points
-    ns, xs = points.curve(Fate.USED) if points else (np.zeros(0), np.zeros(0))
-    known = ns > 0
-    if np.count_nonzero(known) < MIN_POINTS:
+    if points is None:
         return model.Load(x, n / x)
-    scatter = neighbour_deviation(np.log(ns[known] / xs[known]), xs[known])
+    counts = np.isin(points.fates, (Fate.USED.value, Fate.IDLE.value)) & (points.concurrency > 0)
+    if np.count_nonzero(counts) < MIN_POINTS:
+        return model.Load(x, n / x)
+    ns, xs = points.concurrency[counts], points.throughput[counts]
+    scatter = neighbour_deviation(np.log(ns / xs), xs)
     return model.Load(x, n / x, float(scatter))
 
 
