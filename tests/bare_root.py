@@ -95,7 +95,8 @@ class BareRoot:
     def check_out(self) -> None:
         """Clone this checkout's HEAD into it, as the first thing that a new user does."""
         enter = ("nsenter", f"--target={self._init}", "--mount")
-        clone = ("git", "clone", "--quiet", str(ROOT), f"{self._folder}/root{CHECKOUT}")
+        to = f"{self._folder}/root{CHECKOUT}"
+        clone = ("git", "clone", "--quiet", "--depth=1", ROOT.as_uri(), to)
         subprocess.run([*enter, *clone], check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
     def share_cache(self) -> None:
