@@ -36,6 +36,7 @@ class ContendedLoad:
     def __init__(self, server: PrivateServer, most: int) -> None:
         self._server = server
         self._count = 0
+        self._done = 0
         self._changed = threading.Condition()
         self._stop = False
         self._threads = [threading.Thread(target=self._live, args=[i]) for i in range(most)]
@@ -66,6 +67,12 @@ class ContendedLoad:
                 self._changed.notify_all()
             time.sleep(residence_time(number))
 
+    def throughput(self, seconds: float) -> float:
+        """Statements per second that end from now on, for so long."""
+        begun, before = time.monotonic(), self._done
+        time.sleep(seconds)
+        return (self._done - before) / (time.monotonic() - begun)
+
     def _live(self, index: int) -> None:
         with root(self._server) as ask:
             while True:
@@ -74,3 +81,5 @@ class ContendedLoad:
                     if self._stop:
                         return
                 ask(WORK)
+                with self._changed:
+                    self._done += 1

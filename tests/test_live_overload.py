@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from contended_work import CAPACITY, NO_HOST, PEAK, ContendedLoad
+from contended_work import NO_HOST, PEAK, ContendedLoad
 from live import Daemon, Sane, target, wait_until, watching
 from test_live_alert import prometheus_on
 
@@ -18,6 +18,7 @@ FIT = {"interval": "1s", "window": "5m"}
 LADDER = (1, 3, 2, 5, 7, 4, 10, 6, 12, 8, 14, 9, 18, 11)  # clients, for three seconds each
 STEP = 3.0
 HALF, BEST, PAST = 5, 10, 40
+STEADY = 10.0  # seconds for which what is served is counted: a busy machine serves less
 SETTLES = 60.0
 
 
@@ -89,8 +90,10 @@ def test_every_surface_says_past_the_peak_what_is_past_the_peak(
         load.set(BEST)
         best = surfaces(agent, (-0.08, 0.08), overloaded=False)
         assert "firing" not in watcher.states
+        served = load.throughput(STEADY)
         load.set(PAST)
         past = surfaces(agent, (-3.6, -2.4), overloaded=True)
+        served_past = load.throughput(STEADY)
         wait_until("firing", lambda: watcher.state == "firing", SETTLES)
     for seen in (half, best):
         assert (seen.json["overloaded"], seen.json["overload_loss"]) == (False, 0)
@@ -98,8 +101,9 @@ def test_every_surface_says_past_the_peak_what_is_past_the_peak(
         assert "past its peak" not in seen.page
     assert past.json["overloaded"] is True
     assert past.json["headroom"] == pytest.approx(1 - PAST / PEAK, rel=0.15)
-    assert past.json["value"] == pytest.approx(CAPACITY, rel=0.05)
-    assert past.json["overload_loss"] == pytest.approx(0.5, abs=0.05)
+    print(f"served at the best concurrency {served:.1f}/s, past it {served_past:.1f}: {past.json}")
+    assert past.json["value"] == pytest.approx(served, rel=0.05)
+    assert past.json["overload_loss"] == pytest.approx(1 - served_past / served, abs=0.05)
     assert past.metrics.get("overload_loss_ratio") == past.json["overload_loss"]
     lost = round(100 * past.json["overload_loss"])
     assert f"past its peak: more load gives less; {lost} % of its throughput" in past.page
