@@ -87,7 +87,7 @@ install_quietly='
     kilobytes_needed() {
         apt-get -q --assume-no --no-install-recommends install "$@" | awk "
             /^After this operation, .* of additional/ { size = \$4 * (\$5 ~ /^k/ ? 1 : 1000) }
-            END { print int(size) }"
+            END { print int(1.5 * size) }" # with what packages compile, and the blocks of small files
     }
     download "$@" || { update && download "$@"; } || exit
     [ "$(kilobytes_needed "$@")" -lt "$(df -k --output=avail /usr | tail -n 1)" ] ||
