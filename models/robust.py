@@ -139,6 +139,10 @@ def _solve(design: Array, y: Array, w: Array) -> tuple[Array, Array]:
     return coefficients, np.asarray(inverse, dtype=np.float64)
 
 
+NORMAL_95 = 1.6448536269514722
+"""The 95 % quantile of the standard normal distribution."""
+
+
 def normal_cdf(z: Array) -> Array:
     """Compute Φ(z) within 1e-7: Abramowitz and Stegun, formula 26.2.17."""
     t = 1 / (1 + 0.2316419 * np.abs(z))

@@ -10,6 +10,7 @@ from models.capacity.observed_peak import ObservedPeak
 from models.capacity.outliers import MAX_SHARE
 from models.capacity.regimes import Regimes
 from models.capacity.sanity import Check, Finding
+from models.robust import NORMAL_95
 from models.trust import Reason, Trust
 from models.usl import Array
 from models.usl_fit import UslFit
@@ -17,8 +18,6 @@ from models.usl_posterior import Interval
 
 TRUSTED_RATIO, INDICATIVE_RATIO = 1.42, 2.0
 """The 95 % quantile of the capacity over its 5 % quantile must be below."""
-NORMAL_95 = 1.645
-"""The 95 % quantile of a normal distribution, in standard deviations."""
 MIN_LOAD = 0.7
 """The least share of the capacity that must have been seen for a trusted one."""
 MIN_NEAR = 12

@@ -17,7 +17,7 @@ from models.forecast.daily_peaks import daily_peaks
 from models.forecast.paths import future_peaks
 from models.forecast.trend import Trend, fit_trend
 from models.rates import Array
-from models.robust import normal_cdf
+from models.robust import NORMAL_95, normal_cdf
 from models.trust import Trust
 
 DAY = 86400.0
@@ -28,7 +28,6 @@ LEAST_DAYS = 14
 """Known days: with fewer the week cannot be told from growth."""
 LONGEST = 90
 """Days ahead that are looked at; never more than twice the days seen."""
-Z95 = 1.6448536269514722
 LEAST_SPREAD = 0.01
 """Of the logarithm of a capacity: none is known more exactly."""
 
@@ -81,8 +80,8 @@ class Limit:
     def reached(self, load: Array) -> Array:
         """The probability that the capacity is at most this load (queries/s), of any shape."""
         ln = np.log(np.maximum(load, np.finfo(np.float64).tiny) / self.value)
-        down = max(log(self.value / self.lower) / Z95, LEAST_SPREAD) if self.lower > 0 else 1.0
-        up = max(log(self.upper / self.value) / Z95, LEAST_SPREAD) if self.upper else 2 * down
+        down = _spread(self.value / self.lower) if self.lower > 0 else 1.0
+        up = _spread(self.upper / self.value) if self.upper else 2 * down
         return normal_cdf(np.where(ln < 0, ln / down, ln / up))
 
 
@@ -152,6 +151,11 @@ def saturation(forecast: LoadForecast, limit: Limit | None) -> Saturation:
     lower, median, upper = (_when(within, share) for share in (0.05, 0.5, 0.95))
     reason = ForecastReason.TOO_FAR if median is None else None
     return Saturation(median, lower, upper, probability, reason)
+
+
+def _spread(ratio: float) -> float:
+    """Compute the deviation of ln C: C's median over its 5 % quantile, or 95 % over the median."""
+    return max(log(ratio) / NORMAL_95, LEAST_SPREAD)
 
 
 def _when(within: Array, share: float) -> float | None:

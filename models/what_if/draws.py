@@ -9,14 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.robust import normal_cdf
+from models.robust import NORMAL_95, normal_cdf
 from models.usl import Array
 from models.what_if.today import Limit, Share, Today
 
 DRAWS = 2000
 SEED = 20020810
-TAIL = 1.6448536269514722
-"""The 95 % quantile of the standard normal distribution."""
 FARTHEST = 3.5
 """Deviations: quantiles are taken from a table up to here."""
 
@@ -80,8 +78,8 @@ def of_share(share: Share, draws: Draws) -> Array:
 def _capacity(today: Today, normal: Array) -> Array:
     """Draw with the quantiles that are reported: 5 %, the value as the median, 95 %."""
     value = today.capacity or np.nan
-    low = np.log(value / (today.lower or value)) / TAIL
-    high = low if today.upper is None else np.log(today.upper / value) / TAIL
+    low = np.log(value / (today.lower or value)) / NORMAL_95
+    high = low if today.upper is None else np.log(today.upper / value) / NORMAL_95
     drawn: Array = value * np.exp(np.where(normal < 0, low, high) * normal)
     return drawn
 
