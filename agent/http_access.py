@@ -1,7 +1,9 @@
-"""How a server is reached over HTTP by whoever asks it: its URL, who asks, who vouches for it."""
+"""Access to a server over HTTP: its URL, login and certificate authority, and its answer."""
 
 import base64
+import http.client
 import ssl
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
@@ -12,6 +14,14 @@ from typing import Any
 
 class AccessError(Exception):
     """The server cannot be asked; one line with the remedy."""
+
+
+class UntrustedError(Exception):
+    """The server's certificate is not verified; the message is the reason."""
+
+
+class NoAnswerError(Exception):
+    """The server does not answer; the message is the reason."""
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -54,7 +64,7 @@ class Access:
         return self.url.rstrip("/")
 
     def opener(self) -> urllib.request.OpenerDirector:
-        """What asks; raises `AccessError` where the authority is none."""
+        """Make the opener of requests; raises `AccessError` where the authority is unusable."""
         handler = urllib.request.HTTPSHandler(context=self._context())
         return urllib.request.build_opener(handler, NoRedirect)
 
@@ -64,6 +74,32 @@ class Access:
             return ssl.create_default_context(cafile=self.ca)
         except (OSError, ssl.SSLError) as error:
             raise AccessError(f"{self.ca}: no certificates ({error}); name a PEM file") from None
+
+
+def read_answer(
+    opener: urllib.request.OpenerDirector,
+    request: urllib.request.Request,
+    timeout: float,
+    most: int,
+) -> bytes:
+    """Ask, and read at most so many bytes of the answer.
+
+    Raises `urllib.error.HTTPError` for an answer that is a refusal, else `UntrustedError` or
+    `NoAnswerError`.
+    """
+    try:
+        with opener.open(request, timeout=timeout) as answer:
+            content: bytes = answer.read(most)
+            return content
+    except urllib.error.HTTPError:
+        raise
+    except ssl.SSLCertVerificationError as error:
+        raise UntrustedError(error.verify_message) from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            raise UntrustedError(reason.verify_message) from None
+        raise NoAnswerError(reason) from None
 
 
 def _secret(path: Path) -> str:

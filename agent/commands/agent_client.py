@@ -1,15 +1,13 @@
 """A client of a running agent: one question, one JSON object."""
 
-import http.client
 import json
-import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
-from agent.http_access import Access, AccessError
+from agent.http_access import Access, AccessError, NoAnswerError, UntrustedError, read_answer
 from agent.printable import printable
 
 MOST_BYTES = 2**24
@@ -40,21 +38,16 @@ class AgentClient:
         url = f"{self._url}{path}?{urllib.parse.urlencode(fields)}"
         request = urllib.request.Request(url, headers=self._headers)  # noqa: S310  (checked above)
         try:
-            with self._opener.open(request, timeout=self._timeout) as answer:
-                content = answer.read(MOST_BYTES)
-            found = json.loads(content)
+            found = json.loads(read_answer(self._opener, request, self._timeout, MOST_BYTES))
         except urllib.error.HTTPError as error:
             with error:
                 raise self._refusal(error.code, error.read(LONGEST_TEXT)) from None
-        except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            if isinstance(reason, ssl.SSLCertVerificationError):
-                remedy = "name its authority with --ca"
-                raise AgentError(
-                    f"{self._url}: its certificate is not verified; {remedy}"
-                ) from None
+        except UntrustedError:
+            remedy = "name its authority with --ca"
+            raise AgentError(f"{self._url}: its certificate is not verified; {remedy}") from None
+        except NoAnswerError as error:
             remedy = "start the agent, or name it with --agent"
-            raise AgentError(f"{self._url}: no answer ({reason}); {remedy}") from None
+            raise AgentError(f"{self._url}: no answer ({error}); {remedy}") from None
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):

@@ -4,10 +4,8 @@ Thanos, Mimir and VictoriaMetrics answer it too. A failure that may pass is trie
 is a `PrometheusError`, one line that says what was asked of whom.
 """
 
-import http.client
 import json
 import math
-import ssl
 import time
 import urllib.error
 import urllib.parse
@@ -19,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agent.backoff import Backoff
-from agent.http_access import Access, AccessError
+from agent.http_access import Access, AccessError, NoAnswerError, UntrustedError, read_answer
 from models.rates import Array
 
 MOST_POINTS = 11_000
@@ -103,18 +101,14 @@ class Client:
 
     def _read(self, request: urllib.request.Request) -> Any:
         try:
-            with self._opener.open(request, timeout=self._timeout) as answer:
-                content = answer.read(MOST_BYTES + 1)
+            content = read_answer(self._opener, request, self._timeout, MOST_BYTES + 1)
         except urllib.error.HTTPError as error:
             with error:
                 raise self._refusal(error.code, error.read(MOST_REFUSAL)) from None
-        except ssl.SSLCertVerificationError as error:
+        except UntrustedError as error:
             raise self._untrusted(error) from None
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            if isinstance(reason, ssl.SSLCertVerificationError):
-                raise self._untrusted(reason) from None
-            raise _MayPassError(f"no answer ({_shown(reason)})") from None
+        except NoAnswerError as error:
+            raise _MayPassError(f"no answer ({_shown(error)})") from None
         if len(content) > MOST_BYTES:
             problem = f"an answer of more than {MOST_BYTES // 2**20} MiB"
             raise PrometheusError(f"{self._url}: {problem}; narrow the selector")
@@ -140,8 +134,8 @@ class Client:
         remedy = "check the selector" if code in (400, 422) else "check the URL"
         return PrometheusError(f"{self._url}: {text}; {remedy}")
 
-    def _untrusted(self, error: ssl.SSLCertVerificationError) -> PrometheusError:
-        text = f"its certificate is not verified ({_shown(error.verify_message)})"
+    def _untrusted(self, why: UntrustedError) -> PrometheusError:
+        text = f"its certificate is not verified ({_shown(why)})"
         return PrometheusError(f"{self._url}: {text}; name its authority with --ca")
 
     def _unusable(self, what: str) -> PrometheusError:
