@@ -1,4 +1,4 @@
-"""What a target's load was, hour by hour, for as many days as a forecast looks back."""
+"""A target's load by the hour, for as many days as a forecast looks back."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -15,7 +15,7 @@ KEPT = DAY_HOURS * (RECENT + 1)
 
 
 class HourlySum(NamedTuple):
-    """What is known of one hour since 1970: for how many seconds, and the queries in them."""
+    """The measured seconds of one hour, counted since 1970, and the queries in them."""
 
     hour: int
     seconds: float

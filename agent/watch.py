@@ -240,8 +240,9 @@ class Watch:
         window, classes = self._history.window(now), self._classes.state
         forecast = self._forecaster.state
         if self._is_assessed(window, clock):
-            known = replace(self.snapshot, at=clock.unix, health=health)
-            return replace(known, classes=classes, forecast=forecast)
+            return replace(
+                self.snapshot, at=clock.unix, health=health, classes=classes, forecast=forecast
+            )
         self._assessed = window, clock  # also where it fails: the same again would fail again
         name = self.target.name
         snapshot = assess(name, window, health, self._fitted, self._settings, clock, self._ceilings)

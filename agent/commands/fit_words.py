@@ -11,6 +11,7 @@ LITTLE = 0.02
 WIDE = 2.0
 """When the ends of the concurrency's interval are this far apart, one number would mislead."""
 
+TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 METHODS = {
     "bayes": "Bayesian, with weak priors",
     "lsq": "least squares on throughput",
@@ -53,6 +54,12 @@ def threads(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:,.0f} threads" if value >= 100 else f"{value:.3g} threads"
+
+
+def short_time(seconds: float) -> str:
+    """A short time in the unit that suits it."""
+    factor, unit = next(((f, u) for f, u in TIMES if seconds >= f), TIMES[-1])
+    return f"{seconds / factor:.3g} {unit}"
 
 
 def quantity(value: float | None) -> str:

@@ -8,7 +8,7 @@ from agent.http_access import Access
 
 
 def add_login(group: "argparse._ArgumentGroup") -> None:
-    """Who asks, who vouches for the server, and how long it may take."""
+    """Add the options for the login, the certificate authority and the timeout."""
     group.add_argument("--user", metavar="NAME", help="of basic authentication")
     group.add_argument("--password-file", type=Path, metavar="FILE", help="the user's password")
     group.add_argument("--ca", type=Path, metavar="FILE", help="the authority of its certificate")

@@ -3,14 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent.commands.fit_words import quantity
+from agent.commands.fit_words import quantity, short_time
 from agent.commands.text_table import DASH, table_lines
 from agent.export.capacity_words import resource_words
 from agent.what_if.question import FACTORS
 
 COLUMNS = ("", "capacity", "90 % interval", "gain", "residence time", "90 % interval", "limit")
 RIGHT = (1, 3, 4)
-UNITS = ((1.0, "s"), (1e-3, "ms"), (0.0, "µs"))
 Object = Mapping[str, Any]
 
 
@@ -27,7 +26,7 @@ def _headline(found: Object) -> str:
     load = found["load"]
     if load is None:
         return f"{found['target']}: no load is known now."
-    x, r = quantity(load["throughput"]), _time(load["residence_time"])
+    x, r = quantity(load["throughput"]), short_time(load["residence_time"])
     return f"{found['target']} at {x} queries/s, of which one takes {r}."
 
 
@@ -44,8 +43,8 @@ def _row(name: str, one: Object) -> tuple[str, ...]:
         quantity(capacity["value"]) + " /s" if capacity else DASH,
         _interval(capacity, quantity),
         f"{100 * gain['value']:+.0f} %" if gain else DASH,
-        _time(time["value"]) if time else DASH,
-        _interval(time, _time),
+        short_time(time["value"]) if time else DASH,
+        _interval(time, short_time),
         resource_words(one["limit"]) if one["limit"] else DASH,
     )
 
@@ -58,13 +57,8 @@ def _interval(known: Object | None, words: Any) -> str:
     return f"{words(known['lower'])} to {words(known['upper'])}"
 
 
-def _time(seconds: float) -> str:
-    factor, unit = next((f, u) for f, u in UNITS if seconds >= f)
-    return f"{seconds / (factor or 1e-6):.3g} {unit}"
-
-
 def _notes(found: Object) -> Iterator[str]:
-    """What cannot be told, what was assumed, and why to doubt it; each once."""
+    """Write unknowns, assumptions and doubts, a line each, without repetition."""
     said = [
         text
         for one in (*found["changes"], found["then"], found["today"])

@@ -63,7 +63,7 @@ def listen_on(
 
 
 def _other(address: Address, reason: OSError, say: Callable[[str], None]) -> Address:
-    """What to listen on instead; raises `AddressError` where this one was asked for."""
+    """Choose another address; raises `AddressError` where this one was asked for."""
     if address.asked:
         advice = "choose another with --web.listen-address HOST:PORT"
         raise AddressError(f"cannot listen on {address}: {reason.strerror}; {advice}") from None

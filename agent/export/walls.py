@@ -2,14 +2,13 @@
 
 from html import escape
 
-from agent.commands.fit_words import quantity
+from agent.commands.fit_words import quantity, short_time
 from agent.export.capacity_words import resource_words
 from agent.snapshot import Snapshot
 from models.capacity.wall import Wall
 
 COLUMNS = ("resource", "used now", "a query takes", "full at", "90 % interval", "trust", "limit")
 WORTH_TELLING = 0.005  # a smaller probability to be the limit is none
-TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 def walls_table(snapshot: Snapshot, now: float) -> str:
@@ -29,7 +28,7 @@ def _row(wall: Wall, used: float | None, share: float | None) -> str:
     cells = (
         resource_words(wall.resource),
         "" if used is None else f"{used:.0%}",
-        "" if wall.demand is None else _time(wall.demand),
+        "" if wall.demand is None else short_time(wall.demand),
         "" if wall.x_max is None else f"{quantity(wall.x_max)} /s",
         f"{quantity(interval.low)} to {quantity(interval.high)}" if interval else "",
         _trust(wall),
@@ -42,9 +41,3 @@ def _trust(wall: Wall) -> str:
     if wall.x_max is None:
         return "; ".join(reason.sentence for reason in wall.reasons)
     return wall.trust.value.replace("_", " ")
-
-
-def _time(seconds: float) -> str:
-    """A short time in the unit that suits it."""
-    factor, unit = next(((f, u) for f, u in TIMES if seconds >= f), TIMES[-1])
-    return f"{seconds / factor:.3g} {unit}"

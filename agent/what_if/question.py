@@ -40,7 +40,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Question:
-    """What was asked for, not yet compared with what is known of the server."""
+    """The changes as they were asked for, before they are compared with the server."""
 
     numbers: Mapping[str, Number]
     queries: Mapping[str, float]
@@ -150,5 +150,5 @@ def _digest(asked: str, known: Sequence[str]) -> str:
 
 
 def _shown(text: str) -> str:
-    """What was given, cut, without what a terminal would execute."""
+    """The given text, cut and quoted: no terminal executes it."""
     return repr(text[:40])

@@ -23,7 +23,7 @@ _LOCKS = re.compile(r"\bFOR\s+(?:UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\s+MODE\b", 
 def locks_rows(rows_affected: Array | None, texts: Sequence[str | None] | None) -> Mask | None:
     """Find the classes that lock rows, shape (K,): they change rows, or their text says so.
 
-    `rows_affected` has shape (T, K). None where neither is known.
+    `rows_affected` has shape (T, K). None where it is not known.
     """
     if rows_affected is None:
         return None
