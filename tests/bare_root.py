@@ -1,7 +1,7 @@
 """A bare Debian in namespaces of its own: what is written in it, and what runs in it, goes with it.
 
 Its root is an overlay on a tree that `scripts/make-bare-root` made. It has this machine's network
-(or none) and the settings by which this machine reaches its package registries.
+(or none), its control groups, and the settings by which it reaches its package registries.
 """
 
 import os
@@ -23,20 +23,27 @@ HOME = "/root"
 READY_SECONDS, GONE_SECONDS = 20.0, 5.0
 ROOM = "3g"  # of memory at most, for all that is written
 
-# As the first process of the new namespaces, in the folder $1, over the trees $2. That it ignores
-# SIGCHLD has the kernel remove the orphans that it inherits.
+# As the first process of the new namespaces, in the folder $1, over the trees $2. What is mounted
+# on the root from outside later on appears inside, and nothing else of this machine does.
+# That the process ignores SIGCHLD has the kernel remove the orphans that it inherits.
 SETUP = rf"""
 set -eu
 mount -t tmpfs -o "size=$3,mode=755" tmpfs "$1"
 cd "$1"
 mkdir upper work root
 mount -t overlay overlay -o "lowerdir=$2,upperdir=$1/upper,workdir=$1/work" root
+mount --make-shared root
 cd root
 mount -t proc proc proc
 mount -t sysfs -o ro sysfs sys
+[ ! -d /sys/fs/cgroup ] || mount --rbind /sys/fs/cgroup sys/fs/cgroup
 {MAKE_DEVICES}
 mount -t tmpfs -o mode=755 tmpfs run
-exec env --ignore-signal=CHLD chroot . sleep infinity
+exec unshare --mount --propagation slave sh -euc '
+    pivot_root . mnt
+    cd /
+    umount -l /mnt
+    exec env --ignore-signal=CHLD sleep infinity'
 """
 
 FILES = (
@@ -62,6 +69,7 @@ class BareRoot:
         self._tree = CACHE / release
         self._below = below
         self._room = room
+        self._disk: Path | None = None
 
     def __enter__(self) -> Self:
         """Mount it, with a first process that does nothing."""
@@ -94,10 +102,9 @@ class BareRoot:
 
     def check_out(self) -> None:
         """Clone this checkout's HEAD into it, as the first thing that a new user does."""
-        enter = ("nsenter", f"--target={self._init}", "--mount")
         to = f"{self._folder}/root{CHECKOUT}"
         clone = ("git", "clone", "--quiet", "--depth=1", ROOT.as_uri(), to)
-        subprocess.run([*enter, *clone], check=True, capture_output=True, stdin=subprocess.DEVNULL)
+        self._outside(*clone)
 
     def share_cache(self) -> None:
         """Give that checkout what this one has fetched; what is written there stays there."""
@@ -105,9 +112,21 @@ class BareRoot:
         layers = f"lowerdir={CACHE},upperdir={upper},workdir={work}"
         mount = 'mkdir "$1" "$2" "$4" && mount -t overlay overlay -o "$3" "$4"'
         over = f"{self._folder}/root{CHECKOUT}/.cache"
-        enter = ("nsenter", f"--target={self._init}", "--mount")
-        words = ("sh", "-euc", mount, "sh", upper, work, layers, over)
-        subprocess.run([*enter, *words], check=True, capture_output=True)
+        self._outside("sh", "-euc", mount, "sh", upper, work, layers, over)
+
+    def add_disk(self) -> None:
+        """Put /tmp and the containers' images on a folder of this machine's disk.
+
+        The kernel throttles no memory, and Docker makes no layers on an overlay.
+        """
+        self._disk = Path(tempfile.mkdtemp(prefix="hr-bare-disk-"))
+        self._disk.chmod(0o755)
+        for name, place in (("tmp", "/tmp"), ("docker", f"{CHECKOUT}/.cache/docker")):
+            source, over = self._disk / name, f"{self._folder}/root{place}"
+            source.mkdir()
+            source.chmod(0o1777)
+            bind = 'mkdir -p "$2" && mount --bind "$1" "$2"'
+            self._outside("sh", "-euc", bind, "sh", str(source), over)
 
     def command(
         self,
@@ -172,12 +191,12 @@ class BareRoot:
         outer = ["setpriv", "--pdeathsig", "KILL"]  # it lives no longer than we
         lower = str(self._tree)
         if self._below is not None:
-            outer += ["nsenter", f"--target={self._below._init}", "--mount"]
+            outer += ["nsenter", f"--target={self._below._process.pid}", "--mount"]
             lower = f"{self._below._folder}/upper:{lower}"
         outer += ["unshare", "--fork", "--kill-child", "--propagation", "private"]
         outer += ["--pid", "--mount", "--ipc", "--uts"]
         setup = ["sh", "-c", SETUP, "setup", str(self._folder), lower, self._room]
-        self._process = subprocess.Popen(
+        self._process: subprocess.Popen[str] = subprocess.Popen(
             [*outer, *setup],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -191,6 +210,11 @@ class BareRoot:
         _wait_for("a bare root", lambda: ended() is not None or not root.samefile("/"))
         if ended() is not None:
             raise OSError(f"no bare root: {self._process.communicate()[1]}")
+
+    def _outside(self, *words: str) -> None:
+        """Run a command of this machine that sees the root's mounts and its own files."""
+        enter = ("nsenter", f"--target={self._process.pid}", "--mount")
+        subprocess.run([*enter, *words], check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
     def _hand_over(self) -> None:
         """Give it what this machine reaches its registries by."""
@@ -214,7 +238,8 @@ class BareRoot:
         if process is not None:
             process.send_signal(signal.SIGKILL)
             process.communicate()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for folder in filter(None, (self._folder, self._disk)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def children(pid: int) -> list[int]:

@@ -11,7 +11,10 @@ import pytest
 from bare_root import CHECKOUT, BareRoot
 from first_command import PATIENCE, assert_whole, message, run_first_command
 
-SOME_TESTS = ("tests/test_cli.py", "tests/test_live_profile.py")
+SOME_TESTS = (
+    "tests/test_cli.py",
+    "tests/test_live_check.py::test_where_all_is_there_all_is_ok",
+)
 UNREACHABLE = "is there a network, and does it need a proxy?"
 AS_USER = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")
 IMPATIENT = {"PIP_RETRIES": "1"}
