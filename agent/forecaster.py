@@ -8,7 +8,8 @@ from agent.load_history import HourlySum, LoadHistory
 from agent.pipeline import Now
 from agent.snapshot import ForecastState
 from models.capacity.answer import Capacity
-from models.forecast.saturation import Limit, forecast_load, saturation
+from models.capacity.distribution import Distribution
+from models.forecast.saturation import forecast_load, limit_of, saturation
 
 EVERY = 3600.0
 """Seconds between two forecasts."""
@@ -30,7 +31,7 @@ class Forecaster:
         self._wait = float(crc32(target.encode()) % SPREAD)
         self._due = now + SPREAD + self._wait
         self._made_at = -SOONEST
-        self._limit: Limit | None = None
+        self._limit: Distribution | None = None
 
     def restore(self, sums: Iterable[HourlySum], now: float) -> None:
         """Take in what was read back of the time before; a forecast of it is due soon."""
@@ -49,7 +50,7 @@ class Forecaster:
 
     def advance(self, capacity: Capacity | None, now: Now) -> None:
         """Make a forecast, if it is time for one."""
-        limit = Limit.of(capacity)
+        limit = limit_of(capacity)
         soonest = self._made_at + SOONEST
         is_moved = self.state is not None and _is_moved(self._limit, limit)
         if now.monotonic < self._due and not (is_moved and now.monotonic >= soonest):
@@ -61,12 +62,12 @@ class Forecaster:
 def forecast_state(load: LoadHistory, capacity: Capacity | None, now: float) -> ForecastState:
     """Forecast when this load meets that capacity; `now` in Unix seconds."""
     forecast = forecast_load(load.means(now))
-    found, trend = saturation(forecast, Limit.of(capacity)), forecast.trend
+    found, trend = saturation(forecast, limit_of(capacity)), forecast.trend
     growth = trend.growth_per_day if trend and trend.grows else None
     return ForecastState(now, found, growth, trend.days if trend else 0)
 
 
-def _is_moved(before: Limit | None, after: Limit | None) -> bool:
+def _is_moved(before: Distribution | None, after: Distribution | None) -> bool:
     if before is None or after is None:
         return before is not after
-    return abs(after.value - before.value) > MOVED * before.value
+    return abs(after.median - before.median) > MOVED * before.median

@@ -11,6 +11,7 @@ from collectors.base import FailureKind, Feature
 from models.capacity.answer import Capacity
 from models.capacity.headroom import Headroom, headroom
 from models.capacity.sanity import Finding
+from models.capacity.saturation import Probabilities, saturation_probability
 from models.forecast.saturation import Saturation
 from models.usl_fit import UslFit
 
@@ -155,3 +156,10 @@ class Snapshot:
         n = load.concurrency.get(source) if source is not None else None
         used = load.resources.get(limit) if limit is not None else None
         return headroom(capacity, load.throughput, n, used)
+
+    def saturation_probability(self, now: float) -> Probabilities:
+        """How likely the load saturates the server, as it is and grown; empty if not known."""
+        load, capacity = self.current_load(now), self.capacity(now)
+        if load is None or capacity is None:
+            return ()
+        return saturation_probability(capacity, load.throughput, self.headroom(now))

@@ -18,11 +18,11 @@ import numpy as np
 from scipy.stats import norm
 from simulated_loads import AHEAD, HOURS, SCENARIOS, Month, month
 
+from models.capacity.distribution import Distribution
 from models.forecast.daily_peaks import daily_peaks
 from models.forecast.hourly import hourly_means
 from models.forecast.saturation import (
     DAY,
-    Limit,
     LoadForecast,
     Saturation,
     forecast_load,
@@ -118,7 +118,7 @@ class Score:
         self.crossings += truth is not None
         self._judge("forecast", _within(days) if days is not None else None, truth)
         for name, rule in RULES.items():
-            self._judge(name, rule(known.seen, limit.value), truth)
+            self._judge(name, rule(known.seen, limit.median), truth)
         self._check_intervals(forecast, answer, known, truth)
 
     def _judge(self, name: str, days: float | None, truth: float | None) -> None:
@@ -154,7 +154,7 @@ def _capacity(known: Month, rng: np.random.Generator) -> float:
     return usual * float(rng.uniform(1.25, 2.0))
 
 
-def _estimate(capacity: float, served: float, rng: np.random.Generator) -> Limit:
+def _estimate(capacity: float, served: float, rng: np.random.Generator) -> Distribution:
     """A capacity as it may be known: off by 1 to 10 %, and above what was served already."""
     spread = rng.uniform(0.01, 0.1)
     middle = 0.0
@@ -163,7 +163,7 @@ def _estimate(capacity: float, served: float, rng: np.random.Generator) -> Limit
     refuted = norm.cdf(np.log(served / middle) / spread)
     quantiles = norm.ppf(refuted + (1 - refuted) * np.array([0.5, 0.05, 0.95]))
     value, lower, upper = (middle * np.exp(spread * quantiles)).tolist()
-    return Limit(value, lower, upper)
+    return Distribution.of_quantiles(lower, value, upper)
 
 
 def _crossing(ahead: Array, capacity: float) -> float | None:

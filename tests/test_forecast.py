@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from servers import ROOT
 
+from models.capacity.distribution import Distribution
 from models.forecast.daily_peaks import daily_peaks
 from models.forecast.hourly import HOUR, hourly_means
 from models.forecast.saturation import (
     DAY,
     ForecastReason,
-    Limit,
     Saturation,
     forecast_load,
     saturation,
@@ -38,9 +38,9 @@ def load(days: int, growth: float = PER_DAY, *, noise: float = 0.01, seed: int =
     return made
 
 
-def around(value: float) -> Limit:
+def around(value: float) -> Distribution:
     """A capacity that is known within 2 %."""
-    return Limit(value, 0.98 * value, 1.02 * value)
+    return Distribution.of_quantiles(0.98 * value, value, 1.02 * value)
 
 
 def meets(hours: Array, capacity: float) -> Saturation:
@@ -175,22 +175,12 @@ def test_intervals_widen_with_the_days() -> None:
 def test_a_wider_capacity_is_met_earlier_perhaps() -> None:
     """The less is known of the capacity, the earlier the lower bound and the later the upper."""
     forecast = forecast_load(load(42))
-    narrow = saturation(forecast, Limit(1150, 1140, 1160))
-    wide = saturation(forecast, Limit(1150, 1000, 1320))
+    narrow = saturation(forecast, Distribution.of_quantiles(1140, 1150, 1160))
+    wide = saturation(forecast, Distribution.of_quantiles(1000, 1150, 1320))
     assert wide.lower is not None
     assert narrow.lower is not None
     assert wide.lower < narrow.lower
     assert dict(wide.probability)[1] > dict(narrow.probability)[1]
-
-
-def test_a_capacity_is_reached_by_its_quantiles() -> None:
-    """Its bounds are what 5 and 95 of a hundred such capacities do not exceed."""
-    limit = Limit(1000, 900, 1300)
-    reached = limit.reached(np.array([0.0, 900.0, 1000.0, 1300.0]))
-    assert reached == pytest.approx([0, 0.05, 0.5, 0.95], abs=1e-6)
-    open_above = Limit(1000, 900).reached(np.array([900.0, 1000.0, 1300.0]))
-    assert open_above[:2] == pytest.approx([0.05, 0.5], abs=1e-6)
-    assert 0.5 < open_above[2] < 0.999
 
 
 def test_spans_of_any_width_become_hours() -> None:

@@ -33,6 +33,7 @@ from agent.store.waiting import Batch
 from agent.watch import Watch
 from collectors.base import Sample
 from models.capacity.answer import Capacity
+from models.capacity.distribution import Distribution
 from models.forecast.hourly import HOUR
 from models.forecast.saturation import DAY, ForecastReason, Saturation
 from models.rates import Array
@@ -63,9 +64,9 @@ def sums(days: int, until: float = UNIX) -> list[HourlySum]:
 
 def capacity(value: float) -> Capacity:
     """One that is trusted."""
-    return Capacity(
-        value, 0.95 * value, 1.05 * value, "cpu", {"cpu": 1.0}, Trust.TRUSTED, (), 9, None
-    )
+    quantiles = (0.95 * value, value, 1.05 * value)
+    known = (value, quantiles[0], quantiles[2], "cpu", {"cpu": 1.0}, Trust.TRUSTED, (), 9.0, None)
+    return Capacity(*known, distribution=Distribution.of_quantiles(*quantiles))
 
 
 def with_forecast(found: Saturation) -> Snapshot:

@@ -95,7 +95,7 @@ def test_a_stale_assessment_is_withheld() -> None:
 def keys(value: Any) -> Iterator[str]:
     """Every key of every object, but for those that are names of resources, sources and reasons."""
     by_name = {"concurrency", "excluded_threads", "utilisation", "limits", "outliers_total"}
-    by_name |= {"probability_within"}
+    by_name |= {"probability_within", "saturation_probability"}
     if isinstance(value, dict):
         for key, part in value.items():
             yield key

@@ -92,6 +92,16 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     placed = [(s.target, headroom) for s in snapshots if (headroom := s.headroom(now)) is not None]
     for name, text, share in HEADROOM_GAUGES:
         yield gauge(name, text, [((target,), share(headroom)) for target, headroom in placed])
+    yield gauge(
+        "saturation_probability",
+        "The probability that the capacity is at most the present load times the label `load`.",
+        (
+            ((s.target, f"{growth:g}"), probability)
+            for s in snapshots
+            for growth, probability in s.saturation_probability(now)
+        ),
+        "load",
+    )
     for name, text, value in CAPACITY_GAUGES:
         yield gauge(name, text, [((target,), value(capacity)) for target, capacity in known])
     yield gauge(

@@ -4,6 +4,7 @@ from agent.commands.fit_words import past_peak_words, quantity
 from agent.snapshot import Snapshot
 from models.capacity.answer import USL, Capacity, CapacityReason
 from models.capacity.headroom import Headroom
+from models.capacity.saturation import Probabilities
 from models.trust import Trust
 
 CLEARLY = 0.7  # a limit of this probability is named alone
@@ -67,6 +68,13 @@ def headroom_words(headroom: Headroom) -> str:
     if headroom.ratio < 0:
         return "It does more than that now."
     return f"{100 * headroom.ratio:.0f} % of that is left."
+
+
+def saturation_words(likely: Probabilities) -> tuple[str, str]:
+    """How likely the present load saturates the server, and the same load grown."""
+    now, *grown = [(growth, f"{100 * p:.0f} %") for growth, p in likely]
+    more = ", ".join(f"{100 * (growth - 1):.0f} % more: {p}" for growth, p in grown)
+    return now[1], f"probability at this load; at {more}"
 
 
 def doubts(capacity: Capacity) -> list[str]:

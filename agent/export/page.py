@@ -7,7 +7,13 @@ from importlib.resources import files
 from agent import __version__
 from agent.commands.fit_words import past_peak_words, quantity
 from agent.config.durations import words
-from agent.export.capacity_words import bounds, doubts, headline, why_none
+from agent.export.capacity_words import (
+    bounds,
+    doubts,
+    headline,
+    saturation_words,
+    why_none,
+)
 from agent.export.chart import chart, legend
 from agent.export.classes_table import classes_table
 from agent.export.forecast_words import forecast_words
@@ -118,6 +124,9 @@ def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
         yield "capacity", f"{quantity(capacity.value)} /s", bounds(capacity)
         if headroom is not None:
             yield _headroom_cell(capacity, headroom)
+    likely = snapshot.saturation_probability(now)
+    if headroom is not None and likely and not headroom.overloaded:
+        yield "saturation", *saturation_words(likely)
     if fit is not None and fit.x_max is not None:
         note = "; ".join(filter(None, (_range(fit.x_max_interval), _caution(fit))))
         yield "the law's peak", f"{quantity(fit.x_max)} /s", note

@@ -12,7 +12,6 @@ from typing import Any
 from agent import __version__
 from agent.snapshot import ForecastState, Snapshot
 from models.capacity.answer import Capacity
-from models.capacity.headroom import Headroom
 from models.capacity.wall import Wall
 from models.usl_fit import UslFit
 from models.usl_posterior import Interval
@@ -43,7 +42,7 @@ def target_object(snapshot: Snapshot, now: float) -> Object:
         "assessed_at": snapshot.fitted.at,
         "waiting": snapshot.fitted.waiting or None,
         "concurrency_source": snapshot.fitted.source,
-        "capacity": capacity and _capacity(capacity, snapshot.headroom(now)),
+        "capacity": capacity and _capacity(capacity, snapshot, now),
         "forecast": _forecast(snapshot.current_forecast(now)),
         "walls": [_wall(wall) for wall in capacity.walls] if capacity else [],
         "usl": law and _law(law),
@@ -69,7 +68,8 @@ def _load(snapshot: Snapshot, now: float) -> Object | None:
     }
 
 
-def _capacity(capacity: Capacity, headroom: Headroom | None) -> Object:
+def _capacity(capacity: Capacity, snapshot: Snapshot, now: float) -> Object:
+    headroom, likely = snapshot.headroom(now), snapshot.saturation_probability(now)
     return {
         "value": capacity.value,
         "lower": capacity.lower,
@@ -77,6 +77,7 @@ def _capacity(capacity: Capacity, headroom: Headroom | None) -> Object:
         "headroom": headroom and headroom.ratio,
         "overloaded": headroom and headroom.overloaded,
         "overload_loss": headroom and headroom.overload_loss,
+        "saturation_probability": {f"{growth:g}": p for growth, p in likely} or None,
         "concurrency": capacity.concurrency,
         "concurrency_upper": capacity.concurrency_upper,
         "limit": capacity.limit,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from models.capacity.contention import Peak
+from models.capacity.distribution import Distribution
 from models.capacity.outliers import Outliers
 from models.capacity.regimes import Regimes
 from models.capacity.sanity import Finding
@@ -98,6 +99,8 @@ class Capacity:
     x_seen: float
     settle_throughput: float | None
     """The load to measure next, queries/s. None where load is not what lacks."""
+    distribution: Distribution | None = field(repr=False, default=None)
+    """P(C ≤ x), of which `lower` and `upper` are quantiles; None where only they are known."""
     concurrency: float | None = None
     """N at the capacity, threads; None: not known."""
     concurrency_upper: float | None = None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from models.capacity.answer import USL, Capacity, CapacityReason
 from models.capacity.clock import clock_low
 from models.capacity.contention import Ahead, Peak, find_peak
+from models.capacity.distribution import Distribution
 from models.capacity.drift import cost_drift, costs_otherwise
 from models.capacity.observations import SEEN, Observations
 from models.capacity.observed_peak import ObservedPeak, find_observed_peak
@@ -259,6 +260,7 @@ def _lowest(
         dict(zip(names, map(float, shares), strict=True)),
         x_seen,
         found,
+        Distribution(grid, 1 - survival),
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from models.capacity.answer import INFORMATION, USL, Capacity, CapacityReason
+from models.capacity.distribution import Distribution
 from models.capacity.headroom import peak_upper
 from models.capacity.observed_peak import ObservedPeak
 from models.capacity.outliers import MAX_SHARE
@@ -35,8 +36,12 @@ def judged(
     shares: dict[str, float],
     x_seen: float,
     found: set[CapacityReason],
+    distribution: Distribution | None = None,
 ) -> Capacity:
-    """Tell the 5, 50 and 95 % quantiles with the trust that they deserve, given what was found."""
+    """Tell the 5, 50 and 95 % quantiles with the trust that they deserve, given what was found.
+
+    Without a distribution they are all that is known of it.
+    """
     low, middle, high = quantiles
     ratio = high / low
     trust = Trust.NOT_IDENTIFIABLE
@@ -61,6 +66,7 @@ def judged(
         reasons=tuple(reason for reason in CapacityReason if reason in found),
         x_seen=x_seen,
         settle_throughput=_settling(trust, x_seen, middle),
+        distribution=distribution or Distribution.of_quantiles(low, middle, high),
     )
 
 

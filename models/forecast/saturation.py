@@ -1,23 +1,20 @@
 """When the load meets the capacity, with both as uncertain as they are.
 
 P(saturated within h) = E[F(max of the daily peaks up to h)], the mean over possible futures, with
-F the capacity's distribution: a split normal of its logarithm, whose median and 5 % and 95 %
-quantiles are the capacity's.
+F the capacity's distribution.
 """
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import log
-from typing import Self
 
 import numpy as np
 
 from models.capacity.answer import Capacity
+from models.capacity.distribution import Distribution
 from models.forecast.daily_peaks import daily_peaks
 from models.forecast.paths import future_peaks
 from models.forecast.trend import Trend, fit_trend
 from models.rates import Array
-from models.robust import NORMAL_95, normal_cdf
 from models.trust import Trust
 
 DAY = 86400.0
@@ -28,8 +25,6 @@ LEAST_DAYS = 14
 """Known days: with fewer the week cannot be told from growth."""
 LONGEST = 90
 """Days ahead that are looked at; never more than twice the days seen."""
-LEAST_SPREAD = 0.01
-"""Of the logarithm of a capacity: none is known more exactly."""
 
 
 class ForecastReason(StrEnum):
@@ -54,35 +49,6 @@ SENTENCES = {
     ForecastReason.NO_GROWTH: "the load does not grow for sure",
     ForecastReason.TOO_FAR: "the limit is farther away than the history allows to look",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A capacity, queries/s: the median with 5 % and 95 % quantiles. `upper` None: not known.
-
-    Without an upper bound it may be as much higher as lower, and as much again.
-    """
-
-    value: float
-    lower: float
-    upper: float | None = None
-
-    @classmethod
-    def of(cls, capacity: Capacity | None) -> Self | None:
-        """Take the quantiles of a capacity; None where they say too little."""
-        if capacity is None or capacity.trust is Trust.NOT_IDENTIFIABLE:
-            return None
-        value, lower, upper = capacity.value, capacity.lower, capacity.upper
-        if value is None or lower is None or value <= 0:
-            return None
-        return cls(value, min(lower, value), None if upper is None else max(upper, value))
-
-    def reached(self, load: Array) -> Array:
-        """The probability that the capacity is at most this load (queries/s), of any shape."""
-        ln = np.log(np.maximum(load, np.finfo(np.float64).tiny) / self.value)
-        down = _spread(self.value / self.lower) if self.lower > 0 else 1.0
-        up = _spread(self.upper / self.value) if self.upper else 2 * down
-        return normal_cdf(np.where(ln < 0, ln / down, ln / up))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -135,15 +101,22 @@ def forecast_load(hours: Array) -> LoadForecast:
     return LoadForecast(future_peaks(trend, ahead), latest, trend)
 
 
-def saturation(forecast: LoadForecast, limit: Limit | None) -> Saturation:
+def limit_of(capacity: Capacity | None) -> Distribution | None:
+    """Take the distribution of a capacity; None where it says too little."""
+    if capacity is None or capacity.trust is Trust.NOT_IDENTIFIABLE:
+        return None
+    return capacity.distribution
+
+
+def saturation(forecast: LoadForecast, limit: Distribution | None) -> Saturation:
     """Combine a forecast with a capacity."""
     if forecast.peaks is None or forecast.trend is None:
         return Saturation(reason=forecast.reason)
     if limit is None:
         return Saturation(reason=ForecastReason.CAPACITY_UNKNOWN)
     highest = np.maximum.accumulate(forecast.peaks, axis=1)
-    within = limit.reached(highest).mean(axis=0)
-    within = np.concatenate((limit.reached(np.array([forecast.now])), within))
+    within = limit.at_most(highest).mean(axis=0)
+    within = np.concatenate((limit.at_most(np.array([forecast.now])), within))
     within = np.maximum.accumulate(within)
     probability = tuple((h, float(within[h])) for h in HORIZONS if h < len(within))
     if not forecast.trend.grows:
@@ -151,11 +124,6 @@ def saturation(forecast: LoadForecast, limit: Limit | None) -> Saturation:
     lower, median, upper = (_when(within, share) for share in (0.05, 0.5, 0.95))
     reason = ForecastReason.TOO_FAR if median is None else None
     return Saturation(median, lower, upper, probability, reason)
-
-
-def _spread(ratio: float) -> float:
-    """Compute the deviation of ln C: C's median over its 5 % quantile, or 95 % over the median."""
-    return max(log(ratio) / NORMAL_95, LEAST_SPREAD)
 
 
 def _when(within: Array, share: float) -> float | None:

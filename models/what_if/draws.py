@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.robust import NORMAL_95, normal_cdf
+from models.capacity.distribution import Distribution
+from models.robust import normal_cdf
 from models.usl import Array
 from models.what_if.today import Limit, Share, Today
 
@@ -45,7 +46,7 @@ def draws_of(today: Today) -> Draws:
     """Draw; where the capacity is not known, capacity and limits are NaN."""
     random = np.random.default_rng(SEED)
     uniform = [(random.permutation(DRAWS) + 0.5) / DRAWS for _ in range(8 + len(today.limits))]
-    capacity = _capacity(today, _normal_quantile(uniform[0]))
+    capacity = _capacity(today, uniform[0])
     if today.capacity is None or not today.limits:
         capacity = np.full(DRAWS, np.nan)
         limits = np.full((len(today.limits), DRAWS), np.nan)
@@ -75,13 +76,13 @@ def of_share(share: Share, draws: Draws) -> Array:
     return drawn
 
 
-def _capacity(today: Today, normal: Array) -> Array:
+def _capacity(today: Today, uniform: Array) -> Array:
     """Draw with the quantiles that are reported: 5 %, the value as the median, 95 %."""
-    value = today.capacity or np.nan
-    low = np.log(value / (today.lower or value)) / NORMAL_95
-    high = low if today.upper is None else np.log(today.upper / value) / NORMAL_95
-    drawn: Array = value * np.exp(np.where(normal < 0, low, high) * normal)
-    return drawn
+    if today.capacity is None:
+        return np.full(DRAWS, np.nan)
+    lower = today.lower or today.capacity
+    known = Distribution.of_quantiles(lower, today.capacity, today.upper)
+    return known.quantiles(uniform)
 
 
 def _binding(limits: Sequence[Limit], uniform: Array) -> NDArray[np.intp]:

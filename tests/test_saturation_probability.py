@@ -1,0 +1,118 @@
+"""The probability that a load saturates the server, from the capacity's own distribution."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_up import WAVES, intervals, known, seen_at, with_resources
+
+from agent.export.page import render
+from agent.export.snapshot_json import target_object
+from agent.snapshot import Snapshot
+from models.capacity.answer import Capacity, CapacityReason
+from models.capacity.distribution import Distribution
+from models.capacity.headroom import Headroom
+from models.capacity.saturation import GROWTHS, REFUTED, saturation_probability
+from models.trust import Trust
+
+BELOW = Headroom(0.3, overloaded=False, overload_loss=0.0)
+WIDE = Distribution.of_quantiles(500, 1000, 4000)
+
+
+def capacity(*reasons: CapacityReason, known: Distribution | None = WIDE) -> Capacity:
+    """One that is known within a factor of eight, with these reasons against it."""
+    shares, trust = {"cpu": 1.0}, Trust.NOT_IDENTIFIABLE
+    return Capacity(1000, 500, 4000, "cpu", shares, trust, reasons, 800.0, None, distribution=known)
+
+
+def served(throughput: float) -> Snapshot:
+    """A server on a known law whose processor is full at 6000 queries/s, and its latest load."""
+    rows = with_resources(intervals(WAVES), cpu=1 / 6000)
+    rows[-1] = rows[-1]._replace(throughput=throughput, resources={"cpu": throughput / 6000})
+    return known(rows)
+
+
+def test_a_distribution_has_its_quantiles() -> None:
+    """Its bounds are what 5 and 95 of a hundred such capacities do not exceed, and back."""
+    limit = Distribution.of_quantiles(900, 1000, 1300)
+    assert limit.at_most(np.array([0.0, 900.0, 1000.0, 1300.0, 1e9])) == pytest.approx(
+        [0, 0.05, 0.5, 0.95, 1], abs=1e-3
+    )
+    assert limit.quantiles([0.05, 0.5, 0.95]) == pytest.approx([900, 1000, 1300], rel=1e-3)
+    assert limit.median == pytest.approx(1000, rel=1e-3)
+
+
+@pytest.mark.parametrize("unknown", [None, np.inf])
+def test_without_an_upper_bound_it_is_wider_above_than_below(unknown: float | None) -> None:
+    """As much higher as it is lower leaves a probability that is neither nothing nor sure."""
+    open_above = Distribution.of_quantiles(900, 1000, unknown)
+    assert open_above.at_most(np.array([900.0, 1000.0])) == pytest.approx([0.05, 0.5], abs=1e-3)
+    assert 0.6 < open_above.at_most(1000 / 0.9) < 0.9
+
+
+def test_beyond_its_table_nothing_more_is_known() -> None:
+    """Where the table ends at 60 % a far higher load is met by 60 %, not by 100 %."""
+    limit = Distribution(np.log([100.0, 200.0]), np.array([0.0, 0.6]))
+    assert limit.at_most(np.array([200.0, 1e6])) == pytest.approx([0.6, 0.6])
+    assert limit.quantiles([0.9]) == pytest.approx([200.0])
+
+
+def test_a_wide_interval_is_no_reason_for_silence() -> None:
+    """A capacity that is not identifiable, but bounded, gives the probabilities of its interval."""
+    found = dict(saturation_probability(capacity(CapacityReason.WIDE_INTERVAL), 1000, BELOW))
+    assert tuple(found) == GROWTHS
+    assert found[1.0] == pytest.approx(0.5, abs=0.01)
+    assert found[1.0] < found[1.1] < found[1.25] < found[1.5] < 0.8
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        CapacityReason.MODEL_DOES_NOT_FIT,
+        CapacityReason.LATEST_DIFFER,
+        CapacityReason.LAW_DOES_NOT_FIT,
+        CapacityReason.NO_LIMIT_SEEN,
+    ],
+)
+def test_a_model_that_the_points_contradict_is_silent(reason: CapacityReason) -> None:
+    """There is no probability where the interval itself is refuted."""
+    assert saturation_probability(capacity(reason), 1000, BELOW) == ()
+
+
+def test_nothing_known_and_more_served_than_possible_are_silent() -> None:
+    """Without a distribution, without headroom, and where the load refutes it, there is none."""
+    refuted = Headroom(REFUTED - 0.01, overloaded=False, overload_loss=0.0)
+    assert saturation_probability(capacity(known=None), 1000, BELOW) == ()
+    assert saturation_probability(capacity(), 1000, None) == ()
+    assert saturation_probability(capacity(), 1000, refuted) == ()
+
+
+def test_past_the_peak_it_is_sure() -> None:
+    """An overloaded server that completes little is saturated, not idle."""
+    past = Headroom(-0.5, overloaded=True, overload_loss=0.6)
+    assert set(dict(saturation_probability(capacity(), 400, past)).values()) == {1.0}
+
+
+def test_an_assessed_server_agrees_with_its_own_interval() -> None:
+    """At the bounds of an assessed capacity the probabilities are the 5 and 95 % they stand for."""
+    found = served(3000.0).fitted.capacity
+    assert found is not None
+    assert found.distribution is not None
+    assert found.lower is not None
+    assert found.upper is not None
+    reached = found.distribution.at_most(np.array([found.lower, found.upper]))
+    assert reached == pytest.approx([0.05, 0.95], abs=0.01)
+
+
+def test_json_and_page_say_it() -> None:
+    """The snapshot has the four probabilities, the page a sentence; a stale one has neither."""
+    snapshot = served(4200.0)
+    now = seen_at(with_resources(intervals(WAVES)))
+    found = target_object(snapshot, now)["capacity"]["saturation_probability"]
+    assert list(found) == ["1", "1.1", "1.25", "1.5"]
+    assert found == {f"{g:g}": p for g, p in snapshot.saturation_probability(now)}
+    assert list(found.values()) == sorted(found.values())
+    assert "probability at this load; at 10 % more: " in render([snapshot], now)
+    assert snapshot.saturation_probability(now + 1000) == ()
+    down = replace(snapshot, load=None)
+    assert target_object(down, now)["capacity"]["saturation_probability"] is None
