@@ -27,6 +27,8 @@ CPUS, SERVER_CPUS = "cpu:cpus", "server_cpu:cpus"
 COUNTS = {CPU: CPUS, SERVER_CPU: SERVER_CPUS}
 CLOCK = "cpu:clock"
 """How fast the clocks run of the CPUs that the server may use; 1 is as fast as they can."""
+IDLE_ENTRIES = "cpu:idle_entries_per_second"
+"""How often each of the CPUs that the server may use went idle."""
 ALL = 0.99
 """A server that may use more than this share of the host's CPUs may use all."""
 BUSY = tuple(
@@ -79,6 +81,7 @@ def with_ceilings(
             is_busy_time=is_disk(name) and name not in ceilings.ceilings,
             own=own.get(name),
             clock=utilisations.get(CLOCK) if name in own else None,
+            idle_entries=rates.get(IDLE_ENTRIES) if name in own else None,
         )
         for name, (u, limit) in used.items()
     ]
@@ -133,6 +136,7 @@ def _cpus(host: Columns, edges: Array) -> Iterator[Named]:
     yield CPUS, host.last(edges, "cpus")
     yield SERVER_CPUS, host.last(edges, "process_cpus")
     yield CLOCK, host.average(edges, "cpu_clock_ratio")
+    yield IDLE_ENTRIES, host.rate(edges, "cpu_idle_entries")
 
 
 def _disks(host: Columns, edges: Array) -> Iterator[Named]:

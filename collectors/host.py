@@ -3,7 +3,8 @@
 Only where the server's process is visible on this machine; elsewhere the feature is absent, with
 the reason. All values are counters since boot (seconds, bytes, operations), except the ceilings:
 `cpus`, `process_cpus` and the interfaces' `bytes_per_second`; and `cpu_clock_ratio`, where the
-kernel shows how fast the clocks run.
+kernel shows how fast the clocks run. `cpu_idle_entries` counts how often one of the processors that
+the server may use went idle.
 """
 
 import time
@@ -14,6 +15,7 @@ from collectors.base import CollectorError, FailureKind, Feature, Prepared, Valu
 from collectors.clock import Clocks
 from collectors.connection import Connection
 from collectors.devices import Devices, link_speeds, named_feature, physical_devices
+from collectors.idle_entries import IdleEntries
 from collectors.process import NotHere, RunDelay, find_server_process, process_io
 from collectors.quota import process_cpus, quota_feature
 
@@ -35,16 +37,29 @@ def prepare(connection: Connection, named: Devices = NONE_NAMED) -> Prepared:
     devices = physical_devices() | named
     io = _io_feature(process.pid)
     delay, clocks = RunDelay(process.pid), Clocks(process.cpu_affinity)
+    idle = IdleEntries(_processors(process))
     ceilings = _Ceilings(process, devices.interfaces)
 
     def read() -> Values:
         clock = clocks.ratio()  # first: it may wait, and the counters are of the sample's time
         values = _read(process, devices, ceilings, io=io.enabled)
-        more = {"process_run_delay_seconds": delay.seconds(), "cpu_clock_ratio": clock}
+        more = {
+            "process_run_delay_seconds": delay.seconds(),
+            "cpu_clock_ratio": clock,
+            "cpu_idle_entries": idle.per_processor(),
+        }
         return {**values, **{name: value for name, value in more.items() if value is not None}}
 
     quota = quota_feature(process.pid)
     return Prepared(read, (Feature("host", enabled=True), *named_feature(named), quota, io))
+
+
+def _processors(process: psutil.Process) -> list[int]:
+    """The processors that the server may use; none where that cannot be seen."""
+    try:
+        return process.cpu_affinity()
+    except (psutil.Error, OSError):
+        return []
 
 
 class _Ceilings:

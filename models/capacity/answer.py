@@ -25,6 +25,7 @@ class CapacityReason(StrEnum):
     COST_WANDERS = "cost_wanders"
     OTHERS_WANDER = "others_wander"
     CLOCK_LOW = "clock_low"
+    DEMAND_FALLS = "demand_falls"
     TWO_WORKLOADS = "two_workloads"
     HELD_UP = "held_up"
     LAW_DOES_NOT_FIT = "law_does_not_fit"
@@ -53,6 +54,7 @@ SENTENCES = {
     CapacityReason.COST_WANDERS: "what a query costs goes up and down: its average may not hold",
     CapacityReason.OTHERS_WANDER: "what others leave of a resource comes and goes",
     CapacityReason.CLOCK_LOW: "at lower clocks the processor looks busier than it will be",
+    CapacityReason.DEMAND_FALLS: "queries may get cheaper still as more of them overlap",
     CapacityReason.TWO_WORKLOADS: "two workloads take turns; this is the busier one's capacity",
     CapacityReason.HELD_UP: "more statements at once serve no more, though no resource is full",
     CapacityReason.LAW_DOES_NOT_FIT: "the law that sets the limit has the wrong shape",

@@ -62,6 +62,8 @@ UNHINDERED = 0.2
 """The quantile of the residence times that counts as that of statements that none delays."""
 LEAST_TOGETHER = 0.5
 """Fewer statements at once cannot be told apart."""
+MOST_FALL = 0.1
+"""A demand expected to fall by more than this share beyond the highest loads may end anywhere."""
 MERGED_POINTS = 3
 """The law needs so many loads that can be told apart."""
 
@@ -90,6 +92,8 @@ def assess_capacity(seen: Observations) -> Capacity:
         context.add(CapacityReason.HELD_UP)
     if nearest is not None:
         context |= _doubts(nearest.resource, ours, current, kept)
+        if nearest.further_fall > MOST_FALL:
+            context.add(CapacityReason.DEMAND_FALLS)
     usable = _usable(walls)
     first = _first(usable)
     if first is not None and kept.resource(first.resource).counts_waits:

@@ -42,8 +42,12 @@ PLACES, OVERLAP = 16, 0.6
 STEADY = Prior(np.zeros(1), np.zeros(1), 0.05)
 GROWING = Prior.within(0.1, 1.2, mean=0.25, deviation=0.3)
 """Of how the demand changes up to the wall, Q·X/D."""
-FALLING = Prior.within(0.05, 0.8, mean=0.42, deviation=0.14)
-"""Of what waking is of the demand of an idle resource, w/(D + w)."""
+FALL = (0.05, 0.8, 0.42, 0.14)
+"""Of what waking is of the demand of an idle resource, w/(D + w): bounds, mean and deviation."""
+FALLING = Prior.within(*FALL)
+WAKING_SECONDS = 50e-6
+"""What an idle entry costs, about: 25 to 75 µs were measured on virtual machines. Of long queries
+that is a small share, whatever (2) and (3) would allow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,14 +95,15 @@ class Course:
 class Courses:
     """How a utilisation may go on."""
 
-    steady: Course
-    growing: Course
-    falling: Course
-    shares: tuple[Array, Array, Array]
-    """The probability of each strength of these three."""
+    every: tuple[Course, ...]
+    """It stays, it grows, it falls by (2), and by (3) where that is measured."""
+    shares: tuple[Array, ...]
+    """The probability of each strength of each of them."""
     waking: float
-    """What waking costs as a part of the demand of the first part at its ceiling, w/D of (2):
-    expected over all ways to go on."""
+    """What waking costs as a part of the demand of the first part at its ceiling, w/D: at the
+    expected w/(D + w), since the expected w/D has a long tail."""
+    further_fall: float
+    """By how much the demand is expected to fall from the highest loads seen on, as a share."""
 
     @classmethod
     def of(cls, parts: Sequence[Part], reach: float) -> "Courses":
@@ -107,24 +112,34 @@ class Courses:
         reach is the t at which the sum is full if its demand stays.
         """
         first, others = parts[0], [part.straight for part in parts[1:]]
-        awake = first.awake(_total(parts))
         growth = unit(2) * reach / first.slope
-        waking = unit(2) - FALLING.places[:, None] * unit(1)
-        waking = waking / float(awake.coefficients[1])
-        courses = (
+        grown = np.tile(growth, (PLACES, 1))
+        total = _total(parts)
+        courses = [
             Course.of(first.bent, growth[None, :], STEADY.places, STEADY, falls=False),
-            Course.of(
-                first.bent, np.tile(growth, (PLACES, 1)), GROWING.places, GROWING, falls=False
-            ),
-            Course.of(awake, waking, np.zeros(PLACES), FALLING, falls=True),
-        )
+            Course.of(first.bent, grown, GROWING.places, GROWING, falls=False),
+            _falling(first, total, FALLING),
+        ]
+        busy = [total]
+        if first.idleness is not None:
+            share = WAKING_SECONDS * first.idleness.per_query / first.slope
+            part = min(1.0, share / FALL[2])
+            prior = Prior.within(*(part * each for each in FALL))
+            busy.append(first.idleness.found_busy)
+            courses.append(_falling(first, busy[-1], prior))
         ln_p = [c.ln_p + np.log(share) for c, share in zip(courses, first.shares, strict=True)]
         most = max(float(each.max()) for each in ln_p)
         p = [np.exp(each - most) for each in ln_p]
         whole = sum(float(each.sum()) for each in p)
-        steady, growing, falling = (_beside(course, others) for course in courses)
-        shares = (p[0] / whole, p[1] / whole, p[2] / whole)
-        return cls(steady, growing, falling, shares, _waking(courses[2], shares[2]))
+        shares = tuple(each / whole for each in p)
+        falling = list(zip(courses[2:], shares[2:], strict=True))
+        high = first.t >= np.quantile(first.t, HIGH)
+        falls = [
+            _fall(*each, float(np.median(by[high]))) for each, by in zip(falling, busy, strict=True)
+        ]
+        part = sum(float(p @ _parts(course)) for course, p in falling)
+        every = tuple(_beside(course, others) for course in courses)
+        return cls(every, shares, part / (1 - part), sum(falls))
 
     @property
     def growth(self) -> float:
@@ -133,9 +148,21 @@ class Courses:
 
     def reached(self, t: Array) -> Array:
         """Compute the probability that the ceiling is reached below each t, ascending."""
-        each = zip(self.shares, (self.steady, self.growing, self.falling), strict=True)
+        each = zip(self.shares, self.every, strict=True)
         cdf: Array = np.sum([share @ course.reached(t) for share, course in each], axis=0)
         return cdf
+
+
+HIGH = 0.9
+"""The quantile of the loads that counts as the highest seen."""
+
+
+def _falling(first: Part, busy: Array, prior: Prior) -> Course:
+    """Follow (2) or (3), by the share of the queries that find the resource busy."""
+    awake = first.awake(busy)
+    waking = unit(2) - prior.places[:, None] * unit(1)
+    rows = waking / float(awake.coefficients[1])
+    return Course.of(awake, rows, np.zeros(PLACES), prior, falls=True)
 
 
 def _total(parts: Sequence[Part]) -> Array:
@@ -145,15 +172,21 @@ def _total(parts: Sequence[Part]) -> Array:
     return np.clip(np.stack([t**k for k in range(3)], axis=1) @ smooth, 0.0, 1.0)
 
 
-def _waking(falling: Course, shares: Array) -> float:
-    """Compute w/D at the expected w/(D + w); the second coefficient is D + w, the third w.
+def _fall(falling: Course, shares: Array, busy: float) -> float:
+    """Expect how much of the demand at the highest loads is gone at the ceiling.
 
-    The ratio of the mean, not the mean of the ratio, which has a long tail.
+    The demand is D + w − w·busy; busy is the share that finds the resource busy at those loads.
     """
+    part = _parts(falling)
+    at_ceiling = max(CEILING[0], busy)
+    return float(shares @ (part * (at_ceiling - busy) / (1 - part * busy)))
+
+
+def _parts(falling: Course) -> Array:
+    """Compute w/(D + w) at each strength, shape (places,)."""
     whole, waking = falling.coefficients[:, 1], falling.coefficients[:, 2]
-    parts = np.clip(waking / np.maximum(whole, 1e-12), 0.0, float(FALLING.places[-1]))
-    part = float(shares @ parts)
-    return part / (1 - part)
+    parts: Array = np.clip(waking / np.maximum(whole, 1e-12), 0.0, float(FALLING.places[-1]))
+    return parts
 
 
 def _beside(course: Course, others: Sequence[LinearFit]) -> Course:

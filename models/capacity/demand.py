@@ -7,7 +7,12 @@ Utilisation law U = U0 + D·X (Denning, Buzen 1978), with a demand per query tha
     pays w for waking it, the others do not:         U = U0 + D·X + w·X·(1 − U)       (2)
 
 Queries come at any time, so a share 1 − U of them finds one processor idle. (2) is linear in U0,
-a = D + w and w where U is known: U = U0 + a·X − w·X·U. How much of each: `courses`.
+a = D + w and w where U is known: U = U0 + a·X − w·X·U. Where it is measured how many queries find
+the processor busy (`idleness`), that share B stands once more in the place of U:
+
+    U = U0 + a·X − w·X·B                                                              (3)
+
+How much of each: `courses`.
 """
 
 from dataclasses import dataclass, field
@@ -15,6 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
+from models.capacity.idleness import Idleness
 from models.robust import LinearFit, fit_linear
 from models.usl import Array
 
@@ -25,9 +31,11 @@ BASE_PRIOR = (0.02, 0.1)
 OWN_BASE_PRIOR = (0.005, 0.015)
 """The same for what the server itself uses: one that is asked nothing uses next to nothing."""
 SHARES = (0.8, 0.12, 0.08)
-"""The probabilities that it stays, grows, falls."""
+"""The probabilities that it stays, grows, falls with the utilisation."""
 OWN_SHARES = (0.3, 0.1, 0.6)
 """The same for a processor, of which the server's own part is known: waking it costs."""
+MEASURED_SHARES = (0.1, 0.1, 0.3, 0.5)
+"""The same, and that it falls by (3), where it is measured how many queries find it busy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +49,9 @@ class Part:
     fit: LinearFit
     """Coefficients of 1, t and t²."""
     base: tuple[float, float] = BASE_PRIOR
-    shares: tuple[float, float, float] = SHARES
+    shares: tuple[float, ...] = SHARES
+    """Of `courses`, in their order."""
+    idleness: Idleness | None = None
 
     @cached_property
     def bent(self) -> LinearFit:
@@ -62,9 +72,9 @@ class Part:
         """Whether it grows with the throughput, by more than so many standard errors."""
         return self.slope > errors * float(np.sqrt(max(self.straight.covariance[1, 1], 0.0)))
 
-    def awake(self, total: Array) -> LinearFit:
-        """Fit (2): the coefficients of 1, t and −t·U, where total is U at each t."""
-        design = np.stack([np.ones_like(self.t), self.t, -self.t * total], axis=1)
+    def awake(self, busy: Array) -> LinearFit:
+        """Fit (2) or (3): the coefficients of 1, t and −t·busy, which is U or B at each t."""
+        design = np.stack([np.ones_like(self.t), self.t, -self.t * busy], axis=1)
         return fit_linear(design, self.u, self.weights, NOISE).given(unit(0), *self.base)
 
 

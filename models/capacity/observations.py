@@ -49,7 +49,8 @@ class Observations:
         if not all(np.isfinite(r.ceiling) and r.ceiling > 0 for r in resources):
             raise ValueError("the ceiling of a resource must be above 0")
         columns = [_column(times, c) for c in (throughput, concurrency, n_variance, weights)]
-        known = tuple(r.mapped(lambda column: _column(times, column)) for r in resources)
+        checked = [r.mapped(lambda column: _column(times, column)) for r in resources]
+        known = tuple(resource.with_idleness(columns[0]) for resource in checked)
         variance, weigh = np.nan_to_num(columns[2]), np.nan_to_num(columns[3])
         return cls(times, columns[0], columns[1], variance, weigh, known)
 

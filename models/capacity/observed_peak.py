@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.observations import Observations
-from models.capacity.wall import FULL, Resource
+from models.capacity.wall import Resource
 from models.robust import medians, persistence
 from models.usl import Array
 
@@ -118,7 +118,7 @@ def _full(seen: Observations, far: NDArray[np.bool_], around: NDArray[np.bool_])
 
 
 def _fills(resource: Resource, far: NDArray[np.bool_], around: NDArray[np.bool_]) -> bool:
-    full = (resource.utilisation >= FULL * resource.ceiling) & ~resource.filled_by_others
+    full = resource.full & ~resource.filled_by_others
     mostly = 2 * np.count_nonzero(full & far) > np.count_nonzero(far)
     at_peak = float(medians(resource.utilisation[around])) / resource.ceiling
     return bool(mostly and at_peak >= BUSY_AT_PEAK)

@@ -7,6 +7,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from models.capacity.idleness import Idleness
 from models.trust import Trust
 from models.usl import Array
 from models.usl_posterior import Interval
@@ -73,6 +74,16 @@ class Resource:
     """The part of the utilisation that is the server's own, shape (intervals,); None: not known."""
     clock: Array | None = field(repr=False, default=None)
     """How fast it ran, 1 is as fast as it can, shape (intervals,); None: not known."""
+    idle_entries: Array | None = field(repr=False, default=None)
+    """How often one of its processors went idle, per second; shape (intervals,); None: unknown."""
+    idleness: Idleness | None = field(repr=False, default=None)
+    """What follows of it for the queries; `Observations.of` compares it with the throughput."""
+
+    @property
+    def full(self) -> NDArray[np.bool_]:
+        """Where it is full, shape (intervals,): a processor that queries find idle is not."""
+        full: NDArray[np.bool_] = self.utilisation >= FULL * self.ceiling
+        return full if self.idleness is None else full & self.idleness.allows_full
 
     @property
     def filled_by_others(self) -> NDArray[np.bool_]:
@@ -91,7 +102,22 @@ class Resource:
         """The same resource with its columns changed."""
         own = None if self.own is None else change(self.own)
         clock = None if self.clock is None else change(self.clock)
-        return replace(self, utilisation=change(self.utilisation), own=own, clock=clock)
+        idle = None if self.idle_entries is None else change(self.idle_entries)
+        asked = self.idleness and self.idleness.selected(change(self.idleness.found_busy))
+        return replace(
+            self,
+            utilisation=change(self.utilisation),
+            own=own,
+            clock=clock,
+            idle_entries=idle,
+            idleness=asked,
+        )
+
+    def with_idleness(self, x: Array) -> "Resource":
+        """The same, its idle entries compared with the throughput x, in queries/s."""
+        if self.idle_entries is None:
+            return self
+        return replace(self, idleness=Idleness.of(x, self.idle_entries))
 
 
 PASSED = 0.01
@@ -120,6 +146,8 @@ class Wall:
     waking: float = 0.0
     """What waking an idle processor costs a query, as a part of its demand at the wall: at the
     expected part of an idle processor's demand, none where waking costs nothing."""
+    further_fall: float = 0.0
+    """By how much the demand is expected to fall from the highest loads seen up to the wall."""
 
     @classmethod
     def none(cls, resource: str, seen: float, reason: WallReason) -> "Wall":

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from models.capacity.channels import CHANNELS, Channels
 from models.capacity.courses import CEILING, Courses
-from models.capacity.demand import NOISE, OWN_BASE_PRIOR, OWN_SHARES, Part
-from models.capacity.wall import FULL, Resource, Wall, WallReason
+from models.capacity.demand import MEASURED_SHARES, NOISE, OWN_BASE_PRIOR, OWN_SHARES, Part
+from models.capacity.idleness import Idleness
+from models.capacity.wall import Resource, Wall, WallReason
 from models.robust import fit_columns, student_cdf
 from models.trust import Trust
 from models.usl import Array
@@ -60,9 +61,12 @@ def find_walls(
     x, w = x[known], np.ones_like(x[known]) if weights is None else weights[known]
     if len(x) == 0:
         return tuple(Wall.none(r.name, 0.0, WallReason.FEW_POINTS) for r in resources)
-    u, own, by_others = _of_the_ceiling([r.mapped(lambda column: column[known]) for r in resources])
+    resources = [r.mapped(lambda column: column[known]) for r in resources]
+    u, own, by_others = _of_the_ceiling(resources)
     x_scale = float(x.max())
-    t, follows = x / x_scale, u < FULL
+    t = x / x_scale
+    full = np.stack([r.full for r in resources], axis=1)
+    follows = ~full
     rough = np.maximum(t / float(np.median(t)), 0.25)
     design = np.stack([np.ones_like(t), t, t * t], axis=1)
     # the variance of a utilisation grows with it, as that of a sum of demands does
@@ -76,8 +80,8 @@ def find_walls(
     walls = []
     for i, resource in enumerate(resources):
         parts = every[i :: len(resources)]
-        parts = _apart(*parts[1:]) if apart[i] >= MIN_POINTS else parts[:1]
-        wall = _wall(resource, x, u[:, i], float(seen[i]), parts, x_scale)
+        parts = _apart(parts, resource.idleness, x_scale) if apart[i] >= MIN_POINTS else parts[:1]
+        wall = _wall(resource, x, u[:, i], full[:, i], float(seen[i]), parts, x_scale)
         if by_others[i] and not wall.usable:
             wall = replace(wall, reasons=(WallReason.OTHERS_FILL_IT, *wall.reasons))
         walls.append(wall)
@@ -97,12 +101,17 @@ def _of_the_ceiling(resources: Sequence[Resource]) -> tuple[Array, Array, NDArra
     return np.where(filled, np.nan, u), np.where(filled, np.nan, np.minimum(own, u)), by_others
 
 
-def _apart(own: Part, others: Part) -> list[Part]:
+def _apart(parts: Sequence[Part], idleness: Idleness | None, x_scale: float) -> list[Part]:
     """Describe what the server uses and what others use of it.
 
     Others may work for it (clients on the same host, the kernel's network): somewhat less.
     """
+    whole, own, others = parts
     own = replace(own, base=OWN_BASE_PRIOR, shares=OWN_SHARES)
+    if idleness is not None:
+        idle = replace(idleness, per_query=idleness.per_query * x_scale)
+        smooth = idle.smoothed(own.t, whole.u, own.weights)
+        own = replace(own, shares=MEASURED_SHARES, idleness=smooth)
     per_unit = np.array([0.0, 1.0, 0.0])
     for_us = others.fit.given(per_unit, 0.1 * own.slope, 0.4 * abs(own.slope))
     return [own, replace(others, fit=for_us)]
@@ -117,11 +126,17 @@ def _seen(u: Array) -> Array:
 
 
 def _wall(
-    resource: Resource, x: Array, u: Array, seen: float, parts: Sequence[Part], x_scale: float
+    resource: Resource,
+    x: Array,
+    u: Array,
+    full: NDArray[np.bool_],
+    seen: float,
+    parts: Sequence[Part],
+    x_scale: float,
 ) -> Wall:
     """Measure the wall where the resource is always full, else extrapolate to it."""
     name = resource.name
-    known, full = np.isfinite(u), u >= FULL
+    known = np.isfinite(u)
     if np.count_nonzero(known) < MIN_POINTS:
         return Wall.none(name, seen, WallReason.FEW_POINTS)
     if seen < MIN_SEEN:
@@ -165,6 +180,7 @@ def _extrapolated(resource: Resource, seen: float, parts: Sequence[Part], x_scal
     if not resource.is_busy_time:
         cdf, name = courses.reached(np.exp(grid)), resource.name
         wall = _describe(name, seen, grid + np.log(x_scale), cdf, slope / x_scale, courses.growth)
+        wall = replace(wall, further_fall=courses.further_fall)
         return replace(wall, waking=courses.waking) if len(parts) > 1 else wall
     channels = Channels(parts[0], courses)
     grid = np.linspace(-2.5, 2.0 + np.log(CHANNELS[-1]), 2 * GRID) + np.log(reach)

@@ -1,0 +1,41 @@
+"""A server whose queries pay for waking its processor, whoever sends them: worked out by hand.
+
+A query computes for D, and for w more where it finds the one processor idle. At random arrivals a
+share 1 − U does: U = X·(D + w)/(1 + w·X), and the processor goes idle X·(1 − U) times a second. A
+client that sends its queries evenly finds it idle each time until X·(D + w) = 1; from there on the
+processor has just so many idle moments that it is never idle for long: U = 1, (1 − X·D)/w of them
+a second, and none at X = 1/D, which is the capacity.
+"""
+
+import numpy as np
+
+from models.capacity.observations import Observations
+from models.capacity.wall import Resource
+
+INTERVALS = 120
+
+
+def woken_server(
+    demand: float,
+    waking: float,
+    upto: float,
+    *,
+    evenly: bool,
+    seed: int = 0,
+    is_measured: bool = True,
+) -> Observations:
+    """Observe it at loads up to a share of 1/demand (s), in intervals of 5 s."""
+    rng = np.random.default_rng(seed)
+    x = upto / demand * rng.uniform(0.2, 1.0, INTERVALS)
+    if evenly:
+        u = np.minimum(x * (demand + waking), 1.0)
+        idle = np.minimum(x, (1 - x * demand) / waking)
+    else:
+        u = x * (demand + waking) / (1 + waking * x)
+        idle = x * (1 - u)
+    u = np.minimum(u * rng.normal(1.0, 0.02, INTERVALS), 1.0)
+    idle = idle * rng.normal(1.0, 0.03, INTERVALS)
+    n = np.where(u < 0.999, 1.3 * u + 0.3 * x * demand, 3.0) * rng.normal(1.0, 0.03, INTERVALS)
+    entries = idle if is_measured else None
+    processor = Resource("server_cpu", u, own=u, idle_entries=entries)
+    return Observations.of(5.0 * np.arange(INTERVALS), x, n, resources=[processor])
