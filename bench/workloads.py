@@ -6,6 +6,12 @@ from typing import NamedTuple
 BENCH = Path(__file__).resolve().parent
 SMALL = ("--tables=2", "--table-size=20000")
 ONE_TABLE = ("--tables=1", "--table-size=100000")
+DURABLE = (
+    "--innodb-flush-log-at-trx-commit=1",
+    "--log-bin=bin",
+    "--server-id=1",
+    "--sync-binlog=1",
+)
 RELAXED = ("--innodb-flush-log-at-trx-commit=2",)
 TINY_POOL = ("--innodb-buffer-pool-size=8M", "--innodb-flush-method=O_DIRECT")
 PREPARED = ("--db-ps-mode=auto",)
@@ -44,13 +50,13 @@ ZOO = CLASSIC | {
         (*ONE_TABLE, "--point-selects=0", "--simple-ranges=0", "--sum-ranges=0"),
     ),
     "disk-reads": Workload("oltp_point_select", ("--tables=1", "--table-size=400000"), TINY_POOL),
-    "updates": Workload("oltp_update_non_index", ONE_TABLE),
+    "updates": Workload("oltp_update_non_index", ONE_TABLE, DURABLE),
     "updates-relaxed": Workload("oltp_update_non_index", ONE_TABLE, RELAXED),
-    "updates-no-binlog": Workload("oltp_update_non_index", ONE_TABLE, ("--skip-log-bin",)),
-    "updates-of-an-index": Workload("oltp_update_index", ONE_TABLE),
-    "inserts": Workload("oltp_insert", ONE_TABLE),
-    "deletes": Workload("oltp_delete", ONE_TABLE),
-    "writes": Workload("oltp_write_only", SMALL),
+    "updates-no-binlog": Workload("oltp_update_non_index", ONE_TABLE, DURABLE[:1]),
+    "updates-of-an-index": Workload("oltp_update_index", ONE_TABLE, DURABLE),
+    "inserts": Workload("oltp_insert", ONE_TABLE, DURABLE),
+    "deletes": Workload("oltp_delete", ONE_TABLE, DURABLE),
+    "writes": Workload("oltp_write_only", SMALL, DURABLE),
     "writes-relaxed": Workload("oltp_write_only", SMALL, RELAXED),
     "hot-relaxed": Workload(HOT, (), RELAXED),
 }

@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,12 @@ def test_models_touch_no_clock_file_or_socket() -> None:
     """A model is a function of its arguments alone."""
     for path in (ROOT / "models").rglob("*.py"):
         assert not imported_modules(path) & IMPURE, path
+
+
+def test_the_daemon_starts_without_scipy() -> None:
+    """SciPy takes 40 MiB: the daemon does with NumPy, and `fit` loads it when it is asked."""
+    script = "import sys, agent.daemon; print('scipy' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"

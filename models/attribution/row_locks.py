@@ -9,9 +9,9 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import lsq_linear
 
 from models.attribution.class_ticks import Array
+from models.attribution.quadratic import hold, minimise_non_negative
 from models.attribution.waits import Mask
 
 LEAST_PULL = 1e-4
@@ -51,8 +51,11 @@ def row_lock_waits(work: Array, waited: Array, locking: Mask) -> Array:
     common = float(y.sum()) / total
     residual = y - common * x.sum(axis=1)
     ridge = float(np.sqrt(residual @ residual / max(len(y) - 1, 1))) + LEAST_PULL * float(x.max())
-    rows = np.vstack([x, ridge * np.eye(len(classes))])
-    right = np.concatenate([y, np.full(len(classes), ridge * common)])
-    fraction = lsq_linear(rows, right, bounds=(0.0, 1.0)).x
-    answer[:, classes] = fraction * x
+    matrix = x.T @ x + ridge**2 * np.eye(len(classes))
+    vector = x.T @ y + ridge**2 * common
+    fraction = minimise_non_negative(matrix, vector)
+    if len(whole := np.flatnonzero(fraction > 1)):
+        hold(matrix, vector, whole, np.ones(len(classes)))
+        fraction = minimise_non_negative(matrix, vector)
+    answer[:, classes] = np.minimum(fraction, 1.0) * x
     return answer

@@ -73,7 +73,8 @@ class Idleness:
         used = (weights > 0) & np.isfinite(found_busy)
         if np.count_nonzero(used) <= DEGREE:
             return self.selected(np.nan_to_num(found_busy))
-        line = np.polynomial.Polynomial.fit(
-            t[used], found_busy[used], DEGREE, w=weights[used] ** 0.5
-        )
-        return self.selected(np.clip(line(t), 0.0, 1.0))
+        powers = np.vander(t, DEGREE + 1)
+        root = np.sqrt(weights[used])
+        rows, right = powers[used] * root[:, None], found_busy[used] * root
+        coefficients = np.linalg.lstsq(rows, right, rcond=None)[0]
+        return self.selected(np.clip(powers @ coefficients, 0.0, 1.0))

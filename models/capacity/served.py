@@ -4,16 +4,17 @@ The models describe averages over the window, and what counts as seen is a quant
 cheap queries is no capacity. But a model that ends below several bursts is wrong, however well it
 fits what lies below. With costs that vary from interval to interval by s (of ln), a server of
 capacity c serves m intervals of the highest loads at c·exp(s·z), z normal; the j-th highest passes
-x with P = 1 − I(Φ(ln(x/c)/s); m+1−j, j), I the incomplete beta function (order statistics: H. A.
-David 1981). Below a fifth that speaks against c; up to luck, ε: ε + (1−ε)·min(1, 5·P).
+x with the probability P that j or more of m do, each with Φ(ln(c/x)/s): a binomial distribution's
+tail (order statistics: H. A. David 1981). Below a fifth that speaks against c; up to luck, ε:
+ε + (1−ε)·min(1, 5·P).
 """
 
 import numpy as np
-from scipy.special import betainc
+from numpy.typing import NDArray
 
 from models.capacity.observations import Observations
 from models.capacity.wall import FULL
-from models.robust import neighbour_deviation, normal_cdf
+from models.robust import TINY, neighbour_deviation, normal_cdf
 from models.usl import Array
 
 HIGHEST = 3
@@ -40,9 +41,23 @@ def likelihood(ln_capacity: Array, seen: Observations, name: str) -> Array:
     near = int(np.count_nonzero(x >= NEAR * x[0]))
     rank = np.arange(1, min(HIGHEST, near) + 1)
     passed = (np.log(x[: len(rank)]) - ln_capacity[:, None]) / cost_variation(seen, name)
-    by_chance = betainc(rank, near + 1 - rank, normal_cdf(-passed))
+    by_chance = _at_least(rank, near, normal_cdf(-passed))
     p: Array = np.prod(LUCK + (1 - LUCK) * np.minimum(by_chance / BY_CHANCE, 1.0), axis=1)
     return p
+
+
+def _at_least(rank: NDArray[np.intp], count: int, p: Array) -> Array:
+    """Compute the probability that rank or more of count pass, each with p: (points, ranks).
+
+    The binomial distribution's few first terms, less than rank of them, are taken from 1.
+    """
+    fewer = np.zeros_like(p)
+    term = (1 - p) ** count
+    for passing in range(int(rank[-1])):
+        fewer += np.where(passing < rank, term, 0.0)
+        term = term * (count - passing) / (passing + 1) * p / np.maximum(1 - p, TINY)
+    tail: Array = np.clip(1 - fewer, 0.0, 1.0)
+    return tail
 
 
 def cost_variation(seen: Observations, name: str) -> float:
