@@ -1,5 +1,6 @@
 """How often a processor goes idle tells whether queries will get cheaper as more overlap."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -134,3 +135,12 @@ def test_without_a_driver_nothing_is_known(tmp_path: Path) -> None:
     known = IdleEntries([0], tmp_path)
     (tmp_path / "cpu0/cpuidle/state0/usage").unlink()
     assert known.per_processor() is None
+
+
+def test_this_machine_tells_it_where_its_kernel_does() -> None:
+    """The counters of the processors that this process may use; they never fall."""
+    known = IdleEntries(os.sched_getaffinity(0))
+    first, second = known.per_processor(), known.per_processor()
+    states = list(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpuidle/state1/usage"))
+    assert (first is not None) == bool(states)
+    assert (second or 0.0) >= (first or 0.0)

@@ -42,12 +42,13 @@ PLACES, OVERLAP = 16, 0.6
 STEADY = Prior(np.zeros(1), np.zeros(1), 0.05)
 GROWING = Prior.within(0.1, 1.2, mean=0.25, deviation=0.3)
 """Of how the demand changes up to the wall, Q·X/D."""
-FALL = (0.05, 0.8, 0.42, 0.14)
-"""Of what waking is of the demand of an idle resource, w/(D + w): bounds, mean and deviation."""
-FALLING = Prior.within(*FALL)
-WAKING_SECONDS = 50e-6
-"""What an idle entry costs, about: 25 to 75 µs were measured on virtual machines. Of long queries
-that is a small share, whatever (2) and (3) would allow."""
+FALLING = Prior.within(0.05, 0.8, mean=0.42, deviation=0.14)
+"""Of what waking is of the demand of an idle resource, w/(D + w)."""
+LARGEST_PART = 0.8
+"""No more of it is believed."""
+LONGEST_WAKING = 150e-6
+"""Seconds of processor time that an idle entry costs at most; about 25, 50 and 150 were measured on
+three virtual machines. Of long queries that is a small part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,14 +123,14 @@ class Courses:
         ]
         busy = [total]
         if first.idleness is not None:
-            share = WAKING_SECONDS * first.idleness.per_query / first.slope
-            part = min(1.0, share / FALL[2])
-            prior = Prior.within(*(part * each for each in FALL))
             busy.append(first.idleness.found_busy)
+            longest = LONGEST_WAKING * first.idleness.per_query / first.slope
+            most = min(longest, LARGEST_PART)
+            prior = Prior.within(0.0, most, mean=most / 2, deviation=most / 2)
             courses.append(_falling(first, busy[-1], prior))
         ln_p = [c.ln_p + np.log(share) for c, share in zip(courses, first.shares, strict=True)]
-        most = max(float(each.max()) for each in ln_p)
-        p = [np.exp(each - most) for each in ln_p]
+        highest = max(float(each.max()) for each in ln_p)
+        p = [np.exp(each - highest) for each in ln_p]
         whole = sum(float(each.sum()) for each in p)
         shares = tuple(each / whole for each in p)
         falling = list(zip(courses[2:], shares[2:], strict=True))
@@ -185,7 +186,7 @@ def _fall(falling: Course, shares: Array, busy: float) -> float:
 def _parts(falling: Course) -> Array:
     """Compute w/(D + w) at each strength, shape (places,)."""
     whole, waking = falling.coefficients[:, 1], falling.coefficients[:, 2]
-    parts: Array = np.clip(waking / np.maximum(whole, 1e-12), 0.0, float(FALLING.places[-1]))
+    parts: Array = np.clip(waking / np.maximum(whole, 1e-12), 0.0, LARGEST_PART)
     return parts
 
 
