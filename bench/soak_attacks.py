@@ -3,13 +3,15 @@
     python bench/soak_attacks.py [--minutes 30] [--good 10] [--every 30]
 
 One agent watches ten targets on a real MariaDB and one of each kind of liar that the tests know
-(tests/lying_answers.py), some of whom change between lies; `web_attacks.py`, where it is there,
-attacks the pages at the same time. Prints how long the scrapes of the good targets took, the
-longest time between two of their samples, memory, threads and open files, and ends with 1 where a
-scrape took a second, a sample is missing, or memory or threads rise in the second half.
+(tests/lying_answers.py), some of whom change between lies; tests/web_attacks.py attacks the pages
+at the same time, which have a user and can be made to reload. Prints how long the scrapes of the
+good targets took, the longest time between two of their samples, memory and threads, and ends with
+1 where a scrape took a second, a sample is missing, memory or threads rise in the second half, or
+threads stay after the attacks.
 """
 
 import argparse
+import base64
 import os
 import random
 import subprocess
@@ -17,14 +19,17 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import Pipe, Process
 from multiprocessing.connection import Connection
 from pathlib import Path
-from statistics import quantiles
+from statistics import median, quantiles
 from typing import Any
+
+import bcrypt
+import yaml
 
 from agent.demo.server import PrivateServer
 from collectors.host import process_clock
@@ -34,11 +39,17 @@ from live import COMMAND, Clients, Page, fetch, target, wait_until, write_config
 from lying_answers import GREETINGS, LIES, LOGINS
 from lying_server import LyingServer
 from servers import least_account, server_program
+from web_attacks import Tally, attacking
 
 SCRAPE_EVERY = 2.0  # seconds
 SLOWEST = 1.0  # seconds that a scrape may take
 GAP = 5.0  # seconds between two samples, of which there is one a second
-RISE = 1.1  # of the memory's median, from the first half to the second
+RISE = 1.1  # of the medians of memory and threads, from the first half to the second
+MOST_MEMORY = 150.0  # MiB
+STAYING = 2  # threads more than before the attacks that are no sign of a leak
+OVER_WITHIN = 20.0  # seconds in which the last attackers' threads end
+SCRAPER, PASSWORD = "prometheus", "right"
+LOGIN = "Basic " + base64.b64encode(f"{SCRAPER}:{PASSWORD}".encode()).decode()
 TURNS = 5.0  # seconds that a fickle server lies before it is honest for as long
 SETTINGS: dict[str, Any] = {
     "collectors": {},
@@ -58,6 +69,8 @@ class Seen:
     threads: list[int] = field(default_factory=list)
     cores: float = 0.0
     """The agent's share of one core, on average."""
+    threads_before: int = 0
+    threads_after: int = 0
 
     def add(self, page: Page, process: int) -> None:
         """One more look."""
@@ -70,7 +83,12 @@ class Seen:
                 self.sampled[which] = at
         status = Path(f"/proc/{process}/status").read_text()
         self.memory.append(int(status.split("VmRSS:")[1].split()[0]) / 1024)
-        self.threads.append(int(status.split("Threads:")[1].split()[0]))
+        self.threads.append(thread_count(process))
+
+
+def thread_count(process: int) -> int:
+    """Count its threads."""
+    return len(list(Path(f"/proc/{process}/task").iterdir()))
 
 
 def main() -> None:
@@ -88,14 +106,45 @@ def main() -> None:
         targets = [*good(folder, server, args.good), *stack.enter_context(liars(folder))]
         file, port = write_config(folder, *targets, **settings(folder))
         log = stack.enter_context((folder / "agent.log").open("wb"))
-        command = [str(COMMAND), "run", "--config.file", str(file)]
+        command = [str(COMMAND), "run", "--config.file", str(file), "--web.enable-lifecycle"]
+        command += ["--web.config.file", str(web_config(folder))]
         agent = stack.enter_context(ended(subprocess.Popen(command, stderr=log)))
         wait_until("the agent answers", lambda: answers(port), 60)
         wait_until("the good targets are up", lambda: up(port) == args.good, 60)
-        stack.enter_context(web_attacks(port))
-        seen = watch(agent.pid, port, 60 * args.minutes, args.every)
+        before = thread_count(agent.pid)
+        with attacking(port, LOGIN) as tally:
+            seen = watch(agent.pid, port, 60 * args.minutes, args.every)
+        seen.threads_before = before
+        seen.threads_after = threads_left(agent.pid, before)
         size = (folder / "agent.log").stat().st_size
+    print(f"\nanswers to the attacks on the pages: {shown(tally)}")
     sys.exit(report(seen, size, len(targets) - args.good))
+
+
+def web_config(folder: Path) -> Path:
+    """A user, whose password takes as long to check as one in production."""
+    hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(10)).decode()
+    file = folder / "web.yml"
+    file.write_text(yaml.safe_dump({"basic_auth_users": {SCRAPER: hashed}}))
+    return file
+
+
+def scrape(port: int) -> Page:
+    """Ask for the metrics as that user."""
+    return fetch(port, Authorization=LOGIN)
+
+
+def threads_left(process: int, before: int) -> int:
+    """Wait until the attackers' threads are gone, or for so long; return how many there are."""
+    deadline = time.monotonic() + OVER_WITHIN
+    while (count := thread_count(process)) > before and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return count
+
+
+def shown(tally: Tally) -> str:
+    """Words of a tally."""
+    return ", ".join(f"{name}: {count}" for name, count in sorted(tally.items()))
 
 
 def settings(folder: Path) -> dict[str, Any]:
@@ -165,19 +214,6 @@ def take_turns(server: LyingServer, stop: threading.Event) -> None:
 
 
 @contextmanager
-def web_attacks(port: int) -> Iterator[None]:
-    """The attacks on the pages, where there is a module of them beside the tests."""
-    try:
-        from web_attacks import attacking  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        print("without attacks on the pages: tests/web_attacks.py is not there")
-        yield
-        return
-    with attacking(port):
-        yield
-
-
-@contextmanager
 def ended(process: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
     """The agent; at the end it is asked to stop and has to within 15 s."""
     try:
@@ -192,14 +228,14 @@ def ended(process: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[byte
 def answers(port: int) -> bool:
     """Return whether there is a page."""
     try:
-        return bool(fetch(port).samples)
+        return bool(scrape(port).samples)
     except OSError:
         return False
 
 
 def up(port: int) -> int:
     """Count the good targets that are up."""
-    samples = fetch(port).samples.items()
+    samples = scrape(port).samples.items()
     return sum(
         value == 1.0
         for (name, labels), value in samples
@@ -214,7 +250,7 @@ def watch(process: int, port: int, seconds: float, every: float) -> Seen:
     said = begun
     print("| minute | scrape, at most | RSS, MiB | threads | longest gap |\n|---|---|---|---|---|")
     while (now := time.monotonic()) < begun + seconds:
-        seen.add(fetch(port), process)
+        seen.add(scrape(port), process)
         if now >= said + every:
             said = now
             latest = seen.scrapes[-max(1, int(every / SCRAPE_EVERY)) :]
@@ -228,12 +264,15 @@ def watch(process: int, port: int, seconds: float, every: float) -> Seen:
     return seen
 
 
+def rise(values: Sequence[float]) -> float:
+    """Median of the second half over that of the first."""
+    half = len(values) // 2
+    return median(values[half:]) / median(values[:half])
+
+
 def report(seen: Seen, log_bytes: int, count: int) -> int:
     """Print the results; 1 where one of them is not as it must be."""
-    half = len(seen.memory) // 2
-    first, second = sorted(seen.memory[:half]), sorted(seen.memory[half:])
-    rise = second[len(second) // 2] / first[len(first) // 2]
-    p99 = quantiles(seen.scrapes, n=100)[98]
+    p99 = quantiles(seen.scrapes, n=100, method="inclusive")[98]
     gap = max(seen.gaps.values())
     rows = (
         ("lying servers", f"{count}", True),
@@ -241,9 +280,19 @@ def report(seen: Seen, log_bytes: int, count: int) -> int:
         ("slowest scrape", f"{max(seen.scrapes):.2f} s", max(seen.scrapes) < SLOWEST),
         ("99 % of the scrapes within", f"{p99:.2f} s", p99 < SLOWEST),
         ("longest gap in a good target's samples", f"{gap:.1f} s", gap < GAP),
-        ("RSS at most", f"{max(seen.memory):.0f} MiB", True),
-        ("RSS, second half over the first", f"{rise:.2f}", rise < RISE),
+        ("RSS at most", f"{max(seen.memory):.0f} MiB", max(seen.memory) < MOST_MEMORY),
+        ("RSS, second half over the first", f"{rise(seen.memory):.2f}", rise(seen.memory) < RISE),
         ("threads", f"{min(seen.threads)} to {max(seen.threads)}", True),
+        (
+            "threads, second half over the first",
+            f"{rise(seen.threads):.2f}",
+            rise(seen.threads) < RISE,
+        ),
+        (
+            "threads before the attacks, and after them",
+            f"{seen.threads_before}, {seen.threads_after}",
+            seen.threads_after <= seen.threads_before + STAYING,
+        ),
         ("the agent's share of one core", f"{100 * seen.cores:.0f} %", True),
         ("log", f"{log_bytes / 1024:.0f} KiB", True),
     )

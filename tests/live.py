@@ -73,10 +73,11 @@ class Page:
         return values[0] if values else None
 
 
-def fetch(port: int) -> Page:
+def fetch(port: int, **headers: str) -> Page:
     """Ask the agent's web server for its metrics and parse them."""
+    asked = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=headers)
     started = time.monotonic()
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(asked, timeout=5) as answer:
         text = answer.read().decode()
     at = time.monotonic()
     samples = {

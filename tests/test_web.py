@@ -264,6 +264,28 @@ def test_two_hundred_slow_scrapers_hold_up_nobody(port: int, begin: bytes, sourc
         assert web_threads() <= MAX_CONNECTIONS + 20
 
 
+@pytest.mark.parametrize("begin", [b"", b"GET /metrics HTTP/1.1\r\nHost: a\r\n"])
+def test_a_client_without_a_whole_request_costs_no_thread(port: int, begin: bytes) -> None:
+    """Many that wait are watched by the accepting thread; a request is served once it is whole."""
+    with connected(port, "127.0.0.3") as late, crowd(port, 100, begin):
+        late.sendall(b"GET /-/healthy")
+        assert ask(port)[0] == 200
+        assert eventually(lambda: web_threads() == 1)
+        late.sendall(b" HTTP/1.0\r\n\r\n")
+        assert late.recv(15) == b"HTTP/1.0 200 OK"
+
+
+def test_connections_are_accepted_at_a_bounded_pace(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients that come again and again wait in the kernel's queue; each is answered."""
+    monkeypatch.setattr("agent.web.server.MOST_ACCEPTED", 20.0)
+    monkeypatch.setattr("agent.web.server.AT_ONCE", 2)
+    started = time.monotonic()
+    assert {ask(port)[0] for _ in range(12)} == {200}
+    assert time.monotonic() - started > 0.4
+
+
 def test_a_crowd_from_one_address_pushes_out_its_own(port: int) -> None:
     """A slow client of another address keeps its place."""
     with connected(port, "127.0.0.3") as patient, crowd(port, 2 * MAX_CONNECTIONS, b"GET"):

@@ -20,6 +20,7 @@ from agent.web.cross_site import HostNames
 from agent.web.file import Web
 from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse
 from agent.web.server import WebServer as WebServer
+from agent.web.shared_answers import SharedAnswers
 from agent.what_if.answer import answer
 from agent.what_if.question import QuestionError, question
 
@@ -56,6 +57,7 @@ class Pages:
         self._reloading = threading.Lock()
         self._predicting = threading.Lock()
         self._reload_at = -math.inf
+        self._shared = SharedAnswers()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
         """Answer one request (PEP 3333)."""
@@ -87,12 +89,16 @@ class Pages:
 
     def _page(self, environ: Environ) -> Answer:
         del environ
-        text = render(list(self._snapshots()), self._clock())
-        return HTTPStatus.OK, "text/html; charset=utf-8", text.encode()
+
+        def page() -> bytes:
+            return render(list(self._snapshots()), self._clock()).encode()
+
+        return HTTPStatus.OK, "text/html; charset=utf-8", self._shared.get("page", page)
 
     def _metrics(self, environ: Environ) -> Answer:
         encode, kind = _format(environ.get("HTTP_ACCEPT", ""))
-        return HTTPStatus.OK, kind, encode(self._registry)
+        body = self._shared.get(kind, lambda: encode(self._registry))
+        return HTTPStatus.OK, kind, body
 
     def _snapshot(self, environ: Environ) -> Answer:
         """All targets, or those that the query names: `?target=NAME`."""

@@ -1,10 +1,10 @@
 """Places for connections: a bound on how many, a deadline for each, and who leaves when full."""
 
+import itertools
 import socket
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -34,7 +34,8 @@ class Places:
         self.deadline = deadline
         self._clock = clock
         self._lock = threading.Lock()
-        self._taken: set[Place] = set()
+        self._taken: dict[str, dict[Place, None]] = {}  # by host, each in the order they came
+        self._count = 0
         self._leaving: set[Place] = set()
 
     def enter(self, connection: socket.socket, host: str) -> Place | None:
@@ -42,10 +43,11 @@ class Places:
         with self._lock:
             if len(self._leaving) >= self.limit:
                 return None
-            if len(self._taken) >= self.limit:
+            if self._count >= self.limit:
                 self._dismiss([self._last_in_favour()])
             place = Place(connection, host, self._clock())
-            self._taken.add(place)
+            self._taken.setdefault(host, {})[place] = None
+            self._count += 1
             return place
 
     def replace(self, place: Place, wrap: Callable[[socket.socket], socket.socket]) -> None:
@@ -58,7 +60,7 @@ class Places:
     def leave(self, place: Place) -> None:
         """The connection is over: close it and give the place back."""
         with self._lock:
-            self._taken.discard(place)
+            self._discard(place)
             self._leaving.discard(place)
             place.socket.close()
 
@@ -66,23 +68,40 @@ class Places:
         """Hang up on whoever is past the deadline, whatever it was doing."""
         latest = self._clock() - self.deadline
         with self._lock:
-            self._dismiss([place for place in self._taken if place.since < latest])
+            self._dismiss([place for place in self._all() if place.since < latest])
 
     def dismiss_all(self) -> None:
         """Hang up on everybody."""
         with self._lock:
-            self._dismiss(list(self._taken))
+            self._dismiss(list(self._all()))
+
+    def _all(self) -> Iterator[Place]:
+        return itertools.chain.from_iterable(self._taken.values())
 
     def _last_in_favour(self) -> Place:
-        counts = Counter(place.host for place in self._taken)
-        return min(self._taken, key=lambda p: (-counts[p.host], p.is_answered, p.since))
+        most = max(map(len, self._taken.values()))
+        of_each = (_first_to_leave(of) for of in self._taken.values() if len(of) == most)
+        return min(of_each, key=lambda place: (place.is_answered, place.since))
+
+    def _discard(self, place: Place) -> None:
+        of_host = self._taken.get(place.host, {})
+        if place in of_host:
+            del of_host[place]
+            self._count -= 1
+        if not of_host:
+            self._taken.pop(place.host, None)
 
     def _dismiss(self, places: Iterable[Place]) -> None:
         for place in places:
-            self._taken.discard(place)
+            self._discard(place)
             self._leaving.add(place)
             place.dismissed.set()
             _hang_up(place.socket)
+
+
+def _first_to_leave(places: Iterable[Place]) -> Place:
+    """Of one host's places, in the order they came."""
+    return next((place for place in places if not place.is_answered), next(iter(places)))
 
 
 def _hang_up(connection: socket.socket) -> None:
