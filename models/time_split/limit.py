@@ -1,0 +1,50 @@
+"""The resource that limits a query: the one on which most of its time is spent.
+
+Section 4.1 of the paper (see `resource_times`) calls a query CPU-, disk- or network-limited by its
+most critical resource, and limited by the DBMS where most of its time stays without allocation to a
+resource: query 8, of which a fifth to a quarter was explained. Locks are a class of our own.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from models.time_split.split import Part, TimeSplit
+
+
+class Limit(StrEnum):
+    """What limits a target or a query class."""
+
+    CPU = "cpu"
+    DISK = "disk"
+    NETWORK = "network"
+    LOCKS = "locks"
+    DBMS = "dbms"
+
+
+PARTS_OF = {
+    Limit.CPU: (Part.CPU, Part.PROCESSOR_QUEUE),
+    Limit.DISK: (Part.DISK_SEQUENTIAL, Part.DISK_RANDOM),
+    Limit.NETWORK: (Part.NETWORK,),
+    Limit.LOCKS: (Part.LOCKS,),
+    Limit.DBMS: (Part.NOT_ALLOCATED,),
+}
+"""Who waits for a processor is limited by processors."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedBy:
+    """The dominant resource and its share of the statement time."""
+
+    limit: Limit
+    share: float
+
+    @classmethod
+    def of(cls, split: TimeSplit) -> Self | None:
+        """Classify a split; None where no statement ran."""
+        shares = split.shares
+        if not shares:
+            return None
+        sums = {limit: sum(shares[p] for p in parts) for limit, parts in PARTS_OF.items()}
+        limit = max(sums, key=lambda one: sums[one])
+        return cls(limit, sums[limit])

@@ -1,0 +1,16 @@
+"""How many statements are at a resource, queue included, from how busy it is."""
+
+FULL = 1.0
+
+
+def at_the_resource(busy: float, population: float) -> float:
+    """Compute the mean number of statements at a resource that is busy for the part `busy`.
+
+    Schweitzer's approximation of mean value analysis for a closed network of `population`
+    statements: one that arrives finds those that the others left there, Q·(n−1)/n, so
+    Q = U / (1 − U·(n−1)/n). One statement waits for itself only (Q = U); at a resource that is
+    full are all of them (P. Schweitzer, "Approximate analysis of multiclass closed networks of
+    queues", 1979; E. Lazowska et al., Quantitative System Performance, 1984, chapter 6).
+    """
+    n, used = max(population, 1.0), min(max(busy, 0.0), FULL)
+    return used / (1.0 - used * (n - 1.0) / n)

@@ -1,0 +1,64 @@
+"""The split of statement time over resources: parts that add up to it, and what is left over."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+
+class Part(StrEnum):
+    """Where statement time goes."""
+
+    CPU = "cpu"
+    PROCESSOR_QUEUE = "processor_queue"
+    """Ready to run, and waiting for a processor."""
+    DISK_SEQUENTIAL = "disk_sequential"
+    DISK_RANDOM = "disk_random"
+    NETWORK = "network"
+    LOCKS = "locks"
+    NOT_ALLOCATED = "not_allocated"
+    """What no resource explains: the DBMS's own waits, or a client's SLEEP."""
+
+
+EXPLAINED = tuple(part for part in Part if part is not Part.NOT_ALLOCATED)
+TOLERANCE = 0.1
+"""The parts may exceed the statement time by so much: the paper's model explains execution time
+within 10 % on average (section 4.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSplit:
+    """Seconds of statement time by part; they add up to `statement_time`."""
+
+    statement_time: float
+    seconds: Mapping[Part, float]
+    excess: float
+    """By how much the parts as measured exceeded the statement time, as a part of it; 0 where they
+    did not. They were then scaled down to it."""
+    unknown: frozenset[Part]
+    """Parts that nothing was known of: their time is in what is not allocated."""
+
+    @classmethod
+    def of(cls, statement_time: float, measured: Mapping[Part, float | None]) -> Self:
+        """Split the statement time (s) by what was measured of each part (s; None: not known)."""
+        total = max(statement_time, 0.0)
+        known = {part: max(measured.get(part) or 0.0, 0.0) for part in EXPLAINED}
+        allocated = sum(known.values())
+        scale = min(1.0, total / allocated) if allocated > 0 else 1.0
+        seconds: dict[Part, float] = {part: value * scale for part, value in known.items()}
+        seconds[Part.NOT_ALLOCATED] = max(total - sum(seconds.values()), 0.0)
+        excess = max(allocated / total - 1.0, 0.0) if total > 0 else 0.0
+        unknown = frozenset(part for part in EXPLAINED if measured.get(part) is None)
+        return cls(total, seconds, excess, unknown)
+
+    @property
+    def over_explained(self) -> bool:
+        """Whether the parts exceed the statement time by more than the tolerance."""
+        return self.excess > TOLERANCE
+
+    @property
+    def shares(self) -> dict[Part, float]:
+        """Each part of the statement time, 0..1; empty where there was none."""
+        if self.statement_time <= 0:
+            return {}
+        return {part: value / self.statement_time for part, value in self.seconds.items()}

@@ -1,0 +1,211 @@
+"""Where statement time goes: the paper's figures, the parts' sum, classes, calibration."""
+
+import numpy as np
+import pytest
+
+from models.time_split.limit import Limit, LimitedBy
+from models.time_split.per_class import ClassUse, class_splits, shared_out
+from models.time_split.queueing import at_the_resource
+from models.time_split.reads import Reads, learn_profile, random_share, sequential_part
+from models.time_split.resource_times import (
+    BLOCK,
+    DiskProfile,
+    cpu_seconds,
+    network_seconds,
+    random_seconds,
+    sequential_seconds,
+)
+from models.time_split.split import Part, TimeSplit
+from models.time_split.usage import Usage, time_split
+
+SLOW_DISK = DiskProfile(22.0e6, 7.3e-3)
+FAST_DISK = DiskProfile(30.5e6, 6.8e-3)
+"""Section 2.4: read performance and access time of the paper's two disks."""
+SLOW_CLOCK, FAST_CLOCK = 400e6, 1000e6  # Hz, section 2.4
+GIGABIT = 1000e6 / 8  # bytes/s
+PAPER_CPI = 1.0  # section 2.4
+
+
+def split_of(total: float, **seconds: float | None) -> TimeSplit:
+    """Split so much statement time by what was measured."""
+    return TimeSplit.of(total, {Part(name): value for name, value in seconds.items()})
+
+
+def test_cpu_time_falls_by_the_papers_factor() -> None:
+    """Query 1's CPU time falls by 2.5 from 400 MHz to 1 GHz (section 4.1)."""
+    slow, fast = (cpu_seconds(1e11, clock, PAPER_CPI) for clock in (SLOW_CLOCK, FAST_CLOCK))
+    assert slow == pytest.approx(250.0)
+    assert slow / fast == pytest.approx(2.5)
+
+
+def test_query_1_is_cpu_limited_with_the_papers_shares() -> None:
+    """Query 1 of 80 % CPU is of 60 % with a clock 2.5 times as fast (figure 2, section 4.1)."""
+    slow = split_of(100.0, cpu=80.0, disk_sequential=20.0)
+    fast_cpu = 80.0 * SLOW_CLOCK / FAST_CLOCK
+    fast = split_of(fast_cpu + 20.0, cpu=fast_cpu, disk_sequential=20.0)
+    for split, share in ((slow, 0.8), (fast, 0.6)):
+        found = LimitedBy.of(split)
+        assert found is not None
+        assert found.limit is Limit.CPU
+        assert found.share == pytest.approx(share, abs=0.02)
+
+
+def test_query_4_keeps_the_papers_ratio_of_sequential_reads() -> None:
+    """90 % sequential to 10 % random on the slow disk is 85 % to 15 % on the fast (section 4.1)."""
+    seconds = 90.0
+    read = seconds * SLOW_DISK.sequential_bytes_per_second
+    accesses = 10.0 / SLOW_DISK.random_seconds
+    assert sequential_seconds(read, SLOW_DISK) == pytest.approx(90.0)
+    assert random_seconds(accesses, SLOW_DISK) == pytest.approx(10.0)
+    sequential, random = sequential_seconds(read, FAST_DISK), random_seconds(accesses, FAST_DISK)
+    assert sequential / (sequential + random) == pytest.approx(0.85, abs=0.03)
+    found = LimitedBy.of(
+        split_of((sequential + random) / 0.92, disk_sequential=sequential, disk_random=random)
+    )
+    assert found is not None
+    assert (found.limit, found.share > 0.9) == (Limit.DISK, True)
+
+
+def test_a_stride_is_a_part_of_the_access_time() -> None:
+    """An average stride over the whole 18 GB disk costs the whole access time (table 1)."""
+    blocks = 18e9 / BLOCK
+    for stride, part in ((blocks, 1.0), (blocks / 2, 0.5)):
+        share = BLOCK * stride / 18e9
+        expected = pytest.approx(part * 7.3)
+        assert random_seconds(1000.0, SLOW_DISK, share) == expected
+
+
+def test_the_network_takes_a_160th_of_the_time() -> None:
+    """6.4 Mbit/s on a gigabit link is 160 times less than it can carry (section 4.2)."""
+    assert 1.0 / network_seconds(6.4e6 / 8, GIGABIT) == pytest.approx(160.0, rel=0.03)
+
+
+@pytest.mark.parametrize("explained", [0.20, 0.25])
+def test_query_8_is_limited_by_the_dbms(explained: float) -> None:
+    """With 20 % of the time explained on one node, 25 % on six, it is the DBMS (figure 5)."""
+    found = LimitedBy.of(split_of(100.0, disk_random=60 * explained, cpu=40 * explained))
+    assert found == LimitedBy(Limit.DBMS, pytest.approx(1 - explained))  # type: ignore[arg-type]
+
+
+def test_query_3_without_its_network_part() -> None:
+    """30 % CPU and 70 % disk without the network; limited by it as it outgrows both (figure 4)."""
+    alone = LimitedBy.of(split_of(100.0, cpu=30.0, disk_sequential=70.0))
+    grown = LimitedBy.of(split_of(210.0, cpu=30.0, disk_sequential=70.0, network=110.0))
+    assert alone == LimitedBy(Limit.DISK, 0.7)
+    assert grown is not None
+    assert grown.limit is Limit.NETWORK
+
+
+def test_parts_and_the_rest_are_the_statement_time() -> None:
+    """Whatever is measured, no part is negative and all of them add up."""
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        total = float(rng.uniform(0, 10))
+        measured = {part.value: float(rng.normal(2, 3)) for part in list(Part)[:-1]}
+        split = split_of(total, **measured)
+        assert min(split.seconds.values()) >= 0
+        assert sum(split.seconds.values()) == pytest.approx(total, abs=1e-9)
+
+
+def test_more_than_there_is_is_flagged() -> None:
+    """Parts of 15 s in 10 s are scaled to them, and said to explain too much; 10.5 s are not."""
+    split = split_of(10.0, cpu=10.0, locks=5.0)
+    assert split.excess == pytest.approx(0.5)
+    assert split.over_explained
+    assert split.seconds[Part.CPU] == pytest.approx(6.667, abs=0.001)
+    assert not split_of(10.0, cpu=10.5).over_explained
+
+
+def test_what_is_not_known_is_said() -> None:
+    """An unknown part has no time, and is among the unknown ones; a measured 0 is not."""
+    split = split_of(10.0, cpu=2.0, locks=0.0, network=None)
+    assert Part.NETWORK in split.unknown
+    assert Part.LOCKS not in split.unknown
+    assert split.seconds[Part.NOT_ALLOCATED] == pytest.approx(8.0)
+
+
+def test_an_idle_server_is_limited_by_nothing() -> None:
+    """Without statement time there is no class."""
+    assert LimitedBy.of(split_of(0.0, cpu=1.0)) is None
+
+
+def test_pages_are_random_and_large_requests_sequential() -> None:
+    """By mean sizes of one page, of read-ahead, and of halves of both; merges are sequential."""
+    page, large = 16384.0, 131072.0
+    assert random_share(Reads(100, 100 * page)) == 1.0
+    assert random_share(Reads(100, 100 * large)) == 0.0
+    assert random_share(Reads(100, 50 * (page + large))) == pytest.approx(0.5)
+    assert random_share(Reads(100, 100 * page, merged=100)) == pytest.approx(0.5)
+    assert sequential_part(Reads(100, 50 * (page + large)), None) == pytest.approx(8 / 9)
+    disk = DiskProfile(50 * large, 1 / 50)  # a second for either half
+    assert sequential_part(Reads(100, 50 * (page + large)), disk) == pytest.approx(0.5)
+
+
+def test_a_disk_is_learnt_from_its_own_figures() -> None:
+    """Both numbers of a simulated disk are found within 5 %, with 5 % of noise."""
+    rng = np.random.default_rng(7)
+    n, size = rng.uniform(100, 400, 60), rng.uniform(16e3, 500e3, 60)
+    took = (n * 2e-3 + n * size / 100e6) * rng.normal(1, 0.05, 60)
+    found = learn_profile(n, n * size, took)
+    assert found is not None
+    assert found.random_seconds == pytest.approx(2e-3, rel=0.05)
+    assert found.sequential_bytes_per_second == pytest.approx(100e6, rel=0.05)
+
+
+def test_requests_of_one_size_teach_nothing() -> None:
+    """One size cannot tell the access from the transfer: there is no profile."""
+    n = np.linspace(100, 400, 60)
+    assert learn_profile(n, n * 16384.0, n * 1e-3) is None
+
+
+def test_queues_are_those_of_mean_value_analysis() -> None:
+    """One statement never queues; at a full resource are all; else as many as were simulated."""
+    assert at_the_resource(0.7, 1) == pytest.approx(0.7)
+    assert at_the_resource(1.0, 8) == pytest.approx(8.0)
+    assert at_the_resource(0.5, 1e9) == pytest.approx(1.0)  # U / (1 - U)
+    assert at_the_resource(0.0, 5) == 0.0
+
+
+def test_a_disks_time_by_its_profile() -> None:
+    """980 page reads a second of a disk of 1000 take 98 % of one scan's time."""
+    reads = Reads(9800.0, 9800 * 16384.0)
+    profile = DiskProfile(130e6, 1e-3)
+    split = time_split(Usage(10.0, 10.0, cpu=0.2, disk=reads, profile=profile))
+    assert split.seconds[Part.DISK_RANDOM] == pytest.approx(9.8)
+    assert not split.over_explained
+
+
+def test_reads_of_others_are_not_the_servers() -> None:
+    """Of a disk that others read as much, the server's own half counts."""
+    reads = Reads(1000.0, 1000 * 16384.0)
+    used = Usage(10.0, 10.0, disk=reads, read_bytes=500 * 16384.0, disk_seconds=8.0)
+    assert time_split(used).seconds[Part.DISK_RANDOM] == pytest.approx(4.0)
+
+
+def test_a_full_link_holds_up_all_who_send() -> None:
+    """Four sessions over a full link wait for it all the time that they do not compute."""
+    split = time_split(Usage(10.0, 40.0, cpu=2.0, link_share=0.99))
+    assert split.shares[Part.NETWORK] > 0.9
+    assert split.excess == 0
+
+
+def test_classes_get_what_they_read_and_sent() -> None:
+    """A scan, a reader, a sender, a class behind locks and a sleeper, each by its own limit."""
+    target = split_of(50.0, cpu=10.0, disk_random=9.0, network=8.0, locks=9.0, processor_queue=0.5)
+    use = ClassUse(
+        statement_time=np.full(5, 10.0),
+        cpu=np.array([9.0, 0.5, 0.4, 0.1, 0.0]),
+        locks=np.array([0.0, 0.0, 0.0, 9.0, 0.0]),
+        read_bytes=np.array([0.0, 1e9, 0.0, 0.0, 0.0]),
+        sent_bytes=np.array([1e3, 1e3, 1e9, 1e3, 1e3]),
+    )
+    splits = class_splits(target, use)
+    limits = [found.limit for split in splits if (found := LimitedBy.of(split))]
+    assert limits == [Limit.CPU, Limit.DISK, Limit.NETWORK, Limit.LOCKS, Limit.DBMS]
+    assert all(sum(s.seconds.values()) == pytest.approx(10.0) for s in splits)
+
+
+def test_a_full_class_passes_on_what_it_cannot_take() -> None:
+    """Nobody gets more than there is room for, and nothing is lost while there is some."""
+    given = shared_out(10.0, np.array([3.0, 1.0, 0.0]), np.array([4.0, 9.0, 9.0]))
+    assert given == pytest.approx([4.0, 6.0, 0.0])
