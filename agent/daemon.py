@@ -38,7 +38,7 @@ ELSEWHERE = "choose another with `listen` or --web.listen-address HOST:PORT"
 
 
 class Agent:
-    """All targets watched: a lane for each server, one for the host, one that fits, one writes."""
+    """All targets watched: lanes for each server, one for this host, one that fits, one writes."""
 
     def __init__(self, config: Config, store: Store | None = None) -> None:
         self._store = store
@@ -46,8 +46,8 @@ class Agent:
             store.watched = _names(config)
         self._watches = [Watch(config, target, store=store) for target in config.targets]
         self._settings = {t.name: settings_of(config, t) for t in config.targets}
-        self._server_lanes = {watch: _server_lane(watch) for watch in self._watches}
-        self._host_lane = Lane("host", [watch.host_tick for watch in self._watches])
+        self._target_lanes = {watch: _lanes_of(watch) for watch in self._watches}
+        self._host_lane = Lane("host", _host_ticks(self._watches))
         self._fit_lane = Lane("fit", _fit_ticks(self._watches))
 
     def snapshots(self) -> list[Snapshot]:
@@ -60,7 +60,8 @@ class Agent:
         return [*self._watching_lanes(), *written]
 
     def _watching_lanes(self) -> list[Lane]:
-        return [*self._server_lanes.values(), self._host_lane, self._fit_lane]
+        own = [lane for lanes in self._target_lanes.values() for lane in lanes]
+        return [*own, self._host_lane, self._fit_lane]
 
     def start(self) -> None:
         """Begin to watch."""
@@ -99,7 +100,7 @@ class Agent:
         self._begin(new)
 
     def _retire(self, watches: list[Watch]) -> None:
-        lanes = [self._server_lanes.pop(watch) for watch in watches]
+        lanes = [lane for watch in watches for lane in self._target_lanes.pop(watch)]
         _end(lanes, watches, RELOAD_WITHIN)
         self._hand_over(watches)
 
@@ -109,12 +110,13 @@ class Agent:
             watch.hand_over(last=True)
 
     def _begin(self, watches: list[Watch]) -> None:
-        lanes = {watch: _server_lane(watch) for watch in watches}
-        self._server_lanes |= lanes
-        self._host_lane.replace_ticks([watch.host_tick for watch in self._watches])
+        begun = {watch: _lanes_of(watch) for watch in watches}
+        self._target_lanes |= begun
+        self._host_lane.replace_ticks(_host_ticks(self._watches))
         self._fit_lane.replace_ticks(_fit_ticks(self._watches))
-        for lane in lanes.values():
-            lane.start()
+        for lanes in begun.values():
+            for lane in lanes:
+                lane.start()
 
     def own_state(self) -> OwnState:
         """The agent's own status."""
@@ -217,6 +219,23 @@ def _fit_ticks(watches: Sequence[Watch]) -> list[Tick]:
         for tick in (watch.fit_tick, watch.class_tick, watch.forecast_tick)
     ]
     return [*ticks, collect, give_back]
+
+
+def _host_ticks(watches: Sequence[Watch]) -> list[Tick]:
+    """The targets on this host: its counters are read without waiting for anybody."""
+    return [watch.host_tick for watch in watches if watch.target.node_exporter is None]
+
+
+def _lanes_of(watch: Watch) -> list[Lane]:
+    """The target's own: its server, and its host where another machine answers for that."""
+    if watch.target.node_exporter is None:
+        return [_server_lane(watch)]
+    return [_server_lane(watch), _remote_host_lane(watch)]
+
+
+def _remote_host_lane(watch: Watch) -> Lane:
+    """It waits for another machine; one that never ends its answer is no reason for a restart."""
+    return Lane(f"host {watch.target.name}", [watch.host_tick], allowance=float("inf"))
 
 
 def _server_lane(watch: Watch) -> Lane:

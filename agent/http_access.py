@@ -3,6 +3,7 @@
 import base64
 import http.client
 import ssl
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -10,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+PIECE = 65536  # bytes that are read at a time
 
 
 class AccessError(Exception):
@@ -82,15 +85,15 @@ def read_answer(
     timeout: float,
     most: int,
 ) -> bytes:
-    """Ask, and read at most so many bytes of the answer.
+    """Ask, and read at most so many bytes of the answer, in `timeout` seconds.
 
     Raises `urllib.error.HTTPError` for an answer that is a refusal, else `UntrustedError` or
     `NoAnswerError`.
     """
     try:
+        deadline = time.monotonic() + timeout
         with opener.open(request, timeout=timeout) as answer:
-            content: bytes = answer.read(most)
-            return content
+            return _read_until(answer, most, deadline)
     except urllib.error.HTTPError:
         raise
     except ssl.SSLCertVerificationError as error:
@@ -100,6 +103,16 @@ def read_answer(
         if isinstance(reason, ssl.SSLCertVerificationError):
             raise UntrustedError(reason.verify_message) from None
         raise NoAnswerError(reason) from None
+
+
+def _read_until(answer: http.client.HTTPResponse, most: int, deadline: float) -> bytes:
+    """Read piece by piece: a server that sends a byte now and then is given up in time."""
+    content = bytearray()
+    while len(content) < most and (piece := answer.read1(min(most - len(content), PIECE))):
+        content += piece
+        if time.monotonic() > deadline:
+            raise TimeoutError("the answer takes too long")
+    return bytes(content)
 
 
 def _secret(path: Path) -> str:

@@ -18,12 +18,13 @@ from agent.lives import Lives, Session
 from agent.logs import fields, located
 from agent.pipeline import Now, assess
 from agent.record import Record
+from agent.remote_host import collectors_of
 from agent.snapshot import FitState, Health, Snapshot
 from agent.store.recorder import Recorder
 from agent.store.server_identity import server_identity
 from agent.store.store import Store
 from agent.store.translate import ClassUses
-from collectors import CollectorSpec, collectors_with
+from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import Connection
 
@@ -63,7 +64,7 @@ class Watch:
         self.target = target
         self._settings = config.fit_settings(target)
         self._ceilings = config.resource_settings(target)
-        offered = collectors_with(self._ceilings.devices) if collectors is None else collectors
+        offered = collectors_of(config, target) if collectors is None else collectors
         self._jobs = _jobs(config, target, offered)
         self._server_jobs = [job for job in self._jobs if job.spec.on_server]
         self._host_jobs = [job for job in self._jobs if not job.spec.on_server]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from collectors import digests, host, statements, status, threads
+from collectors import digests, host, node_exporter, statements, status, threads
 from collectors.base import Prepared
 from collectors.connection import Connection
 from collectors.devices import Devices
@@ -31,19 +31,27 @@ class CollectorSpec:
     most_share: float = 1.0
 
 
+_HOST = CollectorSpec("host", host.prepare, 1.0, on_server=False)
 COLLECTORS = (
     CollectorSpec("status", status.prepare, 1.0, on_server=True, vital=True),
     CollectorSpec("statements", statements.prepare, 1.0, on_server=True),
     CollectorSpec("threads", threads.prepare, 5.0, on_server=True),
     CollectorSpec("digests", digests.prepare, 2.0, on_server=True, most_share=0.01),
-    CollectorSpec("host", host.prepare, 1.0, on_server=False),
+    _HOST,
 )
 
 
-def collectors_with(named: Devices) -> tuple[CollectorSpec, ...]:
-    """The table, with a host of which these devices are read too."""
-    prepare = partial(host.prepare, named=named)
-    return tuple(
-        replace(spec, prepare=prepare) if spec.prepare is host.prepare else spec
-        for spec in COLLECTORS
-    )
+REMOTE_INTERVAL = 2.0
+"""Seconds between two readings of another machine's node_exporter."""
+
+
+def collectors_with(
+    named: Devices, remote: node_exporter.Fetch | None = None
+) -> tuple[CollectorSpec, ...]:
+    """The table, with a host of which these devices are read too, or with a remote one."""
+    if remote is None:
+        changed = replace(_HOST, prepare=partial(host.prepare, named=named))
+    else:
+        prepare = partial(node_exporter.prepare, fetch=remote)
+        changed = replace(_HOST, prepare=prepare, interval=REMOTE_INTERVAL)
+    return tuple(changed if spec is _HOST else spec for spec in COLLECTORS)

@@ -306,10 +306,10 @@ def running(tmp_path: Path, mariadb_server: PrivateServer) -> Iterator[Running]:
 
 def test_a_target_that_did_not_change_goes_on(running: Running) -> None:
     """Its lane, session and window are the same when others come and go."""
-    lane = running.agent._server_lanes[running.agent._watches[0]]
+    lane = running.agent._target_lanes[running.agent._watches[0]][0]
     running.agent.apply(running.write({}, {"timeout": "2s"}))
     wait_until("the other is up", lambda: running.snapshot("db1").health.up)
-    assert running.agent._server_lanes[running.agent._watches[0]] is lane
+    assert running.agent._target_lanes[running.agent._watches[0]][0] is lane
     running.agent.apply(running.write({}))
     assert running.connects() == {"db0": 1}
     assert lane.is_alive()

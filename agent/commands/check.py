@@ -8,7 +8,8 @@ from agent.config.file import ConfigError, load
 from agent.config.option import complain
 from agent.config.settings import Config, Target
 from agent.printable import say_line
-from collectors import CollectorSpec, collectors_with
+from agent.remote_host import collectors_of
+from collectors import CollectorSpec
 from collectors.base import CollectorError, Feature
 from collectors.connection import Connection
 
@@ -44,7 +45,7 @@ def check(config: Config, target: Target) -> int:
     try:
         connection.open()
         say_line(f"  ok       connected to {connection.flavour}")
-        for spec in collectors_with(config.resource_settings(target).devices):
+        for spec in collectors_of(config, target):
             if config.collector_settings(target, spec.name).enabled:
                 _try(spec, connection)
             else:

@@ -12,10 +12,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from agent.config.ceilings import ResourceSettings
 from agent.config.credentials import Credentials, client_options, reason
 from agent.config.durations import seconds, within
+from agent.config.existing_file import ExistingFile, is_file
+from agent.config.node_exporter import NodeExporterSettings
 from agent.config.query_classes import ClassSettings
 from agent.config.retention import HistorySettings
 from agent.config.section import Section
-from agent.config.systemd_credentials import readable
 from collectors import COLLECTORS
 from collectors.base import CollectorError
 from collectors.connection import Endpoint
@@ -29,20 +30,6 @@ TLS_MODES = ("REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")  # of a my.cnf, the str
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$"
 
 
-def _existing_file(path: Path) -> Path:
-    if not _is_file(path):
-        raise ValueError("no such file")
-    return readable(path)
-
-
-def _is_file(path: Path) -> bool:
-    """Whether it is one that can be looked at; a name that is too long names none."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
-
-
 def _authority(path: Path) -> Path:
     """Certificates or a key that can be read at once; OpenSSL would wait for what a pipe gives."""
     try:
@@ -50,9 +37,6 @@ def _authority(path: Path) -> Path:
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
     return path
-
-
-ExistingFile = Annotated[Path, Field(strict=False), AfterValidator(_existing_file)]
 
 
 def _port(text: str) -> int:
@@ -133,6 +117,8 @@ class Target(Section):
     collectors: Mapping[CollectorName, CollectorSettings] = Field(default_factory=dict)
     fit: FitSettings = FitSettings()
     resources: ResourceSettings = ResourceSettings()
+    node_exporter: NodeExporterSettings | None = None
+    """Of the server's host, where that is another machine."""
 
     @property
     def credentials(self) -> Credentials:
@@ -179,7 +165,7 @@ class Target(Section):
             ("ssl-ca", endpoint.tls_ca),
             ("server-public-key-path", endpoint.public_key),
         ):
-            if path and not _is_file(Path(path)):
+            if path and not is_file(Path(path)):
                 raise ValueError(f"{self.defaults_file}: {option}: no such file")
             try:
                 _authority(Path(path)) if path else None

@@ -1,0 +1,25 @@
+"""Files that a configuration names, which must be there."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from agent.config.systemd_credentials import readable
+
+
+def _existing_file(path: Path) -> Path:
+    if not is_file(path):
+        raise ValueError("no such file")
+    return readable(path)
+
+
+def is_file(path: Path) -> bool:
+    """Whether it is one that can be looked at; a name that is too long names none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+ExistingFile = Annotated[Path, Field(strict=False), AfterValidator(_existing_file)]

@@ -1,0 +1,61 @@
+"""The collectors of a target; of a host on another machine one that asks over HTTP."""
+
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from agent.config.node_exporter import EXAMPLE, NodeExporterSettings
+from agent.config.settings import Config, Target
+from agent.http_access import AccessError, NoAnswerError, UntrustedError, read_answer
+from collectors import CollectorSpec, collectors_with
+from collectors.base import CollectorError, FailureKind
+from collectors.node_exporter import MOST_BYTES, WANTED, Fetch
+
+
+def collectors_of(config: Config, target: Target) -> tuple[CollectorSpec, ...]:
+    """All collectors, with the host of this target: this machine, or the one of its exporter."""
+    remote = fetch_from(target.node_exporter) if target.node_exporter else None
+    return collectors_with(config.resource_settings(target).devices, remote)
+
+
+def fetch_from(settings: NodeExporterSettings) -> Fetch:
+    """Make what asks that node_exporter for its page; every failure is one line with the URL.
+
+    Passwords and tokens are read again each time.
+    """
+    access = settings.access
+    url = f"{access.base(EXAMPLE)}/metrics"
+    query = urllib.parse.urlencode([("collect[]", name) for name in WANTED])
+    opener = access.opener()
+
+    def fetch() -> bytes:
+        try:
+            headers = access.authorisation()
+            request = urllib.request.Request(f"{url}?{query}", headers=headers)  # noqa: S310
+            page = read_answer(opener, request, access.timeout, MOST_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _failure(url, _refusal(error.code)) from None
+        except UntrustedError as error:
+            message = f"its certificate is not verified ({error}); name its authority with ca"
+            raise _failure(url, message) from None
+        except NoAnswerError as error:
+            raise _failure(url, f"no answer ({error})") from None
+        except AccessError as error:
+            raise _failure(url, str(error)) from None
+        if len(page) > MOST_BYTES:
+            raise _failure(url, f"a page of more than {MOST_BYTES // 2**20} MiB")
+        return page
+
+    return fetch
+
+
+def _refusal(code: int) -> str:
+    if code in (401, 403):
+        return f"the login is refused ({code}); give user and password_file, or token_file"
+    return f"it answers {code}"
+
+
+def _failure(url: str, problem: str) -> CollectorError:
+    """A kind that leaves the session with the server as it is."""
+    return CollectorError(FailureKind.UNREADABLE, f"{url}: {problem}"[:300])

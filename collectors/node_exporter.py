@@ -1,0 +1,111 @@
+"""`host` of a server on another machine: that machine's node_exporter.
+
+The counters have the names that `host` gives those of this machine. The server's own part of the
+CPU is not among them. node_exporter 0.16 to 1.9.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.connection import Connection
+from collectors.devices import MOST_DISKS, MOST_INTERFACES, NOT_DISKS
+
+WANTED = ("cpu", "diskstats", "netdev", "netclass")
+"""The collectors of node_exporter that are asked for: an answer of all has ten times the size."""
+MOST_BYTES = 2**22
+"""Of an answer; 64 processors and 200 devices take 150 KiB."""
+MOST_SERIES = 20_000
+FEATURE = "host_node_exporter"
+CPU_MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+"""Those that `host` has; guests' time is part of `user` already."""
+DISK_COUNTERS = {
+    "node_disk_reads_completed_total": "reads",
+    "node_disk_writes_completed_total": "writes",
+    "node_disk_read_bytes_total": "read_bytes",
+    "node_disk_written_bytes_total": "written_bytes",
+    "node_disk_io_time_seconds_total": "busy_seconds",
+}
+LINK_COUNTERS = {
+    "node_network_receive_bytes_total": "received_bytes",
+    "node_network_transmit_bytes_total": "sent_bytes",
+}
+LINK_SPEED = "node_network_speed_bytes"
+CPU = "node_cpu_seconds_total"
+NAMES = (CPU, LINK_SPEED, *DISK_COUNTERS, *LINK_COUNTERS)
+STACKED_DISKS = (*NOT_DISKS, "dm-", "md")
+"""Volumes repeat what their disks do."""
+BRIDGES = ("br-", "virbr", "docker", "cni", "flannel", "bond", "team", "vlan")
+VIRTUAL_LINKS = ("lo", "veth", "cali", "kube", "tun", "tap", "ifb", "dummy", *BRIDGES)
+"""What is no link, or repeats what its links carry."""
+
+Fetch = Callable[[], bytes]
+"""Ask node_exporter once; raises `CollectorError` of a kind that ends no session."""
+
+
+class Metric(NamedTuple):
+    """One sample of a page."""
+
+    name: str
+    labels: dict[str, str]
+    value: float
+
+
+def prepare(connection: Connection, fetch: Fetch) -> Prepared:
+    """Read the page that `fetch` gives; it is not asked for yet, lest the server has to wait."""
+    del connection  # the page is of the host, whatever server is there
+    return Prepared(lambda: values_of(fetch()), (Feature(FEATURE, enabled=True),))
+
+
+def values_of(page: bytes) -> Values:
+    """Read the counters of a page; raises `CollectorError` where it has no CPU time."""
+    cpus: set[str] = set()
+    values: defaultdict[str, float] = defaultdict(float)
+    disks: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    links: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for name, labels, value in _metrics(page):
+        device = labels.get("device", "")
+        if name == CPU and labels.get("mode") in CPU_MODES:
+            cpus.add(labels.get("cpu", ""))
+            values[f"cpu_{labels['mode']}_seconds"] += value
+        elif name in DISK_COUNTERS and not device.startswith(STACKED_DISKS):
+            disks[device][DISK_COUNTERS[name]] = value
+        elif not device.startswith(VIRTUAL_LINKS):
+            if name in LINK_COUNTERS:
+                links[device][LINK_COUNTERS[name]] = value
+            elif name == LINK_SPEED and value > 0:
+                links[device]["bytes_per_second"] = value
+    if not cpus:
+        raise CollectorError(FailureKind.UNREADABLE, "no node_cpu_seconds_total on that page")
+    values["cpus"] = float(len(cpus))
+    values |= _busiest("disk", disks, MOST_DISKS, ("read_bytes", "written_bytes"))
+    values |= _busiest("network", links, MOST_INTERFACES, tuple(LINK_COUNTERS.values()))
+    return dict(values)
+
+
+def _metrics(page: bytes) -> Iterator[Metric]:
+    """Parse the lines that count; the others are left unread, since parsing takes long."""
+    text = page.decode("utf-8", "replace")
+    lines = [line for line in text.splitlines() if line.startswith(NAMES)][:MOST_SERIES]
+    try:
+        for family in text_string_to_metric_families("\n".join((*lines, ""))):
+            for sample in family.samples:
+                yield Metric(sample.name, sample.labels, float(sample.value))
+    except ValueError as error:
+        message = f"not the page of a node_exporter: {str(error)[:100]}"
+        raise CollectorError(FailureKind.UNREADABLE, message) from None
+
+
+def _busiest(
+    kind: str, devices: dict[str, dict[str, float]], most: int, moved: tuple[str, ...]
+) -> dict[str, float]:
+    """Take the devices that have moved most bytes since boot, each counter with its full name."""
+    order = sorted(devices, key=lambda name: -sum(devices[name].get(m, 0.0) for m in moved))
+    return {
+        f"{kind}:{device}:{counter}": value
+        for device in order[:most]
+        for counter, value in devices[device].items()
+    }

@@ -1,0 +1,78 @@
+"""The host of a server on another machine, by a real node_exporter."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from live import Clients, Page, free_port, target, wait_until, watching
+from servers import CACHE, least_account, program
+
+from agent.demo.server import PrivateServer
+
+NEAR = 0.15
+"""By how much two readings of the host's CPU may differ: their seconds are not the same."""
+INTERVALS = 4
+UTILISATION = "resource_utilisation_ratio"
+FIT = {"interval": "3s"}
+
+
+@contextmanager
+def node_exporter(port: int) -> Iterator[None]:
+    """Run it on loopback."""
+    path = program("prometheus-node-exporter", last=CACHE / "node-exporter/usr/bin")
+    command = [path, f"--web.listen-address=127.0.0.1:{port}"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def reads(page: Page, name: str) -> bool:
+    """Say whether the host could be read."""
+    return page.get("collector_success", target=name, collector="host") == 1.0
+
+
+def cpu(page: Page, name: str) -> float | None:
+    """How busy the host's CPU was in the latest interval."""
+    return page.get(UTILISATION, target=name, resource="cpu")
+
+
+def disks(page: Page, name: str) -> set[str]:
+    """The disks whose use is known."""
+    labels = [dict(labels) for _, labels in page.samples]
+    found = {each.get("resource", "") for each in labels if each.get("target") == name}
+    return {resource for resource in found if resource.startswith("disk:")}
+
+
+@pytest.mark.live
+def test_it_stands_in_for_this_hosts_counters(
+    mariadb_server: PrivateServer, tmp_path: Path
+) -> None:
+    """The same CPU and disks; without it the server is watched on, and with it again all is."""
+    port = free_port()
+    account = least_account(mariadb_server)
+    local = target(tmp_path, mariadb_server, account, name="local")
+    remote = target(tmp_path, mariadb_server, account, name="remote")
+    remote |= {"node_exporter": {"url": f"http://127.0.0.1:{port}"}}
+    with watching(tmp_path, local, remote, fit=FIT) as agent:
+        with Clients(mariadb_server, "DO BENCHMARK(100000, 1 + 1)", 2), node_exporter(port):
+            wait_until("its CPU is known", lambda: cpu(agent.page, "remote") is not None, 60)
+            begun = time.monotonic()
+
+            def seen(name: str) -> list[float]:
+                return agent.seen(UTILISATION, since=begun, target=name, resource="cpu")
+
+            wait_until("enough intervals", lambda: len(set(seen("remote"))) >= INTERVALS, 60)
+            assert fmean(seen("remote")) == pytest.approx(fmean(seen("local")), abs=NEAR)
+            assert disks(agent.page, "remote") == disks(agent.page, "local")
+        wait_until("it is gone", lambda: not reads(agent.page, "remote"), 60)
+        assert agent.page.get("up", target="remote") == 1.0
+        assert reads(agent.page, "local")
+        with node_exporter(port):
+            wait_until("it is back", lambda: reads(agent.page, "remote"), 60)

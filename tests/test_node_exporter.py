@@ -1,0 +1,155 @@
+"""A server's host on another machine: what its node_exporter says becomes the host's counters."""
+
+import http.server
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from agent.config.node_exporter import NodeExporterSettings
+from agent.remote_host import fetch_from
+from collectors.base import CollectorError, FailureKind
+from collectors.devices import MOST_DISKS
+from collectors.node_exporter import values_of
+
+PAGE = b"""# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.
+# TYPE node_cpu_seconds_total counter
+node_cpu_seconds_total{cpu="0",mode="user"} 10
+node_cpu_seconds_total{cpu="1",mode="user"} 20.5
+node_cpu_seconds_total{cpu="0",mode="idle"} 100
+node_cpu_seconds_total{cpu="1",mode="idle"} 200
+# TYPE node_cpu_guest_seconds_total counter
+node_cpu_guest_seconds_total{cpu="0",mode="user"} 5
+# TYPE node_disk_reads_completed_total counter
+node_disk_reads_completed_total{device="vda"} 7.5e+06
+node_disk_reads_completed_total{device="dm-0"} 7.5e+06
+# TYPE node_disk_io_time_seconds_total counter
+node_disk_io_time_seconds_total{device="vda"} 1762.588
+# TYPE node_network_receive_bytes_total counter
+node_network_receive_bytes_total{device="eth0"} 1000
+node_network_receive_bytes_total{device="docker0"} 5000
+# TYPE node_network_speed_bytes gauge
+node_network_speed_bytes{device="eth0"} 1.25e+08
+node_network_speed_bytes{device="wlan0"} -125000
+"""
+
+
+def test_the_counters_have_the_names_of_this_hosts() -> None:
+    """CPUs are added up; volumes, bridges and unknown speeds are left out."""
+    assert values_of(PAGE) == {
+        "cpu_user_seconds": 30.5,
+        "cpu_idle_seconds": 300.0,
+        "cpus": 2.0,
+        "disk:vda:reads": 7.5e6,
+        "disk:vda:busy_seconds": 1762.588,
+        "network:eth0:received_bytes": 1000.0,
+        "network:eth0:bytes_per_second": 1.25e8,
+    }
+
+
+def test_of_many_disks_the_busiest_are_read() -> None:
+    """A host with hundreds does not cost as many series."""
+    lines = [f'node_disk_read_bytes_total{{device="sd{n}"}} {n}' for n in range(40)]
+    values = values_of(PAGE + "\n".join((*lines, "")).encode())
+    disks = {name for name in values if name.endswith(":read_bytes")}
+    assert disks == {f"disk:sd{n}:read_bytes" for n in range(40 - MOST_DISKS, 40)}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [b"", b"<html>login</html>", b"\xff\xfe\x00", b"node_cpu_seconds_total{cpu=", PAGE[300:]],
+    ids=["empty", "another page", "no text", "cut off", "without CPU time"],
+)
+def test_what_is_no_such_page_is_one_line(page: bytes) -> None:
+    """A failure of a kind that leaves the session with the server alone."""
+    with pytest.raises(CollectorError) as caught:
+        values_of(page)
+    assert caught.value.kind is FailureKind.UNREADABLE
+    assert "\n" not in str(caught.value)
+
+
+@contextmanager
+def host(
+    content: bytes = PAGE, code: int = 200, needs: str | None = None, pause: float = 0.0
+) -> Iterator[str]:
+    """Serve that answer on loopback, in pieces of a byte each where it is slow."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            refused = needs is not None and self.headers.get("Authorization") != needs
+            self.send_response(401 if refused else code)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            pieces = [content[i : i + 1] for i in range(len(content))] if pause else [content]
+            for piece in pieces:
+                try:
+                    self.wfile.write(piece)
+                except OSError:
+                    return
+                time.sleep(pause)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_it_gets_in_with_a_password_from_a_file(tmp_path: Path) -> None:
+    """Read again each time; the path may be part of the URL or not."""
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    with host(needs="Basic YWdlbnQ6c2VjcmV0") as url:
+        settings = NodeExporterSettings(url=f"{url}/metrics", user="agent", password_file=password)
+        fetch = fetch_from(settings)
+        assert fetch() == PAGE
+        password.write_text("wrong")
+        with pytest.raises(CollectorError, match="the login is refused"):
+            fetch()
+
+
+def test_each_failure_names_the_url_and_ends_no_session() -> None:
+    """An error, a page without end and one that comes byte by byte."""
+    cases = [
+        ({"code": 500}, "it answers 500"),
+        ({"content": b"x" * (2**22 + 1)}, "a page of more than 4 MiB"),
+        ({"content": b"x" * 1000, "pause": 0.05}, "takes too long"),
+    ]
+    for answer, problem in cases:
+        with host(**answer) as url:  # type: ignore[arg-type]
+            fetch = fetch_from(NodeExporterSettings(url=url, timeout=0.5))
+            with pytest.raises(CollectorError, match=problem) as caught:
+                fetch()
+            assert str(caught.value).startswith(f"{url}/metrics: ")
+            assert not caught.value.kind.ends_session
+    with pytest.raises(CollectorError, match="no answer"):
+        fetch_from(NodeExporterSettings(url=url))()
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"url": "db1:9100"}, "is no URL; write http://HOST:9100"),
+        ({"url": "http://me:secret@db1:9100"}, "a password does not belong in the URL"),
+        ({"url": "http://db1", "password_file": Path(__file__)}, "name the user"),
+        ({"url": "http://db1", "user": "a", "token_file": Path(__file__)}, "not both"),
+        ({"url": "http://db1", "ca": Path(__file__)}, "no certificates"),
+    ],
+)
+def test_a_wrong_section_is_refused_with_the_remedy(
+    settings: dict[str, object], problem: str
+) -> None:
+    """At the start, not at the first reading."""
+    with pytest.raises(ValidationError, match=problem):
+        NodeExporterSettings.model_validate(settings)
