@@ -43,7 +43,7 @@ def future_peaks(trend: Trend, days: int) -> Array:
     return peaks
 
 
-def _roots(c: Candidate, count: int, days: int, rng: np.random.Generator) -> Array:
+def _roots(c: Candidate, count: int, days: int, rng: "np.random.Generator") -> Array:
     """Draw the roots of one course, without the wander, shape (count, days)."""
     drawn = _coefficients(c.fit, count, rng)
     ahead = np.arange(1.0, days + 1)
@@ -57,7 +57,7 @@ def _roots(c: Candidate, count: int, days: int, rng: np.random.Generator) -> Arr
     return roots
 
 
-def _coefficients(fit: LinearFit, count: int, rng: np.random.Generator) -> Array:
+def _coefficients(fit: LinearFit, count: int, rng: "np.random.Generator") -> Array:
     """Draw coefficients as uncertain as they are, shape (count, p)."""
     values, vectors = np.linalg.eigh(fit.covariance)
     normal = rng.standard_normal((count, len(values))) * np.sqrt(np.maximum(values, 0))
@@ -66,7 +66,7 @@ def _coefficients(fit: LinearFit, count: int, rng: np.random.Generator) -> Array
     return drawn
 
 
-def _wander(trend: Trend, days: int, rng: np.random.Generator) -> Array:
+def _wander(trend: Trend, days: int, rng: "np.random.Generator") -> Array:
     """Draw how far the level strays, ln, shape (PATHS, days): small steps, and now and then one.
 
     Changes are as frequent as those seen, with half a one more in half of `DAYS_PER_CHANGE`.
