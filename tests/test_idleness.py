@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from smooth_arrivals import woken_server
+from woken_servers import PROCESSORS, server_of_many_processors, woken_server
 
 from collectors.idle_entries import AT_MOST, IdleEntries
 from models.capacity.answer import CapacityReason
 from models.capacity.assess import assess_capacity
+from models.capacity.courses import CEILING
 from models.capacity.idleness import Idleness
 from models.capacity.wall import Resource
 from models.trust import Trust
@@ -73,6 +74,20 @@ def test_a_demand_that_may_fall_takes_trust_until_the_loads_are_high() -> None:
     assert CapacityReason.DEMAND_FALLS in early.reasons
     assert early.trust is not Trust.TRUSTED
     assert CapacityReason.DEMAND_FALLS not in late.reasons
+
+
+@pytest.mark.parametrize("upto", [0.5, 0.7, 0.8, 0.9])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_of_many_processors_an_idle_one_is_nearly_always_found(upto: float, seed: int) -> None:
+    """Waking is paid until all are busy: the interval holds the truth only where it is measured."""
+    demand, waking = 150e-6, 25e-6
+    truth = CEILING[0] * PROCESSORS / demand
+    measured = assess_capacity(server_of_many_processors(demand, waking, upto, seed=seed))
+    assert (measured.lower or np.inf) < truth < (measured.upper or np.inf)
+    assumed = assess_capacity(
+        server_of_many_processors(demand, waking, upto, seed=seed, is_measured=False)
+    )
+    assert (assumed.upper or np.inf) < truth
 
 
 def test_the_share_that_finds_it_busy_is_that_of_random_arrivals() -> None:

@@ -46,9 +46,9 @@ FALLING = Prior.within(0.05, 0.8, mean=0.42, deviation=0.14)
 """Of what waking is of the demand of an idle resource, w/(D + w)."""
 LARGEST_PART = 0.8
 """No more of it is believed."""
-LONGEST_WAKING = 150e-6
-"""Seconds of processor time that an idle entry costs at most; about 25, 50 and 150 were measured on
-three virtual machines. Of long queries that is a small part."""
+WAKING, LONGEST_WAKING = 50e-6, 150e-6
+"""Seconds of processor time that an idle entry costs: usually below, and at most. About 25, 50 and
+150 were measured on three virtual machines; of long queries that is a small part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +124,9 @@ class Courses:
         busy = [total]
         if first.idleness is not None:
             busy.append(first.idleness.found_busy)
-            longest = LONGEST_WAKING * first.idleness.per_query / first.slope
-            most = min(longest, LARGEST_PART)
-            prior = Prior.within(0.0, most, mean=most / 2, deviation=most / 2)
+            part = first.idleness.per_query / first.slope
+            most = min(LONGEST_WAKING * part, LARGEST_PART)
+            prior = Prior.within(0.0, most, mean=0.0, deviation=WAKING * part)
             courses.append(_falling(first, busy[-1], prior))
         ln_p = [c.ln_p + np.log(share) for c, share in zip(courses, first.shares, strict=True)]
         highest = max(float(each.max()) for each in ln_p)

@@ -1,4 +1,4 @@
-"""A server whose queries pay for waking its processor, whoever sends them: worked out by hand.
+"""Servers whose queries pay for waking a processor that they find idle: worked out by hand.
 
 A query computes for D, and for w more where it finds the one processor idle. At random arrivals a
 share 1 − U does: U = X·(D + w)/(1 + w·X), and the processor goes idle X·(1 − U) times a second. A
@@ -38,4 +38,27 @@ def woken_server(
     n = np.where(u < 0.999, 1.3 * u + 0.3 * x * demand, 3.0) * rng.normal(1.0, 0.03, INTERVALS)
     entries = idle if is_measured else None
     processor = Resource("server_cpu", u, own=u, idle_entries=entries)
+    return Observations.of(5.0 * np.arange(INTERVALS), x, n, resources=[processor])
+
+
+PROCESSORS, STEPS, DAMPED = 16, 400, 0.1
+
+
+def server_of_many_processors(
+    demand: float, waking: float, upto: float, *, seed: int = 0, is_measured: bool = True
+) -> Observations:
+    """Observe one of sixteen processors at loads up to a share of 16/demand."""
+    rng = np.random.default_rng(seed)
+    x = upto * PROCESSORS / demand * rng.uniform(0.2, 1.0, INTERVALS)
+    u = x * demand / PROCESSORS
+    for _ in range(STEPS):  # U = X·(D + w·(1 − U^m))/m
+        found_idle = 1 - u**PROCESSORS
+        whole = np.minimum(x * (demand + waking * found_idle) / PROCESSORS, 1.0)
+        u = (1 - DAMPED) * u + DAMPED * whole
+    idle = x * (1 - u**PROCESSORS) / PROCESSORS
+    u = np.minimum(u * rng.normal(1.0, 0.02, INTERVALS), 1.0)
+    idle = idle * rng.normal(1.0, 0.03, INTERVALS)
+    n = PROCESSORS * u * (1 + 0.3 * u**PROCESSORS) * rng.normal(1.0, 0.03, INTERVALS)
+    entries = idle if is_measured else None
+    processor = Resource("cpu", u, own=u, idle_entries=entries)
     return Observations.of(5.0 * np.arange(INTERVALS), x, n, resources=[processor])
