@@ -69,6 +69,8 @@ class Seen:
     threads: list[int] = field(default_factory=list)
     cores: float = 0.0
     """The agent's share of one core, on average."""
+    failures: list[str] = field(default_factory=list)
+    """Scrapes that were not answered."""
     threads_before: int = 0
     threads_after: int = 0
 
@@ -250,7 +252,10 @@ def watch(process: int, port: int, seconds: float, every: float) -> Seen:
     said = begun
     print("| minute | scrape, at most | RSS, MiB | threads | longest gap |\n|---|---|---|---|---|")
     while (now := time.monotonic()) < begun + seconds:
-        seen.add(scrape(port), process)
+        try:
+            seen.add(scrape(port), process)
+        except OSError as error:
+            seen.failures.append(f"{error} at minute {(now - begun) / 60:.1f}")
         if now >= said + every:
             said = now
             latest = seen.scrapes[-max(1, int(every / SCRAPE_EVERY)) :]
@@ -277,6 +282,7 @@ def report(seen: Seen, log_bytes: int, count: int) -> int:
     rows = (
         ("lying servers", f"{count}", True),
         ("scrapes", f"{len(seen.scrapes)}", len(seen.scrapes) > 0),
+        ("scrapes that failed", ", ".join(seen.failures) or "none", not seen.failures),
         ("slowest scrape", f"{max(seen.scrapes):.2f} s", max(seen.scrapes) < SLOWEST),
         ("99 % of the scrapes within", f"{p99:.2f} s", p99 < SLOWEST),
         ("longest gap in a good target's samples", f"{gap:.1f} s", gap < GAP),

@@ -48,14 +48,21 @@ class ServerFactory(Protocol):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--long` has the tests of repeated faults repeat them as often as they can bear."""
-    parser.addoption("--long", action="store_true", help="repeat faults hundreds of times")
+    parser.addoption(
+        "--long", action="store_true", help="repeat faults hundreds of times; run tests marked long"
+    )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A test that asks for a real server is a live one, and may be run up to three times more.
 
     Their files take longest, so they come first: no worker is left with one of them at the end.
+    Those that are marked `long` are for `--long`.
     """
+    if not config.getoption("--long"):
+        long = [item for item in items if item.get_closest_marker("long")]
+        items[:] = [item for item in items if item not in long]
+        config.hook.pytest_deselected(items=long)
     slow = set()
     for item in items:
         if LIVE_FIXTURES & set(getattr(item, "fixturenames", ())):

@@ -25,7 +25,7 @@ from servers import Account, Release
 
 from agent.demo.server import PrivateServer
 
-FREEZE = 60.0  # seconds that a server stands still
+FREEZE = 40.0  # seconds that a server stands still
 BACK_WITHIN = 45.0  # seconds: the longest pause between two tries, 30, and a busy machine
 SOON = 20.0  # seconds, where the first new sessions are let in
 AT_ONCE = 10.0  # seconds, where the session goes on

@@ -21,7 +21,12 @@ pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize(
-    ("release", "lists"), [("bookworm", True), ("trixie", True), ("trixie", False)]
+    ("release", "lists"),
+    [
+        ("bookworm", True),
+        pytest.param("trixie", True, marks=pytest.mark.long),
+        ("trixie", False),
+    ],
 )
 def test_the_first_command(release: str, lists: bool) -> None:
     """On a bare Debian it installs what it needs, has a fit, ends with a table, leaves nothing."""

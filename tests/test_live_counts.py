@@ -135,7 +135,12 @@ def test_what_was_done_in_bad_times_is_counted_to_the_statement(scene: Scene) ->
     def settled() -> list[float]:
         return [uncounted(agent, server) for server in scene.servers]
 
-    wait_until("all were counted", lambda: settled() == known, FOUND_WITHIN)
+    def is_settled() -> bool:
+        found = settled()
+        print(f"not counted yet: {found}, before {known}")
+        return found == known
+
+    wait_until("all were counted", is_settled, FOUND_WITHIN)
     time.sleep(INTERVALS)
     assert settled() == known
     assert [lost(server.flavour, before, agent.page) for server in scene.servers] == [{}, {}]

@@ -8,6 +8,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from conftest import FLAVOURS
 from contended_work import NO_HOST, PEAK, ContendedLoad
 from live import Daemon, Sane, target, wait_until, watching
 from test_live_alert import prometheus_on
@@ -72,6 +73,9 @@ def surfaces(agent: Daemon, ratio: tuple[float, float], *, overloaded: bool) -> 
     return found[-1]
 
 
+@pytest.mark.parametrize(
+    "server", [*FLAVOURS, pytest.param("mariadb-11.8", marks=pytest.mark.long)], indirect=True
+)
 def test_every_surface_says_past_the_peak_what_is_past_the_peak(
     server: PrivateServer, prometheus: str, tmp_path: Path
 ) -> None:

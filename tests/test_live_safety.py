@@ -39,7 +39,7 @@ LIMITS = (
     " AND VARIABLE_NAME IN ('max_execution_time', 'lock_wait_timeout', 'autocommit')"
 )
 PEACEFUL = {"select", "set_option", "Quit", "Ping", "error"}  # and all that begins with show_
-PHASE = float(os.environ.get("HEADROOM_PHASE_SECONDS", "30"))  # that each phase lasts at least
+PHASE = float(os.environ.get("HEADROOM_PHASE_SECONDS", "15"))  # that each phase lasts at least
 
 
 @dataclass

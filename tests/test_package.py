@@ -5,7 +5,8 @@ import os
 import re
 import subprocess
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -46,9 +47,20 @@ def host(request: pytest.FixtureRequest) -> Iterator[Host]:
 
 
 @pytest.fixture(scope="module")
-def package(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package of this checkout for that release."""
-    return build(ROOT, host.release, tmp_path_factory.mktemp("package"))
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Release], Path]:
+    """The package of this checkout for a release, built when it is first asked for."""
+
+    @cache
+    def built(release: Release) -> Path:
+        return build(ROOT, release, tmp_path_factory.mktemp("package"))
+
+    return built
+
+
+@pytest.fixture(scope="module")
+def package(host: Host, packages: Callable[[Release], Path]) -> Path:
+    """The package of this checkout for that host."""
+    return packages(host.release)
 
 
 @pytest.fixture(scope="module")
@@ -189,12 +201,14 @@ def test_a_removal_stops_it_and_a_purge_leaves_nothing(host: Host, bare: set[str
     assert host.show("LoadState") == "not-found"
 
 
-def test_two_builds_give_the_same_bytes(tmp_path: Path) -> None:
+def test_two_builds_give_the_same_bytes(
+    tmp_path: Path, packages: Callable[[Release], Path]
+) -> None:
     """Also in another folder, at another time, with the libraries fetched again."""
     release = RELEASES[0]
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    one = build(ROOT, release, tmp_path / "one")
+    one = packages(release)
     two = build(copied(elsewhere), release, tmp_path / "two")
     assert one.name == two.name
     assert one.read_bytes() == two.read_bytes()
