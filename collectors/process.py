@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from collectors.connection import Connection
+from collectors.listener import listening_process
 from collectors.query_results import Shape, number, whole
 from collectors.regular_file import first_bytes
 
@@ -82,16 +83,7 @@ def _pid_from_file(connection: Connection) -> int | None:
 
 
 def _pid_from_port(connection: Connection) -> int | None:
-    port = whole("port", connection.variables.get("port", "0"))
-    try:
-        listeners = psutil.net_connections(kind="tcp")
-    except (psutil.Error, OSError):
-        return None
-    for listener in listeners:
-        here = listener.laddr and listener.laddr.port == port
-        if here and listener.status == psutil.CONN_LISTEN and listener.pid:
-            return int(listener.pid)
-    return None
+    return listening_process(whole("port", connection.variables.get("port", "0")))
 
 
 def _server(pid: int, started: float | None = None) -> psutil.Process | None:
