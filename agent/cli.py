@@ -18,6 +18,7 @@ COMMANDS = (
     "profile",
     "history",
     "replay",
+    "compare",
     "analyze",
     "what-if",
     "files",

@@ -13,7 +13,7 @@ from models.usl_grid import LIVE, TABLE, PeakPrior
 from models.usl_least_squares import StandardErrors, least_squares_on_throughput, linearise
 from models.usl_map import find_outliers, fit_curve
 from models.usl_points import MIN_POINTS, Points, scatter_about
-from models.usl_posterior import CONFIDENCE, Interval, Posterior, posterior_of
+from models.usl_posterior import CONFIDENCE, Interval, LawIntervals, Posterior, posterior_of
 
 SUPERLINEAR_EFFICIENCY = 1.1
 SUPERLINEAR_SHARE = 0.2
@@ -76,6 +76,8 @@ class UslFit:
     settle_concurrency: float | None
     """The load to measure next. None where load is not what lacks."""
     standard_errors: StandardErrors | None
+    law_intervals: LawIntervals | None = None
+    """Of σ, κ and λ; None where the method has none."""
 
     @property
     def n_max(self) -> float | None:
@@ -216,6 +218,7 @@ def _describe(
         x_max_lower_bound=interval.low if interval else x_seen,
         settle_concurrency=target if lacking else None,
         standard_errors=standard_errors,
+        law_intervals=posterior.law_intervals() if posterior else None,
     )
 
 

@@ -34,6 +34,9 @@ ROWS = 256
 LIKELY = 1e-5
 """Cells that are less likely than the best by this factor are left out of a band."""
 
+NODES = ((-sqrt(3), 1 / 6), (0.0, 2 / 3), (sqrt(3), 1 / 6))
+"""Gauss–Hermite: steps in deviations of A, and what each weighs."""
+
 
 class Interval(NamedTuple):
     """The 5 % and the 95 % quantile."""
@@ -45,6 +48,14 @@ class Interval(NamedTuple):
     def ratio(self) -> float:
         """How many times the low end the high end is."""
         return self.high / self.low
+
+
+class LawIntervals(NamedTuple):
+    """The 90 % intervals of the law's parameters."""
+
+    sigma: Interval
+    kappa: Interval
+    lam: Interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +99,11 @@ class Cells:
 
     def throughputs(self, n: float) -> tuple[Array, Array]:
         """Compute X(n) of every cell, three times, for A is uncertain too, and their shares."""
-        nodes = [(-sqrt(3), 1 / 6), (0.0, 2 / 3), (sqrt(3), 1 / 6)]  # Gauss–Hermite, in A
         m = n**self.sharpness
         u, v = np.exp(-self.sharpness * self.ln_n), np.exp(-self.sharpness * self.ln_x)
-        curves = [np.maximum(self.a + step * self.a_deviation, self.a / 100) for step, _ in nodes]
+        curves = [np.maximum(self.a + step * self.a_deviation, self.a / 100) for step, _ in NODES]
         powers = [m / (v * m + a * (1 - u * m) ** 2) for a in curves]
-        shares = [self.share * share for _, share in nodes]
+        shares = [self.share * share for _, share in NODES]
         return np.concatenate([x ** (1 / self.sharpness) for x in powers]), np.concatenate(shares)
 
 
@@ -120,6 +130,29 @@ class Posterior:
         m = np.asarray(n, dtype=np.float64) / self.n_scale
         bounds = np.array([_quantiles(*cells.throughputs(float(mi))) for mi in m])
         return bounds[:, 0] * self.x_scale, bounds[:, 2] * self.x_scale
+
+    def law_intervals(self) -> LawIntervals:
+        """Compute the 90 % intervals of σ, κ and λ by the law's own cells, the law's included.
+
+        By (2) of `usl`, R(N) = v·N + A(1−uN)²: 1/λ = v + A(1−u)², σ = 1 − Aλ, κ = A·u²·λ.
+        """
+        cells = self.cells.likely()
+        is_law = cells.sharpness == 1.0
+        u, v = (np.exp(-ln[is_law]) for ln in (cells.ln_n, cells.ln_x))
+        u, v = u / self.n_scale, v / self.x_scale
+        middle, deviation = cells.a[is_law], cells.a_deviation[is_law]
+        steps = [np.maximum(middle + step * deviation, middle / 100) for step, _ in NODES]
+        a = np.stack(steps) * (self.n_scale / self.x_scale)
+        linear = np.maximum(1 - (1 - u) ** 2, 1e-200)
+        a = np.minimum(a, np.where(u < 2, v / linear, np.inf))  # σ ≥ 0
+        lam = 1 / (v + a * (1 - u) ** 2)
+        shares = np.stack([cells.share[is_law] * share for _, share in NODES])
+        shares /= shares.sum()
+        found = (1 - a * lam, a * u * u * lam, lam)
+        point = (self.law.sigma, self.law.kappa, self.law.lam)
+        return LawIntervals(
+            *(_around(p, _quantiles(f, shares)) for p, f in zip(point, found, strict=True))
+        )
 
 
 def posterior_of(points: Points, curve: Curve, prior: PeakPrior = LIVE) -> Posterior:
@@ -163,6 +196,11 @@ def _quantiles(values: Array, shares: Array) -> Array:
     ordered, p = values.ravel()[order], shares.ravel()[order]
     tail = (1 - CONFIDENCE) / 2
     return np.interp([tail, 0.5, 1 - tail], np.cumsum(p) - p / 2, ordered)
+
+
+def _around(value: float, quantiles: Array) -> Interval:
+    """Make an interval of the outer quantiles that holds the value."""
+    return Interval(min(float(quantiles[0]), value), max(float(quantiles[2]), value))
 
 
 def _law_with_peak(ln_x: float, moments: Moments) -> Usl:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from agent.config.durations import seconds, written
 from agent.config.file import ConfigError, load
 from agent.config.settings import Config, FitSettings, Target
+from agent.pipeline import NO_CEILINGS
 from agent.replay.sources import SourceError, Wishes
 
 LONGEST = 366 * 86400.0
@@ -59,7 +60,7 @@ def wishes_of(args: argparse.Namespace) -> Wishes:
         sampling=args.sampling,
         interval=settings.interval if is_chosen else None,
         settings=settings,
-        **({"ceilings": config.resource_settings(target)} if config and target else {}),
+        ceilings=config.resource_settings(target) if config and target else NO_CEILINGS,
     )
 
 

@@ -4,7 +4,7 @@ import math
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.config.ceilings import ResourceSettings
@@ -44,6 +44,13 @@ class Wishes:
     settings: FitSettings = DEFAULTS
     """The other settings."""
     ceilings: ResourceSettings = NO_CEILINGS
+    since: float = -math.inf
+    """What is before is not read, nor what is after `until`; on the recording's clock."""
+    until: float = math.inf
+
+    def includes(self, at: float) -> bool:
+        """Return whether that time is to be read."""
+        return self.since <= at <= self.until
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,8 @@ class Source:
     settings: FitSettings
     notes: Callable[[], list[str]]
     """What to know about it, once it was played."""
+    server: str | None = None
+    """Of a history: which of the target's servers."""
 
 
 @contextmanager
@@ -95,7 +104,9 @@ def interval_for(sampling: float, asked: float | None, name: str) -> float:
 
 def _of_csv(path: str, wishes: Wishes) -> Source:
     file = SampleFile(path)
-    measured, readings = sampling_of(file.readings())
+    measured, readings = sampling_of(r for r in file.readings() if wishes.includes(r.at))
+    if measured is None and math.isfinite(wishes.since):
+        raise SourceError(f"{file.name}: fewer than two samples in that period; choose another")
     if measured is None:
         problem = "fewer than two rows have questions, threads_running and uptime_s"
         raise SourceError(f"{file.name}: {problem}; record more of them")
@@ -121,19 +132,32 @@ def _of_csv(path: str, wishes: Wishes) -> Source:
 
 def _of_history(connection: sqlite3.Connection, path: str, wishes: Wishes) -> Source:
     extent, others = _chosen(list(extents(connection, INTERVALS)), path, wishes)
-    latest = Choice(extent.target, extent.server, extent.last, LAST)
-    [*_, last] = read(connection, INTERVALS, latest)
+    choice = _times(extent, wishes)
+    is_all = math.isinf(wishes.until)
+    one = replace(choice, since=extent.last) if is_all else choice
+    last = next(read(connection, INTERVALS, one), None)
+    if last is None:
+        also = f" ({'; '.join(others)})" if others else ""
+        problem = f"no intervals of {extent.target} in that period{also}"
+        raise SourceError(f"{path}: {problem}; `history show` says what there is")
     width = wishes.interval or interval_of(last, 1.0, ZERO).seconds
     settings = _with_width(wishes, width)
-    choice = Choice(extent.target, extent.server)
     found = (interval_of(row, 1.0, ZERO) for row in read(connection, INTERVALS, choice))
     same = (one for one in found if math.isclose(one.seconds, width, rel_tol=SAME_WIDTH))
     recording = Intervals(same, History(width, settings.window, width))
     if math.isnan(recording.start):
-        widths = f"the latest are of {last.cells[0]:g} s"
+        which = "latest" if is_all else "first"
+        widths = f"the {which} are of {last.cells[0]:g} s"
         raise SourceError(f"{path}: no intervals of {width:g} s; {widths}: leave --interval out")
     title = f"{path}: {extent.target} on {extent.server}"
-    return Source(extent.target, title, recording, settings, lambda: others)
+    return Source(extent.target, title, recording, settings, lambda: others, extent.server)
+
+
+def _times(extent: Extent, wishes: Wishes) -> Choice:
+    """The rows of that server, of the period that was asked for."""
+    since = 0 if math.isinf(wishes.since) else max(0, math.ceil(1000 * wishes.since))
+    until = LAST if math.isinf(wishes.until) else math.floor(1000 * wishes.until)
+    return Choice(extent.target, extent.server, since, until)
 
 
 def _chosen(found: list[Extent], path: str, wishes: Wishes) -> tuple[Extent, list[str]]:

@@ -68,9 +68,14 @@ class Part:
         """What one more unit of throughput adds."""
         return float(self.straight.coefficients[1])
 
+    @property
+    def slope_error(self) -> float:
+        """The standard error of the slope."""
+        return float(np.sqrt(max(self.straight.covariance[1, 1], 0.0)))
+
     def is_demand(self, errors: float) -> bool:
         """Whether it grows with the throughput, by more than so many standard errors."""
-        return self.slope > errors * float(np.sqrt(max(self.straight.covariance[1, 1], 0.0)))
+        return self.slope > errors * self.slope_error
 
     def awake(self, busy: Array) -> LinearFit:
         """Fit (2) or (3): the coefficients of 1, t and −t·busy, which is U or B at each t."""

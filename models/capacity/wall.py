@@ -148,6 +148,8 @@ class Wall:
     expected part of an idle processor's demand, none where waking costs nothing."""
     further_fall: float = 0.0
     """By how much the demand is expected to fall from the highest loads seen up to the wall."""
+    demand_error: float | None = None
+    """The standard error of the demand; None: not known."""
 
     @classmethod
     def none(cls, resource: str, seen: float, reason: WallReason) -> "Wall":

@@ -174,18 +174,20 @@ def _extrapolated(resource: Resource, seen: float, parts: Sequence[Part], x_scal
         return Wall.none(resource.name, seen, WallReason.NO_DEMAND)
     base = sum(float(part.straight.coefficients[0]) for part in parts)
     slope = sum(part.slope for part in parts)
+    error = float(np.hypot.reduce([part.slope_error for part in parts])) / x_scale
     reach = max((CEILING[0] - base) / max(slope, 1e-9), 0.5)
     courses = Courses.of(parts, reach)
     grid = np.linspace(-2.5, 2.0, GRID) + np.log(reach)
     if not resource.is_busy_time:
         cdf, name = courses.reached(np.exp(grid)), resource.name
         wall = _describe(name, seen, grid + np.log(x_scale), cdf, slope / x_scale, courses.growth)
-        wall = replace(wall, further_fall=courses.further_fall)
+        wall = replace(wall, further_fall=courses.further_fall, demand_error=error)
         return replace(wall, waking=courses.waking) if len(parts) > 1 else wall
     channels = Channels(parts[0], courses)
     grid = np.linspace(-2.5, 2.0 + np.log(CHANNELS[-1]), 2 * GRID) + np.log(reach)
     cdf = channels.reached(np.exp(grid))
     wall = _describe(resource.name, seen, grid + np.log(x_scale), cdf, slope / x_scale, 0.0)
+    wall = replace(wall, demand_error=error)
     if channels.shares[0] > ALONE:
         return wall
     return replace(wall, reasons=(WallReason.SEVERAL_AT_ONCE, *wall.reasons))

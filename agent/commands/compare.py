@@ -1,0 +1,176 @@
+"""`mysql-headroom compare`: what changed from one period to another, beyond the uncertainty."""
+
+import argparse
+import math
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agent.commands.compare_report import Comparison, as_json, as_table
+from agent.commands.progress import interruptible
+from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
+from agent.commands.replay_options import add_pipeline_options, duration, wishes_of
+from agent.compare.class_costs import ClassCosts, class_costs
+from agent.compare.comparison import class_rows, compare, loads_differ
+from agent.compare.periods import SHORTEST, Assessed, Period, assessed
+from agent.config.file import ConfigError
+from agent.config.moments import moment, zone_here
+from agent.config.option import USAGE_ERROR, complain
+from agent.http_access import AccessError
+from agent.printable import complain_of
+from agent.prometheus.source import prometheus_source
+from agent.replay.sources import Source, SourceError, Wishes, is_history, opened
+from agent.store.database import open_to_read
+from agent.store.failures import StoreError, as_store_error
+from agent.tables.table_file import STANDARD_INPUT, TableFileError
+
+FAILED = 1
+DAY = 86400.0
+FORMATS = {"table": as_table, "json": as_json}
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the sub-command."""
+    parser = subparsers.add_parser(
+        "compare",
+        help="say what a server can do and what queries cost before and after, side by side",
+        description="Assess two periods of one server, each for itself, and print capacity, "
+        "contention, demands and the dearest classes side by side: what changed beyond the "
+        "uncertainty, what did not, and what cannot be told.",
+    )
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="the history.db of an agent, samples as CSV, or http://HOST:9090 of a Prometheus: "
+        "as `replay` takes them",
+    )
+    when = f"FROM..TO, each 2026-11-21T13:00 ({zone_here()}; or with a zone), 6h (ago), or seconds"
+    parser.add_argument("--before", metavar="PERIOD", help=when)
+    parser.add_argument("--after", metavar="PERIOD", help="likewise")
+    parser.add_argument("--around", metavar="TIME", help="as much before it as after it")
+    parser.add_argument(
+        "--length",
+        type=duration(SHORTEST),
+        default=DAY,
+        metavar="DURATION",
+        help="how much on either side of --around (default: 1d, or as much as there is after it)",
+    )
+    parser.add_argument("--format", choices=list(FORMATS), default="table")
+    add_pipeline_options(parser)
+    add_prometheus_options(parser, DAY, "where SOURCE is the URL of a Prometheus")
+    parser.add_argument("--server", metavar="ID", help="of a history: one of the target's servers")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when both were assessed, 1 when a source cannot be read, 2 when what was given is wrong."""
+    try:
+        with interruptible():
+            return _compare(args)
+    except ConfigError as error:
+        return complain(error)
+    except (TableFileError, SourceError) as error:
+        complain_of(error)
+        return USAGE_ERROR
+    except AccessError as error:
+        complain_of(error)
+        return FAILED
+    except (StoreError, sqlite3.Error) as error:
+        complain_of(as_store_error(args.source, error))
+        return FAILED
+
+
+def _compare(args: argparse.Namespace) -> int:
+    wishes = wishes_of(args)
+    periods = _periods(args)
+    sides = [_side(args, wishes, period) for period in periods]
+    (before, first), (after, second) = sides
+    comparison = Comparison(
+        target=after.target,
+        before=before.assessed,
+        after=after.assessed,
+        rows=(*compare(before.assessed, after.assessed), *class_rows(first, second)),
+        loads_differ=loads_differ(before.assessed, after.assessed),
+    )
+    for line in FORMATS[args.format](comparison):
+        sys.stdout.write(line + "\n")
+    return 0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Side:
+    target: str
+    assessed: Assessed
+
+
+def _side(args: argparse.Namespace, wishes: Wishes, period: Period) -> tuple[_Side, ClassCosts]:
+    """Assess one period, and read what classes cost in it where the source has them."""
+    wishes = replace(
+        wishes,
+        since=period.start,
+        until=period.end,
+        settings=wishes.settings.model_copy(update={"window": period.length}),
+    )
+    with _opened(args, wishes, period) as source:
+        found = _Side(source.target, assessed(source, period, wishes.ceilings))
+    costs = ClassCosts({})
+    if source.server is not None:
+        with closing(open_to_read(Path(args.source))) as connection:
+            costs = class_costs(connection, source.target, source.server, period)
+    return found, costs
+
+
+@contextmanager
+def _opened(args: argparse.Namespace, wishes: Wishes, period: Period) -> Iterator[Source]:
+    """The recording, whatever it is; raises as `run` expects."""
+    if args.source.startswith(("http://", "https://")):
+        query = replace(query_of(args), start=period.start, end=period.end)
+        yield prometheus_source(client_of(args, args.source), query, wishes)
+        return
+    with opened(args.source, wishes) as source:
+        yield source
+
+
+def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
+    """Both periods that were asked for; raises `SourceError`."""
+    if args.source == STANDARD_INPUT:
+        raise SourceError("compare reads its source twice: give a file, not standard input")
+    now = time.time()
+    has_dates = is_history(args.source) or args.source.startswith(("http://", "https://"))
+
+    def at(text: str) -> float:
+        return moment(text, now) if has_dates else _recorded(text, now)
+
+    try:
+        if args.around is not None and args.before is None and args.after is None:
+            return _around(at(args.around), args.length, now if has_dates else math.inf)
+        if args.around is None and None not in (args.before, args.after):
+            return Period.of(args.before, at), Period.of(args.after, at)
+    except ValueError as error:
+        raise SourceError(str(error)) from None
+    raise SourceError(
+        "no two periods; give --before FROM..TO and --after FROM..TO, or --around TIME"
+    )
+
+
+def _around(middle: float, length: float, now: float) -> tuple[Period, Period]:
+    """As long before as after; where less than that has passed since, as long as has."""
+    if middle >= now:
+        raise ValueError("--around is in the future; give a time that has passed")
+    length = min(length, now - middle)
+    return Period(middle - length, middle).checked(), Period(middle, middle + length).checked()
+
+
+def _recorded(text: str, now: float) -> float:
+    """Seconds of a recording's clock, which may begin at 0, or a date."""
+    try:
+        found = float(text)
+    except ValueError:
+        return moment(text, now)
+    if not math.isfinite(found):
+        raise ValueError(f"{text[:30]!r} is no time of the recording; write seconds or a date")
+    return found

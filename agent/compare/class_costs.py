@@ -1,0 +1,90 @@
+"""What a call of each query class cost over a period, from the history that an agent writes.
+
+The error is that of a ratio of sums over parts of the period, each left out once (the jackknife:
+J. Tukey 1958). CPU time is divided over classes by a model, whose error is added.
+"""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from agent.classes.book import NOBODY
+from agent.compare.periods import Period
+from models.comparison import Estimate
+from models.usl import Array
+
+PARTS = 12
+"""Parts of a period, each left out once."""
+LEAST_PARTS = 5
+"""A class that was called in fewer of them has no known error."""
+DEAREST = 10
+"""So many classes are compared."""
+STUDENT_90 = {4: 2.13, 5: 2.02, 6: 1.94, 7: 1.89, 8: 1.86, 9: 1.83, 10: 1.81, 11: 1.80}
+"""95 % quantile of Student's t by degrees of freedom."""
+COLUMNS = ("calls", "statement_time", "cpu", "cpu_error")
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCosts:
+    """Sums by class over each part of a period."""
+
+    sums: Mapping[str, Array] = field(repr=False)
+    """For each class `COLUMNS` by parts, NaN where not known."""
+
+    def dearest_with(self, other: "ClassCosts") -> list[str]:
+        """Name the classes that took the most statement time in either period."""
+        taken: dict[str, float] = defaultdict(float)
+        for costs in (self, other):
+            whole = sum(float(np.nansum(of[1])) for of in costs.sums.values())
+            for name, of in costs.sums.items():
+                if whole > 0:
+                    taken[name] = max(taken[name], float(np.nansum(of[1])) / whole)
+        return sorted(taken, key=lambda name: (-taken[name], name))[:DEAREST]
+
+    def cost(self, name: str, quantity: str) -> Estimate:
+        """Estimate the seconds of `statement_time` or `cpu` that a call took."""
+        if name not in self.sums:
+            return Estimate(None)
+        row = COLUMNS.index(quantity)
+        calls, spent = self.sums[name][0], self.sums[name][row]
+        known = (calls > 0) & np.isfinite(spent)
+        calls, spent = calls[known], spent[known]
+        if calls.sum() <= 0:
+            return Estimate(None)
+        value = float(spent.sum() / calls.sum())
+        freedom = len(calls) - 1
+        if freedom + 1 < LEAST_PARTS:
+            return Estimate(value)
+        without = (spent.sum() - spent) / (calls.sum() - calls)
+        variance = freedom / len(calls) * float(np.sum((without - without.mean()) ** 2))
+        model = 0.0
+        if quantity == "cpu":
+            model = float(np.nansum(self.sums[name][3][known]) / calls.sum())
+        margin = STUDENT_90[freedom] * float(np.sqrt(variance + model**2))
+        return Estimate(value, value - margin, value + margin)
+
+
+def class_costs(
+    connection: sqlite3.Connection, target: str, server: str | None, period: Period
+) -> ClassCosts:
+    """Read a period of one server's classes; without a `server`, of the target's latest."""
+    since, until = round(1000 * period.start), round(1000 * period.end)
+    rows = connection.execute(
+        "SELECT query_class.name, (class_use.at - :since - 1) * :parts / (:until - :since),"
+        " SUM(calls), SUM(statement_time), SUM(cpu), SUM(cpu_error)"
+        " FROM class_use JOIN query_class ON query_class.id = class"
+        " JOIN target ON target.id = class_use.target"
+        " WHERE target.name = :target AND server = :server"
+        " AND class_use.at > :since AND class_use.at <= :until GROUP BY 1, 2",
+        {"since": since, "until": until, "parts": PARTS, "target": target, "server": server},
+    )
+    sums: dict[str, Array] = {}
+    for name, part, *found in rows:
+        if name == NOBODY:
+            continue
+        of_class = sums.setdefault(name, np.full((len(COLUMNS), PARTS), np.nan))
+        of_class[:, part] = [np.nan if value is None else value for value in found]
+    return ClassCosts(sums)

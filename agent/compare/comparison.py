@@ -1,0 +1,163 @@
+"""Quantities of two periods side by side, and which of them changed beyond the uncertainty."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agent.compare.class_costs import ClassCosts
+from agent.compare.periods import Assessed
+from models.capacity.answer import Capacity
+from models.capacity.wall import Wall
+from models.comparison import NOT_KNOWN, Change, Estimate, Verdict, difference, ratio
+from models.trust import Reason, Trust
+from models.usl_fit import UslFit
+
+NORMAL_90 = 1.645
+UNKNOWN = Estimate(None)
+LAW = ("sigma", "kappa", "lambda")
+NOT_THE_LAW = (
+    Reason.FEW_LEVELS,
+    Reason.SEEN_ABOVE_PEAK,
+    Reason.NOISY_POINTS,
+    Reason.RESIDUAL_PATTERN,
+    Reason.SUPERLINEAR,
+)
+"""Reasons that speak against the parameters, and not only against the place of the peak."""
+
+
+class Unit(StrEnum):
+    """What a quantity is counted in."""
+
+    QUERIES = "queries/s"
+    SECONDS = "s"
+    NONE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One quantity; `change` is a difference where `is_difference`, else a ratio."""
+
+    name: str
+    unit: Unit
+    before: Estimate
+    after: Estimate
+    change: Change
+    is_difference: bool = False
+    why: str = ""
+    """Why it cannot be told, in words."""
+
+
+def compare(before: Assessed, after: Assessed) -> list[Compared]:
+    """Capacity, the law's parameters, and the demand for each resource."""
+    first, second = before.capacity, after.capacity
+    return [
+        _capacity(first, second),
+        *_law(first, second),
+        *_demands(first, second),
+    ]
+
+
+def class_rows(before: ClassCosts, after: ClassCosts) -> Iterator[Compared]:
+    """The costs of a call of each class, the dearest first."""
+    for name in after.dearest_with(before):
+        for quantity in ("statement_time", "cpu"):
+            first, second = before.cost(name, quantity), after.cost(name, quantity)
+            if first.value is None and second.value is None:
+                continue
+            yield _compared(f"{quantity}:{name}", Unit.SECONDS, first, second, _why_class)
+
+
+def loads_differ(before: Assessed, after: Assessed) -> bool:
+    """Return whether the loads of the periods do not overlap: costs may depend on the load."""
+    return before.loads[2] < after.loads[0] or after.loads[2] < before.loads[0]
+
+
+def _capacity(first: Capacity | None, second: Capacity | None) -> Compared:
+    before, after = (
+        UNKNOWN if c is None else Estimate(c.value, c.lower, c.upper) for c in (first, second)
+    )
+    for side, found in _sides(first, second):
+        if found is None or found.value is None or found.trust is Trust.NOT_IDENTIFIABLE:
+            reason = found.reasons[0].sentence if found and found.reasons else "not identifiable"
+            why = f"{side}: {reason}"
+            return Compared("capacity", Unit.QUERIES, before, after, NOT_KNOWN, why=why)
+    return _compared("capacity", Unit.QUERIES, before, after, lambda side: f"{side}: no bound")
+
+
+def _law(first: Capacity | None, second: Capacity | None) -> Iterator[Compared]:
+    laws = (first.usl if first else None, second.usl if second else None)
+    refusals = [f"{side}: {why}" for side, c in _sides(first, second) if (why := _why_law(c))]
+    for name in LAW:
+        before, after = _parameter(laws[0], name), _parameter(laws[1], name)
+        is_difference, unit = name != "lambda", Unit.QUERIES if name == "lambda" else Unit.NONE
+        change, why = (difference if is_difference else ratio)(before, after), ""
+        if refusals:
+            change, why = NOT_KNOWN, refusals[0]
+        yield Compared(name, unit, before, after, change, is_difference, why)
+
+
+def _parameter(law: UslFit | None, name: str) -> Estimate:
+    if law is None:
+        return UNKNOWN
+    key = "lam" if name == "lambda" else name
+    interval = getattr(law.law_intervals, key, None)
+    low, high = interval or (None, None)
+    return Estimate(getattr(law.law, key), low, high)
+
+
+def _why_law(capacity: Capacity | None) -> str:
+    """Say why the law does not describe the points; a peak far off alone is no reason."""
+    law = capacity.usl if capacity else None
+    if capacity is None or law is None:
+        return "no law was fitted"
+    if capacity.usl_finding is not None:
+        return capacity.usl_finding.check.sentence
+    return next((reason.sentence for reason in law.reasons if reason in NOT_THE_LAW), "")
+
+
+def _sides(
+    first: Capacity | None, second: Capacity | None
+) -> tuple[tuple[str, Capacity | None], ...]:
+    return ("before", first), ("after", second)
+
+
+def _demands(first: Capacity | None, second: Capacity | None) -> Iterator[Compared]:
+    """The demand of a query for each resource, in seconds of the whole resource."""
+    walls = [{w.resource: w for w in c.walls} if c else {} for c in (first, second)]
+    for name in sorted({*walls[0], *walls[1]}):
+        before, after = (_demand(of.get(name)) for of in walls)
+
+        def why(side: str, name: str = name) -> str:
+            wall = walls[0 if side == "before" else 1].get(name)
+            if wall is None:
+                return f"{side}: not measured"
+            if wall.demand is None or not wall.reasons:
+                return f"{side}: {wall.reasons[0].sentence if wall.reasons else 'no demand'}"
+            return f"{side}: its error is not known"
+
+        yield _compared(f"demand:{name}", Unit.SECONDS, before, after, why)
+
+
+def _demand(wall: Wall | None) -> Estimate:
+    if wall is None or wall.demand is None:
+        return UNKNOWN
+    if wall.demand_error is None:
+        return Estimate(wall.demand)
+    margin = NORMAL_90 * wall.demand_error
+    return Estimate(wall.demand, wall.demand - margin, wall.demand + margin)
+
+
+def _why_class(side: str) -> str:
+    return f"{side}: seen in too little of the period"
+
+
+def _compared(
+    name: str, unit: Unit, before: Estimate, after: Estimate, why: Callable[[str], str]
+) -> Compared:
+    """Compare by ratio; `why` says of a side (before, after) what is not known of it."""
+    change = ratio(before, after)
+    if change.verdict is not Verdict.CANNOT_TELL:
+        return Compared(name, unit, before, after, change)
+    sides = {"before": before, "after": after}
+    unbounded = [side for side, known in sides.items() if not known.is_bounded]
+    return Compared(name, unit, before, after, change, why=why((unbounded or ["after"])[0]))

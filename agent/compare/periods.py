@@ -1,0 +1,94 @@
+"""Periods of time: as they are written, `A..B`, and what a recording shows of one."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.config.ceilings import ResourceSettings
+from agent.intervals import Window
+from agent.pipeline import Now, fit
+from agent.replay.sources import Source, SourceError
+from agent.snapshot import FitState
+from models.capacity.answer import Capacity
+
+SEPARATOR = ".."
+SHORTEST = 60.0
+"""Seconds."""
+LEAST_INTERVALS = 6
+"""Fewer say nothing of a demand."""
+LOADS = (0.05, 0.5, 0.95)
+"""Quantiles of the throughput that describe the load of a period."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From `start` to `end`, in seconds of the recording's clock."""
+
+    start: float
+    end: float
+
+    @classmethod
+    def of(cls, text: str, moment: Callable[[str], float]) -> "Period":
+        """Read `A..B`; raises ValueError with what would be right."""
+        start, separator, end = text.partition(SEPARATOR)
+        if not separator or not start or not end:
+            raise ValueError(f"{text[:60]!r} is no period; write FROM{SEPARATOR}TO")
+        return cls(moment(start), moment(end)).checked()
+
+    def checked(self) -> "Period":
+        """Return it; raises ValueError where it is too short."""
+        if not self.length >= SHORTEST:
+            problem = f"the period ends {self.length:g} s after it begins"
+            raise ValueError(f"{problem}; it must end {SHORTEST:g} s or more after that")
+        return self
+
+    @property
+    def length(self) -> float:
+        """Seconds."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Assessed:
+    """What the recording shows of one period."""
+
+    period: Period
+    fitted: FitState
+    intervals: int
+    loads: tuple[float, float, float]
+    """The 5, 50 and 95 % quantile of the throughput, queries/s."""
+
+    @property
+    def capacity(self) -> Capacity | None:
+        """The capacity that the period alone shows."""
+        return self.fitted.capacity
+
+
+def assessed(source: Source, period: Period, ceilings: ResourceSettings) -> Assessed:
+    """Assess the capacity from the intervals of one period; `source` is played once.
+
+    Raises `SourceError` where the period has too few intervals.
+    """
+    source.recording.play(period.end)
+    source.recording.play(min(source.recording.end, period.end + source.recording.history.grace))
+    window = _within(source.recording.history.window(-math.inf), period)
+    if len(window) < LEAST_INTERVALS:
+        problem = f"{len(window)} intervals from {period.start:.0f} to {period.end:.0f}"
+        raise SourceError(f"{source.title}: {problem}; {LEAST_INTERVALS} are needed")
+    now = Now(period.end, period.end)
+    low, middle, high = np.quantile(window["throughput"], LOADS)
+    return Assessed(
+        period=period,
+        fitted=fit(window, FitState(), source.settings, now, ceilings),
+        intervals=round(float(window["stands_for"].sum())),
+        loads=(float(low), float(middle), float(high)),
+    )
+
+
+def _within(window: Window, period: Period) -> Window:
+    """The intervals that lie within the period."""
+    edge = 0.5 * float(np.median(window["seconds"])) if len(window) else 0.0
+    starts = window["end"] - window["seconds"]
+    return window.select((starts >= period.start - edge) & (window["end"] <= period.end + edge))

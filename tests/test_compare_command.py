@@ -1,0 +1,154 @@
+"""The command `compare`: what changed from one period to another, and what did not."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recordings
+from complaints import one_line
+from recordings import Row, rows, written
+from test_replay_history import SERVER, ZERO, history, real_intervals
+
+from agent.cli import main
+from agent.intervals import Interval
+from agent.store.database import open_to_write
+from agent.store.kinds import CLASSES
+from agent.store.kinds import Row as HistoryRow
+from agent.store.tables import insert
+from models.usl import Usl
+
+HOURS, STEP = 10_800, 15
+DEARER = 1.25
+LATER_LAW = Usl(sigma=0.05, kappa=0.0005, lam=500.0)
+Json = dict[str, Any]
+Compared = Callable[..., Json]
+
+
+@pytest.fixture
+def compared(capsys: pytest.CaptureFixture[str]) -> Compared:
+    """The document of `compare … --format json`, its quantities by name."""
+
+    def command(*words: object) -> Json:
+        assert main(["compare", *map(str, words), "--format", "json"]) == 0
+        found: Json = json.loads(capsys.readouterr().out)
+        return found | {"quantities": {one["name"]: one for one in found["quantities"]}}
+
+    return command
+
+
+@pytest.fixture
+def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three hours of a server, then three whose queries take a quarter more and wait for more."""
+    first = list(rows(HOURS, STEP))
+    with monkeypatch.context() as changed:
+        changed.setattr(recordings, "LAW", LATER_LAW)
+        changed.setattr(recordings, "DEMAND", DEARER * recordings.DEMAND)
+        later = list(rows(HOURS, STEP, start=HOURS + STEP))
+    return written(tmp_path / "db.csv", [*first, *(_after(first[-1], row) for row in later)])
+
+
+def _after(last: Row, row: Row) -> Row:
+    """The same with counters that go on where they were."""
+    counters = ("questions", "statement_time_s", "server_cpu_s", "host_cpu_busy_s")
+    found = {name: float(row[name]) + float(last[name]) for name in counters}
+    return row | found | {"uptime_s": float(row["uptime_s"]) + HOURS + STEP}
+
+
+def test_a_known_change_is_found_and_nothing_else(deployed: Path, compared: Compared) -> None:
+    """Demand and contention are higher, their true changes within the intervals; λ and κ stay."""
+    found = compared(deployed, "--around", HOURS, "--length", "3h")["quantities"]
+    demand, sigma = found["demand:cpu"], found["sigma"]
+    assert (demand["verdict"], sigma["verdict"]) == ("higher", "higher")
+    assert demand["ratio"]["lower"] < DEARER < demand["ratio"]["upper"]
+    assert sigma["difference"]["lower"] < 0.03 < sigma["difference"]["upper"]
+    assert sigma["before"]["value"] == pytest.approx(0.02, abs=0.004)
+    assert found["kappa"]["verdict"] == found["lambda"]["verdict"] == "within_uncertainty"
+    assert found["capacity"]["after"]["value"] < found["capacity"]["before"]["value"]
+
+
+def test_where_nothing_changed_nothing_is_marked(
+    deployed: Path, compared: Compared, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two periods before the change are alike, in JSON and in the table."""
+    words = (deployed, "--before", "0..5000", "--after", "5400..10800")
+    verdicts = {one["verdict"] for one in compared(*words)["quantities"].values()}
+    assert verdicts == {"within_uncertainty"}
+    assert main(["compare", *map(str, words)]) == 0
+    assert capsys.readouterr().out.endswith("Nothing changed beyond the uncertainty.\n")
+
+
+def test_a_load_that_was_too_even_is_not_compared(tmp_path: Path, compared: Compared) -> None:
+    """One load tells nothing of contention: cannot tell, and why."""
+    table = [
+        row | {"statement_time_s": 7.0 * k, "questions": 5000 * k}
+        for k, row in enumerate(rows(HOURS, STEP))
+    ]
+    found = compared(written(tmp_path / "even.csv", table), "--around", HOURS / 2)["quantities"]
+    for name in ("sigma", "kappa", "lambda"):
+        assert found[name]["verdict"] == "cannot_tell"
+        assert found[name]["why"].startswith("before: ")
+
+
+def test_the_classes_of_a_history_are_compared_by_the_call(
+    tmp_path: Path, compared: Compared, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The class whose calls take twice as long is higher, the other is not; the dearest first."""
+    intervals = real_intervals()
+    middle, end = intervals[len(intervals) // 2].end, intervals[-1].end
+    path = history(tmp_path / "state" / "history.db", ("db", SERVER, intervals))
+    with closing(open_to_write(path)) as connection:
+        found = [row for k, i in enumerate(intervals) for row in _class_rows(k, i, middle)]
+        insert(connection, CLASSES, found)
+    words = (path, "--before", f"{ZERO - 10}..{middle}", "--after", f"{middle}..{end}")
+    quantities = compared(*words)["quantities"]
+    classes = [name for name in quantities if name.startswith("statement_time:")]
+    assert classes == ["statement_time:bb|=shop", "statement_time:aa|=shop"]
+    dearer, same = quantities["statement_time:aa|=shop"], quantities["statement_time:bb|=shop"]
+    assert dearer["verdict"] == "higher"
+    assert dearer["ratio"]["lower"] < 2.0 < dearer["ratio"]["upper"]
+    assert same["verdict"] == "within_uncertainty"
+    assert "cpu:aa|=shop" not in quantities
+    assert main(["compare", *map(str, words)]) == 0
+    assert "shop.aa, time of a call" in capsys.readouterr().out
+
+
+def _class_rows(number: int, interval: Interval, middle: float) -> Iterator[HistoryRow]:
+    """Two classes whose calls take 4 and 10 ms; from the middle on the first take twice as long."""
+    calls, noise = 50.0 + 7 * (number % 5), 1 + 0.02 * (number * 7 % 5 - 2)
+    dearer = 2.0 if interval.end > middle else 1.0
+    for name, seconds in (("aa|=shop", 0.004 * dearer), ("bb|=shop", 0.01)):
+        spent = {"calls": calls, "statement_time": calls * seconds * noise}
+        cells = {"seconds": interval.seconds, **spent}
+        row = tuple(cells.get(column.name) for column in CLASSES.columns)
+        yield HistoryRow(("db", SERVER, name), round(1000 * interval.end), row)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--before", "0..5000"), "give --before FROM..TO and --after FROM..TO, or --around TIME"),
+        (("--before", "5..a", "--after", "0..9"), "'a' is no moment"),
+        (("--before", "0-9", "--after", "0..900"), "'0-9' is no period; write FROM..TO"),
+        (("--before", "9..0", "--after", "0..900"), "it must end 60 s or more after that"),
+        (("--before", "0..900", "--after", "90000..99000"), "fewer than two samples in that"),
+        (("--before", "0..900", "--after", "1000..1070"), "6 are needed"),
+    ],
+)
+def test_a_wrong_period_is_one_line(
+    deployed: Path, words: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends with 2, and says what would be right."""
+    assert text in one_line(capsys, main(["compare", str(deployed), *words]))
+
+
+def test_a_period_without_intervals_in_a_history_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A history that begins later has nothing to compare with."""
+    path = history(tmp_path / "state" / "history.db", ("db", SERVER, real_intervals()))
+    words = ("--before", f"{ZERO - 900}..{ZERO - 100}", "--after", f"{ZERO}..{ZERO + 900}")
+    said = one_line(capsys, main(["compare", str(path), *words]))
+    assert "no intervals of db in that period" in said

@@ -1,0 +1,49 @@
+"""Two estimates of one quantity: the change's interval, and what is marked."""
+
+import numpy as np
+import pytest
+
+from models.comparison import Estimate, Verdict, difference, ratio
+
+TRIALS = 4000
+
+
+def measured(truth: float, deviation: float, seed: int) -> list[Estimate]:
+    """Estimates of a truth with a known error, and their 90 % intervals."""
+    values = truth + deviation * np.random.default_rng(seed).standard_normal(TRIALS)
+    margin = 1.645 * deviation
+    return [Estimate(float(v), float(v - margin), float(v + margin)) for v in values]
+
+
+@pytest.mark.parametrize(("before", "after"), [(10.0, 10.0), (10.0, 12.0), (3.0, 2.5)])
+def test_the_changes_interval_holds_the_true_change_nine_times_in_ten(
+    before: float, after: float
+) -> None:
+    """For ratios and for differences, with errors of 3 and 6 %."""
+    pairs = zip(measured(before, 0.03 * before, 1), measured(after, 0.06 * after, 2), strict=True)
+    ratios, differences = 0, 0
+    for first, second in pairs:
+        one, other = ratio(first, second), difference(first, second)
+        assert None not in (one.low, one.high, other.low, other.high)
+        ratios += one.low <= after / before <= one.high  # type: ignore[operator]
+        differences += other.low <= after - before <= other.high  # type: ignore[operator]
+    assert ratios / TRIALS == pytest.approx(0.9, abs=0.02)
+    assert differences / TRIALS == pytest.approx(0.9, abs=0.02)
+
+
+def test_what_did_not_change_is_marked_once_in_a_hundred_times() -> None:
+    """Chance marks no more than a 99 % interval lets it."""
+    pairs = zip(measured(5.0, 0.2, 3), measured(5.0, 0.1, 4), strict=True)
+    marked = sum(ratio(*pair).verdict is not Verdict.WITHIN for pair in pairs)
+    assert marked / TRIALS == pytest.approx(0.01, abs=0.006)
+
+
+def test_a_change_needs_a_bound_on_its_own_side_only() -> None:
+    """More than an upper bound before allows is higher; without any bound nothing is told."""
+    below = Estimate(100.0, 90.0, 110.0)
+    assert ratio(below, Estimate(200.0, 180.0, None)).verdict is Verdict.HIGHER
+    assert ratio(Estimate(200.0, None, 210.0), Estimate(100.0, None, 110.0)).verdict is (
+        Verdict.CANNOT_TELL
+    )
+    assert ratio(below, Estimate(200.0)).verdict is Verdict.CANNOT_TELL
+    assert ratio(below, Estimate(None)).verdict is Verdict.CANNOT_TELL
