@@ -20,6 +20,7 @@ COMMANDS = (
     "replay",
     "compare",
     "analyze",
+    "backfill",
     "what-if",
     "files",
     "demo",

@@ -15,7 +15,7 @@ def prometheus_source(client: Client, query: FleetQuery, wishes: Wishes) -> Sour
 
     Raises `SourceError` where there is none, or more than one.
     """
-    target = _chosen(find_targets(client, query), wishes.target)
+    target = chosen(find_targets(client, query), wishes.target)
     sampling = wishes.sampling or sampling_of(client, target, query)
     width = interval_for(sampling, wishes.interval, target.instance)
     settings = wishes.settings.model_copy(update={"interval": width})
@@ -25,13 +25,14 @@ def prometheus_source(client: Client, query: FleetQuery, wishes: Wishes) -> Sour
     return Source(target.instance, title, recording, settings, list)
 
 
-def _chosen(found: list[FleetTarget], name: str | None) -> FleetTarget:
+def chosen(found: list[FleetTarget], name: str | None, option: str = "--target") -> FleetTarget:
+    """The server of that name, or the only one; raises `SourceError`, which names the option."""
     names = [target.instance for target in found]
     shown = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
     if not found:
         raise SourceError("Prometheus knows no such server; check --selector and --since")
     if name is None and len(found) > 1:
-        raise SourceError(f"there are {shown}; choose one with --target INSTANCE")
+        raise SourceError(f"there are {shown}; choose one with {option} INSTANCE")
     for target in found:
         if name in (None, target.instance):
             return target

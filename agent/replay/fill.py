@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
 
 from agent.columns import KNOWN_FOR
-from agent.history import History
-from agent.intervals import Window, intervals
+from agent.intervals import Interval, Window, intervals
 from agent.load_history import LoadHistory
 from agent.replay.readings import STATUS, Reading
 from collectors.base import Sample
@@ -17,7 +17,21 @@ AT_ONCE = 2000
 """Readings in memory beside the window."""
 
 
-def fill(history: History, readings: Iterable[Reading], load: LoadHistory) -> float | None:
+class Sink(Protocol):
+    """What intervals are added to: the window of a history, or what writes them."""
+
+    width: float
+    max_gap: float
+
+    @property
+    def grace(self) -> float:
+        """How long after its end an interval counts as complete, s."""
+
+    def extend(self, intervals: Iterable[Interval], now: float) -> None:
+        """Add intervals that follow those before."""
+
+
+def fill(history: Sink, readings: Iterable[Reading], load: LoadHistory) -> float | None:
     """Add every interval that the readings hold; answer the time of the last one, if any.
 
     `load` takes in their load by the hour, too; the readings' times are Unix seconds.
@@ -33,7 +47,7 @@ def fill(history: History, readings: Iterable[Reading], load: LoadHistory) -> fl
 class _Filler:
     """The samples of which intervals are made that are not complete yet."""
 
-    def __init__(self, history: History, load: LoadHistory) -> None:
+    def __init__(self, history: Sink, load: LoadHistory) -> None:
         self.last: float | None = None
         self._history, self._load = history, load
         self._raw: dict[str, list[Sample]] = {}

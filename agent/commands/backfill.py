@@ -1,0 +1,157 @@
+"""`mysql-headroom backfill`: weeks of a target's history from a Prometheus, beside the agent."""
+
+import argparse
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.commands.progress import interruptible
+from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
+from agent.config.durations import written
+from agent.config.file import ConfigError, load
+from agent.config.option import USAGE_ERROR, complain
+from agent.config.settings import Config, Target
+from agent.http_access import AccessError
+from agent.load_history import LoadHistory
+from agent.printable import complain_of, say_line
+from agent.prometheus.client import Client
+from agent.prometheus.source import chosen
+from agent.prometheus.targets import FleetQuery, find_targets, host_of, readings, sampling_of
+from agent.replay.fill import fill
+from agent.replay.sources import SourceError, interval_for
+from agent.store.backfill import Backfill
+from agent.store.database import open_to_write
+from agent.store.failures import StoreError, as_store_error
+from agent.store.server_identity import server_identity
+from collectors.base import CollectorError
+from collectors.connection import Connection
+
+FAILED = 1
+MONTH = 30 * 86400.0
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the sub-command."""
+    parser = subparsers.add_parser(
+        "backfill",
+        help="fill an agent's history with what a Prometheus knows of a target",
+        description="Read mysqld_exporter's and node_exporter's series of one target from a "
+        "Prometheus, and add their intervals to the agent's history where it has none, so that "
+        "its window reaches back from its first day. A running agent is not disturbed.",
+    )
+    parser.add_argument("--prometheus", metavar="URL", required=True, help="http://HOST:9090")
+    parser.add_argument(
+        "--config.file",
+        dest="config_file",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="the agent's configuration",
+    )
+    parser.add_argument("--target", metavar="NAME", help="the target in it, if there are several")
+    parser.add_argument(
+        "--instance",
+        metavar="INSTANCE",
+        help="the target's `instance` in Prometheus (default: that of its host)",
+    )
+    parser.add_argument(
+        "--file",
+        metavar="DB",
+        type=Path,
+        help="the history (default: history.path of the configuration)",
+    )
+    parser.add_argument(
+        "--server", metavar="ID", help="the server's server_uuid (default: the target is asked)"
+    )
+    add_prometheus_options(parser, MONTH, "what is read, and how")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when all was read, 1 when something cannot be read or written, 2 when asked wrongly."""
+    try:
+        with interruptible():
+            return _backfill(args)
+    except ConfigError as error:
+        return complain(error)
+    except SourceError as error:
+        complain_of(error)
+        return USAGE_ERROR
+    except (AccessError, CollectorError, StoreError) as error:
+        complain_of(error)
+        return FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    target: Target
+    path: Path
+    server: str
+    configured: float
+    """The target's fit.interval, s."""
+
+
+def _backfill(args: argparse.Namespace) -> int:
+    config = load(args.config_file)
+    target = _target(config, args.target)
+    path = args.file or config.history.path
+    if path is None:
+        raise ConfigError([f"{args.config_file}: names no history.path; give --file DB"])
+    client, query = client_of(args, args.prometheus), query_of(args)
+    server = args.server or _server_of(target)
+    job = _Job(target, path, server, config.fit_settings(target).interval)
+    return _fill(client, query, job, args.instance)
+
+
+def _fill(client: Client, query: FleetQuery, job: _Job, instance: str | None) -> int:
+    """Read and write a part at a time; what was written when a failure comes stays."""
+    found = find_targets(client, query)
+    of_host = [t.instance for t in found if host_of(t.instance) == job.target.endpoint.host]
+    source = chosen(found, instance or (of_host[0] if len(of_host) == 1 else None), "--instance")
+    sampling = sampling_of(client, source, query)
+    fits = job.configured >= 2 * sampling
+    width = interval_for(sampling, job.configured if fits else None, source.instance)
+    labels = (job.target.name, job.server)
+    try:
+        with closing(open_to_write(job.path)) as connection:
+            filled = Backfill(connection, labels, width, sampling)
+            fill(filled, readings(client, source, query, sampling), LoadHistory())
+    except (sqlite3.Error, OSError) as error:
+        raise as_store_error(job.path, error) from error
+    say_line(
+        f"{job.target.name}: {filled.added:,} intervals of {written(width)} added from"
+        f" {source.instance}, {filled.were_there:,} were there; the agent reads them at its start"
+    )
+    if not fits:
+        needs = f"samples {sampling:g} s apart make intervals of {written(width)}"
+        complain_of(
+            f"{job.target.name}: {needs}, and fit.interval is {written(job.configured)}: they serve"
+            f" the forecast alone; with fit.interval: {written(width)} the window has them too"
+        )
+    return 0
+
+
+def _server_of(target: Target) -> str:
+    """Ask the server for its identity; raises `CollectorError`."""
+    login = target.credentials.login
+    connection = Connection(target.endpoint, login, timeout=target.timeout, limit=1.0)
+    try:
+        connection.open()
+        return server_identity(connection.variables)
+    except CollectorError as error:
+        remedy = "start it, or give its server_uuid with --server ID"
+        raise SourceError(f"{target.name}: {error}; {remedy}") from error
+    finally:
+        connection.close()
+
+
+def _target(config: Config, name: str | None) -> Target:
+    known = [target.name for target in config.targets]
+    if name is None and len(known) == 1:
+        return config.targets[0]
+    for target in config.targets:
+        if target.name == name:
+            return target
+    problem = "which target?" if name is None else f"no target {name!r};"
+    raise SourceError(f"--target: {problem} there are {', '.join(known)}; name one of them")

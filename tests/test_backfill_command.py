@@ -1,0 +1,159 @@
+"""The command `backfill`: an agent's history from the series of a real Prometheus."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from complaints import one_line
+from history_rows import SERVER, SETTINGS, batch, is_sound
+from live import free_port
+from prometheus_server import exported, fill, serving
+from recordings import LAW, rows
+
+from agent.cli import main
+from agent.config.settings import FitSettings
+from agent.history import History
+from agent.pipeline import Now, assess
+from agent.snapshot import FitState, Health
+from agent.store.recorder import Recorder
+from agent.store.store import Store
+
+START, LENGTH, STEP, WIDTH = 1_790_000_000, 7200, 15, 30.0
+END = START + LENGTH
+FIT = FitSettings(interval=WIDTH, window=float(LENGTH))
+
+
+@pytest.fixture(scope="module")
+def url(prometheus: str, promtool: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Prometheus with two hours of one server and its host."""
+    table = rows(LENGTH, step=STEP, start=START)
+    labels = {"job": "mysql", "instance": "db1:9104"}
+    samples = exported(table, labels, {"job": "node", "instance": "db1:9100"})
+    folder = tmp_path_factory.mktemp("backfill")
+    with serving(prometheus, fill(folder, promtool, samples)) as found:
+        yield found
+
+
+def configured(folder: Path, interval: str = "30s") -> Path:
+    """The configuration of an agent with one target, and the file of its history."""
+    (folder / "state").mkdir(mode=0o700)
+    file, secret = folder / "config.yaml", folder / "password"
+    secret.write_text("p\n")
+    secret.chmod(0o600)
+    file.write_text(
+        f"targets: [{{name: shop, host: db1, user: u, password_file: {secret}}}]\n"
+        f"fit: {{interval: {interval}, window: 2h}}\n"
+        f"history: {{path: {folder / 'state' / 'history.db'}}}\n"
+    )
+    return file
+
+
+def backfilled(url: str, file: Path, *words: str) -> int:
+    """The exit code of `backfill` of the whole two hours."""
+    asked = ("--prometheus", url, "--config.file", str(file), "--server", SERVER)
+    return main(["backfill", *asked, "--since", "2h", "--until", str(END), *words])
+
+
+def written_rows(file: Path) -> list[tuple[object, ...]]:
+    """All intervals of the history as they are stored."""
+    with closing(sqlite3.connect(file.parent / "state" / "history.db")) as connection:
+        return connection.execute("SELECT * FROM interval ORDER BY at").fetchall()
+
+
+def test_the_first_assessment_of_a_new_agent_has_the_filled_intervals(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An agent that starts then reads two hours of the known law, with its host's processors."""
+    file = configured(tmp_path)
+    assert backfilled(url, file) == 0
+    count = len(written_rows(file))
+    assert count == pytest.approx(LENGTH / WIDTH, abs=3)
+    assert f"shop: {count} intervals of 30s added from db1:9104, 0 were there" in (
+        capsys.readouterr().out
+    )
+    store = Store(tmp_path / "state" / "history.db", SETTINGS)
+    recorder, history = Recorder(store, "shop"), History(WIDTH, FIT.window, sampling=1.0)
+    now = Now(5.0, END + 1.0)
+    try:
+        recorder.connected({"server_uuid": SERVER})
+        recorder.look(history, now)
+        store.tick(5.0)
+        recorder.look(history, now)
+    finally:
+        store.close()
+    window = history.window(now.monotonic)
+    assert len(window) == pytest.approx(count, abs=2)
+    assert float(window["throughput"].max()) == pytest.approx(float(LAW.throughput(15.0)), rel=0.01)
+    known = assess("shop", window, Health(True), FitState(), FIT, now)
+    assert known.fitted.capacity is not None
+    assert known.fitted.capacity.value == pytest.approx(7700, rel=0.1)
+    assert "cpu" in window.utilisations
+
+
+def test_nothing_that_is_there_is_changed_and_gaps_are_filled(url: str, tmp_path: Path) -> None:
+    """A second run adds nothing; of a gap as much as it holds; what the agent wrote stays."""
+    file = configured(tmp_path)
+    assert backfilled(url, file) == 0
+    whole = written_rows(file)
+    assert backfilled(url, file) == 0
+    assert written_rows(file) == whole
+    with closing(sqlite3.connect(tmp_path / "state" / "history.db")) as connection:
+        gone = "DELETE FROM interval WHERE at BETWEEN ? AND ?"
+        connection.execute(gone, (1000 * (START + 600), 1000 * (START + 1200)))
+        connection.execute(
+            "UPDATE interval SET throughput = 1, at = at - 7000 WHERE at > ?", (1000 * (END - 600),)
+        )
+        connection.commit()
+    kept = written_rows(file)
+    assert len(kept) < len(whole)
+    assert backfilled(url, file) == 0
+    found = written_rows(file)
+    assert set(kept) <= set(found)
+    ours = [row for row in found if row not in set(kept)]
+    assert set(ours) <= set(whole)
+    assert len(ours) == pytest.approx(600 / WIDTH, abs=2)
+
+
+def test_a_running_agent_goes_on_writing(url: str, tmp_path: Path) -> None:
+    """Its file is open meanwhile: it finds it in order, and adds its own intervals."""
+    file = configured(tmp_path)
+    path = tmp_path / "state" / "history.db"
+    store = Store(path, SETTINGS)
+    try:
+        store.tick(1.0)
+        assert backfilled(url, file) == 0
+        store.tick(2.0)
+        assert store.state.success
+        assert store.state.corrupt_files == 0
+        assert not store.state.failures
+        count = len(written_rows(file))
+        store.put(batch(0, "shop"))
+        store.tick(3.0)
+        assert store.state.success
+        assert len(written_rows(file)) == count + 1
+    finally:
+        store.close()
+    assert is_sound(path)
+
+
+def test_wider_intervals_than_the_agents_are_said_to_serve_the_forecast_alone(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Samples 15 s apart make no intervals of 15 s; it says what would."""
+    assert backfilled(url, configured(tmp_path, "15s")) == 0
+    assert "they serve the forecast alone; with fit.interval: 30s" in capsys.readouterr().err
+
+
+def test_what_cannot_be_read_is_one_line(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server that is not known, and a Prometheus that does not answer; nothing is written."""
+    file = configured(tmp_path)
+    assert "no server 'other'" in one_line(capsys, backfilled(url, file, "--instance", "other"))
+    assert backfilled(f"http://127.0.0.1:{free_port()}", file) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert not (tmp_path / "state" / "history.db").exists()
