@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
+from models.capacity.wall import Resource
+from models.capacity.walls import find_walls
 from models.comparison import Estimate, Verdict, difference, ratio
+from models.usl import Usl
+from models.usl_fit import fit_map
 
 TRIALS = 4000
 
@@ -47,3 +51,34 @@ def test_a_change_needs_a_bound_on_its_own_side_only() -> None:
     )
     assert ratio(below, Estimate(200.0)).verdict is Verdict.CANNOT_TELL
     assert ratio(below, Estimate(None)).verdict is Verdict.CANNOT_TELL
+
+
+def test_the_laws_intervals_hold_its_parameters() -> None:
+    """Of noisy points of a known law, σ, κ and λ lie within nine times in ten at least."""
+    law, trials = Usl(sigma=0.02, kappa=0.0005, lam=500.0), 40
+    truth, held = (law.sigma, law.kappa, law.lam), np.zeros(3)
+    for seed in range(trials):
+        random = np.random.default_rng(seed)
+        n = random.uniform(1.0, 16.0, 200)
+        x = law.throughput(n) * np.exp(0.03 * random.standard_normal(200))
+        intervals = fit_map(n, x).law_intervals
+        assert intervals is not None
+        pairs = zip(intervals, truth, strict=True)
+        held += [known.low <= true <= known.high for known, true in pairs]
+        assert intervals.lam.ratio < 1.1
+    assert held.min() / trials >= 0.85
+
+
+def test_a_demands_error_is_no_smaller_than_its_scatter() -> None:
+    """With noise the true demand is within 1.645 errors nine times in ten at least."""
+    demand, trials, held = 1.5e-4, 60, 0
+    for seed in range(trials):
+        random = np.random.default_rng(seed)
+        x = random.uniform(500.0, 5000.0, 200)
+        used = 0.02 + demand * x * (1 + 0.05 * random.standard_normal(200))
+        [wall] = find_walls(x, [Resource("cpu", used)])
+        assert wall.demand is not None
+        assert wall.demand_error is not None
+        held += abs(wall.demand - demand) < 1.645 * wall.demand_error
+        assert wall.demand_error < 0.03 * wall.demand
+    assert held / trials >= 0.9
