@@ -9,8 +9,10 @@ from agent.config.ceilings import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.intervals import EXCLUDED, Window
 from agent.points import Points
+from agent.recent_usage import time_use
 from agent.resources import CLOCK, COUNTS, PARTS, limiting, with_ceilings
 from agent.snapshot import STALE_INTERVALS, FitState, Health, Load, Snapshot, Source
+from agent.time_use import TimeUse
 from models.capacity.assess import assess_capacity
 from models.capacity.keep import thin
 from models.capacity.observations import Observations
@@ -18,6 +20,8 @@ from models.capacity.observations import Observations
 IDLE_BASELINE = "idle_baseline"
 """Threads that are no client's work and that nobody names, as a kind of those excluded."""
 NO_CEILINGS = ResourceSettings()
+RECENT = 300.0
+"""Seconds of the window whose statement time is split over the resources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,18 @@ def assess(
         health=health,
         load=latest_load(window, now, ceilings),
         fitted=fit(window, previous, settings, now, ceilings),
+        time_use=recent_time_use(window, now, ceilings),
     )
+
+
+def recent_time_use(
+    window: Window, now: Now, ceilings: ResourceSettings = NO_CEILINGS
+) -> TimeUse | None:
+    """Where the statement time of the latest intervals went."""
+    if len(window) == 0:
+        return None
+    recent = window.select(window["end"] > window["end"][-1] - RECENT)
+    return time_use(recent, now.to_unix(float(window["end"][-1])), ceilings)
 
 
 def latest_load(window: Window, now: Now, ceilings: ResourceSettings = NO_CEILINGS) -> Load | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from agent.columns import Columns
 from agent.config.ceilings import DISK, NETWORK, ResourceSettings
+from agent.time_counters import time_counters
 from models.capacity.wall import Resource
 from models.rates import Array
 
@@ -104,6 +105,7 @@ def limiting(resources: Sequence[Resource], utilisations: Mapping[str, Array]) -
 def usage(columns: Mapping[str, Columns], statement_time: Array, edges: Array) -> dict[str, Array]:
     """Each utilisation between edges, or rate; shape (intervals,), NaN where not known."""
     found = dict(_limits(columns["status"], statement_time, edges))
+    found |= dict(time_counters(columns, edges))
     host = columns.get("host")
     if host is not None:
         found |= dict((*_cpus(host, edges), *_disks(host, edges), *_interfaces(host, edges)))

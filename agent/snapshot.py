@@ -7,12 +7,14 @@ from enum import StrEnum
 from agent.classes.state import ClassesState
 from agent.points import Points
 from agent.record import Record
+from agent.time_use import TimeUse, class_time_splits
 from collectors.base import FailureKind, Feature
 from models.capacity.answer import Capacity
 from models.capacity.headroom import Headroom, headroom
 from models.capacity.sanity import Finding
 from models.capacity.saturation import Probabilities, saturation_probability
 from models.forecast.saturation import Saturation
+from models.time_split.split import TimeSplit
 from models.usl_fit import UslFit
 
 STALE_INTERVALS = 3
@@ -104,6 +106,7 @@ class Snapshot:
     fitted: FitState
     classes: ClassesState | None = None
     forecast: ForecastState | None = None
+    time_use: TimeUse | None = None
 
     def capacity(self, now: float) -> Capacity | None:
         """The capacity, unless there is none or it is stale at `now` (Unix seconds)."""
@@ -116,6 +119,17 @@ class Snapshot:
             return None
         longest = max(self.stale_after, STALE_INTERVALS * self.classes.interval)
         return self.classes if now - self.classes.at <= longest else None
+
+    def current_time_use(self, now: float) -> TimeUse | None:
+        """Where statement time goes; None where unknown or stale, or the target is down."""
+        if self.time_use is None or not self.health.up:
+            return None
+        return self.time_use if now - self.time_use.at <= self.stale_after else None
+
+    def class_splits(self, now: float) -> Mapping[str, TimeSplit]:
+        """Where the time of each query class goes, by `class_key`; empty where not known."""
+        state, time = self.current_classes(now), self.current_time_use(now)
+        return class_time_splits(state, time) if state and time else {}
 
     def current_forecast(self, now: float) -> ForecastState | None:
         """The forecast, unless there is none or it, or its capacity, is stale at `now` (Unix s)."""

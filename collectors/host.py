@@ -142,6 +142,8 @@ def _disks(disks: frozenset[str]) -> dict[str, float]:
             values[f"disk:{name}:writes"] = float(io.write_count)
             values[f"disk:{name}:read_bytes"] = float(io.read_bytes)
             values[f"disk:{name}:written_bytes"] = float(io.write_bytes)
+            values[f"disk:{name}:merged_reads"] = float(getattr(io, "read_merged_count", 0))
+            values[f"disk:{name}:read_seconds"] = io.read_time * MILLISECOND
             values[f"disk:{name}:busy_seconds"] = io.busy_time * MILLISECOND
     return values
 

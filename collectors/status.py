@@ -21,13 +21,16 @@ NAMES = {
     "Innodb_rows_updated": "innodb_rows_updated",
     "Innodb_rows_deleted": "innodb_rows_deleted",
     "Innodb_row_lock_time": "innodb_row_lock_milliseconds",
+    "Innodb_data_pending_reads": "innodb_pending_reads",
+    "Innodb_os_log_pending_fsyncs": "redo_pending_flushes",
     "Performance_schema_digest_lost": "digests_lost",
     "Innodb_redo_log_checkpoint_lsn": "redo_checkpoint_lsn",  # MySQL 8.0.30 and later
     "Innodb_redo_log_current_lsn": "redo_current_lsn",
     "Innodb_checkpoint_age": "checkpoint_age_bytes",  # MariaDB
     "Innodb_checkpoint_max_age": "checkpoint_max_age_bytes",
 }
-"""The server's names and ours. Counters, except threads_*, replicas_connected and checkpoint_*."""
+"""The server's names and ours. Counters, except threads_*, replicas_connected, checkpoint_* and
+*_pending_*."""
 
 REQUIRED = ("questions", "threads_running", "uptime")
 QUERY = "SHOW GLOBAL STATUS WHERE Variable_name IN ({})".format(

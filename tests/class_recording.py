@@ -8,7 +8,8 @@ from dataclasses import replace
 from servers import least_account
 
 from agent.classes.book import Book
-from agent.classes.observe import Observed, divided
+from agent.classes.observe import divided
+from agent.classes.observed import Observed
 from agent.classes.ticks import TickMaker
 from agent.demo.server import PrivateServer
 from collectors import COLLECTORS

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from known_classes import known_classes
+from known_time import known_time_use
 from made_up import WAVES, intervals, with_resources
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -96,6 +97,7 @@ def snapshots() -> list[Snapshot]:
     flat = Saturation(probability=((1, 0.0), (7, 0.0)), reason=ForecastReason.NO_GROWTH)
     well[0] = replace(well[0], fitted=replace(well[0].fitted, record=record), classes=classes)
     well[0] = replace(well[0], forecast=ForecastState(well[0].at, met, 0.01, 31))
+    well[0] = replace(well[0], time_use=known_time_use(well[0].at))
     well[1] = replace(well[1], forecast=ForecastState(well[1].at, flat, None, 31))
     failing = CollectorHealth(
         "status", False, 3.0, 2, {FailureKind.TIMEOUT: 4, FailureKind.REFUSED: 1}, "no answer", ZERO

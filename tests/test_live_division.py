@@ -18,7 +18,7 @@ from conftest import ServerFactory
 
 from agent.classes.book import AGENT, NONE, Book
 from agent.classes.classes import QueryClasses
-from agent.classes.observe import Observed
+from agent.classes.observed import Observed
 from agent.classes.proof import is_proven
 from agent.classes.state import ClassesState
 from agent.classes.ticks import TickMaker

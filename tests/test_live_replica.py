@@ -11,7 +11,7 @@ from replication import DUMPS, REPLICA, STOP, let_follow
 from servers import Release
 from test_live_collectors import IN_FLIGHT_ON, settled
 
-from agent.classes.observe import Observed
+from agent.classes.observed import Observed
 from agent.demo.server import Flavour
 from models.attribution.divide import ClassUse
 

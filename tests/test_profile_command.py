@@ -15,7 +15,8 @@ from live import Clients, run_as_root, target, write_config
 from simulated_classes import simulate
 
 from agent.classes.book import OTHER, Book, name_of
-from agent.classes.observe import Observed, divided
+from agent.classes.observe import divided
+from agent.classes.observed import Observed
 from agent.classes.ticks import Tick, TickMaker
 from agent.cli import main
 from agent.commands.profile_rows import SORTS, profile_of, ranked

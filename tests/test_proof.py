@@ -12,7 +12,8 @@ from simulated_classes import Simulated, simulate
 
 from agent.classes.book import AGENT, Book
 from agent.classes.live_model import LiveModel
-from agent.classes.observe import Observed, divided
+from agent.classes.observe import divided
+from agent.classes.observed import Observed
 from agent.classes.proof import is_proven, may_use
 from agent.classes.resources import RESOURCES
 from agent.classes.ticks import Tick, TickMaker

@@ -8,7 +8,8 @@ from class_samples import samples
 from simulated_classes import simulate
 
 from agent.classes.book import Book
-from agent.classes.observe import Observed, divided
+from agent.classes.observe import divided
+from agent.classes.observed import Observed
 from agent.classes.resources import ALL_TIME, BUSY, IO_WAIT
 from agent.classes.saturation_spells import spells_of
 from agent.classes.ticks import Tick, TickMaker

@@ -83,7 +83,8 @@ def test_the_network_takes_a_160th_of_the_time() -> None:
 @pytest.mark.parametrize("explained", [0.20, 0.25])
 def test_query_8_is_limited_by_the_dbms(explained: float) -> None:
     """With 20 % of the time explained on one node, 25 % on six, it is the DBMS (figure 5)."""
-    found = LimitedBy.of(split_of(100.0, disk_random=60 * explained, cpu=40 * explained))
+    parts = {"disk_random": 60 * explained, "disk_sequential": 0.0, "cpu": 40 * explained}
+    found = LimitedBy.of(split_of(100.0, **parts))
     assert found == LimitedBy(Limit.DBMS, pytest.approx(1 - explained))  # type: ignore[arg-type]
 
 
@@ -122,6 +123,15 @@ def test_what_is_not_known_is_said() -> None:
     assert Part.NETWORK in split.unknown
     assert Part.LOCKS not in split.unknown
     assert split.seconds[Part.NOT_ALLOCATED] == pytest.approx(8.0)
+
+
+def test_what_is_unseen_is_not_called_the_dbms() -> None:
+    """Without CPU or disk known, what is not allocated may be theirs: there is no verdict."""
+    seen: dict[str, float | None] = {"cpu": 1.0, "disk_sequential": 0.0, "disk_random": 0.5}
+    assert LimitedBy.of(split_of(10.0, **seen)) == LimitedBy(Limit.DBMS, 0.85)
+    for unseen in seen:
+        assert LimitedBy.of(split_of(10.0, **{**seen, unseen: None})) is None
+    assert LimitedBy.of(split_of(10.0, locks=9.0)) == LimitedBy(Limit.LOCKS, 0.9)
 
 
 def test_an_idle_server_is_limited_by_nothing() -> None:
@@ -191,7 +201,15 @@ def test_a_full_link_holds_up_all_who_send() -> None:
 
 def test_classes_get_what_they_read_and_sent() -> None:
     """A scan, a reader, a sender, a class behind locks and a sleeper, each by its own limit."""
-    target = split_of(50.0, cpu=10.0, disk_random=9.0, network=8.0, locks=9.0, processor_queue=0.5)
+    target = split_of(
+        50.0,
+        cpu=10.0,
+        disk_sequential=0.0,
+        disk_random=9.0,
+        network=8.0,
+        locks=9.0,
+        processor_queue=0.5,
+    )
     use = ClassUse(
         statement_time=np.full(5, 10.0),
         cpu=np.array([9.0, 0.5, 0.4, 0.1, 0.0]),

@@ -35,6 +35,8 @@ MOST_KNOWN = 30_000
 MOST_NEW = 60
 """Intervals whose use is kept for whoever writes it down."""
 QUANTITIES = ("calls", "statement_time")
+WAITED = ("lock_time", "rows_examined", "rows_sent")
+"""What the split of a class's time needs besides what the models attribute to it."""
 COUNTED = ("errors", "no_index_used", "no_good_index_used", "tmp_disk_tables")
 """What is summed up besides, where the server counts it."""
 USED = ("statement_time", "calls", "rows_examined")
@@ -54,6 +56,7 @@ class QueryClasses:
         blocks = max(1, round(settings.window / settings.interval))
         self._keep = 1 - 1 / blocks
         self._recent = Recent(QUANTITIES, self._keep)
+        self._waited = Recent(WAITED, self._keep)
         self._models = {r.name: LiveModel(r, blocks) for r in RESOURCES}
         self._seen: set[str] = set()
         self._totals = Totals((*QUANTITIES, *self._models, *COUNTED), settings.top)
@@ -183,6 +186,7 @@ class QueryClasses:
         by_name = {name: self._known(row, divisions) for name, row in risen.items()}
         seconds = sum(tick.seconds for tick in ticks)
         self._recent.add(table.names, uses[:, : len(QUANTITIES)], seconds)
+        self._waited.add(table.names, _waited(table), seconds)
         return Spent.of(at, seconds, by_name, divisions.get("cpu"), table.names)
 
     def _add_counted(self, uses: Array, names: tuple[str, ...], ticks: list[Tick]) -> None:
@@ -237,6 +241,7 @@ class QueryClasses:
             recent={
                 **{name: model.use().get(key, 0.0) for name, model in self._models.items()},
                 **self._recent.of(key),
+                **self._waited.of(key),
             },
             error=error if np.isfinite(error) and cpu and not cpu.is_measured else None,
             line=lines.line(place) if place is not None and key not in ALWAYS else None,
@@ -265,3 +270,11 @@ class QueryClasses:
             reasons=find_reasons(signs),
             total=model.total,
         )
+
+
+def _waited(table: ClassTicks) -> Array:
+    """Sum up what the ticks have of `WAITED`, shape (K, 3); 0 for what they lack."""
+    sizes = {"lock_time": table.lock_time, **dict(table.sizes)}
+    nothing = np.zeros_like(table.statement_time)
+    known = ((sizes.get(name), nothing) for name in WAITED)
+    return np.array([(x if x is not None else none).sum(axis=0) for x, none in known]).T

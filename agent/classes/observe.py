@@ -2,17 +2,21 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from agent.classes.book import AGENT, OTHER, Book
 from agent.classes.deltas import Changes, Deltas
+from agent.classes.observed import Observed
+from agent.classes.observed_time import with_times
 from agent.classes.proof import OF_DISKS, withheld
-from agent.classes.saturation_spells import Spell, in_the_worst_spell, spells_of
+from agent.classes.saturation_spells import in_the_worst_spell, spells_of
 from agent.classes.ticks import Tick, TickMaker, class_ticks, host_use
+from agent.config.ceilings import ResourceSettings
 from agent.config.settings import Target
-from collectors import COLLECTORS, CollectorSpec
+from agent.history import History
+from collectors import CollectorSpec, collectors_with
 from collectors.base import CollectorError, FailureKind, Sample, Values
 from collectors.connection import Connection
 from collectors.digests import DigestValues, own_among, texts_of
@@ -22,6 +26,8 @@ from models.attribution.reasons import HostUse
 from models.attribution.sources import Target as Resource
 
 EVERY = 1.0  # seconds between two readings
+LONGEST = 3600.0  # seconds of intervals that are kept
+NO_SETTINGS = ResourceSettings()
 LIMIT = 1.0  # seconds that the server may spend on one statement
 MOST_CLASSES = 300
 LEAST_TICKS = 3
@@ -29,26 +35,12 @@ SOURCES = ("host", "status", "digests", "host", "status")
 """In this order, so that what the whole server used is known before and after each tick."""
 
 
-@dataclass(frozen=True)
-class Observed:
-    """What was seen: ticks of the classes, and what each used of CPU and IO where that is known."""
-
-    book: Book
-    seconds: float
-    ticks: ClassTicks
-    cpu: Attribution | None
-    cpu_target: Array | None
-    """CPU of the whole server, or of all classes where only that is known, s, shape (T,)."""
-    cpu_is_sum: bool
-    """The whole server's CPU is not known, only what the classes use."""
-    disk: Mapping[str, Attribution]
-    """Of the bytes `read` and `written`, those that are known."""
-    spells: tuple[Spell, ...]
-    """Spells in which the host was saturated or waited for IO."""
-
-
 def observe(
-    target: Target, seconds: float, *, pause: Callable[[float], None] = time.sleep
+    target: Target,
+    seconds: float,
+    *,
+    resources: ResourceSettings = NO_SETTINGS,
+    pause: Callable[[float], None] = time.sleep,
 ) -> Observed:
     """Read once a second for so long; a reading that the server cuts off is left out.
 
@@ -56,15 +48,16 @@ def observe(
     """
     connection = _connection(target)
     book = Book()
-    maker = TickMaker(book)
+    maker = _Recorder(book)
     ticks: list[Tick] = []
     cut_off: CollectorError | None = None
     try:
         connection.open()
-        readers = _readers(connection)
+        readers = _readers(connection, resources)
         end = time.monotonic() + seconds + EVERY
         while (now := time.monotonic()) < end:
             cut_off = read_once(readers, maker) or cut_off
+            maker.history.window(time.monotonic())  # it keeps few samples
             ticks += maker.ticks(time.monotonic())  # it holds few readings that wait
             pause(max(0.0, EVERY - (time.monotonic() - now)))
         ticks += maker.ticks(time.monotonic() + EVERY * 10)
@@ -72,7 +65,22 @@ def observe(
         connection.close()
     if cut_off is not None and not ticks:
         raise cut_off
-    return divided(book, ticks)
+    window = maker.history.window(time.monotonic())
+    return with_times(divided(book, ticks), window, resources)
+
+
+class _Recorder(TickMaker):
+    """Samples in, ticks out; and the intervals that the time split is made of."""
+
+    def __init__(self, book: Book) -> None:
+        super().__init__(book)
+        self.history = History(EVERY, LONGEST, EVERY)
+
+    def append(self, sample: Sample) -> None:
+        """Take in a sample of any collector."""
+        super().append(sample)
+        if sample.collector in ("host", "status"):
+            self.history.append(sample)
 
 
 def read_once(
@@ -170,6 +178,7 @@ def divided(book: Book, ticks: list[Tick]) -> Observed:
         cpu_is_sum=is_sum,
         disk={name: found for name in OF_DISKS if (found := _bytes(name, table, whole, host))},
         spells=spells,
+        network=_network(table, whole, host),
     )
 
 
@@ -181,14 +190,23 @@ def _bytes(name: str, table: ClassTicks, ticks: list[Tick], host: HostUse) -> At
     return withheld(name, table, attribute(table, Resource(y, time_like=False), host=host))
 
 
-def _readers(connection: Connection) -> dict[str, Callable[[], Values]]:
+def _network(table: ClassTicks, ticks: list[Tick], host: HostUse) -> Attribution | None:
+    y = _used(ticks, "network")
+    if len(table) < LEAST_TICKS or y is None or not y.any():
+        return None
+    return attribute(table, Resource(y, time_like=False), host=host)
+
+
+def _readers(
+    connection: Connection, resources: ResourceSettings = NO_SETTINGS
+) -> dict[str, Callable[[], Values]]:
     """The function that reads each source.
 
     The other collectors read once: all that an agent asks this server is then known as its own, and
     a running agent's statements are no classes of the load.
     """
     found: dict[str, Callable[[], Values]] = {}
-    for spec in COLLECTORS:
+    for spec in collectors_with(resources.devices):
         if spec.name not in SOURCES:
             send_once(spec, connection)
             continue

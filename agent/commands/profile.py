@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.classes.observe import observe, observe_sums, texts_from
+from agent.classes.observed import Observed
 from agent.commands.plot_option import without_matplotlib
 from agent.commands.profile_history import latest_savings, recorded
 from agent.commands.profile_rows import SORTS, profile_of, with_texts
@@ -121,7 +122,7 @@ def _from_server(
     of_sums, length = args.since == START, USUAL if args.seconds is None else args.seconds
     if args.format == "table" and not of_sums:
         sys.stderr.write(f"watching {target.name} for {length:g} s …\n")
-    observed = observe_sums(target) if of_sums else observe(target, length)
+    observed = observe_sums(target) if of_sums else _watch(config, target, length)
     path = _history(config)
     savings = latest_savings(path, target.name, time.time()) if path else {}
     profile = profile_of(observed, args.sort, with_text=with_text, savings=savings)
@@ -135,6 +136,10 @@ def _from_server(
         except OSError as error:
             return _refuse(f"{args.plot}: cannot be written ({error.strerror or error})")
     return 0
+
+
+def _watch(config: Config, target: Target, seconds: float) -> Observed:
+    return observe(target, seconds, resources=config.resource_settings(target))
 
 
 def _from_history(

@@ -6,13 +6,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from agent.classes.book import SEVERAL, Name, name_of
-from agent.classes.observe import Observed
+from agent.classes.observed import Observed
 from agent.classes.proof import is_proven
 from agent.classes.saturation_spells import Spell
 from agent.classes.savings import Saving
+from agent.time_use import TimeUse
 from models.attribution.divide import Attribution, Method
 from models.attribution.quality import Quality
 from models.attribution.reasons import Reason
+from models.time_split.limit import LimitedBy
+from models.time_split.split import TimeSplit
 
 NOTHING: Mapping[Name, Saving] = {}
 
@@ -42,6 +45,13 @@ class Row:
     """How much more of all else fits without it, as a part of what fits now."""
     halved_gain: float | None = None
     """The same with it at half its cost."""
+    time: TimeSplit | None = None
+    """Where the time of its statements went."""
+
+    @property
+    def limited_by(self) -> LimitedBy | None:
+        """What most of its time goes to."""
+        return LimitedBy.of(self.time) if self.time else None
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,8 @@ class Profile:
     """Of the bytes `read` and `written`, those that are known."""
     recorded: tuple[float, float] | None = None
     """From when to when (Unix seconds), where it comes from the history."""
+    time: TimeUse | None = None
+    """Where the statement time of the whole server went."""
     of_sums: bool = False
     """Nothing was watched: the server's own sums were read once."""
 
@@ -114,6 +126,7 @@ def profile_of(
         compared_with=cpu.compared_with if cpu else None,
         reasons=cpu.reasons if cpu else (),
         spells=observed.spells,
+        time=observed.time,
         io={
             name: Moved(found.total, found.unattributed, found.held_out, found.reasons)
             for name, found in observed.disk.items()
@@ -167,6 +180,7 @@ def _rows(observed: Observed, *, with_text: bool) -> list[Row]:
                 rows_sent=float(sizes["rows_sent"][k]) if "rows_sent" in sizes else None,
                 waits=waits,
                 text=observed.book.text(key) if with_text else None,
+                time=observed.class_times[k] if observed.class_times else None,
             )
         )
     return rows

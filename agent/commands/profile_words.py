@@ -10,13 +10,30 @@ from agent.classes.book import AGENT
 from agent.classes.proof import is_proven
 from agent.commands.attribute_words import OTHERS, SOURCES, amount, bar, cut, percent, short
 from agent.commands.profile_rows import Profile, Row
+from agent.commands.time_words import (
+    KEY,
+    WIDTH,
+    doubts_in_words,
+    limited_words,
+    parts_in_words,
+    stacked_bar,
+)
 from agent.config.durations import words
 from agent.printable import for_spreadsheet, json_text
+from agent.time_use import TimeUse
 from models.attribution.reasons import Reason
+from models.time_split.split import Part
 
 NAME_WIDTH = 34
 DIGEST_LETTERS = 12
 MOST_SPELLS = 3
+COLUMNS = (
+    *(field.name for field in fields(Row) if field.name != "time"),
+    "limited_by",
+    "limited_by_share",
+    *(f"time_{part.value}" for part in Part),
+)
+"""Of the CSV file, before the source of the CPU."""
 
 
 def in_words(profile: Profile, top: int) -> str:
@@ -25,7 +42,9 @@ def in_words(profile: Profile, top: int) -> str:
     title = f"  {'class':<{NAME_WIDTH}} {'share':>20}  {'CPU s':>9} ± error   {'time s':>9}"
     title += f" {'calls':>9} {'latency':>9} {'IO bytes':>9}"
     costed = any(row.removed_gain is not None for row in profile.rows)
-    lines.append(f"{title} {'if gone':>8} {'if half':>8}" if costed else title)
+    title += f" {'if gone':>8} {'if half':>8}" if costed else ""
+    timed = any(row.time is not None for row in profile.rows)
+    lines.append(title + (f"  {'where its time goes':<{WIDTH}} limited by" if timed else ""))
     shown, rest = profile.rows[:top], profile.rows[top:]
     most = max((row.share or 0.0 for row in profile.rows), default=0.0) or 1.0
     lines += [_line(row, most, costed=costed) for row in shown]
@@ -72,8 +91,9 @@ def as_json(profile: Profile, top: int) -> str:
             }
             for name, moved in profile.io.items()
         },
+        "time": profile.time and _time(profile.time),
         "recorded": profile.recorded,
-        "classes": [asdict(row) for row in profile.rows[:top]],
+        "classes": [_record(row) for row in profile.rows[:top]],
     }
     return json_text(content, indent=2)
 
@@ -83,11 +103,33 @@ def as_csv(profile: Profile, top: int) -> str:
     out = io.StringIO()
     source = profile.cpu_source.value if profile.cpu_source else None
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*(field.name for field in fields(Row)), "cpu_source"])
+    writer.writerow([*COLUMNS, "cpu_source"])
     for row in profile.rows[:top]:
-        values = (*asdict(row).values(), source)
+        values = (*_record(row).values(), source)
         writer.writerow(_cell(value) for value in values)
     return out.getvalue().rstrip("\n")
+
+
+def _time(use: TimeUse) -> dict[str, object]:
+    """Where the statement time of the whole server went."""
+    limited = use.limited_by
+    return {
+        "shares": {part.value: share for part, share in use.split.known_shares.items()},
+        "limited_by": limited.limit.value if limited else None,
+        "limited_by_share": limited.share if limited else None,
+        "excess": use.split.excess,
+        "unknown": sorted(part.value for part in use.split.unknown),
+    }
+
+
+def _record(row: Row) -> dict[str, object]:
+    """Every column of a row by its name; those of the time are its shares."""
+    values = {field.name: getattr(row, field.name) for field in fields(Row) if field.name != "time"}
+    limited = row.limited_by
+    values["limited_by"] = limited.limit.value if limited else None
+    values["limited_by_share"] = limited.share if limited else None
+    shares = row.time.known_shares if row.time else {}
+    return values | {f"time_{part.value}": shares.get(part) for part in Part}
 
 
 def _name(row: Row) -> str:
@@ -107,6 +149,8 @@ def _line(row: Row, most: float, *, costed: bool) -> str:
     moved = "–" if row.io is None else short(row.io)
     gains = f" {_gain(row.removed_gain):>8} {_gain(row.halved_gain):>8}" if costed else ""
     waits = "  waits" if row.waits else ""
+    if row.time is not None:
+        waits = f"  {stacked_bar(row.time):<{WIDTH}} {limited_words(row.limited_by)}{waits}"
     return (
         f"  {_name(row):<{NAME_WIDTH}} {share:>20}  {cpu:>9} {error:<9} {amount(row.seconds)}"
         f" {amount(row.calls)} {latency:>9} {moved:>9}{gains}{waits}"
@@ -119,7 +163,13 @@ def _gain(gain: float | None) -> str:
 
 
 def _notes(profile: Profile) -> list[str]:
-    return [_watched(profile), *_cpu_notes(profile), *_io_notes(profile), *_to_fix(profile)]
+    return [
+        _watched(profile),
+        *_cpu_notes(profile),
+        *_io_notes(profile),
+        *_time_notes(profile),
+        *_to_fix(profile),
+    ]
 
 
 def _cpu_notes(profile: Profile) -> list[str]:
@@ -166,6 +216,16 @@ def _io_notes(profile: Profile) -> Iterator[str]:
         said = {reason for moved in profile.io.values() for reason in moved.reasons}
         told = (r for r in Reason if r in said and r not in profile.reasons)
         yield from (f"  {'take care':<14} {reason.sentence}" for reason in told)
+
+
+def _time_notes(profile: Profile) -> Iterator[str]:
+    """Where all statements' time went, and what weakens that."""
+    if profile.time is None or profile.time.limited_by is None:
+        return
+    split = profile.time.split
+    yield f"  {'time':<14} {limited_words(profile.time.limited_by)}: {parts_in_words(split)}"
+    yield f"  {'in the bars':<14} {KEY}"
+    yield from (f"  {'take care':<14} {doubt}" for doubt in doubts_in_words(split))
 
 
 def _watched(profile: Profile) -> str:

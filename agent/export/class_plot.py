@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agent.classes.book import name_of
-from agent.classes.observe import Observed
+from agent.classes.observed import Observed
 from agent.commands.profile_rows import Profile
 from models.attribution.class_ticks import Array
 from models.attribution.divide import Attribution, parts_of

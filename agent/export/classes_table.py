@@ -8,11 +8,24 @@ from agent.classes.savings import saving
 from agent.classes.state import ClassesState, ClassState, ResourceState
 from agent.commands.attribute_words import bar
 from agent.commands.fit_words import quantity
+from agent.commands.time_words import limited_words
 from agent.config.durations import words
 from agent.snapshot import Snapshot
+from agent.time_use import class_key
 from models.attribution.divide import Method
+from models.time_split.limit import LimitedBy
 
-COLUMNS = ("class of query", "", "CPU", "±", "time", "calls", "without it", "at half its cost")
+COLUMNS = (
+    "class of query",
+    "",
+    "CPU",
+    "±",
+    "time",
+    "calls",
+    "without it",
+    "at half its cost",
+    "limited by",
+)
 SOURCES = {
     Method.MEASURED: "measured by the server",
     Method.WORK_TIME: "estimated from work time",
@@ -51,6 +64,7 @@ def _row(
 ) -> str:
     whole, most = scale
     share = one.recent.get(by, 0.0) / whole
+    split = snapshot.class_splits(now).get(class_key(one))
     gains = saving(state, one, snapshot.capacity(now))
     cells = (
         _name(one),
@@ -61,6 +75,7 @@ def _row(
         quantity(one.recent.get("calls", 0.0)),
         "" if gains.removed is None else f"+{gains.removed:.0%} capacity",
         "" if gains.halved is None else f"+{gains.halved:.0%}",
+        limited_words(LimitedBy.of(split)) if split else "",
     )
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 

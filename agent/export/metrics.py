@@ -10,6 +10,7 @@ from agent.export.capacity_metrics import capacity_families
 from agent.export.classes import class_families
 from agent.export.families import BOUND, PREFIX, counter, gauge, states_of
 from agent.export.forecast_metrics import forecast_families
+from agent.export.time_metrics import time_families
 from agent.snapshot import Snapshot
 from models.trust import Trust
 from models.usl_fit import UslFit
@@ -229,6 +230,7 @@ def _flag(state: bool | None) -> float | None:
 FAMILIES = (
     health_families,
     load_families,
+    time_families,
     capacity_families,
     forecast_families,
     fit_families,

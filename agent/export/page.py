@@ -17,6 +17,7 @@ from agent.export.capacity_words import (
 from agent.export.chart import chart, legend
 from agent.export.classes_table import classes_table
 from agent.export.forecast_words import forecast_words
+from agent.export.time_section import time_section
 from agent.export.walls import walls_table
 from agent.snapshot import Snapshot
 from models.capacity.answer import Capacity
@@ -52,7 +53,7 @@ def _target(snapshot: Snapshot, now: float) -> str:
         f"<section><header><h2>{escape(snapshot.target)}</h2>{_badges(snapshot, now)}"
         f'<span class="grey">{escape(snapshot.health.server)}</span></header>'
         f"{_lead(snapshot, now)}{_numbers(snapshot, now)}{walls_table(snapshot, now)}"
-        f"{_chart(snapshot, now)}{classes_table(snapshot, now)}"
+        f"{time_section(snapshot, now)}{_chart(snapshot, now)}{classes_table(snapshot, now)}"
         f"{_missing(snapshot)}{_collectors(snapshot, now)}</section>"
     )
 

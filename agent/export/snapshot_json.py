@@ -11,8 +11,11 @@ from typing import Any
 
 from agent import __version__
 from agent.snapshot import ForecastState, Snapshot
+from agent.time_use import TimeUse, class_key
 from models.capacity.answer import Capacity
 from models.capacity.wall import Wall
+from models.time_split.limit import LimitedBy
+from models.time_split.split import TimeSplit
 from models.usl_fit import UslFit
 from models.usl_posterior import Interval
 
@@ -39,6 +42,8 @@ def target_object(snapshot: Snapshot, now: float) -> Object:
         "server": snapshot.health.server or None,
         "up": snapshot.health.up,
         "load": _load(snapshot, now),
+        "time": _time(snapshot.current_time_use(now)),
+        "class_time": _class_time(snapshot, now),
         "assessed_at": snapshot.fitted.at,
         "waiting": snapshot.fitted.waiting or None,
         "concurrency_source": snapshot.fitted.source,
@@ -65,6 +70,44 @@ def _load(snapshot: Snapshot, now: float) -> Object | None:
         "excluded_threads": dict(load.excluded),
         "utilisation": dict(load.resources),
         "cpu_clock": load.clock,
+    }
+
+
+def _time(use: TimeUse | None) -> Object | None:
+    if use is None:
+        return None
+    learnt = use.learnt
+    return {
+        "at": use.at,
+        "seconds": use.seconds,
+        **_split(use.split),
+        "excess": use.split.excess,
+        "over_explained": use.split.over_explained,
+        "unknown": sorted(use.split.unknown),
+        "disk_learnt": learnt
+        and {
+            "sequential_bytes_per_second": learnt.sequential_bytes_per_second,
+            "random_seconds": learnt.random_seconds,
+        },
+    }
+
+
+def _class_time(snapshot: Snapshot, now: float) -> list[Object]:
+    splits, state = snapshot.class_splits(now), snapshot.classes
+    return [
+        {"schema": one.name.schema, "digest": one.name.digest, **_split(split)}
+        for one in (state.classes if state else ())
+        if (split := splits.get(class_key(one)))
+    ]
+
+
+def _split(split: TimeSplit) -> Object:
+    limited = LimitedBy.of(split)
+    return {
+        "statement_time": split.statement_time,
+        "shares": dict(split.known_shares),
+        "limited_by": limited and limited.limit,
+        "share": limited and limited.share,
     }
 
 

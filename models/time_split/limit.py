@@ -30,6 +30,7 @@ PARTS_OF = {
     Limit.DBMS: (Part.NOT_ALLOCATED,),
 }
 """Who waits for a processor is limited by processors."""
+MUST_BE_KNOWN = frozenset((Part.CPU, Part.DISK_SEQUENTIAL, Part.DISK_RANDOM))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,15 @@ class LimitedBy:
 
     @classmethod
     def of(cls, split: TimeSplit) -> Self | None:
-        """Classify a split; None where no statement ran."""
+        """Classify a split; None where no statement ran, or it cannot be told.
+
+        What is not allocated is the DBMS's own only where CPU and disk are known.
+        """
         shares = split.shares
         if not shares:
             return None
         sums = {limit: sum(shares[p] for p in parts) for limit, parts in PARTS_OF.items()}
         limit = max(sums, key=lambda one: sums[one])
+        if limit is Limit.DBMS and split.unknown & MUST_BE_KNOWN:
+            return None
         return cls(limit, sums[limit])

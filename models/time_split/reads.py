@@ -8,7 +8,6 @@ are read ahead, merged, and sent in large requests.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
 from models.rates import Array
 from models.time_split.resource_times import DiskProfile, random_seconds, sequential_seconds
@@ -89,7 +88,8 @@ def learn_profile(operations: Array, bytes_read: Array, seconds: Array) -> DiskP
     if sizes.std() < LEAST_SPREAD * sizes.mean():
         return None
     scale = float(sizes.mean())
-    (per_operation, per_unit), _ = nnls(np.column_stack((n, size / scale)), took)
+    columns = np.column_stack((n, size / scale))
+    per_operation, per_unit = np.linalg.lstsq(columns, took, rcond=None)[0]
     if per_operation <= 0 or per_unit <= 0:
         return None
     return DiskProfile(scale / float(per_unit), float(per_operation))

@@ -62,3 +62,8 @@ class TimeSplit:
         if self.statement_time <= 0:
             return {}
         return {part: value / self.statement_time for part, value in self.seconds.items()}
+
+    @property
+    def known_shares(self) -> dict[Part, float]:
+        """The same without the parts of which nothing is known."""
+        return {part: share for part, share in self.shares.items() if part not in self.unknown}

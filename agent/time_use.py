@@ -1,0 +1,65 @@
+"""Where a target's statement time goes, and each query class's."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.classes.state import ClassesState, ClassState
+from models.rates import Array
+from models.time_split.limit import LimitedBy
+from models.time_split.per_class import ClassUse, class_splits
+from models.time_split.resource_times import DiskProfile
+from models.time_split.split import TimeSplit
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUse:
+    """The split of one target's statement time; `at` is its end in Unix seconds."""
+
+    at: float
+    seconds: float
+    """Over how many seconds."""
+    split: TimeSplit
+    limited_by: LimitedBy | None
+    learnt: DiskProfile | None
+    """The calibration of the disk that was read most, where its own figures show one."""
+
+
+def class_time_splits(state: ClassesState, time: TimeUse) -> dict[str, TimeSplit]:
+    """The split of each class that is shown, over what is remembered of it, by its digest's key."""
+    if state.recent_seconds <= 0:
+        return {}
+    scale = state.recent_seconds / time.seconds
+    seconds = {part: value * scale for part, value in time.split.seconds.items()}
+    known = {part: v for part, v in seconds.items() if part not in time.split.unknown}
+    target = TimeSplit.of(time.split.statement_time * scale, known)
+    splits = class_splits(target, _class_use(state))
+    pairs = zip(state.classes, splits, strict=True)
+    return {class_key(one): split for one, split in pairs if split.statement_time > 0}
+
+
+def class_key(one: ClassState) -> str:
+    """A class's schema and digest in one word."""
+    return f"{one.name.schema}|{one.name.digest}"
+
+
+def _class_use(state: ClassesState) -> ClassUse:
+    """What the classes used of late, by what the models attribute to them."""
+
+    def column(name: str) -> Array | None:
+        values = [one.recent.get(name, 0.0) for one in state.classes]
+        return np.array(values) if any(values) else None
+
+    statement_time = column("statement_time")
+    return ClassUse(
+        statement_time=np.zeros(len(state.classes)) if statement_time is None else statement_time,
+        cpu=column("cpu"),
+        locks=column("lock_time"),
+        read_bytes=first_known(column("read"), column("rows_examined")),
+        sent_bytes=first_known(column("network"), column("rows_sent")),
+    )
+
+
+def first_known(*columns: Array | None) -> Array | None:
+    """The first column that is known."""
+    return next((column for column in columns if column is not None), None)

@@ -1,0 +1,293 @@
+"""Where a real server's statement time goes, as the agent finds it and as performance_schema does.
+
+    python bench/time_split.py [--flavour mysql|mariadb] [--seconds 12]
+
+Five loads one after the other on one private server: a scan that computes, a scan of a disk that a
+cgroup throttles (8 MB of buffer pool, O_DIRECT), results over a link that tc limits, updates of one
+row, and SLEEP. The agent sees what it always sees. The truth is that of the sessions' own threads:
+file and socket waits and, for the updates, waits in the table handler
+(events_waits_summary_by_thread_by_event_name, its instruments switched on for that alone); CPU and
+the wait for a processor of the same threads are the kernel's (/proc/PID/task/TID/schedstat).
+It takes root. The throttled disk is named to the agent with its limit, as the configuration does,
+and the link too. Linear read-ahead is off on MariaDB, whose sessions wait for its pages unseen by
+performance_schema.
+"""
+
+import argparse
+import secrets
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from real_servers import watched, window_of
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tests"))
+
+from cgroups import disk_under, throttled_reads  # noqa: E402
+from live import Ask, Clients, run_as_root, session_over  # noqa: E402
+from namespaces import OtherHost, slow_cable  # noqa: E402
+from servers import server_program  # noqa: E402
+
+from agent.config.ceilings import ResourceSettings  # noqa: E402
+from agent.demo.server import Flavour, PrivateServer  # noqa: E402
+from agent.recent_usage import time_use  # noqa: E402
+from agent.time_use import TimeUse  # noqa: E402
+from models.time_split.limit import PARTS_OF, Limit  # noqa: E402
+from models.time_split.split import Part, TimeSplit  # noqa: E402
+
+OPERATIONS, RATE = 1000, "100Mbit"
+INTERVAL, SETTLE = 1.0, 1.5  # seconds
+NANOSECOND, PICOSECOND = 1e-9, 1e-12
+DIGITS = " UNION ALL SELECT ".join(["SELECT 0 AS n", *map(str, range(1, 10))])
+TABLES = (
+    "CREATE DATABASE bench",
+    "CREATE TABLE bench.t (id INT PRIMARY KEY, pad VARCHAR(7000)) CHARSET latin1",
+    f"CREATE TABLE bench.digits {DIGITS}",
+    "INSERT INTO bench.t SELECT a.n + 10 * b.n + 100 * c.n + 1000 * d.n, REPEAT('x', 7000)"
+    " FROM bench.digits a, bench.digits b, bench.digits c, bench.digits d",
+    "CREATE TABLE bench.small (id INT PRIMARY KEY, v INT)",
+    "INSERT INTO bench.small SELECT id, id FROM bench.t",
+    "CREATE TABLE bench.hot (id INT PRIMARY KEY, n INT)",
+    "INSERT INTO bench.hot VALUES (1, 0)",
+)
+INSTRUMENTS = "'wait/io/file/%' OR NAME LIKE 'wait/io/socket/%' OR NAME LIKE 'wait/io/table/%'"
+CONSUMERS = "'events_waits_current', 'global_instrumentation', 'thread_instrumentation'"
+WAITS = """
+SELECT EVENT_NAME, SUM(SUM_TIMER_WAIT)
+  FROM performance_schema.events_waits_summary_by_thread_by_event_name
+ WHERE THREAD_ID IN ({threads}) AND SUM_TIMER_WAIT > 0 GROUP BY EVENT_NAME"""
+THREADS = """
+SELECT THREAD_ID, THREAD_OS_ID FROM performance_schema.threads
+ WHERE PROCESSLIST_INFO LIKE '%{word}%' AND PROCESSLIST_ID <> CONNECTION_ID()"""
+STATEMENT_TIME = """
+SELECT SUM(SUM_TIMER_WAIT) FROM performance_schema.events_statements_summary_by_thread_by_event_name
+ WHERE THREAD_ID IN ({threads})"""
+RUNNING = """
+SELECT SUM(TIMER_WAIT) FROM performance_schema.events_statements_current
+ WHERE THREAD_ID IN ({threads}) AND END_EVENT_ID IS NULL"""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One load, and what limits it."""
+
+    name: str
+    limit: Limit
+    statement: str
+    clients: int
+    handler_is_lock: bool = False
+
+
+SCENARIOS = (
+    Scenario(
+        "scan that computes",
+        Limit.CPU,
+        "SELECT SUM(CRC32(REPEAT(v, 50))) FROM bench.small",
+        1,
+    ),
+    Scenario(
+        "scan of a slow disk",
+        Limit.DISK,
+        "SELECT SUM(LENGTH(pad)) FROM bench.t, (SELECT FLOOR(9000 * RAND()) AS start) AS s"
+        " WHERE id BETWEEN start AND start + 600",
+        1,
+    ),
+    Scenario(
+        "result over a slow link",
+        Limit.NETWORK,
+        "SELECT REPEAT('x', 16000) FROM bench.digits a, bench.digits b, bench.digits c",
+        3,
+    ),
+    Scenario(
+        "updates of one row",
+        Limit.LOCKS,
+        "UPDATE bench.hot SET n = n + 1 WHERE id = 1 AND SLEEP(0.02) = 0",
+        4,
+        handler_is_lock=True,
+    ),
+    Scenario("sleep", Limit.DBMS, "SELECT SLEEP(0.2)", 2),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A scenario's split as the agent found it, and the truth."""
+
+    scenario: Scenario
+    flavour: Flavour
+    found: TimeUse
+    truth: TimeSplit
+
+    @property
+    def found_shares(self) -> dict[Limit, float]:
+        """The agent's, by what may limit."""
+        return shares_by_limit(self.found.split)
+
+    @property
+    def true_shares(self) -> dict[Limit, float]:
+        """The truth, by what may limit."""
+        return shares_by_limit(self.truth)
+
+    @property
+    def worst(self) -> float:
+        """The greatest difference of a share, in points."""
+        true = self.true_shares
+        return max(abs(self.found_shares[k] - true[k]) for k in true) * 100
+
+
+def shares_by_limit(split: TimeSplit) -> dict[Limit, float]:
+    """Sum up the parts of each limit."""
+    shares = split.shares
+    return {limit: sum(shares.get(p, 0.0) for p in parts) for limit, parts in PARTS_OF.items()}
+
+
+def main() -> None:
+    """Print the table of each server."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--flavour", choices=["mysql", "mariadb"], action="append")
+    parser.add_argument("--seconds", type=float, default=12.0)
+    args = parser.parse_args()
+    print(
+        "| server | load | limited by, share | found: " + " / ".join(Limit) + " | truth | worst |"
+    )
+    print("|---|---|---|---|---|---|")
+    for flavour in args.flavour or ("mysql", "mariadb"):
+        for result in results(flavour, args.seconds):
+            print(line(result), flush=True)
+
+
+def line(result: Result) -> str:
+    """Write a row of the table."""
+    limited = result.found.limited_by
+    said = f"{limited.limit}, {limited.share:.0%}" if limited else "nothing"
+    wrong = "" if limited and limited.limit is result.scenario.limit else " (wrong)"
+    found, true = (
+        " / ".join(f"{100 * share:.0f}" for share in shares.values())
+        for shares in (result.found_shares, result.true_shares)
+    )
+    worst = f"{result.worst:.0f}"
+    cells = (result.flavour, result.scenario.name, said + wrong, found, true, worst)
+    return "| " + " | ".join(cells) + " |"
+
+
+def results(
+    flavour: Flavour, seconds: float, scenarios: tuple[Scenario, ...] = SCENARIOS
+) -> Iterator[Result]:
+    """Play each scenario for so many seconds on one server."""
+    options = ["--innodb-flush-method=O_DIRECT", "--innodb-buffer-pool-size=8M"]
+    options += ["--bind-address=0.0.0.0"]
+    options += ["--innodb-read-ahead-threshold=0"] * (flavour == "mariadb")
+    program = server_program(flavour)
+    if program is None:
+        sys.exit(f"no {flavour} server here (scripts/test installs it)")
+    password = secrets.token_hex(8)
+    with ExitStack() as stack:
+        server = stack.enter_context(PrivateServer(program, options=options))
+        run_as_root(server, *TABLES, *_switch_on(), f"CREATE USER guest IDENTIFIED BY '{password}'")
+        run_as_root(server, "GRANT SELECT ON bench.* TO guest")
+        there = stack.enter_context(slow_cable(RATE.lower()))
+        disk = disk_under(server.datadir)
+        resources = {
+            "disks": {disk: {"operations": OPERATIONS}},
+            "interfaces": {there.interface: {"bandwidth": RATE}},
+        }
+        stack.enter_context(throttled_reads(server.pid, disk, OPERATIONS))
+        collectors = {n: {"interval": 0.5} for n in ("status", "statements", "threads", "host")}
+        for scenario in scenarios:
+            session = None
+            if scenario.limit is Limit.NETWORK:
+                session = partial(_session_from, there, password)
+            with (
+                watched(server, INTERVAL, resources=resources, collectors=collectors) as agent,
+                Clients(server, scenario.statement, scenario.clients, session=session),
+            ):
+                time.sleep(SETTLE)
+                start, truth = time.monotonic(), Truth(server, scenario)
+                time.sleep(seconds)
+                true, end = truth.split(), time.monotonic()
+                time.sleep(2 * INTERVAL + 0.5)
+                window = window_of(agent)
+            ends = window["end"]
+            inside = window.select((ends - INTERVAL >= start - 0.5) & (ends <= end + 0.5))
+            found = time_use(inside, 0.0, ResourceSettings.model_validate(resources))
+            if found is None:
+                sys.exit(f"{scenario.name}: nothing was seen")
+            yield Result(scenario, flavour, found, true)
+
+
+def _switch_on() -> tuple[str, ...]:
+    instruments = "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES', TIMED = 'YES'"
+    consumers = "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES'"
+    return (
+        f"{instruments} WHERE NAME LIKE {INSTRUMENTS}",
+        f"{consumers} WHERE NAME IN ({CONSUMERS})",
+    )
+
+
+@contextmanager
+def _session_from(there: OtherHost, password: str, server: PrivateServer) -> Iterator[Ask]:
+    """A guest's session of the other host; this thread moves there."""
+    there.enter()
+    with (
+        socket.create_connection((there.ours, server.port), timeout=10) as sock,
+        session_over(sock, "guest", password) as ask,
+    ):
+        yield ask
+
+
+class Truth:
+    """What the sessions' own threads wait for, from when it is made until `split`."""
+
+    def __init__(self, server: PrivateServer, scenario: Scenario) -> None:
+        self._server, self._scenario = server, scenario
+        word = scenario.statement[:40].replace("'", "''").replace("%", "")
+        rows: dict[int, int] = {}
+        deadline = time.monotonic() + 20
+        while len(rows) < scenario.clients and time.monotonic() < deadline:
+            rows |= {int(t): int(o) for t, o in run_as_root(server, THREADS.format(word=word))}
+        if len(rows) < scenario.clients:
+            sys.exit(f"{scenario.name}: {len(rows)} sessions of {scenario.clients} were found")
+        self._ids, self._tasks = ", ".join(map(str, rows)), list(rows.values())
+        self._before = self._read()
+
+    def _read(self) -> dict[str, float]:
+        rows = run_as_root(self._server, WAITS.format(threads=self._ids))
+        found = {str(name): float(total) * PICOSECOND for name, total in rows}
+        for query in (STATEMENT_TIME, RUNNING):
+            rows = run_as_root(self._server, query.format(threads=self._ids))
+            found[query] = float(rows[0][0] or 0.0) * PICOSECOND
+        stats = [
+            Path(f"/proc/{self._server.pid}/task/{task}/schedstat").read_text().split()
+            for task in self._tasks
+        ]
+        found["cpu"] = sum(int(stat[0]) for stat in stats) * NANOSECOND
+        found["delay"] = sum(int(stat[1]) for stat in stats) * NANOSECOND
+        return found
+
+    def split(self) -> TimeSplit:
+        """The split since the start, by the waits."""
+        after = self._read()
+        risen = {name: value - self._before.get(name, 0.0) for name, value in after.items()}
+        statement_time = risen[STATEMENT_TIME] + risen[RUNNING]
+        waits: Callable[[str], float] = lambda kind: sum(  # noqa: E731
+            value for name, value in risen.items() if name.startswith(kind)
+        )
+        handler = waits("wait/io/table/") if self._scenario.handler_is_lock else 0.0
+        measured: Mapping[Part, float | None] = {
+            Part.CPU: risen["cpu"],
+            Part.PROCESSOR_QUEUE: risen["delay"],
+            Part.DISK_RANDOM: waits("wait/io/file/"),
+            Part.NETWORK: waits("wait/io/socket/"),
+            Part.LOCKS: handler,
+        }
+        return TimeSplit.of(statement_time, measured)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""A made-up split of statement time that has a value for every part."""
+
+from agent.time_use import TimeUse
+from models.time_split.limit import LimitedBy
+from models.time_split.resource_times import DiskProfile
+from models.time_split.split import Part, TimeSplit
+
+SECONDS = {
+    Part.CPU: 100.0,
+    Part.PROCESSOR_QUEUE: 10.0,
+    Part.DISK_SEQUENTIAL: 40.0,
+    Part.DISK_RANDOM: 250.0,
+    Part.NETWORK: 20.0,
+    Part.LOCKS: 30.0,
+}
+
+
+def known_time_use(at: float) -> TimeUse:
+    """500 s of statements in 300 s: 58 % on disk, 10 % not allocated."""
+    split = TimeSplit.of(500.0, SECONDS)
+    return TimeUse(at, 300.0, split, LimitedBy.of(split), DiskProfile(130e6, 0.001))
