@@ -211,7 +211,7 @@ def results(
                 start, truth = time.monotonic(), Truth(server, scenario)
                 time.sleep(seconds)
                 true, end = truth.split(), time.monotonic()
-                time.sleep(2 * INTERVAL + 0.5)
+                time.sleep(INTERVAL + 1.3)  # until the last interval is complete
                 window = window_of(agent)
             ends = window["end"]
             inside = window.select((ends - INTERVAL >= start - 0.5) & (ends <= end + 0.5))

@@ -1,5 +1,7 @@
 """Where statement time goes: the paper's figures, the parts' sum, classes, calibration."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -183,6 +185,17 @@ def test_a_disks_time_by_its_profile() -> None:
     split = time_split(Usage(10.0, 10.0, cpu=0.2, disk=reads, profile=profile))
     assert split.seconds[Part.DISK_RANDOM] == pytest.approx(9.8)
     assert not split.over_explained
+
+
+def test_a_full_disk_does_not_hold_up_who_does_not_read() -> None:
+    """Eight statements, of which one is seen waiting for a full disk: one is there, not eight."""
+    reads, profile = Reads(9990.0, 9990 * 16384.0), DiskProfile(130e6, 1e-3)
+    one = Usage(10.0, 80.0, reads_waiting=0.97, disk=reads, profile=profile)
+    assert time_split(one).seconds[Part.DISK_RANDOM] == pytest.approx(9.99)
+    five = replace(one, reads_waiting=5.0)
+    assert time_split(five).seconds[Part.DISK_RANDOM] == pytest.approx(50.0)
+    nothing_seen = replace(one, reads_waiting=None)
+    assert time_split(nothing_seen).shares[Part.DISK_RANDOM] > 0.95
 
 
 def test_reads_of_others_are_not_the_servers() -> None:

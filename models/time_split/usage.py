@@ -68,11 +68,19 @@ def own_reads(usage: Usage) -> Reads | None:
 
 
 def _disk_seconds(usage: Usage, population: float) -> float | None:
-    """Time on disk: by the configured profile, else as seen waiting, else as the disk reports."""
+    """Time on disk: by the configured profile, else as seen waiting, else as the disk reports.
+
+    The profile gives the service time, and the queue if all statements came back to this disk; of
+    what lies between, the reads that were seen waiting.
+    """
     own = own_reads(usage)
     if usage.profile is not None and own is not None:
-        busy = sum(service_seconds(own, usage.profile)) / max(usage.seconds, 1e-9)
-        return at_the_resource(busy, population) * usage.seconds
+        service = sum(service_seconds(own, usage.profile))
+        busy = service / max(usage.seconds, 1e-9)
+        queue = at_the_resource(busy, population) * usage.seconds
+        if usage.reads_waiting is None:
+            return queue
+        return min(max(usage.reads_waiting * usage.seconds, service), queue)
     if usage.reads_waiting is not None:
         return min(usage.reads_waiting, population) * usage.seconds
     if usage.disk_seconds is None or own is None or usage.disk is None:

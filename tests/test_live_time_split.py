@@ -1,0 +1,30 @@
+"""Each kind of load is classified by what limits it, and its split is near performance_schema's."""
+
+import sys
+
+import pytest
+from live import is_root
+from servers import ROOT, server_program
+
+from agent.demo.server import Flavour
+
+sys.path.append(str(ROOT / "bench"))
+
+import time_split as bench
+
+SECONDS = 2.5
+POINTS = 25.0
+"""Of a share; on a machine at rest it is 10 (docs/time-split.md)."""
+
+
+@pytest.mark.live
+@pytest.mark.skipif(not is_root(), reason="only root throttles a disk and a link")
+def test_loads_are_split_as_performance_schema_has_it(flavour: Flavour) -> None:
+    """A scan that computes, one of a disk, results over a link, updates of one row, and SLEEP."""
+    if server_program(flavour) is None:
+        pytest.skip(f"no {flavour} server here")
+    found = list(bench.results(flavour, SECONDS))
+    print(*map(bench.line, found), sep="\n")
+    limits = [result.found.limited_by.limit for result in found if result.found.limited_by]
+    assert limits == [scenario.limit for scenario in bench.SCENARIOS]
+    assert [r.scenario.name for r in found if r.worst > POINTS] == []
