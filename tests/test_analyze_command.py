@@ -15,7 +15,7 @@ import bcrypt
 import pytest
 from live import free_port
 from prometheus_server import Sample, exported, fill, serving
-from recordings import LAW, Row, nearly, rows, written
+from recordings import DEMAND, LAW, Row, nearly, rows, written
 from web_clients import SERVER, Authority
 
 from agent.cli import main
@@ -103,6 +103,29 @@ def test_a_fleet_is_what_a_replay_of_each_server_says(
     for name in ("db1:9104", "db2:9104"):
         for part in ("load", "capacity", "walls", "usl", "points", "concurrency_source"):
             assert nearly(found[name][part]) == nearly(expected[part]), (name, part)
+
+
+def test_two_periods_are_compared_as_those_of_a_file_are(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`compare` finds the same in the series of a Prometheus as in the samples behind them."""
+    known = [{n: value for n, value in row.items() if n != "server_cpu_s"} for row in table()]
+    middle, end = START + LENGTH // 2, END + STEP
+    periods = ("--before", f"{START}..{middle}", "--after", f"{middle}..{end}")
+    of_file = (str(written(tmp_path / "db.csv", known)), "--interval", "30s")
+    of_series = (url, "--target", "db1:9104", "--interval", "30s")
+    found = []
+    for source in (of_file, of_series):
+        assert main(["compare", *source, *periods, "--format", "json"]) == 0
+        known_now = json.loads(capsys.readouterr().out)
+        assert known_now["after"]["intervals"] == pytest.approx(119, abs=2)
+        found.append({quantity["name"]: quantity for quantity in known_now["quantities"]})
+    assert list(found[0]) == list(found[1])
+    for name, quantity in found[1].items():  # Prometheus leaves a range's first instant out
+        assert quantity["verdict"] == "within_uncertainty"
+        expected = found[0][name]["after"]["value"]
+        assert quantity["after"]["value"] == pytest.approx(expected, rel=0.02), name
+    assert found[1]["demand:cpu"]["before"]["value"] == pytest.approx(DEMAND / 2, rel=0.02)
 
 
 def test_a_restart_and_an_hours_silence_give_no_rate(

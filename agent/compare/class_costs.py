@@ -68,9 +68,9 @@ class ClassCosts:
 
 
 def class_costs(
-    connection: sqlite3.Connection, target: str, server: str | None, period: Period
+    connection: sqlite3.Connection, target: str, server: str, period: Period
 ) -> ClassCosts:
-    """Read a period of one server's classes; without a `server`, of the target's latest."""
+    """Read what the classes of one server used in a period."""
     since, until = round(1000 * period.start), round(1000 * period.end)
     rows = connection.execute(
         "SELECT query_class.name, (class_use.at - :since - 1) * :parts / (:until - :since),"
