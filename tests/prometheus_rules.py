@@ -26,8 +26,9 @@ def rules_with_short_intervals(
 ) -> str:
     """The same rules, impatient: for a live test that cannot wait for hours.
 
-    Every `for` becomes `for_`, every range such as `[15m]` becomes `[window]`, and every group is
-    evaluated each `interval`. The thresholds stay as they are, ages in seconds included.
+    Every `for` and `keep_firing_for` becomes `for_`, every range such as `[15m]` becomes
+    `[window]`, and every group is evaluated each `interval`. The thresholds stay as they are, ages
+    in seconds included.
     """
     rules = yaml.safe_load(text)
     for group in rules["groups"]:
@@ -36,4 +37,6 @@ def rules_with_short_intervals(
             rule["expr"] = _RANGE.sub(f"[{window}]", rule["expr"])
             if "for" in rule:
                 rule["for"] = for_
+            if "keep_firing_for" in rule:
+                rule["keep_firing_for"] = for_
     return yaml.safe_dump(rules, sort_keys=False, allow_unicode=True)

@@ -20,25 +20,19 @@ N_UPPER, X_MAX = 20.0, 1000.0
 
 
 def scrapes(seed: int, hours: int) -> Iterator[Scrape]:
-    """A server that is now idle, now full, overloaded or unknown, trusted or not."""
+    """A server that is now idle, now full, overloaded or unknown, its law trusted or not."""
     random = Random(seed)
     at = 0.0
     while at < 3600 * hours:
-        headroom, trusted = (
-            random.choice([0.6, 0.15, 0.15, 0.02, -0.4, None]),
-            random.random() < 0.8,
-        )
-        overloaded = headroom is not None and headroom < 0.1 and random.random() < 0.5
+        known, trusted = random.random() < 0.9, random.random() < 0.8
+        likely = random.choice([0.1, 0.5, 0.99, 0.99])
+        overloaded, cpu = random.random() < 0.3, random.choice([0.5, 0.99])
         crowd, share = random.choice([5.0, 40.0, 40.0]), random.choice([0.3, 0.9])
         for _ in range(60 // STEP * random.choice(LASTING) + random.randrange(4)):
-            known = headroom is not None
+            odd = random.random() < 0.1
             yield Scrape(
                 at=at,
-                headroom=round(headroom + random.gauss(0, 0.04), 3)
-                if headroom is not None
-                else None,
                 overloaded=float(overloaded) if known else None,
-                capacity_trusted=known and trusted and random.random() < 0.99,
                 throughput=round(share * X_MAX + random.gauss(0, 50), 1) if known else None,
                 concurrency={Source.STATEMENT_TIME: round(crowd + random.gauss(0, 3), 2)}
                 if known
@@ -47,6 +41,8 @@ def scrapes(seed: int, hours: int) -> Iterator[Scrape]:
                 law_trusted=known and trusted,
                 n_max_upper=N_UPPER if known else None,
                 x_max=X_MAX if known else None,
+                likely={1.1: 0.4 if odd else likely, 1.25: 0.8 if odd else likely} if known else {},
+                resources={"cpu": cpu, "disk:sda": 1.0} if known else {},
             )
             at += STEP
 
@@ -54,11 +50,13 @@ def scrapes(seed: int, hours: int) -> Iterator[Scrape]:
 def series(found: Sequence[Scrape]) -> list[dict[str, str]]:
     """The scrapes as promtool takes them: `stale` where a series ends, `_` while there is none."""
     columns: dict[str, list[float | None]] = {
-        "capacity_headroom_ratio{%s}": [s.headroom for s in found],
-        "overloaded{%s}": [s.overloaded for s in found],
-        'capacity_trust{trust="trusted", %s}': [
-            None if s.headroom is None else float(s.capacity_trusted) for s in found
+        'saturation_probability{load="1.1", %s}': [s.likely.get(1.1) for s in found],
+        'saturation_probability{load="1.25", %s}': [s.likely.get(1.25) for s in found],
+        'resource_utilisation_ratio{resource="cpu", %s}': [s.resources.get("cpu") for s in found],
+        'resource_utilisation_ratio{resource="disk:sda", %s}': [
+            s.resources.get("disk:sda") for s in found
         ],
+        "overloaded{%s}": [s.overloaded for s in found],
         "throughput_queries_per_second{%s}": [s.throughput for s in found],
         'concurrency{source="statement_time", %s}': [
             s.concurrency.get(Source.STATEMENT_TIME) for s in found
@@ -67,7 +65,7 @@ def series(found: Sequence[Scrape]) -> list[dict[str, str]]:
             None if s.source is None else 1.0 for s in found
         ],
         'usl_trust{trust="trusted", %s}': [
-            None if s.headroom is None else float(s.law_trusted) for s in found
+            None if s.source is None else float(s.law_trusted) for s in found
         ],
         "usl_max_concurrency_upper{%s}": [s.n_max_upper for s in found],
         "usl_max_throughput_queries_per_second{%s}": [s.x_max for s in found],
@@ -98,7 +96,7 @@ def states(found: Sequence[Scrape]) -> Iterator[tuple[float, dict[str, str]]]:
 
 def test_the_replays_alerts_are_those_of_the_shipped_rules(promtool: str, tmp_path: Path) -> None:
     """Throughout eight made-up hours, each alert is pending or firing in both or in neither."""
-    found = list(scrapes(seed=7, hours=8))
+    found = list(scrapes(seed=10, hours=8))
     expected = [(at, state) for at, state in states(found) if at % 45 == 0]
     names = "|".join(rule.alert for rule in REPLAYED)
     said = {state for _, by_alert in expected for state in by_alert.items()}

@@ -3,6 +3,7 @@
 They follow deploy/prometheus/mysql-headroom.rules.yml; a test has promtool compare the two.
 """
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -10,15 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from agent.config.ceilings import DISK, NETWORK
 from agent.snapshot import Snapshot, Source
+from models.capacity.wall import FULL
 from models.trust import Trust
 
-REFUTED = -0.15
-"""Headroom below it, without overload, refutes the prediction."""
-NEARLY_FULL, CLOSE = 0.05, 0.20
+PAGE_LOAD, PAGE_PROBABILITY = 1.1, 0.95
+WARNING_LOAD, WARNING_PROBABILITY = 1.25, 0.9
+"""So probable is it that the load, grown so far, saturates the server."""
+MEASURED = re.compile(f"cpu|server_cpu|connections|{DISK}.+:(operations|bytes)|{NETWORK}.+")
+"""Resources that end the throughput's growth once they are full, whatever a model says."""
 CROWDED, IDLE = 1.5, 0.70
 """Of the concurrency and the throughput at the law's peak."""
-SHORT, LONG = 120.0, 600.0
+SHORT, LONG = 300.0, 600.0
 """Seconds that the rules look back."""
 
 
@@ -35,6 +40,10 @@ class Scrape(NamedTuple):
     law_trusted: bool = False
     n_max_upper: float | None = None
     x_max: float | None = None
+    likely: Mapping[float, float] = {}
+    """The probability of saturation by growth of the load."""
+    resources: Mapping[str, float] = {}
+    """Utilisations."""
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "Scrape":
@@ -53,6 +62,8 @@ class Scrape(NamedTuple):
             law_trusted=law is not None and law.trust is Trust.TRUSTED,
             n_max_upper=law.n_max_interval.high if law and law.n_max_interval else None,
             x_max=law.x_max if law else None,
+            likely=dict(snapshot.saturation_probability(now)),
+            resources=load.resources if load else {},
         )
 
 
@@ -83,14 +94,20 @@ class Scrapes:
         found = self._of(seconds, value)
         return float(np.mean(found)) if found else np.nan
 
+    def most_used(self, seconds: float) -> float:
+        """The highest of the medians of all measured resources; NaN where none is known."""
+        used: dict[str, list[float]] = {}
+        for scrape in self._scrapes:
+            if scrape.at >= self.now.at - seconds:
+                for name, value in scrape.resources.items():
+                    used.setdefault(name, []).append(value)
+        found = [float(np.median(u)) for name, u in used.items() if MEASURED.fullmatch(name)]
+        return max(found, default=np.nan)
+
     def _of(self, seconds: float, value: Callable[[Scrape], float | None]) -> list[float]:
         since = self.now.at - seconds
         found = [value(scrape) for scrape in self._scrapes if scrape.at >= since]
         return [one for one in found if one is not None]
-
-
-def _headroom(scrape: Scrape) -> float | None:
-    return scrape.headroom
 
 
 def _overloaded(scrape: Scrape) -> float | None:
@@ -98,19 +115,18 @@ def _overloaded(scrape: Scrape) -> float | None:
 
 
 def is_saturated(scrapes: Scrapes) -> bool:
-    """MysqlHeadroomSaturated: next to nothing is left, or the server is past its peak."""
-    if not scrapes.now.capacity_trusted:
-        return False
-    left = scrapes.median(SHORT, _headroom)
-    return scrapes.median(SHORT, _overloaded) == 1 or REFUTED <= left < NEARLY_FULL
+    """MysqlHeadroomSaturated: a tenth more load is too much, nearly for sure."""
+    return scrapes.median(SHORT, lambda s: s.likely.get(PAGE_LOAD)) >= PAGE_PROBABILITY
 
 
 def is_saturation_predicted(scrapes: Scrapes) -> bool:
-    """MysqlHeadroomSaturationPredicted: less than a fifth of the capacity is left."""
-    if not scrapes.now.capacity_trusted:
-        return False
-    left = scrapes.median(LONG, _headroom)
-    return left < CLOSE and (left >= REFUTED or scrapes.median(LONG, _overloaded) == 1)
+    """MysqlHeadroomSaturationPredicted: a quarter more load is probably too much."""
+    return scrapes.median(LONG, lambda s: s.likely.get(WARNING_LOAD)) >= WARNING_PROBABILITY
+
+
+def is_full(scrapes: Scrapes) -> bool:
+    """MysqlHeadroomFull: a resource is full, or the server is past its peak."""
+    return scrapes.median(SHORT, _overloaded) == 1 or scrapes.most_used(SHORT) >= FULL
 
 
 def is_pile_up(scrapes: Scrapes) -> bool:
@@ -132,12 +148,15 @@ class Rule(NamedTuple):
     severity: str
     holds: Callable[[Scrapes], bool]
     seconds: float
+    keeps: float = 0.0
+    """For how long (s) it goes on firing after the condition held last."""
 
 
 RULES = (
-    Rule("MysqlHeadroomSaturated", "critical", is_saturated, 300.0),
-    Rule("MysqlHeadroomSaturationPredicted", "warning", is_saturation_predicted, 900.0),
-    Rule("MysqlHeadroomPileUp", "warning", is_pile_up, 120.0),
+    Rule("MysqlHeadroomSaturated", "critical", is_saturated, 300.0, 1800.0),
+    Rule("MysqlHeadroomFull", "critical", is_full, 300.0, 1800.0),
+    Rule("MysqlHeadroomSaturationPredicted", "warning", is_saturation_predicted, 900.0, 1800.0),
+    Rule("MysqlHeadroomPileUp", "warning", is_pile_up, 120.0, 600.0),
 )
 
 
@@ -159,6 +178,7 @@ class Alerts:
         self._rules = tuple(rules)
         self._scrapes = Scrapes()
         self._active: dict[str, Episode] = {}
+        self._kept_since: dict[str, float] = {}
         self._ended: list[Episode] = []
 
     def observe(self, scrape: Scrape) -> None:
@@ -167,13 +187,23 @@ class Alerts:
         for rule in self._rules:
             episode = self._active.get(rule.alert)
             if not rule.holds(self._scrapes):
-                if episode is not None:
+                if episode is not None and not self._is_kept(rule, episode):
                     self._ended.append(replace(self._active.pop(rule.alert), resolved_at=scrape.at))
                 continue
+            self._kept_since.pop(rule.alert, None)
             episode = episode or Episode(rule.alert, rule.severity, scrape.at)
             if episode.firing_at is None and scrape.at - episode.pending_at >= rule.seconds:
                 episode = replace(episode, firing_at=scrape.at)
             self._active[rule.alert] = episode
+
+    def _is_kept(self, rule: Rule, episode: Episode) -> bool:
+        """Whether it fires although its condition does not hold, as `keep_firing_for` says."""
+        now = self._scrapes.now.at
+        since = self._kept_since.setdefault(rule.alert, now)
+        is_kept = episode.firing_at is not None and now - since < rule.keeps
+        if not is_kept:
+            del self._kept_since[rule.alert]
+        return is_kept
 
     def take(self) -> Iterator[Episode]:
         """The episodes that have ended since the last call, and then those that go on."""

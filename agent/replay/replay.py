@@ -42,11 +42,12 @@ class Replay:
         settings: FitSettings,
         ceilings: ResourceSettings = NO_CEILINGS,
         pace: float = PACE,
+        alerts: Alerts | None = None,
     ) -> None:
         self._target, self._recording = target, recording
         self._settings, self._ceilings = settings, ceilings
         self._pace = pace
-        self._alerts = Alerts()
+        self._alerts = alerts or Alerts()
         self._last: Snapshot | None = None
         self._fitted = FitState()
         self._assessed_at = -math.inf

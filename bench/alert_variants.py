@@ -1,0 +1,34 @@
+"""Other thresholds for the alerts on saturation, to choose from."""
+
+from collections.abc import Callable
+
+from agent.replay.alert_rules import SHORT, Rule, Scrape, Scrapes
+from models.capacity.wall import FULL
+
+
+def by_probability(growth: float, least: float) -> Callable[[Scrapes], bool]:
+    """P(capacity ≤ growth · load) is at least so much, by the median of five minutes."""
+
+    def likely(scrape: Scrape) -> float | None:
+        return scrape.likely.get(growth)
+
+    return lambda scrapes: scrapes.median(SHORT, likely) >= least
+
+
+def is_full(scrapes: Scrapes) -> bool:
+    """A resource is full, by the median of five minutes."""
+    return scrapes.most_used(SHORT) >= FULL
+
+
+def is_overloaded(scrapes: Scrapes) -> bool:
+    """The server is past its peak."""
+    return scrapes.median(SHORT, lambda scrape: scrape.overloaded) == 1
+
+
+def variants() -> dict[str, list[Rule]]:
+    """Rules by what they are called in the table."""
+    found: dict[str, Callable[[Scrapes], bool]] = {"full": is_full, "overloaded": is_overloaded}
+    for growth in (1.0, 1.1, 1.25, 1.5):
+        for least in (0.3, 0.5, 0.7, 0.9, 0.95):
+            found[f"P(·{growth:g}) ≥ {least}"] = by_probability(growth, least)
+    return {name: [Rule("x", "critical", holds, 120.0, 1800.0)] for name, holds in found.items()}

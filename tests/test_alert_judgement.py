@@ -1,0 +1,90 @@
+"""How the bench judges alerts, on courses and alerts made up by hand."""
+
+import sys
+
+import numpy as np
+import pytest
+from servers import ROOT
+
+sys.path.append(str(ROOT / "bench"))
+from alert_judgement import Saturation, Score, saturations
+from simulated_months import MINUTE, MINUTES, PER_DAY, STORIES, month
+
+HOUR = 60  # minutes
+
+
+def course(*parts: tuple[float, int]) -> np.ndarray:
+    """What is asked for, so much for so many minutes each."""
+    return np.concatenate([np.full(minutes, share) for share, minutes in parts])
+
+
+def judged(*fired: tuple[int, int], weight: float = 1.0) -> Score:
+    """A saturation in the fifth hour that rose for half an hour, and alerts at these minutes."""
+    asked = course((0.5, 4 * HOUR - 31), (0.85, 31), (1.1, HOUR), (0.4, 10 * HOUR))
+    score = Score()
+    spans = [(MINUTE * start, MINUTE * end) for start, end in fired]
+    played = (0.0, MINUTE * 12 * HOUR)
+    score.add(spans, saturations(asked), asked, played, weight)
+    return score
+
+
+def test_saturations_are_what_lasts_and_those_close_together_are_one() -> None:
+    """Minutes alone are none, and two that are half an hour apart count once."""
+    asked = course((0.5, 90), (1.2, 3), (0.5, 90), (1.2, 20), (0.9, 30), (1.2, 20), (0.5, 90))
+    [found] = saturations(asked)
+    assert found.start == pytest.approx(183 * MINUTE, abs=2 * MINUTE)
+    assert found.end == pytest.approx(253 * MINUTE, abs=2 * MINUTE)
+    assert found.rise <= 3 * MINUTE
+
+
+def test_an_alert_before_a_saturation_announces_it() -> None:
+    """The lead is the time from the alert to the saturation, the reset that from end to end."""
+    score = judged((4 * HOUR - 20, 5 * HOUR + 15))
+    assert score.leads == [pytest.approx(20 * MINUTE, abs=3 * MINUTE)]
+    assert score.resets == [pytest.approx(15 * MINUTE, abs=3 * MINUTE)]
+    assert (score.true, score.false) == (1, 0)
+
+
+def test_an_alert_that_was_over_long_before_announced_nothing() -> None:
+    """A saturation without an alert near it is missed, and the early alert is not false either."""
+    score = judged((2 * HOUR + 10, 3 * HOUR))
+    assert score.leads == [-np.inf]
+    assert (score.true, score.false) == (0, 0)
+
+
+def test_an_alert_without_a_saturation_is_false() -> None:
+    """It counts as often as its stretch stands for, and as close only near the capacity."""
+    score = judged((9 * HOUR, 10 * HOUR), weight=7.0)
+    assert (score.false, score.close) == (7, 0)
+    assert score.leads == [-np.inf]
+
+
+def test_a_saturation_that_rose_at_once_is_not_counted_among_the_slow() -> None:
+    """A load that jumps from half to above the capacity can be announced by nothing."""
+    asked = course((0.5, 4 * HOUR), (1.2, HOUR), (0.5, HOUR))
+    score = Score()
+    score.add([], saturations(asked), asked, (0.0, MINUTE * 6 * HOUR), 1.0)
+    assert (score.leads, score.fast) == ([], [-np.inf])
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_a_month_shows_what_its_truth_says(story: str) -> None:
+    """Below the capacity throughput and processor follow what is asked for, above it they end."""
+    known = month(story, 5)
+    assert known.asked.shape == (MINUTES,)
+    top = int(np.argmax(known.asked[PER_DAY:])) + PER_DAY
+    low = int(np.argmin(known.asked))
+    busy, idle = (known.intervals(at, at + 1)[0] for at in (top, low))
+    assert busy.statement_time > idle.statement_time
+    assert all(0 <= used <= 1 for used in busy.resources.values())
+    cost = known.course.cost[top]
+    assert busy.throughput <= 1.1 * known.server.capacity / cost
+    if known.asked[top] < 0.95:
+        expected = known.course.load[top] * known.server.capacity * (1 - known.course.stuck[top])
+        assert busy.throughput == pytest.approx(expected, rel=0.12)
+
+
+def test_a_quiet_month_saturates_never() -> None:
+    """The story of a server that is used to the half has no saturation, that of growth has."""
+    assert saturations(month("half used", 1).asked) == []
+    assert isinstance(saturations(month("growth", 1).asked)[0], Saturation)
