@@ -31,6 +31,7 @@ FIT = {"interval": "1s", "window": "80s"}
 """Up and past the peak once and a half: what a busy machine bends for a while is let go again."""
 TELLING = (
     "capacity_",
+    "saturation_",
     "usl_",
     "resource_",
     "throughput_",
@@ -114,12 +115,16 @@ def begin_below(load: ContendedLoad, watcher: Watcher) -> None:
 
 
 def press_on(load: ContendedLoad, watcher: Watcher, agent: Daemon) -> None:
-    """Go up to the peak and beyond, step by step, again and again until the alert fires."""
+    """Go up to the peak and beyond, again and again, until the alert fires and trust was seen.
+
+    The alert asks for a probability, not for trust, and may well come first.
+    """
     until = time.monotonic() + FIRES_WITHIN
     for count in cycle([*RISING, *BEYOND]):
         load.set(count)
         watcher.look_on(STEP)
-        if "firing" in watcher.states:  # and perhaps no more: the work goes up and down
+        # it fired, and perhaps does no more: the work goes up and down
+        if "firing" in watcher.states and any(agent.seen("capacity_trust", trust="trusted")):
             return
         assert time.monotonic() < until, f"states {watcher.states}; the agent says\n{told(agent)}"
 
