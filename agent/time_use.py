@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.classes.state import ClassesState, ClassState
+from models.attribution.divide import Method
 from models.rates import Array
 from models.time_split.limit import LimitedBy
 from models.time_split.per_class import ClassUse, class_splits
@@ -51,13 +52,36 @@ def _class_use(state: ClassesState) -> ClassUse:
         return np.array(values) if any(values) else None
 
     statement_time = column("statement_time")
+    cpu, read = state.resource("cpu"), state.resource("read")
     return ClassUse(
         statement_time=np.zeros(len(state.classes)) if statement_time is None else statement_time,
         cpu=column("cpu"),
         locks=column("lock_time"),
-        read_bytes=first_known(column("read"), column("rows_examined")),
+        read_bytes=read_weights(
+            column("read"),
+            1.0 - (1.0 if read is None else read.unattributed_share or 0.0),
+            column("rows_examined"),
+            cpu_is_measured=cpu is not None and cpu.source is Method.MEASURED,
+        ),
         sent_bytes=first_known(column("network"), column("rows_sent")),
     )
+
+
+LEAST_ATTRIBUTED = 0.5
+"""Of a resource's bytes: where less is attributed to classes, it is not known whose they are."""
+
+
+def read_weights(
+    read: Array | None, attributed: float, rows_examined: Array | None, *, cpu_is_measured: bool
+) -> Array | None:
+    """By what the time on disk is divided over classes; None where it cannot be told.
+
+    `attributed` is the part of the bytes read that the classes explain. Rows examined serve in
+    their place where the CPU of each class is measured: then who computes has no room for more.
+    """
+    if read is not None and attributed >= LEAST_ATTRIBUTED:
+        return read
+    return rows_examined if cpu_is_measured else None
 
 
 def first_known(*columns: Array | None) -> Array | None:

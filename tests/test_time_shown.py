@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 from known_classes import known_classes
 from known_time import known_time_use
 
@@ -11,7 +12,9 @@ from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.time_metrics import time_families
 from agent.snapshot import FitState, Health, Snapshot
+from agent.time_use import read_weights
 from models.time_split.limit import LimitedBy
+from models.time_split.per_class import ClassUse, class_splits
 from models.time_split.split import Part, TimeSplit
 
 NOW = 1_700_000_000.0
@@ -71,3 +74,14 @@ def test_doubts_are_said() -> None:
     assert "50%" in excess
     assert "network" in unknown
     assert doubts_in_words(USE.split) == []
+
+
+def test_who_reads_is_not_guessed() -> None:
+    """Bytes that few classes explain divide nothing, nor do rows unless CPU is measured."""
+    read, rows = np.array([1.0, 9.0]), np.array([5.0, 5.0])
+    assert read_weights(read, 0.9, rows, cpu_is_measured=False) is read
+    assert read_weights(read, 0.1, rows, cpu_is_measured=True) is rows
+    assert read_weights(read, 0.1, rows, cpu_is_measured=False) is None
+    asleep = ClassUse(np.array([5.0]), np.array([0.1]), np.array([0.0]))
+    target = TimeSplit.of(5.0, {Part.CPU: 0.1, Part.DISK_RANDOM: 4.0, Part.DISK_SEQUENTIAL: 0.0})
+    assert LimitedBy.of(class_splits(target, asleep)[0]) is None

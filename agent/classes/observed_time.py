@@ -9,9 +9,9 @@ from agent.classes.proof import is_proven
 from agent.config.ceilings import ResourceSettings
 from agent.intervals import Window
 from agent.recent_usage import time_use
-from agent.time_use import first_known
+from agent.time_use import first_known, read_weights
 from models.attribution.class_ticks import Array
-from models.attribution.divide import Attribution
+from models.attribution.divide import Attribution, Method
 from models.time_split.per_class import ClassUse, class_splits
 from models.time_split.split import TimeSplit
 
@@ -48,11 +48,17 @@ def statement_times(observed: Observed) -> Array:
 def _uses(observed: Observed, spent: Array) -> ClassUse:
     ticks = observed.ticks
     sizes = {name: table.sum(axis=0) for name, table in ticks.sizes}
+    read, cpu = observed.disk.get("read"), observed.cpu
     return ClassUse(
         statement_time=spent,
         cpu=_totals(observed.cpu),
         locks=None if ticks.lock_time is None else ticks.lock_time.sum(axis=0),
-        read_bytes=first_known(_proven(observed.disk.get("read")), sizes.get("rows_examined")),
+        read_bytes=read_weights(
+            _proven(read),
+            0.0 if read is None or not read.total else 1.0 - read.unattributed / read.total,
+            sizes.get("rows_examined"),
+            cpu_is_measured=cpu is not None and cpu.method is Method.MEASURED,
+        ),
         sent_bytes=first_known(_proven(observed.network), sizes.get("rows_sent")),
     )
 
