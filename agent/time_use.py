@@ -60,7 +60,7 @@ def _class_use(state: ClassesState) -> ClassUse:
         read_bytes=read_weights(
             column("read"),
             1.0 - (1.0 if read is None else read.unattributed_share or 0.0),
-            column("rows_examined"),
+            rows_beyond_calls(column("rows_examined"), column("calls")),
             cpu_is_measured=cpu is not None and cpu.source is Method.MEASURED,
         ),
         sent_bytes=first_known(column("network"), column("rows_sent")),
@@ -82,6 +82,14 @@ def read_weights(
     if read is not None and attributed >= LEAST_ATTRIBUTED:
         return read
     return rows_examined if cpu_is_measured else None
+
+
+def rows_beyond_calls(rows: Array | None, calls: Array | None) -> Array | None:
+    """Rows examined beyond one for each call, which MySQL counts of a SELECT without a table."""
+    if rows is None or calls is None:
+        return rows
+    beyond: Array = np.maximum(rows - calls, 0.0)
+    return beyond
 
 
 def first_known(*columns: Array | None) -> Array | None:

@@ -12,7 +12,7 @@ from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.time_metrics import time_families
 from agent.snapshot import FitState, Health, Snapshot
-from agent.time_use import read_weights
+from agent.time_use import read_weights, rows_beyond_calls
 from models.time_split.limit import LimitedBy
 from models.time_split.per_class import ClassUse, class_splits
 from models.time_split.split import Part, TimeSplit
@@ -82,6 +82,9 @@ def test_who_reads_is_not_guessed() -> None:
     assert read_weights(read, 0.9, rows, cpu_is_measured=False) is read
     assert read_weights(read, 0.1, rows, cpu_is_measured=True) is rows
     assert read_weights(read, 0.1, rows, cpu_is_measured=False) is None
+    beyond = rows_beyond_calls(np.array([5.0, 80.0]), np.array([5.0, 1.0]))
+    assert beyond is not None
+    assert beyond.tolist() == [0.0, 79.0]
     asleep = ClassUse(np.array([5.0]), np.array([0.1]), np.array([0.0]))
     target = TimeSplit.of(5.0, {Part.CPU: 0.1, Part.DISK_RANDOM: 4.0, Part.DISK_SEQUENTIAL: 0.0})
     assert LimitedBy.of(class_splits(target, asleep)[0]) is None

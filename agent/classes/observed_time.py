@@ -9,7 +9,7 @@ from agent.classes.proof import is_proven
 from agent.config.ceilings import ResourceSettings
 from agent.intervals import Window
 from agent.recent_usage import time_use
-from agent.time_use import first_known, read_weights
+from agent.time_use import first_known, read_weights, rows_beyond_calls
 from models.attribution.class_ticks import Array
 from models.attribution.divide import Attribution, Method
 from models.time_split.per_class import ClassUse, class_splits
@@ -56,7 +56,10 @@ def _uses(observed: Observed, spent: Array) -> ClassUse:
         read_bytes=read_weights(
             _proven(read),
             0.0 if read is None or not read.total else 1.0 - read.unattributed / read.total,
-            sizes.get("rows_examined"),
+            rows_beyond_calls(
+                sizes.get("rows_examined"),
+                None if ticks.count is None else ticks.count.sum(axis=0),
+            ),
             cpu_is_measured=cpu is not None and cpu.method is Method.MEASURED,
         ),
         sent_bytes=first_known(_proven(observed.network), sizes.get("rows_sent")),
