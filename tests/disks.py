@@ -1,5 +1,6 @@
 """File systems of a test's own: small ones, to be full and read-only."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,34 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextmanager
+def own_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A folder on a block device of its own, which nobody else reads or writes.
+
+    The device is a file; where there are no such devices, the folder is on the disk that it is on.
+    """
+    folder.mkdir()
+    image = folder.with_suffix(".image")
+    commands = (
+        ("truncate", f"--size={size}", image),
+        ("mkfs.ext4", "-q", "-F", "-O", "^has_journal", image),
+        ("mount", "-o", "loop", image, folder),
+    )
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    try:
+        for command in commands:
+            subprocess.run(command, check=True, capture_output=True, env={"PATH": path})
+    except (OSError, subprocess.CalledProcessError):
+        yield folder
+        return
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        image.unlink()
 
 
 def remount(folder: Path, option: str) -> None:
