@@ -16,14 +16,17 @@ class Background:
 
     def __init__(self) -> None:
         self._root = ROOT / "cpu" if (ROOT / "cpu").is_dir() else ROOT
-        self._group = self._root / f"{PREFIX}{os.getpid()}"
+        self._group = self._root / f"{PREFIX}{_namespace()}-{os.getpid()}"
         self._remove_stale()
         self._works = self._make()
 
     def enter(self) -> None:
         """Have this process, and the children that it starts from now on, yield to others."""
         if self._works:
-            _move(os.getpid(), self._group)
+            try:
+                _move(os.getpid(), self._group)
+            except OSError:  # somebody has taken the group away: go on without
+                self._works = False
 
     def leave(self) -> None:
         """Have this process, and the children that it starts from now on, yield no more."""
@@ -40,9 +43,12 @@ class Background:
                 self._group.rmdir()
 
     def _remove_stale(self) -> None:
-        """Take away the groups of processes that were killed."""
-        for group in self._root.glob(f"{PREFIX}*"):
-            if not Path("/proc", group.name.removeprefix(PREFIX)).exists():
+        """Take away the groups of processes that were killed, as far as their number is ours.
+
+        A run within a bare root sees the same groups, and its processes have other numbers.
+        """
+        for group in self._root.glob(f"{PREFIX}{_namespace()}-*"):
+            if not Path("/proc", group.name.rpartition("-")[2]).exists():
                 with suppress(OSError):  # not empty, or another process was faster
                     group.rmdir()
 
@@ -55,6 +61,11 @@ class Background:
                     return True
             self._group.rmdir()
         return False
+
+
+def _namespace() -> int:
+    """The number of this process's namespace of process numbers."""
+    return os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116  (a link that leads nowhere)
 
 
 def _move(pid: int, group: Path) -> None:
