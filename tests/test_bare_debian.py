@@ -40,7 +40,9 @@ class Terminal:
     def __init__(self, root: BareRoot, *words: str) -> None:
         self._root = root
         self._ours, theirs = pty.openpty()
-        command = root.command("setsid", "--ctty", "--wait", *words)
+        # a run in the background ignores Ctrl-C, and so would all that it starts
+        heeds = ("env", "--default-signal=INT,QUIT")
+        command = root.command(*heeds, "setsid", "--ctty", "--wait", *words)
         self._process = subprocess.Popen(
             command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
         )
