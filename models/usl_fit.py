@@ -77,7 +77,7 @@ class UslFit:
     """The load to measure next. None where load is not what lacks."""
     standard_errors: StandardErrors | None
     law_intervals: LawIntervals | None = None
-    """Of σ, κ and λ; None where the method has none."""
+    """Of σ, κ and λ; None where the method has none, or the law's own shape is refuted."""
 
     @property
     def n_max(self) -> float | None:

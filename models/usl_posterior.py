@@ -131,13 +131,17 @@ class Posterior:
         bounds = np.array([_quantiles(*cells.throughputs(float(mi))) for mi in m])
         return bounds[:, 0] * self.x_scale, bounds[:, 2] * self.x_scale
 
-    def law_intervals(self) -> LawIntervals:
+    def law_intervals(self) -> LawIntervals | None:
         """Compute the 90 % intervals of σ, κ and λ by the law's own cells, the law's included.
+
+        None where every likely curve is sharper than the law.
 
         By (2) of `usl`, R(N) = v·N + A(1−uN)²: 1/λ = v + A(1−u)², σ = 1 − Aλ, κ = A·u²·λ.
         """
         cells = self.cells.likely()
         is_law = cells.sharpness == 1.0
+        if not is_law.any():
+            return None
         u, v = (np.exp(-ln[is_law]) for ln in (cells.ln_n, cells.ln_x))
         u, v = u / self.n_scale, v / self.x_scale
         middle, deviation = cells.a[is_law], cells.a_deviation[is_law]
