@@ -219,6 +219,8 @@ def test_what_has_no_ceiling_is_kept_as_a_rate() -> None:
     rates = window({"status": status, "host": busy}).rates
     assert {name: rate[-1] for name, rate in rates.items()} == pytest.approx(
         {
+            "disk:sda:reads_per_second": 200.0,
+            "disk:sda:read_bytes_per_second": 4e6,
             "disk:sda:operations_per_second": 300.0,
             "disk:sda:bytes_per_second": 5e6,
             "network:eth0:received_per_second": 1e5,
