@@ -8,10 +8,11 @@ from pathlib import Path
 
 from agent.commands.progress import interruptible
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
+from agent.commands.replay_options import target_of
 from agent.config.durations import written
 from agent.config.file import ConfigError, load
 from agent.config.option import USAGE_ERROR, complain
-from agent.config.settings import Config, Target
+from agent.config.settings import Target
 from agent.http_access import AccessError
 from agent.load_history import LoadHistory
 from agent.printable import complain_of, say_line
@@ -94,7 +95,7 @@ class _Job:
 
 def _backfill(args: argparse.Namespace) -> int:
     config = load(args.config_file)
-    target = _target(config, args.target)
+    target = target_of(config, args.target)
     path = args.file or config.history.path
     if path is None:
         raise ConfigError([f"{args.config_file}: names no history.path; give --file DB"])
@@ -144,14 +145,3 @@ def _server_of(target: Target) -> str:
         raise SourceError(f"{target.name}: {error}; {remedy}") from error
     finally:
         connection.close()
-
-
-def _target(config: Config, name: str | None) -> Target:
-    known = [target.name for target in config.targets]
-    if name is None and len(known) == 1:
-        return config.targets[0]
-    for target in config.targets:
-        if target.name == name:
-            return target
-    problem = "which target?" if name is None else f"no target {name!r};"
-    raise SourceError(f"--target: {problem} there are {', '.join(known)}; name one of them")

@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import sqlite3
 import sys
 import time
 from collections.abc import Iterator
@@ -11,24 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.commands.compare_report import Comparison, as_json, as_table
-from agent.commands.progress import interruptible
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
-from agent.commands.replay_options import add_pipeline_options, duration, wishes_of
+from agent.commands.replay_options import add_pipeline_options, duration, exit_code, wishes_of
 from agent.compare.class_costs import ClassCosts, class_costs
 from agent.compare.comparison import class_rows, compare, loads_differ
 from agent.compare.periods import SHORTEST, Assessed, Period, assessed
-from agent.config.file import ConfigError
 from agent.config.moments import moment, zone_here
-from agent.config.option import USAGE_ERROR, complain
-from agent.http_access import AccessError
-from agent.printable import complain_of
 from agent.prometheus.source import prometheus_source
 from agent.replay.sources import Source, SourceError, Wishes, is_history, opened
 from agent.store.database import open_to_read
-from agent.store.failures import StoreError, as_store_error
-from agent.tables.table_file import STANDARD_INPUT, TableFileError
+from agent.tables.table_file import STANDARD_INPUT
 
-FAILED = 1
 DAY = 86400.0
 FORMATS = {"table": as_table, "json": as_json}
 
@@ -68,20 +60,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """0 when both were assessed, 1 when a source cannot be read, 2 when what was given is wrong."""
-    try:
-        with interruptible():
-            return _compare(args)
-    except ConfigError as error:
-        return complain(error)
-    except (TableFileError, SourceError) as error:
-        complain_of(error)
-        return USAGE_ERROR
-    except AccessError as error:
-        complain_of(error)
-        return FAILED
-    except (StoreError, sqlite3.Error) as error:
-        complain_of(as_store_error(args.source, error))
-        return FAILED
+    return exit_code(_compare, args)
 
 
 def _compare(args: argparse.Namespace) -> int:

@@ -2,27 +2,19 @@
 
 import argparse
 import math
-import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
-from agent.commands.progress import interruptible
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
-from agent.commands.replay_options import add_pipeline_options, duration, wishes_of
+from agent.commands.replay_options import add_pipeline_options, duration, exit_code, wishes_of
 from agent.commands.replay_report import as_json, as_table
-from agent.config.file import ConfigError
-from agent.config.option import USAGE_ERROR, complain
-from agent.http_access import AccessError
 from agent.printable import complain_of
 from agent.prometheus.source import prometheus_source
 from agent.replay.replay import PACE, Replay, Step
 from agent.replay.sources import Source, SourceError, Wishes, opened
-from agent.store.failures import StoreError, as_store_error
-from agent.tables.table_file import TableFileError
 
-FAILED = 1
 HOUR, DAY = 3600.0, 86400.0
 FORMATS: dict[str, Callable[[Source, Iterable[Step]], Iterator[str]]] = {
     "table": as_table,
@@ -75,20 +67,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """0 when it was replayed, 1 when a source cannot be read, 2 when what was given is wrong."""
-    try:
-        with interruptible():
-            return _replay(args)
-    except ConfigError as error:
-        return complain(error)
-    except (TableFileError, SourceError) as error:
-        complain_of(error)
-        return USAGE_ERROR
-    except AccessError as error:
-        complain_of(error)
-        return FAILED
-    except (StoreError, sqlite3.Error) as error:
-        complain_of(as_store_error(args.source, error))
-        return FAILED
+    return exit_code(_replay, args)
 
 
 def _replay(args: argparse.Namespace) -> int:

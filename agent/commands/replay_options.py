@@ -1,18 +1,26 @@
 """The options of commands that run the pipeline over a recording: how, and with whose settings."""
 
 import argparse
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from agent.commands.progress import interruptible
 from agent.config.durations import seconds, written
 from agent.config.file import ConfigError, load
+from agent.config.option import USAGE_ERROR, complain
 from agent.config.settings import Config, FitSettings, Target
+from agent.http_access import AccessError
 from agent.pipeline import NO_CEILINGS
+from agent.printable import complain_of
 from agent.replay.sources import SourceError, Wishes
+from agent.store.failures import StoreError, as_store_error
+from agent.tables.table_file import TableFileError
 
 LONGEST = 366 * 86400.0
+FAILED = 1
 
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +47,7 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
 def wishes_of(args: argparse.Namespace) -> Wishes:
     """How to replay; raises `ConfigError` or `SourceError` where that is not possible."""
     config = load(args.config_file) if args.config_file else None
-    target = _target(config, args.target) if config else None
+    target = target_of(config, args.target) if config else None
     base = config.fit_settings(target) if config and target else FitSettings()
     asked = {
         name: value
@@ -79,7 +87,8 @@ def duration(least: float, most: float = LONGEST) -> Callable[[str], float]:
     return read
 
 
-def _target(config: Config, name: str | None) -> Target:
+def target_of(config: Config, name: str | None) -> Target:
+    """Find the target of that name, or the only one; raises `ConfigError` where there is none."""
     known = [target.name for target in config.targets]
     if name is None and len(known) == 1:
         return config.targets[0]
@@ -88,3 +97,21 @@ def _target(config: Config, name: str | None) -> Target:
             return target
     problem = "which target?" if name is None else f"no target {name!r}"
     raise ConfigError([f"--target: {problem} there are {', '.join(known)}"])
+
+
+def exit_code(act: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Run a command on a source: its code, 1 for one that cannot be read, 2 for wrong options."""
+    try:
+        with interruptible():
+            return act(args)
+    except ConfigError as error:
+        return complain(error)
+    except (TableFileError, SourceError) as error:
+        complain_of(error)
+        return USAGE_ERROR
+    except AccessError as error:
+        complain_of(error)
+        return FAILED
+    except (StoreError, sqlite3.Error) as error:
+        complain_of(as_store_error(args.source, error))
+        return FAILED
