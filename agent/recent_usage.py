@@ -99,7 +99,7 @@ def time_use(
 
 
 def usage_of(latest: LatestIntervals, resources: ResourceSettings) -> Usage:
-    """What the counters show over these intervals."""
+    """Collect the counters of the time split over these intervals."""
     disk = _disk_read_most(latest)
     return Usage(
         seconds=latest.seconds,

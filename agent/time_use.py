@@ -45,7 +45,7 @@ def class_key(one: ClassState) -> str:
 
 
 def _class_use(state: ClassesState) -> ClassUse:
-    """What the classes used of late, by what the models attribute to them."""
+    """Collect what the models attribute to each class over the remembered time."""
 
     def column(name: str) -> Array | None:
         values = [one.recent.get(name, 0.0) for one in state.classes]

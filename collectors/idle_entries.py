@@ -20,9 +20,9 @@ class IdleEntries:
 
     def __init__(self, cpus: Iterable[int], root: Path = CPUS) -> None:
         """Look up which counters there are; the processors are those that the server may use."""
-        known = {cpu: files for cpu in sorted(set(cpus)) if (files := _counters(root, cpu))}
+        known = [files for cpu in sorted(set(cpus)) if (files := _counters(root, cpu))]
         step = max(1, -(-len(known) // AT_MOST))
-        self._read = list(known.values())[::step]
+        self._read = known[::step]
 
     def per_processor(self) -> float | None:
         """Count the idle entries of one processor since boot, on average; None where unknown."""

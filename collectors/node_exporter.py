@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 from collectors.devices import MOST_DISKS, MOST_INTERFACES, NOT_DISKS
+from collectors.host import CPU_FIELDS
 
 WANTED = ("cpu", "diskstats", "netdev", "netclass")
 """The collectors of node_exporter that are asked for: an answer of all has ten times the size."""
@@ -20,14 +21,14 @@ MOST_BYTES = 2**22
 """Of an answer; 64 processors and 200 devices take 150 KiB."""
 MOST_SERIES = 20_000
 FEATURE = "host_node_exporter"
-CPU_MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-"""Those that `host` has; guests' time is part of `user` already."""
 DISK_COUNTERS = {
     "node_disk_reads_completed_total": "reads",
     "node_disk_writes_completed_total": "writes",
     "node_disk_read_bytes_total": "read_bytes",
     "node_disk_written_bytes_total": "written_bytes",
     "node_disk_io_time_seconds_total": "busy_seconds",
+    "node_disk_reads_merged_total": "merged_reads",
+    "node_disk_read_time_seconds_total": "read_seconds",
 }
 LINK_COUNTERS = {
     "node_network_receive_bytes_total": "received_bytes",
@@ -40,7 +41,7 @@ STACKED_DISKS = (*NOT_DISKS, "dm-", "md")
 """Volumes repeat what their disks do."""
 BRIDGES = ("br-", "virbr", "docker", "cni", "flannel", "bond", "team", "vlan")
 VIRTUAL_LINKS = ("lo", "veth", "cali", "kube", "tun", "tap", "ifb", "dummy", *BRIDGES)
-"""What is no link, or repeats what its links carry."""
+"""Interfaces that are no link, or repeat what their links carry."""
 
 Fetch = Callable[[], bytes]
 """Ask node_exporter once; raises `CollectorError` of a kind that ends no session."""
@@ -68,7 +69,7 @@ def values_of(page: bytes) -> Values:
     links: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for name, labels, value in _metrics(page):
         device = labels.get("device", "")
-        if name == CPU and labels.get("mode") in CPU_MODES:
+        if name == CPU and labels.get("mode") in CPU_FIELDS:
             cpus.add(labels.get("cpu", ""))
             values[f"cpu_{labels['mode']}_seconds"] += value
         elif name in DISK_COUNTERS and not device.startswith(STACKED_DISKS):

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import exp, inf, isfinite, log, sqrt
 
-MARKED = 2.576 / 1.645
+from models.robust import NORMAL_95
+
+MARKED = 2.576 / NORMAL_95
 """A change is marked beyond so many times the 90 % interval's half width, as a 99 % interval would:
 of many rows compared, one in ten would be marked by chance otherwise."""
 
@@ -37,7 +39,7 @@ class Estimate:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is a value with a bound on both sides."""
+        """Tell whether there is a value with a bound on both sides."""
         return None not in (self.value, self.low, self.high)
 
 

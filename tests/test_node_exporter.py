@@ -29,6 +29,10 @@ node_disk_reads_completed_total{device="vda"} 7.5e+06
 node_disk_reads_completed_total{device="dm-0"} 7.5e+06
 # TYPE node_disk_io_time_seconds_total counter
 node_disk_io_time_seconds_total{device="vda"} 1762.588
+# TYPE node_disk_reads_merged_total counter
+node_disk_reads_merged_total{device="vda"} 306735
+# TYPE node_disk_read_time_seconds_total counter
+node_disk_read_time_seconds_total{device="vda"} 911.5
 # TYPE node_network_receive_bytes_total counter
 node_network_receive_bytes_total{device="eth0"} 1000
 node_network_receive_bytes_total{device="docker0"} 5000
@@ -46,6 +50,8 @@ def test_the_counters_have_the_names_of_this_hosts() -> None:
         "cpus": 2.0,
         "disk:vda:reads": 7.5e6,
         "disk:vda:busy_seconds": 1762.588,
+        "disk:vda:merged_reads": 306735.0,
+        "disk:vda:read_seconds": 911.5,
         "network:eth0:received_bytes": 1000.0,
         "network:eth0:bytes_per_second": 1.25e8,
     }

@@ -36,7 +36,7 @@ MOST_NEW = 60
 """Intervals whose use is kept for whoever writes it down."""
 QUANTITIES = ("calls", "statement_time")
 WAITED = ("lock_time", "rows_examined", "rows_sent")
-"""What the split of a class's time needs besides what the models attribute to it."""
+"""Counters that the split of a class's time needs beside its attributed resources."""
 COUNTED = ("errors", "no_index_used", "no_good_index_used", "tmp_disk_tables")
 """What is summed up besides, where the server counts it."""
 USED = ("statement_time", "calls", "rows_examined")

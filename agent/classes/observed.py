@@ -1,4 +1,4 @@
-"""What was seen of one server's query classes in a while."""
+"""Observations of one server's query classes over a period."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ from agent.commands.prometheus_options import add_prometheus_options, client_of,
 from agent.commands.replay_options import target_of
 from agent.config.durations import written
 from agent.config.file import ConfigError, load
-from agent.config.option import USAGE_ERROR, complain
+from agent.config.option import USAGE_ERROR, add_config_option, complain
 from agent.config.settings import Target
 from agent.http_access import AccessError
 from agent.load_history import LoadHistory
@@ -42,14 +42,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "its window reaches back from its first day. A running agent is not disturbed.",
     )
     parser.add_argument("--prometheus", metavar="URL", required=True, help="http://HOST:9090")
-    parser.add_argument(
-        "--config.file",
-        dest="config_file",
-        metavar="FILE",
-        type=Path,
-        required=True,
-        help="the agent's configuration",
-    )
+    add_config_option(parser)
     parser.add_argument("--target", metavar="NAME", help="the target in it, if there are several")
     parser.add_argument(
         "--instance",

@@ -50,7 +50,7 @@ class Row:
 
     @property
     def limited_by(self) -> LimitedBy | None:
-        """What most of its time goes to."""
+        """The part that takes most of its time."""
         return LimitedBy.of(self.time) if self.time else None
 
 

@@ -1,4 +1,4 @@
-"""What a call of each query class cost over a period, from the history that an agent writes.
+"""Costs per call of each query class over a period, from the history that an agent writes.
 
 The error is that of a ratio of sums over parts of the period, each left out once (the jackknife:
 J. Tukey 1958). CPU time is divided over classes by a model, whose error is added.

@@ -9,10 +9,10 @@ from agent.compare.periods import Assessed
 from models.capacity.answer import Capacity
 from models.capacity.wall import Wall
 from models.comparison import NOT_KNOWN, Change, Estimate, Verdict, difference, ratio
+from models.robust import NORMAL_95
 from models.trust import Reason, Trust
 from models.usl_fit import UslFit
 
-NORMAL_90 = 1.645
 UNKNOWN = Estimate(None)
 LAW = ("sigma", "kappa", "lambda")
 NOT_THE_LAW = (
@@ -26,7 +26,7 @@ NOT_THE_LAW = (
 
 
 class Unit(StrEnum):
-    """What a quantity is counted in."""
+    """The unit of a quantity."""
 
     QUERIES = "queries/s"
     SECONDS = "s"
@@ -143,7 +143,7 @@ def _demand(wall: Wall | None) -> Estimate:
         return UNKNOWN
     if wall.demand_error is None:
         return Estimate(wall.demand)
-    margin = NORMAL_90 * wall.demand_error
+    margin = NORMAL_95 * wall.demand_error
     return Estimate(wall.demand, wall.demand - margin, wall.demand + margin)
 
 

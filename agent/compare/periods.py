@@ -52,7 +52,7 @@ class Period:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Assessed:
-    """What the recording shows of one period."""
+    """The assessment of one period of a recording."""
 
     period: Period
     fitted: FitState

@@ -15,8 +15,6 @@ MYSQLD: Mapping[str, str] = {
     "mysql_perf_schema_events_statements_sum_timer_wait": "statement_time_s",
 }
 """Read beside `QUESTIONS`. The last one, in s, takes --collect.perf_schema.eventsstatementssum."""
-CPU = "node_cpu_seconds_total"
-"""Of node_exporter: seconds by CPU and mode."""
 NOT_BUSY = 'mode!~"idle|iowait|guest|guest_nice"'
 """Guests' time is part of `user` already."""
 IDLE = 'mode="idle"'

@@ -8,7 +8,6 @@ import numpy as np
 
 from agent.prometheus.client import Client, Labels, Series, chunks
 from agent.prometheus.exporters import (
-    CPU,
     IDLE,
     MYSQLD,
     NOT_BUSY,
@@ -18,6 +17,7 @@ from agent.prometheus.exporters import (
     selector,
 )
 from agent.replay.readings import CPUS, Collectors, Reading
+from collectors.node_exporter import CPU
 
 INSTANCE, NAME = "instance", "__name__"
 SAMPLES_AT_ONCE = 5000

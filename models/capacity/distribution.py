@@ -1,4 +1,4 @@
-"""What is known of a capacity, as a distribution: P(C ≤ x) for any load x."""
+"""The distribution of a capacity: P(C ≤ x) for any load x."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

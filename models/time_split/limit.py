@@ -13,7 +13,7 @@ from models.time_split.split import Part, TimeSplit
 
 
 class Limit(StrEnum):
-    """What limits a target or a query class."""
+    """The limit of a target or of a query class."""
 
     CPU = "cpu"
     DISK = "disk"
