@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from bare_root import BareRoot
@@ -17,6 +17,13 @@ from servers import CACHE, RELEASES, Release, missing, program, server_program
 from agent.demo.server import FOLDER_PREFIX, Flavour, PrivateServer
 
 FLAVOURS: tuple[Flavour, ...] = ("mysql", "mariadb")
+
+
+def one_in_every_run(name: Flavour) -> list[Any]:
+    """Both flavours, for a test that takes a minute: that one in every run, both with `--long`."""
+    return [f if f == name else pytest.param(f, marks=pytest.mark.long) for f in FLAVOURS]
+
+
 LIVE_FIXTURES = {
     "mysql_server",
     "mariadb_server",

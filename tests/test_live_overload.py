@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from conftest import FLAVOURS
+from conftest import one_in_every_run
 from contended_work import NO_HOST, PEAK, ContendedLoad
 from live import Daemon, Sane, target, wait_until, watching
 from test_live_alert import prometheus_on
@@ -74,7 +74,9 @@ def surfaces(agent: Daemon, ratio: tuple[float, float], *, overloaded: bool) -> 
 
 
 @pytest.mark.parametrize(
-    "server", [*FLAVOURS, pytest.param("mariadb-11.8", marks=pytest.mark.long)], indirect=True
+    "server",
+    [*one_in_every_run("mysql"), pytest.param("mariadb-11.8", marks=pytest.mark.long)],
+    indirect=True,
 )
 def test_every_surface_says_past_the_peak_what_is_past_the_peak(
     server: PrivateServer, prometheus: str, tmp_path: Path

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pymysql
 import pytest
-from conftest import FLAVOURS
+from conftest import one_in_every_run
 from history_rows import rows
 from live import (
     COMMAND,
@@ -166,7 +166,7 @@ def has_names(place: str) -> bool:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("server", FLAVOURS, indirect=True)  # minutes, and of the agent alone
+@pytest.mark.parametrize("server", one_in_every_run("mysql"), indirect=True)
 def test_no_secret_comes_out(server: PrivateServer, tmp_path: Path) -> None:
     """Not of a literal, a comment, an account or an error, on no way out, in no file, at debug.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import FLAVOURS
+from conftest import one_in_every_run
 from disks import fill, remount, small_disk
 from history_rows import is_sound, rows
 from live import (
@@ -216,7 +216,7 @@ def before_an_upgrade(agent: Daemon, path: Path) -> list[Row]:
     return committed
 
 
-@pytest.mark.parametrize("server", FLAVOURS, indirect=True)  # of the agent alone
+@pytest.mark.parametrize("server", one_in_every_run("mariadb"), indirect=True)
 @pytest.mark.parametrize("way", [without_power, on_a_full_disk, before_an_upgrade])
 def test_the_window_is_back_however_the_life_before_has_ended(
     server: PrivateServer, tmp_path: Path, way: Callable[[Daemon, Path], list[Row]]
@@ -248,7 +248,7 @@ def new_since(found: list[Row], before: int) -> list[Row]:
     return [row for row in found if row.at > before]
 
 
-@pytest.mark.parametrize("server", FLAVOURS, indirect=True)  # of the agent alone
+@pytest.mark.parametrize("server", one_in_every_run("mysql"), indirect=True)
 def test_it_goes_on_from_where_it_was(server: PrivateServer, tmp_path: Path) -> None:
     """After SIGKILL and SIGTERM the first fit has the whole window; counters begin at zero.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cgroups import cpu_quota
-from conftest import ServerFactory
+from conftest import ServerFactory, one_in_every_run
 from live import Clients, is_root
 from walls import approached, watched
 
@@ -25,6 +25,7 @@ had 134, 123 and 105 queries/s within a minute."""
 
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root limits what a process may use")
+@pytest.mark.parametrize("flavour", one_in_every_run("mysql"), indirect=True)
 def test_a_quota_is_the_wall_of_a_server_that_has_one(
     flavour: Flavour, private_server: ServerFactory, tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pymysql
 import pytest
-from conftest import ServerFactory
+from conftest import ServerFactory, one_in_every_run
 from live import Clients, wait_until
 from walls import STEP, watched
 
@@ -22,6 +22,7 @@ NEAR = 0.3
 
 
 @pytest.mark.live
+@pytest.mark.parametrize("flavour", one_in_every_run("mariadb"), indirect=True)
 def test_as_many_clients_as_connections_are_the_wall(
     flavour: Flavour, private_server: ServerFactory, tmp_path: Path
 ) -> None:

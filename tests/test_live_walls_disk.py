@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cgroups import disk_under, throttled_reads
-from conftest import ServerFactory
+from conftest import ServerFactory, one_in_every_run
 from disks import own_disk
 from live import Clients, is_root, run_as_root
 from walls import approached, watched
@@ -36,6 +36,7 @@ NEAR, WANDERS = 0.25, 0.15
 
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root limits what a process may use")
+@pytest.mark.parametrize("flavour", one_in_every_run("mysql"), indirect=True)
 def test_the_operations_of_a_throttled_disk_are_the_wall_of_its_reader(
     flavour: Flavour,
     start_server: ServerFactory,

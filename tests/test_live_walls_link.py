@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import ServerFactory
+from conftest import ServerFactory, one_in_every_run
 from live import Ask, Clients, is_root, run_as_root, session_over
 from namespaces import OtherHost, slow_cable
 from walls import approached, watched
@@ -28,6 +28,7 @@ GUEST = secrets.token_hex(8)
 
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root makes network namespaces")
+@pytest.mark.parametrize("flavour", one_in_every_run("mariadb"), indirect=True)
 def test_a_link_is_the_wall_of_a_server_that_fills_it(
     flavour: Flavour, private_server: ServerFactory, tmp_path: Path
 ) -> None:

@@ -1,59 +1,101 @@
-"""What-if answers, checked for real: more of a processor is predicted, and then given."""
+"""What-if answers, checked for real: twice as much of a limit is predicted, and then given."""
 
 import json
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cgroups import cpu_quota
 from conftest import ServerFactory
-from live import Clients, is_root, wait_until
-from walls import FEW_CLIENTS, SHARES, most, watched
+from live import Clients, is_root, run_as_root, wait_until
+from namespaces import slow_cable
+from test_live_walls_link import GUEST, session_from
+from test_live_walls_link import STATEMENT as SEND
+from walls import FEW_CLIENTS, SHARES, Load, most, watched
 
-STATEMENT = "DO BENCHMARK(300000, 1 + 1)"
-HALF, WHOLE = 0.5, 1.0
+from agent.demo.server import PrivateServer
+
+COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
+HALF, MBIT = 0.5, 10
 STEP = 3.0  # seconds at each share of the peak
 NEAR = 0.35
-"""How far off the prediction may be on a machine whose processors others use too; that of half a
-processor is twice as low."""
+"""How far off the prediction may be on a machine whose processors others use too; what is served
+without the change is twice as low."""
 WANDERS = 0.25
 DEADLINE = 30.0
 
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(not is_root(), reason="only root limits a processor or a link"),
+]
 
-@pytest.mark.live
-@pytest.mark.skipif(not is_root(), reason="only root limits what a process may use")
+
+def test_twice_the_link_gives_what_is_predicted(
+    private_server: ServerFactory, tmp_path: Path
+) -> None:
+    """Capacity of a link of 20 Mbit/s, asked at less than half of the load that fills one of 10."""
+    server = private_server("mysql", options=("--bind-address=0.0.0.0",))
+    run_as_root(server, f"CREATE USER guest IDENTIFIED BY '{GUEST}'")
+    with link(server, MBIT) as (load, interface):
+        limits = {"interfaces": {interface: {"bandwidth": f"{MBIT}Mbit"}}}
+        before, answer = predicted(tmp_path, server, load, "network=2x", limits)
+    with link(server, 2 * MBIT) as (load, _):
+        assert_given(before, answer, most(load))
+
+
+@pytest.mark.long
 def test_a_whole_processor_gives_what_half_of_one_predicts(
     private_server: ServerFactory, tmp_path: Path
 ) -> None:
-    """Capacity under a quota of one, asked while the quota is a half and the load below half."""
+    """The same for a quota; it takes a machine whose processors nobody else uses."""
     server = private_server("mysql")
-
-    def load(count: int, pace: float) -> Clients:
-        return Clients(server, STATEMENT, count, pace=pace)
-
+    load: Load = lambda count, pace: Clients(server, COMPUTE, count, pace=pace)  # noqa: E731
     with cpu_quota(server.pid, HALF):
-        before = most(load)
-        with watched(tmp_path, server) as agent:
-            for share in SHARES:
-                with load(FEW_CLIENTS, 1 / (share * before)):
-                    time.sleep(STEP)
-            answer = wait_until("prediction", lambda: asked(agent.port), DEADLINE)
-    with cpu_quota(server.pid, WHOLE):
-        truth = most(load)
+        before, answer = predicted(tmp_path, server, load, f"cores={2 * HALF:g}", {})
+    with cpu_quota(server.pid, 2 * HALF):
+        assert_given(before, answer, most(load))
+
+
+@contextmanager
+def link(server: PrivateServer, mbit: int) -> Iterator[tuple[Load, str]]:
+    """Clients behind a slow cable, and the interface that it is on this host."""
+    with slow_cable(f"{mbit}mbit") as there:
+        ask = partial(Clients, server, SEND, session=partial(session_from, there))
+        yield (lambda count, pace: ask(count, pace=pace)), there.interface
+
+
+def predicted(
+    folder: Path, server: PrivateServer, load: Load, question: str, limits: dict[str, Any]
+) -> tuple[float, dict[str, Any]]:
+    """What is served at most, and the agent's answer from less than half of that."""
+    before = most(load)
+    with watched(folder, server, **limits) as agent:
+        for share in SHARES:
+            with load(FEW_CLIENTS, 1 / (share * before)):
+                time.sleep(STEP)
+        answer = wait_until("prediction", lambda: asked(agent.port, question), DEADLINE)
     assert answer is not None
-    found = answer["then"]["capacity"]
-    print(f"half a processor {before:.0f}/s; one: {found} predicted, {truth:.0f}/s is the truth")
-    assert answer["changes"][0]["factor"] == pytest.approx(WHOLE / HALF, rel=0.01)
-    assert answer["then"]["gain"]["lower"] > 0
-    assert found["value"] == pytest.approx(truth, rel=NEAR)
-    assert (1 - WANDERS) * found["lower"] < truth < (1 + WANDERS) * (found["upper"] or truth)
+    return before, answer
 
 
-def asked(port: int) -> dict[str, Any] | None:
-    """The answer for one processor; None until the capacity is known."""
-    url = f"http://127.0.0.1:{port}/api/v1/what-if?target=db&cores={WHOLE:g}"
+def asked(port: int, question: str) -> dict[str, Any] | None:
+    """The agent's answer; None until the capacity is known."""
+    url = f"http://127.0.0.1:{port}/api/v1/what-if?target=db&{question}"
     with urllib.request.urlopen(url, timeout=DEADLINE) as answer:
         found: dict[str, Any] = json.load(answer)
     return found if found["then"]["capacity"] else None
+
+
+def assert_given(before: float, answer: dict[str, Any], truth: float) -> None:
+    """Twice the limit was understood, and what it gives lies where it was predicted."""
+    found = answer["then"]["capacity"]
+    print(f"{before:.0f}/s before; {found} predicted, {truth:.0f}/s is the truth")
+    assert answer["changes"][0]["factor"] == pytest.approx(2.0, rel=0.01)
+    assert answer["then"]["gain"]["lower"] > 0
+    assert found["value"] == pytest.approx(truth, rel=NEAR)
+    assert (1 - WANDERS) * found["lower"] < truth < (1 + WANDERS) * (found["upper"] or truth)
