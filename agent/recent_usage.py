@@ -85,6 +85,7 @@ def time_use(
 ) -> TimeUse | None:
     """Split the statement time of the intervals; None where it is not known.
 
+    What limits it stays open where the parts contradict the statement time.
     `at` is the end of the last interval in Unix seconds; `statements`, how many ran at once, where
     that is known better than from the window.
     """
@@ -95,7 +96,8 @@ def time_use(
         return None
     usage = usage_of(latest, resources)
     split = time_split(usage)
-    return TimeUse(at, latest.seconds, split, LimitedBy.of(split), usage.learnt)
+    limited = None if split.contradicted else LimitedBy.of(split)
+    return TimeUse(at, latest.seconds, split, limited, usage.learnt)
 
 
 def usage_of(latest: LatestIntervals, resources: ResourceSettings) -> Usage:

@@ -6,14 +6,20 @@ from dataclasses import replace
 import numpy as np
 from known_classes import known_classes
 from known_time import known_time_use
+from made_up import intervals
 
 from agent.commands.time_words import doubts_in_words, limited_words, stacked_bar
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.time_metrics import time_families
+from agent.export.time_section import time_section
+from agent.intervals import Window
+from agent.pipeline import NO_CEILINGS
+from agent.recent_usage import time_use
+from agent.resources import CPUS, OF_THE_CPU
 from agent.snapshot import FitState, Health, Snapshot
 from agent.time_use import read_weights, rows_beyond_calls
-from models.time_split.limit import LimitedBy
+from models.time_split.limit import Limit, LimitedBy
 from models.time_split.per_class import ClassUse, class_splits
 from models.time_split.split import Part, TimeSplit
 
@@ -88,3 +94,17 @@ def test_who_reads_is_not_guessed() -> None:
     asleep = ClassUse(np.array([5.0]), np.array([0.1]), np.array([0.0]))
     target = TimeSplit.of(5.0, {Part.CPU: 0.1, Part.DISK_RANDOM: 4.0, Part.DISK_SEQUENTIAL: 0.0})
     assert LimitedBy.of(class_splits(target, asleep)[0]) is None
+
+
+def test_what_limits_stays_open_where_the_parts_contradict_the_statement_time() -> None:
+    """As where statements run for longer than was looked at, and count only when they end."""
+    cpu = {OF_THE_CPU: 0.5, CPUS: 2.0}  # one second a second
+    for ended, limit in ((1.0, Limit.CPU), (0.8, Limit.CPU), (0.2, None)):
+        rows = [row._replace(resources=cpu) for row in intervals([ended] * 3)]
+        use = time_use(Window(rows), NOW, NO_CEILINGS)
+        assert use is not None
+        assert (use.limited_by.limit if use.limited_by else None) is limit
+    shown = replace(SHOWN, time_use=replace(use, at=NOW))
+    assert "cannot be told" in time_section(shown, NOW)
+    (target,) = json.loads(snapshots_as_json([shown], NOW))["targets"]
+    assert (target["time"]["limited_by"], target["time"]["over_explained"]) == (None, True)

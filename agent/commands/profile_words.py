@@ -220,7 +220,7 @@ def _io_notes(profile: Profile) -> Iterator[str]:
 
 def _time_notes(profile: Profile) -> Iterator[str]:
     """Where all statements' time went, and what weakens that."""
-    if profile.time is None or profile.time.limited_by is None:
+    if profile.time is None or not profile.time.split.shares:
         return
     split = profile.time.split
     yield f"  {'time':<14} {limited_words(profile.time.limited_by)}: {parts_in_words(split)}"

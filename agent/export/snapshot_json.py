@@ -80,7 +80,7 @@ def _time(use: TimeUse | None) -> Object | None:
     return {
         "at": use.at,
         "seconds": use.seconds,
-        **_split(use.split),
+        **_split(use.split, use.limited_by),
         "excess": use.split.excess,
         "over_explained": use.split.over_explained,
         "unknown": sorted(use.split.unknown),
@@ -95,14 +95,13 @@ def _time(use: TimeUse | None) -> Object | None:
 def _class_time(snapshot: Snapshot, now: float) -> list[Object]:
     splits, state = snapshot.class_splits(now), snapshot.classes
     return [
-        {"schema": one.name.schema, "digest": one.name.digest, **_split(split)}
+        {"schema": one.name.schema, "digest": one.name.digest, **_split(split, LimitedBy.of(split))}
         for one in (state.classes if state else ())
         if (split := splits.get(class_key(one)))
     ]
 
 
-def _split(split: TimeSplit) -> Object:
-    limited = LimitedBy.of(split)
+def _split(split: TimeSplit, limited: LimitedBy | None) -> Object:
     return {
         "statement_time": split.statement_time,
         "shares": dict(split.known_shares),

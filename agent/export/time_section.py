@@ -23,10 +23,12 @@ WIDTH, HEIGHT = 600, 18
 def time_section(snapshot: Snapshot, now: float) -> str:
     """A bar and two sentences; empty where nothing is known."""
     time = snapshot.current_time_use(now)
-    if time is None or time.limited_by is None:
+    if time is None or not time.split.shares:
         return ""
-    span = words(time.seconds)
-    lead = f"Limited by {limited_words(time.limited_by)} of the statement time of the last {span}."
+    limited = "What limits it cannot be told from"
+    if time.limited_by is not None:
+        limited = f"Limited by {limited_words(time.limited_by)} of"
+    lead = f"{limited} the statement time of the last {words(time.seconds)}."
     said = "; ".join([parts_in_words(time.split), *doubts_in_words(time.split)])
     return f'<p>{escape(lead)}</p>{_bar(time.split)}<p class="grey">{escape(said)}.</p>'
 

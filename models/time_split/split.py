@@ -57,6 +57,14 @@ class TimeSplit:
         return self.excess > TOLERANCE
 
     @property
+    def contradicted(self) -> bool:
+        """Whether the parts are more than twice the statement time: then one of the two is wrong.
+
+        Statements that count only when they end, and end outside what was looked at, are missing.
+        """
+        return self.excess > 1.0
+
+    @property
     def shares(self) -> dict[Part, float]:
         """Each part of the statement time, 0..1; empty where there was none."""
         if self.statement_time <= 0:
