@@ -1,0 +1,37 @@
+"""README's two commands in a bare Debian, one after the other: the demo, and all of the tests.
+
+    python bench/second_command.py [bookworm|trixie [arguments of pytest]]
+
+As root, with what scripts/test keeps in .cache. Every run of the tests has a bare root with a part
+of this (tests/test_bare_failures.py); the whole takes as long as the tests do, so it is run before
+a release. What the tests print is passed on; ends as they do.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from bare_root import BareRoot
+from first_command import DEMO, PATIENCE, assert_a_whole_run
+
+ROOM = "10g"
+LONGEST = 5400.0  # seconds
+
+
+def main(release: str) -> int:
+    """Run both; the second one's exit code."""
+    with BareRoot(release, room=ROOM) as root:
+        root.check_out()
+        first = root.run(*DEMO, timeout=PATIENCE)
+        assert_a_whole_run(first)
+        print(first.stdout.split("\n\n")[-1], flush=True)
+        root.share_cache()
+        root.add_disk()
+        command = root.command("scripts/test", *sys.argv[2:], variables={"CI": "true"})
+        return subprocess.run(command, stdin=subprocess.DEVNULL, timeout=LONGEST).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:2] or ["bookworm"]))
