@@ -39,5 +39,6 @@ HOST_FILES = (
     HostFile("deploy/systemd/web.conf", "drop-in: web pages with TLS and users"),
     HostFile("deploy/systemd/host-process-io.conf", "drop-in: reads and writes of the server"),
     HostFile("deploy/prometheus/mysql-headroom.rules.yml", "alerts for Prometheus"),
+    HostFile("deploy/prometheus/mysql-headroom.fleet.rules.yml", "sums over many agents"),
     HostFile("deploy/prometheus/scrape.example.yml", "how Prometheus scrapes the agent"),
 )

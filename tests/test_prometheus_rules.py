@@ -12,6 +12,8 @@ from prometheus_rules import ROOT, RULES, alerts, rules_with_short_intervals
 from agent.replay.alert_rules import PAGE_PROBABILITY, WARNING_PROBABILITY
 
 UNIT_TESTS = RULES.with_name("mysql-headroom.rules.test.yml")
+FLEET = RULES.with_name("mysql-headroom.fleet.rules.yml")
+FLEET_UNIT_TESTS = RULES.with_name("mysql-headroom.fleet.rules.test.yml")
 SLOW_UNIT_TESTS = RULES.with_name("mysql-headroom.slow-rules.test.yml")
 PROMETHEUS = RULES.with_name("prometheus.yml")
 RUNBOOKS = (ROOT / "docs/runbooks.md").read_text()
@@ -86,8 +88,8 @@ def records(text: str) -> dict[str, str]:
 
 
 def test_promtool_accepts_the_rules(promtool: str) -> None:
-    """Prometheus can load the rules file."""
-    result = run(promtool, "check", "rules", RULES)
+    """Prometheus can load the rules files."""
+    result = run(promtool, "check", "rules", RULES, FLEET)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
@@ -101,6 +103,21 @@ def test_the_alerts_fire_and_resolve_as_promised(promtool: str) -> None:
     """Each alert's own unit test holds: silent, then firing, then resolved."""
     result = run(promtool, "test", "rules", UNIT_TESTS, SLOW_UNIT_TESTS)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_fleet_has_the_values_worked_out_by_hand(promtool: str) -> None:
+    """Two groups, a target that two agents watch, one without a capacity, and no group at all."""
+    result = run(promtool, "test", "rules", FLEET_UNIT_TESTS)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_each_rule_of_the_fleet_has_its_value_tested_and_a_place_in_the_docs() -> None:
+    """Those of single targets are tested through those that are made of them."""
+    tested, documented = FLEET_UNIT_TESTS.read_text(), (ROOT / "docs/fleet.md").read_text()
+    for name in records(FLEET.read_text()):
+        if name.startswith("group:"):
+            assert f"expr: {name}" in tested or f"({name}," in tested, name
+            assert f"`{name}`" in documented or name.endswith(":bottomk1"), name
 
 
 @each_alert
