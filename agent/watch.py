@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from agent.backoff import Backoff
+from agent.backoff import Backoff, spread
 from agent.classes.classes import QueryClasses
 from agent.classes.savings import savings_of
 from agent.config.settings import CLOCKING, Config, Target
@@ -31,7 +31,10 @@ from collectors.connection import Connection
 log = logging.getLogger(__name__)
 
 RECONNECT_FIRST, RECONNECT_LONGEST = 1.0, 30.0  # seconds
-PREPARE_AGAIN = 60.0  # seconds after which what was missing is looked for again
+PREPARE_AGAIN = 60.0
+"""Seconds at most after which what was missing is looked for again. Looking for a server's process
+among all of this host takes tens of milliseconds: 50 targets in step took the interpreter for one
+second of each minute."""
 SERVER_SHARE = 0.4  # of the sampling interval: what one statement may take on the server
 LEAST_LIMIT = 0.2  # seconds that it may take in any case
 ASSESS_EVERY = 0.5  # seconds between two looks for a complete interval
@@ -283,7 +286,7 @@ class Watch:
         self._prepare(self._jobs)
 
     def _prepare(self, jobs: list[Job]) -> None:
-        self._prepare_at = time.monotonic() + PREPARE_AGAIN
+        self._prepare_at = time.monotonic() + spread(PREPARE_AGAIN)
         for job in jobs:
             job.prepare(self._connection)
 

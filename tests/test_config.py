@@ -211,6 +211,18 @@ def test_the_command_lines_values_replace_the_files(tmp_path: Path) -> None:
         load(path, {"listen": "nowhere"})
 
 
+def test_a_file_that_is_loaded_again_says_what_it_says_by_then(tmp_path: Path) -> None:
+    """What is remembered takes on nothing from the command line, and ends with a change."""
+    path = written(tmp_path, "targets: [{name: a, user: u}]\n")
+    assert load(path, {"log": {"level": "debug"}, "listen": ":1"}).log.level == "debug"
+    assert (load(path).log.level, load(path).address[1]) == ("info", 10104)
+    path.write_text("targets: [{name: b, user: u}]\n")
+    assert load(path).targets[0].name == "b"
+    path.write_text("targets: []\n")
+    for _ in range(2):
+        assert mistakes(load, path) == ["1: targets: must name at least one server"]
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from agent.backoff import Backoff
+from agent.backoff import Backoff, spread
 from agent.job import LONGEST_PAUSE, LONGEST_PENALTY, Job
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
@@ -262,3 +262,10 @@ def test_waits_between_tries_grow_to_a_limit_and_differ() -> None:
     assert len(set(waits)) == len(waits)
     backoff.succeeded()
     assert backoff.failed() <= 1.0
+
+
+def test_waits_that_begin_at_once_end_at_different_times() -> None:
+    """None is longer than what was asked for, or shorter by more than a quarter."""
+    waits = [spread(60.0) for _ in range(50)]
+    assert all(45.0 <= wait <= 60.0 for wait in waits)
+    assert max(waits) - min(waits) > 5.0

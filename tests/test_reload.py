@@ -158,7 +158,7 @@ def pages(reload: Callable[[], list[str]] | None) -> Iterator[int]:
 
 
 def test_a_reload_over_http_answers_as_prometheus_does() -> None:
-    """403 unless it is switched on, 405 for a GET, 500 with the mistakes."""
+    """403 unless it is switched on, 405 for a GET, 429 at once again, 500 with the mistakes."""
     problems = [["one", "two"], []]
     with pages(None) as port:
         assert ask(port, "/-/reload", "POST")[::2] == (403, "Lifecycle API is not enabled.\n")
@@ -166,8 +166,11 @@ def test_a_reload_over_http_answers_as_prometheus_does() -> None:
         status, headers, _ = ask(port, "/-/reload")
         assert (status, headers["Allow"]) == (405, "POST, PUT")
         assert ask(port, "/-/reload", "POST")[::2] == (200, "")
-        answer = (500, "failed to reload config:\none\ntwo\n")
-        assert ask(port, "/-/reload", "PUT")[::2] == answer
+        again, headers, _ = ask(port, "/-/reload", "PUT")
+        assert (again, headers["Retry-After"]) == (429, "1")
+        answer = wait_until("its turn", lambda: _reloaded(port, "PUT"))
+        assert answer is not None
+        assert answer[::2] == (500, "failed to reload config:\none\ntwo\n")
 
 
 def test_the_methods_that_are_documented_are_those_that_are_answered() -> None:
@@ -211,7 +214,7 @@ def test_the_command_reloads_by_signal_and_by_post(tmp_path: Path) -> None:
 
 
 def test_a_flood_of_reloads_holds_up_no_scrape(tmp_path: Path) -> None:
-    """One reload at a time, with pauses; all others are refused at once, to try again."""
+    """One reload at a time and a second at most; all others are refused at once, to try again."""
     dead = {"name": "dead", "user": "u", "port": free_port()}
     file, port = write_config(tmp_path, dead)
     command = [str(COMMAND), "run", "--config.file", str(file), "--web.enable-lifecycle"]
@@ -228,6 +231,7 @@ def test_a_flood_of_reloads_holds_up_no_scrape(tmp_path: Path) -> None:
 
     try:
         wait_until("it answers", lambda: _answers(port))
+        begun = time.monotonic()
         with ThreadPoolExecutor(FLOODERS) as pool:
             try:
                 clients = [pool.submit(flood) for _ in range(FLOODERS)]
@@ -237,18 +241,20 @@ def test_a_flood_of_reloads_holds_up_no_scrape(tmp_path: Path) -> None:
                 stop.set()
             for client in clients:
                 client.result()
+        lasted = time.monotonic() - begun
     finally:
         process.terminate()
         process.wait(10)
     assert sorted(took)[7] < 2.0
     assert set(found) == {200, 429}
+    assert found[200] <= 1 + lasted / application.LEAST_RELOAD_PAUSE
     assert found[429] > found[200]
     assert process.returncode == 0
 
 
-def _reloaded(port: int) -> Answer | None:
+def _reloaded(port: int, method: str = "POST") -> Answer | None:
     """The answer to a reload, None where it is not its turn yet."""
-    answer = ask(port, "/-/reload", "POST")
+    answer = ask(port, "/-/reload", method)
     return None if answer[0] == 429 else answer
 
 

@@ -1,5 +1,6 @@
 """The ways out over HTTP, over a real socket: what each path answers, and nobody can block it."""
 
+import itertools
 import socket
 import threading
 import time
@@ -76,6 +77,18 @@ def test_metrics_are_served_in_the_format_that_was_asked_for(port: int) -> None:
     _, headers, body = ask(port, "/metrics", Accept="application/openmetrics-text;version=1.0.0")
     assert headers["Content-Type"].startswith("application/openmetrics-text")
     assert body.endswith("# EOF\n")
+
+
+def test_who_asks_cannot_invent_formats(port: int) -> None:
+    """Each format is one more answer to make: any version and escaping is one of two."""
+    media = ("text/plain", "application/openmetrics-text")
+    versions = ("0.0.1", "0.0.4", "1.0.0", "1.0.1", "9.99.99")
+    escapings = ("", ";escaping=allow-utf-8", ";escaping=dots", ";escaping=values")
+    kinds = {
+        ask(port, "/metrics", Accept=f"{medium};version={version}{escaping}")[1]["Content-Type"]
+        for medium, version, escaping in itertools.product(media, versions, escapings)
+    }
+    assert sorted(kind.split(";")[0] for kind in kinds) == sorted(media)
 
 
 def test_the_page_is_html_and_escapes_what_it_shows(port: int) -> None:

@@ -2,33 +2,69 @@
 
 import threading
 import time
-from collections import OrderedDict
+from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
 
-PAUSE = 3.0  # times what an answer took to make: a flood takes a quarter of the time at most
-LONGEST_PAUSE = 0.5  # seconds for which an answer is good, on a busy machine too
-REMEMBERED = 3  # answers: two formats of metrics and the page
+GOOD = 10.0  # times what an answer took to make: a flood takes a tenth of the time
+FRESH = 0.9
+"""Seconds from its beginning for which an answer is good at most: samples come once a second. With
+56 targets it takes 0.1 s to make one, and a flood so a ninth of the time."""
+LEAST_GOOD = 1.5  # times what it took, on a busy machine too: a flood takes two thirds at most
+OLDEST = 1.0  # seconds; a younger answer is given while the next one is being made
+
+
+@dataclass(slots=True)
+class _Answer:
+    """An answer, when its making began, until when it is good, and the next one being made."""
+
+    body: bytes = b""
+    begun: float = float("-inf")
+    until: float = float("-inf")
+    next: Future[bytes] | None = None
 
 
 class SharedAnswers:
-    """Gives all who ask within a moment the same bytes; who asks every second gets new ones."""
+    """Gives all who ask within a moment the same bytes; who asks every second gets new ones.
+
+    One of those who ask makes the next answer. The others are given the last one or, where that is
+    too old, wait for the next all together: a crowd that passes a lock one by one can take longer
+    than the answer is good. The names are the program's: each is kept for ever.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._made: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
+        self._making = threading.Lock()
+        self._answers: defaultdict[str, _Answer] = defaultdict(_Answer)
 
     def get(self, name: str, make: Callable[[], bytes]) -> bytes:
         """Return the answer of that name, made just now or a moment ago."""
         with self._lock:
-            body, until = self._made.get(name, (b"", 0.0))
-            started = self._clock()
-            if started < until:
-                return body
-            body = make()
-            ended = self._clock()
-            self._made[name] = body, ended + min(PAUSE * (ended - started), LONGEST_PAUSE)
-            self._made.move_to_end(name)
-            while len(self._made) > REMEMBERED:
-                self._made.popitem(last=False)
-            return body
+            answer, now = self._answers[name], self._clock()
+            if now < answer.until or (answer.next and now < answer.begun + OLDEST):
+                return answer.body
+            others, ours = answer.next, Future[bytes]()
+            answer.next = others or ours
+        return others.result() if others else self._made(answer, ours, make)
+
+    def _made(self, answer: _Answer, ours: Future[bytes], make: Callable[[], bytes]) -> bytes:
+        """Make the next answer; what goes wrong goes wrong for all who wait for it."""
+        try:
+            with self._making:
+                begun = self._clock()
+                body = make()
+                ended = self._clock()
+        except BaseException as error:
+            with self._lock:
+                answer.next = None
+            ours.set_exception(error)
+            raise
+        took = ended - begun
+        good = max(min(GOOD * took, FRESH), LEAST_GOOD * took)
+        with self._lock:
+            answer.body, answer.begun, answer.until = body, begun, begun + good
+            answer.next = None
+        ours.set_result(body)
+        return body
