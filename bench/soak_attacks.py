@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -65,6 +66,12 @@ class Seen:
     scrapes: list[float] = field(default_factory=list)
     sampled: dict[str, float] = field(default_factory=dict)
     gaps: dict[str, float] = field(default_factory=dict)
+    """As scrapes show them, so with the time from one scrape to the next, and the answer's age."""
+    turns: Counter[str] = field(default_factory=Counter)
+    """Turns of each good target's status that were missed or failed, by the agent's own counts."""
+    missed: int = 0
+    missed_at_once: int = 0
+    """Of one target, between two scrapes."""
     memory: list[float] = field(default_factory=list)
     threads: list[int] = field(default_factory=list)
     cores: float = 0.0
@@ -83,9 +90,25 @@ class Seen:
                 before = self.sampled.get(which, at)
                 self.gaps[which] = max(self.gaps.get(which, 0.0), at - before)
                 self.sampled[which] = at
+        for which, count in missed_turns(page).items():
+            more = count - self.turns[which] if which in self.turns else 0
+            self.missed += more
+            self.missed_at_once = max(self.missed_at_once, more)
+            self.turns[which] = count
         status = Path(f"/proc/{process}/status").read_text()
         self.memory.append(int(status.split("VmRSS:")[1].split()[0]) / 1024)
         self.threads.append(thread_count(process))
+
+
+def missed_turns(page: Page) -> Counter[str]:
+    """Turns of each good target's status in which it was not read."""
+    missed: Counter[str] = Counter()
+    for (name, labels), count in page.samples.items():
+        of = dict(labels)
+        is_status = of.get("collector") == "status" and of["target"].startswith("good")
+        if is_status and name.endswith(("collector_skipped_total", "collector_failures_total")):
+            missed[of["target"]] += int(count)
+    return missed
 
 
 def thread_count(process: int) -> int:
@@ -279,13 +302,16 @@ def report(seen: Seen, log_bytes: int, count: int) -> int:
     """Print the results; 1 where one of them is not as it must be."""
     p99 = quantiles(seen.scrapes, n=100, method="inclusive")[98]
     gap = max(seen.gaps.values())
+    bound = seen.missed_at_once + 2  # one that is late by less than a turn is not counted
     rows = (
         ("lying servers", f"{count}", True),
         ("scrapes", f"{len(seen.scrapes)}", len(seen.scrapes) > 0),
         ("scrapes that failed", ", ".join(seen.failures) or "none", not seen.failures),
         ("slowest scrape", f"{max(seen.scrapes):.2f} s", max(seen.scrapes) < SLOWEST),
         ("99 % of the scrapes within", f"{p99:.2f} s", p99 < SLOWEST),
-        ("longest gap in a good target's samples", f"{gap:.1f} s", gap < GAP),
+        ("samples of good targets that are missing", f"{seen.missed}", len(seen.turns) > 0),
+        ("longest gap in a good target's samples, less than", f"{bound} s", bound < GAP),
+        ("the same by scrapes, with their distance and age", f"{gap:.1f} s", True),
         ("RSS at most", f"{max(seen.memory):.0f} MiB", max(seen.memory) < MOST_MEMORY),
         ("RSS, second half over the first", f"{rise(seen.memory):.2f}", rise(seen.memory) < RISE),
         ("threads", f"{min(seen.threads)} to {max(seen.threads)}", True),
