@@ -160,6 +160,7 @@ def test_the_clocks_of_this_machine_are_known_or_absent() -> None:
     clocks = Clocks(lambda: cpus)
     if any(Path(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq").exists() for cpu in cpus):
         found = wait_until("a CPU that was in use", clocks.ratio)
+        assert found is not None
         assert 0 < found <= 1
     else:
         assert clocks.ratio() is None

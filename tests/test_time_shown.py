@@ -99,12 +99,15 @@ def test_who_reads_is_not_guessed() -> None:
 def test_what_limits_stays_open_where_the_parts_contradict_the_statement_time() -> None:
     """As where statements run for longer than was looked at, and count only when they end."""
     cpu = {OF_THE_CPU: 0.5, CPUS: 2.0}  # one second a second
-    for ended, limit in ((1.0, Limit.CPU), (0.8, Limit.CPU), (0.2, None)):
+    uses = []
+    for ended in (1.0, 0.8, 0.2):
         rows = [row._replace(resources=cpu) for row in intervals([ended] * 3)]
         use = time_use(Window(rows), NOW, NO_CEILINGS)
         assert use is not None
-        assert (use.limited_by.limit if use.limited_by else None) is limit
-    shown = replace(SHOWN, time_use=replace(use, at=NOW))
+        uses.append(use)
+    limits = [use.limited_by.limit if use.limited_by else None for use in uses]
+    assert limits == [Limit.CPU, Limit.CPU, None]
+    shown = replace(SHOWN, time_use=uses[-1])
     assert "cannot be told" in time_section(shown, NOW)
     (target,) = json.loads(snapshots_as_json([shown], NOW))["targets"]
     assert (target["time"]["limited_by"], target["time"]["over_explained"]) == (None, True)
