@@ -28,6 +28,7 @@ def main(release: str) -> int:
         assert_a_whole_run(first)
         print(first.stdout.split("\n\n")[-1], flush=True)
         root.share_cache()
+        root.share_data()
         root.add_disk()
         command = root.command("scripts/test", *sys.argv[2:], variables={"CI": "true"})
         return subprocess.run(command, stdin=subprocess.DEVNULL, timeout=LONGEST).returncode

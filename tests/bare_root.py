@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from class_data import FOLDER
 from namespaces import MAKE_DEVICES
 from servers import CACHE, ROOT, missing
 
@@ -114,6 +115,12 @@ class BareRoot:
         over = f"{self._folder}/root{CHECKOUT}/.cache"
         self._outside("sh", "-euc", mount, "sh", upper, work, layers, over)
 
+    def share_data(self) -> None:
+        """Put the data sets beside that checkout which stand beside this one, where they do."""
+        if FOLDER.is_dir():
+            inside = FOLDER.relative_to(ROOT.parent)
+            self._bind(FOLDER.resolve(), Path(CHECKOUT).parent / inside)
+
     def add_disk(self) -> None:
         """Put /tmp and the containers' images on a folder of this machine's disk.
 
@@ -122,11 +129,16 @@ class BareRoot:
         self._disk = Path(tempfile.mkdtemp(prefix="hr-bare-disk-"))
         self._disk.chmod(0o755)
         for name, place in (("tmp", "/tmp"), ("docker", f"{CHECKOUT}/.cache/docker")):
-            source, over = self._disk / name, f"{self._folder}/root{place}"
+            source = self._disk / name
             source.mkdir()
             source.chmod(0o1777)
-            bind = 'mkdir -p "$2" && mount --bind "$1" "$2"'
-            self._outside("sh", "-euc", bind, "sh", str(source), over)
+            self._bind(source, place)
+
+    def _bind(self, source: Path, place: Path | str) -> None:
+        """Have a folder of this machine appear at that place inside."""
+        bind = 'mkdir -p "$2" && mount --bind "$1" "$2"'
+        over = f"{self._folder}/root{place}"
+        self._outside("sh", "-euc", bind, "sh", str(source), over)
 
     def command(
         self,

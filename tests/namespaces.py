@@ -25,6 +25,9 @@ done
 mknod -m 666 dev/tty c 5 0
 ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd
+ln -s fd/0 dev/stdin
+ln -s fd/1 dev/stdout
+ln -s fd/2 dev/stderr
 """
 IN_A_CONTAINER = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 

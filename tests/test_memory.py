@@ -86,4 +86,5 @@ def test_threads_share_one_heap(shared: bool) -> None:
     """Where the C library would give each thread its own."""
     command = [sys.executable, "-c", PROGRAM.format(shared=shared)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert (told.count("<heap nr=") == 1) is shared
+    heaps = told.count("<heap nr=")
+    assert heaps == 1 if shared else heaps > 1
