@@ -10,22 +10,22 @@ from functools import partial
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from agent import __version__
+from agent.agent_metrics import LaneState, OwnState, ReloadState, SelfCollector, WebState, WorkState
 from agent.config.settings import Config
 from agent.export.families import PREFIX
 from agent.export.metrics import SnapshotCollector
-from agent.lane import Lane, Tick
+from agent.heap_trim import collect, give_back
+from agent.history.history_file import history_path
+from agent.history.store import Store
 from agent.logs import fields, set_up
-from agent.memory import collect, give_back
-from agent.notify import Notifier
 from agent.reload import Reloader, settings_of
-from agent.self_metrics import LaneState, OwnState, ReloadState, SelfCollector, WebState, WorkState
 from agent.snapshot import Snapshot
-from agent.store.files import history_path
-from agent.store.store import Store
 from agent.supervisor import Supervisor
-from agent.watch import Watch
+from agent.systemd_notify import Notifier
+from agent.target_monitor import Watch
 from agent.web.application import Pages, Reload, WebServer, serve
-from agent.web.file import Web, WebFile
+from agent.web.reloading_config import Web, WebFile
+from agent.worker import Lane, Tick
 
 log = logging.getLogger(__name__)
 

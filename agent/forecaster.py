@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from zlib import crc32
 
+from agent.hourly_load import HourlySum, LoadHistory
 from agent.intervals import Window
-from agent.load_history import HourlySum, LoadHistory
 from agent.pipeline import Now
 from agent.snapshot import ForecastState
-from models.capacity.answer import Capacity
 from models.capacity.distribution import Distribution
+from models.capacity.result import Capacity
 from models.forecast.saturation import forecast_load, limit_of, saturation
 
 EVERY = 3600.0

@@ -4,18 +4,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from agent.assessed_intervals import Points
 from agent.concurrency import best_source, concurrency, idle_baseline, n_variance
 from agent.config.ceilings import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.intervals import EXCLUDED, Window
-from agent.points import Points
-from agent.recent_usage import time_use
-from agent.resources import CLOCK, COUNTS, PARTS, limiting, with_ceilings
+from agent.recent_time_split import time_use
 from agent.snapshot import STALE_INTERVALS, FitState, Health, Load, Snapshot, Source
-from agent.time_use import TimeUse
+from agent.time_split import TimeUse
+from agent.utilisation import CLOCK, COUNTS, PARTS, limiting, with_ceilings
 from models.capacity.assess import assess_capacity
-from models.capacity.keep import thin
 from models.capacity.observations import Observations
+from models.capacity.thinning import thin
 
 IDLE_BASELINE = "idle_baseline"
 """Threads that are no client's work and that nobody names, as a kind of those excluded."""

@@ -4,18 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from agent.classes.state import ClassesState
-from agent.points import Points
-from agent.record import Record
-from agent.time_use import TimeUse, class_time_splits
+from agent.assessed_intervals import Points
+from agent.assessment_counters import Record
+from agent.query_classes.state import ClassesState
+from agent.time_split import TimeUse, class_time_splits
 from collectors.base import FailureKind, Feature
-from models.capacity.answer import Capacity
+from models.capacity.goodness_of_fit import Finding
 from models.capacity.headroom import Headroom, headroom
-from models.capacity.sanity import Finding
-from models.capacity.saturation import Probabilities, saturation_probability
+from models.capacity.result import Capacity
+from models.capacity.saturation_probability import Probabilities, saturation_probability
 from models.forecast.saturation import Saturation
 from models.time_split.split import TimeSplit
-from models.usl_fit import UslFit
+from models.usl.fit import UslFit
 
 STALE_INTERVALS = 3
 """What is no older than so many intervals is never stale."""

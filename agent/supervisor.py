@@ -10,9 +10,9 @@ from types import FrameType
 from typing import Protocol
 
 from agent.logs import fields
-from agent.notify import Notifier
 from agent.snapshot import Snapshot
 from agent.status_line import status_line
+from agent.systemd_notify import Notifier
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from simulated_months import HOUR, MINUTE
 
-from models.usl import Array
+from models.usl.law import Array
 
 SMOOTH = 5
 """Minutes over which what is asked for is averaged."""

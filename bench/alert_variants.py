@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from agent.replay.alert_rules import SHORT, Rule, Scrape, Scrapes
-from models.capacity.wall import FULL
+from models.capacity.resource_limit import FULL
 
 
 def by_probability(growth: float, least: float) -> Callable[[Scrapes], bool]:

@@ -22,7 +22,7 @@ from recorded_certainty import recorded_certainty
 from simulated_months import DAY, DAYS, HOUR, MINUTE, PER_DAY, STORIES, Month, month
 
 from agent.config.settings import FitSettings
-from agent.history import History
+from agent.interval_buffer import History
 from agent.replay.alert_rules import RULES, Alerts, Rule, Scrape
 from agent.replay.recording import Intervals
 from agent.replay.replay import Replay

@@ -15,12 +15,12 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import nnls
 
-from models.attribution.beliefs import Beliefs
-from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.class_intervals import Array, ClassTicks
 from models.attribution.cost_model import fit_cost_model
-from models.attribution.learned import learn
-from models.attribution.moments import Moments
-from models.attribution.prices import tick_weights
+from models.attribution.mixture_fit import learn
+from models.attribution.priors import Beliefs
+from models.attribution.sufficient_statistics import Moments
+from models.attribution.unit_costs import tick_weights
 from models.wlr import blame
 
 REPEATS = 7

@@ -16,10 +16,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from agent.tables.class_file import read_classes
-from models.attribution.class_ticks import Array
+from agent.csv_input.class_file import read_classes
+from models.attribution.class_intervals import Array
 from models.attribution.divide import attribute
-from models.attribution.sources import Target
+from models.attribution.estimators import Target
 
 COLUMNS = (300, 1000, 3000, 10_000)
 T = TypeVar("T")

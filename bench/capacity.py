@@ -19,14 +19,14 @@ from time import process_time
 import numpy as np
 from simulated_days import Scenario, live, scenarios
 
-from models.capacity.answer import Capacity
 from models.capacity.assess import assess_capacity
-from models.capacity.keep import thin
 from models.capacity.observations import Observations
-from models.capacity.wall import Resource
+from models.capacity.resource_limit import Resource
+from models.capacity.result import Capacity
+from models.capacity.thinning import thin
 from models.trust import Trust
-from models.usl import Array
-from models.usl_fit import UslFit, fit_linearised, fit_lsq, fit_map
+from models.usl.fit import UslFit, fit_linearised, fit_lsq, fit_map
+from models.usl.law import Array
 
 PEAK_SHARES = (0.15, 0.30, 0.45, 0.58)
 

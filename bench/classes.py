@@ -14,14 +14,14 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import nnls
 
-from agent.classes.book import Book
-from agent.classes.classes import TRACKED
-from agent.classes.deltas import Deltas
-from agent.classes.live_model import LiveModel
-from agent.classes.resources import RESOURCES
+from agent.query_classes.class_registry import Book
+from agent.query_classes.digest_deltas import Deltas
+from agent.query_classes.divided_resources import RESOURCES
+from agent.query_classes.sliding_model import LiveModel
+from agent.query_classes.tracker import TRACKED
 from collectors.digest_table import COUNTERS
 from collectors.digests import DigestRows
-from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.class_intervals import Array, ClassTicks
 from models.attribution.reasons import HostUse
 
 REPEATS = 5

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from agent.config.retention import HistorySettings
+from agent.history.row_mapping import interval_row
+from agent.history.store import Store
+from agent.history.write_buffer import Batch
 from agent.intervals import Interval
 from agent.pipeline import Now
-from agent.store.store import Store
-from agent.store.translate import interval_row
-from agent.store.waiting import Batch
-from models.usl import Usl
+from models.usl.law import Usl
 
 WIDTH, INTERVALS = 15.0, 5760  # seconds each, a day of them
 LAW = Usl(sigma=0.02, kappa=0.0005, lam=800.0)

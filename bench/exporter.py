@@ -23,8 +23,8 @@ from day import write_day
 from programs import Program, running_agent, running_exporter, target
 from watched_server import WatchedServer, watched_server
 
-from agent.classes.book import Book
-from agent.classes.deltas import Deltas
+from agent.query_classes.class_registry import Book
+from agent.query_classes.digest_deltas import Deltas
 from collectors import COLLECTORS
 from collectors.connection import Connection
 from collectors.digests import DigestValues

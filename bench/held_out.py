@@ -27,9 +27,9 @@ from other_estimators import (
 )
 
 from models.trust import Trust
-from models.usl import Array
-from models.usl_fit import fit_map
-from models.usl_grid import TABLE, PeakPrior
+from models.usl.fit import fit_map
+from models.usl.grid import TABLE, PeakPrior
+from models.usl.law import Array
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.config.retention import HistorySettings
+from agent.history.database import open_to_read
+from agent.history.record_types import KINDS, Row
+from agent.history.row_mapping import sample_chunks
+from agent.history.store import Store
+from agent.history.window_reader import Wanted, recall
+from agent.history.write_buffer import Batch
 from agent.pipeline import Now
-from agent.store.database import open_to_read
-from agent.store.kinds import KINDS, Row
-from agent.store.recall import Wanted, recall
-from agent.store.store import Store
-from agent.store.translate import sample_chunks
-from agent.store.waiting import Batch
 from collectors.base import Sample
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))

@@ -12,9 +12,9 @@ import numpy as np
 from scipy.optimize import OptimizeWarning, curve_fit
 
 from models.trust import Trust
-from models.usl import Array
-from models.usl_fit import Method, fit
-from models.usl_posterior import Interval
+from models.usl.fit import Method, fit
+from models.usl.law import Array
+from models.usl.posterior import Interval
 
 
 @dataclass(frozen=True)

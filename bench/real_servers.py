@@ -40,7 +40,7 @@ from agent.pipeline import observations
 from agent.snapshot import Source
 from models.capacity.assess import assess_capacity
 from models.trust import Trust
-from models.usl_fit import Method, fit
+from models.usl.fit import Method, fit
 
 ROOT = Path(__file__).resolve().parent.parent
 WRONG = 25.0  # per cent

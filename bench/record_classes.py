@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.classes.book import Book
-from agent.classes.observe import EVERY, read_once
-from agent.classes.resources import ALL_TIME, BUSY, IO_WAIT
-from agent.classes.ticks import Tick, TickMaker, class_ticks
 from agent.demo.server import PrivateServer, find_server
+from agent.query_classes.class_intervals import Tick, TickMaker, class_ticks
+from agent.query_classes.class_registry import Book
+from agent.query_classes.divided_resources import ALL_TIME, BUSY, IO_WAIT
+from agent.query_classes.profiler import EVERY, read_once
 from collectors import COLLECTORS
 from collectors.base import Values
 from collectors.connection import Connection, Endpoint, Login

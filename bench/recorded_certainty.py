@@ -9,7 +9,7 @@ from real_servers import saved, seen_below, true_peak
 from agent.pipeline import observations
 from agent.snapshot import Source
 from models.capacity.assess import assess_capacity
-from models.capacity.saturation import is_contradicted
+from models.capacity.saturation_probability import is_contradicted
 
 RECORDED = Path(__file__).resolve().parent.parent / "tests" / "fixtures" / "real"
 AT = (0.7, 0.8, 0.9, 1.0, 1.1, 1.25)

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.tables.class_file import read_classes
-from agent.tables.host_file import joined, read_host
-from models.attribution.class_ticks import Array, ClassTicks
+from agent.csv_input.class_file import read_classes
+from agent.csv_input.host_file import joined, read_host
+from models.attribution.class_intervals import Array, ClassTicks
 from models.attribution.divide import Attribution, Method, attribute
-from models.attribution.quality import Quality, disagreement
+from models.attribution.estimators import Target
+from models.attribution.prediction_error import Quality, disagreement
 from models.attribution.reasons import HostUse
-from models.attribution.sources import Target
 
 CHECKED = ("SLEEP", "GET_LOCK")
 """Classes that only wait, by what their texts call."""

@@ -8,7 +8,7 @@ from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 from collectors.digests import DigestRows, DigestValues
-from models.usl import Usl
+from models.usl.law import Usl
 
 DAY, HOUR = 86_400.0, 3600.0
 STEP = 5.0  # seconds between two looks of every lane

@@ -8,8 +8,8 @@ import numpy as np
 from simulated_servers import Server, erlang_server, law_server, queueing_server
 
 from models.capacity.observations import Observations
-from models.capacity.wall import Resource
-from models.usl import Array
+from models.capacity.resource_limit import Resource
+from models.usl.law import Array
 
 EARLY = 0.04
 """Real processors are at their end a few per cent before all of their time is used."""

@@ -13,7 +13,7 @@ import numpy as np
 from simulated_servers import Server, erlang_server, law_server, queueing_server
 
 from agent.intervals import Interval
-from models.usl import Array
+from models.usl.law import Array
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 DAYS = 28

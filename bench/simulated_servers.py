@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.usl import Array, Usl
+from models.usl.law import Array, Usl
 
 
 @dataclass(frozen=True, eq=False)

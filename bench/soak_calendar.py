@@ -17,7 +17,7 @@ import yaml
 from live import Daemon, root, sessions
 
 from agent.demo.server import PrivateServer
-from agent.store.files import size
+from agent.history.history_file import size
 
 CLIENTS, CLASSES, NAP = 8, 400, 0.05  # of each server; how many sorts of statement; seconds each
 MOOD = 20.0  # seconds after which another number of clients is at work

@@ -28,15 +28,15 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from simulated_counters import DAY, HOUR, STEP, SimulatedServer
 
-from agent.config.file import load
+from agent.config.loader import load
 from agent.config.settings import Config
 from agent.demo.server import PrivateServer
 from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
-from agent.memory import give_back, share_one_heap
-from agent.store.files import size
-from agent.store.store import Store
-from agent.watch import Watch
+from agent.heap_trim import give_back, share_one_heap
+from agent.history.history_file import size
+from agent.history.store import Store
+from agent.target_monitor import Watch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from servers import least_account, server_program
@@ -167,8 +167,8 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         PrivateServer(program) as server,
-        patch("agent.watch.ASSESS_EVERY", STEP),
-        patch("agent.store.store.LOOK_EVERY", STEP),
+        patch("agent.target_monitor.ASSESS_EVERY", STEP),
+        patch("agent.history.store.LOOK_EVERY", STEP),
     ):
         config = _config(Path(folder), server)
         began, clock = time.monotonic(), Clock()

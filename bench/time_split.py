@@ -36,9 +36,9 @@ from servers import server_program  # noqa: E402
 
 from agent.config.ceilings import ResourceSettings  # noqa: E402
 from agent.demo.server import Flavour, PrivateServer  # noqa: E402
-from agent.recent_usage import time_use  # noqa: E402
-from agent.time_use import TimeUse  # noqa: E402
-from models.time_split.limit import PARTS_OF, Limit  # noqa: E402
+from agent.recent_time_split import time_use  # noqa: E402
+from agent.time_split import TimeUse  # noqa: E402
+from models.time_split.limiting_resource import PARTS_OF, Limit  # noqa: E402
 from models.time_split.split import Part, TimeSplit  # noqa: E402
 
 OPERATIONS, RATE = 1000, "100Mbit"

@@ -13,8 +13,8 @@ import numpy as np
 from simulated_days import Life, live, scenarios
 
 from models.capacity.assess import assess_capacity
-from models.capacity.keep import thin
 from models.capacity.observations import Observations
+from models.capacity.thinning import thin
 from models.trust import Trust
 
 PER_MINUTE, PER_DAY = 4, 5760  # intervals of 15 s

@@ -25,8 +25,8 @@ import numpy as np
 from held_out import print_published
 
 from models.trust import Trust
-from models.usl import Array, Usl
-from models.usl_fit import Method, UslFit, fit
+from models.usl.fit import Method, UslFit, fit
+from models.usl.law import Array, Usl
 
 SHARES = (0.4, 0.6, 0.8)
 CUTS = ("throughput", "load")

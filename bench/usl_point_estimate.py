@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import OptimizeWarning, curve_fit
 
-from models.usl import Array, Usl
-from models.usl_fit import fit_map
-from models.usl_map import fit_curve
-from models.usl_points import Points
+from models.usl.fit import fit_map
+from models.usl.law import Array, Usl
+from models.usl.map_estimate import fit_curve
+from models.usl.points import Points
 
 LAW = Usl(sigma=0.02, kappa=0.0005, lam=800.0)
 """Its peak is at 44 threads."""

@@ -34,10 +34,10 @@ from cgroups import cpu_quota, disk_under, throttled_reads
 from live import Clients, run_as_root, wait_until
 from namespaces import slow_cable
 from servers import server_program
-from test_live_walls_disk import OPTIONS, TABLE
-from test_live_walls_disk import STATEMENT as READ
-from test_live_walls_link import GUEST, session_from
-from test_live_walls_link import STATEMENT as SEND
+from test_live_limits_disk import OPTIONS, TABLE
+from test_live_limits_disk import STATEMENT as READ
+from test_live_limits_link import GUEST, session_from
+from test_live_limits_link import STATEMENT as SEND
 from walls import FEW_CLIENTS, SHARES, Load, most, watched
 
 from agent.demo.server import PrivateServer

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collectors.base import CollectorError, FailureKind, Feature
-from collectors.failures import failure
+from collectors.errors import failure
 from collectors.query_results import DONE, ONE_CELL, Cell, Row, Shape, text, whole
 from collectors.session import Session
 from collectors.transport import Endpoint as Endpoint

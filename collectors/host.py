@@ -12,12 +12,12 @@ import time
 import psutil
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
-from collectors.clock import Clocks
 from collectors.connection import Connection
+from collectors.cpu_frequency import Clocks
+from collectors.cpu_idle import IdleEntries
+from collectors.cpu_quota import process_cpus, quota_feature
 from collectors.devices import Devices, link_speeds, named_feature, physical_devices
-from collectors.idle_entries import IdleEntries
-from collectors.process import NotHere, RunDelay, find_server_process, process_io
-from collectors.quota import process_cpus, quota_feature
+from collectors.server_process import NotHere, RunDelay, find_server_process, process_io
 
 MILLISECOND = 1e-3
 CEILINGS_EVERY = 15.0  # seconds

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.usl import Array
+from models.usl.law import Array
 
 TUKEY = 4.685
 """95 % as efficient as least squares where the errors are normal."""

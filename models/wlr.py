@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.attribution.class_ticks import Array
+from models.attribution.class_intervals import Array
 
 
 @dataclass(frozen=True)

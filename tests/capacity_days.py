@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from models.capacity.answer import INFORMATION, Capacity
 from models.capacity.observations import Observations
-from models.capacity.wall import Resource
+from models.capacity.resource_limit import Resource
+from models.capacity.result import INFORMATION, Capacity
 from models.trust import Trust
-from models.usl import Array
+from models.usl.law import Array
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from servers import least_account
 
-from agent.classes.book import Book
-from agent.classes.observe import divided
-from agent.classes.observed import Observed
-from agent.classes.ticks import TickMaker
 from agent.demo.server import PrivateServer
+from agent.query_classes.class_intervals import TickMaker
+from agent.query_classes.class_registry import Book
+from agent.query_classes.observations import Observed
+from agent.query_classes.profiler import divided
 from collectors import COLLECTORS
 from collectors.base import Sample
 from collectors.connection import Connection, Endpoint, Login

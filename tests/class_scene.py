@@ -12,8 +12,8 @@ from class_load import BURN, LONG, SLEEP_SECONDS, WORKS, Load, class_of, prepare
 from class_recording import CPU_ON, connected, record
 from live import run_as_root
 
-from agent.classes.book import NONE
 from agent.demo.server import Flavour, PrivateServer
+from agent.query_classes.class_registry import NONE
 from collectors.base import Sample
 from collectors.digests import DigestValues
 

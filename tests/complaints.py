@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.checked_yaml import ConfigError
+from agent.config.yaml_loader import ConfigError
 
 
 def one_line(capsys: pytest.CaptureFixture[str], code: int) -> str:

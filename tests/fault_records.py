@@ -8,7 +8,7 @@ from pathlib import Path
 from history_rows import is_sound, rows
 from live import Sane, wait_until
 
-from agent.store.kinds import INTERVALS, Row
+from agent.history.record_types import INTERVALS, Row
 
 THROUGHPUT, SPENT = (
     [column.name for column in INTERVALS.columns].index(name)

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from agent.config.checked_yaml import ConfigError
+from agent.config.yaml_loader import ConfigError
 
 QUIET = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 SLIPS = 4  # the most in one file

@@ -5,12 +5,12 @@ from contextlib import closing
 from pathlib import Path
 
 from agent.config.retention import HistorySettings
-from agent.store.chunks import pack
-from agent.store.database import open_to_read
-from agent.store.kinds import CLASSES, FITS, INTERVALS, KINDS, Kind, Row
-from agent.store.store import Store
-from agent.store.tables import read
-from agent.store.waiting import Batch
+from agent.history.database import open_to_read
+from agent.history.record_types import CLASSES, FITS, INTERVALS, KINDS, Kind, Row
+from agent.history.sample_codec import pack
+from agent.history.store import Store
+from agent.history.tables import read
+from agent.history.write_buffer import Batch
 
 ZERO = 1_700_000_000_000  # ms since 1970
 STEP = 15_000  # ms between two intervals

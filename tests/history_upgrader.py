@@ -10,8 +10,8 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from agent.store import database
-from agent.store.schema import migrate
+from agent.history import database
+from agent.history.schema import migrate
 
 
 def main(path: Path, last: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from history_rows import SETTINGS, batch
 
-from agent.store.store import Store
+from agent.history.store import Store
 
 
 def main(path: Path, first: int) -> None:

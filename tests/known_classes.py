@@ -1,10 +1,10 @@
 """A made-up state of query classes that has a value for everything that may be shown."""
 
-from agent.classes.book import AGENT, OTHER, Name
-from agent.classes.deltas import Lost
-from agent.classes.state import ClassesState, ClassState, ResourceState
+from agent.query_classes.class_registry import AGENT, OTHER, Name
+from agent.query_classes.digest_deltas import Lost
+from agent.query_classes.state import ClassesState, ClassState, ResourceState
 from models.attribution.divide import Method
-from models.attribution.quality import Quality
+from models.attribution.prediction_error import Quality
 from models.attribution.reasons import Reason
 from models.wlr import Line
 

@@ -1,7 +1,7 @@
 """A made-up split of statement time that has a value for every part."""
 
-from agent.time_use import TimeUse
-from models.time_split.limit import LimitedBy
+from agent.time_split import TimeUse
+from models.time_split.limiting_resource import LimitedBy
 from models.time_split.resource_times import DiskProfile
 from models.time_split.split import Part, TimeSplit
 

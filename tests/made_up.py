@@ -10,7 +10,7 @@ from agent.config.settings import FitSettings
 from agent.intervals import Interval, Window
 from agent.pipeline import Now, assess
 from agent.snapshot import FitState, Health, Snapshot
-from models.usl import Usl
+from models.usl.law import Usl
 
 LAW = Usl(sigma=0.03, kappa=0.0008, lam=500.0)
 RISING = [1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0, 30.0, 36.0]  # the last is near its peak

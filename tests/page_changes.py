@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from live import Page
 
-from agent.classes.deltas import Lost
+from agent.query_classes.digest_deltas import Lost
 from collectors.base import FailureKind
 
 LAG = 15.0  # seconds that counters of query classes may be behind: two intervals and more

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from published import CISCO, RAYTRACER, SPECSDM91, SYSBENCH_RW
 
-from models.usl import Array
+from models.usl.law import Array
 
 
 @dataclass(frozen=True, eq=False)

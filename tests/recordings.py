@@ -6,10 +6,10 @@ from math import sin
 from pathlib import Path
 from typing import Any
 
-from agent.replay.readings import COLUMNS, HOST, VALUES
-from agent.resources import BUSY
+from agent.replay.recorded_readings import COLUMNS, HOST, VALUES
+from agent.utilisation import BUSY
 from collectors.base import Sample
-from models.usl import Usl
+from models.usl.law import Usl
 
 LAW = Usl(sigma=0.02, kappa=0.0005, lam=500.0)
 DEMAND = 1 / 4000.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.class_intervals import Array, ClassTicks
 
 COSTS = {
     "point": 50e-6,

@@ -150,7 +150,7 @@ def test_where_an_answer_is_split_is_not_seen(
     """Many short parts, whose borders lie within intervals, give the same document."""
     whole = analysed(capsys, url)
     monkeypatch.setattr("agent.prometheus.targets.SAMPLES_AT_ONCE", 7)
-    monkeypatch.setattr("agent.replay.fill.AT_ONCE", 5)
+    monkeypatch.setattr("agent.replay.history_fill.AT_ONCE", 5)
     assert analysed(capsys, url) == whole
 
 

@@ -14,10 +14,10 @@ from attribute_command import wide_file as wide_file
 from class_data import data
 from simulated_classes import Simulated
 
-from agent.commands.attribute_words import in_words
-from models.attribution.class_ticks import ClassTicks
+from agent.commands.attribute_report import in_words
+from models.attribution.class_intervals import ClassTicks
 from models.attribution.divide import Method, attribute
-from models.attribution.sources import Target
+from models.attribution.estimators import Target
 
 KEYS = ["method", "resource", "ticks", "total", "classes", "unattributed", "fit", "held_out"]
 KEYS += ["prediction", "disagreement", "compared_with", "reasons", "truth_error"]

@@ -12,7 +12,7 @@ from attribute_command import wide_file as wide_file
 from complaints import one_line
 
 from agent.cli import main
-from agent.tables.class_file import read_classes
+from agent.csv_input.class_file import read_classes
 
 
 def test_packed_files_are_unpacked(

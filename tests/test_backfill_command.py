@@ -14,11 +14,11 @@ from recordings import LAW, rows
 
 from agent.cli import main
 from agent.config.settings import FitSettings
-from agent.history import History
+from agent.history.recorder import Recorder
+from agent.history.store import Store
+from agent.interval_buffer import History
 from agent.pipeline import Now, assess
 from agent.snapshot import FitState, Health
-from agent.store.recorder import Recorder
-from agent.store.store import Store
 
 START, LENGTH, STEP, WIDTH = 1_790_000_000, 7200, 15, 30.0
 END = START + LENGTH

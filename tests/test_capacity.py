@@ -8,13 +8,13 @@ from capacity_days import day, explained_well, numbers, without_concurrency
 from simulated_days import Life, live
 from simulated_servers import queueing_server
 
-from models.capacity.answer import USL, CapacityReason
 from models.capacity.assess import assess_capacity
+from models.capacity.goodness_of_fit import Check
 from models.capacity.observations import Observations
-from models.capacity.sanity import Check
-from models.capacity.wall import Resource, WallReason
+from models.capacity.resource_limit import Resource, WallReason
+from models.capacity.result import USL, CapacityReason
 from models.trust import Trust
-from models.usl import Usl
+from models.usl.law import Usl
 
 LAW = Usl(0.02, 0.0005, 1000.0)
 

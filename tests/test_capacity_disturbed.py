@@ -8,10 +8,10 @@ from capacity_days import day
 from simulated_days import Life
 from simulated_servers import law_server
 
-from models.capacity.answer import CapacityReason
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
-from models.capacity.wall import Resource
+from models.capacity.resource_limit import Resource
+from models.capacity.result import CapacityReason
 from models.trust import Trust
 
 

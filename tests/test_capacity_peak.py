@@ -8,10 +8,10 @@ from simulated_servers import erlang_server
 
 from models.capacity.assess import assess_capacity
 from models.capacity.contention import Ahead, find_peak
+from models.capacity.goodness_of_fit import Points
 from models.capacity.observations import Observations
-from models.capacity.sanity import Points
 from models.trust import Trust
-from models.usl import Usl
+from models.usl.law import Usl
 
 NO_POINTS = Points(*(np.empty(0) for _ in Points._fields))
 

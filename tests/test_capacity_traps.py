@@ -8,13 +8,13 @@ from capacity_days import INTERVALS, SECONDS, observed, residing, tide
 from simulated_days import Life, live
 from simulated_servers import erlang_server
 
-from models.capacity.answer import CapacityReason
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
-from models.capacity.wall import Resource, WallReason
-from models.capacity.walls import find_walls
+from models.capacity.resource_limit import Resource, WallReason
+from models.capacity.resource_limits import find_walls
+from models.capacity.result import CapacityReason
 from models.trust import Trust
-from models.usl import Array
+from models.usl.law import Array
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulated_classes import simulate
 
-from collectors.process import RunDelay, process_io
+from collectors.server_process import RunDelay, process_io
 from models.attribution.blocks import Block, fit_block, prices_of
-from models.attribution.class_ticks import Array, ClassTicks
-from models.attribution.lines import LineSums
-from models.attribution.prices import Prices, pool_prices, tick_weights
-from models.attribution.quality import disagreement
-from models.attribution.sources import Target, by_learning, work_of
-from models.attribution.waits import LEAST_LEVEL, CpuBounds, least_level, must_wait
+from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.deliberate_waits import LEAST_LEVEL, CpuBounds, least_level, must_wait
+from models.attribution.estimators import Target, by_learning, work_of
+from models.attribution.prediction_error import disagreement
+from models.attribution.regression_sums import LineSums
+from models.attribution.unit_costs import Prices, pool_prices, tick_weights
 from models.wlr import fit_line
 
 SIMULATED = simulate(2, ticks=240)

@@ -8,20 +8,20 @@ from class_samples import START
 from history_rows import SERVER, SETTINGS, STEP, ZERO, class_uses, rows
 from known_classes import known_classes
 from simulated_classes import simulate
+from test_history_recorder import UNIX, Life
 from test_query_classes import SECONDS, followed
 from test_query_classes import SETTINGS as A_MINUTE
-from test_store_recorder import UNIX, Life
 
-from agent.classes.book import AGENT, NOBODY, OTHER, Name
-from agent.classes.savings import Saving, savings_of
 from agent.config.query_classes import ClassSettings
-from agent.store import class_uses as uses
-from agent.store.database import open_to_read, open_to_write
-from agent.store.kinds import CLASSES
-from agent.store.store import Store
-from agent.store.tables import insert
-from agent.store.translate import ClassUses
-from agent.store.waiting import Batch
+from agent.history import class_uses as uses
+from agent.history.database import open_to_read, open_to_write
+from agent.history.record_types import CLASSES
+from agent.history.row_mapping import ClassUses
+from agent.history.store import Store
+from agent.history.tables import insert
+from agent.history.write_buffer import Batch
+from agent.query_classes.capacity_gain import Saving, savings_of
+from agent.query_classes.class_registry import AGENT, NOBODY, OTHER, Name
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from recordings import Row, rows, written
 from test_replay_history import SERVER, ZERO, history, real_intervals
 
 from agent.cli import main
+from agent.history.database import open_to_write
+from agent.history.record_types import CLASSES
+from agent.history.record_types import Row as HistoryRow
+from agent.history.tables import insert
 from agent.intervals import Interval
-from agent.store.database import open_to_write
-from agent.store.kinds import CLASSES
-from agent.store.kinds import Row as HistoryRow
-from agent.store.tables import insert
-from models.usl import Usl
+from models.usl.law import Usl
 
 HOURS, STEP = 10_800, 15
 DEARER = 1.25

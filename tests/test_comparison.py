@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from models.capacity.wall import Resource
-from models.capacity.walls import find_walls
+from models.capacity.resource_limit import Resource
+from models.capacity.resource_limits import find_walls
 from models.comparison import Estimate, Verdict, difference, ratio
-from models.usl import Usl
-from models.usl_fit import fit_map
+from models.usl.fit import fit_map
+from models.usl.law import Usl
 
 TRIALS = 4000
 

@@ -7,7 +7,7 @@ import yaml
 from complaints import mistakes
 from pydantic import BaseModel
 
-from agent.config.file import ConfigError, load
+from agent.config.loader import ConfigError, load
 from agent.config.retention import HistorySettings, RetentionSettings
 from agent.config.settings import (
     CollectorSettings,

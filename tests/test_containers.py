@@ -15,7 +15,7 @@ import pytest
 import yaml
 from servers import program
 
-from agent.config.file import load
+from agent.config.loader import load
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCKERFILE = ROOT / "deploy/docker/Dockerfile"

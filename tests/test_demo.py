@@ -25,14 +25,14 @@ import pytest
 from servers import missing
 
 from agent.cli import main
-from agent.demo import play, server_user
+from agent.demo import demo_run, server_user
 from agent.demo.addresses import Address, AddressError, choose_address, listen_on
-from agent.demo.load import MOST, PERIOD, clients_at, clients_at_the_top, is_rising
+from agent.demo.load_generator import MOST, PERIOD, clients_at, clients_at_the_top, is_rising
 from agent.demo.report import lead, rows
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
 from agent.demo.server import FOLDER_PREFIX, Program, ServerError, find_server
 from agent.snapshot import FitState, Load, Source
-from models.usl import Usl
+from models.usl.law import Usl
 
 COMMAND = [sys.executable, "-m", "agent.cli", "demo"]
 PATIENCE = 60.0  # seconds for one thing to happen on a busy machine
@@ -185,7 +185,7 @@ def test_its_death_is_that_of_all_it_started(start: Start) -> None:
     """When the demo is killed, server and load die with it and the folder goes."""
     demo = start("--web.listen-address", f"127.0.0.1:{free_port()}")
     wait_for_line(demo, "the load begins")
-    assert sum("agent.demo.load" in trace for trace in traces(demo.pid)) == 1
+    assert sum("agent.demo.load_generator" in trace for trace in traces(demo.pid)) == 1
     demo.kill()
     demo.wait()
     assert_nothing_left(demo.pid, within=AFTERWARDS)
@@ -389,9 +389,9 @@ def test_each_failed_server_is_reported_once(
     def ways(_: Callable[[str], None]) -> Iterator[Callable[[], Program]]:
         return (partial(fail, why) for why in ("the first", "the second", "the third"))
 
-    monkeypatch.setattr(play, "servers_to_try", ways)
+    monkeypatch.setattr(demo_run, "servers_to_try", ways)
     with ExitStack() as stack, pytest.raises(ServerError, match=r"^the third$"):
-        play._start_server(stack)
+        demo_run._start_server(stack)
     assert capsys.readouterr().out == (
         "the first; trying another …\nthe second; trying another …\n"
     )

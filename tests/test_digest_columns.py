@@ -11,9 +11,9 @@ from class_recording import CPU_ON, connected
 from conftest import ServerFactory
 from live import root
 
-from agent.classes.book import Book, name_of
-from agent.classes.deltas import Changes, Deltas
 from agent.demo.server import PrivateServer
+from agent.query_classes.class_registry import Book, name_of
+from agent.query_classes.digest_deltas import Changes, Deltas
 from collectors import digests
 from collectors.connection import Connection
 from collectors.digests import DigestRows, DigestValues

@@ -20,15 +20,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from record_samples import FIXTURES, recorded
 
 from agent import __version__
+from agent.agent_metrics import LaneState, OwnState, ReloadState, SelfCollector, WebState, WorkState
 from agent.config.settings import FitSettings
 from agent.export.metrics import SnapshotCollector
-from agent.history import History
+from agent.history.failures import StoreFailure
+from agent.history.status import StoreState
+from agent.interval_buffer import History
 from agent.intervals import Window
 from agent.pipeline import Now, assess
-from agent.self_metrics import LaneState, OwnState, ReloadState, SelfCollector, WebState, WorkState
 from agent.snapshot import CollectorHealth, FitState, ForecastState, Health, Snapshot
-from agent.store.failures import StoreFailure
-from agent.store.state import StoreState
 from collectors.base import FailureKind, Feature
 from models.forecast.saturation import DAY, ForecastReason, Saturation
 

@@ -15,25 +15,25 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.commands.analyze_report import as_csv, as_table
 from agent.config.settings import Config
-from agent.export.forecast_words import forecast_words, when_words
+from agent.export.forecast_report import forecast_words, when_words
 from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.forecaster import EVERY, SOONEST, SPREAD, Forecaster, forecast_state
-from agent.history import History
+from agent.history.record_types import Row
+from agent.history.store import Store
+from agent.history.write_buffer import Batch
+from agent.hourly_load import KEPT, HourlySum, LoadHistory
+from agent.interval_buffer import History
 from agent.intervals import Window
-from agent.load_history import KEPT, HourlySum, LoadHistory
 from agent.pipeline import Now
-from agent.replay.fill import fill
-from agent.replay.readings import Reading
+from agent.replay.history_fill import fill
+from agent.replay.recorded_readings import Reading
 from agent.snapshot import FORECAST_STALE, ForecastState, Snapshot
-from agent.store.kinds import Row
-from agent.store.store import Store
-from agent.store.waiting import Batch
-from agent.watch import Watch
+from agent.target_monitor import Watch
 from collectors.base import Sample
-from models.capacity.answer import Capacity
 from models.capacity.distribution import Distribution
+from models.capacity.result import Capacity
 from models.forecast.hourly import HOUR
 from models.forecast.saturation import DAY, ForecastReason, Saturation
 from models.rates import Array

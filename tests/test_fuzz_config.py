@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from web_clients import Authority, password_hash
 
-from agent.config.checked_yaml import MOST_PROBLEMS
 from agent.config.credentials import Credentials, client_options
 from agent.config.durations import seconds
-from agent.config.file import load
+from agent.config.loader import load
 from agent.config.settings import CollectorSettings, Config, FitSettings, Target, TlsSettings
+from agent.config.yaml_loader import MOST_PROBLEMS
 from agent.web.config import HttpServerConfig, TlsServerConfig, WebConfig
-from agent.web.file import load as load_web
+from agent.web.reloading_config import load as load_web
 from collectors.base import CollectorError
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,11 +12,11 @@ from history_rows import everything, interval, rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.store.database import open_to_write
-from agent.store.kinds import INTERVALS, KINDS, Row
-from agent.store.tables import insert
-from agent.store.text.csv_text import as_csv, header
-from agent.store.text.openmetrics_text import FAMILIES
+from agent.history.database import open_to_write
+from agent.history.record_types import INTERVALS, KINDS, Row
+from agent.history.tables import insert
+from agent.history.text.csv_text import as_csv, header
+from agent.history.text.openmetrics_text import FAMILIES
 
 GOOD = "".join(as_csv(INTERVALS, [interval(0), interval(1)])).splitlines()
 NAMES = st.sampled_from([*FAMILIES, "x", "mysql_headroom_history_"])

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 from capacity_days import day
-from test_capacity_plateau import END, KNEE
-from test_capacity_plateau import day as plateau
+from test_plateau import END, KNEE
+from test_plateau import day as plateau
 
-from models.capacity.answer import USL
 from models.capacity.assess import assess_capacity
 from models.capacity.headroom import BUSY, Headroom, headroom, headroom_on_curve
 from models.capacity.observations import Observations
+from models.capacity.result import USL
 from models.trust import Trust
-from models.usl import Usl
-from models.usl_fit import fit
+from models.usl.fit import fit
+from models.usl.law import Usl
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
 

@@ -25,10 +25,10 @@ from history_rows import (
 )
 
 from agent.cli import main
-from agent.store.database import open_to_write
-from agent.store.kinds import INTERVALS, KINDS
-from agent.store.store import Store
-from agent.store.text.csv_text import header
+from agent.history.database import open_to_write
+from agent.history.record_types import INTERVALS, KINDS
+from agent.history.store import Store
+from agent.history.text.csv_text import header
 
 
 def test_show_says_what_is_there(path: Path, run: Run) -> None:

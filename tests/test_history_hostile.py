@@ -17,9 +17,9 @@ from history_command import path as path
 from history_command import run as run
 from history_rows import filled, rows
 
-from agent.store.kinds import INTERVALS
-from agent.store.text.csv_text import header
-from agent.store.text.openmetrics_text import MOST_LINES, family
+from agent.history.record_types import INTERVALS
+from agent.history.text.csv_text import header
+from agent.history.text.openmetrics_text import MOST_LINES, family
 
 MEMORY = 1500 * 2**20  # bytes of address space that a command may take, libraries included
 ROOT = Path(__file__).resolve().parent.parent
@@ -186,7 +186,7 @@ def test_pages_that_lead_in_circles_come_to_an_end(
     path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each page of a tree leads to the next one, many times: 100 to the 20th rows to be counted."""
-    monkeypatch.setattr("agent.store.database.LONGEST_STATEMENT", 1.0)
+    monkeypatch.setattr("agent.history.database.LONGEST_STATEMENT", 1.0)
     filled(path, 2)
     lead_in_circles(path)
     started = time.monotonic()

@@ -11,9 +11,9 @@ from history_command import path as path
 from history_command import run as run
 from history_rows import SERVER, everything, filled, interval, is_sound
 
-from agent.store.kinds import INTERVALS, KINDS
-from agent.store.text.csv_text import as_csv, header
-from agent.store.text.openmetrics_text import as_openmetrics
+from agent.history.record_types import INTERVALS, KINDS
+from agent.history.text.csv_text import as_csv, header
+from agent.history.text.openmetrics_text import as_openmetrics
 
 GOOD = "".join(as_csv(INTERVALS, [interval(0), interval(1)])).splitlines()
 

@@ -10,8 +10,8 @@ from history_rows import filled
 from somebody_else import folder_for_all, somebody_else
 
 from agent.cli import main
-from agent.store.kinds import INTERVALS
-from agent.store.text.csv_text import as_csv
+from agent.history.record_types import INTERVALS
+from agent.history.text.csv_text import as_csv
 
 NO_HISTORY = "file is not a database; this is no history: check the path"
 DENIED = "Permission denied; be the user who runs the agent, or root: it is private"

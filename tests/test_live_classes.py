@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from live import PREFIX, Clients, Page, target, wait_until, watching
 
-from agent.classes.book import AGENT, OTHER
 from agent.cli import main
 from agent.demo.server import PrivateServer
+from agent.query_classes.class_registry import AGENT, OTHER
 
 
 @pytest.mark.live

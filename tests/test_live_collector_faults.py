@@ -13,13 +13,13 @@ from conftest import ServerFactory
 from live import run_as_root, target, wait_until, write_config
 from servers import least_account
 
-from agent import watch
-from agent.config.file import load
+from agent import target_monitor
+from agent.config.loader import load
 from agent.daemon import Agent
 from agent.demo.server import Flavour, PrivateServer
-from agent.lane import Lane
 from agent.snapshot import CollectorHealth
-from agent.watch import Watch
+from agent.target_monitor import Watch
+from agent.worker import Lane
 from collectors import COLLECTORS as TABLE
 from collectors import CollectorSpec
 from collectors.base import FailureKind, Feature, Prepared
@@ -49,7 +49,7 @@ def test_a_grant_is_missed_and_found_again_by_itself(
     revoke = grant.replace("GRANT", "REVOKE").replace("TO", "FROM")
     account = least_account(failing)
     run_as_root(failing, revoke)
-    monkeypatch.setattr(watch, "PREPARE_AGAIN", 1.0)
+    monkeypatch.setattr(target_monitor, "PREPARE_AGAIN", 1.0)
     file, _ = write_config(tmp_path, target(tmp_path, failing, account))
     with running_here(Agent(load(file))) as agent:
         wait_until("lacks", lambda: lacking(agent) >= set(LACKING))

@@ -26,7 +26,7 @@ from live import (
 from reached import connected
 from servers import Release
 
-from agent.config.file import load
+from agent.config.loader import load
 from agent.daemon import Agent
 from agent.demo.server import PrivateServer
 from collectors import statements

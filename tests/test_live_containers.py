@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from servers import ROOT, Release
 from stand_in_images import build_monitor, build_server, import_base, prune
 
-from agent.store.kinds import INTERVALS
+from agent.history.record_types import INTERVALS
 
 pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(600)]
 
@@ -48,8 +48,8 @@ with pymysql.connect(unix_socket="/var/run/mysqld/mysqld.sock", user="headroom",
 """
 SERVERS_CPUS = """
 import psutil
-from collectors.process import _is_server
-from collectors.quota import process_cpus
+from collectors.server_process import _is_server
+from collectors.cpu_quota import process_cpus
 print(*[process_cpus(p) for p in psutil.process_iter() if _is_server(p)])
 """
 

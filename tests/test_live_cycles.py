@@ -19,8 +19,8 @@ from conftest import FLAVOURS, ServerFactory
 from live import sessions, target, wait_until, write_config
 from proxy import Proxy
 
-from agent import watch
-from agent.config.file import load
+from agent import target_monitor
+from agent.config.loader import load
 from agent.daemon import Agent
 from agent.demo.server import PrivateServer
 from collectors.connection import Endpoint
@@ -70,8 +70,8 @@ def hasty(
     servers: list[PrivateServer], folder: Path, patch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Agent, list[Proxy]]]:
     """An agent of these servers, each behind a proxy, that tries again at once."""
-    patch.setattr(watch, "RECONNECT_FIRST", 0.01)
-    patch.setattr(watch, "RECONNECT_LONGEST", 0.05)
+    patch.setattr(target_monitor, "RECONNECT_FIRST", 0.01)
+    patch.setattr(target_monitor, "RECONNECT_LONGEST", 0.05)
     with ExitStack() as stack:
         proxies = [stack.enter_context(Proxy(server.port)) for server in servers]
         targets = [

@@ -16,14 +16,14 @@ from class_recording import LATER, blind, looked_at
 from class_scene import OPTIONS, Scene, play
 from conftest import ServerFactory
 
-from agent.classes.book import AGENT, NONE, Book
-from agent.classes.classes import QueryClasses
-from agent.classes.observed import Observed
-from agent.classes.proof import is_proven
-from agent.classes.state import ClassesState
-from agent.classes.ticks import TickMaker
 from agent.commands.profile_rows import profile_of
 from agent.config.query_classes import ClassSettings
+from agent.query_classes.class_intervals import TickMaker
+from agent.query_classes.class_registry import AGENT, NONE, Book
+from agent.query_classes.observations import Observed
+from agent.query_classes.quality_gate import is_proven
+from agent.query_classes.state import ClassesState
+from agent.query_classes.tracker import QueryClasses
 from collectors.base import Sample
 from collectors.digests import DigestValues
 from models.attribution.divide import Method

@@ -33,7 +33,7 @@ from servers import RELEASES, least_account
 from set_clock import set_ahead
 
 from agent.demo.server import PrivateServer
-from agent.store.kinds import INTERVALS
+from agent.history.record_types import INTERVALS
 from collectors.connection import Endpoint
 
 THROUGHPUT = "throughput_queries_per_second"

@@ -13,7 +13,7 @@ from agent.demo.server import Flavour, PrivateServer
 from collectors import host
 from collectors.connection import Endpoint
 from collectors.devices import Devices
-from collectors.process import find_server_process
+from collectors.server_process import find_server_process
 
 CPU_BOUND = "SELECT BENCHMARK(100000000, 1 + 1)"
 

@@ -12,8 +12,8 @@ from history_rows import everything, is_sound
 from live import COMMAND, Clients, sessions, target, wait_until, write_config
 
 from agent.demo.server import PrivateServer
-from agent.store.failures import StoreError
-from agent.store.kinds import Row
+from agent.history.failures import StoreError
+from agent.history.record_types import Row
 
 KILLS, MANY_KILLS = 12, 50  # the latter with --long
 STARTING, WORKING = 1.5, 0.5  # seconds within which one that starts, or writes, is killed

@@ -8,9 +8,9 @@ import pytest
 from live import Clients, target, wait_until, watching
 from servers import least_account
 
-from agent.classes.book import AGENT
 from agent.cli import main
 from agent.demo.server import PrivateServer
+from agent.query_classes.class_registry import AGENT
 
 OBSERVING = ("performance_schema", "SHOW GLOBAL STATUS", "CONNECTION_ID", "lock_wait_timeout")
 

@@ -15,7 +15,7 @@ from agent.config.settings import Config
 from agent.demo.server import PrivateServer
 from agent.export.snapshot_json import snapshots_as_json
 from agent.snapshot import Snapshot
-from agent.watch import Watch
+from agent.target_monitor import Watch
 from collectors.base import Sample
 
 SAMPLING, WIDTH = 0.25, 1.0

@@ -11,8 +11,8 @@ from replication import DUMPS, REPLICA, STOP, let_follow
 from servers import Release
 from test_live_collectors import IN_FLIGHT_ON, settled
 
-from agent.classes.observed import Observed
 from agent.demo.server import Flavour
+from agent.query_classes.observations import Observed
 from models.attribution.divide import ClassUse
 
 SECONDS = 15

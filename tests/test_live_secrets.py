@@ -29,7 +29,7 @@ from planted import NAME, NAP, PLANTED, SCHEMA, TAIL, leaks, planting
 from servers import Account, least_account
 
 from agent.demo.server import PrivateServer
-from agent.store.kinds import CLASSES as USES
+from agent.history.record_types import CLASSES as USES
 
 PATHS = (
     *("/", "/metrics", "/api/v1/snapshot", "/api/v1/snapshot?target=db"),

@@ -14,8 +14,8 @@ from cgroups import cpu_quota
 from conftest import ServerFactory
 from live import Clients, is_root, run_as_root, wait_until
 from namespaces import slow_cable
-from test_live_walls_link import GUEST, session_from
-from test_live_walls_link import STATEMENT as SEND
+from test_live_limits_link import GUEST, session_from
+from test_live_limits_link import STATEMENT as SEND
 from walls import FEW_CLIENTS, SHARES, Load, most, watched
 
 from agent.demo.server import PrivateServer

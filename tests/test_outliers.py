@@ -7,8 +7,8 @@ import pytest
 
 from models.capacity.observations import Observations
 from models.capacity.outliers import MAX_SHARE, OutlierReason, find_outliers
-from models.capacity.wall import Resource
-from models.usl import Array, Usl
+from models.capacity.resource_limit import Resource
+from models.usl.law import Array, Usl
 
 LAW = Usl(0.02, 0.0005, 1000.0)
 

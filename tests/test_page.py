@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from made_up import SETTINGS, WAVES, ZERO, intervals, known, now, seen_at, with_resources
 
-from agent.export.capacity_words import headline
+from agent.export.capacity_report import headline
 from agent.export.page import render
 from agent.intervals import Window
 from agent.pipeline import assess

@@ -11,8 +11,8 @@ from published import RAYTRACER, SYSBENCH_RW
 from published_curves import CURVES, Curve
 
 from models.trust import Reason, Trust
-from models.usl import Array, Usl
-from models.usl_fit import UslFit, fit, fit_map
+from models.usl.fit import UslFit, fit, fit_map
+from models.usl.law import Array, Usl
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
 

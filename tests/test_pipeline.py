@@ -22,18 +22,18 @@ from made_up import (
     with_usage,
 )
 
+from agent.assessed_intervals import Fate
+from agent.assessment_counters import Record
 from agent.concurrency import concurrency, idle_baseline
 from agent.config.ceilings import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings
 from agent.intervals import Interval, Window
 from agent.pipeline import assess, fit, latest_load, observations
-from agent.points import Fate
-from agent.record import Record
 from agent.snapshot import FitState, Health, Source
-from models.capacity.answer import CapacityReason
-from models.capacity.keep import LIMIT
+from models.capacity.goodness_of_fit import Check
 from models.capacity.outliers import OutlierReason
-from models.capacity.sanity import Check
+from models.capacity.result import CapacityReason
+from models.capacity.thinning import LIMIT
 from models.trust import Reason, Trust
 
 

@@ -14,16 +14,16 @@ from known_classes import known_classes, one_class
 from live import Clients, run_as_root, target, write_config
 from simulated_classes import simulate
 
-from agent.classes.book import OTHER, Book, name_of
-from agent.classes.observe import divided
-from agent.classes.observed import Observed
-from agent.classes.ticks import Tick, TickMaker
 from agent.cli import main
+from agent.commands.profile_report import as_csv, as_json, in_words
 from agent.commands.profile_rows import SORTS, profile_of, ranked
-from agent.commands.profile_words import as_csv, as_json, in_words
 from agent.demo.server import PrivateServer
-from agent.export.class_plot import drawn, plot_class
-from agent.export.classes_table import classes_table
+from agent.export.class_table import classes_table
+from agent.export.profile_plot import drawn, plot_class
+from agent.query_classes.class_intervals import Tick, TickMaker
+from agent.query_classes.class_registry import OTHER, Book, name_of
+from agent.query_classes.observations import Observed
+from agent.query_classes.profiler import divided
 from agent.snapshot import FitState, Health, Snapshot
 
 PNG = b"\x89PNG\r\n\x1a\n"

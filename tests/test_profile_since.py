@@ -10,8 +10,8 @@ import pytest
 from history_rows import SERVER, SETTINGS, STEP, ZERO, class_uses
 
 from agent.cli import main
-from agent.store.store import Store
-from agent.store.waiting import Batch
+from agent.history.store import Store
+from agent.history.write_buffer import Batch
 
 OF_THE_SHOP = {"schema": "shop", "digest": "a1b2"}
 

@@ -12,7 +12,7 @@ from attribute_command import run
 from attribute_command import wide_file as wide_file
 
 from agent.commands import progress
-from agent.tables.class_file import read_classes
+from agent.csv_input.class_file import read_classes
 
 LONG_CALL = """
 import numpy as np

@@ -10,15 +10,15 @@ import pytest
 from class_samples import START, samples
 from simulated_classes import Simulated, simulate
 
-from agent.classes.book import AGENT, OTHER
-from agent.classes.classes import QueryClasses
-from agent.classes.deltas import Lost
-from agent.classes.state import ClassesState
 from agent.config.query_classes import ClassSettings
+from agent.query_classes.class_registry import AGENT, OTHER
+from agent.query_classes.digest_deltas import Lost
+from agent.query_classes.state import ClassesState
+from agent.query_classes.tracker import QueryClasses
 from collectors.base import Sample
-from models.attribution.class_ticks import Array
+from models.attribution.class_intervals import Array
 from models.attribution.divide import Method
-from models.attribution.quality import disagreement
+from models.attribution.prediction_error import disagreement
 from models.attribution.reasons import Reason
 
 SECONDS = 600
@@ -236,8 +236,8 @@ def test_after_a_renumbering_no_class_takes_another_ones_place(
 
     Also where several minutes are worked on at once, after a pause.
     """
-    monkeypatch.setattr("agent.classes.classes.MOST_KNOWN", 5)
-    monkeypatch.setattr("agent.classes.classes.TRACKED", 3)
+    monkeypatch.setattr("agent.query_classes.tracker.MOST_KNOWN", 5)
+    monkeypatch.setattr("agent.query_classes.tracker.TRACKED", 3)
     simulated = simulate(4, ticks=300)
     classes = QueryClasses(ClassSettings(interval=10.0, window=600.0, digest_text=True))
     states = list[ClassesState]()

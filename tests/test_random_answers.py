@@ -29,11 +29,11 @@ from lying_server import (
     error,
 )
 
-from agent.classes.classes import QueryClasses
 from agent.config.query_classes import ClassSettings
 from agent.config.settings import FitSettings
-from agent.history import History
+from agent.interval_buffer import History
 from agent.pipeline import Now, assess
+from agent.query_classes.tracker import QueryClasses
 from agent.snapshot import FitState, Health
 from collectors import COLLECTORS, CollectorSpec, status
 from collectors.base import CollectorError, Sample

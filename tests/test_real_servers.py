@@ -16,13 +16,13 @@ import pytest
 
 from agent.pipeline import observations
 from agent.snapshot import Source
-from models.capacity.answer import Capacity, CapacityReason
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
-from models.capacity.wall import Resource
+from models.capacity.resource_limit import Resource
+from models.capacity.result import Capacity, CapacityReason
 from models.trust import Trust
-from models.usl import Array
-from models.usl_fit import Method, fit
+from models.usl.fit import Method, fit
+from models.usl.law import Array
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
 

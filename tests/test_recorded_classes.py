@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.tables.class_file import ClassFile, read_classes
-from agent.tables.host_file import joined, read_host
+from agent.csv_input.class_file import ClassFile, read_classes
+from agent.csv_input.host_file import joined, read_host
 from models.attribution.divide import Attribution, attribute
-from models.attribution.quality import disagreement
+from models.attribution.estimators import Target
+from models.attribution.prediction_error import disagreement
 from models.attribution.reasons import Reason
-from models.attribution.sources import Target
 
 RECORDED = Path(__file__).parent / "fixtures" / "classes"
 WAIT = ("SLEEP", "GET_LOCK")

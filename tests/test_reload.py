@@ -23,11 +23,11 @@ from record_samples import FIXTURES, recorded
 from servers import Account, least_account
 from web_clients import Answer, ask
 
-from agent.config.file import ConfigError, load
+from agent.config.loader import ConfigError, load
 from agent.config.settings import Config
 from agent.daemon import Agent
 from agent.demo.server import Flavour, PrivateServer
-from agent.history import History
+from agent.interval_buffer import History
 from agent.intervals import Interval
 from agent.reload import Reloader, settings_of
 from agent.snapshot import Snapshot

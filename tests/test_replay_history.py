@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from agent.cli import main
+from agent.history.database import open_to_write
+from agent.history.record_types import INTERVALS
+from agent.history.row_mapping import interval_row
+from agent.history.tables import insert
 from agent.intervals import Interval, Window
 from agent.pipeline import Now, observations
 from agent.snapshot import Source
-from agent.store.database import open_to_write
-from agent.store.kinds import INTERVALS
-from agent.store.tables import insert
-from agent.store.translate import interval_row
 from models.capacity.assess import assess_capacity
 
 RECORDED = Path(__file__).parent / "fixtures" / "real" / "mysql-hot-longer.json.gz"

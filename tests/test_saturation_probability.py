@@ -9,10 +9,10 @@ from made_up import WAVES, intervals, known, seen_at, with_resources
 from agent.export.page import render
 from agent.export.snapshot_json import target_object
 from agent.snapshot import Snapshot
-from models.capacity.answer import Capacity, CapacityReason
 from models.capacity.distribution import Distribution
 from models.capacity.headroom import Headroom
-from models.capacity.saturation import GROWTHS, REFUTED, saturation_probability
+from models.capacity.result import Capacity, CapacityReason
+from models.capacity.saturation_probability import GROWTHS, REFUTED, saturation_probability
 from models.trust import Trust
 
 BELOW = Headroom(0.3, overloaded=False, overload_loss=0.0)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.time_split.limit import Limit, LimitedBy
+from models.time_split.limiting_resource import Limit, LimitedBy
 from models.time_split.per_class import ClassUse, class_splits, shared_out
 from models.time_split.queueing import at_the_resource
 from models.time_split.reads import Reads, learn_profile, random_share, sequential_part

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from models.attribution.class_ticks import Array
+from models.attribution.class_intervals import Array
 from models.attribution.eigendecomposition import Spectrum
-from models.attribution.moments import Moments
-from models.attribution.prices import tick_weights
-from models.attribution.quadratic import minimise_non_negative
-from models.attribution.shrunk import learn_shrunk, learn_shrunk_ticks
+from models.attribution.empirical_bayes import learn_shrunk, learn_shrunk_ticks
+from models.attribution.nnls import minimise_non_negative
+from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_cost_equations import UnitCostEquations, UnitCostProblem
+from models.attribution.unit_costs import tick_weights
 
 SHAPES = [(40, 7), (60, 60), (25, 70)]
 

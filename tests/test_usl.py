@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.usl import Usl
+from models.usl.law import Usl
 
 CISCO = Usl(0.02671591, 7.690945e-4, 995.6486)
 SIGMAS = (0.0, 1e-6, 0.02, 0.3, 0.9)

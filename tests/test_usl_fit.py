@@ -10,8 +10,7 @@ from scipy.optimize import minimize
 from scipy.stats import t
 
 from models.trust import Reason, Trust
-from models.usl import Array, Usl
-from models.usl_fit import (
+from models.usl.fit import (
     Method,
     fit,
     fit_linearised,
@@ -19,11 +18,12 @@ from models.usl_fit import (
     fit_map,
     throughput_band,
 )
-from models.usl_grid import PeakPrior
-from models.usl_least_squares import linearise
-from models.usl_map import fit_curve
-from models.usl_points import Points
-from models.usl_posterior import posterior_of
+from models.usl.grid import PeakPrior
+from models.usl.law import Array, Usl
+from models.usl.least_squares import linearise
+from models.usl.map_estimate import fit_curve
+from models.usl.points import Points
+from models.usl.posterior import posterior_of
 
 LAW = Usl(0.03, (1 - 0.03) / 40**2, 1000.0)
 METHODS = list(Method)

@@ -9,7 +9,7 @@ from test_web_auth import basic
 from web_attacks import FLOODS, HELD, attacking
 from web_clients import ask, eventually, listening, password_hash, snapshot, written
 
-from agent.web.file import WebFile
+from agent.web.reloading_config import WebFile
 
 LASTS = 3.0  # seconds
 ALLOWED = {"reload 200", "accept 200"}  # to a user, from no page elsewhere

@@ -15,7 +15,6 @@ from web_clients import SOON, ask, eventually, listening, password_hash, snapsho
 
 from agent.web.access_control import REFUSED_AFTER
 from agent.web.auth import REMEMBERED_FAILURES, Doorkeeper, Verdict
-from agent.web.file import WebFile
 from agent.web.password_queue import (
     REMEMBERED_NETWORKS,
     WAITING,
@@ -23,6 +22,7 @@ from agent.web.password_queue import (
     PasswordQueue,
     network_of,
 )
+from agent.web.reloading_config import WebFile
 
 USERS = {"alice": password_hash("secret"), "bób": password_hash("pass: wörd")}
 

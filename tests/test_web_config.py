@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from pydantic import BaseModel
 from web_clients import Authority, password_hash, saying, written
 
-from agent.web import file as web_file
+from agent.web import reloading_config as web_file
 from agent.web.config import (
     TLS12_SUITES,
     Headers,
@@ -19,7 +19,7 @@ from agent.web.config import (
     TlsServerConfig,
     WebConfig,
 )
-from agent.web.file import load
+from agent.web.reloading_config import load
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs" / "web.md"

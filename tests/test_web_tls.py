@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from web_clients import CLIENT, SERVER, Authority, ask, eventually, listening, snapshot, written
 
-from agent.web import file as web_file
-from agent.web.file import WebFile
+from agent.web import reloading_config as web_file
+from agent.web.reloading_config import WebFile
 
 Pair = tuple[Path, Path] | None
 REFUSED = (ssl.SSLError, ConnectionError)  # TLS 1.3 tells a client after its own handshake

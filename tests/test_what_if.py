@@ -9,13 +9,13 @@ from fuzzing import fuzz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.attribution.savings import share_at_wall
+from models.attribution.capacity_gain import share_at_wall
 from models.robust import normal_cdf
-from models.usl import Usl
+from models.usl.law import Usl
 from models.what_if.assumptions import assumptions
 from models.what_if.changes import Changes
+from models.what_if.current_state import Kind, Limit, Load, Share, Today, Use
 from models.what_if.predict import Estimate, Prediction, what_if
-from models.what_if.today import Kind, Limit, Load, Share, Today, Use
 
 CAPACITY = 1000.0
 BETTER: dict[str, Any] = {

@@ -15,7 +15,7 @@ from web_clients import NOW, ask, listening, password_hash, snapshot, written
 
 from agent.cli import main
 from agent.snapshot import Snapshot
-from agent.web.file import WebFile
+from agent.web.reloading_config import WebFile
 from agent.web.server import WebServer
 
 DOCS = (Path(__file__).resolve().parent.parent / "docs" / "what-if.md").read_text()

@@ -6,9 +6,9 @@ from class_data import data
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.tables.class_file import read_classes
-from models.attribution.class_ticks import Array
-from models.attribution.quality import Quality
+from agent.csv_input.class_file import read_classes
+from models.attribution.class_intervals import Array
+from models.attribution.prediction_error import Quality
 from models.wlr import Line, Wlr, blame, fit_line, fit_wlr
 
 

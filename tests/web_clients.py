@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 from agent.export.metrics import SnapshotCollector
 from agent.snapshot import FitState, Health, Snapshot
 from agent.web import application
-from agent.web.file import Web
+from agent.web.reloading_config import Web
 from agent.web.server import WebServer
 
 NOW = 1_700_000_000.0

@@ -10,7 +10,7 @@ a second, and none at X = 1/D, which is the capacity.
 import numpy as np
 
 from models.capacity.observations import Observations
-from models.capacity.wall import Resource
+from models.capacity.resource_limit import Resource
 
 INTERVALS = 120
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from agent.commands.fit_words import quantity
+from agent.commands.fit_report import quantity
 from agent.commands.text_table import DASH, table_lines
-from agent.export.capacity_words import resource_words, why_none
-from agent.export.forecast_words import when_words
-from agent.printable import for_spreadsheet, printable
+from agent.escaping import for_spreadsheet, printable
+from agent.export.capacity_report import resource_words, why_none
+from agent.export.forecast_report import when_words
 from agent.snapshot import Snapshot
 
 HEADER = (

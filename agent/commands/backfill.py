@@ -9,22 +9,22 @@ from pathlib import Path
 from agent.commands.progress import interruptible
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import target_of
+from agent.config.cli_options import USAGE_ERROR, add_config_option, complain
 from agent.config.durations import written
-from agent.config.file import ConfigError, load
-from agent.config.option import USAGE_ERROR, add_config_option, complain
+from agent.config.loader import ConfigError, load
 from agent.config.settings import Target
+from agent.escaping import complain_of, say_line
+from agent.history.backfill import Backfill
+from agent.history.database import open_to_write
+from agent.history.failures import StoreError, as_store_error
+from agent.history.server_identity import server_identity
+from agent.hourly_load import LoadHistory
 from agent.http_access import AccessError
-from agent.load_history import LoadHistory
-from agent.printable import complain_of, say_line
 from agent.prometheus.client import Client
 from agent.prometheus.source import chosen
 from agent.prometheus.targets import FleetQuery, find_targets, host_of, readings, sampling_of
-from agent.replay.fill import fill
+from agent.replay.history_fill import fill
 from agent.replay.sources import SourceError, interval_for
-from agent.store.backfill import Backfill
-from agent.store.database import open_to_write
-from agent.store.failures import StoreError, as_store_error
-from agent.store.server_identity import server_identity
 from collectors.base import CollectorError
 from collectors.connection import Connection
 

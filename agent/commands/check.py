@@ -3,11 +3,11 @@
 import argparse
 from functools import partial
 
-from agent.commands.files_given import add_file_options, loaded
-from agent.config.file import ConfigError, load
-from agent.config.option import complain
+from agent.commands.file_options import add_file_options, loaded
+from agent.config.cli_options import complain
+from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, Target
-from agent.printable import say_line
+from agent.escaping import say_line
 from agent.remote_host import collectors_of
 from collectors import CollectorSpec
 from collectors.base import CollectorError, Feature

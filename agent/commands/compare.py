@@ -15,11 +15,11 @@ from agent.commands.replay_options import add_pipeline_options, duration, exit_c
 from agent.compare.class_costs import ClassCosts, class_costs
 from agent.compare.comparison import class_rows, compare, loads_differ
 from agent.compare.periods import SHORTEST, Assessed, Period, assessed
-from agent.config.moments import moment, zone_here
+from agent.config.times import moment, zone_here
+from agent.csv_input.table_file import STANDARD_INPUT
+from agent.history.database import open_to_read
 from agent.prometheus.source import prometheus_source
 from agent.replay.sources import Source, SourceError, Wishes, is_history, opened
-from agent.store.database import open_to_read
-from agent.tables.table_file import STANDARD_INPUT
 
 DAY = 86400.0
 FORMATS = {"table": as_table, "json": as_json}

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _play(args: argparse.Namespace) -> int:
     from agent.demo.addresses import AddressError
-    from agent.demo.play import Demo
+    from agent.demo.demo_run import Demo
     from agent.demo.server import ServerError
 
     try:

@@ -5,12 +5,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.commands.fit_words import in_words
+from agent.commands.fit_report import in_words
 from agent.commands.plot_option import without_matplotlib
-from agent.printable import complain_of, say
-from agent.tables.curve_file import CurveFile, read_curve
-from agent.tables.table_file import TableFileError
-from models.usl_fit import Method, UslFit, fit
+from agent.csv_input.curve_file import CurveFile, read_curve
+from agent.csv_input.table_file import TableFileError
+from agent.escaping import complain_of, say
+from models.usl.fit import Method, UslFit, fit
 
 PLOT_FORMATS = (".png", ".svg")
 USAGE_ERROR = 2
@@ -94,7 +94,7 @@ def _check_plot_format(path: str) -> None:
 
 
 def _draw(path: str, curve: CurveFile, fitted: UslFit) -> None:
-    from agent.export.plot import plot_fit
+    from agent.export.fit_plot import plot_fit
 
     try:
         plot_fit(path, curve, fitted)

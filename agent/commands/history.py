@@ -9,21 +9,21 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from agent.commands.history_words import extent_lines
-from agent.config.file import ConfigError, load
-from agent.config.moments import moment, zone_here
-from agent.config.option import USAGE_ERROR, complain
-from agent.printable import complain_of, say
-from agent.store import files, prune
-from agent.store.database import open_to_read, open_to_write
-from agent.store.failures import StoreError, as_store_error
-from agent.store.kinds import INTERVALS, KINDS, Kind, Row
-from agent.store.tables import LAST, Choice, extents, insert, read, target_names
-from agent.store.text.csv_text import as_csv
-from agent.store.text.found import Mistakes
-from agent.store.text.import_file import rereadable
-from agent.store.text.openmetrics_text import as_openmetrics
-from agent.tables.table_file import STANDARD_INPUT, TableFileError
+from agent.commands.history_report import extent_lines
+from agent.config.cli_options import USAGE_ERROR, complain
+from agent.config.loader import ConfigError, load
+from agent.config.times import moment, zone_here
+from agent.csv_input.table_file import STANDARD_INPUT, TableFileError
+from agent.escaping import complain_of, say
+from agent.history import history_file, prune
+from agent.history.database import open_to_read, open_to_write
+from agent.history.failures import StoreError, as_store_error
+from agent.history.record_types import INTERVALS, KINDS, Kind, Row
+from agent.history.tables import LAST, Choice, extents, insert, read, target_names
+from agent.history.text.csv_text import as_csv
+from agent.history.text.import_file import rereadable
+from agent.history.text.import_result import Mistakes
+from agent.history.text.openmetrics_text import as_openmetrics
 
 FAILED = 1
 ALL = "all"
@@ -60,7 +60,7 @@ def show(args: argparse.Namespace, path: Path) -> int:
     del args
     with closing(open_to_read(path)) as connection:
         found = [extent for kind in KINDS.values() for extent in extents(connection, kind)]
-    say("\n".join(extent_lines(path, files.size(path), found)))
+    say("\n".join(extent_lines(path, history_file.size(path), found)))
     return 0
 
 
@@ -203,7 +203,7 @@ def _write(lines: Iterator[str], output: Path | None) -> None:
         sys.stdout.writelines(lines)
         return
     try:
-        with files.written_privately(output) as file:
+        with history_file.written_privately(output) as file:
             file.writelines(lines)
     except OSError as error:
         problem = f"it cannot be written ({error.strerror or error})"

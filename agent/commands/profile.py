@@ -8,20 +8,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from agent.classes.observe import observe, observe_sums, texts_from
-from agent.classes.observed import Observed
 from agent.commands.plot_option import without_matplotlib
 from agent.commands.profile_history import latest_savings, recorded
+from agent.commands.profile_report import as_csv, as_json, in_words
 from agent.commands.profile_rows import SORTS, profile_of, with_texts
-from agent.commands.profile_words import as_csv, as_json, in_words
+from agent.config.cli_options import USAGE_ERROR, add_config_option, complain
 from agent.config.durations import seconds
-from agent.config.file import ConfigError, load
-from agent.config.moments import moment, zone_here
-from agent.config.option import USAGE_ERROR, add_config_option, complain
+from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, Target
-from agent.printable import complain_of, say
-from agent.store.failures import StoreError
-from agent.store.files import history_path
+from agent.config.times import moment, zone_here
+from agent.escaping import complain_of, say
+from agent.history.failures import StoreError
+from agent.history.history_file import history_path
+from agent.query_classes.observations import Observed
+from agent.query_classes.profiler import observe, observe_sums, texts_from
 from collectors.base import CollectorError
 
 BROKEN = 1
@@ -129,7 +129,7 @@ def _from_server(
     profile = replace(profile, of_sums=of_sums)
     say(FORMATS[args.format](profile, args.top))
     if args.plot:
-        from agent.export.class_plot import plot_class
+        from agent.export.profile_plot import plot_class
 
         try:
             plot_class(args.plot, observed, profile)

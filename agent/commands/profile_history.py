@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from agent.classes.book import NOBODY, Name, name_of
-from agent.classes.proof import OF_DISKS
-from agent.classes.savings import Saving
 from agent.commands.profile_rows import NOT_JUDGED, Moved, Profile, Row, ranked
-from agent.store.class_uses import Span, Use, latest_gains, latest_span, sources, uses
-from agent.store.database import open_to_read
-from agent.store.failures import StoreError, as_store_error
+from agent.history.class_uses import Span, Use, latest_gains, latest_span, sources, uses
+from agent.history.database import open_to_read
+from agent.history.failures import StoreError, as_store_error
+from agent.query_classes.capacity_gain import Saving
+from agent.query_classes.class_registry import NOBODY, Name, name_of
+from agent.query_classes.quality_gate import OF_DISKS
 from models.attribution.divide import Method
 
 LATELY = 900.0  # seconds within which what a class costs in capacity is still true

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from agent.classes.book import SEVERAL, Name, name_of
-from agent.classes.observed import Observed
-from agent.classes.proof import is_proven
-from agent.classes.saturation_spells import Spell
-from agent.classes.savings import Saving
-from agent.time_use import TimeUse
+from agent.query_classes.capacity_gain import Saving
+from agent.query_classes.class_registry import SEVERAL, Name, name_of
+from agent.query_classes.observations import Observed
+from agent.query_classes.quality_gate import is_proven
+from agent.query_classes.saturated_intervals import Spell
+from agent.time_split import TimeUse
 from models.attribution.divide import Attribution, Method
-from models.attribution.quality import Quality
+from models.attribution.prediction_error import Quality
 from models.attribution.reasons import Reason
-from models.time_split.limit import LimitedBy
+from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit
 
 NOTHING: Mapping[Name, Saving] = {}

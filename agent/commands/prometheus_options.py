@@ -7,7 +7,7 @@ from pathlib import Path
 from agent.commands.login_options import access_of, add_login, login_problem
 from agent.commands.replay_options import LONGEST, duration
 from agent.config.durations import written
-from agent.config.moments import moment, zone_here
+from agent.config.times import moment, zone_here
 from agent.prometheus.client import Client
 from agent.prometheus.targets import FleetQuery
 from agent.replay.sources import SourceError

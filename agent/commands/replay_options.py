@@ -8,16 +8,16 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from agent.commands.progress import interruptible
+from agent.config.cli_options import USAGE_ERROR, complain
 from agent.config.durations import seconds, written
-from agent.config.file import ConfigError, load
-from agent.config.option import USAGE_ERROR, complain
+from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, FitSettings, Target
+from agent.csv_input.table_file import TableFileError
+from agent.escaping import complain_of
+from agent.history.failures import StoreError, as_store_error
 from agent.http_access import AccessError
 from agent.pipeline import NO_CEILINGS
-from agent.printable import complain_of
 from agent.replay.sources import SourceError, Wishes
-from agent.store.failures import StoreError, as_store_error
-from agent.tables.table_file import TableFileError
 
 LONGEST = 366 * 86400.0
 FAILED = 1

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from agent.commands.fit_words import quantity
+from agent.commands.fit_report import quantity
 from agent.commands.text_table import DASH, aligned
 from agent.config.durations import words, written
-from agent.export.capacity_words import doubts, headline, resource_words, why_none
+from agent.escaping import json_text, printable
+from agent.export.capacity_report import doubts, headline, resource_words, why_none
 from agent.export.snapshot_json import finite, target_object
-from agent.printable import json_text, printable
 from agent.replay.alert_rules import Episode
 from agent.replay.replay import Step
 from agent.replay.sources import Source

@@ -7,13 +7,13 @@ from functools import partial
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent.commands.files_given import add_file_options, loaded
-from agent.config.file import ConfigError, load
-from agent.config.option import complain
+from agent.commands.file_options import add_file_options, loaded
+from agent.config.cli_options import complain
+from agent.config.loader import ConfigError, load
 from agent.config.settings import MOST_PORT, Config, ListenAddress
+from agent.heap_trim import share_one_heap
 from agent.logs import FORMATS, LEVELS, set_up
-from agent.memory import share_one_heap
-from agent.web.file import Web
+from agent.web.reloading_config import Web
 
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}", re.ASCII)
 

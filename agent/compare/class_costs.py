@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agent.classes.book import NOBODY
 from agent.compare.periods import Period
+from agent.query_classes.class_registry import NOBODY
 from models.comparison import Estimate
-from models.usl import Array
+from models.usl.law import Array
 
 PARTS = 12
 """Parts of a period, each left out once."""

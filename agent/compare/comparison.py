@@ -6,12 +6,12 @@ from enum import StrEnum
 
 from agent.compare.class_costs import ClassCosts
 from agent.compare.periods import Assessed
-from models.capacity.answer import Capacity
-from models.capacity.wall import Wall
+from models.capacity.resource_limit import Wall
+from models.capacity.result import Capacity
 from models.comparison import NOT_KNOWN, Change, Estimate, Verdict, difference, ratio
 from models.robust import NORMAL_95
 from models.trust import Reason, Trust
-from models.usl_fit import UslFit
+from models.usl.fit import UslFit
 
 UNKNOWN = Estimate(None)
 LAW = ("sigma", "kappa", "lambda")

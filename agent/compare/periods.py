@@ -11,7 +11,7 @@ from agent.intervals import Window
 from agent.pipeline import Now, fit
 from agent.replay.sources import Source, SourceError
 from agent.snapshot import FitState
-from models.capacity.answer import Capacity
+from models.capacity.result import Capacity
 
 SEPARATOR = ".."
 SHORTEST = 60.0

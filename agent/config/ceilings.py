@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from agent.config.bandwidths import bytes_per_second
-from agent.config.section import Section
+from agent.config.base_model import Section
 from collectors.devices import Devices
 
 DISK, NETWORK = "disk:", "network:"

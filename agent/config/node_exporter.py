@@ -4,9 +4,9 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from agent.config.base_model import Section
 from agent.config.durations import seconds, within
 from agent.config.existing_file import ExistingFile
-from agent.config.section import Section
 from agent.http_access import Access, AccessError
 
 EXAMPLE = "http://HOST:9100"

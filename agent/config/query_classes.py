@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
+from agent.config.base_model import Section
 from agent.config.durations import seconds, within
-from agent.config.section import Section
 
 
 class ClassSettings(Section):

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
+from agent.config.base_model import Section
 from agent.config.durations import seconds, within
-from agent.config.section import Section
 from agent.config.sizes import size_in_bytes
 
 DAY = 86400.0

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from agent.config.base_model import Section
 from agent.config.ceilings import ResourceSettings
 from agent.config.credentials import Credentials, client_options, reason
 from agent.config.durations import seconds, within
@@ -16,7 +17,6 @@ from agent.config.existing_file import ExistingFile, is_file
 from agent.config.node_exporter import NodeExporterSettings
 from agent.config.query_classes import ClassSettings
 from agent.config.retention import HistorySettings
-from agent.config.section import Section
 from collectors import COLLECTORS
 from collectors.base import CollectorError
 from collectors.connection import Endpoint

@@ -1,7 +1,7 @@
 """What the agent knows now, in the demo's words: rows of a table, and one line."""
 
-from agent.commands.fit_words import past_peak_words, quantity, threads
-from agent.export.capacity_words import (
+from agent.commands.fit_report import past_peak_words, quantity, threads
+from agent.export.capacity_report import (
     bounds,
     doubts,
     headline,
@@ -9,10 +9,10 @@ from agent.export.capacity_words import (
     why_none,
 )
 from agent.snapshot import Snapshot, Source
-from models.capacity.answer import Capacity
+from models.capacity.result import Capacity
 from models.trust import Trust
-from models.usl_fit import UslFit
-from models.usl_posterior import Interval
+from models.usl.fit import UslFit
+from models.usl.posterior import Interval
 
 Row = tuple[str, str]
 

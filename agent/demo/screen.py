@@ -7,10 +7,10 @@ from textwrap import wrap
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TextIO
 
+from agent.assessed_intervals import Fate
 from agent.config.durations import words
 from agent.demo.report import Row, lead, line, rows
 from agent.demo.text_chart import text_chart
-from agent.points import Fate
 from agent.snapshot import Snapshot
 from models.trust import Trust
 

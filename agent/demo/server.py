@@ -22,7 +22,15 @@ from typing import BinaryIO, Self
 import pymysql
 from pymysql.cursors import Cursor
 
-from agent.demo.command_lines import (
+from agent.demo.cleanup_guard import Guard
+from agent.demo.programs import (
+    FLAVOUR_NAMES,
+    Flavour,
+    Program,
+    ServerError,
+    find_server,
+)
+from agent.demo.server_command_lines import (
     DATA,
     ERROR_LOG,
     NO_FILES,
@@ -32,14 +40,6 @@ from agent.demo.command_lines import (
     restrict_command,
     start_command,
     switches,
-)
-from agent.demo.guard import Guard
-from agent.demo.programs import (
-    FLAVOUR_NAMES,
-    Flavour,
-    Program,
-    ServerError,
-    find_server,
 )
 from agent.demo.server_user import ServerUser
 

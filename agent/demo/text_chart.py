@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from agent.commands.fit_words import quantity
+from agent.commands.fit_report import quantity
 from models.rates import Array
-from models.usl import Usl
+from models.usl.law import Usl
 
 POINT, CURVE, NOW = "•", "·", "O"
 LEGEND = f"{POINT} seen   {CURVE} the law   {NOW} now"

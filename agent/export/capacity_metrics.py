@@ -6,9 +6,9 @@ from prometheus_client.core import Metric
 
 from agent.export.families import BOUND, counter, gauge, states_of
 from agent.snapshot import Snapshot
-from models.capacity.answer import Capacity
 from models.capacity.headroom import Headroom
-from models.capacity.wall import Wall
+from models.capacity.resource_limit import Wall
+from models.capacity.result import Capacity
 
 HEADROOM_GAUGES: tuple[tuple[str, str, Callable[[Headroom], float]], ...] = (
     (

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from agent.export.families import PREFIX
-from agent.store.state import StoreState
+from agent.history.status import StoreState
 
 
 def history_families(state: StoreState) -> Iterator[Metric]:

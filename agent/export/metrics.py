@@ -7,13 +7,13 @@ from prometheus_client.registry import Collector
 
 from agent import __version__
 from agent.export.capacity_metrics import capacity_families
-from agent.export.classes import class_families
+from agent.export.class_metrics import class_families
 from agent.export.families import BOUND, PREFIX, counter, gauge, states_of
 from agent.export.forecast_metrics import forecast_families
-from agent.export.time_metrics import time_families
+from agent.export.time_split_metrics import time_families
 from agent.snapshot import Snapshot
 from models.trust import Trust
-from models.usl_fit import UslFit
+from models.usl.fit import UslFit
 
 FIT_GAUGES: tuple[tuple[str, str, Callable[[UslFit], float | None]], ...] = (
     (

@@ -5,25 +5,25 @@ from html import escape
 from importlib.resources import files
 
 from agent import __version__
-from agent.commands.fit_words import past_peak_words, quantity
+from agent.commands.fit_report import past_peak_words, quantity
 from agent.config.durations import words
-from agent.export.capacity_words import (
+from agent.export.assessment_chart import chart, legend
+from agent.export.capacity_report import (
     bounds,
     doubts,
     headline,
     saturation_words,
     why_none,
 )
-from agent.export.chart import chart, legend
-from agent.export.classes_table import classes_table
-from agent.export.forecast_words import forecast_words
-from agent.export.time_section import time_section
-from agent.export.walls import walls_table
+from agent.export.class_table import classes_table
+from agent.export.forecast_report import forecast_words
+from agent.export.limits_table import walls_table
+from agent.export.time_split_section import time_section
 from agent.snapshot import Snapshot
-from models.capacity.answer import Capacity
 from models.capacity.headroom import Headroom
+from models.capacity.result import Capacity
 from models.trust import Trust
-from models.usl_fit import UslFit
+from models.usl.fit import UslFit
 
 Cell = tuple[str, str, str]
 """A number's name, the number, and a note."""

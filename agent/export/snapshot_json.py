@@ -11,13 +11,13 @@ from typing import Any
 
 from agent import __version__
 from agent.snapshot import ForecastState, Snapshot
-from agent.time_use import TimeUse, class_key
-from models.capacity.answer import Capacity
-from models.capacity.wall import Wall
-from models.time_split.limit import LimitedBy
+from agent.time_split import TimeUse, class_key
+from models.capacity.resource_limit import Wall
+from models.capacity.result import Capacity
+from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit
-from models.usl_fit import UslFit
-from models.usl_posterior import Interval
+from models.usl.fit import UslFit
+from models.usl.posterior import Interval
 
 Object = dict[str, Any]
 

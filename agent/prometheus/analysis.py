@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from agent.config.settings import FitSettings
 from agent.forecaster import forecast_state
-from agent.history import History
-from agent.load_history import LoadHistory
+from agent.hourly_load import LoadHistory
+from agent.interval_buffer import History
 from agent.pipeline import Now, assess
 from agent.prometheus.client import Client
 from agent.prometheus.targets import FleetQuery, FleetTarget, readings, sampling_of
-from agent.replay.fill import fill
+from agent.replay.history_fill import fill
 from agent.replay.sources import interval_for
 from agent.snapshot import FitState, Health, Snapshot
 

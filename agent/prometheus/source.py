@@ -1,6 +1,6 @@
 """One server of a Prometheus as a recording to replay."""
 
-from agent.history import History
+from agent.interval_buffer import History
 from agent.prometheus.client import Client
 from agent.prometheus.targets import FleetQuery, FleetTarget, find_targets, readings, sampling_of
 from agent.replay.recording import Samples

@@ -16,7 +16,7 @@ from agent.prometheus.exporters import (
     matcher,
     selector,
 )
-from agent.replay.readings import CPUS, Collectors, Reading
+from agent.replay.recorded_readings import CPUS, Collectors, Reading
 from collectors.node_exporter import CPU
 
 INSTANCE, NAME = "instance", "__name__"

@@ -13,7 +13,7 @@ import numpy as np
 
 from agent.config.ceilings import DISK, NETWORK
 from agent.snapshot import Snapshot, Source
-from models.capacity.wall import FULL
+from models.capacity.resource_limit import FULL
 from models.trust import Trust
 
 PAGE_LOAD, PAGE_PROBABILITY = 1.1, 0.95

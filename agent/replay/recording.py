@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from agent.history import RAW_INTERVALS, History
+from agent.interval_buffer import RAW_INTERVALS, History
 from agent.intervals import Interval
-from agent.replay.readings import STATEMENTS, STATUS, Reading
+from agent.replay.recorded_readings import STATEMENTS, STATUS, Reading
 from collectors.base import Sample
 
 LOOKED_AT = 1000

@@ -10,17 +10,17 @@ from pathlib import Path
 from agent.config.ceilings import ResourceSettings
 from agent.config.durations import written
 from agent.config.settings import FitSettings
-from agent.history import History
+from agent.csv_input.sample_file import SampleFile
+from agent.csv_input.table_file import STANDARD_INPUT
+from agent.history.database import open_to_read
+from agent.history.history_file import HEAD
+from agent.history.record_types import INTERVALS
+from agent.history.row_mapping import interval_of
+from agent.history.tables import LAST, Choice, Extent, extents, read
+from agent.history.window_reader import SAME_WIDTH
+from agent.interval_buffer import History
 from agent.pipeline import NO_CEILINGS, Now
 from agent.replay.recording import Intervals, Recording, Samples, sampling_of
-from agent.store.database import open_to_read
-from agent.store.files import HEAD
-from agent.store.kinds import INTERVALS
-from agent.store.recall import SAME_WIDTH
-from agent.store.tables import LAST, Choice, Extent, extents, read
-from agent.store.translate import interval_of
-from agent.tables.sample_file import SampleFile
-from agent.tables.table_file import STANDARD_INPUT
 
 WIDTHS = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 """Seconds of an interval where none is asked for: the first that holds two samples."""

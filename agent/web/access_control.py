@@ -5,8 +5,8 @@ from http import HTTPStatus
 
 from agent.web.auth import Doorkeeper, Verdict
 from agent.web.cross_site import ASKING, HostNames, is_from_a_page
-from agent.web.file import Web
 from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, WAIT, Environ, StartResponse
+from agent.web.reloading_config import Web
 
 REALM = 'Basic realm="mysql-headroom", charset="UTF-8"'
 REFUSED_AFTER = 0.5  # seconds: one client that guesses asks twice a second and not a thousand times

@@ -10,14 +10,14 @@ from urllib.parse import parse_qs
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from agent.escaping import json_text, printable
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
-from agent.printable import json_text, printable
 from agent.snapshot import Snapshot
 from agent.web.access_control import AccessControl
 from agent.web.cross_site import HostNames
-from agent.web.file import Web
 from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse
+from agent.web.reloading_config import Web
 from agent.web.server import WebServer as WebServer
 from agent.web.shared_answers import SharedAnswers
 from agent.what_if.answer import answer

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import bcrypt
 from pydantic import AfterValidator, Field
 
-from agent.config.section import Section
+from agent.config.base_model import Section
 
 BCRYPT = re.compile(r"\$2[abxy]\$(\d\d)\$[./A-Za-z0-9]{53}")
 HIGHEST_COST = 15  # a check takes about 2.5 s; each step more doubles it

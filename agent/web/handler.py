@@ -9,7 +9,7 @@ from io import BufferedIOBase, BytesIO
 from typing import Any, cast
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 
-from agent.web.places import Place
+from agent.web.connection_limiter import Place
 
 log = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from socketserver import BaseServer
 from typing import Any, cast
 from wsgiref.simple_server import WSGIServer
 
-from agent.web.file import Web
+from agent.web.connection_limiter import Place, Places
 from agent.web.handler import LONGEST_REQUEST, Handler
-from agent.web.places import Place, Places
+from agent.web.pending_connections import HANDSHAKE, WaitingRoom
+from agent.web.reloading_config import Web
 from agent.web.tls import is_allowed
-from agent.web.waiting_room import HANDSHAKE, WaitingRoom
 
 log = logging.getLogger(__name__)
 

@@ -5,13 +5,13 @@ from typing import Any
 from agent import __version__
 from agent.export.snapshot_json import finite
 from agent.snapshot import Snapshot
+from agent.what_if.current_state import digests_of, today_of
 from agent.what_if.question import Question, changes
-from agent.what_if.today import digests_of, today_of
 from models.trust import Trust
 from models.what_if.assumptions import assumptions
 from models.what_if.changes import Changes
+from models.what_if.current_state import Today
 from models.what_if.predict import Estimate, Prediction, what_if
-from models.what_if.today import Today
 
 Object = dict[str, Any]
 

@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.autocorrelation import NO_ECHO, Echo
+from models.attribution.class_intervals import Array, ClassTicks
 from models.attribution.cost_model import (
     LEAST_CALL_SHARE,
     CostModel,
     believe,
     evidence_of_waiting,
 )
-from models.attribution.echo import NO_ECHO, Echo
-from models.attribution.learned import learn
-from models.attribution.moments import Moments
-from models.attribution.prices import FREE_CALL_SHARE, Prices, calls, price_features
-from models.attribution.problem import BASE_SPREAD
-from models.attribution.shrunk import learn_shrunk
-from models.attribution.stretch import Stretch
-from models.attribution.waits import CpuBounds, Mask
+from models.attribution.deliberate_waits import CpuBounds, Mask
+from models.attribution.elasticity import Stretch
+from models.attribution.empirical_bayes import learn_shrunk
+from models.attribution.mixture_fit import learn
+from models.attribution.normal_equations import BASE_SPREAD
+from models.attribution.sufficient_statistics import Moments
+from models.attribution.unit_costs import FREE_CALL_SHARE, Prices, calls, price_features
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.attribution.beliefs import Beliefs, Learned
-from models.attribution.class_ticks import Array, ClassTicks
-from models.attribution.echo import Echo
-from models.attribution.learned import learn
-from models.attribution.moments import Moments
-from models.attribution.prices import Prices, pool_prices, robust_weights, tick_weights
-from models.attribution.shrunk import learn_shrunk, learn_shrunk_ticks
-from models.attribution.stretch import Stretch
-from models.attribution.waits import CpuBounds, Mask, must_wait
+from models.attribution.autocorrelation import Echo
+from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.deliberate_waits import CpuBounds, Mask, must_wait
+from models.attribution.elasticity import Stretch
+from models.attribution.empirical_bayes import learn_shrunk, learn_shrunk_ticks
+from models.attribution.mixture_fit import learn
+from models.attribution.priors import Beliefs, Learned
+from models.attribution.sufficient_statistics import Moments
+from models.attribution.unit_costs import Prices, pool_prices, robust_weights, tick_weights
 
 LEAST_CALL_SHARE = 0.3
 """Of the mean price of a call, where only the calls tell classes apart."""

@@ -11,11 +11,10 @@ from enum import StrEnum
 
 import numpy as np
 
-from models.attribution.class_ticks import Array, ClassTicks
+from models.attribution.class_intervals import Array, ClassTicks
 from models.attribution.cost_model import CostModel
-from models.attribution.quality import Quality, disagreement
-from models.attribution.reasons import HostUse, Reason, Signs, find_reasons
-from models.attribution.sources import (
+from models.attribution.deliberate_waits import least_level
+from models.attribution.estimators import (
     Parts,
     Predictor,
     Target,
@@ -24,7 +23,8 @@ from models.attribution.sources import (
     by_wlr,
     by_work_time,
 )
-from models.attribution.waits import least_level
+from models.attribution.prediction_error import Quality, disagreement
+from models.attribution.reasons import HostUse, Reason, Signs, find_reasons
 from models.wlr import Line, fit_line
 
 FOLDS, LEAST_HELD_OUT = 4, 8

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from models.attribution.class_ticks import Array
-from models.attribution.waits import Mask
+from models.attribution.class_intervals import Array
+from models.attribution.deliberate_waits import Mask
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.attribution.class_ticks import Array
-from models.attribution.quadratic import hold, minimise_non_negative
-from models.attribution.waits import Mask
+from models.attribution.class_intervals import Array
+from models.attribution.deliberate_waits import Mask
+from models.attribution.nnls import hold, minimise_non_negative
 
 LEAST_PULL = 1e-4
 """Of the largest work: keeps the equations regular where every tick is alike."""

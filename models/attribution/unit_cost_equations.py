@@ -10,10 +10,10 @@ from functools import cached_property
 
 import numpy as np
 
-from models.attribution.class_ticks import Array
+from models.attribution.class_intervals import Array
+from models.attribution.deliberate_waits import Mask
 from models.attribution.eigendecomposition import Ridge, Spectrum
-from models.attribution.quadratic import ROUNDING, pivoted
-from models.attribution.waits import Mask
+from models.attribution.nnls import ROUNDING, pivoted
 
 FLAT = 1e-6
 """Precision of an unknown without a prior."""

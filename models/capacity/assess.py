@@ -9,17 +9,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.answer import USL, Capacity, CapacityReason
-from models.capacity.clock import clock_low
+from models.capacity.change_points import Regimes, find_regimes
 from models.capacity.contention import Ahead, Peak, find_peak
+from models.capacity.cost_drift import cost_drift, costs_otherwise
+from models.capacity.cost_variance import cost_wander, others_wander
+from models.capacity.cpu_frequency import clock_low
 from models.capacity.distribution import Distribution
-from models.capacity.drift import cost_drift, costs_otherwise
-from models.capacity.observations import SEEN, Observations
-from models.capacity.observed_peak import ObservedPeak, find_observed_peak
-from models.capacity.outliers import MAX_SHARE, Outliers, find_outliers
-from models.capacity.plateau import find_plateau
-from models.capacity.regimes import Regimes, find_regimes
-from models.capacity.sanity import (
+from models.capacity.goodness_of_fit import (
     Check,
     Finding,
     Points,
@@ -28,8 +24,15 @@ from models.capacity.sanity import (
     contradicts_wall,
     merge_noisy,
 )
-from models.capacity.served import likelihood
-from models.capacity.verdict import (
+from models.capacity.observations import SEEN, Observations
+from models.capacity.observed_maximum import likelihood
+from models.capacity.observed_peak import ObservedPeak, find_observed_peak
+from models.capacity.outliers import MAX_SHARE, Outliers, find_outliers
+from models.capacity.plateau import find_plateau
+from models.capacity.resource_limit import FULL, Wall
+from models.capacity.resource_limits import find_walls
+from models.capacity.result import USL, Capacity, CapacityReason
+from models.capacity.trust_gate import (
     by_law_alone,
     if_often_near,
     judged,
@@ -39,12 +42,9 @@ from models.capacity.verdict import (
     with_concurrency,
     with_doubts,
 )
-from models.capacity.wall import FULL, Wall
-from models.capacity.walls import find_walls
-from models.capacity.wander import cost_wander, others_wander
 from models.trust import Trust
-from models.usl import Array
-from models.usl_fit import UslFit, fit_map
+from models.usl.fit import UslFit, fit_map
+from models.usl.law import Array
 
 HOPELESS_RATIO = 12.0
 """A wall whose interval is wider is left aside."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.capacity.sanity import Points
-from models.capacity.shapes import Shapes
+from models.capacity.contention_likelihood import Shapes
+from models.capacity.goodness_of_fit import Points
 from models.robust import neighbour_deviation, normal_cdf
-from models.usl import Array
+from models.usl.law import Array
 
 PEAK_PRIORS = ((0.85, 0.15, 0.4), (0.15, -0.7, 1.0))
 """ln(peak / wall): probability, mean and deviation. Built for its work, or held up early."""

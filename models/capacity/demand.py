@@ -20,9 +20,9 @@ from functools import cached_property
 
 import numpy as np
 
-from models.capacity.idleness import Idleness
+from models.capacity.cpu_idleness import Idleness
 from models.robust import LinearFit, fit_linear
-from models.usl import Array
+from models.usl.law import Array
 
 NOISE = 0.002
 """The least deviation of a utilisation."""

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from models.robust import NORMAL_95, normal_cdf
-from models.usl import Array
+from models.usl.law import Array
 
 LEAST_SPREAD = 0.01
 """Of the logarithm of a capacity: none is known more exactly."""

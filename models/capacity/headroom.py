@@ -9,9 +9,9 @@ the capacity, as a share of those. docs/capacity.md defines it for users.
 from dataclasses import dataclass
 from math import isfinite
 
-from models.capacity.answer import USL, Capacity
 from models.capacity.observed_peak import BEYOND, STEP
-from models.usl_fit import UslFit
+from models.capacity.result import USL, Capacity
+from models.usl.fit import UslFit
 
 BUSY = 0.9
 """A limiting resource that is used less keeps nothing waiting: statements pile up elsewhere."""

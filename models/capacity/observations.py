@@ -7,8 +7,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.capacity.wall import Resource
-from models.usl import Array
+from models.capacity.resource_limit import Resource
+from models.usl.law import Array
 
 
 @dataclass(frozen=True, eq=False)

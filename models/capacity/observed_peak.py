@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.observations import Observations
-from models.capacity.wall import Resource
+from models.capacity.resource_limit import Resource
 from models.robust import medians, persistence
-from models.usl import Array
+from models.usl.law import Array
 
 CELLS = 4
 """Intervals are compared in cells of concurrency, so many to the octave."""

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from models.capacity.observations import LATEST, SEEN, Observations
 from models.robust import MAD, fit_columns, medians
-from models.usl import Array
+from models.usl.law import Array
 
 IDLE = 0.05
 """What a concurrency is off by at least, threads: nearly idle intervals vary a lot."""

@@ -9,8 +9,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from models.capacity.answer import Capacity
 from models.capacity.distribution import Distribution
+from models.capacity.result import Capacity
 from models.forecast.daily_peaks import daily_peaks
 from models.forecast.paths import future_peaks
 from models.forecast.trend import Trend, fit_trend

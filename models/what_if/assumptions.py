@@ -1,7 +1,7 @@
 """What a prediction takes for granted, in plain sentences."""
 
 from models.what_if.changes import Changes
-from models.what_if.today import DISK_KINDS, Kind, Today
+from models.what_if.current_state import DISK_KINDS, Kind, Today
 
 
 def assumptions(today: Today, changes: Changes) -> tuple[str, ...]:

@@ -16,10 +16,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.usl import Array
+from models.usl.law import Array
 from models.what_if.changes import Changes
-from models.what_if.draws import Draws, of_share
-from models.what_if.today import Kind, Shares, Today
+from models.what_if.current_state import Kind, Shares, Today
+from models.what_if.posterior_draws import Draws, of_share
 
 LEAST_LEFT = 1e-3
 """The least part of a resource's use that cheaper classes may leave."""

@@ -2,7 +2,7 @@
 
 Today's residence time R is measured. What a query takes of each resource is known, and the queue
 there follows from how busy it is; the remainder is what no resource explains, which grows with
-contention as the law says: R ~ 1 + σ(N−1) + κN(N−1) (`models.usl`, equation 1).
+contention as the law says: R ~ 1 + σ(N−1) + κN(N−1) (`models.usl.law`, equation 1).
 
 The queue of c processors that are busy for the part U of the time: S/c · U^(√(2(c+1))−1)/(1−U)
 (H. Sakasegawa, Annals of the Institute of Statistical Mathematics 29, 1977), for random arrivals.
@@ -13,11 +13,11 @@ from math import sqrt
 
 import numpy as np
 
-from models.usl import Array, Usl
+from models.usl.law import Array, Usl
 from models.what_if.changes import Changes
-from models.what_if.draws import Draws
+from models.what_if.current_state import Kind, Load, Today, Use
 from models.what_if.effects import lambda_factor, time_factor, workload_factor
-from models.what_if.today import Kind, Load, Today, Use
+from models.what_if.posterior_draws import Draws
 
 NEAR_PEAK = 0.98
 """The law's concurrency is taken up to this part of its peak."""

@@ -1,0 +1,74 @@
+"""The intervals that were assessed, and what became of each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.capacity.observations import Observations
+from models.capacity.outliers import OutlierReason
+from models.capacity.result import Capacity
+from models.rates import Array
+
+
+class Fate(StrEnum):
+    """What became of an interval in the assessment."""
+
+    USED = "used"
+    IDLE = "idle"  # too little went on for the law; the walls used it
+    OTHER_WORKLOAD = "other_workload"
+    OUTLIER = "outlier"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """One interval that was left out as an outlier; `at`, its end, in Unix seconds."""
+
+    index: int
+    at: float
+    reason: OutlierReason
+    ratio: float
+    """What it was off by: its time or cost per query over its neighbours'."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Points:
+    """Arrays of shape (points,), in the order of time; `at`, each one's end, in Unix seconds."""
+
+    at: Array = field(repr=False)
+    throughput: Array = field(repr=False)
+    """X, queries/s."""
+    concurrency: Array = field(repr=False)
+    """N, threads; NaN where not known."""
+    weights: Array = field(repr=False)
+    fates: NDArray[np.str_] = field(repr=False)
+    """A `Fate` each."""
+    outliers: tuple[LeftOut, ...] = ()
+
+    @classmethod
+    def of(cls, seen: Observations, capacity: Capacity, unix: Callable[[float], float]) -> Self:
+        """Tell each observation's fate; every one must have a throughput above 0."""
+        fates = np.where(seen.loaded, Fate.USED.value, Fate.IDLE.value).astype("<U16")
+        at = np.array([unix(end) for end in seen.at])
+        left_out: tuple[LeftOut, ...] = ()
+        if capacity.regimes is not None and capacity.outliers is not None:
+            current = np.flatnonzero(capacity.regimes.current)
+            fates[~capacity.regimes.current] = Fate.OTHER_WORKLOAD.value
+            left_out = tuple(
+                LeftOut(int(current[o.index]), float(at[current[o.index]]), o.reason, o.ratio)
+                for o in capacity.outliers.removed
+            )
+            fates[[o.index for o in left_out]] = Fate.OUTLIER.value
+        return cls(at, seen.throughput, seen.concurrency, seen.weights, fates, left_out)
+
+    def __len__(self) -> int:
+        """Count the points."""
+        return len(self.at)
+
+    def curve(self, fate: Fate) -> tuple[Array, Array]:
+        """Concurrency and throughput of the points of one fate, where both are known."""
+        there = (self.fates == fate.value) & np.isfinite(self.concurrency)
+        return self.concurrency[there], self.throughput[there]

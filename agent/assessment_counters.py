@@ -1,0 +1,47 @@
+"""What is remembered from one assessment to the next: each outlier counted once, the last change.
+
+The window is assessed again with every interval, so the same outlier is found again and again.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from models.capacity.observations import Observations
+from models.capacity.outliers import OutlierReason
+from models.capacity.result import Capacity
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Immutable; `after` answers with the next. Times are monotonic seconds unless they say so."""
+
+    since: float = -inf
+    """Intervals that ended before are not counted: another process did."""
+    outliers: Mapping[OutlierReason, int] = field(default_factory=dict)
+    """How many intervals have been left out so far, each once, by its first reason."""
+    counted: frozenset[float] = frozenset()
+    """The ends of those that are still in the window."""
+    mix_changed: float | None = None
+    """The end of the first interval after the latest change of the workload, in Unix seconds."""
+
+    def after(
+        self, seen: Observations, capacity: Capacity, unix: Callable[[float], float]
+    ) -> "Record":
+        """Add what this assessment of these observations has found."""
+        if capacity.regimes is None or capacity.outliers is None:
+            return self
+        ends = seen.at[capacity.regimes.current]
+        found = {float(ends[o.index]): o.reason for o in capacity.outliers.removed}
+        new = {end for end in found if end > self.since and end not in self.counted}
+        counts = {reason: self.outliers.get(reason, 0) for reason in OutlierReason}
+        for end in new:
+            counts[found[end]] += 1
+        kept = {end for end in self.counted if end >= float(seen.at[0])}
+        change = capacity.regimes.change
+        return replace(
+            self,
+            outliers=counts,
+            counted=frozenset(kept | new),
+            mix_changed=self.mix_changed if change is None else unix(float(seen.at[change.index])),
+        )

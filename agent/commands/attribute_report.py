@@ -1,0 +1,142 @@
+"""A division of a resource over query classes, in words: who uses it, and how sure that is."""
+
+from models.attribution.divide import Attribution, ClassUse, Method
+from models.attribution.prediction_error import Quality
+
+NAME_WIDTH, BAR_WIDTH = 30, 12
+MOST_CLASSES = 20
+BLOCKS = " ▏▎▍▌▋▊▉█"
+
+SOURCES = {
+    Method.MEASURED: "measured: CPU per class as the server accounts for it",
+    Method.WORK_TIME: "work time: statement time without lock waits and wait functions",
+    Method.LEARNED: "learnt: from how the total moves with what the classes do",
+    Method.WLR: "weighted linear regression on statement time, as published",
+}
+
+
+OTHERS = {
+    Method.MEASURED: "what was measured",
+    Method.WORK_TIME: "work time alone",
+    Method.LEARNED: "the learnt model",
+    Method.WLR: "weighted linear regression",
+}
+
+
+def in_words(
+    resource: str, found: Attribution, prediction: Quality | None, truth_error: float | None
+) -> str:
+    """Write the report, several lines without the last line feed, at most 80 columns."""
+    return "\n".join(
+        [
+            headline(resource, found),
+            "",
+            *_table(found),
+            "",
+            *_notes(found, prediction, truth_error),
+        ]
+    )
+
+
+def headline(resource: str, found: Attribution) -> str:
+    """Say in one sentence who uses most."""
+    first = found.ranked[0]
+    name = cut(resource, 20)
+    if first.total <= 0:
+        return f"No class explains any of {name}: {short(found.total)} in {found.ticks:,} ticks."
+    return f"{cut(first.name, NAME_WIDTH)} uses most of {name}: {percent(first.share)}."
+
+
+def _table(found: Attribution) -> list[str]:
+    """List classes by use, the small ones together, and what no class explains."""
+    ranked = found.ranked
+    shown = ranked if len(ranked) <= MOST_CLASSES + 1 else ranked[:MOST_CLASSES]
+    rest = ranked[len(shown) :]
+    most = max(use.share for use in ranked) or 1.0
+    word = "measured" if found.method is Method.MEASURED else "estimated"
+    title = f"  {'class':<{NAME_WIDTH}} {'share':>{BAR_WIDTH + 8}}  {word:>9}"
+    lines = [title if word == "measured" else f"{title} ± error"]
+    lines += [_row(use, most) for use in shown]
+    if rest:
+        name = f"{len(rest)} more"
+        share, total = sum(u.share for u in rest), sum(u.total for u in rest)
+        lines.append(f"  {name:<{NAME_WIDTH}} {bar(0, 1)} {percent(share):>7}  {amount(total)}")
+    part = found.unattributed / found.total if found.total > 0 else 0.0
+    note = f"{percent(part)} of all"
+    name = "unattributed"
+    gap = " " * (BAR_WIDTH + 8)
+    return [*lines, f"  {name:<{NAME_WIDTH}} {gap}  {amount(found.unattributed)}  {note}"]
+
+
+def _row(use: ClassUse, most: float) -> str:
+    error = "" if use.stderr is None else f" ± {short(use.stderr)}"
+    waits = "  waits" if use.waits else ""
+    name = f"{cut(use.name, NAME_WIDTH):<{NAME_WIDTH}}"
+    used = f"{amount(use.total)}{error:<8}{waits}"
+    return f"  {name} {bar(use.share, most)} {percent(use.share):>7}  {used}".rstrip()
+
+
+def _notes(found: Attribution, prediction: Quality | None, truth_error: float | None) -> list[str]:
+    of = f"{len(found.classes):,} classes" if len(found.classes) > 1 else "one class"
+    whole = f"{short(found.total)} in {found.ticks:,} ticks, {of}"
+    whole += "; shares are of what they explain"
+    lines = [f"  {'total':<14} {whole}", f"  {'source':<14} {SOURCES[found.method]}"]
+    for name, quality in (("fit", found.fit), ("held out", found.held_out)):
+        lines.append(f"  {name:<14} {_quality(quality)}")
+    if prediction is not None:
+        lines.append(f"  {'prediction':<14} {_quality(prediction)}")
+    if found.disagreement is not None and found.compared_with is not None:
+        other = OTHERS[found.compared_with]
+        moved = f"{percent(found.disagreement / 2)} of the use lies elsewhere by {other}"
+        lines.append(f"  {'disagreement':<14} {moved}")
+    if truth_error is not None:
+        lines.append(f"  {'truth':<14} shares differ from it by {truth_error:.3f} in all")
+    return [*lines, *(f"  {'take care':<14} {reason.sentence}" for reason in found.reasons)]
+
+
+def _quality(quality: Quality) -> str:
+    if quality.mape is None:
+        return "not identifiable"
+    parts = [f"the total within {percent(quality.mape)} on average"]
+    if quality.r_squared is not None:
+        parts.append(f"R² {quality.r_squared:.3f}")
+    if quality.slope is not None:
+        parts.append(f"slope {quality.slope:.2f}")
+    return ", ".join(parts)
+
+
+def percent(part: float) -> str:
+    """Write a share."""
+    value = 100 * part
+    return f"{value:.1f} %" if value < 99.95 else f"{value:.0f} %"
+
+
+def bar(share: float, most: float) -> str:
+    """Draw a share beside the greatest."""
+    eighths = round(8 * BAR_WIDTH * share / most)
+    full, part = divmod(eighths, 8)
+    return ("█" * full + (BLOCKS[part] if part else "")).ljust(BAR_WIDTH)
+
+
+def amount(value: float) -> str:
+    """Write a number right-aligned."""
+    return f"{short(value):>9}"
+
+
+def short(value: float) -> str:
+    """Write three digits, with a letter for thousands."""
+    for unit, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= unit:
+            return f"{value / (unit if letter != 'k' else 1e3):#.3g}".rstrip(".") + letter
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:#.3g}".rstrip(".") if value else "0"
+
+
+def cut(name: str, width: int) -> str:
+    """Shorten in the middle: names of classes differ at both ends."""
+    clean = "".join(c if c.isprintable() else "·" for c in name)
+    if len(clean) <= width:
+        return clean
+    head = (width - 1) // 2
+    return f"{clean[:head]}…{clean[len(clean) - (width - 1 - head) :]}"

@@ -1,0 +1,41 @@
+"""The two files that `run` and `check` take: errors in either are reported at once."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from agent.config.cli_options import add_config_option
+from agent.config.loader import ConfigError
+from agent.config.settings import Config
+from agent.web.reloading_config import Web, WebFile
+
+
+def add_file_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name the configuration and that of the web pages."""
+    add_config_option(parser)
+    parser.add_argument(
+        "--web.config.file",
+        dest="web_file",
+        metavar="FILE",
+        type=Path,
+        help="TLS, headers and users of the web pages; docs/web.md has every key",
+    )
+
+
+def loaded(
+    load_config: Callable[[], Config], web_file: Path | None
+) -> tuple[Config, Callable[[], Web]]:
+    """What both files say; raises `ConfigError` with the mistakes of both."""
+    web: Callable[[], Web] = Web
+    problems: list[str] = []
+    try:
+        web = WebFile(web_file) if web_file else Web
+    except ConfigError as error:
+        problems = error.problems
+    try:
+        config = load_config()
+    except ConfigError as error:
+        raise ConfigError([*error.problems, *problems]) from None
+    if problems:
+        raise ConfigError(problems)
+    return config, web

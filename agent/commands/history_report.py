@@ -1,0 +1,33 @@
+"""What a history holds, in words."""
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from agent.commands.text_table import table_lines
+from agent.config.sizes import size_in_words
+from agent.escaping import printable
+from agent.history.schema import VERSION
+from agent.history.tables import Extent
+
+HEADER = ("target", "server", "kind", "rows", "from", "to")
+
+
+def extent_lines(path: Path, size: int, extents: Sequence[Extent]) -> Iterator[str]:
+    """The file, then a row for each target and kind."""
+    yield f"{path}: {size_in_words(size)}, schema {VERSION}"
+    if not extents:
+        yield "nothing in it yet"
+        return
+    ordered = sorted(extents, key=lambda e: (e.target, e.server))
+    yield from table_lines([HEADER, *(_cells(extent) for extent in ordered)])
+
+
+def _cells(extent: Extent) -> tuple[str, ...]:
+    times = (_date(extent.first), _date(extent.last))
+    names = (printable(extent.target), printable(extent.server))
+    return (*names, extent.kind, f"{extent.rows:,}", *times)
+
+
+def _date(at: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at / 1000))

@@ -1,0 +1,257 @@
+"""A profile in words, as JSON and as CSV: classes of query ranked by what they use."""
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from datetime import datetime
+
+from agent.commands.attribute_report import OTHERS, SOURCES, amount, bar, cut, percent, short
+from agent.commands.profile_rows import Profile, Row
+from agent.commands.time_split_report import (
+    KEY,
+    WIDTH,
+    doubts_in_words,
+    limited_words,
+    parts_in_words,
+    stacked_bar,
+)
+from agent.config.durations import words
+from agent.escaping import for_spreadsheet, json_text
+from agent.query_classes.class_registry import AGENT
+from agent.query_classes.quality_gate import is_proven
+from agent.time_split import TimeUse
+from models.attribution.reasons import Reason
+from models.time_split.split import Part
+
+NAME_WIDTH = 34
+DIGEST_LETTERS = 12
+MOST_SPELLS = 3
+COLUMNS = (
+    *(field.name for field in fields(Row) if field.name != "time"),
+    "limited_by",
+    "limited_by_share",
+    *(f"time_{part.value}" for part in Part),
+)
+"""Of the CSV file, before the source of the CPU."""
+
+
+def in_words(profile: Profile, top: int) -> str:
+    """Write the profile as a table, 80 columns and more where texts are shown."""
+    lines = [headline(profile), ""]
+    title = f"  {'class':<{NAME_WIDTH}} {'share':>20}  {'CPU s':>9} ± error   {'time s':>9}"
+    title += f" {'calls':>9} {'latency':>9} {'IO bytes':>9}"
+    costed = any(row.removed_gain is not None for row in profile.rows)
+    title += f" {'if gone':>8} {'if half':>8}" if costed else ""
+    timed = any(row.time is not None for row in profile.rows)
+    lines.append(title + (f"  {'where its time goes':<{WIDTH}} limited by" if timed else ""))
+    shown, rest = profile.rows[:top], profile.rows[top:]
+    most = max((row.share or 0.0 for row in profile.rows), default=0.0) or 1.0
+    lines += [_line(row, most, costed=costed) for row in shown]
+    if rest:
+        shares = [row.share for row in rest if row.share is not None]
+        lines.append(f"  {len(rest)} more" + (f": {percent(sum(shares))}" if shares else ""))
+    return "\n".join([*lines, "", *_notes(profile)])
+
+
+def headline(profile: Profile) -> str:
+    """Say in one sentence who is first."""
+    if not profile.rows:
+        return f"No statement ended in {words(profile.seconds)}."
+    first = profile.rows[0]
+    by = {"cpu": "CPU", "time": "time", "count": "calls", "io": "IO", "latency": "latency"}
+    if first.share is None or profile.sort == "latency":
+        return f"{_name(first)} is first by {by[profile.sort]}."
+    return (
+        f"{_name(first)} has the greatest share of the {by[profile.sort]}: {percent(first.share)}."
+    )
+
+
+def as_json(profile: Profile, top: int) -> str:
+    """Write the profile as JSON; null where something is not known."""
+    content = {
+        "sort": profile.sort,
+        "seconds": profile.seconds,
+        "cpu": {
+            "source": profile.cpu_source.value if profile.cpu_source else None,
+            "total": profile.cpu_total,
+            "unattributed": profile.cpu_unattributed,
+            "held_out_mape": profile.cpu_error,
+            "disagreement": profile.disagreement,
+            "reasons": [reason.value for reason in profile.reasons],
+        },
+        "spells": [asdict(spell) for spell in profile.spells],
+        "io": {
+            name: {
+                "total": moved.total,
+                "unattributed": moved.unattributed,
+                "held_out_mape": moved.held_out.mape,
+                "held_out_r_squared": moved.held_out.r_squared,
+                "reasons": [reason.value for reason in moved.reasons],
+            }
+            for name, moved in profile.io.items()
+        },
+        "time": profile.time and _time(profile.time),
+        "recorded": profile.recorded,
+        "classes": [_record(row) for row in profile.rows[:top]],
+    }
+    return json_text(content, indent=2)
+
+
+def as_csv(profile: Profile, top: int) -> str:
+    """Write the profile as CSV, each row with the CPU's source; empty where one is not known."""
+    out = io.StringIO()
+    source = profile.cpu_source.value if profile.cpu_source else None
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*COLUMNS, "cpu_source"])
+    for row in profile.rows[:top]:
+        values = (*_record(row).values(), source)
+        writer.writerow(_cell(value) for value in values)
+    return out.getvalue().rstrip("\n")
+
+
+def _time(use: TimeUse) -> dict[str, object]:
+    """Where the statement time of the whole server went."""
+    limited = use.limited_by
+    return {
+        "shares": {part.value: share for part, share in use.split.known_shares.items()},
+        "limited_by": limited.limit.value if limited else None,
+        "limited_by_share": limited.share if limited else None,
+        "excess": use.split.excess,
+        "unknown": sorted(part.value for part in use.split.unknown),
+    }
+
+
+def _record(row: Row) -> dict[str, object]:
+    """Every column of a row by its name; those of the time are its shares."""
+    values = {field.name: getattr(row, field.name) for field in fields(Row) if field.name != "time"}
+    limited = row.limited_by
+    values["limited_by"] = limited.limit.value if limited else None
+    values["limited_by_share"] = limited.share if limited else None
+    shares = row.time.known_shares if row.time else {}
+    return values | {f"time_{part.value}": shares.get(part) for part in Part}
+
+
+def _name(row: Row) -> str:
+    if row.digest == AGENT:
+        return "mysql-headroom's own"
+    if row.text:
+        return cut(row.text.replace("`", ""), NAME_WIDTH)
+    digest = row.digest[:DIGEST_LETTERS]
+    return cut(f"{row.schema}.{digest}" if row.schema else digest, NAME_WIDTH)
+
+
+def _line(row: Row, most: float, *, costed: bool) -> str:
+    share = "" if row.share is None else f"{bar(row.share, most)} {percent(row.share):>7}"
+    error = "" if row.cpu_stderr is None else f"± {short(row.cpu_stderr)}"
+    cpu = "–" if row.cpu is None else short(row.cpu)
+    latency = "–" if row.latency is None else short(row.latency)
+    moved = "–" if row.io is None else short(row.io)
+    gains = f" {_gain(row.removed_gain):>8} {_gain(row.halved_gain):>8}" if costed else ""
+    waits = "  waits" if row.waits else ""
+    if row.time is not None:
+        waits = f"  {stacked_bar(row.time):<{WIDTH}} {limited_words(row.limited_by)}{waits}"
+    return (
+        f"  {_name(row):<{NAME_WIDTH}} {share:>20}  {cpu:>9} {error:<9} {amount(row.seconds)}"
+        f" {amount(row.calls)} {latency:>9} {moved:>9}{gains}{waits}"
+    ).rstrip()
+
+
+def _gain(gain: float | None) -> str:
+    """Capacity that comes back, as a part of what there is."""
+    return "–" if gain is None else f"+{percent(gain)}"
+
+
+def _notes(profile: Profile) -> list[str]:
+    return [
+        _watched(profile),
+        *_cpu_notes(profile),
+        *_io_notes(profile),
+        *_time_notes(profile),
+        *_to_fix(profile),
+    ]
+
+
+def _cpu_notes(profile: Profile) -> list[str]:
+    if profile.cpu_source is None or profile.cpu_total is None:
+        return [f"  {'CPU':<14} not known: neither the process nor CPU per statement is seen"]
+    whole = f"{short(profile.cpu_total)} s"
+    if profile.cpu_unattributed is not None:
+        part = profile.cpu_unattributed / (profile.cpu_total or 1.0)
+        whole += f", of which {percent(part)} is unattributed"
+    lines = [
+        f"  {'CPU':<14} {whole}",
+        f"  {'source':<14} {SOURCES[profile.cpu_source]}",
+    ]
+    if profile.cpu_error is not None:
+        lines.append(f"  {'held out':<14} the total within {percent(profile.cpu_error)} on average")
+    if profile.disagreement is not None and profile.compared_with is not None:
+        moved = percent(profile.disagreement / 2)
+        other = OTHERS[profile.compared_with]
+        lines.append(f"  {'disagreement':<14} {moved} of the use lies elsewhere by {other}")
+    return [*lines, *(f"  {'take care':<14} {_sentence(r, profile)}" for r in profile.reasons)]
+
+
+def _sentence(reason: Reason, profile: Profile) -> str:
+    """The reason, and of the watch the seconds for which it holds, where they are known."""
+    when = [f"{s.start:.0f} to {s.end:.0f}" for s in profile.spells if s.reason is reason]
+    if not when:
+        return reason.sentence
+    more = f" and {len(when) - MOST_SPELLS} more" if len(when) > MOST_SPELLS else ""
+    part = f"in the seconds {', '.join(when[:MOST_SPELLS])}{more} of {profile.seconds:.0f}"
+    return f"{reason.sentence} ({part})"
+
+
+def _io_notes(profile: Profile) -> Iterator[str]:
+    """How many bytes, whose they are, how good that is; why care is to be taken of ranks by IO."""
+    for name, moved in profile.io.items():
+        part = percent(moved.unattributed / moved.total) if moved.total > 0 else percent(0.0)
+        line = f"  {name:<14} {short(moved.total)} bytes, of which {part} is unattributed"
+        if moved.held_out.mape is not None:
+            line += f"; held out within {percent(moved.held_out.mape)}"
+            if not is_proven(moved.held_out):
+                line += ": calls and rows do not tell whose they are"
+        yield line
+    if profile.sort == "io":
+        said = {reason for moved in profile.io.values() for reason in moved.reasons}
+        told = (r for r in Reason if r in said and r not in profile.reasons)
+        yield from (f"  {'take care':<14} {reason.sentence}" for reason in told)
+
+
+def _time_notes(profile: Profile) -> Iterator[str]:
+    """Where all statements' time went, and what weakens that."""
+    if profile.time is None or not profile.time.split.shares:
+        return
+    split = profile.time.split
+    yield f"  {'time':<14} {limited_words(profile.time.limited_by)}: {parts_in_words(split)}"
+    yield f"  {'in the bars':<14} {KEY}"
+    yield from (f"  {'take care':<14} {doubt}" for doubt in doubts_in_words(split))
+
+
+def _watched(profile: Profile) -> str:
+    if profile.of_sums:
+        return f"  {'summed up':<14} by the server, over {words(profile.seconds)} at most"
+    if profile.recorded is None:
+        return f"  {'watched':<14} {profile.seconds:.0f} s"
+    first, last = (datetime.fromtimestamp(at).astimezone() for at in profile.recorded)
+    span = f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S %z}"
+    return f"  {'recorded':<14} {words(profile.seconds)} from {span}"
+
+
+def _to_fix(profile: Profile) -> list[str]:
+    """Which class gives most capacity back, where that is known."""
+    known = [row for row in profile.rows if row.removed_gain]
+    if not known:
+        return []
+    first = max(known, key=lambda row: row.removed_gain or 0.0)
+    gains = f"without it {percent(first.removed_gain or 0.0)} more of all else fits"
+    if first.halved_gain is not None:
+        gains += f", at half its cost {percent(first.halved_gain)}"
+    return [f"  {'fix first':<14} {_name(first)}: {gains}"]
+
+
+def _cell(value: object) -> object:
+    """A cell of a CSV file: nothing where not known, and a word is no formula."""
+    if value is None:
+        return ""
+    return for_spreadsheet(value) if isinstance(value, str) else value

@@ -1,0 +1,62 @@
+"""Mistakes that no single key shows: contradictions between keys, found in the file as written.
+
+They are looked for beside the types, so that one broken key does not hide them.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from agent.config.yaml_loader import KeyPath
+
+PASSWORD_SOURCES = ("password_file", "password_env", "defaults_file")
+
+
+def contradictions(data: dict[Any, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Each contradiction with its key path; any shape will do, the types are checked apart."""
+    targets = data.get("targets")
+    if isinstance(targets, list):
+        if not targets:
+            yield ("targets",), "must name at least one server"
+        yield from _duplicate_names(targets)
+        for index, target in enumerate(targets):
+            if isinstance(target, dict):
+                for key, text in _of_target(target):
+                    yield ("targets", index, *key), text
+    if _status_is_off(data):
+        yield ("collectors", "status", "enabled"), STATUS
+
+
+STATUS = "status cannot be switched off: everything else stands on it"
+
+
+def _duplicate_names(targets: list[Any]) -> Iterator[tuple[KeyPath, str]]:
+    first: dict[object, int] = {}
+    for index, target in enumerate(targets):
+        name = target.get("name") if isinstance(target, dict) else None
+        if not isinstance(name, str):
+            continue
+        if name in first:
+            text = f"the name {name!r} is taken by targets[{first[name]}]"
+            yield ("targets", index, "name"), text
+        first.setdefault(name, index)
+
+
+def _of_target(target: dict[Any, Any]) -> Iterator[tuple[KeyPath, str]]:
+    sources = [name for name in PASSWORD_SOURCES if target.get(name) is not None]
+    if "password" in target:
+        use = ", ".join(PASSWORD_SOURCES)
+        yield ("password",), f"a password does not belong in this file; use one of {use}"
+    if len(sources) > 1:
+        yield (sources[1],), f"the password comes from {sources[0]} already; give one source"
+    if target.get("socket") and (target.get("host") or target.get("port")):
+        yield ("socket",), "give either a socket, or host and port"
+    if not target.get("user") and not target.get("defaults_file"):
+        yield ("user",), "missing (or give a defaults_file that names one)"
+    if _status_is_off(target):
+        yield ("collectors", "status", "enabled"), STATUS
+
+
+def _status_is_off(section: dict[Any, Any]) -> bool:
+    collectors = section.get("collectors")
+    status = collectors.get("status") if isinstance(collectors, dict) else None
+    return isinstance(status, dict) and status.get("enabled") is False

@@ -1,0 +1,28 @@
+"""Reading the configuration file, with what the command line puts in place of its values."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agent.config.cross_checks import contradictions
+from agent.config.settings import Config
+from agent.config.yaml_loader import ConfigError as ConfigError
+from agent.config.yaml_loader import read
+
+
+def load(path: Path, override: Mapping[str, object] | None = None) -> Config:
+    """The checked configuration of a file; raises `ConfigError` with all its mistakes.
+
+    `override` has values that come from elsewhere, in the file's own shape.
+    """
+    document = read(path, "config.example.yaml")
+    _merge(document.data, override or {})
+    return document.checked(Config, contradictions(document.data))
+
+
+def _merge(data: dict[Any, Any], override: Mapping[str, object]) -> None:
+    for key, value in override.items():
+        if isinstance(value, Mapping) and isinstance(data.get(key), dict):
+            _merge(data[key], value)
+        else:
+            data[key] = value

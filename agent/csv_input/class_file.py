@@ -1,0 +1,251 @@
+"""Reading what query classes did from a CSV file: one column per class, or one row per class.
+
+The wide form has a column per class and the resource, one row a tick. The long form has a row per
+tick and class with `t_s`, `class`, `timer_wait_s` or `count`, and what else is known; its resource
+is in another file (agent.csv_input.host_file). A file with the columns `t_s` and `class` is long.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from agent.csv_input.table_file import (
+    MOST_TABLE,
+    TableFileError,
+    header_mistake,
+    read_rows,
+    shortened,
+    shown_name,
+)
+from models.attribution.class_intervals import SIZES, Array, ClassTicks
+from models.attribution.reasons import HostUse
+
+TIME, CLASS, SECONDS, TEXT = "t_s", "class", "dt_s", "digest_text"
+STATEMENT_TIME, COUNT = "timer_wait_s", "count"
+MEASURED, TRUTH = "cpu_s", "cpu_true_s"
+CHANGE = "inflight_delta_s"
+NUMBERS = (STATEMENT_TIME, COUNT, "lock_s", CHANGE, *SIZES, MEASURED, TRUTH)
+LEAST_TICKS = 2
+LEAST, GREATEST = 1e-12, 1e15
+"""No server counts more or less in a tick: what is less is left over from a subtraction, and counts
+as 0; the squares of what is more can overflow."""
+
+
+@dataclass(frozen=True)
+class ClassFile:
+    """Ticks of classes, with what the file holds besides."""
+
+    name: str
+    ticks: ClassTicks
+    resource: str | None
+    """The resource's column; None in the long form."""
+    y: Array | None
+    """The resource, shape (T,); None in the long form."""
+    at: Array | None
+    """When each tick ended, s, rising; None in the wide form."""
+    truth: Array | None
+    """What each class really used, shape (T, K), to score against."""
+    host: HostUse = field(default_factory=HostUse)
+    """How busy the host was in the worst minute, where that is known."""
+
+
+class Table:
+    """A CSV file's header and rows, whose cells are asked for by column."""
+
+    def __init__(self, path: str, most: int = MOST_TABLE) -> None:
+        self.name = shown_name(path)
+        self._rows = read_rows(path, most)
+        self.line, header = next(self._rows, (1, []))
+        if not header:
+            raise self.error("the file is empty", "its first line names the columns")
+        self.header = tuple(header)
+        mistake = header_mistake(header)
+        if mistake is not None:
+            raise self.error(*mistake)
+        times = Counter(header)
+        for column in header:
+            if times[column] > 1:
+                raise self.error(f"two columns are named {shortened(column)}", "name each once")
+            if not column:
+                raise self.error("a column has no name", "name every column")
+
+    def error(self, problem: str, remedy: str) -> TableFileError:
+        """Say what is wrong with the line that was read last."""
+        return TableFileError(self.name, self.line, problem, remedy)
+
+    def rows(self) -> Iterator[list[str]]:
+        """Give the rows one by one."""
+        for line, cells in self._rows:
+            self.line = line
+            if len(cells) > len(self.header):
+                problem = f"{len(cells)} cells under {len(self.header)} columns"
+                raise self.error(problem, "quote cells that hold commas")
+            yield cells
+
+    def column(self, wanted: str, remedy: str) -> int:
+        """Find a column that must be there."""
+        if wanted not in self.header:
+            raise self.error(f"no column {shortened(wanted)}", remedy)
+        return self.header.index(wanted)
+
+    def text(self, cells: Sequence[str], index: int) -> str:
+        """Take a cell that must be there."""
+        cell = cells[index] if index < len(cells) else ""
+        if not cell:
+            problem = f"{shortened(self.header[index])} is missing"
+            raise self.error(problem, "fill it in or drop the line")
+        return cell
+
+    def number(self, cells: Sequence[str], index: int, *, signed: bool = False) -> float:
+        """Take a finite number, at least 0 unless it may be negative."""
+        cell, column = self.text(cells, index), shortened(self.header[index])
+        try:
+            value = float(cell)
+        except ValueError:
+            problem = f"{column} is {shortened(cell)!r}, which is not a number"
+            raise self.error(problem, "write digits and a decimal point only") from None
+        if not math.isfinite(value) or (value < 0 and not signed):
+            must = "finite" if signed else "finite and at least 0"
+            problem = f"{column} is {shortened(cell)}, and must be {must}"
+            raise self.error(problem, "correct it or drop the line")
+        if abs(value) > GREATEST:
+            problem = f"{column} is {shortened(cell)}, and must be {GREATEST:g} at most"
+            raise self.error(problem, "correct it, or use another unit")
+        return value if abs(value) >= LEAST else 0.0
+
+    def numbers(self, cells: Sequence[str], indexes: Sequence[int]) -> Array:
+        """Take many cells as `number` does, at once where nothing is wrong with any."""
+        try:
+            values = np.array([float(cells[i]) for i in indexes])
+        except (ValueError, IndexError):
+            values = np.array([np.nan])
+        if not ((values >= 0) & (values <= GREATEST)).all():
+            return np.array([self.number(cells, i) for i in indexes])
+        values[values < LEAST] = 0.0
+        return values
+
+
+def read_classes(path: str, resource: str | None = None) -> ClassFile:
+    """Read either form. `resource` names the wide form's column; the last one without it.
+
+    Raises TableFileError for everything that keeps the file from being used.
+    """
+    table = Table(path)
+    if TIME in table.header and CLASS in table.header:
+        return _long(table)
+    return _wide(table, resource)
+
+
+def _wide(table: Table, resource: str | None) -> ClassFile:
+    columns = [i for i, name in enumerate(table.header) if name not in (TIME, SECONDS)]
+    y_column = columns[-1] if columns else 0
+    if resource is not None:
+        y_column = table.column(resource, f"name one of its columns: {_some(table.header)}")
+    x_columns = [i for i in columns if i != y_column]
+    if not x_columns:
+        remedy = "write one column per class and one for the resource, separated by commas"
+        raise table.error("no class besides the resource", remedy)
+    wanted = [*x_columns, y_column]
+    rows = [table.numbers(cells, wanted) for cells in table.rows()]
+    _enough(table, len(rows))
+    values = np.array(rows)
+    names = tuple(table.header[i] for i in x_columns)
+    ticks = ClassTicks(names, np.ones(len(values)), values[:, :-1])
+    return ClassFile(table.name, ticks, table.header[y_column], values[:, -1], None, None)
+
+
+@dataclass(frozen=True)
+class _Record:
+    """One row of the long form."""
+
+    at: float
+    seconds: float | None
+    name: str
+    text: str | None
+    values: tuple[float, ...]
+
+
+def _long(table: Table) -> ClassFile:
+    known = [name for name in NUMBERS if name in table.header]
+    if not {STATEMENT_TIME, COUNT} & set(known):
+        remedy = f"{STATEMENT_TIME} is the classes' statement time, s"
+        raise table.error(f"neither {STATEMENT_TIME} nor {COUNT} is a column", remedy)
+    records = [_record(table, cells, known) for cells in table.rows()]
+    at = np.array(sorted({record.at for record in records}))
+    _enough(table, len(at))
+    names = tuple(sorted({record.name for record in records}))
+    matrices = _matrices(records, known, at, names)
+    time = matrices.get(STATEMENT_TIME, matrices.get(COUNT, np.zeros(0)))
+    lock = matrices.get("lock_s")
+    ticks = ClassTicks(
+        names=names,
+        seconds=_seconds(records, at),
+        statement_time=time,
+        count=matrices.get(COUNT),
+        lock_time=None if lock is None or STATEMENT_TIME not in known else np.minimum(lock, time),
+        inflight_delta=matrices.get(CHANGE) if STATEMENT_TIME in known else None,
+        sizes=tuple((name, matrices[name]) for name in SIZES if name in matrices),
+        cpu=matrices.get(MEASURED),
+        texts=_texts(records, names) if TEXT in table.header else None,
+    )
+    return ClassFile(table.name, ticks, None, None, at, matrices.get(TRUTH))
+
+
+def _record(table: Table, cells: list[str], known: Sequence[str]) -> _Record:
+    place = {name: i for i, name in enumerate(table.header)}
+    seconds = None
+    if SECONDS in place:
+        seconds = table.number(cells, place[SECONDS])
+        if seconds <= 0:
+            raise table.error(f"{SECONDS} is {seconds:g}", "a tick lasts more than 0 s")
+    text_column = place.get(TEXT, len(cells))
+    return _Record(
+        at=table.number(cells, place[TIME], signed=True),
+        seconds=seconds,
+        name=table.text(cells, place[CLASS]),
+        text=(cells[text_column] or None) if text_column < len(cells) else None,
+        values=tuple(table.number(cells, place[n], signed=n == CHANGE) for n in known),
+    )
+
+
+def _matrices(
+    records: Sequence[_Record], known: Sequence[str], at: Array, names: tuple[str, ...]
+) -> dict[str, Array]:
+    """Sum what a class did in a tick, however many rows say it."""
+    column = {name: k for k, name in enumerate(names)}
+    ticks = np.searchsorted(at, [record.at for record in records])
+    classes = np.array([column[record.name] for record in records], dtype=np.intp)
+    values = np.array([record.values for record in records])
+    answer = {name: np.zeros((len(at), len(names))) for name in known}
+    for i, name in enumerate(known):
+        np.add.at(answer[name], (ticks, classes), values[:, i])
+    return answer
+
+
+def _seconds(records: Sequence[_Record], at: Array) -> Array:
+    """Take the ticks' lengths from `dt_s`, or from their times; the first is as long as most."""
+    gaps = np.diff(at)
+    answer = np.concatenate(([float(np.median(gaps))], gaps))
+    for record in records:
+        if record.seconds is not None:
+            answer[np.searchsorted(at, record.at)] = record.seconds
+    return answer
+
+
+def _texts(records: Sequence[_Record], names: tuple[str, ...]) -> tuple[str | None, ...]:
+    known = {record.name: record.text for record in records if record.text}
+    return tuple(known.get(name) for name in names)
+
+
+def _enough(table: Table, ticks: int) -> None:
+    if ticks < LEAST_TICKS:
+        count = "no ticks" if ticks == 0 else "1 tick"
+        raise table.error(f"{count}, and one cannot tell classes apart", "record two or more")
+
+
+def _some(names: Sequence[str], most: int = 5) -> str:
+    shown = ", ".join(shortened(name) for name in names[:most])
+    return shown + (", …" if len(names) > most else "")

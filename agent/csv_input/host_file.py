@@ -1,0 +1,106 @@
+"""Reading the resource of a long class file from the host's file, tick by tick."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.csv_input.class_file import LEAST_TICKS, TIME, ClassFile, Table
+from agent.csv_input.table_file import TableFileError
+from models.attribution.class_intervals import Array
+from models.attribution.reasons import HostUse
+
+DEFAULT_RESOURCE = "mysqld_cpu_s"
+NEAR = 0.25
+"""The two files' clocks may differ by this part of a tick."""
+KINDS = ("user", "nice", "sys", "idle", "iowait", "irq", "softirq", "steal")
+JIFFIES = tuple(f"host_{kind}" for kind in KINDS)
+STRETCH = 60.0
+"""Seconds over which it is judged how busy the host was."""
+
+
+@dataclass(frozen=True)
+class HostFile:
+    """A resource of the whole server per tick, and what the host did meanwhile."""
+
+    name: str
+    resource: str
+    at: Array
+    """When each tick ended, s, rising."""
+    y: Array
+    jiffies: Array | None
+    """The host's time in each tick by its kinds, shape (T, 8), any unit; None: not known."""
+
+    @property
+    def use(self) -> HostUse:
+        """How busy the host was, over all ticks of the file."""
+        return self.use_at(np.arange(len(self.at)))
+
+    def use_at(self, places: NDArray[np.intp]) -> HostUse:
+        """How busy the host was, and how much it waited for IO, in the worst minute of these ticks.
+
+        `places` are of the ticks, rising; of less than a minute all of them count.
+        """
+        if self.jiffies is None:
+            return HostUse()
+        tick = float(np.median(np.diff(self.at[places]))) if len(places) > 1 else STRETCH
+        width = min(max(round(STRETCH / tick), 1), len(places))
+        sums = np.cumsum(np.vstack((np.zeros(len(KINDS)), self.jiffies[places])), axis=0)
+        spent = dict(zip(KINDS, (sums[width:] - sums[:-width]).T, strict=True))
+        total = sum(spent.values(), np.zeros(len(sums) - width))
+        if not total.any():
+            return HostUse()
+        whole = np.where(total > 0, total, np.inf)
+        busy = (total - spent["idle"] - spent["iowait"]) / whole
+        return HostUse(float(busy.max()), float((spent["iowait"] / whole).max()))
+
+
+def read_host(path: str, resource: str = DEFAULT_RESOURCE) -> HostFile:
+    """Read `t_s`, the resource, and the host's jiffies where all their columns are there.
+
+    Raises TableFileError for everything that keeps the file from being used.
+    """
+    table = Table(path)
+    at_column = table.column(TIME, f"{TIME} says when each tick ended, as in the class file")
+    remedy = f"its columns are {', '.join(table.header[:20])}: name one with --resource"
+    y_column = table.column(resource, remedy)
+    known = set(JIFFIES) <= set(table.header)
+    jiffies = [table.header.index(name) for name in JIFFIES if known]
+    rows = []
+    for cells in table.rows():
+        at = table.number(cells, at_column, signed=True)
+        rows.append([at, *(table.number(cells, i) for i in (y_column, *jiffies))])
+    if not rows:
+        raise table.error("no ticks", "record two or more")
+    values = np.array(rows)
+    values = values[np.argsort(values[:, 0], kind="stable")]
+    if (np.diff(values[:, 0]) <= 0).any():
+        raise table.error(f"two rows have the same {TIME}", "keep one row per tick")
+    times = values[:, 2:] if known else None
+    return HostFile(table.name, resource, values[:, 0], values[:, 1], times)
+
+
+def joined(classes: ClassFile, host: HostFile) -> ClassFile:
+    """Give a long class file its resource; ticks that only one of the two has are left out."""
+    if classes.at is None:
+        problem = "each row holds its resource itself"
+        raise TableFileError(classes.name, None, problem, "leave --host out")
+    near = NEAR * float(np.median(np.diff(classes.at)))
+    right = np.clip(np.searchsorted(host.at, classes.at), 1, max(len(host.at) - 1, 1))
+    left = right - 1
+    right = np.minimum(right, len(host.at) - 1)
+    nearer = np.abs(host.at[left] - classes.at) <= np.abs(host.at[right] - classes.at)
+    place = np.where(nearer, left, right)
+    kept = np.flatnonzero(np.abs(host.at[place] - classes.at) <= near)
+    if len(kept) < LEAST_TICKS:
+        problem = f"it has {len(kept)} ticks at the same {TIME} as {classes.name}"
+        raise TableFileError(host.name, None, problem, "record both at the same time")
+    return replace(
+        classes,
+        ticks=classes.ticks.at(kept),
+        resource=host.resource,
+        y=host.y[place[kept]],
+        at=classes.at[kept],
+        truth=None if classes.truth is None else classes.truth[kept],
+        host=host.use_at(np.unique(place[kept])),
+    )

@@ -1,0 +1,192 @@
+"""Reading the cells of a CSV file; every mistake is reported with its line and its remedy."""
+
+import codecs
+import csv
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from agent.escaping import printable
+
+STANDARD_INPUT = "-"
+SEPARATORS = {";": "semicolons", "\t": "tabs"}
+GZIP_MAGIC = b"\x1f\x8b"
+GZIP_FORMAT = 31  # zlib's wbits
+BOM = codecs.BOM_UTF8
+PIECE = 2**16  # bytes that are read, or unpacked, at once
+LONGEST_LINE = 2**20  # bytes
+FEWEST_BYTES = 64  # of a line, on average: a million lines in a table
+MOST_TABLE = 2**26  # bytes of a table that is held in memory, where it takes ten times as much
+MOST_STREAM = 2**32  # bytes of a table that is read as a stream
+
+
+class TableFileError(Exception):
+    """A file that cannot be used: where, what is wrong and what to do, on one line."""
+
+    def __init__(self, name: str, line: int | None, problem: str, remedy: str) -> None:
+        place = name if line is None else f"{name}:{line}"
+        super().__init__(printable(f"{place}: {problem}; {remedy}"))
+
+
+def shown_name(path: str) -> str:
+    """Name the file as messages do."""
+    return "<stdin>" if path == STANDARD_INPUT else path
+
+
+def read_rows(path: str, most: int = MOST_TABLE) -> Iterator[tuple[int, list[str]]]:
+    """Read line numbers and stripped cells; `-` is standard input, gzip is seen by its content.
+
+    `most` bytes in all, unpacked; a table that is not held in memory may have more.
+
+    Each line is a row by itself. Blank lines, lines that begin with `#` and a byte-order mark are
+    passed over. Raises TableFileError for a file that cannot be read, is not CSV or has no end.
+    """
+    name = shown_name(path)
+    with opened(path) as file:
+        yield from rows_in(name, text_lines(name, file, most))
+
+
+@contextmanager
+def opened(path: str) -> Iterator[BinaryIO]:
+    """The bytes of a file, of standard input for `-`; raises TableFileError."""
+    if path == STANDARD_INPUT:
+        yield sys.stdin.buffer
+        return
+    name = shown_name(path)
+    try:
+        file = Path(path).open("rb")  # noqa: SIM115  (closed below; its errors are another's)
+    except FileNotFoundError:
+        raise TableFileError(name, None, "there is no such file", "check the path") from None
+    except IsADirectoryError:
+        raise TableFileError(name, None, "it is a directory", "name a CSV file in it") from None
+    except (OSError, ValueError) as error:
+        raise unreadable(name, error) from None
+    with file:
+        yield file
+
+
+def text_lines(name: str, file: BinaryIO, most: int) -> Iterator[str]:
+    """The lines of a text, read as they are asked for, gzip unpacked; `most` bytes in all.
+
+    Raises TableFileError where it is no UTF-8 text, or has more bytes or a longer line.
+    """
+    most_lines = most // FEWEST_BYTES
+    for number, line in enumerate(_byte_lines(name, _bounded(name, file, most)), start=1):
+        if number > most_lines:
+            problem = f"it holds more than {most_lines:,} lines"
+            raise TableFileError(name, None, problem, "give it in parts")
+        text = _text(name, number, line.removeprefix(BOM) if number == 1 else line)
+        yield from text.splitlines() or [""]
+
+
+def shortened(cell: str, length: int = 30) -> str:
+    """Cut a cell for a message."""
+    return cell if len(cell) <= length else cell[: length - 1] + "…"
+
+
+def header_mistake(header: list[str]) -> tuple[str, str] | None:
+    """Problem and remedy of a first line that names no column as it is."""
+    for separator, shown in SEPARATORS.items():
+        if len(header) == 1 and separator in header[0]:
+            return f"its cells are separated by {shown}", "separate them by commas"
+    if header and all(map(_is_number, header)):
+        return "its first line has numbers and no names", "name the columns in the first line"
+    return None
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _bounded(name: str, file: BinaryIO, most: int) -> Iterator[bytes]:
+    """Its content in pieces, unpacked."""
+    size = 0
+    try:
+        for piece in _pieces(file):
+            size += len(piece)
+            if size > most:
+                problem = f"it holds more than {most // 2**20} MiB"
+                raise TableFileError(name, None, problem, "give it in parts")
+            yield piece
+    except (EOFError, zlib.error) as error:
+        problem = f"it cannot be unpacked ({error})"
+        raise TableFileError(name, None, problem, "pack it with gzip again") from None
+    except (OSError, ValueError) as error:
+        raise unreadable(name, error) from None
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    piece = file.read(PIECE)
+    if piece.startswith(GZIP_MAGIC):
+        yield from _unpacked(piece, file)
+        return
+    while piece:
+        yield piece
+        piece = file.read(PIECE)
+
+
+def _unpacked(packed: bytes, file: BinaryIO) -> Iterator[bytes]:
+    """The members of a gzip file, a piece at a time however much one byte of it stands for."""
+    member = zlib.decompressobj(GZIP_FORMAT)
+    while packed := packed or file.read(PIECE):
+        yield member.decompress(packed, PIECE)
+        packed = member.unconsumed_tail
+        if member.eof:
+            packed = member.unused_data.lstrip(b"\0")
+            if not packed and not (packed := file.read(PIECE).lstrip(b"\0")):
+                return
+            member = zlib.decompressobj(GZIP_FORMAT)
+    raise EOFError("the compressed data is cut off")
+
+
+def _byte_lines(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines without their end; the last one may have none."""
+    rest = b""
+    number = 1
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
+        number += len(lines)
+        if len(rest) > LONGEST_LINE:
+            _text(name, number, rest[:1])
+            problem = f"a line of more than {LONGEST_LINE // 2**10} KiB"
+            raise TableFileError(name, number, problem, "give one row a line")
+    if rest:
+        yield rest
+
+
+def _text(name: str, number: int, line: bytes) -> str:
+    remedy = "save it as CSV, in UTF-8"
+    if b"\0" in line:
+        raise TableFileError(name, number, "this is not a text file", remedy)
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        raise TableFileError(name, number, "this is not UTF-8 text", remedy) from None
+
+
+def unreadable(name: str, error: Exception) -> TableFileError:
+    """An error of the system about this file, as ours."""
+    problem = f"it cannot be read ({getattr(error, 'strerror', None) or error})"
+    return TableFileError(name, None, problem, "check the path and its rights")
+
+
+def rows_in(name: str, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """Split the lines of a CSV file as `read_rows` does; `name` is the file's, for messages."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            cells = next(csv.reader([line], strict=True))
+        except csv.Error as error:
+            remedy = "close the quotes on the line that opens them"
+            raise TableFileError(name, number, f"this is not CSV ({error})", remedy) from None
+        if any(cell.strip() for cell in cells):
+            yield number, [cell.strip() for cell in cells]

@@ -1,0 +1,195 @@
+"""The demo in order: a private server, the shop on it, its load, the agent, and what it says."""
+
+import io
+import logging
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pymysql
+
+from agent.config.settings import CollectorSettings, Config, FitSettings, Target
+from agent.daemon import Agent
+from agent.demo.addresses import Address, choose_address, listen_on
+from agent.demo.load_generator import Load
+from agent.demo.programs import FLAVOUR_NAMES, how_to_install, servers_to_try
+from agent.demo.report import lead, rows
+from agent.demo.screen import View, output, table
+from agent.demo.server import PrivateServer, ServerError
+from agent.demo.shop_workload import TABLES
+from agent.snapshot import Snapshot
+from models.trust import Trust
+
+TARGET, USER = "demo", "headroom"
+SAMPLING = CollectorSettings(interval=0.5)
+FIT = FitSettings(interval=2.0, window=600.0, stale_after=15.0)
+FIRST_FIT_SECONDS = 10
+SERVER_OPTIONS = ("--loose-performance-schema-consumer-events-statements-current=ON",)
+LOOK_SECONDS = 0.25
+ROOM_BYTES = 400_000_000
+
+
+class Demo:
+    """One run; `play` is all of it."""
+
+    def __init__(self, listen: str | None, seconds: float | None) -> None:
+        self._listen = listen
+        self._seconds = seconds
+        self._title = "mysql-headroom demo"
+        self._first_fit: float | None = None
+        self._trusted: float | None = None
+
+    def play(self) -> None:
+        """Run until the time is over, or an exception says that somebody wants it to end."""
+        _keep_the_screen_clean()
+        address = choose_address(self._listen, say)
+        with ExitStack() as stack:
+            server = _start_server(stack)
+            self._title += f": a private {server.name} under a made-up load"
+            say("loading tables …")
+            password = _prepare(server)
+            agent, url = stack.enter_context(_watching(server, password, address))
+            load = stack.enter_context(Load(server.socket))
+            say(f"page     {url}/")
+            say(f"metrics  {url}/metrics")
+            say(f"the load begins; first fit in about {FIRST_FIT_SECONDS} s …")
+            try:
+                self._show(agent, load, url)
+            finally:
+                self._say_result(next(iter(agent.snapshots())))
+
+    def _show(self, agent: Agent, load: Load, url: str) -> None:
+        """Draw until the time is over."""
+        with output(sys.stdout) as out:
+            next_show = out.every
+            while self._seconds is None or load.seconds < self._seconds:
+                time.sleep(LOOK_SECONDS)
+                if (failure := load.failure()) is not None:
+                    raise ServerError(f"the load has ended: {failure}")
+                (snapshot,) = agent.snapshots()
+                self._note(snapshot, load.seconds)
+                if load.seconds >= next_show:
+                    next_show += out.every
+                    out.show(self._view(snapshot, load, url))
+
+    def _view(self, snapshot: Snapshot, load: Load, url: str) -> View:
+        return View(
+            title=self._title,
+            snapshot=snapshot,
+            now=time.time(),
+            seconds=load.seconds,
+            load=load.in_words(),
+            milestones=self._milestones(),
+            url=url,
+        )
+
+    def _note(self, snapshot: Snapshot, seconds: float) -> None:
+        """Remember when there was a fit first, and a trusted one."""
+        capacity = snapshot.fitted.capacity
+        if capacity is None:
+            return
+        if capacity.usl is not None and self._first_fit is None:
+            self._first_fit = seconds
+        if capacity.trust is Trust.TRUSTED and self._trusted is None:
+            self._trusted = seconds
+
+    def _milestones(self) -> str:
+        if self._first_fit is None:
+            return "no fit yet"
+        trusted = "" if self._trusted is None else f", first trusted after {self._trusted:.0f} s"
+        return f"first fit after {self._first_fit:.0f} s{trusted}"
+
+    def _say_result(self, snapshot: Snapshot) -> None:
+        """The final table."""
+        now = time.time()
+        say("", lead(snapshot, now), *table([*rows(snapshot, now), ("in all", self._milestones())]))
+
+
+def say(*lines: str) -> None:
+    """Print them at once."""
+    print(*lines, sep="\n", flush=True)
+
+
+def _keep_the_screen_clean() -> None:
+    """Nobody else writes there, and a sign that the terminal lacks is no error."""
+    logging.getLogger().addHandler(logging.NullHandler())
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _start_server(stack: ExitStack) -> PrivateServer:
+    """Start the first server that can be had; with none, the last failure is raised.
+
+    The failures before it are reported as each next one is tried.
+    """
+    _need_room()
+    failure: ServerError | None = None
+    for get in servers_to_try(say):
+        if failure is not None:
+            say(f"{failure}; trying another …")
+        try:
+            program = get()
+            say(f"starting a private {FLAVOUR_NAMES[program.flavour]} {program.version} …")
+            server = PrivateServer(
+                program, network=False, unprivileged=True, options=SERVER_OPTIONS
+            )
+            return stack.enter_context(server)
+        except ServerError as error:
+            failure = error
+    raise failure or ServerError(f"no MySQL or MariaDB server on this machine; {how_to_install()}")
+
+
+def _need_room() -> None:
+    """Refuse to fill a temporary folder that is nearly full."""
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if free < ROOM_BYTES:
+        raise ServerError(
+            f"{folder} has {free / 1e6:.0f} MB free and a private server takes some "
+            f"{ROOM_BYTES / 1e6:.0f}: free some space, or set TMPDIR to another folder"
+        )
+
+
+def _prepare(server: PrivateServer) -> str:
+    """Fill the shop and make the agent's account, with no right but to look; its password."""
+    password = secrets.token_urlsafe(16)
+    try:
+        with server.connect_as_root() as connection, connection.cursor() as cursor:
+            for statement in TABLES:
+                cursor.execute(statement)
+            cursor.execute("CREATE USER %s@'localhost' IDENTIFIED BY %s", (USER, password))
+            cursor.execute("GRANT SELECT ON performance_schema.* TO %s@'localhost'", (USER,))
+    except pymysql.MySQLError as error:
+        raise ServerError(f"cannot load the tables: {error}") from error
+    return password
+
+
+@contextmanager
+def _watching(
+    server: PrivateServer, password: str, address: Address
+) -> Iterator[tuple[Agent, str]]:
+    """The real agent on that server, and the address of its page."""
+    file = server.folder / "password"
+    file.touch(mode=0o600)
+    file.write_text(password, encoding="utf-8")
+    agent = Agent(_config(server.socket, file))
+    web = listen_on(address, agent.listen, say)
+    agent.start()
+    try:
+        yield agent, address.url(web.server_port)
+    finally:
+        web.shutdown()
+        web.server_close()
+        agent.stop()
+
+
+def _config(socket: str, password_file: Path) -> Config:
+    """The product's own settings but for the pace."""
+    target = Target(name=TARGET, socket=socket, user=USER, password_file=password_file)
+    pace = dict.fromkeys(("status", "statements", "host"), SAMPLING)
+    return Config(collectors=pace, fit=FIT, targets=(target,))

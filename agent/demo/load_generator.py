@@ -1,0 +1,142 @@
+"""The demo's load: clients of the shop, more and fewer of them in waves, in a process of their own.
+
+It talks to one server's socket and ends with that server, or when the pipe from its parent ends.
+"""
+
+import math
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+import pymysql
+from pymysql.constants import ER
+
+from agent.demo.shop_workload import CLASSES, DATABASE
+
+PERIOD = 36.0  # seconds from one trough of the wave to the next
+BOTTOM = 2  # clients at the bottom of the wave
+FEWEST, MOST = 24, 48  # and at its top
+CLIENTS_PER_CPU = 8
+THINK_SECONDS = 0.003  # on average, between two queries of a client
+IDLE_SECONDS = 0.1
+STEEPNESS = 1.5  # the wave lingers where it is low, for the law bends at low loads
+CONFLICTS = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT}
+
+
+def clients_at_the_top() -> int:
+    """How many clients the wave has at its top on this machine."""
+    return min(MOST, max(FEWEST, CLIENTS_PER_CPU * len(os.sched_getaffinity(0))))
+
+
+def clients_at(seconds: float, top: int) -> int:
+    """How many clients are active that long after the start."""
+    wave = (1 - math.cos(2 * math.pi * seconds / PERIOD)) / 2
+    return BOTTOM + round((top - BOTTOM) * math.pow(wave, STEEPNESS))
+
+
+def is_rising(seconds: float) -> bool:
+    """Whether the wave is on its way up."""
+    return seconds % PERIOD < PERIOD / 2
+
+
+class Load:
+    """The process, from entry to exit; it needs us to live."""
+
+    def __init__(self, socket: str) -> None:
+        self._socket = socket
+        self._top = clients_at_the_top()
+        self._start = 0.0
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        """Begin at the bottom of the wave."""
+        self._start = time.monotonic()
+        self._process = subprocess.Popen(  # noqa: S603 - our own words only
+            [sys.executable, "-P", "-m", __name__, self._socket, str(self._start), str(self._top)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            start_new_session=True,  # a Ctrl-C at the terminal is not for it
+        )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End it at once; it has nothing to put in order."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been running."""
+        return time.monotonic() - self._start
+
+    def in_words(self) -> str:
+        """What it does now."""
+        direction = "rising" if is_rising(self.seconds) else "falling"
+        clients = clients_at(self.seconds, self._top)
+        return f"{direction}, {clients} of {self._top} clients active"
+
+    def failure(self) -> str | None:
+        """Why it ended by itself, or None while it runs."""
+        if self._process is None or self._process.poll() is None:
+            return None
+        lines = self._process.communicate()[1].strip().splitlines()
+        return lines[-1] if lines else f"exit code {self._process.returncode}"
+
+
+def main(socket: str, start: float, top: int) -> None:
+    """Run all clients until the parent closes the pipe or dies."""
+    for index in range(top):
+        client = threading.Thread(target=_client, args=(socket, start, top, index), daemon=True)
+        client.start()
+    sys.stdin.read()
+    os._exit(0)
+
+
+def _client(socket: str, start: float, top: int, index: int) -> None:
+    """One client for its lifetime; a server that is gone ends the whole process."""
+    try:
+        with pymysql.connect(
+            unix_socket=socket, user="root", database=DATABASE, autocommit=True
+        ) as connection:
+            dice = random.Random(index)  # noqa: S311 - the same load every time
+            while True:
+                if index < clients_at(time.monotonic() - start, top):
+                    _round(connection, dice)
+                else:
+                    time.sleep(IDLE_SECONDS)
+    except (pymysql.MySQLError, OSError) as error:
+        print(error, file=sys.stderr, flush=True)
+        os._exit(1)
+
+
+def _round(connection: "pymysql.Connection[pymysql.cursors.Cursor]", dice: random.Random) -> None:
+    """Every class in its share, in a random order, with a moment's thought after each query."""
+    deck = [query_class for query_class in CLASSES for _ in range(query_class.share)]
+    dice.shuffle(deck)
+    for query_class in deck:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(query_class.query(dice.randrange(query_class.below)))
+                cursor.fetchall()
+        except pymysql.OperationalError as error:
+            if error.args[0] not in CONFLICTS:
+                raise
+        time.sleep(dice.expovariate(1 / THINK_SECONDS))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,169 @@
+"""An assessment as a small inline SVG: points, what was left out, the law and the capacity."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.assessed_intervals import Fate, Points
+from agent.commands.fit_report import quantity
+from models.capacity.result import Capacity
+from models.trust import Trust
+from models.usl.fit import UslFit
+from models.usl.law import Array
+
+WIDTH, HEIGHT = 720, 260
+LEFT, RIGHT, BOTTOM, TOP = 64, 16, 34, 12
+MOST_ABOVE = 2.0  # times the greatest throughput seen: how far up a capacity is still shown
+BLUE, ORANGE, RED, GREEN = "#3b82c4", "#d9730d", "#c4453b", "#2f8f4e"
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The plot's area: `right` threads across, `top` queries/s up."""
+
+    right: float
+    top: float
+
+    def place(self, n: float, x: float) -> tuple[float, float]:
+        """Where a point lies in the picture."""
+        across = LEFT + (WIDTH - LEFT - RIGHT) * n / self.right
+        up = HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * x / self.top
+        return round(across, 1), round(up, 1)
+
+
+def chart(points: Points, capacity: Capacity, now: tuple[float, float] | None = None) -> str:
+    """An SVG element, empty where no concurrency is known; `now`: the load's n and x."""
+    n, x = points.curve(Fate.USED)
+    if len(n) == 0:
+        return ""
+    law, seen = capacity.usl, float(n.max())
+    right = max(1.15 * seen, min(1.3 * (law.n_max or 0.0), 3 * seen) if law else 0.0)
+    at = np.linspace(0.0, right, 120)[1:]
+    curve = np.asarray(law.law.throughput(at)) if law else x
+    ceiling = min(capacity.value or 0.0, MOST_ABOVE * float(x.max()))
+    frame = _Frame(right, 1.15 * max(float(x.max()), float(curve.max()), ceiling))
+    parts = [
+        _axes(frame),
+        _capacity(frame, capacity),
+        _dots(frame, *points.curve(Fate.OTHER_WORKLOAD), 'fill="currentColor" opacity=".15"'),
+        _dots(frame, n, x, 'fill="currentColor" opacity=".45"'),
+        _crosses(frame, *points.curve(Fate.OUTLIER)),
+        _line(frame, at, curve) if law else "",
+        _peak(frame, law) if law else "",
+        _now(frame, now),
+    ]
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="throughput against'
+        f' concurrency, with the fitted law">{"".join(parts)}</svg>'
+    )
+
+
+def legend(points: Points) -> str:
+    """What the marks of the chart are, beyond the dots; empty where there are none."""
+    parts = []
+    others = int(np.count_nonzero(points.fates == Fate.OTHER_WORKLOAD.value))
+    if points.outliers:
+        count = Counter(outlier.reason for outlier in points.outliers)
+        why = "; ".join(f"{n} as {reason.sentence}" for reason, n in count.most_common())
+        parts.append(f"× left out: {why}")
+    if others:
+        parts.append(f"faint: {others} of another workload, left out")
+    return ". ".join(parts)
+
+
+def _dots(frame: _Frame, n: Array, x: Array, style: str) -> str:
+    inside = n <= frame.right
+    return "".join(_circle(*frame.place(a, b), 2.5, style) for a, b in _pairs(n[inside], x[inside]))
+
+
+def _crosses(frame: _Frame, n: Array, x: Array) -> str:
+    """Outliers; those beyond the picture at its edge, for a pile-up can be far out."""
+    strokes = []
+    for a, b in _pairs(np.minimum(n, frame.right), np.minimum(x, frame.top)):
+        px, py = frame.place(a, b)
+        strokes.append(f"M{px - 4},{py - 4}l8,8m0,-8l-8,8")
+    if not strokes:
+        return ""
+    title = "<title>left out as an outlier</title>"
+    return f'<path d="{"".join(strokes)}" fill="none" stroke="{RED}">{title}</path>'
+
+
+def _line(frame: _Frame, at: Array, curve: Array) -> str:
+    line = " ".join(f"{px},{py}" for px, py in (frame.place(a, b) for a, b in _pairs(at, curve)))
+    return f'<polyline points="{line}" fill="none" stroke="{BLUE}" stroke-width="2"/>'
+
+
+def _capacity(frame: _Frame, capacity: Capacity) -> str:
+    """A level across the picture and its interval, where it can be told and is within."""
+    is_told = capacity.trust is not Trust.NOT_IDENTIFIABLE
+    if not is_told or capacity.value is None or capacity.value > frame.top:
+        return ""
+    py = frame.place(0.0, capacity.value)[1]
+    low, high = capacity.lower or capacity.value, capacity.upper or frame.top
+    top, floor = (frame.place(0.0, bound)[1] for bound in (min(high, frame.top), low))
+    band = (
+        f'<rect x="{LEFT}" y="{top}" width="{WIDTH - RIGHT - LEFT}" height="{floor - top:.1f}"'
+        f' fill="{ORANGE}" opacity=".12"><title>90 % interval of the capacity</title></rect>'
+    )
+    level = (
+        f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{py}" y2="{py}" stroke="{ORANGE}"'
+        ' stroke-dasharray="6 4"/>'
+    )
+    return band + level + _text(WIDTH - RIGHT, top - 5, "capacity", "end")
+
+
+def _peak(frame: _Frame, fit: UslFit) -> str:
+    if fit.n_max is None or fit.x_max is None or fit.n_max > frame.right:
+        return ""
+    px, py = frame.place(fit.n_max, fit.x_max)
+    sure = fit.trust is Trust.TRUSTED
+    look = f'fill="{ORANGE}"' if sure else f'fill="none" stroke="{ORANGE}"'
+    name = "the law's peak" if sure else "perhaps the law's peak"
+    return _circle(px, py, 5, look) + _text(px, py + 18, name, "middle")
+
+
+def _now(frame: _Frame, now: tuple[float, float] | None) -> str:
+    if now is None:
+        return ""
+    px, py = frame.place(*now)
+    ring = _circle(px, py, 6, f'fill="none" stroke="{GREEN}" stroke-width="2"')
+    return ring + _text(px, py + 20, "now", "middle")
+
+
+def _pairs(n: Array, x: Array) -> list[tuple[float, float]]:
+    return list(zip(n.tolist(), x.tolist(), strict=True))
+
+
+def _circle(px: float, py: float, radius: float, style: str) -> str:
+    return f'<circle cx="{px}" cy="{py}" r="{radius}" {style}/>'
+
+
+def _axes(frame: _Frame) -> str:
+    floor = HEIGHT - 18
+    parts = [_text(frame.place(n, 0)[0], floor, quantity(n), "middle") for n in _ticks(frame.right)]
+    for x in _ticks(frame.top):
+        py = frame.place(0.0, x)[1]
+        parts.append(_text(LEFT - 6, py + 4, quantity(x), "end"))
+        parts.append(
+            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{py}" y2="{py}" stroke="currentColor"'
+            ' opacity=".12"/>'
+        )
+    parts.append(_text((LEFT + WIDTH) / 2, HEIGHT - 3, "concurrency (threads)", "middle"))
+    parts.append(_text(LEFT + 4, TOP + 2, "queries/s", "start"))
+    return "".join(parts)
+
+
+def _ticks(top: float) -> list[float]:
+    """Round numbers from 0 up to `top`, four to ten of them."""
+    magnitude = 10.0 ** math.floor(math.log10(top))
+    step = next(s for s in (0.2, 0.5, 1.0, 2.0) if top / (s * magnitude) <= 9) * magnitude
+    return [step * k for k in range(int(top / step) + 1)]
+
+
+def _text(px: float, py: float, text: str, anchor: str) -> str:
+    return (
+        f'<text x="{px}" y="{py}" font-size="11" fill="currentColor" opacity=".7"'
+        f' text-anchor="{anchor}">{text}</text>'
+    )

@@ -1,0 +1,101 @@
+"""The capacity in words: what the server can do, what ends it, how sure that is, what is left."""
+
+from agent.commands.fit_report import past_peak_words, quantity
+from agent.snapshot import Snapshot
+from models.capacity.headroom import Headroom
+from models.capacity.result import USL, Capacity, CapacityReason
+from models.capacity.saturation_probability import Probabilities
+from models.trust import Trust
+
+CLEARLY = 0.7  # a limit of this probability is named alone
+KINDS = {
+    "cpu": "this host's CPU",
+    "server_cpu": "the server's own CPU",
+    "connections": "max_connections",
+    "innodb_threads": "innodb_thread_concurrency",
+    "redo_log": "the redo log",
+    USL: "contention",
+}
+PARTS = {
+    "disk": "disk {}",
+    "operations": "operations of disk {}",
+    "bytes": "bandwidth of disk {}",
+    "received": "what interface {} receives",
+    "sent": "what interface {} sends",
+}
+
+
+def resource_words(name: str) -> str:
+    """A resource as people call it: `disk:sda` is "disk sda"."""
+    if name in KINDS:
+        return KINDS[name]
+    kind, _, rest = name.partition(":")
+    device, _, part = rest.partition(":")
+    return PARTS.get(part or kind, name.replace("{}", "")).format(device)
+
+
+def headline(capacity: Capacity, headroom: Headroom | None) -> str:
+    """One sentence, or two: how much, what ends it, and how much of it is left now."""
+    if capacity.trust is Trust.NOT_IDENTIFIABLE or capacity.value is None:
+        bound = "" if capacity.lower is None else f": at least {quantity(capacity.lower)} queries/s"
+        return f"The capacity of this server is not yet identifiable{bound}."
+    left = "" if headroom is None else f" {headroom_words(headroom)}"
+    end = f"{_ends(capacity)} ends it there"
+    if capacity.trust is Trust.TRUSTED:
+        return f"This server can do {quantity(capacity.value)} queries/s; {end}.{left}"
+    about = f"{quantity(capacity.value)} queries/s ({bounds(capacity)})"
+    return f"This server can do about {about}; {end}. Take it as an indication.{left}"
+
+
+def _ends(capacity: Capacity) -> str:
+    """What most likely ends it; both of two that are nearly as likely."""
+    likely = sorted(capacity.shares, key=lambda name: -capacity.shares[name])
+    named = likely[:1] if capacity.shares[likely[0]] >= CLEARLY else likely[:2]
+    return " or ".join(resource_words(name) for name in named)
+
+
+def bounds(capacity: Capacity) -> str:
+    """The 90 % interval, or the bound there is."""
+    if capacity.upper is None:
+        return f"95 %: at least {quantity(capacity.lower)}"
+    return f"90 %: {quantity(capacity.lower)} to {quantity(capacity.upper)}"
+
+
+def headroom_words(headroom: Headroom) -> str:
+    """The part of the capacity that is left, or the loss by overload, as a sentence."""
+    if headroom.overloaded:
+        return f"It is {past_peak_words(headroom.overload_loss)}."
+    if headroom.ratio < 0:
+        return "It does more than that now."
+    return f"{100 * headroom.ratio:.0f} % of that is left."
+
+
+def saturation_words(likely: Probabilities) -> tuple[str, str]:
+    """How likely the present load saturates the server, and the same load grown."""
+    now, *grown = [(growth, f"{100 * p:.0f} %") for growth, p in likely]
+    more = ", ".join(f"{100 * (growth - 1):.0f} % more: {p}" for growth, p in grown)
+    return now[1], f"probability at this load; at {more}"
+
+
+def doubts(capacity: Capacity) -> list[str]:
+    """Why it is not trusted, or what to know about it, and what would settle it; nothing twice."""
+    reasons = list(capacity.reasons)
+    if CapacityReason.NO_LIMIT_SEEN in reasons and CapacityReason.NO_WALL in reasons:
+        reasons.remove(CapacityReason.NO_WALL)
+    found = [reason.sentence for reason in reasons]
+    if capacity.usl is None and capacity.usl_finding is not None:
+        general = CapacityReason.CONCURRENCY_UNKNOWN.sentence
+        found = [text for text in found if text != general]
+        found.append(capacity.usl_finding.check.sentence)
+    if capacity.settle_throughput is not None:
+        load = quantity(capacity.settle_throughput)
+        found.append(f"a load of about {load} queries/s would settle it")
+    return found
+
+
+def why_none(snapshot: Snapshot) -> str:
+    """What a prediction is waiting for."""
+    if snapshot.health.up is False:
+        errors = [c.last_error for c in snapshot.health.collectors if c.last_error]
+        return errors[0] if errors else "the server does not answer"
+    return snapshot.fitted.waiting or "no complete interval yet"

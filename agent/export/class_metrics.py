@@ -1,0 +1,182 @@
+"""Query classes as Prometheus metrics: counters to rate(), how they were obtained, what they cost.
+
+Counters rise once a minute, when a minute was divided: take rates over five minutes or more.
+"""
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import Metric
+
+from agent.export.families import counter, gauge
+from agent.query_classes.capacity_gain import saving
+from agent.query_classes.state import ClassesState, ClassState, ResourceState
+from agent.snapshot import Snapshot
+
+TEXT_LETTERS = 256
+COUNTERS = (
+    ("calls", "calls", "Statements of the class."),
+    ("statement_time", "statement_seconds", "Time that its statements took."),
+    ("cpu", "cpu_seconds", "CPU that it used."),
+    ("user_cpu", "user_cpu_seconds", "CPU that it used in the server's own code."),
+    ("system_cpu", "system_cpu_seconds", "CPU that it used in the kernel."),
+    ("read", "read_bytes", "Bytes read from disk for it."),
+    ("written", "written_bytes", "Bytes written to disk for it."),
+    ("network", "network_bytes", "Bytes that it sent and received."),
+    ("row_operations", "row_operations", "Rows that it read and changed in InnoDB."),
+)
+"""Quantities of a class, and what follows `query_` and, for what no class explains,
+`unattributed_`."""
+
+EVENTS = (
+    ("errors", "errors", "Statements of the class that failed."),
+    ("no_index_used", "no_index", "Statements of the class that used no index for a table."),
+    ("no_good_index_used", "no_good_index", "Statements that looked for an index row by row."),
+    ("tmp_disk_tables", "tmp_disk_tables", "Temporary tables on disk."),
+)
+"""What the server counts of a class besides, and what follows `query_`."""
+
+MODEL_GAUGES: tuple[tuple[str, str, Callable[[ResourceState], float | None]], ...] = (
+    (
+        "query_model_error_ratio",
+        "Mean error of the total that the model predicted beforehand, as a part of it.",
+        lambda resource: resource.held_out.mape,
+    ),
+    (
+        "query_model_r_squared",
+        "Squared correlation of the total with what the model predicted beforehand.",
+        lambda resource: resource.held_out.r_squared,
+    ),
+    (
+        "unattributed_ratio",
+        "The part of a resource that no class explains.",
+        lambda resource: resource.unattributed_share,
+    ),
+    (
+        "query_model_disagreement",
+        "Sum over classes of |measured - estimated| share: 0 the same, 2 nothing in common.",
+        lambda resource: resource.disagreement,
+    ),
+)
+
+Known = list[tuple[Snapshot, ClassesState]]
+
+
+def class_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
+    """Counters always, the rest while it is fresh."""
+    known = [(s, s.classes) for s in snapshots if s.classes is not None]
+    fresh = [(s, c) for s, _ in known if (c := s.current_classes(now)) is not None]
+    yield from _counters(known)
+    yield from _events(known)
+    yield from _of_classes(fresh, now)
+    yield from _of_models(fresh)
+    yield gauge(
+        "query_classes",
+        "Classes of query that were met.",
+        (((s.target,), float(c.known)) for s, c in known),
+    )
+    yield counter(
+        "query_intervals_lost",
+        "Intervals of which it is not known what the classes did.",
+        (((s.target, k.value), float(n)) for s, c in known for k, n in c.lost.items() if n),
+        "kind",
+    )
+
+
+def _labels(snapshot: Snapshot, one: ClassState) -> tuple[str, str, str]:
+    return snapshot.target, one.name.schema, one.name.digest
+
+
+def _counters(known: Known) -> Iterator[Metric]:
+    for quantity, name, text in COUNTERS:
+        yield counter(
+            f"query_{name}",
+            text,
+            ((_labels(s, one), one.totals.get(quantity)) for s, c in known for one in c.classes),
+            "schema",
+            "digest",
+        )
+        yield counter(
+            f"unattributed_{name}",
+            f"What no class explains. {text}",
+            (((s.target,), r.unattributed) for s, c in known if (r := c.resource(quantity))),
+        )
+
+
+def _events(known: Known) -> Iterator[Metric]:
+    for quantity, name, text in EVENTS:
+        counts = (
+            (_labels(s, one), one.totals.get(quantity)) for s, c in known for one in c.classes
+        )
+        yield counter(f"query_{name}", text, counts, "schema", "digest")
+
+
+def _of_classes(fresh: Known, now: float) -> Iterator[Metric]:
+    each = [(s, c, one) for s, c in fresh for one in c.classes]
+    lines = [(_labels(s, one), one.line) for s, _, one in each if one.line and one.line.usable]
+    yield gauge(
+        "query_cpu_slope",
+        "CPU seconds per second in which the class works.",
+        ((labels, line.slope) for labels, line in lines),
+        "schema",
+        "digest",
+    )
+    yield gauge(
+        "query_cpu_slope_stderr",
+        "Standard error of the slope.",
+        ((labels, line.slope_stderr) for labels, line in lines),
+        "schema",
+        "digest",
+    )
+    yield gauge(
+        "query_cpu_error_ratio",
+        "Standard error of the class's estimated CPU, as a part of it.",
+        ((_labels(s, one), one.error) for s, _, one in each),
+        "schema",
+        "digest",
+    )
+    gains = [(_labels(s, one), saving(c, one, s.capacity(now))) for s, c, one in each]
+    for action, value in (("removed", "removed"), ("halved", "halved")):
+        yield gauge(
+            f"query_{action}_capacity_gain_ratio",
+            f"How much more of all else the server could do with the class {action}.",
+            ((labels, getattr(found, value)) for labels, found in gains),
+            "schema",
+            "digest",
+        )
+    yield gauge(
+        "query_digest_info",
+        "The normalised text of a class's statements.",
+        (
+            ((*_labels(s, one), one.text[:TEXT_LETTERS]), 1.0)
+            for s, _, one in each
+            if one.text is not None
+        ),
+        "schema",
+        "digest",
+        "digest_text",
+    )
+
+
+def _of_models(fresh: Known) -> Iterator[Metric]:
+    resources = [(s.target, r) for s, c in fresh for r in c.resources]
+    yield gauge(
+        "query_source_info",
+        "How a resource was divided over the classes.",
+        (((t, r.name, r.source.value), 1.0) for t, r in resources if r.source is not None),
+        "resource",
+        "source",
+    )
+    for name, text, value in MODEL_GAUGES:
+        yield gauge(name, text, [((t, r.name), value(r)) for t, r in resources], "resource")
+    yield gauge(
+        "query_model_reason",
+        "1 for each reason to take a division with care.",
+        (((t, r.name, why.value), 1.0) for t, r in resources for why in r.reasons),
+        "resource",
+        "reason",
+    )
+    yield gauge(
+        "query_fit_duration_seconds",
+        "How long it took to divide the latest minute.",
+        (((s.target,), c.seconds) for s, c in fresh),
+    )

@@ -1,0 +1,110 @@
+"""The query classes as a table for people: who uses the server up, and what to mend first."""
+
+from collections.abc import Iterator
+from html import escape
+
+from agent.commands.attribute_report import bar
+from agent.commands.fit_report import quantity
+from agent.commands.time_split_report import limited_words
+from agent.config.durations import words
+from agent.query_classes.capacity_gain import saving
+from agent.query_classes.class_registry import AGENT, NONE, OTHER, OVERFLOW
+from agent.query_classes.state import ClassesState, ClassState, ResourceState
+from agent.snapshot import Snapshot
+from agent.time_split import class_key
+from models.attribution.divide import Method
+from models.time_split.limiting_resource import LimitedBy
+
+COLUMNS = (
+    "class of query",
+    "",
+    "CPU",
+    "±",
+    "time",
+    "calls",
+    "without it",
+    "at half its cost",
+    "limited by",
+)
+SOURCES = {
+    Method.MEASURED: "measured by the server",
+    Method.WORK_TIME: "estimated from work time",
+    Method.LEARNED: "estimated from calls and rows",
+    Method.WLR: "estimated from time",
+}
+DIGEST_LETTERS, TEXT_LETTERS = 16, 100
+
+
+def classes_table(snapshot: Snapshot, now: float) -> str:
+    """A row for each class that is shown, the greatest first; empty where none is known."""
+    state = snapshot.current_classes(now)
+    if state is None:
+        return ""
+    cpu = state.resource("cpu")
+    by = "cpu" if cpu is not None else "statement_time"
+    whole = sum(one.recent.get(by, 0.0) for one in state.classes)
+    if whole <= 0:
+        return ""
+    ranked = sorted(state.classes, key=lambda one: -one.recent.get(by, 0.0))
+    most = ranked[0].recent.get(by, 0.0) / whole
+    rows = "".join(_row(snapshot, state, one, by, (whole, most), now) for one in ranked)
+    head = "".join(f"<th>{name}</th>" for name in COLUMNS)
+    span = f"Queries of the last {words(state.recent_seconds)}; older minutes count less."
+    caption = f'<p class="grey">{span}</p>'
+    return f'{caption}<table class="classes"><tr>{head}</tr>{rows}</table>{_note(cpu)}'
+
+
+def _row(
+    snapshot: Snapshot,
+    state: ClassesState,
+    one: ClassState,
+    by: str,
+    scale: tuple[float, float],
+    now: float,
+) -> str:
+    whole, most = scale
+    share = one.recent.get(by, 0.0) / whole
+    split = snapshot.class_splits(now).get(class_key(one))
+    gains = saving(state, one, snapshot.capacity(now))
+    cells = (
+        _name(one),
+        bar(share, most),
+        f"{share:.1%}" if by == "cpu" else "",
+        "" if one.error is None or by != "cpu" else f"{one.error:.0%}",
+        f"{quantity(one.recent.get('statement_time', 0.0))} s",
+        quantity(one.recent.get("calls", 0.0)),
+        "" if gains.removed is None else f"+{gains.removed:.0%} capacity",
+        "" if gains.halved is None else f"+{gains.halved:.0%}",
+        limited_words(LimitedBy.of(split)) if split else "",
+    )
+    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+
+
+def _name(one: ClassState) -> str:
+    if one.text is not None:
+        return one.text[:TEXT_LETTERS]
+    digest = one.name.digest[:DIGEST_LETTERS]
+    name = f"{one.name.schema}.{digest}" if one.name.schema else digest
+    known = {
+        OTHER: "all others",
+        AGENT: "mysql-headroom itself",
+        OVERFLOW: "no room for more",
+        NONE: "statements without a digest",
+    }
+    return (known.get(digest) or name) + (" (waits)" if one.waits else "")
+
+
+def _note(cpu: ResourceState | None) -> str:
+    if cpu is None:
+        return '<p class="grey">CPU is not known here: classes are ranked by their time.</p>'
+    return f'<p class="grey">CPU {escape(", ".join(_notes(cpu)))}.</p>'
+
+
+def _notes(cpu: ResourceState) -> Iterator[str]:
+    if cpu.source is not None:
+        yield SOURCES[cpu.source]
+    if cpu.unattributed_share is not None:
+        yield f"{cpu.unattributed_share:.0%} of it is unattributed"
+    if cpu.held_out.mape is not None:
+        yield f"the total predicted within {cpu.held_out.mape:.0%}"
+    yield from (reason.sentence for reason in cpu.reasons)

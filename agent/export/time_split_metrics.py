@@ -1,0 +1,62 @@
+"""Where statement time goes as Prometheus metrics: thirteen series a target, one for each class."""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import Metric
+
+from agent.export.families import gauge
+from agent.snapshot import Snapshot
+from agent.time_split import class_key
+from models.time_split.limiting_resource import Limit, LimitedBy
+
+
+def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
+    """The split of each target, and what limits it and its classes."""
+    known = [(s.target, time) for s in snapshots if (time := s.current_time_use(now)) is not None]
+    yield gauge(
+        "statement_time_ratio",
+        "The part of the statement time of the last minutes that went there.",
+        (
+            ((t, part.value), share)
+            for t, u in known
+            for part, share in u.split.known_shares.items()
+        ),
+        "part",
+    )
+    yield gauge(
+        "statement_time_excess_ratio",
+        "By how much the parts as measured exceeded the statement time, as a part of it.",
+        (((target,), use.split.excess) for target, use in known),
+    )
+    yield gauge(
+        "limited_by",
+        "Where most of the statement time goes: 1 for that limit, 0 for the others.",
+        (
+            ((target, limit.value), float(limit is use.limited_by.limit))
+            for target, use in known
+            if use.limited_by is not None
+            for limit in Limit
+        ),
+        "limit",
+    )
+    yield gauge(
+        "query_limited_by_ratio",
+        "The share of the class's time that goes to what limits it.",
+        _of_classes(snapshots, now),
+        "schema",
+        "digest",
+        "limit",
+    )
+
+
+def _of_classes(
+    snapshots: list[Snapshot], now: float
+) -> Iterator[tuple[tuple[str, ...], float | None]]:
+    for snapshot in snapshots:
+        splits, state = snapshot.class_splits(now), snapshot.classes
+        for one in state.classes if state else ():
+            split = splits.get(class_key(one))
+            limited = LimitedBy.of(split) if split else None
+            if limited is not None:
+                labels = (snapshot.target, one.name.schema, one.name.digest, limited.limit.value)
+                yield labels, limited.share

@@ -1,0 +1,81 @@
+"""Filling a history with intervals from elsewhere, beside a running agent, where it has none."""
+
+import sqlite3
+from collections.abc import Iterable
+
+import numpy as np
+
+from agent.history.record_types import INTERVALS
+from agent.history.row_mapping import in_milliseconds, interval_row
+from agent.history.tables import insert
+from agent.interval_buffer import History
+from agent.intervals import Interval
+from agent.pipeline import Now
+
+AT_ONCE = 500
+"""Rows in one transaction, so that a running agent waits for a moment only."""
+OVERLAP = 0.01
+"""Of an interval, by which two may do that follow each other."""
+UNIX = Now(0.0, 0.0)
+"""The intervals' times are Unix seconds already."""
+
+
+class Backfill:
+    """Takes intervals as a window does, and writes those of times of which nothing is there.
+
+    `labels` are the target and its server; `sampling` is how far apart samples are, s.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, labels: tuple[str, str], width: float, sampling: float
+    ) -> None:
+        like = History(width, width, sampling)
+        self.width, self.max_gap, self.grace = width, like.max_gap, like.grace
+        self.added = self.were_there = 0
+        self._connection, self._labels = connection, labels
+
+    def extend(self, intervals: Iterable[Interval], now: float) -> None:
+        """Write intervals, oldest first; `now` is not used."""
+        del now
+        found = list(intervals)
+        for start in range(0, len(found), AT_ONCE):
+            self._write(found[start : start + AT_ONCE])
+
+    def _write(self, intervals: list[Interval]) -> None:
+        """Write all of them or none: what is there already is left as it is."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            is_new = self._are_new(intervals)
+            rows = [
+                interval_row(self._labels, interval, UNIX)
+                for interval, new in zip(intervals, is_new, strict=True)
+                if new
+            ]
+            added = insert(self._connection, INTERVALS, rows)
+            self._connection.execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        self.added += added
+        self.were_there += len(intervals) - added
+
+    def _are_new(self, intervals: list[Interval]) -> list[bool]:
+        """Which of them overlap with no interval that is there."""
+        first = in_milliseconds(intervals[0].end - intervals[0].seconds)
+        last = in_milliseconds(intervals[-1].end)
+        there = self._connection.execute(
+            "SELECT interval.at, 1000 * seconds FROM interval"
+            " JOIN target ON target.id = interval.target"
+            " WHERE name = ? AND server = ? AND interval.at > ?"
+            " AND interval.at - 1000 * seconds < ? ORDER BY interval.at",
+            (*self._labels, first, last),
+        ).fetchall()
+        ends = np.array([at for at, _ in there], dtype=np.float64)
+        starts = ends - np.array([length for _, length in there], dtype=np.float64)
+        margin = 1000 * OVERLAP * self.width
+        new = []
+        for interval in intervals:
+            end = 1000 * interval.end
+            begin = end - 1000 * interval.seconds
+            new.append(not bool(np.any((starts < end - margin) & (ends > begin + margin))))
+        return new

@@ -1,0 +1,154 @@
+"""What query classes used, in rows of a time and a class; a class's name is stored once."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from agent.history.record_types import CLASSES, Row
+
+PAGE = 1000  # rows read at once, and as many more as belong to the last one's time
+NAMES = [column.name for column in CLASSES.columns]
+SUMMED = ("calls", "statement_time", "cpu", "cpu_error", "read", "written")
+
+
+class Use(NamedTuple):
+    """What one class used over a span of time; None where nothing of it is known."""
+
+    name: str
+    calls: float | None
+    statement_time: float | None
+    cpu: float | None
+    cpu_error: float | None
+    """Sum of the intervals' standard errors: they share the model, and err together."""
+    read: float | None
+    written: float | None
+    waits: float | None
+    """The part of the intervals in which it was seen waiting."""
+
+
+class Gain(NamedTuple):
+    """How much more of everything else fits without a class, and with it at half its cost."""
+
+    removed: float | None
+    halved: float | None
+
+
+class Span(NamedTuple):
+    """What is there of one server: the intervals' number and seconds; times in ms.
+
+    An interval is stored at its end: the first one begins before `first`, at `begin`.
+    """
+
+    target: int
+    intervals: int
+    seconds: float
+    begin: int
+    first: int
+    last: int
+
+
+def insert(connection: sqlite3.Connection, target: int, rows: Iterable[Row]) -> int:
+    """Add rows of one target; answers how many of them were new."""
+    marks = ", ".join("?" * (3 + len(NAMES)))
+    sql = (
+        f"INSERT OR IGNORE INTO class_use (target, at, class, {', '.join(NAMES)})"  # noqa: S608
+        f" VALUES ({marks})"
+    )
+    added = 0
+    for row in rows:
+        number = _number(connection, row.labels[-1], row.at)
+        added += connection.execute(sql, (target, row.at, number, *row.cells)).rowcount
+    return added
+
+
+def read(
+    connection: sqlite3.Connection, target: int, labels: tuple[str, ...], since: int, until: int
+) -> Iterator[Row]:
+    """Rows of one target by time and name, a page at a time; times in ms, `until` included."""
+    columns = ", ".join(NAMES)
+    page_end = (
+        "SELECT at FROM class_use WHERE target = :target AND at > :after AND at <= :until"  # noqa: S608
+        f" ORDER BY at LIMIT 1 OFFSET {PAGE - 1}"
+    )
+    sql = (
+        f"SELECT name, class_use.at, {columns} FROM class_use"  # noqa: S608  (our names)
+        " JOIN query_class ON id = class"
+        " WHERE target = :target AND class_use.at > :after"
+        f" AND class_use.at <= IFNULL(({page_end}), :until) ORDER BY class_use.at, name"
+    )
+    after = since - 1
+    while page := connection.execute(
+        sql, {"target": target, "after": after, "until": until}
+    ).fetchall():
+        for name, at, *cells in page:
+            yield Row((*labels, name), at, tuple(cells))
+        after = page[-1][1]
+
+
+def forget_names(connection: sqlite3.Connection, oldest: int | None) -> None:
+    """Delete the names that no row has; `oldest` (ms) is the oldest row's time, None: no row."""
+    connection.execute("DELETE FROM query_class WHERE at < IFNULL(?, at + 1)", (oldest,))
+
+
+def latest_span(connection: sqlite3.Connection, target: str, since: int, until: int) -> Span | None:
+    """What is there of a target in that time (ms): of the server that was written last."""
+    found = connection.execute(
+        "SELECT target.id, COUNT(DISTINCT at), MIN(at), MAX(at) FROM class_use"
+        " JOIN target ON target.id = class_use.target"
+        " WHERE name = ? AND at > ? AND at <= ? GROUP BY target.id ORDER BY MAX(at) DESC LIMIT 1",
+        (target, since, until),
+    ).fetchone()
+    if found is None:
+        return None
+    number, intervals, first, last = found
+    lengths = connection.execute(
+        "SELECT MAX(seconds) FROM class_use WHERE target = ? AND at > ? AND at <= ?"
+        " GROUP BY at ORDER BY at",
+        (number, since, until),
+    ).fetchall()
+    seconds = [float(length) for (length,) in lengths]
+    begin = first - round(1000 * seconds[0])
+    return Span(number, intervals, sum(seconds), begin, first, last)
+
+
+def uses(connection: sqlite3.Connection, span: Span) -> list[Use]:
+    """What each class used in that span, in no order."""
+    sums = ", ".join(f"SUM({name})" for name in SUMMED)
+    rows = connection.execute(
+        f"SELECT name, {sums}, AVG(waits) FROM class_use"  # noqa: S608
+        " JOIN query_class ON id = class"
+        " WHERE target = ? AND class_use.at BETWEEN ? AND ? GROUP BY class",
+        (span.target, span.first, span.last),
+    )
+    return [Use(*row) for row in rows]
+
+
+def sources(connection: sqlite3.Connection, span: Span) -> set[str]:
+    """By which methods CPU was divided in that span."""
+    rows = connection.execute(
+        "SELECT DISTINCT cpu_source FROM class_use WHERE target = ? AND at BETWEEN ? AND ?",
+        (span.target, span.first, span.last),
+    )
+    return {str(source) for (source,) in rows if source is not None}
+
+
+def latest_gains(connection: sqlite3.Connection, span: Span) -> dict[str, Gain]:
+    """By class: what was said last in that span of what it costs in capacity."""
+    rows = connection.execute(
+        "SELECT name, removed_gain, halved_gain, MAX(class_use.at) FROM class_use"
+        " JOIN query_class ON id = class WHERE target = ? AND class_use.at BETWEEN ? AND ?"
+        " AND removed_gain IS NOT NULL GROUP BY class",
+        (span.target, span.first, span.last),
+    )
+    return {name: Gain(removed, halved) for name, removed, halved, _ in rows}
+
+
+def _number(connection: sqlite3.Connection, name: str, at: int) -> int:
+    """The number of a class, a new one if need be; it was written at that time (ms)."""
+    sql = (
+        "INSERT INTO query_class (name, at) VALUES (?, ?)"
+        " ON CONFLICT (name) DO UPDATE SET at = MAX(at, excluded.at)"
+    )
+    connection.execute(sql, (name, at))
+    found = connection.execute("SELECT id FROM query_class WHERE name = ?", (name,)).fetchone()
+    return int(found[0])

@@ -1,0 +1,151 @@
+"""Opening a history: to write it, as the one agent whose it is, or to read beside that agent."""
+
+import errno
+import os
+import sqlite3
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+from agent.history.failures import StoreError, StoreFailure, as_store_error
+from agent.history.history_file import log_size, make_private, refuse_another_kind
+from agent.history.schema import VERSION, migrate, refuse_other_tables, version_of
+
+PATIENCE = 2.0  # seconds that a statement waits for somebody else's lock
+MOST_LOG = 4 * 2**20  # bytes that the write-ahead log keeps between two checkpoints
+MOST_PAGES = 512  # KiB of pages kept in memory: rows go in at the end, and few are read again
+
+LONGEST_STATEMENT = 20.0  # seconds; counting all rows of 512 MiB takes one
+LONGEST_CELL = 2**24  # bytes
+STEPS = 10_000  # of SQLite's machine between two looks at the clock: 1 ms
+
+OF_A_NEW_FILE = "PRAGMA auto_vacuum = INCREMENTAL"  # before there are tables
+SETTINGS = (
+    "PRAGMA journal_mode = WAL",  # readers never wait for the writer, nor it for them
+    "PRAGMA synchronous = FULL",  # a transaction is on the disk when it is done
+    f"PRAGMA journal_size_limit = {MOST_LOG}",
+    "PRAGMA foreign_keys = ON",
+    f"PRAGMA cache_size = -{MOST_PAGES}",
+)
+
+
+def open_to_write(path: Path, *, check: bool = False) -> sqlite3.Connection:
+    """The history, made or brought up to date where need be; with `check` each page is looked at.
+
+    Raises `StoreError`.
+    """
+    refuse_another_kind(path)
+    try:
+        make_private(path)
+        connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+        try:
+            is_new = version_of(connection) == 0  # what is not ours is not touched
+            if check and not is_new:
+                _check(connection)
+            for setting in (OF_A_NEW_FILE, *SETTINGS) if is_new else SETTINGS:
+                connection.execute(setting)
+            migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+    except (sqlite3.Error, OSError) as error:
+        raise as_store_error(path, error) from error
+    except StoreError as error:
+        raise StoreError(error.kind, f"{path}: {error}") from error
+    return connection
+
+
+class BoundedReading(sqlite3.Connection):
+    """A connection whose statements time out: pages of a hostile file may lead in circles.
+
+    A statement is interrupted when its time is over; rows count that are asked for later, too.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._until = time.monotonic() + LONGEST_STATEMENT
+        self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_CELL)
+        self.set_progress_handler(self._is_over, STEPS)
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        """Execute a statement with a new time limit."""
+        self._until = time.monotonic() + LONGEST_STATEMENT
+        return super().execute(*arguments)
+
+    def _is_over(self) -> bool:
+        return time.monotonic() > self._until
+
+
+def open_to_read(path: Path) -> sqlite3.Connection:
+    """The history as it is, to be read only: whoever writes it does not notice.
+
+    Raises `StoreError`.
+    """
+    _must_be_there(path)
+    try:
+        try:
+            connection, version = _reading(path, "mode=ro")
+        except sqlite3.Error:  # a full or read-only disk has no place for the readers' index
+            if log_size(path):
+                raise
+            connection, version = _reading(path, "immutable=1")
+    except (sqlite3.Error, OSError) as error:
+        raise as_store_error(path, error) from error
+    except StoreError as error:
+        raise StoreError(error.kind, f"{path}: {error}") from error
+    try:
+        if version < VERSION:
+            raise StoreError(StoreFailure.IO, _too_old(version))
+        refuse_other_tables(connection)
+    except (sqlite3.Error, StoreError) as error:
+        connection.close()
+        if isinstance(error, StoreError):
+            raise StoreError(error.kind, f"{path}: {error}") from error
+        raise as_store_error(path, error) from error
+    return connection
+
+
+def _must_be_there(path: Path) -> None:
+    """Raises `StoreError` with what to do."""
+    try:
+        found = path.stat().st_mode
+    except FileNotFoundError:
+        text = "there is no such history; check the path: the agent makes it when it runs"
+        raise StoreError(StoreFailure.IO, f"{path}: {text}") from None
+    except OSError as error:
+        raise as_store_error(path, error) from error
+    if not stat.S_ISREG(found):
+        what = "a folder; name the file in it" if stat.S_ISDIR(found) else "no file; check the path"
+        raise StoreError(StoreFailure.IO, f"{path}: this is {what}")
+    if not os.access(path, os.R_OK, effective_ids=True):  # to open and close it would end its locks
+        denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        raise as_store_error(path, denied)
+
+
+def _too_old(version: int) -> str:
+    """What to say of a file of an earlier version, or of none."""
+    if version == 0:
+        return "this file is empty; check the path: the agent fills it when it runs"
+    text = f"made by an earlier version of the agent (schema {version}, here {VERSION})"
+    return f"{text}; start the agent once: it brings the file up to date"
+
+
+def _reading(path: Path, how: str) -> tuple[sqlite3.Connection, int]:
+    """A connection that cannot write, and the version of the tables."""
+    uri = f"{path.absolute().as_uri()}?{how}"
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=PATIENCE, isolation_level=None, factory=BoundedReading
+    )
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        return connection, version_of(connection)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found != "ok":
+        raise StoreError(StoreFailure.CORRUPT, str(found).splitlines()[-1])

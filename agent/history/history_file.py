@@ -1,0 +1,194 @@
+"""The history's file: private, of one agent at a time, and put aside when it is broken."""
+
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from agent.atomic_replace import replacement
+from agent.history.failures import StoreError, StoreFailure
+
+FILE_NAME = "history.db"
+HEAD = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html#the_database_header
+LOCK = ".lock"  # its ending; the file stays when the agent ends, empty and private
+KEPT_ASIDE = 3  # broken files; older ones go
+OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+OTHERS_MAY_ANYTHING = stat.S_IRWXG | stat.S_IRWXO
+
+
+def history_path(configured: Path | None, environment: Mapping[str, str]) -> Path | None:
+    """The file to use: as configured, else in the folder that the service manager gives us."""
+    if configured is not None:
+        return configured
+    folders = environment.get("STATE_DIRECTORY", "")
+    return Path(folders.split(":")[0]) / FILE_NAME if folders else None
+
+
+def refuse_another_kind(path: Path) -> None:
+    """Raise `StoreError` where this is a file of another kind, named by a slip: it is not touched.
+
+    A history whose beginning was destroyed looks like one. It is known by what an agent leaves
+    beside it, its lock, or a log that was not written back; and by its usual name.
+    """
+    is_plain = path.is_file() and not path.is_symlink()  # a link is refused for being one
+    if path.name == FILE_NAME or not is_plain:
+        return
+    if _is_our_lock(_companion(path, LOCK)) or _companion(path, "-wal").is_file():
+        return
+    with path.open("rb") as file:
+        head = file.read(len(HEAD))
+    if head and head != HEAD:
+        text = "this file is no history, and is left as it is; name another file under `history`"
+        raise StoreError(StoreFailure.FOREIGN, f"{path}: {text}")
+
+
+def _is_our_lock(path: Path) -> bool:
+    """Whether an agent left it: many a program keeps something in a file that ends so."""
+    try:
+        about = path.lstat()
+    except FileNotFoundError:
+        return False
+    is_private = stat.S_IMODE(about.st_mode) & OTHERS_MAY_ANYTHING == 0
+    return stat.S_ISREG(about.st_mode) and about.st_size == 0 and is_private
+
+
+def make_private(path: Path) -> None:
+    """Have the file there, empty if it is new, readable by nobody else, in a folder of ours.
+
+    Raises `StoreError` where others could change what is in the folder or what is there is no file,
+    `OSError` where it cannot be made.
+    """
+    make_folder(path.parent)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise StoreError(StoreFailure.IO, "this is no file; check the path")
+        if stat.S_IMODE(mode) & OTHERS_MAY_ANYTHING:
+            os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Have the folder there, one into which nobody else may write; raises as `make_private`.
+
+    Who can write into the folder can put another file in the place of ours.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    about = folder.stat()
+    if about.st_uid not in (os.geteuid(), 0) or about.st_mode & OTHERS_MAY_WRITE:
+        problem = f"{folder}: others may write into this folder"
+        remedy = "give the history a folder of its own, mode 0700, of the user who runs the agent"
+        raise StoreError(StoreFailure.EXPOSED, f"{problem}; {remedy}")
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Which file it is that has this name now; None where there is none."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return None
+    return about.st_dev, about.st_ino
+
+
+@contextmanager
+def written_privately(path: Path) -> Iterator[TextIO]:
+    """Write a file of mode 0600 that replaces the former one once it is complete.
+
+    A process that has the old one open, or may read it, does not see the new one. A device or a
+    pipe is written to as it is.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8") as there:
+            yield there
+        return
+    with replacement(path.resolve()) as file:
+        yield file
+
+
+class Lock:
+    """Says that an agent writes this file; it ends with the process, however that ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = _companion(path, LOCK)
+        self._descriptor: int | None = None
+
+    def take(self) -> None:
+        """Take it, or have it already; raises `StoreError` where another agent has it."""
+        if self._descriptor is not None:
+            return
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self._path, flags, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            text = "another agent writes this history; give each agent a file of its own"
+            raise StoreError(StoreFailure.TAKEN, f"{self._path.stem}: {text}") from None
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let another agent have it."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def put_aside(path: Path, at: float) -> Path:
+    """Rename a broken history after its date (Unix seconds), its log with it; the new name."""
+    date = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
+    aside = path.with_name(f"{path.name}.corrupt-{date}")
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}.corrupt-{date}.{number}")
+    path.rename(aside)
+    _companion(path, "-shm").unlink(missing_ok=True)
+    log = _companion(path, "-wal")
+    if log.exists():
+        log.rename(_companion(aside, "-wal"))
+    _forget_old(path)
+    return aside
+
+
+def size(path: Path) -> int:
+    """The bytes that the history takes on the disk, its log included."""
+    return _bytes(path) + log_size(path)
+
+
+def log_size(path: Path) -> int:
+    """The bytes of its log: what was written and is not in the file itself yet."""
+    return _bytes(log_path(path))
+
+
+def log_path(path: Path) -> Path:
+    """The write-ahead log, with what is not in the file itself yet."""
+    return _companion(path, "-wal")
+
+
+def _bytes(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _companion(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+def _forget_old(path: Path) -> None:
+    """The disk is not to fill with broken files."""
+    broken = [p for p in path.parent.glob(f"{path.name}.corrupt-*") if not p.name.endswith("-wal")]
+    for old in sorted(broken, key=lambda p: p.stat().st_mtime)[:-KEPT_ASIDE]:
+        old.unlink()
+        _companion(old, "-wal").unlink(missing_ok=True)

@@ -1,0 +1,148 @@
+"""What a history holds: kinds of rows, each with its labels and its columns."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from models.attribution.divide import Method
+from models.trust import Trust
+
+Cell = float | str | Mapping[str, float] | None
+"""A number, a word, numbers by name, or nothing known."""
+
+
+class Holds(StrEnum):
+    """What the cells of a column hold."""
+
+    NUMBER = "number"
+    WORDS = "words"
+    NUMBERS = "numbers"  # by name
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column by its name. A row without a `required` cell is none.
+
+    `least` is the least that a number can be; a word is one of `choices`, where there are any.
+    """
+
+    name: str
+    holds: Holds = Holds.NUMBER
+    required: bool = False
+    least: float = -math.inf
+    choices: tuple[str, ...] = ()
+
+
+class Row(NamedTuple):
+    """What is known of `labels` at one time: a cell for each column of the kind."""
+
+    labels: tuple[str, ...]
+    at: int  # milliseconds since 1970
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of rows: what it is called, alone and together, its labels and its columns."""
+
+    name: str
+    one: str
+    labels: tuple[str, ...]
+    columns: tuple[Column, ...]
+
+
+OF_A_SERVER = ("target", "server")
+
+INTERVALS = Kind(
+    "intervals",
+    "interval",
+    OF_A_SERVER,
+    (
+        Column("seconds", required=True, least=0.001),
+        Column("throughput", required=True, least=0.0),
+        *(
+            Column(name, least=0.0)
+            for name in (
+                "statement_time",
+                "threads_running",
+                "thread_samples",
+                "excluded_agent",
+                "excluded_binlog_dump",
+                "excluded_system",
+            )
+        ),
+        Column("resources", Holds.NUMBERS),
+    ),
+)
+"""Rates and averages over one interval, as `agent.intervals.Interval` has them; `at` is its end."""
+
+FITS = Kind(
+    "fits",
+    "fit",
+    OF_A_SERVER,
+    (
+        Column("trust", Holds.WORDS, required=True, choices=tuple(Trust)),
+        Column("reasons", Holds.WORDS),
+        Column("limited_by", Holds.WORDS),
+        Column("source", Holds.WORDS),
+        *(
+            Column(name)
+            for name in (
+                "points",
+                "capacity",
+                "capacity_lower",
+                "capacity_upper",
+                "sigma",
+                "kappa",
+                "lambda",
+                "n_max",
+                "n_max_lower",
+                "n_max_upper",
+                "x_max",
+                "x_max_lower",
+                "x_max_upper",
+                "r_squared",
+            )
+        ),
+    ),
+)
+"""What was found after an interval: the capacity, whether to believe it, the law and its peak."""
+
+SAMPLES = Kind(
+    "samples",
+    "sample",
+    (*OF_A_SERVER, "collector"),
+    (Column("value", Holds.NUMBERS, required=True),),
+)
+"""What one collector read at one instant, by name."""
+
+CLASSES = Kind(
+    "classes",
+    "class_use",
+    (*OF_A_SERVER, "class"),
+    (
+        Column("seconds", required=True, least=0.001),
+        *(Column(name, least=0.0) for name in ("calls", "statement_time", "cpu", "cpu_error")),
+        Column("cpu_source", Holds.WORDS, choices=tuple(Method)),
+        *(
+            Column(name, least=0.0)
+            for name in (
+                "waits",
+                "user_cpu",
+                "system_cpu",
+                "read",
+                "written",
+                "network",
+                "row_operations",
+                "removed_gain",
+                "halved_gain",
+            )
+        ),
+    ),
+)
+"""What the classes that were shown used in one interval of `classes.interval`, the others as one,
+and what no class explains (`unattributed`); units as in `ClassState.totals`."""
+
+KINDS = {kind.name: kind for kind in (INTERVALS, FITS, SAMPLES, CLASSES)}

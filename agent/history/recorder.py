@@ -1,0 +1,145 @@
+"""One target's way into the history and back, as its watch sees it."""
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+
+from agent.history.row_mapping import (
+    ClassUses,
+    class_rows,
+    fit_row,
+    in_milliseconds,
+    interval_of,
+    interval_row,
+    sample_chunks,
+)
+from agent.history.server_identity import MOST_NEW, Identities, server_identity
+from agent.history.store import Answer, LoadAnswer, Store
+from agent.history.window_reader import Wanted
+from agent.history.write_buffer import Batch
+from agent.hourly_load import KEPT, HourlySum
+from agent.interval_buffer import History
+from agent.logs import fields
+from agent.pipeline import Now
+from agent.queue_drain import take_all
+from agent.snapshot import FitState
+from collectors.base import Sample
+from models.forecast.hourly import HOUR
+
+log = logging.getLogger(__name__)
+
+RECORDED = ("status", "statements", "threads", "host")
+"""Collectors whose samples are written: what intervals are made of. No statement's text is."""
+MANY_SAMPLES = 100  # that are handed over before their interval is complete
+MOST_SAMPLES = 5000  # that wait, while nobody hands them over
+MOST_USES = 60  # intervals of query classes that do
+
+
+class Recorder:
+    """Writes what is new after each interval, and reads back once the server has said who it is.
+
+    `connected` and `sampled` are called by the lanes that read, all else by the one that fits.
+    """
+
+    def __init__(self, store: Store, target: str) -> None:
+        self._store = store
+        self._target = target
+        self._samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
+        self._connected_to: str | None = None
+        self._server: str | None = None  # whose intervals the window holds
+        self._identities = Identities()
+        self._refused: str | None = None  # a server of which nothing is written
+        self._answer: Answer | None = None
+        self._load: LoadAnswer | None = None
+        self._fit_at: float | None = None
+        self._uses: deque[ClassUses] = deque(maxlen=MOST_USES)
+
+    def go_on(self, before: "Recorder") -> None:
+        """Our window is what the other's was: nothing is read back a second time."""
+        self._server, self._answer, self._fit_at = before._server, before._answer, before._fit_at
+        self._load = before._load
+        self._identities, self._refused = before._identities, before._refused
+
+    def connected(self, variables: Mapping[str, str]) -> None:
+        """The server has said who it is."""
+        self._connected_to = server_identity(variables)
+
+    def sampled(self, sample: Sample) -> None:
+        """Keep a sample until its interval is written."""
+        if sample.collector in RECORDED and self._store.settings.retention.samples:
+            self._samples.append(sample)
+
+    def divided(self, uses: ClassUses) -> None:
+        """Keep what query classes used in an interval until the next fit is written."""
+        self._uses.append(uses)
+
+    def look(self, history: History, now: Now) -> None:
+        """Before a fit: mind which server it is, and take in what was read back of it."""
+        server = self._connected_to
+        if server is not None and server != self._server:
+            if self._identities.admits(server, now.monotonic):
+                self._turn_to(server, history, now)
+            else:
+                self._turn_away(server, history)
+        if self._answer is not None and self._answer.done():
+            answer, self._answer = self._answer, None
+            found = [interval_of(row, count, now) for row, count in answer.result()]
+            history.restore(found)
+            facts = fields(target=self._target, intervals=len(found))
+            log.info("read back from the history", extra=facts)
+
+    def take_load(self) -> list[HourlySum] | None:
+        """The load of the days before, by the hour, once it was read back; else None."""
+        if self._load is None or not self._load.done():
+            return None
+        load, self._load = self._load, None
+        return load.result()
+
+    def record(self, history: History, fitted: FitState, now: Now, *, last: bool = False) -> None:
+        """After a fit: hand over what is new, with each interval and at the `last`."""
+        new = history.take_new()
+        is_time = new or last or self._uses or len(self._samples) >= MANY_SAMPLES
+        if self._server is None or not is_time:
+            return
+        labels = (self._target, self._server)
+        row = fit_row(labels, fitted) if fitted.at != self._fit_at else None
+        self._fit_at = fitted.at
+        samples = take_all(self._samples)
+        batch = Batch(
+            *labels,
+            [interval_row(labels, interval, now) for interval in new],
+            [row] if row else [],
+            sample_chunks(samples, now),
+            [row for uses in self._taken_uses() for row in class_rows(labels, uses)],
+        )
+        if batch.bytes:
+            self._store.put(batch)
+
+    def _taken_uses(self) -> list[ClassUses]:
+        return [self._uses.popleft() for _ in range(len(self._uses))]
+
+    def _turn_away(self, server: str, history: History) -> None:
+        """Stop writing for a server beyond the limit; it still has a window of its own."""
+        if server == self._refused:
+            return
+        history.turn_to(server)
+        self._server, self._answer, self._refused = None, None, server
+        self._load = None
+        facts = fields(target=self._target, most=MOST_NEW)
+        log.warning(
+            "too many servers in a day: this one is not written to the history", extra=facts
+        )
+
+    def _turn_to(self, server: str, history: History, now: Now) -> None:
+        """Another server than before has nothing to do with what the window holds."""
+        history.turn_to(server)
+        if self._server is not None or self._refused is not None:
+            self._samples.clear()
+            self._uses.clear()
+        self._refused = None
+        since, until = (in_milliseconds(at) for at in (now.unix - history.horizon, now.unix))
+        wanted = Wanted(self._target, server, history.width, since, until)
+        self._server, self._answer = server, self._store.recall(wanted)
+        days_before = in_milliseconds(now.unix - HOUR * KEPT)
+        self._load = self._store.load(replace(wanted, since=days_before))

@@ -1,0 +1,121 @@
+"""Between what the agent knows and the rows of a history; times are the wall clock's there."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.history.record_types import CLASSES, FITS, INTERVALS, Cell, Holds, Row
+from agent.history.sample_codec import Chunk, pack
+from agent.intervals import Interval
+from agent.pipeline import Now
+from agent.query_classes.capacity_gain import Saving
+from agent.query_classes.class_registry import Name, name_of
+from agent.query_classes.interval_usage import Spent
+from agent.snapshot import FitState
+from collectors.base import Sample
+from models.usl.fit import UslFit
+
+NUMBERS = [column.name for column in INTERVALS.columns if column.holds is Holds.NUMBER]
+
+
+def in_milliseconds(unix: float) -> int:
+    """Unix seconds as rows have them."""
+    return round(1000 * unix)
+
+
+def interval_row(labels: tuple[str, str], interval: Interval, now: Now) -> Row:
+    """An interval to be written; what is not known (NaN) is nothing there."""
+    numbers = [_known(getattr(interval, name)) for name in NUMBERS]
+    resources = {name: used for name, used in interval.resources.items() if math.isfinite(used)}
+    at = in_milliseconds(now.to_unix(interval.end))
+    return Row(labels, at, (*numbers, resources or None))
+
+
+def interval_of(row: Row, stands_for: float, now: Now) -> Interval:
+    """A row as an interval again; its end on the monotonic clock may be before the machine's."""
+    *numbers, resources = row.cells
+    end = now.monotonic - (now.unix - row.at / 1000)
+    known = [cell if isinstance(cell, float) else math.nan for cell in numbers]
+    used = resources if isinstance(resources, Mapping) else {}
+    return Interval._make([end, *known, used, stands_for])
+
+
+def fit_row(labels: tuple[str, str], fitted: FitState) -> Row | None:
+    """What was found, to be written; None where there was too little to find anything."""
+    found = fitted.capacity
+    if found is None or fitted.at is None:
+        return None
+    cells: dict[str, Cell] = {
+        "trust": found.trust.value,
+        "reasons": ",".join(reason.value for reason in found.reasons) or None,
+        "limited_by": found.limit,
+        "source": fitted.source.value if fitted.source else None,
+        "points": float(len(fitted.points)) if fitted.points else None,
+        "capacity": _known(found.value),
+        "capacity_lower": _known(found.lower),
+        "capacity_upper": _known(found.upper),
+        **_law(found.usl),
+    }
+    at = in_milliseconds(fitted.at)
+    return Row(labels, at, tuple(cells.get(column.name) for column in FITS.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class ClassUses:
+    """What query classes used in one interval, and what each costs in capacity."""
+
+    spent: Spent
+    savings: Mapping[Name, Saving]
+
+
+def class_rows(labels: tuple[str, str], uses: ClassUses) -> list[Row]:
+    """A row for each class that used anything, and for what no class explains."""
+    spent, at = uses.spent, in_milliseconds(uses.spent.at)
+    rows = []
+    for name, used in spent.uses.items():
+        saved = uses.savings.get(name_of(name))
+        cells: dict[str, Cell] = {
+            "seconds": spent.seconds,
+            **used,
+            "cpu_error": spent.cpu_error.get(name),
+            "cpu_source": spent.cpu_source.value if spent.cpu_source else None,
+            "waits": float(name in spent.waits),
+            "removed_gain": _known(saved.removed) if saved else None,
+            "halved_gain": _known(saved.halved) if saved else None,
+        }
+        of_class = (*labels, name)
+        rows.append(Row(of_class, at, tuple(cells.get(column.name) for column in CLASSES.columns)))
+    return rows
+
+
+def sample_chunks(samples: Sequence[Sample], now: Now) -> list[Chunk]:
+    """Samples of any collectors, packed by collector."""
+    readings: dict[str, dict[int, Mapping[str, float]]] = {}
+    for sample in samples:
+        at = in_milliseconds(now.to_unix(sample.at))
+        readings.setdefault(sample.collector, {})[at] = sample.values
+    return [pack(name, sorted(of_one.items())) for name, of_one in readings.items()]
+
+
+def _law(fit: UslFit | None) -> dict[str, Cell]:
+    """The numbers of the law, where there is one."""
+    if fit is None:
+        return {}
+    n, x = fit.n_max_interval, fit.x_max_interval
+    numbers = {
+        "sigma": fit.law.sigma,
+        "kappa": fit.law.kappa,
+        "lambda": fit.law.lam,
+        "n_max": fit.n_max,
+        "n_max_lower": n.low if n else None,
+        "n_max_upper": n.high if n else None,
+        "x_max": fit.x_max,
+        "x_max_lower": x.low if x else None,
+        "x_max_upper": x.high if x else None,
+        "r_squared": fit.r_squared,
+    }
+    return {name: _known(number) for name, number in numbers.items()}
+
+
+def _known(number: float | None) -> float | None:
+    return None if number is None or not math.isfinite(number) else float(number)

@@ -1,0 +1,87 @@
+"""The status of a history: counted, logged when it changes, and published for /metrics."""
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agent.history.failures import StoreError, StoreFailure
+from agent.logs import fields
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreState:
+    """All of it at one time; times in Unix seconds, None where not known yet."""
+
+    success: bool | None = None  # of the latest attempt to open or to write
+    size: int | None = None  # bytes
+    rows: Mapping[str, int] = field(default_factory=dict)  # by kind
+    oldest: Mapping[str, float] = field(default_factory=dict)
+    last_write: float | None = None
+    write_seconds: float | None = None
+    failures: Mapping[StoreFailure, int] = field(default_factory=dict)
+    dropped: int = 0
+    corrupt_files: int = 0
+
+
+class Faring:
+    """Keeps the state; says a trouble once, and its end."""
+
+    def __init__(self, path: Path) -> None:
+        self.state = StoreState()
+        self._path = path
+        self._rows: Counter[str] = Counter()
+        self._failures: Counter[StoreFailure] = Counter()
+        self._trouble: StoreFailure | None = None
+        self._gap_told = False
+        self._dropped = 0
+
+    def opened(self, rows: Mapping[str, int]) -> None:
+        """The file is open, with so many rows of each kind."""
+        self._rows = Counter(rows)
+        log.info("the history is open", extra=fields(path=self._path, **rows))
+
+    def wrote(self, added: Mapping[str, int], at: float, seconds: float) -> None:
+        """So many rows were written at that time (Unix seconds), and it took so long."""
+        self._rows.update(added)
+        self.state = replace(self.state, last_write=at, write_seconds=seconds)
+
+    def well(self) -> None:
+        """All that was to be done is done."""
+        if self._trouble is not None:
+            log.info("the history is written again", extra=fields(path=self._path))
+        self._trouble, self._gap_told = None, False
+        self.state = replace(self.state, success=True)
+
+    def forgot(self, gone: Mapping[str, int]) -> None:
+        """So many rows were deleted."""
+        self._rows.subtract(gone)
+
+    def measured(self, size: int, oldest: Mapping[str, float]) -> None:
+        """The bytes it takes, and the time (Unix seconds) of the oldest row of each kind."""
+        self.state = replace(self.state, size=size, rows=dict(self._rows), oldest=oldest)
+
+    def failed(self, error: StoreError) -> None:
+        """Something could not be done; it is said when it is another failure than before."""
+        self._failures[error.kind] += 1
+        self.state = replace(self.state, success=False, failures=dict(self._failures))
+        if self._trouble is not error.kind:
+            text = "the history cannot be used, the agent goes on without it: %s"
+            log.error(text, error, extra=fields(kind=error.kind))
+        self._trouble = error.kind
+
+    def put_aside(self, error: StoreError, aside: Path) -> None:
+        """The file was corrupt and has another name now."""
+        text = "the history was corrupt and is put aside; an empty one takes its place: %s"
+        log.error(text, error, extra=fields(aside=aside))
+        self.state = replace(self.state, corrupt_files=self.state.corrupt_files + 1)
+
+    def dropped(self, batches: int) -> None:
+        """So many batches in all found no room to wait in."""
+        if batches > self._dropped and not self._gap_told:
+            self._gap_told = True
+            log.error("the history will have a gap: too much waits", extra=fields(batches=batches))
+        self._dropped = batches

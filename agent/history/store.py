@@ -1,0 +1,299 @@
+"""The history while the agent runs: a lane writes it, and nobody who samples or fits waits."""
+
+import logging
+import math
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+from agent.backoff import Backoff
+from agent.config.retention import HistorySettings
+from agent.history import history_file, prune
+from agent.history.clock_check import SteadyClock
+from agent.history.database import open_to_read, open_to_write
+from agent.history.failures import StoreError, StoreFailure, as_store_error
+from agent.history.hourly import hourly_sums
+from agent.history.record_types import CLASSES, FITS, INTERVALS, KINDS, SAMPLES
+from agent.history.retention_pace import RetentionPace
+from agent.history.status import Faring, StoreState
+from agent.history.tables import extents, insert, insert_chunk, target_id
+from agent.history.tamper_seal import TamperSeal
+from agent.history.target_rename import take_along
+from agent.history.window_reader import Recalled, Wanted, recall
+from agent.history.write_buffer import Batch, Waiting
+from agent.hourly_load import HourlySum
+from agent.logs import fields
+from agent.worker import Lane
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY = 0.5  # seconds between two looks for something to write
+PRUNE_EVERY = 60.0  # seconds
+RETRY_FIRST, RETRY_LONGEST = 1.0, 30.0  # seconds after a failure
+MOST_WAITING = 16 * 2**20  # bytes
+AT_ONCE = 400  # batches in one transaction
+STAYS_OPEN = (StoreFailure.FULL, StoreFailure.BUSY)  # what is no fault of the file
+STILL_READABLE = (StoreFailure.FULL, StoreFailure.READ_ONLY, StoreFailure.IO)
+
+Answer = Future[list[Recalled]]
+LoadAnswer = Future[list[HourlySum]]
+Found = TypeVar("Found")
+
+
+class Store:
+    """`put`, `recall` and `load` are for every thread and never wait; all else is the lane's own.
+
+    What cannot be written waits, up to a bound, and is tried again; `state` says how it goes.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        settings: HistorySettings,
+        clock: Callable[[], float] = time.time,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
+        self.path = path
+        self.settings = settings
+        self.watched: Collection[str] | None = None  # the targets' names, where they are known
+        self.lane = Lane("history", [self.tick], allowance=math.inf, at_end=self.close)
+        self._clock = clock
+        self._steady = SteadyClock()
+        self._pace = RetentionPace()
+        self._cutoffs: dict[str, int] = {}
+        self._more_to_forget = False
+        self._waiting = Waiting(most_waiting)
+        self._questions: SimpleQueue[tuple[Wanted, Callable[[sqlite3.Connection], None]]] = (
+            SimpleQueue()
+        )
+        self._lock = history_file.Lock(path)
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._seal = TamperSeal(path)
+        self._faring = Faring(path)
+        self._backoff = Backoff(RETRY_FIRST, RETRY_LONGEST)
+        self._retry_at = 0.0
+        self._prune_at = 0.0
+        self._to_check = True
+
+    @property
+    def state(self) -> StoreState:
+        """Its status."""
+        return replace(self._faring.state, dropped=self._waiting.dropped)
+
+    def put(self, batch: Batch) -> None:
+        """Have it written soon."""
+        self._waiting.put(batch)
+
+    def recall(self, wanted: Wanted) -> Answer:
+        """The intervals that were written, oldest first, as soon as the file can be read."""
+        return self._ask(wanted, recall)
+
+    def load(self, wanted: Wanted) -> LoadAnswer:
+        """The load by the hour of the intervals that were written, of any width, likewise."""
+        return self._ask(wanted, hourly_sums)
+
+    def _ask(
+        self, wanted: Wanted, read: Callable[[sqlite3.Connection, Wanted], Found]
+    ) -> Future[Found]:
+        answer: Future[Found] = Future()
+        self._questions.put((wanted, lambda c: answer.set_result(read(c, wanted))))
+        return answer
+
+    def tick(self, now: float) -> float:
+        """Open the file if need be, answer, write, forget; answers when to be called next."""
+        if now < self._retry_at:
+            return self._retry_at
+        self._faring.dropped(self._waiting.dropped)
+        try:
+            connection = self._sound() or self._open()
+            before = connection.total_changes
+            self._write(connection)  # first: what is read back may have just ended
+            self._answer(connection)
+            more = self._forget(connection, now)
+            if connection.total_changes != before or history_file.log_size(self.path):
+                self._seal.put(connection)
+                self._measure(connection)  # after the seal, which empties the log
+        except (sqlite3.Error, OSError, StoreError) as error:
+            self._failed(as_store_error(self.path, error), now)
+            return self._retry_at
+        self._backoff.succeeded()
+        self._faring.well()
+        return now if more or len(self._waiting) else now + LOOK_EVERY
+
+    def close(self) -> None:
+        """Write what waits, if that can be done at once, and close the file."""
+        self._retry_at = 0.0
+        while self._retry_at == 0.0 and len(self._waiting):
+            self.tick(time.monotonic())
+        self._let_go()
+        self._lock.release()
+
+    def _sound(self) -> sqlite3.Connection | None:
+        """The connection, a new one where another program wrote into the file and it is in order.
+
+        Raises `StoreError` where it is not; `None` where none is open.
+        """
+        if self._connection is None or history_file.identity(self.path) != self._file:
+            return self._connection
+        if not self._seal.is_broken:
+            return self._connection
+        if self.path.stat().st_size == 0:
+            text = "another program has emptied the file"
+            raise StoreError(StoreFailure.CORRUPT, f"{self.path}: {text}")
+        log.info("another program wrote into the history: it is checked")
+        self._let_go()
+        try:
+            self._connection = open_to_write(self.path, check=True)
+        except StoreError as error:
+            if error.kind in (*STAYS_OPEN, StoreFailure.READ_ONLY):
+                raise
+            raise StoreError(StoreFailure.CORRUPT, str(error)) from error  # it was in order before
+        self._take_in(self._connection)
+        return self._connection
+
+    def _open(self) -> sqlite3.Connection:
+        history_file.make_folder(self.path.parent)
+        history_file.refuse_another_kind(self.path)  # before our lock says that it is ours
+        self._lock.take()
+        try:
+            connection = open_to_write(self.path, check=self._to_check)
+        except StoreError as error:
+            if error.kind is not StoreFailure.CORRUPT:
+                raise
+            self._put_aside(error)
+            connection = open_to_write(self.path)
+        self._connection, self._to_check = connection, False
+        self._take_in(connection)
+        return connection
+
+    def _take_in(self, connection: sqlite3.Connection) -> None:
+        """Note which file it is, and what is in it."""
+        self._file = history_file.identity(self.path)
+        self._faring.opened(
+            {
+                name: sum(extent.rows for extent in extents(connection, kind))
+                for name, kind in KINDS.items()
+            }
+        )
+        self._seal.put(connection)
+        self._measure(connection)
+
+    def _answer(self, connection: sqlite3.Connection) -> None:
+        while True:
+            try:
+                wanted, answer = self._questions.get_nowait()
+            except Empty:
+                return
+            try:
+                self._mind_its_name(connection, wanted)
+                answer(connection)
+            except (sqlite3.Error, StoreError):
+                self._questions.put((wanted, answer))  # for when the file is in order
+                raise
+
+    def _mind_its_name(self, connection: sqlite3.Connection, wanted: Wanted) -> None:
+        """A target that was renamed keeps what was written of it; not where we may only read."""
+        if self.watched is None or connection is not self._connection:
+            return
+        before = take_along(connection, wanted.target, wanted.server, self.watched)
+        if before is not None:
+            facts = fields(target=wanted.target, before=before)
+            log.info("renamed: its history has the new name too", extra=facts)
+
+    def _write(self, connection: sqlite3.Connection) -> None:
+        batches = self._waiting.first(AT_ONCE)
+        if not batches:
+            return
+        if history_file.identity(self.path) != self._file:
+            text = "the file was moved or deleted; a new one takes its place"
+            raise StoreError(StoreFailure.IO, f"{self.path}: {text}")
+        started = time.monotonic()
+        added = _commit(connection, batches)
+        self._waiting.done(batches)
+        self._faring.wrote(added, self._clock(), time.monotonic() - started)
+
+    def _forget(self, connection: sqlite3.Connection, now: float) -> bool:
+        """Delete a little of what is old, when it is time; answers whether there is more."""
+        unix = self._clock()
+        if not self._steady.is_steady(now, unix):
+            self._pace.wait(now)
+            self._cutoffs = {}
+        if now < self._prune_at:
+            return False
+        milliseconds = round(1000 * unix)
+        if not self._more_to_forget:
+            self._cutoffs = self._too_old(connection, now, milliseconds)
+        most = self.settings.max_size
+        gone, more = prune.step(connection, self.path, self._cutoffs, most, milliseconds)
+        self._more_to_forget = more
+        self._faring.forgot(gone)
+        self._prune_at = now if more else now + PRUNE_EVERY
+        return more
+
+    def _too_old(self, connection: sqlite3.Connection, now: float, unix: int) -> dict[str, int]:
+        """Before when (ms) rows of each kind may go now."""
+        kept = self.settings.retention.in_milliseconds
+        return self._pace.cutoffs(now, unix, kept, _oldest(connection))
+
+    def _measure(self, connection: sqlite3.Connection) -> None:
+        oldest = {name: at / 1000 for name, at in _oldest(connection).items()}
+        self._faring.measured(history_file.size(self.path), oldest)
+
+    def _failed(self, error: StoreError, now: float) -> None:
+        """Count it, say it, and try again later; what is corrupt gives way to a new file."""
+        self._retry_at = now + self._backoff.failed()
+        self._faring.failed(error)
+        if self._connection is not None:
+            if self._connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+            if error.kind not in STAYS_OPEN:
+                self._let_go()
+            else:
+                self._seal.note()  # what was tried may have changed it
+        if error.kind is StoreFailure.CORRUPT:
+            with suppress(OSError):  # the next try finds it corrupt again, and says why
+                self._put_aside(error)
+        self._to_check |= error.kind is StoreFailure.IO
+        if error.kind in STILL_READABLE and not self._questions.empty():
+            with suppress(sqlite3.Error, StoreError), closing(open_to_read(self.path)) as reading:
+                self._answer(reading)
+
+    def _put_aside(self, error: StoreError) -> None:
+        aside = history_file.put_aside(self.path, self._clock())
+        self._faring.put_aside(error, aside)
+
+    def _let_go(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):  # it ends all the same
+                connection.close()
+
+
+def _oldest(connection: sqlite3.Connection) -> dict[str, int]:
+    """The time (ms) of the oldest row of each kind that has any."""
+    times = ((name, prune.oldest(connection, kind)) for name, kind in KINDS.items())
+    return {name: at for name, at in times if at is not None}
+
+
+def _commit(connection: sqlite3.Connection, batches: list[Batch]) -> Counter[str]:
+    """All of these batches in one transaction; the rows that are new, by kind."""
+    added: Counter[str] = Counter()
+    connection.execute("BEGIN IMMEDIATE")
+    for batch in batches:
+        added[INTERVALS.name] += insert(connection, INTERVALS, batch.intervals)
+        added[FITS.name] += insert(connection, FITS, batch.fits)
+        added[CLASSES.name] += insert(connection, CLASSES, batch.classes)
+        for chunk in batch.chunks:
+            target = target_id(connection, batch.target, batch.server)
+            added[SAMPLES.name] += insert_chunk(connection, target, chunk)
+    connection.execute("COMMIT")
+    return added

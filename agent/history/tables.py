@@ -1,0 +1,213 @@
+"""Rows into the tables and out of them. What is there once is never changed."""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from agent.history import class_uses
+from agent.history.failures import StoreError, StoreFailure
+from agent.history.record_types import CLASSES, SAMPLES, Cell, Column, Holds, Kind, Row
+from agent.history.sample_codec import Chunk, pack, unpack
+
+PAGE = 1000  # rows read at once: between two pages nobody's log is held
+CHUNK = 60  # samples packed together where they do not come as chunks
+LAST = 2**62  # ms; later than any time
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which rows: of one target, or of one server of it, or all; from `since` to `until` (ms)."""
+
+    target: str | None = None
+    server: str | None = None
+    since: int = 0
+    until: int = LAST
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How many rows of a kind there are of one target, from when to when (ms)."""
+
+    target: str
+    server: str
+    kind: str
+    rows: int
+    first: int
+    last: int
+
+
+EVERYTHING = Choice()
+
+
+def insert(connection: sqlite3.Connection, kind: Kind, rows: Iterable[Row]) -> int:
+    """Add rows of a kind; answers how many of them were new."""
+    if kind is SAMPLES:
+        return _insert_samples(connection, rows)
+    if kind is CLASSES:
+        return _insert_class_uses(connection, rows)
+    names = ", ".join(("target", "at", *(column.name for column in kind.columns)))
+    marks = ", ".join("?" * (2 + len(kind.columns)))
+    sql = f"INSERT OR IGNORE INTO {kind.one} ({names}) VALUES ({marks})"  # noqa: S608  (our names)
+    added = 0
+    for labels, of_one in groupby(rows, key=lambda row: row.labels):
+        target = target_id(connection, *labels)
+        before = connection.total_changes
+        connection.executemany(sql, ((target, row.at, *map(_stored, row.cells)) for row in of_one))
+        added += connection.total_changes - before
+    return added
+
+
+def insert_chunk(connection: sqlite3.Connection, target: int, chunk: Chunk) -> int:
+    """Add packed samples, unless they are there; answers how many are new."""
+    connection.execute("INSERT OR IGNORE INTO layout (names) VALUES (?)", (chunk.names,))
+    added = connection.execute(
+        "INSERT OR IGNORE INTO sample (target, collector, at, first, count, layout, data)"
+        " SELECT ?, ?, ?, ?, ?, id, ? FROM layout WHERE names = ?",
+        (target, chunk.collector, chunk.at, chunk.first, chunk.count, chunk.data, chunk.names),
+    ).rowcount
+    return chunk.count if added else 0
+
+
+def target_id(connection: sqlite3.Connection, name: str, server: str) -> int:
+    """The number of a target on a server; a new one where there is none."""
+    labels = (name, server)
+    sql = "SELECT id FROM target WHERE name = ? AND server = ?"
+    found = connection.execute(sql, labels).fetchone()
+    if found is None:
+        connection.execute("INSERT INTO target (name, server) VALUES (?, ?)", labels)
+        found = connection.execute(sql, labels).fetchone()
+    return int(found[0])
+
+
+def read(connection: sqlite3.Connection, kind: Kind, choice: Choice = EVERYTHING) -> Iterator[Row]:
+    """Rows of a kind, by label and then by time, a page at a time."""
+    for target, *labels in _targets(connection, choice):
+        if kind is CLASSES:
+            times = (choice.since, choice.until)
+            yield from class_uses.read(connection, target, tuple(labels), *times)
+            continue
+        of_one = _read_samples if kind is SAMPLES else _read_rows
+        yield from of_one(connection, kind, target, tuple(labels), choice)
+
+
+def extents(connection: sqlite3.Connection, kind: Kind) -> Iterator[Extent]:
+    """What there is of a kind, target by target; targets without any are left out."""
+    count, first = ("SUM(count)", "MIN(first)") if kind is SAMPLES else ("COUNT(*)", "MIN(at)")
+    sql = f"SELECT {count}, {first}, MAX(at) FROM {kind.one} WHERE target = ?"  # noqa: S608
+    for target, name, server in _targets(connection, EVERYTHING):
+        rows, start, end = connection.execute(sql, (target,)).fetchone()
+        if rows:
+            yield Extent(name, server, kind.name, rows, start, end)
+
+
+def target_names(connection: sqlite3.Connection) -> list[str]:
+    """The targets that are there, by name; one may have been several servers."""
+    return [name for (name,) in connection.execute("SELECT DISTINCT name FROM target ORDER BY 1")]
+
+
+def _targets(connection: sqlite3.Connection, choice: Choice) -> list[tuple[int, str, str]]:
+    return connection.execute(
+        "SELECT id, name, server FROM target"
+        " WHERE name = IFNULL(?, name) AND server = IFNULL(?, server) ORDER BY name, server",
+        (choice.target, choice.server),
+    ).fetchall()
+
+
+def _read_rows(
+    connection: sqlite3.Connection,
+    kind: Kind,
+    target: int,
+    labels: tuple[str, ...],
+    choice: Choice,
+) -> Iterator[Row]:
+    names = ", ".join(column.name for column in kind.columns)
+    sql = (
+        f"SELECT at, {names} FROM {kind.one} WHERE target = ?"  # noqa: S608
+        f" AND at > ? AND at <= ? ORDER BY at LIMIT {PAGE}"
+    )
+    after = choice.since - 1
+    while page := connection.execute(sql, (target, after, choice.until)).fetchall():
+        for at, *cells in page:
+            yield Row(labels, at, tuple(map(_cell, kind.columns, cells)))
+        after = page[-1][0]
+
+
+def _read_samples(
+    connection: sqlite3.Connection,
+    kind: Kind,
+    target: int,
+    labels: tuple[str, ...],
+    choice: Choice,
+) -> Iterator[Row]:
+    del kind
+    collectors = connection.execute(
+        "SELECT DISTINCT collector FROM sample WHERE target = ? ORDER BY collector", (target,)
+    ).fetchall()
+    for (collector,) in collectors:
+        for chunk in _chunks(connection, target, collector, choice):
+            for at, values in unpack(chunk):
+                if choice.since <= at <= choice.until:
+                    yield Row((*labels, collector), at, (values,))
+
+
+def _chunks(
+    connection: sqlite3.Connection, target: int, collector: str, choice: Choice
+) -> Iterator[Chunk]:
+    """The chunks of one collector that may hold samples of that time, oldest first."""
+    after = choice.since - 1
+    sql = (
+        "SELECT collector, at, first, count, names, data FROM sample"  # noqa: S608  (a number)
+        " JOIN layout ON layout.id = sample.layout"
+        " WHERE target = ? AND collector = ? AND at > ? AND first <= ?"
+        f" ORDER BY at LIMIT {PAGE // CHUNK}"
+    )
+    while page := connection.execute(sql, (target, collector, after, choice.until)).fetchall():
+        for row in page:
+            yield Chunk(*row)
+        after = page[-1][1]
+
+
+def _insert_samples(connection: sqlite3.Connection, rows: Iterable[Row]) -> int:
+    """Pack samples by collector, those left out that are there already."""
+    added = 0
+    for (name, server, collector), of_one in groupby(rows, key=lambda row: row.labels):
+        samples = sorted({row.at: row for row in of_one}.values(), key=lambda row: row.at)
+        target = target_id(connection, name, server)
+        span = Choice(since=samples[0].at, until=samples[-1].at)
+        there = {
+            at for chunk in _chunks(connection, target, collector, span) for at, _ in unpack(chunk)
+        }
+        new = [(row.at, _by_name(row.cells[0])) for row in samples if row.at not in there]
+        for start in range(0, len(new), CHUNK):
+            chunk = pack(collector, new[start : start + CHUNK])
+            added += insert_chunk(connection, target, chunk)
+    return added
+
+
+def _insert_class_uses(connection: sqlite3.Connection, rows: Iterable[Row]) -> int:
+    added = 0
+    for (name, server), of_one in groupby(rows, key=lambda row: row.labels[:2]):
+        added += class_uses.insert(connection, target_id(connection, name, server), of_one)
+    return added
+
+
+def _stored(cell: Cell) -> float | str | None:
+    if isinstance(cell, Mapping):
+        return json.dumps(cell, sort_keys=True, allow_nan=False) if cell else None
+    return cell
+
+
+def _cell(column: Column, stored: float | str | None) -> Cell:
+    if column.holds is not Holds.NUMBERS or stored is None:
+        return stored
+    try:
+        return {str(name): float(value) for name, value in json.loads(str(stored)).items()}
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        text = f"a cell of {column.name} has no numbers by name"
+        raise StoreError(StoreFailure.CORRUPT, text) from None
+
+
+def _by_name(cell: Cell) -> Mapping[str, float]:
+    return cell if isinstance(cell, Mapping) else {}

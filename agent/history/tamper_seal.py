@@ -1,0 +1,58 @@
+"""Detect that another program has changed the history's file since our last write.
+
+SQLite trusts its pages in memory and its index of the log; it notices damage to the file when it
+next reads the page, which may be at the next start.
+"""
+
+import sqlite3
+from pathlib import Path
+
+from agent.history.history_file import log_path
+
+Stamp = tuple[int, int, int] | None
+
+
+class TamperSeal:
+    """Of one history: `put` after our own writes, `is_broken` once another program has written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: Stamp = None
+        self._log: Stamp = None
+
+    def put(self, connection: sqlite3.Connection) -> None:
+        """Bring what is in the log into the file, unless a reader is in the way; note both."""
+        if log_size := _size(_stamp(log_path(self._path))):
+            patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+            connection.execute("PRAGMA busy_timeout = 0")
+            try:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {patience}")
+        self.note(with_log=bool(log_size))
+
+    def note(self, *, with_log: bool = True) -> None:
+        """They are now as they are to be. An empty log holds nothing that could be damaged."""
+        self._file = _stamp(self._path)
+        log = _stamp(log_path(self._path)) if with_log else None
+        self._log = log if _size(log) else None
+
+    @property
+    def is_broken(self) -> bool:
+        """True once the file or its log has changed since it was noted."""
+        if _stamp(self._path) != self._file:
+            return True
+        return self._log is not None and _stamp(log_path(self._path)) != self._log
+
+
+def _stamp(path: Path) -> Stamp:
+    """Inode, size and change time, which no program can set."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return None
+    return about.st_ino, about.st_size, about.st_ctime_ns
+
+
+def _size(stamp: Stamp) -> int:
+    return 0 if stamp is None else stamp[1]

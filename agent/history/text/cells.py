@@ -1,0 +1,125 @@
+"""Cells and times between text and rows; errors are reported with their remedy."""
+
+import json
+import math
+import re
+
+from agent.config.settings import NAME
+from agent.csv_input.table_file import shortened
+from agent.escaping import for_spreadsheet, from_spreadsheet, json_text
+from agent.history.record_types import Cell, Column, Holds, Kind, Row
+
+LATEST = 253_402_300_800.0  # the year 10,000, in Unix seconds
+LONGEST = 255  # characters of a word or a name
+TARGET = re.compile(NAME)
+
+
+class CellError(Exception):
+    """What is wrong, and what to do about it."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem}; {remedy}")
+        self.problem = problem
+        self.remedy = remedy
+
+
+def time_text(at: int) -> str:
+    """A time (ms) in Unix seconds, to the millisecond."""
+    return f"{at // 1000}.{at % 1000:03d}"
+
+
+def read_time(text: str) -> int:
+    """A time in ms; raises `CellError`."""
+    seconds = _number("time", text)
+    if not 0 <= seconds < LATEST:
+        raise CellError(f"time is {shortened(text)}", "give it in seconds since 1970")
+    return round(1000 * seconds)
+
+
+def cell_text(cell: Cell) -> str:
+    """A cell for a table; numbers to their last bit."""
+    if cell is None:
+        return ""
+    if isinstance(cell, str):
+        return for_spreadsheet(cell)
+    if isinstance(cell, float | int):
+        return repr(float(cell))
+    return json_text(dict(sorted(cell.items())))
+
+
+def read_cell(column: Column, text: str) -> Cell:
+    """A cell of that column, None where there is no text; raises `CellError`."""
+    if not text:
+        return None
+    if column.holds is Holds.WORDS:
+        return read_word(column.name, from_spreadsheet(text), column.choices)
+    if column.holds is Holds.NUMBER:
+        return read_number(column, text)
+    return _numbers(column, text)
+
+
+def read_number(column: Column, text: str) -> float:
+    """A number that the column may hold; raises `CellError`."""
+    number = _number(column.name, text)
+    if number < column.least:
+        problem = f"{column.name} is {shortened(text)}, and must be {column.least:g} or more"
+        raise CellError(problem, "correct it or drop the line")
+    return number
+
+
+def read_word(name: str, text: str, choices: tuple[str, ...] = ()) -> str:
+    """A word as it may be stored; raises `CellError`."""
+    if not text or len(text) > LONGEST or not text.isprintable() or text != text.strip():
+        problem = f"{name} is {shortened(text)!r}"
+        raise CellError(problem, f"give 1 to {LONGEST} printable characters")
+    if choices and text not in choices:
+        raise CellError(f"{name} is {shortened(text)!r}", f"give one of {', '.join(choices)}")
+    return text
+
+
+def read_labels(kind: Kind, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The labels of a row; raises `CellError`."""
+    labels = tuple(read_word(name, text) for name, text in zip(kind.labels, texts, strict=True))
+    if not TARGET.fullmatch(labels[0]):
+        problem = f"target is {shortened(labels[0])!r}"
+        raise CellError(problem, "name it as a configuration can: letters, digits, _ . : -")
+    return labels
+
+
+def read_row(kind: Kind, labels: tuple[str, ...], at: int, cells: tuple[Cell, ...]) -> Row:
+    """A row with all that it needs; raises `CellError`."""
+    for column, cell in zip(kind.columns, cells, strict=True):
+        if column.required and cell is None:
+            raise CellError(f"{column.name} is missing", "fill it in or drop the line")
+    return Row(labels, at, cells)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        problem = f"{name} is {shortened(text)!r}, which is no finite number"
+        raise CellError(problem, "write digits and a decimal point, or nothing where not known")
+    return number
+
+
+def _numbers(column: Column, text: str) -> dict[str, float]:
+    remedy = 'write {"name": 1.5}'
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise CellError(f"{column.name} is no JSON", remedy) from None
+    if not isinstance(found, dict) or not found:
+        raise CellError(f"{column.name} has no numbers by name", remedy)
+    return {
+        read_word(f"a name in {column.name}", name): _named(column.name, name, value)
+        for name, value in found.items()
+    }
+
+
+def _named(column: str, name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise CellError(f"{column}: {shortened(name)} is no number", 'write {"name": 1.5}')
+    return _number(f"{column}: {shortened(name)}", str(value))

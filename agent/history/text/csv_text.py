@@ -1,0 +1,71 @@
+"""A history as CSV: a header, then a row a line; the header says which kind of rows they are."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+
+from agent.csv_input.table_file import TableFileError, rows_in
+from agent.escaping import for_spreadsheet, from_spreadsheet
+from agent.history.record_types import KINDS, Kind, Row
+from agent.history.text.cells import (
+    CellError,
+    cell_text,
+    read_cell,
+    read_labels,
+    read_row,
+    read_time,
+    time_text,
+)
+from agent.history.text.import_result import Mistakes
+
+TIME = "time"
+
+
+def header(kind: Kind) -> list[str]:
+    """The names of the columns."""
+    return [*kind.labels, TIME, *(column.name for column in kind.columns)]
+
+
+def as_csv(kind: Kind, rows: Iterable[Row]) -> Iterator[str]:
+    """The lines of the file, each with its end."""
+    yield _line(header(kind))
+    for row in rows:
+        yield _line(
+            [*map(for_spreadsheet, row.labels), time_text(row.at), *map(cell_text, row.cells)]
+        )
+
+
+def read_csv(name: str, lines: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[Kind, Row]]:
+    """The rows of a file, one at a time; what is wrong with the others goes to `mistakes`.
+
+    Raises `TableFileError` where it is no such file.
+    """
+    rows = rows_in(name, lines)
+    number, first = next(rows, (1, []))
+    kind = next((kind for kind in KINDS.values() if header(kind) == first), None)
+    if kind is None:
+        problem = "this is not the header of an exported history"
+        headers = "; or ".join(",".join(header(kind)) for kind in KINDS.values())
+        raise TableFileError(name, number, problem, f"the header is {headers}")
+    for number, cells in rows:
+        try:
+            yield kind, _row(kind, cells)
+        except CellError as mistake:
+            mistakes.add(number, mistake)
+
+
+def _row(kind: Kind, cells: list[str]) -> Row:
+    names = header(kind)
+    if len(cells) != len(names):
+        problem = f"{len(cells)} cells, and the header names {len(names)} columns"
+        raise CellError(problem, "give every column a cell, if an empty one")
+    labels = read_labels(kind, tuple(map(from_spreadsheet, cells[: len(kind.labels)])))
+    at, *values = cells[len(kind.labels) :]
+    found = tuple(read_cell(c, value) for c, value in zip(kind.columns, values, strict=True))
+    return read_row(kind, labels, read_time(at), found)
+
+
+def _line(cells: list[str]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow(cells)
+    return buffer.getvalue()

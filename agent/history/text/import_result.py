@@ -1,0 +1,33 @@
+"""The mistakes in a file to import, line by line."""
+
+from agent.csv_input.table_file import TableFileError
+from agent.history.text.cells import CellError
+
+MOST_MISTAKES = 20  # that are listed one by one
+MOST_KEPT = 1000  # that are remembered
+
+
+class Mistakes:
+    """Of the file `name`; of very many the first that were found are remembered."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._found: list[tuple[int, CellError]] = []
+        self._count = 0
+
+    def add(self, line: int, mistake: CellError) -> None:
+        """A line that is not in order."""
+        self._count += 1
+        if len(self._found) < MOST_KEPT:
+            self._found.append((line, mistake))
+
+    @property
+    def problems(self) -> list[str]:
+        """The mistakes for people, a line each, in the order of the file."""
+        mistakes = sorted(self._found, key=lambda found: found[0])
+        lines = [
+            str(TableFileError(self._name, line, mistake.problem, mistake.remedy))
+            for line, mistake in mistakes[:MOST_MISTAKES]
+        ]
+        more = self._count - len(lines)
+        return [*lines, f"{self._name}: and {more} more lines like these"] if more else lines

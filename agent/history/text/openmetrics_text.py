@@ -1,0 +1,171 @@
+r"""A history as OpenMetrics with timestamps, for `promtool tsdb create-blocks-from openmetrics`.
+
+A number column is a gauge; a column of numbers by name has the label `name`; a word is a label
+of a gauge that is 1. https://prometheus.io/docs/specs/om/open_metrics_spec/
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from agent.csv_input.table_file import TableFileError
+from agent.escaping import printable
+from agent.history.record_types import KINDS, Cell, Column, Holds, Kind, Row
+from agent.history.text.cells import (
+    CellError,
+    read_labels,
+    read_number,
+    read_row,
+    read_time,
+    read_word,
+    time_text,
+)
+from agent.history.text.import_result import Mistakes
+
+PREFIX = "mysql_headroom_history_"
+END = "# EOF"
+NAME_LABEL = "name"
+MOST_LINES = 1_000_000  # take about 400 MB
+LINE = re.compile(r"([A-Za-z_:][\w:]*)\{(.*)\} (\S+) (\S+)")
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"(,|$)')
+ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
+UNESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
+
+Labels = tuple[tuple[str, str], ...]
+Entry = tuple[Labels, str, int]
+"""Labels, the value as text, and when (ms)."""
+
+
+def family(kind: Kind, column: Column) -> str:
+    """The name of a column's metric."""
+    return f"{PREFIX}{kind.one}_{column.name}"
+
+
+FAMILIES = {
+    family(kind, column): (kind, column) for kind in KINDS.values() for column in kind.columns
+}
+
+
+def as_openmetrics(kinds: Iterable[Kind], read: Callable[[Kind], Iterable[Row]]) -> Iterator[str]:
+    """The lines of the file, each with its end; the rows are read once for each column."""
+    for kind in kinds:
+        for place, column in enumerate(kind.columns):
+            name = family(kind, column)
+            yield f"# TYPE {name} gauge\n"
+            for labels, of_one in _series(kind, column, place, read(kind)).items():
+                shown = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels)
+                for value, at in of_one:
+                    yield f"{name}{{{shown}}} {value} {time_text(at)}\n"
+    yield f"{END}\n"
+
+
+def read_openmetrics(
+    name: str, text: Iterable[str], mistakes: Mistakes
+) -> Iterator[tuple[Kind, Row]]:
+    """The rows of a file; what is wrong with the others goes to `mistakes`, line by line.
+
+    A row's values are far apart in it, so all of it is in memory: raises `TableFileError` where it
+    has more than `MOST_LINES`.
+    """
+    cells: dict[tuple[str, tuple[str, ...], int], dict[str, Cell]] = {}
+    lines: dict[tuple[str, tuple[str, ...], int], int] = {}
+    last, number = "", 0
+    for number, line in enumerate(text, start=1):
+        last = line or last
+        if not line.strip() or line.startswith("#"):
+            continue
+        if number > MOST_LINES:
+            remedy = "export it as CSV, or in parts with --since and --until"
+            raise TableFileError(name, number, f"more than {MOST_LINES:,} lines", remedy)
+        try:
+            kind, labels, at = _take(line, cells)
+        except CellError as mistake:
+            mistakes.add(number, mistake)
+        else:
+            lines.setdefault((kind.name, labels, at), number)
+    if last != END:
+        problem = f"the file does not end with {END}: it was cut off"
+        mistakes.add(number + 1, CellError(problem, "export it again"))
+    for (kind_name, labels, at), known in cells.items():
+        kind = KINDS[kind_name]
+        try:
+            row = tuple(known.get(column.name) for column in kind.columns)
+            yield kind, read_row(kind, labels, at, row)
+        except CellError as mistake:
+            mistakes.add(lines[kind_name, labels, at], mistake)
+
+
+def is_openmetrics(text: Iterable[str]) -> bool:
+    """Whether it looks like it, and not like a table."""
+    first = next((line for line in text if line.strip()), "")
+    return first.lstrip().startswith((PREFIX, "# TYPE ", "# HELP ", END))
+
+
+def _series(
+    kind: Kind, column: Column, place: int, rows: Iterable[Row]
+) -> dict[Labels, list[tuple[str, int]]]:
+    """A column's values by labels: those of one series must follow each other."""
+    series: dict[Labels, list[tuple[str, int]]] = {}
+    for row in rows:
+        for labels, value, at in _entries(kind, column, row, row.cells[place]):
+            series.setdefault(labels, []).append((value, at))
+    return series
+
+
+def _entries(kind: Kind, column: Column, row: Row, cell: Cell) -> Iterator[Entry]:
+    labels = tuple(zip(kind.labels, row.labels, strict=True))
+    if isinstance(cell, Mapping):
+        for name, value in cell.items():
+            yield (*labels, (NAME_LABEL, name)), repr(float(value)), row.at
+    elif isinstance(cell, str):
+        yield (*labels, (column.name, cell)), "1", row.at
+    elif cell is not None:
+        yield labels, repr(float(cell)), row.at
+
+
+def _take(
+    line: str, cells: dict[tuple[str, tuple[str, ...], int], dict[str, Cell]]
+) -> tuple[Kind, tuple[str, ...], int]:
+    """Add what one line says; which row it belongs to."""
+    form = LINE.fullmatch(line)
+    if form is None or form[1] not in FAMILIES:
+        problem = "this is no line of an exported history"
+        raise CellError(problem, f'it reads {PREFIX}…{{target="…",…}} VALUE TIME')
+    kind, column = FAMILIES[form[1]]
+    given = _labels(form[2])
+    labels = read_labels(kind, tuple(given.pop(name, "") for name in kind.labels))
+    at = read_time(form[4])
+    name, cell = _value(column, given, form[3])
+    if given:
+        raise CellError(f"the label {next(iter(given))} is none of a history's", "remove it")
+    row = cells.setdefault((kind.name, labels, at), {})
+    before = row.get(column.name)
+    named = before if isinstance(before, Mapping) else {}
+    if name in named or (before is not None and not named):
+        raise CellError("the same value was given before, for the same time", "drop one line")
+    row[column.name] = {**named, name: cell} if isinstance(cell, float) and name else cell
+    return kind, labels, at
+
+
+def _value(column: Column, given: dict[str, str], text: str) -> tuple[str, float | str]:
+    """The name, where the column has numbers by name, and the value; taken from the labels."""
+    if column.holds is Holds.WORDS:
+        return "", read_word(column.name, given.pop(column.name, ""), column.choices)
+    is_named = column.holds is Holds.NUMBERS
+    name = read_word(NAME_LABEL, given.pop(NAME_LABEL, "")) if is_named else ""
+    return name, read_number(column, text)
+
+
+def _labels(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    place = 0
+    while place < len(text):
+        label = LABEL.match(text, place)
+        if label is None:
+            raise CellError("these are no labels", 'write them as name="value", with commas')
+        found[label[1]] = re.sub(r"\\.", lambda e: UNESCAPES.get(e[0], e[0]), label[2])
+        place = label.end()
+    return found
+
+
+def _escaped(value: str) -> str:
+    return "".join(ESCAPES.get(sign, sign) for sign in printable(value))

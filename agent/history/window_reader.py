@@ -1,0 +1,63 @@
+"""Reading a window back: the intervals of one server, thinned as a window in memory is."""
+
+import sqlite3
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.history.failures import StoreError, StoreFailure
+from agent.history.record_types import INTERVALS, Row
+from agent.history.tables import Choice, read
+from models.capacity.thinning import LIMIT, thin
+
+CROWDED = 2 * LIMIT  # intervals; beyond, those that matter least stay in the file
+SAME_WIDTH = 0.01  # the share by which the widths of intervals may differ
+POINT = np.dtype([("at", "i8"), ("throughput", "f8")])
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which intervals: of one target on one server, so wide (s), from `since` to `until` (ms)."""
+
+    target: str
+    server: str
+    width: float
+    since: int
+    until: int
+
+
+Recalled = tuple[Row, float]
+"""An interval, and how many it stands for."""
+
+
+def recall(connection: sqlite3.Connection, wanted: Wanted) -> list[Recalled]:
+    """The intervals, oldest first; where there are very many, the spread over load and age."""
+    near = (wanted.width * (1 - SAME_WIDTH), wanted.width * (1 + SAME_WIDTH))
+    found = connection.execute(
+        "SELECT interval.at, throughput FROM interval JOIN target ON target.id = interval.target"
+        " WHERE name = ? AND server = ? AND interval.at >= ? AND interval.at <= ?"
+        " AND seconds BETWEEN ? AND ? ORDER BY interval.at",
+        (wanted.target, wanted.server, wanted.since, wanted.until, *near),
+    )
+    try:
+        points = np.fromiter(found, dtype=POINT)
+    except (ValueError, TypeError) as error:
+        text = f"an interval's throughput is no number ({error})"
+        raise StoreError(StoreFailure.CORRUPT, text) from None
+    if len(points) == 0:
+        return []
+    at, counts = points["at"], np.ones(len(points))
+    if len(points) > CROWDED:
+        kept = thin(at / 1000, points["throughput"], now=at[-1] / 1000)
+        at, counts = at[kept.indices], kept.counts
+    counted = dict(zip(at.tolist(), counts.tolist(), strict=True))
+    return [(row, counted[row.at]) for row in _rows(connection, wanted, counted)]
+
+
+def _rows(connection: sqlite3.Connection, wanted: Wanted, times: dict[int, float]) -> list[Row]:
+    """The rows of these times."""
+    rows: list[Row] = []
+    for at in times:
+        choice = Choice(wanted.target, wanted.server, at, at)
+        rows.extend(read(connection, INTERVALS, choice))
+    return rows

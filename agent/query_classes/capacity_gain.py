@@ -1,0 +1,94 @@
+"""What each class that is shown costs in capacity, by the walls that the snapshot knows."""
+
+from dataclasses import dataclass
+
+from agent.config.ceilings import DISK, NETWORK
+from agent.query_classes.class_registry import SEVERAL, Name
+from agent.query_classes.quality_gate import is_proven
+from agent.query_classes.state import ClassesState, ClassState
+from models.attribution.capacity_gain import Limit, gain, share_at_wall
+from models.attribution.divide import Method
+from models.attribution.reasons import Reason
+from models.capacity.resource_limit import Wall
+from models.capacity.result import USL, Capacity
+
+CPU_WALLS = ("cpu", "server_cpu")
+RESOURCES_OF = (
+    (CPU_WALLS, ("cpu",)),
+    ((DISK,), ("read", "written")),
+    ((NETWORK,), ("network",)),
+)
+"""Walls, by how their names begin, and the resources of classes that fill them."""
+REMOVED, HALVED = 0.0, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """How much more of everything else fits, as a part of what fits now; None where unknown."""
+
+    removed: float | None
+    halved: float | None
+
+
+def saving(state: ClassesState, one: ClassState, capacity: Capacity | None) -> Saving:
+    """What is to be had from one class; nothing is known of a target without a capacity.
+
+    Nor is there anything to mend in what is several statements in one.
+    """
+    if capacity is None or capacity.value is None or one.name.digest in SEVERAL:
+        return Saving(None, None)
+    limits = _limits(state, one, capacity)
+    return Saving(gain(limits, REMOVED), gain(limits, HALVED))
+
+
+def savings_of(state: ClassesState | None, capacity: Capacity | None) -> dict[Name, Saving]:
+    """The same of all classes of which anything is known."""
+    if state is None:
+        return {}
+    found = {one.name: saving(state, one, capacity) for one in state.classes}
+    return {name: gains for name, gains in found.items() if gains.removed is not None}
+
+
+def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Limit]:
+    """The limit that most likely binds, and those above it; one that is lower hardly binds.
+
+    What the capacity itself left out, as a wall whose interval is too wide, is no limit here.
+    """
+    known = {
+        wall.resource: Limit(wall.x_max, share_of(state, one, wall))
+        for wall in capacity.walls
+        if wall.x_max is not None and wall.resource in capacity.shares
+    }
+    law = capacity.usl
+    if law is not None and law.x_max is not None and USL in capacity.shares:
+        known[USL] = Limit(law.x_max, None)
+    binding = known.get(capacity.limit or "")
+    if binding is None:
+        return []
+    return [limit for limit in known.values() if limit.x >= binding.x]
+
+
+def share_of(state: ClassesState, one: ClassState, wall: Wall) -> float | None:
+    """Compute the class's part of a wall's demand at the wall; None: unknown."""
+    share = share_of_use(state, one, wall.resource)
+    if share is None or wall.x_max is None or not wall.resource.startswith(CPU_WALLS):
+        return share
+    calls = sum(each.recent.get("calls", 0.0) for each in state.classes)
+    if calls <= 0 or state.recent_seconds <= 0:
+        return share
+    load = calls / state.recent_seconds / wall.x_max
+    return share_at_wall(share, one.recent.get("calls", 0.0) / calls, wall.waking, load)
+
+
+def share_of_use(state: ClassesState, one: ClassState, wall: str) -> float | None:
+    """The class's part of a wall's demand: of what the whole server used of late; None: unknown."""
+    names = next((rs for ws, rs in RESOURCES_OF if wall.startswith(ws)), ())
+    known = [r for name in names if (r := state.resource(name)) is not None]
+    whole = sum(r.total for r in known)
+    if any(r.name != "cpu" and r.total > 0 and not is_proven(r.held_out) for r in known):
+        return None
+    if any(r.source is not Method.MEASURED and Reason.FEW_TICKS in r.reasons for r in known):
+        return None
+    if whole <= 0:
+        return None
+    return min(sum(one.recent.get(r.name, 0.0) for r in known) / whole, 1.0)

@@ -1,0 +1,209 @@
+"""From the sums of the digest table to what happened between two readings of it.
+
+A row is known by schema, digest and FIRST_SEEN, so a row that was created again is another one, and
+rows of one class (there may be several) are added up afterwards. What cannot be known is lost and
+counted, never guessed: no change is negative, and none is a sum since the server's start.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.query_classes.class_registry import NONE, Book, Numbers
+from agent.query_classes.undigested import Uncovered
+from collectors.digest_table import Array
+from collectors.digests import DigestRows
+
+LONGEST_GAP = 120.0  # seconds between two readings over which changes still mean something
+SLACK = 1.0  # seconds: FIRST_SEEN has no fraction on MariaDB
+
+
+class Lost(StrEnum):
+    """Why an interval, or what a class did in it, is not known."""
+
+    RESTART = "restart"  # the server restarted
+    RESET = "reset"  # the table was emptied, or a row of it
+    GAP = "gap"  # nothing was read for too long
+    COLUMNS = "columns"  # the table has other columns than before
+    UNSEEN = "unseen"  # a row that is old and was not read before: its first interval
+    FULL = "full"  # the table is full: classes that are new to it are one
+    CHURN = "churn"  # too many classes to remember: all but the greatest are new again
+
+
+Flags = NDArray[np.bool_]
+
+WHOLE = (Lost.RESTART, Lost.RESET, Lost.GAP, Lost.COLUMNS, Lost.CHURN)
+"""Those that lose the interval for every class."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Changes:
+    """What the classes did between two readings; each class once."""
+
+    names: tuple[str, ...]
+    classes: Numbers
+    """Shape (n,)."""
+    values: Array
+    """Shape (n, names)."""
+    in_flight: Array
+    """Change of the elapsed time of statements that still run, s, shape (n,)."""
+
+
+@dataclass(slots=True, eq=False)
+class _Memory:
+    """The latest reading: where each row is, which row a class has, and the sums by place."""
+
+    names: tuple[str, ...]
+    running: dict[int, float]
+    last: Array
+    places: dict[str, int] = field(default_factory=dict)
+    row_of: dict[str, int] = field(default_factory=dict)
+    classes: list[int] = field(default_factory=list)
+
+    def is_reset(self, rows: DigestRows) -> bool:
+        """Whether a sum has fallen, or a class has a new row in place of the one it had."""
+        places = [self.places.get(key, -1) for key in rows.keys]
+        found = np.array(places, dtype=np.intp)
+        known = found >= 0
+        now, before = rows.counters[known], self.last[found[known]]
+        if (now < before).any() or (now[:, -1] != before[:, -1]).any():
+            return True
+        here = set(places)
+        for key, place in zip(rows.keys, places, strict=True):
+            earlier = self.row_of.get(_class_of(key)) if place < 0 else None
+            if earlier is not None and earlier not in here:
+                return True
+        return False
+
+    def find(self, rows: DigestRows, book: Book) -> tuple[Numbers, Flags]:
+        """The place of every row, new ones included, and which are new."""
+        known = len(self.places)
+        slots = np.empty(len(rows.keys), dtype=np.intp)
+        for i, key in enumerate(rows.keys):
+            place = self.places.get(key)
+            if place is None:
+                place = self.places[key] = len(self.places)
+                self.row_of[_class_of(key)] = place
+                self.classes.append(book.number(_class_of(key)))
+            slots[i] = place
+        if len(self.places) > len(self.last):
+            room = np.zeros((2 * len(self.places), rows.counters.shape[1]))
+            room[: len(self.last)] = self.last
+            self.last = room
+        return slots, slots >= known
+
+
+class Deltas:
+    """Remembers the rows of the latest reading. Memory is bounded by the server's table."""
+
+    def __init__(self, book: Book) -> None:
+        self.lost: Counter[Lost] = Counter()
+        self._book = book
+        self._memory: _Memory | None = None
+        self._uncovered = Uncovered(None)
+
+    def forget(self, why: Lost) -> None:
+        """Start again with the next reading, which is lost."""
+        if self._memory is not None:
+            self.lost[why] += 1
+        self._memory = None
+
+    def take(self, rows: DigestRows, *, restarted: bool = False) -> Changes | None:
+        """What has changed since the reading before; None where that is not known.
+
+        `restarted`: the server was started between both.
+        """
+        rows = _merged(rows)
+        running = {self._book.number(key): seconds for key, seconds in rows.running.items()}
+        memory = self._memory
+        why = _why_not(memory, rows, restarted) if memory is not None else None
+        if memory is None or why is not None:
+            if why is not None:
+                self.lost[why] += 1
+            self._memory = self._begun(rows, running)
+            self._uncovered = Uncovered(rows.everything)
+            return None
+        slots, fresh = memory.find(rows, self._book)
+        change = rows.counters - memory.last[slots]
+        unseen = fresh & ~_is_new(rows)
+        change[unseen] = 0.0
+        self.lost[Lost.UNSEEN] += int(np.count_nonzero(unseen))
+        memory.last[slots] = rows.counters
+        of_row = np.array(memory.classes, dtype=np.intp)[slots]
+        before, memory.running = memory.running, running
+        if rows.complete:  # rows that are no longer there are let go
+            self._memory = self._begun(rows, running)
+        change, of_row = self._with_uncovered(rows, change[:, :-1], of_row)
+        return _summed(rows.names, of_row, change, before, running)
+
+    def _with_uncovered(
+        self, rows: DigestRows, change: Array, of_row: Numbers
+    ) -> tuple[Array, Numbers]:
+        """Add what no digest covers as a row of its own."""
+        rest = self._uncovered.take(rows.everything, change.sum(axis=0))
+        if rest is None or not rest.any():
+            return change, of_row
+        return np.vstack((change, rest)), np.append(of_row, self._book.number(NONE))
+
+    def _begun(self, rows: DigestRows, running: dict[int, float]) -> _Memory:
+        memory = _Memory(rows.names, running, np.zeros((0, rows.counters.shape[1])))
+        slots, _ = memory.find(rows, self._book)
+        memory.last[slots] = rows.counters
+        return memory
+
+
+def _why_not(memory: _Memory, rows: DigestRows, restarted: bool) -> Lost | None:
+    if restarted:
+        return Lost.RESTART
+    if rows.names != memory.names:
+        return Lost.COLUMNS
+    if rows.since is None or rows.since > LONGEST_GAP:
+        return Lost.GAP
+    return Lost.RESET if memory.is_reset(rows) else None
+
+
+def _is_new(rows: DigestRows) -> Flags:
+    """Whether a row was made after the reading before, by the server's clock."""
+    since = rows.since or 0.0
+    new: Flags = (rows.age >= 0) & (rows.age <= since + SLACK)
+    return new
+
+
+def _summed(
+    names: tuple[str, ...],
+    of_row: Numbers,
+    change: Array,
+    before: dict[int, float],
+    running: dict[int, float],
+) -> Changes:
+    moved = change.any(axis=1)
+    flights = sorted(before.keys() | running.keys())
+    everybody = np.concatenate((of_row[moved], np.array(flights, dtype=np.intp)))
+    classes, place = np.unique(everybody, return_inverse=True)
+    values = np.zeros((len(classes), len(names)))
+    count = int(np.count_nonzero(moved))
+    np.add.at(values, place[:count], change[moved])
+    in_flight = np.zeros(len(classes))
+    in_flight[place[count:]] = [running.get(n, 0.0) - before.get(n, 0.0) for n in flights]
+    return Changes(names, classes, values, in_flight)
+
+
+def _class_of(key: str) -> str:
+    return key.partition("|")[2]
+
+
+def _merged(rows: DigestRows) -> DigestRows:
+    """Add up rows that cannot be told apart; the last column says how many each was."""
+    ones = np.ones((len(rows.keys), 1))
+    counters = np.hstack((rows.counters, ones))
+    if len(set(rows.keys)) == len(rows.keys):
+        return replace(rows, counters=counters)
+    place = {key: i for i, key in enumerate(dict.fromkeys(rows.keys))}
+    to = np.array([place[key] for key in rows.keys], dtype=np.intp)
+    summed, age = np.zeros((len(place), counters.shape[1])), np.zeros(len(place))
+    np.add.at(summed, to, counters)
+    np.maximum.at(age, to, rows.age)
+    return replace(rows, keys=list(place), counters=summed, age=age)

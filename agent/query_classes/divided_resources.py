@@ -1,0 +1,112 @@
+"""What is divided over the classes: resources of the whole server, and what each is made of."""
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.resampling import Columns
+from agent.utilisation import BUSY as WORKED
+from collectors.base import Sample
+from models import rates
+
+MAX_GAP = 10.0  # seconds that two samples of a resource may be apart
+KEEP = 180.0  # seconds of samples
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource: the collector that counts it, and the counters that add up to it."""
+
+    name: str
+    collector: str
+    counters: tuple[str, ...]
+    cpu: bool = False
+    """CPU seconds: no class uses more than its time."""
+    part: bool = False
+    """Of the CPU: what was used in the kernel, or outside of it."""
+
+
+RESOURCES = (
+    Resource("cpu", "host", ("process_cpu_seconds",), cpu=True),
+    Resource("user_cpu", "host", ("process_user_seconds",), cpu=True, part=True),
+    Resource("system_cpu", "host", ("process_system_seconds",), cpu=True, part=True),
+    Resource("read", "host", ("process_read_bytes",)),
+    Resource("written", "host", ("process_written_bytes",)),
+    Resource("network", "status", ("bytes_received", "bytes_sent")),
+    Resource(
+        "row_operations",
+        "status",
+        ("innodb_rows_read", "innodb_rows_inserted", "innodb_rows_updated", "innodb_rows_deleted"),
+    ),
+)
+BUSY, IO_WAIT, ALL_TIME, DELAY = "busy", "iowait", "all_time", "run_delay"
+ROW_LOCKS = "row_lock_milliseconds"
+WAITED, IDLE = "cpu_iowait_seconds", "cpu_idle_seconds"
+HOST_TIMES = (
+    (BUSY, WORKED),
+    (IO_WAIT, (WAITED,)),
+    (ALL_TIME, (*WORKED, WAITED, IDLE)),
+)
+"""Parts of the host's CPU time, to judge whether it is saturated or waits for IO."""
+SUMS = (
+    *((r.name, r.collector, r.counters) for r in RESOURCES),
+    *((name, "host", counters) for name, counters in HOST_TIMES),
+    (DELAY, "host", ("process_run_delay_seconds",)),
+    (ROW_LOCKS, "status", ("innodb_row_lock_milliseconds",)),
+)
+"""All that is measured between two instants: its name, the collector, the counters of the sum."""
+LOST = "digests_lost"
+COUNTERS = {LOST, *(counter for _, _, counters in SUMS for counter in counters)}
+
+
+class Meter:
+    """Samples of host and status of late: by how much each resource's use rose between instants."""
+
+    def __init__(self) -> None:
+        self._samples: dict[str, deque[Sample]] = {"host": deque(), "status": deque()}
+
+    def append(self, sample: Sample) -> None:
+        """Keep what anything here is made of; a sample has other numbers too."""
+        kept = self._samples.get(sample.collector)
+        if kept is None:
+            return
+        values = {name: value for name, value in sample.values.items() if name in COUNTERS}
+        kept.append(Sample(sample.collector, sample.at, values))
+        while kept[0].at < sample.at - KEEP:
+            kept.popleft()
+
+    def reaches(self, at: float) -> bool:
+        """Whether every collector that has been seen has a sample at or after that instant."""
+        return all(kept[-1].at >= at for kept in self._samples.values() if kept)
+
+    def used(self, start: float, end: float) -> dict[str, float]:
+        """What was used of each resource between two instants; absent where not known."""
+        columns = {
+            name: Columns([s for s in kept if s.at >= start - MAX_GAP], MAX_GAP)
+            for name, kept in self._samples.items()
+        }
+        edges, answer = np.array([start, end]), {}
+        for name, collector, counters in SUMS:
+            source = columns[collector]
+            if source.names.issuperset(counters):
+                total = np.sum([source[c] for c in counters], axis=0)
+                risen = rates.increases(edges, source.at, total, max_gap=MAX_GAP)
+                answer[name] = float(risen[0])
+        return {name: value for name, value in answer.items() if np.isfinite(value)}
+
+    def lost_digests(self, start: float, end: float) -> bool:
+        """Whether the server's table was too full for a new class between two instants.
+
+        By the latest counts before each of them, so that no loss falls between two ticks.
+        """
+        before, by_end = (self._lost_until(at) for at in (start, end))
+        return before is not None and by_end is not None and by_end > before
+
+    def _lost_until(self, at: float) -> float | None:
+        counts = (
+            s.values[LOST]
+            for s in reversed(self._samples["status"])
+            if s.at <= at and LOST in s.values
+        )
+        return next(counts, None)

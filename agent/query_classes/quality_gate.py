@@ -1,0 +1,114 @@
+"""Who is given bytes and rows: nobody, unless the model has shown that it knows them.
+
+CPU follows the time of who computes. Bytes follow nothing that a server tells of its classes but
+calls and rows: what is read from disk depends on what is in the buffer pool, and most is written
+long after the statement. A division that predicts badly would spread them over the innocent.
+"""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from agent.query_classes.class_registry import AGENT
+from collectors.digests import LONGEST_TEXT
+from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.deliberate_waits import Mask, waits_by_text
+from models.attribution.divide import Attribution
+from models.attribution.prediction_error import Quality
+from models.attribution.reasons import Reason
+
+LEAST_R_SQUARED, MOST_ERROR = 0.7, 0.5
+"""Measured live: .98 and .1 for bytes of the network, 0 to .65 and .2 to 20 for those of disks; at
+.65 a quarter of what was written went to classes that wrote nothing."""
+STEADY_ERROR = 0.05
+"""Where it is predicted this well it may move as little as it likes."""
+OF_DISKS = ("read", "written")
+TOUCHED = ("rows_examined", "rows_affected")
+FUNCTION = re.compile(r"[`\"]\s*\(|\.\s*\w+\s*\(")
+"""A name that is quoted or has a schema, and arguments."""
+ROUNDED = 1 + 1e-9
+
+
+def is_proven(held_out: Quality) -> bool:
+    """Whether what was predicted came, and moved as it was predicted to move."""
+    error, moved = held_out.mape, held_out.r_squared
+    if error is None or error > MOST_ERROR:
+        return False
+    return error <= STEADY_ERROR or (moved or 0.0) >= LEAST_R_SQUARED
+
+
+def may_use(resource: str, ticks: ClassTicks) -> Mask:
+    """Which classes may have used it, shape (K,): no bytes of disks for those who only wait.
+
+    The agent's own statements read tables that are in memory, a class that names no table moves
+    none, but by a stored function that touches rows of one, and a class that touches no row reads
+    nothing, but may write another's, as COMMIT does.
+    """
+    may = np.ones(len(ticks.names), dtype=np.bool_)
+    if resource not in OF_DISKS:
+        return may
+    may &= ~waits_by_text(ticks.texts, len(ticks.names))
+    may &= np.array([name != AGENT for name in ticks.names], dtype=np.bool_)
+    touched = _touched(ticks)
+    if resource == "read" and touched is not None:
+        may &= touched.sum(axis=0) > 0
+    if ticks.texts is not None:
+        computes = np.array([_names_no_table(text) for text in ticks.texts], dtype=np.bool_)
+        calls = np.array([_may_call_a_stored_function(text) for text in ticks.texts], np.bool_)
+        may &= ~(computes & ~(calls & _touch_a_table(ticks)))
+    return may
+
+
+def _names_no_table(text: str | None) -> bool:
+    """Whether it is a SELECT that is whole and has no FROM."""
+    if text is None or len(text) >= LONGEST_TEXT or text.rstrip().endswith("..."):
+        return False
+    return text.startswith("SELECT") and " FROM " not in text
+
+
+def _may_call_a_stored_function(text: str | None) -> bool:
+    """Whether it calls something by a quoted or qualified name; digests quote built-in ones too."""
+    return text is not None and FUNCTION.search(text) is not None
+
+
+def _touch_a_table(ticks: ClassTicks) -> Mask:
+    """Which classes touch more than a row a call, which MySQL counts of no table; shape (K,)."""
+    touched = _touched(ticks)
+    if touched is None or ticks.count is None:
+        return np.ones(len(ticks.names), dtype=np.bool_)
+    examined, affected = touched
+    touch: Mask = (examined > ROUNDED * ticks.count.sum(axis=0)) | (affected > 0)
+    return touch
+
+
+def _touched(ticks: ClassTicks) -> Array | None:
+    """Sum up the rows that each class has touched, a row for each of `TOUCHED`; None: not known."""
+    sizes = {name: table.sum(axis=0) for name, table in ticks.sizes if name in TOUCHED}
+    return np.stack([sizes[name] for name in TOUCHED]) if len(sizes) == len(TOUCHED) else None
+
+
+def allowed(resource: str, ticks: ClassTicks, held_out: Quality) -> Array:
+    """What is left of each class's part of bytes or rows, 0 or 1, shape (K,)."""
+    if not is_proven(held_out):
+        return np.zeros(len(ticks.names))
+    return may_use(resource, ticks).astype(np.float64)
+
+
+def withheld(resource: str, ticks: ClassTicks, found: Attribution) -> Attribution:
+    """The same with what is not allowed left to no class; lines are of no use then."""
+    parts = allowed(resource, ticks, found.held_out)
+    totals = found.totals * parts
+    together = float(totals.sum()) or 1.0
+    classes = tuple(
+        replace(
+            use,
+            total=float(total),
+            share=float(total) / together,
+            stderr=use.stderr if part else None,
+        )
+        for use, total, part in zip(found.classes, totals, parts, strict=True)
+    )
+    why = () if is_proven(found.held_out) else (Reason.WITHHELD,)
+    rest = found.total - float(totals.sum())
+    return replace(found, classes=classes, unattributed=rest, reasons=(*found.reasons, *why))

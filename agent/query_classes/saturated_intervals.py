@@ -1,0 +1,76 @@
+"""Spells in which the host was saturated or waited for IO, found tick by tick.
+
+The mean over a watch hides them: 20 s of a full host in a minute are no more than a third of it,
+and shares are as rough in these 20 s as in a minute of them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from agent.query_classes.class_intervals import Tick
+from agent.query_classes.divided_resources import ALL_TIME, BUSY, IO_WAIT
+from models.attribution.reasons import BUSY as SATURATED
+from models.attribution.reasons import IO_WAIT as IO_BOUND
+from models.attribution.reasons import HostUse, Reason
+
+SHORTEST = 3.0
+"""Seconds: a full second or two is usual, and says little about the classes."""
+LIMITS: Mapping[Reason, tuple[str, float]] = {
+    Reason.SATURATED: (BUSY, SATURATED),
+    Reason.IO_BOUND: (IO_WAIT, IO_BOUND),
+}
+
+
+@dataclass(frozen=True)
+class Spell:
+    """A part of the watch in which a limit was passed in every tick."""
+
+    reason: Reason
+    start: float
+    """Seconds since the watch began."""
+    end: float
+    use: float
+    """The mean part of the host's time in it, 0..1."""
+
+
+def spells_of(ticks: Sequence[Tick]) -> tuple[Spell, ...]:
+    """All spells of a watch, in the order in which they began."""
+    if not ticks:
+        return ()
+    found = (spell for reason in LIMITS for spell in _spells(ticks, reason))
+    return tuple(sorted(found, key=lambda spell: spell.start))
+
+
+def in_the_worst_spell(host: HostUse, spells: Sequence[Spell]) -> HostUse:
+    """The host's use as it was in the worst spell of each kind, where there was one."""
+
+    def worst(reason: Reason, usual: float | None) -> float | None:
+        return max((spell.use for spell in spells if spell.reason is reason), default=usual)
+
+    return HostUse(
+        busy=worst(Reason.SATURATED, host.busy),
+        io_wait=worst(Reason.IO_BOUND, host.io_wait),
+        running=host.running,
+    )
+
+
+def _spells(ticks: Sequence[Tick], reason: Reason) -> Iterator[Spell]:
+    name, limit = LIMITS[reason]
+    begun = ticks[0].end - ticks[0].seconds
+    for is_over, group in groupby(ticks, key=_is_over(name, limit)):
+        together = list(group)
+        start, end = together[0].end - together[0].seconds - begun, together[-1].end - begun
+        if is_over and end - start >= SHORTEST:
+            spent, whole = (sum(t.used[kind] for t in together) for kind in (name, ALL_TIME))
+            yield Spell(reason, start, end, spent / whole)
+
+
+def _is_over(name: str, limit: float) -> Callable[[Tick], bool]:
+    """Return a test of whether a tick is over the limit; one without data ends a spell."""
+
+    def is_over(tick: Tick) -> bool:
+        whole = tick.used.get(ALL_TIME, 0.0)
+        return whole > 0 and tick.used.get(name, 0.0) > limit * whole
+
+    return is_over

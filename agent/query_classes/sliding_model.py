@@ -1,0 +1,250 @@
+"""One resource's model, learnt from a window that slides by a minute; what it says of a minute."""
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.query_classes.class_registry import OTHER
+from agent.query_classes.class_shares import Division
+from agent.query_classes.divided_resources import Resource
+from agent.query_classes.quality_gate import allowed
+from agent.query_classes.rolling_blocks import Past, summed
+from models.attribution.autocorrelation import Echo
+from models.attribution.blocks import Block, fit_block, prices_of
+from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel
+from models.attribution.deliberate_waits import PART_OF_CPU, CpuBounds, least_level
+from models.attribution.divide import Method, within
+from models.attribution.estimators import (
+    Parts,
+    Target,
+    by_model,
+    computing_share,
+    computing_time,
+    work_of,
+)
+from models.attribution.prediction_error import Quality, disagreement
+from models.attribution.reasons import HostUse
+from models.attribution.regression_sums import LineSums
+from models.attribution.unit_costs import FREE_CALL_SHARE, pool_prices, robust_weights
+
+LEAST_TICKS = 3
+RENEWED = 0.1
+"""The fit is made again when so much of its window is new; most of its cost is in that."""
+STRANGE = 0.02
+"""Or at once, when classes that it does not know did so much of a block."""
+MOST_JUDGED = 240
+"""Blocks of which it is remembered what was predicted and what came."""
+
+
+@dataclass(frozen=True)
+class _Learnt:
+    """A fit, and over its window: who computes, the work time of its classes, the ticks."""
+
+    model: CostModel
+    computing: Array
+    ticks: int
+
+
+class LiveModel:
+    """Learns block by block; `blocks` is how many the window holds."""
+
+    def __init__(self, resource: Resource, blocks: int) -> None:
+        self.resource = resource
+        self._keep = 1 - 1 / blocks
+        self._past = Past(blocks)
+        self._pairs: deque[tuple[Array, Array]] = deque(maxlen=min(blocks, MOST_JUDGED))
+        self._learnt: _Learnt | None = None
+        self._unlearnt = 0  # blocks since
+        self._levels: deque[float] = deque(maxlen=blocks)
+        self._names: tuple[str, ...] = ()
+        self._use, self._estimate = np.zeros(0), np.zeros(0)
+        self._lines = LineSums.none(0)
+        self._total = self._explained = 0.0
+
+    @property
+    def held_out(self) -> Quality:
+        """How well each block's total was predicted by the model of the blocks before it."""
+        if not self._pairs:
+            return Quality(None, None, None)
+        actual, predicted = (np.concatenate([pair[i] for pair in self._pairs]) for i in (0, 1))
+        return Quality.of(actual, predicted)
+
+    @property
+    def ticks(self) -> int:
+        """How many the model was learnt from."""
+        return self._learnt.ticks if self._learnt else 0
+
+    @property
+    def level(self) -> float | None:
+        """Use per second of work time of the classes that compute."""
+        return self._learnt.model.learned.level if self._learnt else None
+
+    @property
+    def disagreement(self) -> float | None:
+        """Σ|share − other share| between what was measured and what was estimated, of late."""
+        if np.array_equal(self._use, self._estimate):
+            return None
+        return disagreement(self._use, self._estimate)
+
+    @property
+    def total(self) -> float:
+        """What all used of late, what no class explains included; older blocks count less."""
+        return self._total
+
+    @property
+    def unattributed_share(self) -> float | None:
+        """The part of the resource that no class explains, of late."""
+        if self._total <= 0:
+            return None
+        return min(max(1 - self._explained / self._total, 0.0), 1.0)
+
+    @property
+    def _bounds(self) -> CpuBounds | None:
+        if not self.resource.cpu:
+            return None
+        return PART_OF_CPU if self.resource.part else CpuBounds(min(self._levels))
+
+    def use(self) -> dict[str, float]:
+        """What each class used of late; older blocks count less."""
+        return dict(zip(self._names, map(float, self._use), strict=True))
+
+    def lines(self) -> tuple[tuple[str, ...], LineSums]:
+        """The classes, and sums for the line of each one's use on its work time."""
+        return self._names, self._lines
+
+    def take(self, ticks: ClassTicks, y: Array, host: HostUse) -> Division:
+        """Learn from a block of ticks and divide y, shape (T,), over them.
+
+        The window's level of CPU per work time is that of its busiest block.
+        """
+        self._levels.append(least_level(host.running, host.io_wait))
+        work = work_of(ticks)
+        self._arrange(ticks.names)
+        if len(ticks) >= LEAST_TICKS:
+            self._learn(ticks, y)
+        parts, error, waits = self._estimated(ticks, y)
+        whole = self.resource.cpu and not self.resource.part
+        measured = whole and ticks.cpu is not None and bool(ticks.cpu.any())
+        z = ticks.cpu if measured and ticks.cpu is not None else parts
+        self._remember(y, z, parts, work)
+        return Division(
+            source=Method.MEASURED if measured else self._source(ticks),
+            uses=z.sum(axis=0),
+            estimate=parts.sum(axis=0),
+            error=error,
+            waits=waits,
+        )
+
+    def _source(self, ticks: ClassTicks) -> Method:
+        known = self.resource.cpu and ticks.texts is not None and any(ticks.texts)
+        return Method.WORK_TIME if known else Method.LEARNED
+
+    def _learn(self, ticks: ClassTicks, y: Array) -> None:
+        """Compare with what was predicted, add the block, fit the window."""
+        least = FREE_CALL_SHARE if self.resource.cpu else LEAST_CALL_SHARE
+        prices = pool_prices(ticks, y, least, self._bounds)
+        expected = prices.total(ticks)
+        if self._learnt is not None:
+            model = self._learnt.model
+            if OTHER in model.names:
+                expected = model.predict(ticks.pooled(model.names, OTHER))
+            else:
+                expected = model.predict(ticks)
+            self._pairs.append((y, expected))
+            prices = model.prices or prices
+        weights, echo = robust_weights(y, expected), Echo.of(y, expected)
+        block = Block.of(ticks, y, computing_time(ticks), prices, weights, echo)
+        self._past.add(block, prices)
+        self._unlearnt += 1
+        if self._is_outdated(ticks):
+            self._fit(ticks)
+
+    def _is_outdated(self, ticks: ClassTicks) -> bool:
+        """Whether there is enough that the latest fit has not seen: blocks, or classes in this."""
+        if self._learnt is None:
+            return True
+        model = self._learnt.model
+        work = model.regressors(ticks).sum(axis=0)
+        strange = float(work[~np.isin(ticks.names, model.names)].sum())
+        return self._unlearnt >= RENEWED * len(self._past) or strange > STRANGE * float(work.sum())
+
+    def _fit(self, ticks: ClassTicks) -> None:
+        time_like = self.resource.cpu
+        window = self._past.blocks
+        bounds = self._bounds
+        prices = prices_of(window, time_like=time_like, bounds=bounds)
+        together = summed(window, prices, ticks.names)
+        model, waiting = fit_block(
+            together, prices, time_like=time_like, bounds=bounds, texts=ticks.texts
+        )
+        place = {name: i for i, name in enumerate(together.names)}
+        work = together.work[[place[name] for name in model.names]]
+        computing = computing_share(model, work, waiting)
+        self._learnt, self._unlearnt = _Learnt(model, computing, together.moments.ticks), 0
+
+    def _estimated(self, ticks: ClassTicks, y: Array) -> tuple[Array, Array, Array]:
+        """Parts, shape (T, K), relative errors and waits, shape (K,), by the latest fit."""
+        shape = (len(ticks), len(ticks.names))
+        nothing = np.zeros(shape), np.full(shape[1], np.nan), np.zeros(shape[1])
+        if self._learnt is None or not self._learnt.model.names:
+            return nothing
+        model, computing = self._learnt.model, self._learnt.computing
+        known = ticks.arranged(model.names)
+        target = Target(y, cpu_seconds=self.resource.cpu, time_like=self.resource.cpu)
+        free = by_model(model, computing, known, target)
+        found = within(free, known, target)
+        parts, errors, waits = nothing
+        place = {name: i for i, name in enumerate(ticks.names)}
+        to = [place[name] for name in model.names if name in place]
+        have = [i for i, name in enumerate(model.names) if name in place]
+        parts[:, to] = found.z[:, have]
+        errors[to] = _relative_error(model, free)[have]
+        if not self.resource.cpu:
+            mine = allowed(self.resource.name, ticks, self.held_out)
+            parts, errors = parts * mine, np.where(mine > 0, errors, np.nan)
+        waits[to] = found.waits[have]
+        return parts, errors, waits
+
+    def _remember(self, y: Array, z: Array, estimate: Array, work: Array) -> None:
+        keep = self._keep
+        self._use = keep * self._use + z.sum(axis=0)
+        self._estimate = keep * self._estimate + estimate.sum(axis=0)
+        self._lines = self._lines.faded(keep) + LineSums.of(work, z)
+        self._total = keep * self._total + float(y.sum())
+        self._explained = keep * self._explained + float(z.sum())
+
+    def _arrange(self, names: tuple[str, ...]) -> None:
+        """Speak of these classes from now on; what the others did of late goes to the rest."""
+        if names == self._names:
+            return
+        before = {name: i for i, name in enumerate(self._names)}
+        place = np.array([before.get(name, -1) for name in names], dtype=np.intp)
+        self._lines = self._lines.arranged(place)
+        self._use, self._estimate = (
+            _arranged(values, place, names) for values in (self._use, self._estimate)
+        )
+        self._names = names
+
+
+def _arranged(values: Array, place: NDArray[np.intp], names: tuple[str, ...]) -> Array:
+    """Values of the classes at these places, −1 is a new one; those left out are the rest's."""
+    if not len(values):
+        return np.zeros(len(names))
+    found: Array = np.where(place >= 0, values[place], 0.0)
+    if OTHER in names:
+        found[names.index(OTHER)] += np.delete(values, place[place >= 0]).sum()
+    return found
+
+
+def _relative_error(model: CostModel, found: Parts) -> Array:
+    """The model's error as a part of its totals, and how far the block's division is from it."""
+    error, totals, used = model.learned.stderr, model.learned.totals, found.z.sum(axis=0)
+    apart = np.sqrt(np.maximum(found.error**2 - error**2, 0.0))
+    known = (totals > 0) & (used > 0)
+    answer: Array = np.hypot(
+        error / np.where(known, totals, np.nan), apart / np.where(known, used, np.nan)
+    )
+    return answer

@@ -1,0 +1,68 @@
+"""What is known of a target's query classes at one time: immutable, a part of the snapshot."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent.query_classes.class_registry import Name
+from agent.query_classes.digest_deltas import Lost
+from models.attribution.divide import Method
+from models.attribution.prediction_error import Quality
+from models.attribution.reasons import Reason
+from models.wlr import Line
+
+
+@dataclass(frozen=True, slots=True)
+class ClassState:
+    """One class that is shown, or those that are shown as one."""
+
+    name: Name
+    totals: Mapping[str, float]
+    """Sums since it is shown, by quantity: calls, statement_time (s), resources in their units."""
+    recent: Mapping[str, float]
+    """The same of late, older minutes counting less."""
+    error: float | None
+    """Standard error of its CPU as a part of it; None where measured or unknown."""
+    line: Line | None
+    """Its CPU on its work time, both seconds; None for several classes."""
+    waits: bool
+    text: str | None
+    """Normalised by the server, and cut; None unless texts are to be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceState:
+    """How one resource was divided."""
+
+    name: str
+    source: Method | None
+    unattributed: float | None
+    """Σ of what no class explains, units of the resource; None where the whole is not known."""
+    unattributed_share: float | None
+    """The part of the resource of late that no class explains."""
+    held_out: Quality
+    disagreement: float | None
+    reasons: tuple[Reason, ...]
+    total: float
+    """Use of late by all, what no class explains included; older minutes count less."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassesState:
+    """All classes of one target; `at` in Unix seconds."""
+
+    at: float
+    classes: tuple[ClassState, ...]
+    resources: tuple[ResourceState, ...]
+    lost: Mapping[Lost, int]
+    known: int
+    """How many classes were met."""
+    seconds: float
+    """How long the latest minute's fits took."""
+    interval: float
+    """Seconds from one state to the next."""
+    recent_seconds: float
+    """Over how many seconds what is of late was summed up, older minutes counting less."""
+
+    def resource(self, name: str) -> ResourceState | None:
+        """The resource of that name, if it is known."""
+        return next((r for r in self.resources if r.name == name), None)

@@ -1,0 +1,169 @@
+"""From the latest intervals of a window to the split of their statement time."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from agent.concurrency import best_source, concurrency
+from agent.config.ceilings import DISK, NETWORK, DiskSettings, ResourceSettings
+from agent.intervals import Window
+from agent.time_split import TimeUse
+from agent.time_split_rates import (
+    DISK_READS,
+    PROCESS_READS,
+    RATE,
+    READS_WAITING,
+    RECEIVED,
+    ROW_LOCKS,
+    RUN_DELAY,
+    SENT,
+)
+from agent.utilisation import CPUS, OF_THE_CPU
+from models.rates import Array
+from models.time_split.limiting_resource import LimitedBy
+from models.time_split.reads import LARGE, PAGE, Reads, learn_profile
+from models.time_split.resource_times import DiskProfile
+from models.time_split.usage import Usage, time_split
+
+
+class LatestIntervals:
+    """Intervals of a window, as means over their time."""
+
+    def __init__(self, window: Window, statements: float | None = None) -> None:
+        self._window = window
+        self._statements = concurrency(window, best_source(window))
+        if statements is not None:
+            self._statements = np.full(len(window), statements)
+        known = np.isfinite(self._statements)
+        self.seconds = float(self._window["seconds"][known].sum())
+        self._known = known
+
+    def mean(self, values: Array | None) -> float | None:
+        """The mean of what is known of it; None where that is nothing."""
+        if values is None:
+            return None
+        known = np.isfinite(values) & self._known
+        if not known.any():
+            return None
+        return float(np.average(values[known], weights=self._window["seconds"][known]))
+
+    @property
+    def statements(self) -> float:
+        """Statements at once."""
+        return self.mean(self._statements) or 0.0
+
+    def rate(self, name: str) -> float | None:
+        """The mean of a rate."""
+        return self.mean(self._window.rates.get(name))
+
+    def rates(self, name: str) -> Array:
+        """A rate in each interval; NaN where not known."""
+        missing = np.full(len(self._window), np.nan)
+        return self._window.rates.get(name, missing)
+
+    def devices(self, kind: str, ending: str) -> list[str]:
+        """The devices of that kind that have this rate."""
+        names = (n for n in self._window.rates if n.startswith(kind) and n.endswith(ending))
+        return [name.removesuffix(ending) for name in names]
+
+    @property
+    def cpu(self) -> float | None:
+        """CPU seconds per second of the server's process."""
+        used = self._window.utilisations
+        if OF_THE_CPU not in used or CPUS not in used:
+            return None
+        return self.mean(used[OF_THE_CPU] * used[CPUS])
+
+    def utilisation(self, name: str) -> float | None:
+        """The mean of a utilisation."""
+        return self.mean(self._window.utilisations.get(name))
+
+
+def time_use(
+    window: Window, at: float, resources: ResourceSettings, statements: float | None = None
+) -> TimeUse | None:
+    """Split the statement time of the intervals; None where it is not known.
+
+    What limits it stays open where the parts contradict the statement time.
+    `at` is the end of the last interval in Unix seconds; `statements`, how many ran at once, where
+    that is known better than from the window.
+    """
+    if len(window) == 0:
+        return None
+    latest = LatestIntervals(window, statements)
+    if latest.seconds <= 0:
+        return None
+    usage = usage_of(latest, resources)
+    split = time_split(usage)
+    limited = None if split.contradicted else LimitedBy.of(split)
+    return TimeUse(at, latest.seconds, split, limited, usage.learnt)
+
+
+def usage_of(latest: LatestIntervals, resources: ResourceSettings) -> Usage:
+    """Collect the counters of the time split over these intervals."""
+    disk = _disk_read_most(latest)
+    return Usage(
+        seconds=latest.seconds,
+        statement_time=latest.statements * latest.seconds,
+        cpu=_times(latest.cpu, latest.seconds),
+        run_delay=_times(latest.rate(RUN_DELAY), latest.seconds),
+        row_locks=_times(latest.rate(ROW_LOCKS), latest.seconds),
+        reads_waiting=latest.rate(READS_WAITING),
+        read_bytes=_times(latest.rate(PROCESS_READS), latest.seconds),
+        link_share=_link_share(latest, resources),
+        **_disk_figures(latest, disk, resources.disks),
+    )
+
+
+def _times(rate: float | None, seconds: float) -> float | None:
+    return None if rate is None else rate * seconds
+
+
+def _disk_read_most(latest: LatestIntervals) -> str | None:
+    found = latest.devices(DISK, f":{DISK_READS[1]}")
+    return max(found, key=lambda disk: latest.rate(f"{disk}:{DISK_READS[1]}") or 0.0, default=None)
+
+
+def _disk_figures(
+    latest: LatestIntervals, disk: str | None, settings: Mapping[str, DiskSettings]
+) -> Mapping[str, Any]:
+    """Reads of the disk that is read most, and its calibration."""
+    if disk is None:
+        return {}
+    columns = [latest.rates(f"{disk}:{name}") for name in DISK_READS]
+    reads, bytes_, merged, seconds = (
+        (latest.mean(column) or 0.0) * latest.seconds for column in columns
+    )
+    named = settings.get(disk.removeprefix(DISK))
+    return {
+        "disk": Reads(reads, bytes_, merged),
+        "disk_seconds": seconds,
+        "profile": named and configured_profile(named),
+        "learnt": learn_profile(columns[0], columns[1], columns[3]),
+    }
+
+
+def configured_profile(disk: DiskSettings) -> DiskProfile | None:
+    """The calibration that the configuration gives a disk; one number implies the other."""
+    if disk.operations is None and disk.bandwidth is None:
+        return None
+    rate = disk.bandwidth or (disk.operations or 0.0) * LARGE
+    return DiskProfile(rate, 1.0 / disk.operations if disk.operations else PAGE / rate)
+
+
+def _link_share(latest: LatestIntervals, resources: ResourceSettings) -> float | None:
+    """The part of a full link that the server's own bytes take, of the link that is fullest."""
+    own = {"sent": latest.rate(SENT), "received": latest.rate(RECEIVED)}
+    shares = []
+    for way, bytes_ in own.items():
+        ending = f":{way}{RATE}"
+        for link in latest.devices(NETWORK, ending):
+            moved = latest.rate(f"{link}{ending}")
+            limit = resources.limits.get(f"{link}:{way}")
+            used = latest.utilisation(f"{link}:{way}")
+            if moved and limit:
+                used = moved / limit
+            if used is not None and moved is not None and bytes_ is not None:
+                shares.append(used * min(bytes_ / moved, 1.0) if moved > 0 else 0.0)
+    return max(shares, default=None)

@@ -1,0 +1,89 @@
+"""Filling a history with a long recording: the daemon's intervals, many at once."""
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Protocol
+
+import numpy as np
+
+from agent.hourly_load import LoadHistory
+from agent.intervals import Interval, Window, intervals
+from agent.replay.recorded_readings import STATUS, Reading
+from agent.resampling import KNOWN_FOR
+from collectors.base import Sample
+
+AT_ONCE = 2000
+"""Readings in memory beside the window."""
+
+
+class Sink(Protocol):
+    """What intervals are added to: the window of a history, or what writes them."""
+
+    width: float
+    max_gap: float
+
+    @property
+    def grace(self) -> float:
+        """How long after its end an interval counts as complete, s."""
+
+    def extend(self, intervals: Iterable[Interval], now: float) -> None:
+        """Add intervals that follow those before."""
+
+
+def fill(history: Sink, readings: Iterable[Reading], load: LoadHistory) -> float | None:
+    """Add every interval that the readings hold; answer the time of the last one, if any.
+
+    `load` takes in their load by the hour, too; the readings' times are Unix seconds.
+    """
+    filler = _Filler(history, load)
+    for part in _parts(readings):
+        filler.add(part)
+        filler.close(history.grace)
+    filler.close(0.0)
+    return filler.last
+
+
+class _Filler:
+    """The samples of which intervals are made that are not complete yet."""
+
+    def __init__(self, history: Sink, load: LoadHistory) -> None:
+        self.last: float | None = None
+        self._history, self._load = history, load
+        self._raw: dict[str, list[Sample]] = {}
+        self._closed: float | None = None
+        self._kept = max(KNOWN_FOR, history.max_gap)
+
+    def add(self, part: Iterable[Reading]) -> None:
+        """Take in samples that follow those before."""
+        for reading in part:
+            for sample in reading.samples:
+                self._raw.setdefault(sample.collector, []).append(sample)
+        if STATUS in self._raw:
+            self.last = self._raw[STATUS][-1].at
+
+    def close(self, grace: float) -> None:
+        """Hand over what is complete: what has ended so many seconds before the last sample."""
+        if self.last is None or STATUS not in self._raw:
+            return
+        width = self._history.width
+        if self._closed is None:
+            self._closed = width * math.ceil(self._raw[STATUS][0].at / width)
+        count = math.floor((self.last - grace - self._closed) / width)
+        if count <= 0:
+            return
+        edges = self._closed + width * np.arange(count + 1, dtype=np.float64)
+        end = float(edges[-1])
+        found = Window(intervals(self._raw, edges, self._history.max_gap))
+        self._history.extend(found.rows, end)
+        if len(found):
+            self._load.add_intervals(found["end"], found["seconds"], found["throughput"])
+        self._closed = end
+        late = {n: [s for s in of if s.at >= end - self._kept] for n, of in self._raw.items()}
+        self._raw = {name: samples for name, samples in late.items() if samples}
+
+
+def _parts(readings: Iterable[Reading]) -> Iterator[list[Reading]]:
+    rest = iter(readings)
+    while part := list(islice(rest, AT_ONCE)):
+        yield part

@@ -1,0 +1,93 @@
+"""Readings of a recorded server as the samples that the agent's collectors would have taken."""
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from agent.utilisation import BUSY
+from collectors.base import Sample
+
+STATUS, STATEMENTS, THREADS, HOST = "status", "statements", "threads", "host"
+CPUS, SERVER_CPUS = "cpus", "server_cpus"
+NEEDED = ("questions", "threads_running", "uptime_s")
+"""Columns that every recording has."""
+VALUES: Mapping[str, Mapping[str, str]] = {
+    STATUS: {
+        "questions": "questions",
+        "threads_running": "threads_running",
+        "uptime_s": "uptime",
+        "threads_connected": "threads_connected",
+        "max_connections": "max_connections",
+        "own_statements": "own_statements",
+    },
+    STATEMENTS: {
+        "statement_time_s": "statement_seconds",
+        "statement_in_flight_s": "in_flight_seconds",
+    },
+    HOST: {
+        "server_cpu_s": "process_cpu_seconds",
+        "host_cpu_busy_s": BUSY[0],
+        CPUS: "cpus",
+        SERVER_CPUS: "process_cpus",
+    },
+    THREADS: {"binlog_dump_threads": "binlog_dump", "system_threads": "system"},
+}
+"""For each collector the columns of a recording, and the names that the collector gives them.
+
+The host's busy time is one counter in a recording, and several that are added up in the collector.
+"""
+COLUMNS = tuple(column for names in VALUES.values() for column in names)
+CEILINGS = ("max_connections", CPUS, SERVER_CPUS)
+"""Columns of what seldom changes: the latest that is known holds. None of them can be 0."""
+BESIDES = ("threads_connected", "own_statements", "statement_in_flight_s")
+"""Columns that alone make no sample."""
+
+
+class Reading(NamedTuple):
+    """What was read at one time, in seconds of the recording's clock."""
+
+    at: float
+    samples: tuple[Sample, ...]
+
+    @property
+    def of_status(self) -> bool:
+        """Whether the server's status is among it, without which there is no interval."""
+        return any(sample.collector == STATUS for sample in self.samples)
+
+
+class Collectors:
+    """Makes samples of what is known at a time, by the names of `COLUMNS`."""
+
+    def __init__(self) -> None:
+        self._ceilings: dict[str, float] = {}
+
+    def reading(self, at: float, known: Mapping[str, float]) -> Reading:
+        """Make the samples of that time; a collector of which nothing is known has none."""
+        found = {
+            name: value
+            for name, value in known.items()
+            if not math.isnan(value) and (value > 0 or name not in CEILINGS)
+        }
+        self._ceilings |= {name: found[name] for name in CEILINGS if name in found}
+        if CPUS in self._ceilings:
+            found = {SERVER_CPUS: self._ceilings[CPUS], **found}
+        found = {**found, **self._ceilings}
+        return Reading(
+            at,
+            tuple(
+                Sample(collector, at, _values(collector, found))
+                for collector, names in VALUES.items()
+                if _is_read(collector, set(names) & set(found))
+            ),
+        )
+
+
+def _is_read(collector: str, found: set[str]) -> bool:
+    if collector == STATUS:
+        return found.issuperset(NEEDED)
+    return not found <= {*CEILINGS, *BESIDES}
+
+
+def _values(collector: str, found: Mapping[str, float]) -> dict[str, float]:
+    values = {name: found[column] for column, name in VALUES[collector].items() if column in found}
+    return {"own_statements": 0.0, **values} if collector == STATUS else values

@@ -1,0 +1,343 @@
+"""Watching one target: its connection, its collectors' turns, its history and latest snapshot."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+
+from agent.assessment_counters import Record
+from agent.backoff import Backoff, spread
+from agent.config.settings import CLOCKING, Config, Target
+from agent.forecaster import Forecaster
+from agent.history.recorder import Recorder
+from agent.history.row_mapping import ClassUses
+from agent.history.server_identity import server_identity
+from agent.history.store import Store
+from agent.interval_buffer import History
+from agent.intervals import Window
+from agent.logs import fields, located
+from agent.pipeline import Now, assess
+from agent.query_classes.capacity_gain import savings_of
+from agent.query_classes.tracker import QueryClasses
+from agent.remote_host import collectors_of
+from agent.restart_detector import Lives, Session
+from agent.scheduled_collector import Job, as_failure
+from agent.snapshot import FitState, Health, Snapshot
+from collectors import CollectorSpec
+from collectors.base import CollectorError, FailureKind, Sample
+from collectors.connection import Connection
+
+log = logging.getLogger(__name__)
+
+RECONNECT_FIRST, RECONNECT_LONGEST = 1.0, 30.0  # seconds
+PREPARE_AGAIN = 60.0
+"""Seconds at most after which what was missing is looked for again. Looking for a server's process
+among all of this host takes tens of milliseconds: 50 targets in step took the interpreter for one
+second of each minute."""
+SERVER_SHARE = 0.4  # of the sampling interval: what one statement may take on the server
+LEAST_LIMIT = 0.2  # seconds that it may take in any case
+ASSESS_EVERY = 0.5  # seconds between two looks for a complete interval
+CLOCK_SET = 0.5  # seconds by which the wall clock has been set, if it is off by more
+
+
+class Part(StrEnum):
+    """A part of a target's assessment, which fails by itself."""
+
+    CAPACITY = "capacity"
+    CLASSES = "classes"
+    FORECAST = "forecast"
+
+
+class Watch:
+    """One target. `server_tick`, `host_tick` and `fit_tick` are each served by a lane of its kind.
+
+    The first two fill the history; the third replaces `snapshot` by one assignment. `class_tick`
+    takes turns with it and divides what was used over the query classes, and `forecast_tick`
+    forecasts the load.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        target: Target,
+        collectors: Sequence[CollectorSpec] | None = None,
+        store: Store | None = None,
+    ) -> None:
+        self.target = target
+        self._settings = config.fit_settings(target)
+        self._ceilings = config.resource_settings(target)
+        offered = collectors_of(config, target) if collectors is None else collectors
+        self._jobs = _jobs(config, target, offered)
+        self._server_jobs = [job for job in self._jobs if job.spec.on_server]
+        self._host_jobs = [job for job in self._jobs if not job.spec.on_server]
+        self._status = next(job for job in self._jobs if job.spec.name == "status")
+        self._sampling = max(job.interval for job in self._jobs if job.spec.name in CLOCKING)
+        self._history = History(self._settings.interval, self._settings.window, self._sampling)
+        self._recorder = Recorder(store, target.name) if store else None
+        self._classes = QueryClasses(config.classes)
+        self._forecaster = Forecaster(target.name, time.monotonic())
+        self._connection = Connection(
+            target.endpoint,
+            target.credentials.login,
+            timeout=target.timeout,
+            limit=max(SERVER_SHARE * self._status.interval, LEAST_LIMIT),
+        )
+        self._backoff = Backoff(RECONNECT_FIRST, RECONNECT_LONGEST)
+        self._retry_at = 0.0
+        self._prepare_at = 0.0
+        self._lives = Lives()
+        self._health = Health()
+        self._fitted = FitState(record=Record(since=time.monotonic()))
+        self._assessed: tuple[Window, Now] | None = None  # by the snapshot
+        self._answering: str | None = None  # the server behind the session
+        self.assessment_failures: Mapping[str, int] = {}
+        self.connects = 0  # sessions opened
+        self.fit_seconds: float | None = None  # how long the latest fit took
+        self.snapshot = self._assess(time.monotonic())
+
+    def close(self) -> None:
+        """End the session on the server."""
+        self._connection.close()
+
+    def interrupt(self) -> None:
+        """From another thread: end a read in progress, and the session with it."""
+        self._connection.interrupt()
+
+    def progress(self) -> object:
+        """Another answer whenever the server has answered; see `Lane`."""
+        return self._connection.statements, self._connection.is_open
+
+    def take_over(self, before: "Watch") -> None:
+        """Go on where a watch of the same server ends, with intervals that are as wide as ours."""
+        if self._connection.endpoint != before._connection.endpoint:
+            return
+        self._health, self.connects = before._health, before.connects
+        self._answering = before._answering
+        self._history.server = before._history.server
+        self._forecaster = before._forecaster
+        if self._classes.settings == before._classes.settings:
+            self._classes = before._classes
+        self._fitted = FitState(record=before._fitted.record)
+        if self._history.width != before._history.width:
+            self.snapshot = replace(self.snapshot, health=before.snapshot.health)
+            return
+        self._history.carry(before._history)
+        if self._recorder is not None and before._recorder is not None:
+            self._recorder.go_on(before._recorder)
+        self.snapshot = before.snapshot
+
+    def server_tick(self, now: float) -> float:
+        """Connect if need be, then run every server collector that is due, status first."""
+        if not self._connection.is_open and now < self._retry_at:
+            return self._retry_at
+        try:
+            if not self._connection.is_open:
+                self._connect()
+            elif now >= self._prepare_at:
+                self._prepare([job for job in self._jobs if not job.complete])
+            for job in self._server_jobs:
+                if job.due <= time.monotonic():
+                    self._keep(job.run(time.monotonic()))
+            if self._status.failure not in (None, FailureKind.SLOW):
+                self._health = replace(self._health, up=False)
+        except CollectorError:
+            return self._lost()
+        except (
+            Exception
+        ) as error:  # a defect of ours must not look like a server that was not tried
+            self._status.failed(as_failure(error))
+            self._lost()
+            raise
+        return min(job.due for job in self._server_jobs)
+
+    def host_tick(self, now: float) -> float:
+        """Run every collector that reads this machine and is due."""
+        for job in self._host_jobs:
+            if job.due <= now:
+                try:
+                    self._keep(job.run(now))
+                except CollectorError:
+                    job.forget_source()
+        return min((job.due for job in self._host_jobs), default=now + PREPARE_AGAIN)
+
+    def fit_tick(self, now: float) -> float:
+        """Publish what is known now, and see to it that no answer takes for ever."""
+        self._connection.break_off_if_overdue(now)
+        before = self.snapshot
+        self._mind_the_server(now)
+        try:
+            self.snapshot = self._assess(now)
+        except Exception as error:  # a defect there must not hide that a server is down
+            self._note_defect(Part.CAPACITY, error)
+            fitted = replace(before.fitted, waiting=f"the assessment failed: {located(error)}")
+            health = self._current_health()
+            self.snapshot = replace(before, at=time.time(), health=health, fitted=fitted)
+            raise
+        if self.snapshot.fitted.at != before.fitted.at:
+            self.fit_seconds = time.monotonic() - now
+        _say_changes(before, self.snapshot)
+        self.hand_over()
+        return now + ASSESS_EVERY
+
+    def _mind_the_server(self, now: float) -> None:
+        """Another server behind the same address has nothing to do with what is known."""
+        if self._answering is not None and self._history.turn_to(self._answering):
+            facts = fields(target=self.target.name, server=self._answering)
+            log.warning(
+                "a different server answers at this address: a new window begins", extra=facts
+            )
+            self._fitted = FitState(record=Record(since=now))
+            self._classes = QueryClasses(self._classes.settings)
+            self._forecaster = Forecaster(self.target.name, now)
+
+    def forecast_tick(self, now: float) -> float:
+        """Forecast when the load meets the capacity, once an hour; shown with the next fit."""
+        clock = Now(now, time.time())
+        try:
+            load = self._recorder.take_load() if self._recorder is not None else None
+            if load is not None:
+                self._forecaster.restore(load, now)
+            if self._assessed is not None:
+                self._forecaster.observe(self._assessed[0], clock)
+            self._forecaster.advance(self.snapshot.capacity(clock.unix), clock)
+        except Exception as error:  # its state may be broken: start from scratch
+            self._note_defect(Part.FORECAST, error)
+            self._forecaster = Forecaster(self.target.name, now)
+            raise
+        return now + ASSESS_EVERY
+
+    def class_tick(self, now: float) -> float:
+        """Divide what was used over the query classes, once a minute; shown with the next fit."""
+        try:
+            self._classes.advance(now, time.time())
+        except Exception as error:  # its state may be broken: start from scratch
+            self._note_defect(Part.CLASSES, error)
+            self._classes = QueryClasses(self._classes.settings)
+            raise
+        for spent in self._classes.take_new():
+            if self._recorder is not None:
+                savings = savings_of(self._classes.state, self._fitted.capacity)
+                self._recorder.divided(ClassUses(spent, savings))
+        return now + ASSESS_EVERY
+
+    def _note_defect(self, part: Part, error: Exception) -> None:
+        """Count it for this target; the worker that serves all targets goes on with the others."""
+        self.assessment_failures = {
+            **self.assessment_failures,
+            part: self.assessment_failures.get(part, 0) + 1,
+        }
+        facts = fields(target=self.target.name, part=part)
+        log.error("an assessment failed: %s", located(error), extra=facts)
+
+    def hand_over(self, *, last: bool = False) -> None:
+        """Give the history what is new; at the `last`, also what is of no complete interval."""
+        if self._recorder is not None:
+            clock = Now(time.monotonic(), time.time())
+            self._recorder.record(self._history, self._fitted, clock, last=last)
+
+    def _assess(self, now: float) -> Snapshot:
+        health = self._current_health()
+        clock = Now(now, time.time())
+        if self._recorder is not None:
+            self._recorder.look(self._history, clock)
+        window, classes = self._history.window(now), self._classes.state
+        forecast = self._forecaster.state
+        if self._is_assessed(window, clock):
+            return replace(
+                self.snapshot, at=clock.unix, health=health, classes=classes, forecast=forecast
+            )
+        self._assessed = window, clock  # also where it fails: the same again would fail again
+        name = self.target.name
+        snapshot = assess(name, window, health, self._fitted, self._settings, clock, self._ceilings)
+        self._fitted = snapshot.fitted
+        return replace(snapshot, classes=classes, forecast=forecast)
+
+    def _is_assessed(self, window: Window, clock: Now) -> bool:
+        """Whether the snapshot is of this very window, and nobody has set the wall clock since."""
+        if self._assessed is None:
+            return False
+        before, then = self._assessed
+        return window is before and abs(clock.to_unix(then.monotonic) - then.unix) < CLOCK_SET
+
+    def _current_health(self) -> Health:
+        return replace(
+            self._health,
+            collectors=tuple(job.health for job in self._jobs),
+            features=tuple(feature for job in self._jobs for feature in job.features),
+        )
+
+    def _connect(self) -> None:
+        try:
+            self._connection.open()
+        except CollectorError as error:
+            self._status.failed(error)
+            raise
+        self.connects += 1
+        self._answering = server_identity(self._connection.variables)
+        if self._recorder is not None:
+            self._recorder.connected(self._connection.variables)
+        server = self._connection.flavour
+        self._health = replace(self._health, server=server)
+        facts = fields(target=self.target.name, server=server)
+        log.info("connected to %s", self.target.endpoint, extra=facts)
+        for job in self._jobs:
+            job.forget_source()
+        self._prepare(self._jobs)
+
+    def _prepare(self, jobs: list[Job]) -> None:
+        self._prepare_at = time.monotonic() + spread(PREPARE_AGAIN)
+        for job in jobs:
+            job.prepare(self._connection)
+
+    def _keep(self, sample: Sample | None) -> None:
+        if sample is None:
+            return
+        self._classes.append(sample)
+        if sample.collector == "digests":
+            return
+        self._history.append(sample)
+        if self._recorder is not None:
+            self._recorder.sampled(sample)
+        if sample.collector == "status":
+            self._backoff.succeeded()
+            self._notice_restart(sample)
+            self._health = replace(self._health, up=True)
+
+    def _notice_restart(self, status: Sample) -> None:
+        if self._lives.is_another(status, Session(self.connects, self._connection.id)):
+            self._health = replace(self._health, restarts=self._health.restarts + 1)
+            log.warning("the server has restarted", extra=fields(target=self.target.name))
+
+    def _lost(self) -> float:
+        """The session is gone, and said to be: try again later."""
+        self._connection.close()
+        self._health = replace(self._health, up=False)
+        self._retry_at = time.monotonic() + self._backoff.failed()
+        return self._retry_at
+
+
+def _jobs(config: Config, target: Target, collectors: Sequence[CollectorSpec]) -> list[Job]:
+    """The collectors that are switched on for this target, in the order of the table."""
+    jobs = []
+    for spec in collectors:
+        settings = config.collector_settings(target, spec.name)
+        if settings.enabled:
+            jobs.append(Job(target.name, spec, settings.interval or spec.interval))
+    return jobs
+
+
+def _say_changes(before: Snapshot, after: Snapshot) -> None:
+    """One line when the target's state or the fit's trust is another."""
+    if before.health.up != after.health.up and after.health.up:
+        log.info("up", extra=fields(target=after.target, server=after.health.server))
+    old, new = before.fitted.capacity, after.fitted.capacity
+    if new is not None and (old is None or old.trust != new.trust):
+        facts = fields(
+            target=after.target,
+            trust=new.trust,
+            capacity=new.value,
+            limit=new.limit,
+            reasons=",".join(new.reasons),
+        )
+        log.info("capacity", extra=facts)

@@ -1,0 +1,59 @@
+"""The rates that the time split is made of, per second, from samples between edges.
+
+They are kept with each interval beside the utilisations. Times are seconds per second.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from agent.config.ceilings import DISK
+from agent.resampling import Columns
+from models import rates
+from models.rates import Array
+
+RATE = "_per_second"
+ROW_LOCKS = f"row_lock_seconds{RATE}"
+RUN_DELAY = f"run_delay_seconds{RATE}"
+READS_WAITING = f"waiting_for_reads{RATE}"
+"""Seconds per second: the mean number of statements that wait for a read or a flush."""
+PROCESS_READS = f"process_read_bytes{RATE}"
+SENT, RECEIVED = f"server_sent_bytes{RATE}", f"server_received_bytes{RATE}"
+DISK_READS = tuple(
+    f"{name}{RATE}" for name in ("reads", "read_bytes", "merged_reads", "read_seconds")
+)
+"""What follows a disk's name: requests, bytes, requests merged into others, time of the reads."""
+MILLISECOND = 1e-3
+ITSELF = 1.0
+"""The agent's own session, which Threads_running counts."""
+
+Named = tuple[str, Array]
+
+
+def time_counters(columns: Mapping[str, Columns], edges: Array) -> Iterator[Named]:
+    """Each rate by its name, shape (intervals,), NaN where not known."""
+    status, host = columns["status"], columns.get("host")
+    yield ROW_LOCKS, MILLISECOND * status.rate(edges, "innodb_row_lock_milliseconds")
+    yield READS_WAITING, _reads_waiting(status, edges)
+    yield SENT, status.rate(edges, "bytes_sent")
+    yield RECEIVED, status.rate(edges, "bytes_received")
+    if host is None:
+        return
+    yield RUN_DELAY, host.rate(edges, "process_run_delay_seconds")
+    yield PROCESS_READS, host.rate(edges, "process_read_bytes")
+    for name in sorted(host.names):
+        if name.startswith(DISK) and name.endswith(":reads"):
+            disk = name.removesuffix(":reads")
+            found = [host.rate(edges, f"{disk}:{name.removesuffix(RATE)}") for name in DISK_READS]
+            if np.nansum(found[0]) > 0:  # a disk that is not read has no part in this
+                yield from zip((f"{disk}:{name}" for name in DISK_READS), found, strict=True)
+
+
+def _reads_waiting(status: Columns, edges: Array) -> Array:
+    """Compute the mean of InnoDB's pending reads and redo flushes, statements that run at most."""
+    running = np.maximum(status["threads_running"] - ITSELF, 0.0)
+    waiting = np.minimum(status["innodb_pending_reads"], running)
+    flushing = np.nan_to_num(status["redo_pending_flushes"])
+    total = np.minimum(waiting + np.maximum(flushing, 0.0), running)
+    known = np.isfinite(total)
+    return rates.averages(edges, status.at[known], np.maximum(total[known], 0.0))[0]

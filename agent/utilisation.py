@@ -1,0 +1,163 @@
+"""How far each resource of a server is used: its utilisation, 0 to 1 of what there is of it.
+
+A resource whose ceiling is not known has no utilisation; what may be given one by the configuration
+is kept as a rate, per second. CPU time that the hypervisor gave to others (steal) counts as used,
+since it is not to be had; hyper-threads count as CPUs, which they are only in part.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from agent.config.ceilings import DISK, NETWORK, ResourceSettings
+from agent.resampling import Columns
+from agent.time_split_rates import time_counters
+from models.capacity.resource_limit import Resource
+from models.rates import Array
+
+CPU = "cpu"
+SERVER_CPU = "server_cpu"
+"""The server's CPU time within the CPUs that it may use: a limit where those are not all."""
+OF_THE_CPU = "cpu:server"
+"""The server's part of what is used of the host's CPU."""
+STEAL = "cpu:steal"
+"""The part that the hypervisor gave to others, who use the host's CPU as much as processes do."""
+PARTS = (OF_THE_CPU, STEAL)
+CPUS, SERVER_CPUS = "cpu:cpus", "server_cpu:cpus"
+"""How many processors the host has, and how many of them the server may use (a quota counts)."""
+COUNTS = {CPU: CPUS, SERVER_CPU: SERVER_CPUS}
+CLOCK = "cpu:clock"
+"""How fast the clocks run of the CPUs that the server may use; 1 is as fast as they can."""
+IDLE_ENTRIES = "cpu:idle_entries_per_second"
+"""How often each of the CPUs that the server may use went idle."""
+ALL = 0.99
+"""A server that may use more than this share of the host's CPUs may use all."""
+BUSY = tuple(
+    f"cpu_{name}_seconds" for name in ("user", "nice", "system", "irq", "softirq", "steal")
+)
+"""The host's CPU time that somebody uses, by its counters."""
+
+INNODB_THREADS = "innodb_threads"
+"""By the statements at once: no counter says how many of them wait outside of InnoDB."""
+REDO_LOG = "redo_log"
+"""By the age of the checkpoint. MariaDB lets it grow for a while, and then empties it at once."""
+SETTINGS = {"connections", INNODB_THREADS, REDO_LOG}
+"""The server's own limits, which somebody set."""
+RATE = "_per_second"
+
+Named = tuple[str, Array]
+
+
+def is_rate(name: str) -> bool:
+    """Whether what is kept under this name is a rate and not a utilisation."""
+    return name.endswith(RATE)
+
+
+def is_disk(name: str) -> bool:
+    """Whether this is the busy time of a disk."""
+    return name.startswith(DISK) and ":" not in name.removeprefix(DISK)
+
+
+def with_ceilings(
+    utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
+) -> list[Resource]:
+    """Every resource whose ceiling is known, or given by the configuration."""
+    used = {
+        name: (u, 1.0)
+        for name, u in utilisations.items()
+        if name not in (*PARTS, *COUNTS.values(), CLOCK)
+    }
+    own = {CPU: utilisations.get(OF_THE_CPU), SERVER_CPU: utilisations.get(SERVER_CPU)}
+    for name, limit in ceilings.limits.items():
+        if name + RATE in rates:
+            used[name] = (rates[name + RATE], limit)
+    return [
+        Resource(
+            name,
+            u,
+            limit * ceilings.ceilings.get(name, 1.0),
+            is_setting=name in SETTINGS,
+            is_stock=name == REDO_LOG,
+            counts_waits=name == INNODB_THREADS,
+            is_busy_time=is_disk(name) and name not in ceilings.ceilings,
+            own=own.get(name),
+            clock=utilisations.get(CLOCK) if name in own else None,
+            idle_entries=rates.get(IDLE_ENTRIES) if name in own else None,
+        )
+        for name, (u, limit) in used.items()
+    ]
+
+
+def limiting(resources: Sequence[Resource], utilisations: Mapping[str, Array]) -> list[Resource]:
+    """Those that may end the throughput's growth.
+
+    Not the server's CPU where it may use all of the host's, and that is known.
+    """
+    of_all, of_its = utilisations.get(OF_THE_CPU), utilisations.get(SERVER_CPU)
+    is_bound = False
+    if of_all is not None and of_its is not None:
+        both = np.isfinite(of_all) & np.isfinite(of_its)
+        is_bound = float(of_all[both].sum()) < ALL * float(of_its[both].sum())
+    is_bound |= all(resource.name != CPU for resource in resources)
+    return [resource for resource in resources if is_bound or resource.name != SERVER_CPU]
+
+
+def usage(columns: Mapping[str, Columns], statement_time: Array, edges: Array) -> dict[str, Array]:
+    """Each utilisation between edges, or rate; shape (intervals,), NaN where not known."""
+    found = dict(_limits(columns["status"], statement_time, edges))
+    found |= dict(time_counters(columns, edges))
+    host = columns.get("host")
+    if host is not None:
+        found |= dict((*_cpus(host, edges), *_disks(host, edges), *_interfaces(host, edges)))
+    return {name: used for name, used in found.items() if np.isfinite(used).any()}
+
+
+def _limits(status: Columns, statement_time: Array, edges: Array) -> Iterator[Named]:
+    """What the server's own settings limit."""
+    connected = status.average(edges, "threads_connected")
+    yield "connections", _share(connected, status.last(edges, "max_connections"))
+    yield INNODB_THREADS, _share(statement_time, status.last(edges, "innodb_thread_concurrency"))
+    age = status.average(edges, "checkpoint_age_bytes")
+    yield REDO_LOG, _share(age, status.last(edges, "checkpoint_max_age_bytes"))
+
+
+def _share(used: Array, limit: Array) -> Array:
+    """Divide by a limit; NaN where it is 0, which is none."""
+    share: Array = np.divide(used, limit, out=np.full(len(used), np.nan), where=limit != 0)
+    return share
+
+
+def _cpus(host: Columns, edges: Array) -> Iterator[Named]:
+    busy = [name for name in BUSY if name in host.names]
+    if busy:
+        yield CPU, host.rate(edges, *busy) / host.last(edges, "cpus")
+    of_the_server = host.rate(edges, "process_cpu_seconds")
+    yield SERVER_CPU, of_the_server / host.last(edges, "process_cpus")
+    yield OF_THE_CPU, of_the_server / host.last(edges, "cpus")
+    yield STEAL, host.rate(edges, "cpu_steal_seconds") / host.last(edges, "cpus")
+    yield CPUS, host.last(edges, "cpus")
+    yield SERVER_CPUS, host.last(edges, "process_cpus")
+    yield CLOCK, host.average(edges, "cpu_clock_ratio")
+    yield IDLE_ENTRIES, host.rate(edges, "cpu_idle_entries")
+
+
+def _disks(host: Columns, edges: Array) -> Iterator[Named]:
+    for name in sorted(host.names):
+        if name.startswith(DISK) and name.endswith(":busy_seconds"):
+            disk = name.removesuffix(":busy_seconds")
+            yield disk, host.rate(edges, name)
+            yield f"{disk}:operations{RATE}", host.rate(edges, f"{disk}:reads", f"{disk}:writes")
+            moved = host.rate(edges, f"{disk}:read_bytes", f"{disk}:written_bytes")
+            yield f"{disk}:bytes{RATE}", moved
+
+
+def _interfaces(host: Columns, edges: Array) -> Iterator[Named]:
+    """Both ways apart, since a link is full in one of them first."""
+    for name in sorted(host.names):
+        if name.startswith(NETWORK) and name.endswith(":received_bytes"):
+            link = name.removesuffix(":received_bytes")
+            speed = host.last(edges, f"{link}:bytes_per_second")
+            for way in ("received", "sent"):
+                rate = host.rate(edges, f"{link}:{way}_bytes")
+                yield f"{link}:{way}", rate / speed
+                yield f"{link}:{way}{RATE}", rate

@@ -1,0 +1,143 @@
+"""The web configuration in force: read again when one of its files changes, kept when broken."""
+
+import logging
+import ssl
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.config.systemd_credentials import readable
+from agent.config.yaml_loader import ConfigError, read
+from agent.logs import fields
+from agent.web.config import WebConfig
+from agent.web.cross_checks import mistakes
+from agent.web.tls import tls_context
+
+log = logging.getLogger(__name__)
+
+EXAMPLE = "docs/examples/web-config.yml"
+RETRY = 5.0  # seconds; a file that is missing may come without any other's changing
+MOST_SESSIONS = 512  # of TLS 1.2, about 10 KiB each, that OpenSSL may keep before a new context
+
+Signature = tuple[tuple[int, int, int] | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Web:
+    """A web configuration ready for use, and the files that it was made of."""
+
+    config: WebConfig = field(default_factory=WebConfig)
+    context: ssl.SSLContext | None = None
+    files: tuple[Path, ...] = ()
+
+    @property
+    def protections(self) -> set[str]:
+        """What keeps strangers out."""
+        tls = self.config.tls_server_config
+        verifies = self.context is not None and self.context.verify_mode is ssl.CERT_REQUIRED
+        found = {
+            "TLS": tls is not None,
+            "client certificates": verifies,
+            "client names": tls is not None and tls.client_allowed_sans is not None,
+            "users": bool(self.config.basic_auth_users),
+        }
+        return {name for name, there in found.items() if there}
+
+
+def load(path: Path) -> Web:
+    """The file, checked; raises `ConfigError` with all its mistakes."""
+    document = read(path, EXAMPLE)
+    folder = path.parent
+    config = document.checked(WebConfig, mistakes(document.data, folder))
+    tls = config.tls_server_config
+    if tls is None:
+        return Web(config, None, (path,))
+    names = (tls.cert_file, tls.key_file, tls.client_ca_file)
+    files = tuple(readable(folder / name) for name in names if name is not None)
+    try:
+        return Web(config, tls_context(tls, folder), (path, *files))
+    except OSError as error:
+        text = f"is refused by OpenSSL: {error.strerror}"
+        raise document.refused([(("tls_server_config",), text)]) from None
+
+
+class WebFile:
+    """Asked at each connection; threads may ask at once.
+
+    `failures` counts the versions that could not be used, and `broken` tells whether the latest
+    could not.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._seen: Signature | None = None
+        self._retry_at = 0.0
+        self._problems: list[str] = []
+        self._web = load(path)
+        self.failures = 0
+
+    @property
+    def broken(self) -> bool:
+        """Whether the files as they are now cannot be used."""
+        return bool(self._problems)
+
+    def __call__(self) -> Web:
+        """The configuration in force: the files', or their last good state."""
+        if self._has_changed() and self._lock.acquire(blocking=False):
+            try:
+                self._read_anew()
+            finally:
+                self._lock.release()
+        return self._web
+
+    def _has_changed(self) -> bool:
+        if _signature(self._web.files) != self._seen:
+            return True
+        is_due = bool(self._problems) or _sessions(self._web.context) > MOST_SESSIONS
+        return is_due and time.monotonic() >= self._retry_at
+
+    def _read_anew(self) -> None:
+        files = self._web.files
+        before = _signature(files)  # what changes while it is read is read again
+        self._retry_at = time.monotonic() + RETRY
+        try:
+            web = load(self._path)
+            if lost := sorted(self._web.protections - web.protections):
+                taken = f"takes away {', '.join(lost)}: only a restart does that"
+                raise ConfigError([f"{self._path}: {taken}"])
+        except ConfigError as error:
+            self._seen = before
+            self._refuse(error.problems)
+            return
+        is_news = bool(self._problems) or self._seen not in (None, before)
+        self._seen = before if web.files == files else None
+        self._web, self._problems = web, []
+        if is_news:
+            log.info("web configuration reloaded", extra=fields(file=self._path))
+
+    def _refuse(self, problems: list[str]) -> None:
+        """Keep what was good; say each new state of wrong once."""
+        if problems == self._problems:
+            return
+        self._problems = problems
+        self.failures += 1
+        for problem in problems:
+            log.error("web configuration not usable, the former one stays: %s", problem)
+
+
+def _sessions(context: ssl.SSLContext | None) -> int:
+    return 0 if context is None else context.session_stats()["number"]
+
+
+def _signature(files: tuple[Path, ...]) -> Signature:
+    return tuple(_stamp(path) for path in files)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns, found.st_size

@@ -1,0 +1,178 @@
+"""What is known of a target now, as the state that a what-if question starts from."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from agent.assessed_intervals import Fate
+from agent.config.ceilings import DISK, NETWORK
+from agent.query_classes.capacity_gain import share_of, share_of_use
+from agent.query_classes.class_registry import SEVERAL
+from agent.query_classes.state import ClassesState
+from agent.snapshot import Load, Snapshot
+from agent.utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_disk
+from models.capacity.assess import HOPELESS_RATIO
+from models.capacity.contention import Ahead, find_peak
+from models.capacity.goodness_of_fit import Points
+from models.capacity.resource_limit import Wall
+from models.capacity.result import USL, Capacity
+from models.robust import neighbour_deviation
+from models.usl.law import Array, Usl
+from models.what_if import current_state as model
+from models.what_if.current_state import Kind, Limit, Share, Shares, Today, Use
+
+EXACT = 1e-6
+"""The width, in ln X, of a limit of which only its place is known."""
+MIN_POINTS = 6
+"""So many intervals tell how much residence times scatter."""
+
+
+def today_of(snapshot: Snapshot, now: float) -> Today:
+    """The state at `now` (Unix seconds); what is stale is not known."""
+    capacity, load = snapshot.capacity(now), snapshot.current_load(now)
+    classes = snapshot.current_classes(now)
+    place = snapshot.current_place(now)
+    is_loaded = place is not None and place[0] > 0 and place[1] > 0
+    limits = tuple(_limits(capacity, classes)) if capacity else ()
+    return Today(
+        capacity=capacity.value if capacity else None,
+        lower=capacity.lower if capacity else None,
+        upper=capacity.upper if capacity else None,
+        limits=limits,
+        load=_measured(snapshot, *place) if place and is_loaded else None,
+        uses=tuple(_uses(load, classes)) if load and load.throughput > 0 else (),
+        law=_law(capacity),
+        time_shares=_time_shares(classes),
+        seen=_seen(load, limits),
+    )
+
+
+def digests_of(classes: ClassesState | None) -> list[str]:
+    """The classes that may be asked about, those that use most first."""
+    if classes is None:
+        return []
+    named = [one for one in classes.classes if one.name.digest not in SEVERAL]
+    named.sort(key=lambda one: -one.recent.get("statement_time", 0.0))
+    return list(dict.fromkeys(one.name.digest for one in named))
+
+
+def _measured(snapshot: Snapshot, n: float, x: float) -> model.Load:
+    """Take R = N/X, and how much it differs between intervals with about the same throughput."""
+    points = snapshot.fitted.points
+    if points is None:
+        return model.Load(x, n / x)
+    counts = np.isin(points.fates, (Fate.USED.value, Fate.IDLE.value)) & (points.concurrency > 0)
+    if np.count_nonzero(counts) < MIN_POINTS:
+        return model.Load(x, n / x)
+    ns, xs = points.concurrency[counts], points.throughput[counts]
+    scatter = neighbour_deviation(np.log(ns / xs), xs)
+    return model.Load(x, n / x, float(scatter))
+
+
+def _law(capacity: Capacity | None) -> Usl | None:
+    if capacity is None or capacity.usl is None or capacity.usl_finding is not None:
+        return None
+    return capacity.usl.law
+
+
+def _limits(capacity: Capacity, classes: ClassesState | None) -> Iterator[Limit]:
+    """The walls that may count, contention, and what the capacity names beside them."""
+    if capacity.value is None:
+        return
+    walls = [
+        w for w in capacity.walls if w.x_max_interval and w.x_max_interval.ratio < HOPELESS_RATIO
+    ]
+    bound = any(wall.resource == SERVER_CPU for wall in walls)
+    for wall in walls:
+        share = capacity.shares.get(wall.resource, 0.0)
+        kind = kind_of(wall.resource, is_bound=bound)
+        yield Limit(wall.resource, kind, share, wall.grid, wall.cdf, _shares(classes, wall))
+    grid, cdf = _contention(capacity)
+    yield Limit(USL, Kind.CONTENTION, capacity.shares.get(USL, 0.0), grid, cdf)
+    known = {USL, *(wall.resource for wall in walls)}
+    for name, share in capacity.shares.items():
+        if name not in known:
+            place = np.log(capacity.value) + np.array([-EXACT, EXACT])
+            kind = kind_of(name, is_bound=bound)
+            yield Limit(name, kind, share, place, np.array([0.0, 1.0]), _shares(classes, name))
+
+
+def _contention(capacity: Capacity) -> tuple[Array, Array]:
+    """Where contention ends the growth: as assessed, else as it is expected beside the capacity."""
+    peak = capacity.contention
+    if peak is None:
+        assert capacity.value is not None  # noqa: S101  (seen to by `_limits`)
+        nothing = Points(*(np.zeros(0) for _ in Points._fields))
+        peak = find_peak(nothing, Ahead(capacity.value, capacity.concurrency), capacity.value)
+    return peak.grid, 1 - peak.survival(peak.grid)
+
+
+def kind_of(resource: str, *, is_bound: bool) -> Kind:
+    """What a resource is made of; `is_bound`: the server may use a part of the host's CPUs only."""
+    if resource in (CPU, SERVER_CPU):
+        return Kind.HOST_CPU if is_bound and resource == CPU else Kind.CPU
+    if resource == USL:
+        return Kind.CONTENTION
+    if resource.startswith(NETWORK):
+        return Kind.NETWORK
+    if is_disk(resource):
+        return Kind.DISK_TIME
+    if resource.startswith(DISK):
+        return Kind.DISK_BYTES if resource.endswith(":bytes") else Kind.DISK_OPERATIONS
+    return Kind.SETTING
+
+
+def _shares(classes: ClassesState | None, wall: Wall | str) -> Shares:
+    """The part of a wall's demand by digest, summed over schemas."""
+    found = dict[str, Share]()
+    for one in classes.classes if classes else ():
+        assert classes is not None  # noqa: S101
+        part = (
+            share_of_use(classes, one, wall)
+            if isinstance(wall, str)
+            else share_of(classes, one, wall)
+        )
+        if part is not None and one.name.digest not in SEVERAL:
+            before = found.get(one.name.digest, Share(0.0))
+            error = max(before.error, one.error or 0.0)
+            found[one.name.digest] = Share(min(before.value + part, 1.0), error)
+    return found
+
+
+def _time_shares(classes: ClassesState | None) -> Shares:
+    if classes is None:
+        return {}
+    times = [(one.name.digest, one.recent.get("statement_time", 0.0)) for one in classes.classes]
+    whole, found = sum(time for _, time in times), dict[str, float]()
+    for digest, time in times:
+        if digest not in SEVERAL and whole > 0:
+            found[digest] = found.get(digest, 0.0) + time / whole
+    return {digest: Share(min(part, 1.0)) for digest, part in found.items()}
+
+
+def _uses(load: Load, classes: ClassesState | None) -> Iterator[Use]:
+    """What a query takes of the processor, the busiest disk and the busiest link."""
+    x, used = load.throughput, load.resources
+    name = SERVER_CPU if load.cpus.get(SERVER_CPU, np.inf) < load.cpus.get(CPU, np.inf) else CPU
+    if name in used and name in load.cpus:
+        busy, cpus = used[name], load.cpus[name]
+        own = min(used.get(OF_THE_CPU, busy), busy) if name == CPU else busy
+        seconds = own * cpus / x
+        yield Use(
+            Kind.CPU, seconds, min(busy, 1.0), min(own, 1.0), cpus, shares=_shares(classes, name)
+        )
+    for kind, names in (
+        (Kind.DISK_TIME, [r for r in used if is_disk(r)]),
+        (Kind.NETWORK, [r for r in used if r.startswith(NETWORK)]),
+    ):
+        busiest = max(names, key=lambda r: used[r], default=None)
+        if busiest is not None:
+            busy = min(used[busiest], 1.0)
+            shares = _shares(classes, busiest)
+            yield Use(kind, busy / x, busy, busy, is_waited_for=False, shares=shares)
+
+
+def _seen(load: Load | None, limits: tuple[Limit, ...]) -> frozenset[Kind]:
+    """Every kind of resource of which a use or a limit is known."""
+    used = {kind_of(name, is_bound=False) for name in (load.resources if load else ())}
+    return frozenset(used | {limit.kind for limit in limits})

@@ -1,0 +1,99 @@
+"""Statements that wait on purpose, known by their digest text."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.attribution.class_intervals import Array
+
+WAIT_CALL_SECONDS = 50e-6
+"""What a call that only waits costs: parsing, planning, the answer. Measured: 46 to 71 µs."""
+
+IO_BOUND = 0.1
+"""Part of the host's time that waits for IO, beyond which times say nothing."""
+LEAST_CALL_SECONDS = 30e-6
+"""What any call costs at least."""
+
+
+@dataclass(frozen=True)
+class CpuBounds:
+    """What is known of CPU time before any fit: it is in the seconds of the statements' times."""
+
+    least_level: float = 0.0
+    """CPU seconds that a computing class uses per second of its work time, at least; 0: unknown."""
+    least_call: float = LEAST_CALL_SECONDS
+    """CPU seconds that any call costs at least."""
+
+    @property
+    def is_of_a_part(self) -> bool:
+        """Whether they are of user or system CPU alone."""
+        return self == PART_OF_CPU
+
+
+WHOLE_CPU = CpuBounds()
+PART_OF_CPU = CpuBounds(least_call=0.0)
+"""What is used in the kernel alone, or outside of it, is no more than the time."""
+
+
+WAIT_FUNCTIONS = (
+    "SLEEP",
+    "GET_LOCK",
+    "WAIT_FOR_EXECUTED_GTID_SET",
+    "WAIT_UNTIL_SQL_THREAD_AFTER_GTIDS",
+    "MASTER_POS_WAIT",
+    "SOURCE_POS_WAIT",
+    "MASTER_GTID_WAIT",
+)
+"""BENCHMARK is not among them: it computes. RELEASE_LOCK does not wait."""
+
+_WAITS = re.compile(rf"(?<![\w$`.])`?(?:{'|'.join(WAIT_FUNCTIONS)})`?\s*\(", re.IGNORECASE)
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"")
+
+
+def waits_by_text(texts: Sequence[str | None] | None, classes: int) -> "Mask":
+    """Tell which classes call a wait function, shape (classes,)."""
+    if texts is None:
+        return np.zeros(classes, dtype=np.bool_)
+    return np.array([bool(t and _WAITS.search(_QUOTED.sub("''", t))) for t in texts], dtype=bool)
+
+
+LEAST_LEVEL = 0.4
+"""CPU seconds per second of work time of those who compute, at least, where threads get a CPU at
+once (measured: .4 for a class that also writes or ships, .9 for one that only computes)."""
+
+
+def least_level(running: float | None, io_wait: float | None) -> float:
+    """Tell how much CPU a computing class uses at least per second of its work time.
+
+    `running`: of the time in which threads could run, the part in which they had a CPU. 0 where
+    nothing can be told: it is not known, or the host waits for IO.
+    """
+    return 0.0 if running is None or (io_wait or 0.0) > IO_BOUND else LEAST_LEVEL * running
+
+
+def must_wait(work: Array, total: float, level: float) -> "Mask":
+    """Find classes whose time is more than computing can explain, shape (K,).
+
+    Those that compute use `level`·work at least, together no more than the total: while they
+    would, the one with most work is taken out. No text and no count of rows is needed for it.
+    """
+    waiting = np.zeros(len(work), dtype=np.bool_)
+    if level <= 0:
+        return waiting
+    for k in np.argsort(-work, kind="stable"):
+        if level * work[~waiting].sum() <= total:
+            break
+        waiting[k] = True
+    return waiting
+
+
+def capped(work: Array, count: Array | None, waiting: "Mask") -> Array:
+    """Cut the work time of waiting classes, s, shape (T, K), to what their calls can cost."""
+    if count is None:
+        return np.where(waiting, 0.0, work)
+    return np.where(waiting, np.minimum(work, WAIT_CALL_SECONDS * count), work)
+
+
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]

@@ -1,0 +1,138 @@
+"""One price per class, drawn towards the price of all: what can be learnt from one column each.
+
+y_t = b·Δt + Σ_k u_k·x_kt + noise, u ≥ 0, u_k ~ N(c, (τ·ū)²) with ū = Σy/Σx, c and b unknown. The
+strength τ is the one with the greatest evidence, by Laplace's method on the classes that are not
+at 0: D. MacKay, "Bayesian Interpolation", Neural Computation 4 (1992).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.attribution.class_intervals import Array
+from models.attribution.eigendecomposition import Spectrum
+from models.attribution.normal_equations import NOISE_INFLATION
+from models.attribution.priors import Learned
+from models.attribution.sufficient_statistics import Moments
+from models.attribution.unit_cost_equations import UnitCostEquations, UnitCostProblem
+
+STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
+"""τ: from "all classes cost the same" to "each has its own price"."""
+NOISE_ROUNDS, SETTLED = 4, 0.01
+"""In which the noise settles, or until it moves by less than this part."""
+FIRST_NOISE, LEAST_NOISE = 0.02, 1e-10
+LEAST_FREEDOM = 0.25
+"""Of the ticks, those that are left for the noise in any case."""
+HOPELESS = 8.0
+"""ln: a strength whose evidence is so far below the best is beyond it; those after it are worse."""
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """(u, b, c) in units of ū, Σy and ū, at one strength."""
+
+    equations: UnitCostEquations
+    mode: Array
+    noise: float
+    evidence: float
+
+
+def learn_shrunk(moments: Moments, base_spread: float | None = None) -> Learned:
+    """Fit moments whose regressors are the classes' own columns x; see the module.
+
+    `base_spread`: b is believed to be about this part of Σy at most, which matters where the load
+    hardly varies; None: nothing is believed.
+    """
+    x = moments.totals[:-1]
+    active = np.flatnonzero(x > 0)
+    if moments.y_total <= 0 or not len(active):
+        return Learned.nothing(len(x), moments.y_total, moments.ticks)
+    scaled, share = moments.scaled(), np.append(x[active] / x.sum(), 1.0)
+    kept = np.append(active, len(x))
+    gram = scaled.gram[np.ix_(kept, kept)] * share[:, None] * share
+    problem = UnitCostProblem(
+        spectrum=Spectrum.of_gram(gram[:-1, :-1]),
+        border=gram[:-1, -1],
+        corner=float(gram[-1, -1]),
+        projection=scaled.projection[kept] * share,
+        square=scaled.square,
+        ticks=moments.ticks,
+        base_spread=base_spread,
+    )
+    return _learnt(problem, x, moments.y_total)
+
+
+def learn_shrunk_ticks(x: Array, seconds: Array, y: Array, weights: Array) -> Learned:
+    """Fit ticks themselves, shapes (T, K) and (T,), which costs less where K is above T."""
+    totals, y_total = x.sum(axis=0), float(y.sum())
+    active = np.flatnonzero(totals > 0)
+    if y_total <= 0 or not len(active):
+        return Learned.nothing(len(totals), y_total, len(y))
+    root = np.sqrt(weights * (len(y) / float(weights @ y**2)))
+    rows = x[:, active] * (root * (y_total / totals.sum()))[:, None]
+    length = seconds * root * (y_total / (seconds.sum() or 1.0))
+    problem = UnitCostProblem(
+        spectrum=Spectrum.of_rows(rows),
+        border=length @ rows,
+        corner=float(length @ length),
+        projection=np.append((root * y) @ rows, (root * y) @ length),
+        square=float(len(y)),
+        ticks=len(y),
+        base_spread=None,
+    )
+    return _learnt(problem, totals, y_total)
+
+
+def _learnt(problem: UnitCostProblem, x: Array, y_total: float) -> Learned:
+    best = max(_fits(problem), key=lambda fit: fit.evidence)
+    active = x > 0
+    unit = x[active] / x.sum() * y_total
+    totals, variances = np.zeros(len(x)), np.zeros(len(x))
+    nothing_held = np.ones(len(best.mode), dtype=np.bool_)
+    spread = best.equations.at(nothing_held).variances()
+    totals[active] = best.mode[:-2] * unit
+    variances[active] = spread[:-2] * NOISE_INFLATION * unit**2
+    return Learned(
+        totals=totals,
+        base=float(best.mode[-2]) * y_total,
+        variances=variances,
+        computing=np.ones(len(x)),
+        level=float(best.mode[-1] * y_total / x.sum()),
+        noise=float(np.sqrt(best.noise)),
+        ticks=problem.ticks,
+    )
+
+
+def _fits(problem: UnitCostProblem) -> Iterator[_Fit]:
+    """Fit at every strength, each from where the one before ended."""
+    fit: _Fit | None = None
+    best = -np.inf
+    for tau in STRENGTHS:
+        fit = _fit(problem, tau, fit)
+        yield fit
+        best = max(best, fit.evidence)
+        if fit.evidence < best - HOPELESS:
+            return
+
+
+def _fit(problem: UnitCostProblem, tau: float, near: _Fit | None) -> _Fit:
+    """Find mode and noise in turn at one strength."""
+    classes, ticks = problem.classes, problem.ticks
+    noise = near.noise if near else FIRST_NOISE
+    mode = near.mode if near else np.ones(classes + 2)
+    held = np.append(np.full(classes, 1 / tau**2), [0.0, classes / tau**2])
+    for _ in range(NOISE_ROUNDS):
+        equations = problem.under(tau, noise)
+        mode = equations.minimum(mode)
+        free = mode > 0
+        solved = equations.at(free)
+        freedom = float(free.sum() - solved.variances() @ held)
+        square = problem.residual_square(mode[:-1])
+        before, noise = noise, square / max(ticks - freedom, LEAST_FREEDOM * ticks)
+        noise = max(noise, LEAST_NOISE)
+        if abs(noise - before) < SETTLED * noise:
+            break
+    drawn = float(((mode[:classes] - mode[-1]) ** 2).sum()) / tau**2
+    evidence = -square / noise - ticks * np.log(noise) - drawn - 2 * classes * np.log(tau)
+    return _Fit(equations, mode, noise, 0.5 * float(evidence - solved.log_determinant()))

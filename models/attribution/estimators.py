@@ -1,0 +1,178 @@
+"""The sources an aggregate can be divided by: each answers parts z, shape (T, K), and how sure."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.cost_model import CostModel, fit_cost_model
+from models.attribution.deliberate_waits import (
+    WHOLE_CPU,
+    CpuBounds,
+    Mask,
+    capped,
+    must_wait,
+    waits_by_text,
+)
+from models.attribution.median_cost import in_calls, usual_parts
+from models.attribution.normal_equations import COMPUTE_SPREAD
+from models.attribution.unit_costs import calls
+from models.wlr import Line, Wlr, blame, fit_wlr
+
+LEARNED_WEIGHT = 0.2
+"""Of the learnt totals in the mean with the division of work time, whose errors are others."""
+WRITERS = 0.9
+"""A statement that changes rows waits a part of its work time for the log and for latches
+(measured: .1 to .4, the more the busier the server)."""
+
+
+SURE = 0.9
+"""A class that computes with less probability than this counts as what was learnt of it."""
+
+
+class Predictor(Protocol):
+    """Predicts y, shape (T,)."""
+
+    def predict(self, ticks: ClassTicks) -> Array:
+        """Predict ticks of any classes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is divided."""
+
+    y: Array
+    """Shape (T,), at least 0."""
+    cpu_seconds: bool = False
+    """It is CPU time in the seconds of the statements' times: no class uses more than its time."""
+    time_like: bool = True
+    """Classes that compute use it in proportion to their time. CPU is, bytes are not."""
+    bounds: CpuBounds = WHOLE_CPU
+    """Of CPU time, where it is that."""
+
+    @property
+    def cpu_bounds(self) -> CpuBounds | None:
+        """The bounds; None where it is no CPU time."""
+        return self.bounds if self.cpu_seconds else None
+
+
+@dataclass(frozen=True)
+class WlrPredictor:
+    """Lines on time, as published."""
+
+    names: tuple[str, ...]
+    wlr: Wlr
+    work_time: bool
+
+    def predict(self, ticks: ClassTicks) -> Array:
+        """Σ over present classes of intercept + slope·time; unknown classes add nothing."""
+        known = ticks.arranged(self.names)
+        return self.wlr.predict(work_of(known) if self.work_time else known.statement_time)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What each class is said to have used in each tick, units of y, shape (T, K)."""
+
+    z: Array
+    x: Array
+    """What the lines are fitted on."""
+    error: Array
+    """Standard error of each class's total, shape (K,); NaN where it has none."""
+    waits: Mask
+    predictor: Predictor
+
+
+def by_wlr(ticks: ClassTicks, target: Target) -> Parts:
+    """Divide statement time, as published."""
+    x = ticks.statement_time
+    wlr = fit_wlr(x, target.y)
+    error = np.array([_line_error(line) for line in wlr.lines])
+    predictor = WlrPredictor(ticks.names, wlr, work_time=False)
+    return Parts(blame(x, target.y)[0], x, error, _nobody(ticks), predictor)
+
+
+def by_work_time(ticks: ClassTicks, target: Target) -> Parts:
+    """Divide statement time less lock time, wait functions capped; else as published."""
+    x = work_of(ticks)
+    wlr = fit_wlr(x, target.y)
+    spread = COMPUTE_SPREAD * wlr.totals
+    error = np.hypot([_line_error(line) for line in wlr.lines], spread)
+    waits = waits_by_text(ticks.texts, len(ticks.names))
+    predictor = WlrPredictor(ticks.names, wlr, work_time=True)
+    return Parts(blame(x, target.y)[0], x, error, waits, predictor)
+
+
+def by_measurement(ticks: ClassTicks, target: Target) -> Parts:
+    """Take the CPU that the server accounts for; what it does not cover is left over."""
+    if ticks.cpu is None:
+        raise ValueError("no CPU was measured per class")
+    work = work_of(ticks)
+    predictor = fit_cost_model(ticks, target.y, computing_time(ticks), target.cpu_bounds)
+    nothing = np.full(len(ticks.names), np.nan)
+    return Parts(ticks.cpu, work, nothing, waits_by_text(ticks.texts, len(nothing)), predictor)
+
+
+def by_learning(ticks: ClassTicks, target: Target) -> Parts:
+    """Mean of the learnt totals and a division of work time that knows who waits."""
+    work = computing_time(ticks)
+    model = fit_cost_model(ticks, target.y, work if target.time_like else None, target.cpu_bounds)
+    spent = work.sum(axis=0)
+    impossible = must_wait(spent, float(target.y.sum()), target.bounds.least_level)
+    computing = computing_share(model, spent, impossible)
+    return by_model(model, computing, ticks, target)
+
+
+def by_model(model: CostModel, computing: Array, ticks: ClassTicks, target: Target) -> Parts:
+    """The same with a model that is there already, and what it says of who computes, shape (K,).
+
+    The ticks are of the model's classes, in its order; they need not be those it was learnt from.
+    """
+    work, learnt = work_of(ticks), model.parts(ticks)
+    waits = waits_by_text(ticks.texts, len(ticks.names))
+    if model.prices is None or not model.learned.level or not target.time_like:
+        return Parts(learnt, work, model.learned.stderr, waits, model)
+    explained = np.maximum(target.y - model.base_per_second * ticks.seconds, 0.0)
+    divided = blame(computing * computing_time(ticks), explained)[0]
+    divided = usual_parts(divided, in_calls(model.regressors(ticks), calls(ticks)))
+    apart = (1 - LEARNED_WEIGHT) * (learnt - divided).sum(axis=0)
+    z = LEARNED_WEIGHT * learnt + (1 - LEARNED_WEIGHT) * divided
+    error = np.hypot(model.learned.stderr, apart)
+    return Parts(z, work, error, waits | (computing < 0.5), model)
+
+
+def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
+    """Compute the part of its work time in which a class computes, 0..1, shape (K,).
+
+    `work`, s, shape (K,), is that of the ticks that the model was learnt from; `impossible` are
+    the classes that cannot have computed all that time. Of who may wait, what was learnt says more
+    than its time does.
+    """
+    learned = model.learned
+    by_time = (learned.level or 0.0) * work
+    whole, less = (learned.totals > 0).astype(np.float64), learned.totals < by_time
+    learnt = np.divide(learned.totals, by_time, out=whole, where=less)
+    return np.where((learned.computing < SURE) | impossible, learnt, 1.0)
+
+
+def work_of(ticks: ClassTicks) -> Array:
+    """Compute work time, s, shape (T, K), that of classes known to wait capped."""
+    return capped(ticks.work_time, ticks.count, waits_by_text(ticks.texts, len(ticks.names)))
+
+
+def computing_time(ticks: ClassTicks) -> Array:
+    """Compute the work time that counts as computing, s, shape (T, K): less for who writes."""
+    written = dict(ticks.sizes).get("rows_affected")
+    work = work_of(ticks)
+    return work if written is None else np.where(written > 0, WRITERS * work, work)
+
+
+def _nobody(ticks: ClassTicks) -> Mask:
+    return np.zeros(len(ticks.names), dtype=np.bool_)
+
+
+def _line_error(line: Line) -> float:
+    """Standard error of the sum of n fitted values: residual·√n; NaN below three samples."""
+    return np.nan if line.residual is None else float(line.residual * np.sqrt(line.samples))

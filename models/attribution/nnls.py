@@ -1,0 +1,72 @@
+"""Least squares with bounds, from the normal equations alone."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.attribution.class_intervals import Array
+from models.attribution.deliberate_waits import Mask
+
+EXCHANGES = 3
+"""How often all classes may change sides at once without progress, before one at a time."""
+ROUNDS = 500
+HELD = 1e6
+"""How many times as sure as before one is of an unknown that is held."""
+ROUNDING = 1e-12
+"""Of the greatest slope at 0: what is smaller is rounding."""
+
+
+def minimise_non_negative(matrix: Array, vector: Array, start: Array | None = None) -> Array:
+    """Minimise ½·x'Mx − v'x over x ≥ 0 for a positive definite M, shapes (K, K) and (K,).
+
+    `start` may be the solution of a similar problem: what is 0 there is tried as 0 first.
+    """
+    scale = 1 / np.sqrt(np.diag(matrix))
+    m, v = matrix * scale[:, None] * scale, vector * scale
+    tolerance = ROUNDING * max(float(np.abs(v).max(initial=0.0)), 1e-300)
+
+    def solve(free: Mask) -> Array:
+        x = np.zeros(len(v))
+        x[free] = np.linalg.solve(m[np.ix_(free, free)], v[free])
+        return x
+
+    free = v > 0 if start is None else start > 0
+    return np.maximum(pivoted(free, solve, lambda x: m @ x - v, tolerance), 0.0) * scale
+
+
+def pivoted(
+    free: Mask, solve: Callable[[Mask], Array], slope: Callable[[Array], Array], tolerance: float
+) -> Array:
+    """Find which unknowns are above 0, and return the minimum, shape (K,).
+
+    `solve` gives the minimum with the others held at 0, `slope` the gradient there; a slope above
+    −`tolerance` is no reason to leave 0.
+
+    Block principal pivoting: J. Kim, H. Park, "Fast Nonnegative Matrix Factorization", SIAM J.
+    Sci. Comput. 33 (2011), algorithm 2, with the backup rule of Júdice and Pires.
+    """
+    free = free.copy()
+    fewest, chances = len(free) + 1, EXCHANGES
+    x = np.zeros(len(free))
+    for _ in range(ROUNDS):
+        x = solve(free)
+        wrong = (free & (x < 0)) | (~free & (slope(x) < -tolerance))
+        count = int(wrong.sum())
+        if count == 0:
+            break
+        if count < fewest:
+            fewest, chances = count, EXCHANGES
+        elif chances:
+            chances -= 1
+        else:
+            wrong &= np.arange(len(free)) == np.flatnonzero(wrong)[-1]
+        free ^= wrong
+    return x
+
+
+def hold(matrix: Array, vector: Array, which: NDArray[np.intp], values: Array) -> None:
+    """Fix some unknowns of normal equations at these values, shape of the vector."""
+    precision = HELD * matrix[which, which]
+    matrix[which, which] += precision
+    vector[which] += precision * values[which]

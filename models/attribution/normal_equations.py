@@ -1,0 +1,120 @@
+"""The learnt model's equations: C and b in shares of Σy, under what is believed of them."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from models.attribution.class_intervals import Array
+from models.attribution.priors import Beliefs
+from models.attribution.sufficient_statistics import Moments
+
+COMPUTE_SPREAD = 0.3
+"""Classes that compute differ by this part in their use per second of work time (measured: .12 on
+a quiet host to .32 on a saturated one)."""
+WAIT_SPREAD = 2.0
+"""Prices that all share miss the cost of one class by about this factor."""
+BASE_SHARE, BASE_SPREAD = 0.08, 0.1
+"""What no class explains is about this part of the total (measured: .07 to .1), give or take."""
+SUM_SPREAD = 0.03
+"""Classes and base are the whole: what they use together is Σy, up to this part of it."""
+NOISE_INFLATION = 4.0
+"""Of the variance: the model is not quite true, and standard errors come out half without it."""
+MISFIT = 0.1
+"""A relative error of this size per tick is no longer noise: the costs themselves vary, and the
+variance is inflated once more."""
+LEAST_SPREAD = 1e-4
+LOWEST_LEVEL = 1e-9
+
+
+class Prior(NamedTuple):
+    """What is believed of each C, shape (K,)."""
+
+    mean: Array
+    precision: Array
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Everything in shares: of Σy, of Σ work, of each regressor's total. K classes."""
+
+    moments: Moments
+    size: Array
+    """P_k, calls and rows at shared prices, shape (K,)."""
+    most: Array
+    work: Array
+    """W_k, 0 for who cannot have computed."""
+    work_unit: float
+    levels: tuple[float, float]
+    """Within which θ is."""
+    waiting: Array
+    """Evidence that a class waits, log of odds, shape (K,)."""
+    inflation: float
+    """How many ticks tell no more than an independent one."""
+
+    @classmethod
+    def of(cls, moments: Moments, beliefs: Beliefs) -> "Problem":
+        """Scale what is known; Σy must be above 0."""
+        work = np.zeros_like(beliefs.by_size) if beliefs.work is None else beliefs.work
+        unit = float(work.sum()) or 1.0
+        most = np.full_like(work, np.inf) if beliefs.most is None else beliefs.most
+        most = most / moments.y_total
+        size = np.minimum(beliefs.by_size / moments.y_total, most)
+        levels = (LOWEST_LEVEL, np.inf)
+        if beliefs.least_level is not None:
+            second = unit / moments.y_total
+            levels = (max(beliefs.least_level, LOWEST_LEVEL) * second, second)
+        waiting = np.zeros_like(work) if beliefs.waiting is None else beliefs.waiting
+        return cls(
+            moments.scaled(), size, most, work / unit, unit, levels, waiting, beliefs.inflation
+        )
+
+    @property
+    def classes(self) -> int:
+        """How many."""
+        return len(self.size)
+
+    def within(self, level: float) -> float:
+        """The nearest level that is possible."""
+        return min(max(level, self.levels[0]), self.levels[1])
+
+    def strangeness(self, level: float) -> Array:
+        """How many times the time that its rows explain each class has, shape (K,)."""
+        return level * self.work / np.maximum(self.size, 1e-300)
+
+    def spreads(self, level: float) -> tuple[Array, Array]:
+        """Standard deviations of C for who computes and for who waits, shape (K,)."""
+        least = LEAST_SPREAD / self.classes
+        computes = np.maximum(COMPUTE_SPREAD * level * self.work, least)
+        waits = np.minimum(WAIT_SPREAD * self.size, self.most)
+        return computes, np.maximum(waits, least)
+
+    def prior(self, computing: Array, level: float) -> Prior:
+        """What is believed of C where so much is believed of who computes, 0..1, shape (K,)."""
+        computes, waits = self.spreads(level)
+        by_time, by_size = computing / computes**2, (1 - computing) / waits**2
+        precision = by_time + by_size
+        return Prior((by_time * level * self.work + by_size * self.size) / precision, precision)
+
+    def normal(self, prior: Prior, noise: float) -> tuple[Array, Array]:
+        """Set up the normal equations of (C, b); `noise` is the variance of a tick, inflated."""
+        k, diagonal = self.classes, np.arange(self.classes)
+        matrix = self.moments.gram / noise + 1 / SUM_SPREAD**2
+        vector = self.moments.projection / noise + 1 / SUM_SPREAD**2
+        matrix[diagonal, diagonal] += prior.precision
+        vector[:k] += prior.precision * prior.mean
+        matrix[k, k] += 1 / BASE_SPREAD**2
+        vector[k] += BASE_SHARE / BASE_SPREAD**2
+        return matrix, vector
+
+    def disbelief(self, prior: Prior, found: Array) -> float:
+        """Sum the squares by which (C, b), shape (K+1,), is off what is believed, in spreads."""
+        k = self.classes
+        off = float(prior.precision @ (found[:k] - prior.mean) ** 2)
+        off += float((found.sum() - 1) ** 2) / SUM_SPREAD**2
+        return off + float(found[k] - BASE_SHARE) ** 2 / BASE_SPREAD**2
+
+
+def inflated(variance: float, factor: float = NOISE_INFLATION) -> float:
+    """The variance of a tick as the model is to take it."""
+    return factor * variance * (1 + variance / MISFIT**2)

@@ -1,0 +1,188 @@
+"""What a call, a row, a sort costs: prices that all classes share, from totals alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.deliberate_waits import CpuBounds
+from models.attribution.nnls import hold, minimise_non_negative
+from models.attribution.sufficient_statistics import Moments
+
+ROUNDS = 6
+LEAST_WEIGHT_SHARE = 0.2
+"""A tick's weight is 1/ŷ; below this part of the mean y it grows no further."""
+FREEDOM = 4.0
+MEDIAN_OF_CHI_SQUARE = 0.455
+RIDGE = 1e-9
+BASE_PRIOR = 0.25
+"""Of a tick: (.05/.1)², a base of a tenth of the total beside a noise of a twentieth. It decides
+only where the load hardly varies."""
+MOST_CPU = {
+    "calls": 1e-3,
+    "rows_examined": 5e-6,
+    "rows_sent": 1e-5,
+    "rows_affected": 2e-4,
+    "sort_rows": 1e-5,
+    "tmp_tables": 3e-3,
+}
+"""CPU seconds that one of each costs at most on average, three times and more what was measured."""
+USUAL_CPU = {
+    "calls": 4e-5,
+    "rows_examined": 3e-7,
+    "rows_sent": 1e-6,
+    "rows_affected": 3e-5,
+    "sort_rows": 1e-6,
+    "tmp_tables": 6e-5,
+}
+"""CPU seconds that one of each costs, about. Their proportions are believed where the load says
+nothing of them, as one that hardly varies does."""
+USUAL_SPREAD = 1.0
+"""Each share of the total is believed within so many times itself."""
+USUAL_NOISE, LEAST_USUAL = 0.05, 1e-4
+"""Of a tick, which that belief is weighed against; and the least share that is believed."""
+ABOVE = 1e-3
+"""A price is too high beyond this part."""
+FREE_CALL_SHARE = 1e-4
+"""A class is never priced at nothing: its calls count for this part of the mean price at least."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Units of y per call and per unit of each known size; all at least 0."""
+
+    per_call: float
+    sizes: tuple[tuple[str, float], ...]
+    per_second: float
+    """What goes on whether or not anybody asks."""
+
+    def price(self, ticks: ClassTicks) -> Array:
+        """Price what each class did in each tick, shape (T, K), units of y."""
+        known = dict(ticks.sizes)
+        answer = self.per_call * calls(ticks)
+        for name, price in self.sizes:
+            if name in known:
+                answer = answer + price * known[name]
+        return answer
+
+    def total(self, ticks: ClassTicks) -> Array:
+        """Price each whole tick, shape (T,)."""
+        answer: Array = self.price(ticks).sum(axis=1) + self.per_second * ticks.seconds
+        return answer
+
+
+def pool_prices(
+    ticks: ClassTicks,
+    y: Array,
+    least_share: float = FREE_CALL_SHARE,
+    bounds: CpuBounds | None = None,
+) -> Prices:
+    """Fit y ≈ Σ_f price_f·(sum over classes of f) + b·Δt with prices ≥ 0, robust weights.
+
+    A call costs `least_share` of the mean price at least. With `bounds` y is CPU seconds: a call
+    costs no less than is possible and, where their level is known, nothing more.
+    """
+    names = tuple(name for name, _ in ticks.sizes)
+    summed = [calls(ticks).sum(axis=1), *(matrix.sum(axis=1) for _, matrix in ticks.sizes)]
+    features = np.column_stack(summed)
+    weights = tick_weights(y)
+    prices = np.zeros(len(summed) + 1)
+    most, usual = _most(names, bounds), _usual(names, bounds)
+    for _ in range(ROUNDS):
+        moments = Moments.of(features, ticks.seconds, y, weights)
+        prices = _solve(moments, usual, 0.0 if usual is None else BASE_PRIOR, most)
+        weights = robust_weights(y, features @ prices[:-1] + ticks.seconds * prices[-1])
+    return _as_prices(prices, names, float(summed[0].sum()), float(y.sum()), least_share, bounds)
+
+
+def price_features(
+    pooled: Moments, sizes: Sequence[str], least_share: float, bounds: CpuBounds | None = None
+) -> Prices:
+    """Fit the same from moments whose columns are the calls and these sizes, summed over classes.
+
+    Their weights are to be robust ones already.
+    """
+    made = float(pooled.totals[0])
+    solved = _solve(pooled, _usual(sizes, bounds), BASE_PRIOR, _most(sizes, bounds))
+    return _as_prices(solved, tuple(sizes), made, pooled.y_total, least_share, bounds)
+
+
+def _most(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
+    """What is possible, for calls, these sizes and the base; None: anything."""
+    if bounds is None or not bounds.least_level:
+        return None
+    return np.array([*(MOST_CPU.get(name, np.inf) for name in ("calls", *sizes)), np.inf])
+
+
+def _usual(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
+    """What calls and these sizes cost about; None where y is no CPU, or a part of it."""
+    if bounds is None or bounds.is_of_a_part:
+        return None
+    return np.array([USUAL_CPU.get(name, 0.0) for name in ("calls", *sizes)])
+
+
+def _as_prices(
+    solved: Array,
+    names: tuple[str, ...],
+    made: float,
+    y_total: float,
+    least_share: float,
+    bounds: CpuBounds | None,
+) -> Prices:
+    least_call = bounds.least_call if bounds else 0.0
+    least = max(least_share * y_total / made, min(least_call, y_total / made)) if made else 0.0
+    sizes = tuple(zip(names, map(float, solved[1:-1]), strict=True))
+    return Prices(max(float(solved[0]), least), sizes, float(solved[-1]))
+
+
+def calls(ticks: ClassTicks) -> Array:
+    """Give the counts, which these prices cannot do without."""
+    if ticks.count is None:
+        raise ValueError("prices of calls need counts")
+    return ticks.count
+
+
+def tick_weights(y: Array) -> Array:
+    """Weigh ticks by 1/y, shape (T,): the spread of a tick's y grows with its root at least."""
+    mean = float(y.mean()) or 1.0
+    return 1 / np.maximum(y, LEAST_WEIGHT_SHARE * mean)
+
+
+def robust_weights(y: Array, fitted: Array) -> Array:
+    """Weigh by 1/ŷ, and down what is missed by far, shape (T,): errors of Student's t with 4.
+
+    K. Lange, R. Little, J. Taylor, "Robust Statistical Modeling Using the t Distribution", JASA 84
+    (1989); the scale is the median's.
+    """
+    weights = tick_weights(fitted)
+    missed = weights * (y - fitted) ** 2
+    usual = float(np.median(missed)) / MEDIAN_OF_CHI_SQUARE
+    if usual <= 1e-12 * float((weights * y**2).mean()):
+        return weights
+    answer: Array = weights * (FREEDOM + 1) / (FREEDOM + missed / usual)
+    return answer
+
+
+def _solve(moments: Moments, usual: Array | None, base_prior: float, most: Array | None) -> Array:
+    """Fit prices ≥ 0, at most `most`, drawn towards the proportions of the `usual` ones."""
+    scaled = moments.scaled()
+    size = len(scaled.projection)
+    ridge = RIDGE * max(float(np.trace(scaled.gram)), 1e-300)
+    gram, vector = scaled.gram + ridge * np.eye(size), scaled.projection.copy()
+    gram[-1, -1] += base_prior
+    unit = np.where(moments.totals > 0, moments.totals, 1.0) / (moments.y_total or 1.0)
+    limit = np.full(size, np.inf) if most is None else most * unit
+    if usual is not None:
+        share = usual * unit[:-1]
+        share = share / max(float(share.sum()), 1e-300)
+        believed = np.maximum(USUAL_SPREAD * share, LEAST_USUAL)
+        precision = np.append((USUAL_NOISE / believed) ** 2, 0.0)
+        gram[np.diag_indices(size)] += precision
+        vector += precision * np.append(share, 0.0)
+    shares = minimise_non_negative(gram, vector)
+    while len(over := np.flatnonzero(shares > (1 + ABOVE) * limit)):
+        hold(gram, vector, over, limit)
+        shares = minimise_non_negative(gram, vector, shares)
+    answer: Array = np.where(moments.totals > 0, shares / unit, 0.0)
+    return answer

@@ -1,0 +1,277 @@
+"""Whether all intervals belong to one workload: a change of the mix, or two that take turns.
+
+Per query, a workload takes a certain time and costs a certain share of each resource at a given
+load. A step of these over time is a change: the intervals before it describe another server. Two
+separate levels that come and go are two workloads: day traffic and night jobs.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.capacity.cost_per_query import off_the_curve
+from models.capacity.observations import LATEST, Observations
+from models.capacity.resource_limit import FULL
+from models.robust import mad
+from models.usl.law import Array
+
+TIME_PER_QUERY = "time_per_query"
+BUSIEST = 3
+"""So many resources are looked at: the rest of them tell little."""
+MIN_USED = 0.04
+MIN_POINTS = 30
+MIN_SIDE, MIN_SHARE = 10, 0.1
+"""Fewer intervals on one side of a change, or a smaller share, may be an episode: a backup."""
+MIN_STEP = np.log(1.12)
+"""A smaller change is not worth the loss of the older intervals."""
+STEP_Z = 8.0
+"""How many standard errors a change must be beyond."""
+HOLDS = 0.5
+"""The least share of a step that must show in the medians too."""
+SPLITS = 40
+MAX_STEPS = 3
+"""So many changes in one window are told apart."""
+GAP = 4.0
+"""Two clouds: their middles are so many of their deviations apart."""
+TURNS = 2
+"""Two workloads take turns when they change places more often than this."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A step in what a query takes; older intervals are left out."""
+
+    index: int
+    """The first interval of the present workload."""
+    quantity: str
+    """A resource's name, or "time_per_query"."""
+    ratio: float
+    """After over before."""
+
+
+@dataclass(frozen=True)
+class Clouds:
+    """Two workloads that take turns; the one that serves fewer queries is left out."""
+
+    quantity: str
+    ratio: float
+    """The cost of a query in the cloud left out over that in the one kept."""
+    share: float
+    """The share of the intervals that were left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Regimes:
+    """The intervals of the workload to assess, and what the others were."""
+
+    current: NDArray[np.bool_] = field(repr=False)
+    """Shape (intervals,)."""
+    change: Change | None = None
+    clouds: Clouds | None = None
+
+    @property
+    def left_of_late(self) -> bool:
+        """Whether most of the latest intervals are of another workload than the one assessed."""
+        return bool(np.mean(self.current[-LATEST:]) < 0.5)
+
+
+def find_regimes(seen: Observations) -> Regimes:
+    """Find the intervals that belong to the workload of now."""
+    current = np.ones(len(seen), dtype=np.bool_)
+    if len(seen) < MIN_POINTS:
+        return Regimes(current)
+    costs = _costs(seen)
+    for name, cost in costs.items():
+        split = _split_in_two(name, cost, seen)
+        if split is not None and _is_of_the_work(name, split[0], costs, seen.throughput):
+            return Regimes(split[0], clouds=split[1])
+    change = _clearest_change(costs, seen)
+    if change is not None:
+        current[: change.index] = False
+    return Regimes(current, change=change)
+
+
+def _costs(seen: Observations) -> dict[str, Array]:
+    """Per query, the logarithm of its time and of what it costs of the three busiest resources."""
+    x = seen.throughput
+    resources = [r for r in seen.resources if not r.is_setting]  # queries hold those, not use them
+    used = [r.utilisation / r.ceiling for r in resources]
+    mean = [float(np.nansum(u)) / len(x) for u in used]
+    busiest = sorted(range(len(used)), key=lambda i: -mean[i])[:BUSIEST]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        costs = {}
+        exact = seen.loaded & (seen.n_variance < (0.3 * seen.concurrency) ** 2)
+        if np.count_nonzero(exact) >= MIN_POINTS:
+            costs[TIME_PER_QUERY] = np.where(exact, np.log(seen.concurrency / x), np.nan)
+        for i in busiest:
+            follows = (used[i] > MIN_USED) & (used[i] < FULL)
+            costs[resources[i].name] = np.where(follows, np.log(used[i] / x), np.nan)
+    return {name: cost for name, cost in costs.items() if np.isfinite(cost).sum() >= MIN_POINTS}
+
+
+def _clearest_change(costs: dict[str, Array], seen: Observations) -> Change | None:
+    """Find the latest step of each cost, and take the most significant of these.
+
+    A query's time is a curve of the concurrency, where that is exact: past the peak it has two
+    values at a throughput. Time and concurrency share their noise, which at steps of the load looks
+    like one of the time: it must show over the throughput too.
+    """
+    x, n = seen.throughput, seen.concurrency
+    found = {name: _step(name, cost, x) for name, cost in costs.items()}
+    if found.get(TIME_PER_QUERY) and not seen.n_variance.any():
+        found[TIME_PER_QUERY] = _step(TIME_PER_QUERY, costs[TIME_PER_QUERY], n)
+    steps = [step for step in found.values() if step]
+    return max(steps, key=lambda step: step[0])[1] if steps else None
+
+
+def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
+    """Fit cost = curve(load) + steps over time; the latest step that is beyond doubt, if any.
+
+    Steps are added one by one where they explain most, then all are fitted together.
+    """
+    rows = np.flatnonzero(np.isfinite(cost))
+    side = max(MIN_SIDE, int(MIN_SHARE * len(cost)))
+    if len(rows) < max(MIN_POINTS, 2 * side):
+        return None
+    basis = _curve(load[rows])
+    y = cost[rows] - np.median(cost[rows])
+    limit = 4 * mad(y) + 1e-12
+    y = np.clip(y, -limit, limit)
+    places = np.unique(np.linspace(side, len(rows) - side, SPLITS).astype(int))
+    chosen = _best_places(y, basis, places, side)
+    steps = np.arange(len(rows))[:, None] >= np.array(chosen)
+    design = np.column_stack([basis, steps])
+    gram = design.T @ design
+    inverse = np.linalg.inv(gram + 1e-9 * np.diag(np.diag(gram)))
+    fitted = inverse @ (design.T @ y)
+    sizes = fitted[basis.shape[1] :]
+    levels = y - basis @ fitted[: basis.shape[1]]
+    deviation = _long_run_deviation(y - design @ fitted)
+    errors = deviation * np.sqrt(np.diag(inverse)[basis.shape[1] :])
+    for i in np.argsort(chosen)[::-1]:
+        size, place = float(sizes[i]), chosen[i]
+        sure = abs(size) > max(MIN_STEP, STEP_Z * float(errors[i]))
+        if sure and _holds(levels, place, chosen, size, side):
+            ratio = float(np.exp(size))
+            return abs(size) / float(errors[i]), Change(int(rows[place]), name, ratio)
+    return None
+
+
+def _best_places(y: Array, basis: Array, places: NDArray[np.intp], side: int) -> list[int]:
+    """Choose places for steps greedily, each at least `side` from the others."""
+    steps = (np.arange(len(y))[:, None] >= places).astype(np.float64)
+    y, steps = y - basis @ (basis.T @ y), steps - basis @ (basis.T @ steps)
+    chosen: list[int] = []
+    for _ in range(MAX_STEPS):
+        squares = np.sum(steps * steps, axis=0) + 1e-9
+        near = np.any([abs(places - c) < side for c in chosen], axis=0) if chosen else False
+        gains = np.where(near, -1.0, (y @ steps) ** 2 / squares)
+        best = int(np.argmax(gains))
+        if gains[best] < 0:
+            break
+        chosen.append(int(places[best]))
+        unit = steps[:, best] / np.sqrt(squares[best])
+        y, steps = y - unit * float(unit @ y), steps - np.outer(unit, unit @ steps)
+    return chosen
+
+
+def _holds(levels: Array, place: int, chosen: list[int], size: float, side: int) -> bool:
+    """Whether most of both sides are on their level, and the latest intervals still are.
+
+    An episode moves the mean, not the median, and it ends.
+    """
+    before = max((c for c in chosen if c < place), default=0)
+    after = min((c for c in chosen if c > place), default=len(levels))
+    earlier = float(np.median(levels[before:place]))
+    later = (levels[place:after], levels[-(side // 2) :])
+    return all((float(np.median(level)) - earlier) / size > HOLDS for level in later)
+
+
+def _curve(load: Array) -> Array:
+    """An orthonormal basis for what a query costs over the load X: 1, X, X², 1/X."""
+    t = np.minimum(load / np.quantile(load, 0.9), 2.0)  # pile-ups must not set the scale
+    columns = np.stack([np.ones_like(t), t, t * t, 1 / np.maximum(t, 0.05)], axis=1)
+    return np.linalg.qr(columns)[0]
+
+
+def _long_run_deviation(residuals: Array) -> float:
+    """The deviation that errors of means follow: from how the means of neighbouring blocks differ.
+
+    Their median difference, that another step in the window does not touch.
+    """
+    size = max(1, len(residuals) // 12)
+    blocks = residuals[: len(residuals) // size * size].reshape(-1, size).mean(axis=1)
+    typical = 1.05 * float(np.median(np.abs(np.diff(blocks))))  # 1/(0.6745·√2)
+    return max(typical * float(np.sqrt(size)), 0.01)
+
+
+def _split_in_two(
+    name: str, cost: Array, seen: Observations
+) -> tuple[NDArray[np.bool_], Clouds] | None:
+    """Tell two clouds apart that take turns; None when it is one cloud."""
+    rows = np.flatnonzero(np.isfinite(cost))
+    excess = _excess(cost[rows], seen.throughput[rows])
+    border = _border(excess)
+    if border is None:
+        return None
+    dear = excess > border
+    if np.count_nonzero(np.diff(dear)) <= TURNS:
+        return None
+    served = seen.throughput[rows] * seen.weights[rows]
+    keep_dear = served[dear].sum() > served[~dear].sum()
+    current = np.ones(len(seen), dtype=np.bool_)
+    current[rows[dear != keep_dear]] = False
+    middles = [float(np.median(excess[dear == side])) for side in (keep_dear, not keep_dear)]
+    share = float(np.mean(~current))
+    return current, Clouds(name, float(np.exp(middles[1] - middles[0])), share)
+
+
+def _is_of_the_work(
+    name: str, current: NDArray[np.bool_], costs: dict[str, Array], x: Array
+) -> bool:
+    """Whether two clouds are two kinds of work: queries that take another time cost otherwise too.
+
+    On a server at its end they take many times as long and cost the same: they wait.
+    """
+    used = [cost for other, cost in costs.items() if other != TIME_PER_QUERY]
+    if name != TIME_PER_QUERY or not used:
+        return True
+    return any(_differ(cost, current, x) for cost in used)
+
+
+def _differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:
+    """Whether both cost otherwise at like loads."""
+    rows = np.flatnonzero(np.isfinite(cost))
+    ours = current[rows]
+    if min(np.count_nonzero(ours), np.count_nonzero(~ours)) < MIN_SIDE:
+        return False
+    off, _ = off_the_curve(x[rows], cost[rows], np.ones(len(rows)))
+    return bool(abs(np.median(off[ours]) - np.median(off[~ours])) > MIN_STEP)
+
+
+def _excess(cost: Array, x: Array) -> Array:
+    """What a query costs over what it would by the busier half of the intervals."""
+    busier = x >= np.median(x)
+    line = np.median(cost[busier])
+    excess: Array = cost - line
+    return excess
+
+
+def _border(values: Array) -> float | None:
+    """Find the widest gap with a cloud at each side that is narrow beside it."""
+    ordered = np.sort(values)
+    least = max(MIN_SIDE, int(MIN_SHARE * len(ordered)))
+    if len(ordered) < 2 * least:
+        return None
+    gaps = np.diff(ordered)[least - 1 : len(ordered) - least]
+    if len(gaps) == 0:
+        return None
+    place = least + int(np.argmax(gaps))
+    low, high = ordered[:place], ordered[place:]
+    spread = max(float(low.std()), float(high.std()), 0.02)
+    apart = float(np.median(high) - np.median(low))
+    empty = float(ordered[place] - ordered[place - 1])
+    if apart < max(GAP * spread, np.log(1.5)) or empty < spread:
+        return None
+    return float(ordered[place] + ordered[place - 1]) / 2

@@ -1,0 +1,223 @@
+"""How well some shapes of the residence time describe the points, for each place of the peak.
+
+The law; one server at which all queue (a lock), whose residence time turns up later and more
+sharply; and a queue at the very resource whose wall is near, which says nothing of another limit.
+As in the law's posterior, R = v·N + A·(1 − u·N)² with u = 1/Nmax, v = 1/Xmax, linear in A. The
+shape Nmax/(A·Xmax) is 2 for coherency alone and grows with the share of contention.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.capacity.goodness_of_fit import Points
+from models.robust import TOTAL_WEIGHT, TUKEY, fit_linear, mad, persistence
+from models.usl.law import Array
+
+SHAPE_MIDDLE, SHAPE_EDGE = 1.2, 0.15
+"""Nmax/(A·Xmax) − 2 = (σ−κ)·Nmax/(1−σ): its median (Cisco UCS: 0.9; σ = 0.03 at Nmax = 40: 1.2),
+and how far below 0 noise may make it seem."""
+SHAPE_RANGE = (0.7, 40.0)
+PSEUDO_POINTS, PSEUDO_ERROR = 4.0, 0.03
+"""The noise is learnt from the points, and from four more that are 3 % off."""
+RELATIVE_ERROR = 0.02
+QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
+"""ln c of a queue c·S·ρ/(1−ρ): 1 with random times, half with equal ones, less in a closed loop."""
+QUEUE_RANGE, QUEUES, COARSE = (0.2, 6.0), 64, 10
+"""Of c, and how many of it are summed; of two queues at once so many of each."""
+FULL = 0.98
+"""A queue is not followed beyond this utilisation: bursts would make it infinite."""
+PARALLEL = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
+"""The exponents k of a queue before several servers."""
+FEWER = PARALLEL[::2]
+"""Those that stand for all of them beside a lock."""
+IMPOSSIBLE = -1e6
+"""ln p of residence times below 0."""
+BUSY_NOISE = 0.01
+"""The least deviation of how busy the wall's resource was."""
+LEAST_GROWTH = 0.3
+"""dlnX/dlnN counts as no less: throughput has its noise too."""
+SHAPES, FEWER_SHAPES = 64, 32
+"""So many of the law, and of the law beside a queue."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shapes:
+    """The points in units of the greatest N and X, linearised in the logarithm of R."""
+
+    x: Array
+    z: Array
+    """R̂·(1 + ln(R/R̂)) about a curve R̂."""
+    w: Array
+    """Weights of z: each point's own over R̂²."""
+    m: Array
+    idle: float
+    """R of the least loaded."""
+    weight: float
+    by_n: float
+    """ln of how much smaller an error of N is as one of R(N) than as one of R(X)."""
+    x_scale: float
+    n_scale: float
+
+    @classmethod
+    def of(cls, points: Points) -> "Shapes":
+        """Linearise the points about a smooth curve."""
+        n, x, weights, n_variance, _ = points
+        n_scale, x_scale = float(n.max()), float(x.max())
+        m, r = n / n_scale, n / x * (x_scale / n_scale)
+        r = r * (1 + 0.5 * n_variance / n**2)  # E ln N is lower than ln E N by half of this
+        fitted, w, growth = _linearised(m, r, weights, n_variance / n_scale**2)
+        z = fitted * (1 + np.log(r / fitted))
+        idle = float(np.quantile(r, 0.2))
+        by_n = float(w @ np.log(np.clip(np.abs(growth), LEAST_GROWTH, 1.0)))
+        weight = float(w.sum())
+        return cls(x / x_scale, z, w / fitted**2, m, idle, weight, by_n, x_scale, n_scale)
+
+    def likelihood_by_law(self, ln_peak: Array) -> Array:
+        """Compute ln p(points | peak) up to a constant by the law; its shape is summed out."""
+        return _summed(self._by_law(ln_peak, self.z[None, :], SHAPES)[0], 1)
+
+    def likelihood_by_queue(self, ln_peak: Array) -> Array:
+        """Compute the same for one server that all queue at: R = a + c·S·ρ/(1−ρ), ρ = X·S.
+
+        S = 1/peak is how long a query holds it (M/M/1: c = 1); c is summed out.
+        """
+        return self._by_queue(self._lock(ln_peak))
+
+    def likelihood_by_wall(self, ln_peak: Array, busy: Array) -> Array:
+        """Compute the same for a queue at the wall's resource: R = a + c·S·ρ^k/(1−ρ), S = U/X.
+
+        The more servers it has the later they queue: k = √(2(m+1)) − 1 (H. Sakasegawa 1977), and 0
+        where a holds no S. U = a·X/(1 + w·X) as in `demand`; ρ = U over U at the peak, or over 1.
+        """
+        design = self.x[:, None] ** np.arange(1, 3)
+        smooth = np.clip(design @ fit_linear(design, busy, self.w, BUSY_NOISE).coefficients, 0, 1)
+        design[:, 1] = -self.x * smooth
+        a, w = fit_linear(design, busy, self.w, BUSY_NOISE).coefficients
+        peak = np.exp(ln_peak)
+        end = np.minimum(a * peak / np.maximum(1 + w * peak, BUSY_NOISE), 1.0)
+        u = np.maximum(a * self.x / np.maximum(1 + w * self.x, BUSY_NOISE), BUSY_NOISE)
+        rho = np.minimum(u / np.maximum(end, BUSY_NOISE)[:, None], FULL)
+        queue = u / (1 - rho) / (self.x * self.n_scale)
+        by_servers = [self._by_queue(queue * rho**k) for k in PARALLEL]
+        best: Array = np.logaddexp.reduce(by_servers)
+        return best
+
+    def likelihood_by_both(self, ln_peak: Array, busy: Array) -> Array:
+        """Compute the same for both queues, the wall's resource as busy as it was seen.
+
+        R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak; b, k and c are summed out.
+        """
+        b, rest = self._beside_wall(busy)
+        cells = self._with_queue(self._lock(ln_peak), rest, np.geomspace(*QUEUE_RANGE, COARSE))
+        ln_p: Array = _summed(cells + b[:, None], (0, 1)) + np.log(len(PARALLEL))
+        return ln_p
+
+    def likelihood_by_law_and_wall(self, ln_peak: Array, busy: Array) -> Array:
+        """Compute the same for the law in place of the lock.
+
+        R = b·S·U^k/(1−U) + v·N + A·(1−u·N)².
+        """
+        b, rest = self._beside_wall(busy)
+        cells = self._by_law(ln_peak, rest, FEWER_SHAPES)
+        ln_p: Array = _summed(cells + b[:, None, None], (0, 2))
+        return ln_p
+
+    def _beside_wall(self, busy: Array) -> tuple[Array, Array]:
+        """Take queues at the wall's resource out of the residence times, R − b·S·U^k/(1−U).
+
+        The ln probability of each (tries,), and what is left, shape (tries, points).
+        """
+        u = np.clip(busy, BUSY_NOISE, FULL)
+        wait = u / (1 - u) / (self.x * self.n_scale)
+        b = np.geomspace(*QUEUE_RANGE, COARSE)
+        walls = b[:, None, None] * wait * u ** np.array(FEWER)[:, None]
+        return np.repeat(_ln_strength_prior(b), len(FEWER)), self.z - walls.reshape(-1, len(u))
+
+    def _by_law(self, ln_peak: Array, z: Array, shapes: int) -> Array:
+        """Compute ln p of z = v·N + A·(1 − u·N)² by so many shapes, A in closed form, and priors.
+
+        z of shape (tries, points): (tries, peaks, shapes).
+        """
+        s = [float(self.w @ self.m**k) for k in range(5)]
+        t = [(z @ (self.w * self.m**k))[:, None, None] for k in range(3)]
+        zz = (np.square(z) @ self.w)[:, None, None]
+        v = np.exp(-ln_peak)[:, None]
+        u = v / (np.geomspace(*SHAPE_RANGE, shapes) * self.idle)
+        ff = s[0] - 4 * u * s[1] + 6 * u**2 * s[2] - 4 * u**3 * s[3] + u**4 * s[4]
+        ff = np.maximum(ff, 1e-12 * s[0])
+        fn = s[1] - 2 * u * s[2] + u**2 * s[3]
+        free = (t[0] - 2 * u * t[1] + u**2 * t[2] - v * fn) / ff
+        a = np.maximum(free, 1e-3 * self.idle)
+        rss = zz - 2 * v * t[1] + v**2 * s[2] + ((a - free) ** 2 - free**2) * ff
+        return self._ln_p(rss) + _ln_shape_prior(v / (u * a))
+
+    def _lock(self, ln_peak: Array) -> Array:
+        """Compute ρ/(1−ρ)·S of a lock that is full at each peak, shape (peaks, points)."""
+        held = np.exp(-ln_peak)[:, None]
+        rho = np.minimum(self.x * held, FULL)
+        queue: Array = rho / (1 - rho) * (held / self.n_scale)
+        return queue
+
+    def _by_queue(self, queue: Array) -> Array:
+        """Sum c out of R = a + c·queue; a queue of shape (peaks, points)."""
+        cells = self._with_queue(queue, self.z[None, :], np.geomspace(*QUEUE_RANGE, QUEUES))
+        return _summed(cells, (0, 1))
+
+    def _with_queue(self, queue: Array, z: Array, c: Array) -> Array:
+        """Compute ln p of z = a + c·queue with c's prior, a in closed form.
+
+        A queue of shape (peaks, points), z of shape (tries, points): (c, tries, peaks).
+        """
+        ln_c, c = _ln_strength_prior(c)[:, None, None], c[:, None, None]
+        g0, g1, g2 = float(self.w.sum()), queue @ self.w, np.square(queue) @ self.w
+        z1, gz, zz = z @ self.w, (z * self.w) @ queue.T, np.square(z) @ self.w
+        a = (z1[:, None] - c * g1) / g0
+        rss = zz[:, None] - 2 * c * gz + c**2 * g2 - g0 * a**2
+        return np.where(a > 0, self._ln_p(rss) + ln_c, IMPOSSIBLE)
+
+    def _ln_p(self, rss: Array) -> Array:
+        """Student's likelihood of a sum of squared relative errors."""
+        noise = PSEUDO_POINTS * PSEUDO_ERROR**2 + np.maximum(rss, 0)
+        ln_p: Array = -0.5 * (PSEUDO_POINTS + self.weight) * np.log(noise)
+        return ln_p
+
+
+def _ln_strength_prior(c: Array) -> Array:
+    mean, deviation = QUEUE_PRIOR
+    ln_p: Array = -0.5 * ((np.log(c) - mean) / deviation) ** 2
+    return ln_p
+
+
+def _summed(cells: Array, axis: int | tuple[int, ...]) -> Array:
+    """Compute the logarithm of the mean probability along these axes."""
+    best = cells.max()
+    ln_p: Array = best + np.log(np.mean(np.exp(cells - best), axis=axis) + 1e-300)
+    return ln_p
+
+
+def _ln_shape_prior(shape: Array) -> Array:
+    """Log-logistic above 2, a soft edge below; per step of ln shape."""
+    over = shape - 2
+    tail = -2 * np.log1p(np.maximum(over, 0) / SHAPE_MIDDLE) + np.log(shape)
+    ln_p: Array = tail - 0.5 * np.square(np.minimum(over, 0) / SHAPE_EDGE)
+    return ln_p
+
+
+def _linearised(m: Array, r: Array, weights: Array, variance: Array) -> tuple[Array, Array, Array]:
+    """Fit a curve to linearise about, the weights, and dlnX/dlnN on it.
+
+    A weight holds the effective variance, Tukey's doubt about what no smooth curve explains, the
+    correlation of neighbours, and the cap.
+    """
+    design = np.stack([np.ones_like(m), m, m * m], axis=1)
+    c = fit_linear(design, r, weights / r**2, 1e-3 * float(np.median(r))).coefficients
+    fitted = np.clip(design @ c, 0.5 * float(r.min()), 2 * float(r.max()))
+    sensitivity = np.clip((c[0] - c[2] * m * m) / (m * fitted), -1 / m, 1 / m)
+    share = RELATIVE_ERROR**2 / (RELATIVE_ERROR**2 + sensitivity**2 * variance)
+    residuals = np.log(r / fitted)
+    scale = max(mad(residuals * np.sqrt(share)), RELATIVE_ERROR / 2)
+    doubt = np.clip(1 - share * (residuals / (2 * TUKEY * scale)) ** 2, 0, None) ** 2
+    w = weights * share * (doubt if doubt.any() else 1.0)
+    w = w * (len(w) / persistence(residuals) / weights.sum())
+    return fitted, w * min(1.0, TOTAL_WEIGHT / float(w.sum())), sensitivity * m

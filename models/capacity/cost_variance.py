@@ -1,0 +1,57 @@
+"""Whether what there is for the server goes up and down: then its average may hold for no while.
+
+The walls are of the average over the window. Mixes wander, neighbours slow a processor down, and
+what others use or a hypervisor steals comes and goes over hours; the next hour's capacity is then
+not the average's. Spells of one length are compared with each other, beyond what chance within
+them explains (analysis of variance, R. Fisher 1925).
+"""
+
+import numpy as np
+
+from models.capacity.cost_per_query import NOISE, off_the_curve, told_by
+from models.capacity.observations import Observations
+from models.robust import fit_linear
+from models.usl.law import Array
+
+SPELLS, LEAST_SPELL, FEWEST = 32, 8, 4
+"""The window is cut into so many spells, of so many intervals at least; fewer tell nothing."""
+WANDERS = 0.07
+"""The deviation of ln of a capacity between them, beyond chance, from which on it wanders."""
+
+
+def cost_wander(seen: Observations, name: str) -> float:
+    """Compute the deviation of ln of what a query costs of this resource from spell to spell.
+
+    0 where that is little, or where too few intervals say how busy it was.
+    """
+    x, u = told_by(seen, name)
+    if len(x) < FEWEST * LEAST_SPELL:
+        return 0.0
+    return _between_spells(off_the_curve(x, np.log(u) - np.log(x), u)[0])
+
+
+def others_wander(seen: Observations, name: str) -> float:
+    """Compute the same of what others leave of the resource, but for what follows the throughput.
+
+    0 too where the server's own part is not known.
+    """
+    resource, x = seen.resource(name), seen.throughput
+    if resource.own is None:
+        return 0.0
+    left = 1 - (resource.utilisation - resource.own) / resource.ceiling
+    known = (left > 0) & (x > 0)
+    if np.count_nonzero(known) < FEWEST * LEAST_SPELL:
+        return 0.0
+    x, left = x[known], left[known]
+    design, ln_left = np.column_stack([np.ones_like(x), x / x.max()]), np.log(left)
+    fitted = fit_linear(design, ln_left, np.ones_like(x), NOISE)
+    return _between_spells(ln_left - design @ fitted.coefficients)
+
+
+def _between_spells(off: Array) -> float:
+    """Compute the deviation between spells of what is in the order of time, or 0."""
+    spells = np.array_split(off, min(SPELLS, len(off) // LEAST_SPELL))
+    by_chance = float(np.square(np.diff(off)).mean()) / 2 * len(spells) / len(off)
+    between = float(np.var([spell.mean() for spell in spells]))
+    deviation = float(np.sqrt(max(between - by_chance, 0.0)))
+    return deviation if deviation > WANDERS else 0.0

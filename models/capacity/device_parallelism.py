@@ -1,0 +1,53 @@
+"""How many requests at once a device serves that only tells for how long it was busy.
+
+Busy time counts one request as much as ten. A device of m channels, each busy for a share ρ of
+the time, independent of each other, is busy for U = 1 − (1 − ρ)^m: a half at m = 8 is a twelfth of
+what it can do. ρ is linear in the throughput (utilisation law), and m·(1 − (1−U)^(1/m)) is m·ρ: so
+each m is a straight line through the points in its own scale, ends where that reaches m, and is
+weighed by how well it gives back U. Far below its end every m is straight, and nothing is known.
+"""
+
+import numpy as np
+
+from models.capacity.demand import Part
+from models.capacity.extrapolation import CEILING, Courses
+from models.robust import fit_columns, student_cdf
+from models.usl.law import Array
+
+CHANNELS = np.array((1, 2, 4, 8, 16, 32, 64))
+SHARES = (0.25, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125)
+"""How probable so many channels are, before any point: discs with one have become rare."""
+NOISE = 0.01
+"""The least deviation of a busy time from its curve: requests are not independent of each other."""
+
+
+class Channels:
+    """What is known of the number of channels of one device; every line's wall with it."""
+
+    def __init__(self, part: Part, courses: Courses) -> None:
+        """Weigh each number; one channel goes on as `courses` says."""
+        self._courses = courses
+        design = np.stack([np.ones_like(part.t), part.t], axis=1)
+        u = np.where(part.weights > 0, np.clip(part.u, 0.0, 1.0), 0.0)[:, None]
+        weights = np.broadcast_to(part.weights[:, None], (len(u), len(CHANNELS)))
+        self._fits = fit_columns(design, CHANNELS * (1 - (1 - u) ** (1 / CHANNELS)), weights, NOISE)
+        lines = design @ np.stack([fit.coefficients for fit in self._fits], axis=1)
+        rho = np.clip(lines / CHANNELS, 0.0, 1.0)
+        error = np.average(np.square(u - (1 - (1 - rho) ** CHANNELS)), axis=0, weights=part.weights)
+        freedom = np.array([fit.freedom for fit in self._fits])
+        ln_p = np.log(SHARES) - 0.5 * freedom * np.log(error + NOISE**2)
+        p = np.exp(ln_p - ln_p.max())
+        self.shares: Array = p / p.sum()
+        """The probability of each of CHANNELS."""
+
+    def reached(self, t: Array) -> Array:
+        """Compute the probability that the device is full below each t, ascending; never falls."""
+        cdf = self.shares[0] * self._courses.reached(t)
+        ceiling, deviation = CEILING
+        rows = np.stack([np.ones_like(t), t], axis=1)
+        for share, m, fit in list(zip(self.shares, CHANNELS, self._fits, strict=True))[1:]:
+            over = rows @ fit.coefficients - ceiling * m
+            variance = np.maximum(np.sum(rows @ fit.covariance * rows, axis=1), 0.0)
+            each = student_cdf(over / np.sqrt(variance + (deviation * m) ** 2), fit.freedom)
+            cdf = cdf + share * np.maximum.accumulate(each)
+        return np.asarray(cdf)

@@ -1,0 +1,197 @@
+"""How a utilisation may go on up to its ceiling, and how probable each way is.
+
+Each way has a strength, of which a range is believed; the points weigh the strengths, and so the
+ways. Given one, the ceiling c is reached where an expression that is linear in the coefficients
+is, so how uncertain that place is follows without an approximation (E. Fieller 1954):
+P(wall ≤ X) = P(U(X) ≥ c).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from models.capacity.demand import Part, unit
+from models.robust import LinearFit, student_cdf
+from models.usl.law import Array
+
+CEILING = (0.975, 0.01)
+"""Where a resource is full, mean and deviation: some end before all of their time is used."""
+
+
+class Prior(NamedTuple):
+    """What is believed of a strength: a sum of narrow normal distributions."""
+
+    places: Array
+    """Their means, shape (places,)."""
+    ln_p: Array
+    """The logarithms of their probabilities."""
+    width: float
+    """The deviation of each."""
+
+    @classmethod
+    def within(cls, low: float, high: float, mean: float, deviation: float) -> "Prior":
+        """Cut a normal distribution off at low and high."""
+        places = np.linspace(low, high, PLACES)
+        p = np.exp(-0.5 * ((places - mean) / deviation) ** 2)
+        return cls(places, np.log(p / p.sum()), OVERLAP * float(places[1] - places[0]))
+
+
+PLACES, OVERLAP = 16, 0.6
+STEADY = Prior(np.zeros(1), np.zeros(1), 0.05)
+GROWING = Prior.within(0.1, 1.2, mean=0.25, deviation=0.3)
+"""Of how the demand changes up to the wall, Q·X/D."""
+FALLING = Prior.within(0.05, 0.8, mean=0.42, deviation=0.14)
+"""Of what waking is of the demand of an idle resource, w/(D + w)."""
+LARGEST_PART = 0.8
+"""No more of it is believed."""
+WAKING, LONGEST_WAKING = 50e-6, 150e-6
+"""Seconds of processor time that an idle entry costs: usually below, and at most. About 25, 50 and
+150 were measured on three virtual machines; of long queries that is a small part."""
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """One way to go on, by its strength."""
+
+    coefficients: Array
+    """Shape (places, 3)."""
+    covariance: Array
+    """Shape (places, 3, 3)."""
+    ln_p: Array
+    """Of the points and each strength, up to a constant that all courses share."""
+    freedom: float
+    falls: bool
+    """Whether the third coefficient is w of (2), and not Q of (1)."""
+
+    @classmethod
+    def of(cls, fit: LinearFit, rows: Array, values: Array, prior: Prior, falls: bool) -> "Course":
+        """Follow the fit where each row·coefficients is about its value (a Kalman step each)."""
+        spread = rows @ fit.covariance
+        variance = np.sum(spread * rows, axis=1)
+        off, whole = values - rows @ fit.coefficients, variance + prior.width**2
+        ln_p = prior.ln_p + 0.5 * np.log(variance / whole) - fit.freedom * np.log(fit.scale)
+        ln_p = ln_p - 0.5 * (fit.freedom + 1) * np.log1p(off**2 / (whole * fit.freedom))
+        gain = spread / whole[:, None]
+        coefficients = fit.coefficients + gain * off[:, None]
+        covariance = fit.covariance - gain[:, :, None] * spread[:, None, :]
+        return cls(coefficients, covariance, ln_p, fit.freedom, falls)
+
+    def reached(self, t: Array) -> Array:
+        """Compute the probability that the ceiling is below each t, ascending: (places, points)."""
+        ceiling, deviation = CEILING
+        third = -t * ceiling if self.falls else t * t
+        rows = np.stack([np.ones_like(t), t, third], axis=1)
+        over = self.coefficients @ rows.T - ceiling
+        products = (rows[:, :, None] * rows[:, None, :]).reshape(len(t), -1)
+        variance = np.maximum(self.covariance.reshape(len(over), -1) @ products.T, 0.0)
+        steep = 1 + self.coefficients[:, 2:] * t if self.falls else 1.0
+        z = over / np.sqrt(variance + (deviation * steep) ** 2)
+        cdf: Array = np.maximum.accumulate(student_cdf(z, self.freedom), axis=1)
+        return cdf
+
+
+@dataclass(frozen=True, eq=False)
+class Courses:
+    """How a utilisation may go on."""
+
+    every: tuple[Course, ...]
+    """It stays, it grows, it falls by (2), and by (3) where that is measured."""
+    shares: tuple[Array, ...]
+    """The probability of each strength of each of them."""
+    waking: float
+    """What waking costs as a part of the demand of the first part at its ceiling, w/D: at the
+    expected w/(D + w), since the expected w/D has a long tail."""
+    further_fall: float
+    """By how much the demand is expected to fall from the highest loads seen on, as a share."""
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], reach: float) -> "Courses":
+        """Let the first part go on, while the others stay.
+
+        reach is the t at which the sum is full if its demand stays.
+        """
+        first, others = parts[0], [part.straight for part in parts[1:]]
+        growth = unit(2) * reach / first.slope
+        grown = np.tile(growth, (PLACES, 1))
+        total = _total(parts)
+        courses = [
+            Course.of(first.bent, growth[None, :], STEADY.places, STEADY, falls=False),
+            Course.of(first.bent, grown, GROWING.places, GROWING, falls=False),
+            _falling(first, total, FALLING),
+        ]
+        busy = [total]
+        if first.idleness is not None:
+            busy.append(first.idleness.found_busy)
+            part = first.idleness.per_query / first.slope
+            most = min(LONGEST_WAKING * part, LARGEST_PART)
+            prior = Prior.within(0.0, most, mean=0.0, deviation=WAKING * part)
+            courses.append(_falling(first, busy[-1], prior))
+        ln_p = [c.ln_p + np.log(share) for c, share in zip(courses, first.shares, strict=True)]
+        highest = max(float(each.max()) for each in ln_p)
+        p = [np.exp(each - highest) for each in ln_p]
+        whole = sum(float(each.sum()) for each in p)
+        shares = tuple(each / whole for each in p)
+        falling = list(zip(courses[2:], shares[2:], strict=True))
+        high = first.t >= np.quantile(first.t, HIGH)
+        falls = [
+            _fall(*each, float(np.median(by[high]))) for each, by in zip(falling, busy, strict=True)
+        ]
+        part = sum(float(p @ _parts(course)) for course, p in falling)
+        every = tuple(_beside(course, others) for course in courses)
+        return cls(every, shares, part / (1 - part), sum(falls))
+
+    @property
+    def growth(self) -> float:
+        """The probability that the demand grows."""
+        return float(self.shares[1].sum())
+
+    def reached(self, t: Array) -> Array:
+        """Compute the probability that the ceiling is reached below each t, ascending."""
+        each = zip(self.shares, self.every, strict=True)
+        cdf: Array = np.sum([share @ course.reached(t) for share, course in each], axis=0)
+        return cdf
+
+
+HIGH = 0.9
+"""The quantile of the loads that counts as the highest seen."""
+
+
+def _falling(first: Part, busy: Array, prior: Prior) -> Course:
+    """Follow (2) or (3), by the share of the queries that find the resource busy."""
+    awake = first.awake(busy)
+    waking = unit(2) - prior.places[:, None] * unit(1)
+    rows = waking / float(awake.coefficients[1])
+    return Course.of(awake, rows, np.zeros(PLACES), prior, falls=True)
+
+
+def _total(parts: Sequence[Part]) -> Array:
+    """Smooth the whole utilisation at each t."""
+    smooth = sum((part.bent.coefficients for part in parts), np.zeros(3))
+    t = parts[0].t
+    return np.clip(np.stack([t**k for k in range(3)], axis=1) @ smooth, 0.0, 1.0)
+
+
+def _fall(falling: Course, shares: Array, busy: float) -> float:
+    """Expect how much of the demand at the highest loads is gone at the ceiling.
+
+    The demand is D + w − w·busy; busy is the share that finds the resource busy at those loads.
+    """
+    part = _parts(falling)
+    at_ceiling = max(CEILING[0], busy)
+    return float(shares @ (part * (at_ceiling - busy) / (1 - part * busy)))
+
+
+def _parts(falling: Course) -> Array:
+    """Compute w/(D + w) at each strength, shape (places,)."""
+    whole, waking = falling.coefficients[:, 1], falling.coefficients[:, 2]
+    parts: Array = np.clip(waking / np.maximum(whole, 1e-12), 0.0, LARGEST_PART)
+    return parts
+
+
+def _beside(course: Course, others: Sequence[LinearFit]) -> Course:
+    """Add the other parts of a utilisation; their errors are independent."""
+    coefficients = course.coefficients + sum(other.coefficients for other in others)
+    covariance = course.covariance + sum(other.covariance for other in others)
+    return replace(course, coefficients=coefficients, covariance=covariance)

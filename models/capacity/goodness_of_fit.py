@@ -1,0 +1,180 @@
+"""Whether the law may be fitted to the points at all, and whether it describes them.
+
+The checks of B. Schwartz and E. Fortune, *Forecasting MySQL Scalability with the Universal
+Scalability Law* (Percona): efficiency X/(λN) must not pass 1, residuals must have no pattern, and
+Threads_running of two or three makes points that look almost random.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from models.capacity.observations import Observations
+from models.capacity.resource_limit import FULL
+from models.robust import fit_linear, neighbour_deviation, persistence
+from models.usl.law import Array, Usl
+
+MIN_POINTS = 5
+LOW_CONCURRENCY = 4.0
+"""Below, in threads, sampled concurrency is not used."""
+ALONE = 2.0
+"""Below, in threads, statements hardly ever meet, so that they show no contention: σ·(N−1) and
+κ·N·(N−1) are nothing."""
+RELIABLE = 0.5
+"""The least share of the spread of sampled concurrencies that must not be sampling noise."""
+SUPERLINEAR = 0.1
+"""How far above 1 the efficiency must be on a fifth of the points to be more than noise."""
+MERGED_ERROR = 0.05
+"""Neighbours in throughput are merged until their concurrency is known as well as this."""
+PATTERN_GROUPS = 8
+PATTERN_SIZE = 0.04
+PATTERN_Z = 5.0
+"""A group by load that is off by so much, and by so many standard errors, is a pattern."""
+
+
+TOP = 0.95
+"""From this quantile of the throughputs on loads are the highest."""
+OFF_CURVE = (0.05, 0.1)
+"""By so much, and by such a share of it, a utilisation there must be off to contradict a wall."""
+CURVE_NOISE = 0.002
+
+
+class Check(StrEnum):
+    """What can be wrong with the points, or with the law through them."""
+
+    FEW_POINTS = "few_points"
+    LOW_CONCURRENCY = "low_concurrency"
+    NOISY = "noisy_concurrency"
+    SUPERLINEAR = "superlinear"
+    PATTERN = "pattern_in_residuals"
+
+    @property
+    def sentence(self) -> str:
+        """The finding in words."""
+        return SENTENCES[self]
+
+
+SENTENCES = {
+    Check.FEW_POINTS: "fewer than five intervals have half a thread at work or more",
+    Check.LOW_CONCURRENCY: "so few statements at once show no contention, or only chance",
+    Check.NOISY: "sampled concurrency varies by its own noise more than by the load",
+    Check.SUPERLINEAR: "throughput grows faster than concurrency, which the law cannot describe",
+    Check.PATTERN: "the law is too high at some loads and too low at others: its shape is wrong",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check that failed, and the number that it failed on."""
+
+    check: Check
+    value: float
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the law is not to be fitted."""
+        return self.check in (Check.FEW_POINTS, Check.LOW_CONCURRENCY, Check.NOISY)
+
+
+def check_concurrency(loaded: Observations) -> Finding | None:
+    """Tell why no law may be fitted to these intervals, if so."""
+    n, variance = loaded.concurrency, loaded.n_variance
+    if len(n) < MIN_POINTS:
+        return Finding(Check.FEW_POINTS, float(len(n)))
+    high, is_sampled = float(np.quantile(n, 0.9)), bool(variance.any())
+    if high < (LOW_CONCURRENCY if is_sampled else ALONE):
+        return Finding(Check.LOW_CONCURRENCY, high)
+    if not is_sampled:
+        return None
+    reliable = 1 - float(np.mean(variance)) / max(float(np.var(n)), 1e-300)
+    return Finding(Check.NOISY, reliable) if reliable < RELIABLE else None
+
+
+class Points(NamedTuple):
+    """What the law is fitted to; arrays of shape (points,)."""
+
+    n: Array
+    """N, threads."""
+    x: Array
+    """X, queries/s."""
+    weights: Array
+    """How many intervals each stands for."""
+    n_variance: Array
+    busy: Array
+    """How busy the resource was that is full first, as a share of its ceiling; NaN: not known."""
+
+
+def merge_noisy(loaded: Observations, busy: Array | None = None) -> Points:
+    """Merge neighbours in throughput until each concurrency is known within 5 %.
+
+    What is exact stays in the order of time. Noise in N tilts a fit over N towards contention;
+    throughput is exact, so that groups by throughput do not (measured: the bias of Nmax falls from
+    90 % to 1 %).
+    """
+    n, x, w, v = loaded.concurrency, loaded.throughput, loaded.weights, loaded.n_variance
+    busy = np.full(len(x), np.nan) if busy is None else busy
+    if not v.any():
+        return Points(n, x, w, v, busy)
+    order = np.argsort(x, kind="stable")
+    starts, total, noise = [0], 0.0, 0.0
+    for place, i in enumerate(order):
+        if place and noise <= (MERGED_ERROR * total) ** 2:
+            starts.append(place)
+            total = noise = 0.0
+        total, noise = total + n[i], noise + v[i]
+    edges = np.array(starts)
+    weight = np.add.reduceat(w[order], edges)
+    sizes = np.diff(np.append(edges, len(order)))
+    n, x, v, busy = (np.add.reduceat(column[order], edges) / sizes for column in (n, x, v, busy))
+    return Points(n, x, weight, v / sizes, busy)
+
+
+def check_fit(n: Array, x: Array, weights: Array, n_variance: Array, law: Usl) -> Finding | None:
+    """Tell what is wrong with a law through these points, if anything."""
+    residuals = np.log(x / law.throughput(n))
+    noise = _noise(n, residuals)
+    above = np.log(x / (law.lam * n)) - 2 * np.sqrt(n_variance) / n
+    share = float(np.average(above > max(SUPERLINEAR, 2 * noise), weights=weights))
+    if share > 0.2:
+        return Finding(Check.SUPERLINEAR, share)
+    worst = _pattern(n, residuals, noise)
+    return Finding(Check.PATTERN, worst) if abs(worst) > PATTERN_SIZE else None
+
+
+def _noise(n: Array, residuals: Array) -> float:
+    """Estimate the deviation of a residual from neighbours in load, whatever the law."""
+    return max(neighbour_deviation(residuals, n), 0.01)
+
+
+def _pattern(n: Array, residuals: Array, noise: float) -> float:
+    """Find the greatest median residual of a group of neighbours in load beyond its error, or 0."""
+    if len(n) < 5 * PATTERN_GROUPS:
+        return 0.0
+    error = noise * np.sqrt(persistence(residuals))
+    groups = np.array_split(residuals[np.argsort(n, kind="stable")], PATTERN_GROUPS)
+    centre = float(np.median(residuals))
+    off = [(float(np.median(g)) - centre, error * 1.25 / np.sqrt(len(g))) for g in groups]
+    beyond = [size for size, deviation in off if abs(size) > PATTERN_Z * deviation]
+    return max(beyond, key=abs, default=0.0)
+
+
+def contradicts_wall(seen: Observations, name: str) -> bool:
+    """Whether this resource was far busier, or less, at the highest loads than at all others.
+
+    A few intervals do not steer a wall, which is right for a backup; at the highest loads they are
+    what tells where it ends: the second half of the hyper-threads does less than the first.
+    """
+    resource = seen.resource(name)
+    u = resource.of_ours
+    known = (u < FULL) & (seen.throughput > 0)
+    if resource.is_busy_time or np.count_nonzero(known) < 5 * PATTERN_GROUPS:
+        return False
+    u, t = u[known], seen.throughput[known] / float(seen.throughput[known].max())
+    design = np.stack([np.ones_like(t), t, t * t], axis=1)
+    weights = seen.weights[known] / np.maximum(t / float(np.median(t)), 0.25)
+    curve = design @ fit_linear(design, u, weights, CURVE_NOISE).coefficients
+    top = t >= np.quantile(t, TOP)
+    off = abs(float(np.median((u - curve)[top])))
+    return off > max(OFF_CURVE[0], OFF_CURVE[1] * float(np.median(u[top])))

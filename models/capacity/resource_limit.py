@@ -1,0 +1,174 @@
+"""What a resource is, and what is known of the throughput at which it is full."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.capacity.cpu_idleness import Idleness
+from models.trust import Trust
+from models.usl.law import Array
+from models.usl.posterior import Interval
+
+
+class WallReason(StrEnum):
+    """Why a wall is not trusted, or what is peculiar about it."""
+
+    FEW_POINTS = "few_points"
+    NO_DEMAND = "no_demand"
+    LITTLE_USED = "little_used"
+    NOT_A_LIMIT = "not_a_limit"
+    STILL_FILLING = "still_filling"
+    ALREADY_FULL = "already_full"
+    DEMAND_GROWS = "demand_grows"
+    WIDE_INTERVAL = "wide_interval"
+    OTHERS_FILL_IT = "others_fill_it"
+    SEVERAL_AT_ONCE = "several_at_once"
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return SENTENCES[self]
+
+
+SENTENCES = {
+    WallReason.FEW_POINTS: "fewer than six intervals say how busy the resource was",
+    WallReason.NO_DEMAND: "the resource does not get busier with the throughput",
+    WallReason.LITTLE_USED: "the resource was used too little to tell where it ends",
+    WallReason.NOT_A_LIMIT: "the throughput went on to grow while the resource counted as full",
+    WallReason.STILL_FILLING: "it fills up with time whatever the load, and may be emptied at once",
+    WallReason.ALREADY_FULL: "the resource is full already: the wall was measured",
+    WallReason.DEMAND_GROWS: "the demand per query grows with the load",
+    WallReason.WIDE_INTERVAL: "the points allow walls that are too far apart",
+    WallReason.OTHERS_FILL_IT: "others than the server fill the resource",
+    WallReason.SEVERAL_AT_ONCE: "a device that serves several requests at once is busy before full",
+}
+
+
+FULL = 0.97
+"""A resource this near its ceiling is full: its utilisation can no longer follow the load."""
+OWN_SHARE = 0.5
+"""A full resource of which the server uses less was filled by others: it says nothing of ours."""
+
+
+@dataclass(frozen=True, eq=False)
+class Resource:
+    """How busy a resource was in each interval, as a share of its capacity."""
+
+    name: str
+    utilisation: Array = field(repr=False)
+    """Shape (intervals,), NaN where not known."""
+    ceiling: float = 1.0
+    """The utilisation at which the resource is full."""
+    is_setting: bool = False
+    """Whether somebody set its limit; such a one says nothing of where contention ends."""
+    is_busy_time: bool = False
+    """Whether one request at a time makes it as busy as many at once."""
+    is_stock: bool = False
+    """Whether it holds what came in and not yet went out, as a log does."""
+    counts_waits: bool = False
+    """Whether what waits elsewhere counts as using it: it may seem full long before it is."""
+    own: Array | None = field(repr=False, default=None)
+    """The part of the utilisation that is the server's own, shape (intervals,); None: not known."""
+    clock: Array | None = field(repr=False, default=None)
+    """How fast it ran, 1 is as fast as it can, shape (intervals,); None: not known."""
+    idle_entries: Array | None = field(repr=False, default=None)
+    """How often one of its processors went idle, per second; shape (intervals,); None: unknown."""
+    idleness: Idleness | None = field(repr=False, default=None)
+    """What follows of it for the queries; `Observations.of` compares it with the throughput."""
+
+    @property
+    def full(self) -> NDArray[np.bool_]:
+        """Where it is full, shape (intervals,): a processor that queries find idle is not."""
+        full: NDArray[np.bool_] = self.utilisation >= FULL * self.ceiling
+        return full if self.idleness is None else full & self.idleness.allows_full
+
+    @property
+    def filled_by_others(self) -> NDArray[np.bool_]:
+        """Where others have filled it, shape (intervals,)."""
+        own = np.nan if self.own is None else self.own
+        full = self.utilisation >= FULL * self.ceiling
+        filled: NDArray[np.bool_] = full & (own < OWN_SHARE * self.ceiling)
+        return filled
+
+    @property
+    def of_ours(self) -> Array:
+        """How busy the server made it, or all where its part is not known; 1 is the ceiling."""
+        return (self.utilisation if self.own is None else self.own) / self.ceiling
+
+    def mapped(self, change: Callable[[Array], Array]) -> "Resource":
+        """The same resource with its columns changed."""
+        own = None if self.own is None else change(self.own)
+        clock = None if self.clock is None else change(self.clock)
+        idle = None if self.idle_entries is None else change(self.idle_entries)
+        asked = self.idleness and self.idleness.selected(change(self.idleness.found_busy))
+        return replace(
+            self,
+            utilisation=change(self.utilisation),
+            own=own,
+            clock=clock,
+            idle_entries=idle,
+            idleness=asked,
+        )
+
+    def with_idleness(self, x: Array) -> "Resource":
+        """The same, its idle entries compared with the throughput x, in queries/s."""
+        if self.idle_entries is None:
+            return self
+        return replace(self, idleness=Idleness.of(x, self.idle_entries))
+
+
+PASSED = 0.01
+"""A throughput that a wall allows with less probability refutes it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Wall:
+    """The throughput (queries/s) at which a resource is full."""
+
+    resource: str
+    x_max: float | None
+    """The median; None where there is none."""
+    x_max_interval: Interval | None
+    demand: float | None
+    """D: the utilisation that one query/s adds at the loads seen."""
+    growth: float
+    """The probability that the demand grows with the load."""
+    utilisation_max: float
+    """The highest that was seen, as a share of the ceiling."""
+    trust: Trust
+    reasons: tuple[WallReason, ...]
+    grid: Array = field(repr=False)
+    """ln throughput, ascending, and the probability that the wall is lower."""
+    cdf: Array = field(repr=False)
+    waking: float = 0.0
+    """What waking an idle processor costs a query, as a part of its demand at the wall: at the
+    expected part of an idle processor's demand, none where waking costs nothing."""
+    further_fall: float = 0.0
+    """By how much the demand is expected to fall from the highest loads seen up to the wall."""
+    demand_error: float | None = None
+    """The standard error of the demand; None: not known."""
+
+    @classmethod
+    def none(cls, resource: str, seen: float, reason: WallReason) -> "Wall":
+        """Tell that there is no wall, and why."""
+        grid = np.array([0.0, 1.0])
+        unknown, reasons = Trust.NOT_IDENTIFIABLE, (reason,)
+        return cls(resource, None, None, None, 0.0, seen, unknown, reasons, grid, 0 * grid)
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a wall at all, however uncertain."""
+        return self.x_max is not None
+
+    def unless_passed(self, x: float) -> "Wall":
+        """Take it for none if that throughput was held, which it hardly allows."""
+        if not self.usable or self.survival(np.log(np.array([x])))[0] >= PASSED:
+            return self
+        return Wall.none(self.resource, self.utilisation_max, WallReason.NOT_A_LIMIT)
+
+    def survival(self, ln_x: Array) -> Array:
+        """Compute the probability that the wall is above, at each ln throughput."""
+        return 1 - np.interp(ln_x, self.grid, self.cdf)

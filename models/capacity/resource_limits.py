@@ -1,0 +1,233 @@
+"""The resource walls: at which throughput a resource is full.
+
+Utilisation law U = X·D (P. Denning, J. Buzen, *The Operational Analysis of Queueing Network
+Models*, 1978): utilisation grows with throughput, with the service demand D as its slope. It is
+linear, so it sees the limit from far below. How the demand may change on the way: `demand`. The
+wall is the throughput where the utilisation reaches the ceiling.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.capacity.cpu_idleness import Idleness
+from models.capacity.demand import MEASURED_SHARES, NOISE, OWN_BASE_PRIOR, OWN_SHARES, Part
+from models.capacity.device_parallelism import CHANNELS, Channels
+from models.capacity.extrapolation import CEILING, Courses
+from models.capacity.resource_limit import Resource, Wall, WallReason
+from models.robust import fit_columns, student_cdf
+from models.trust import Trust
+from models.usl.law import Array
+from models.usl.posterior import Interval
+
+MIN_POINTS = 6
+FULL_SPREAD = 1.5
+"""A full resource holds the throughput; where it grows by more, being busy is not being full."""
+FILLING = 0.85
+"""From this utilisation on the throughput is about where the resource fills. It may be far lower
+once it is full: beyond the peak, threads burn what others would need."""
+DEMAND_SURE = 2.0
+"""So many standard errors the slope of a demand is from 0."""
+FILLING_SHARE = 0.75
+"""A stock that rises in more of the intervals is not in balance: how full it is, is its age."""
+STOCK_SURE = 5.0
+"""So many standard errors its slope must be from 0: where only some of the intervals are kept, one
+that is emptied now and then looks like noise."""
+SEEN = 0.95
+"""The quantile of the utilisations that counts as seen."""
+MIN_SEEN = 0.05
+"""The least share of its ceiling that a resource must have been used."""
+TRUSTED_RATIO, INDICATIVE_RATIO = 1.3, 2.0
+"""The wall's 95 % quantile over its 5 % quantile must be below."""
+ALONE = 0.9
+"""From this probability of a single channel on a busy time counts as a utilisation."""
+CURVED = 0.5
+"""From this probability of a growing demand on it is reported as such."""
+GRID = 128
+
+
+def find_walls(
+    x: Array, resources: Sequence[Resource], weights: Array | None = None
+) -> tuple[Wall, ...]:
+    """Find where each resource ends; x in queries/s, shape (intervals,), in the order of time.
+
+    Weights say how many intervals each stands for. What is NaN is left out.
+    """
+    if not resources:
+        return ()
+    known = (x > 0) & np.isfinite(x)
+    x, w = x[known], np.ones_like(x[known]) if weights is None else weights[known]
+    if len(x) == 0:
+        return tuple(Wall.none(r.name, 0.0, WallReason.FEW_POINTS) for r in resources)
+    resources = [r.mapped(lambda column: column[known]) for r in resources]
+    u, own, by_others = _of_the_ceiling(resources)
+    x_scale = float(x.max())
+    t = x / x_scale
+    full = np.stack([r.full for r in resources], axis=1)
+    follows = ~full
+    rough = np.maximum(t / float(np.median(t)), 0.25)
+    design = np.stack([np.ones_like(t), t, t * t], axis=1)
+    # the variance of a utilisation grows with it, as that of a sum of demands does
+    columns = np.concatenate([u, own, u - own], axis=1)
+    used = np.tile(follows, 3) & np.isfinite(columns)
+    weights = np.where(used, (w / rough)[:, None], 0.0)
+    fits = fit_columns(design, columns, weights, NOISE)
+    every = [Part(t, *part) for part in zip(columns.T, weights.T, fits, strict=True)]
+    apart = np.count_nonzero(used[:, len(resources) : 2 * len(resources)], axis=0)
+    seen = _seen(u)
+    walls = []
+    for i, resource in enumerate(resources):
+        parts = every[i :: len(resources)]
+        parts = _apart(parts, resource.idleness, x_scale) if apart[i] >= MIN_POINTS else parts[:1]
+        wall = _wall(resource, x, u[:, i], full[:, i], float(seen[i]), parts, x_scale)
+        if by_others[i] and not wall.usable:
+            wall = replace(wall, reasons=(WallReason.OTHERS_FILL_IT, *wall.reasons))
+        walls.append(wall)
+    return tuple(walls)
+
+
+def _of_the_ceiling(resources: Sequence[Resource]) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Stack utilisations, their own parts, and which were filled by others, as columns.
+
+    What others have filled says nothing about the server: not known.
+    """
+    u = np.stack([r.utilisation / r.ceiling for r in resources], axis=1)
+    nothing = np.full(len(u), np.nan)
+    own = np.stack([nothing if r.own is None else r.own / r.ceiling for r in resources], axis=1)
+    filled = np.stack([r.filled_by_others for r in resources], axis=1)
+    by_others = np.count_nonzero(filled, axis=0) >= MIN_POINTS
+    return np.where(filled, np.nan, u), np.where(filled, np.nan, np.minimum(own, u)), by_others
+
+
+def _apart(parts: Sequence[Part], idleness: Idleness | None, x_scale: float) -> list[Part]:
+    """Describe what the server uses and what others use of it.
+
+    Others may work for it (clients on the same host, the kernel's network): somewhat less.
+    """
+    whole, own, others = parts
+    own = replace(own, base=OWN_BASE_PRIOR, shares=OWN_SHARES)
+    if idleness is not None:
+        idle = replace(idleness, per_query=idleness.per_query * x_scale)
+        smooth = idle.smoothed(own.t, whole.u, own.weights)
+        own = replace(own, shares=MEASURED_SHARES, idleness=smooth)
+    per_unit = np.array([0.0, 1.0, 0.0])
+    for_us = others.fit.given(per_unit, 0.1 * own.slope, 0.4 * abs(own.slope))
+    return [own, replace(others, fit=for_us)]
+
+
+def _seen(u: Array) -> Array:
+    """Find the utilisation that each column reached for a while: its 95 % quantile, or 0."""
+    last = np.maximum(np.count_nonzero(np.isfinite(u), axis=0) - 1, 0)
+    ordered = np.sort(u, axis=0)  # NaN come last
+    seen: Array = np.nan_to_num(ordered[(SEEN * last).astype(np.intp), np.arange(u.shape[1])])
+    return seen
+
+
+def _wall(
+    resource: Resource,
+    x: Array,
+    u: Array,
+    full: NDArray[np.bool_],
+    seen: float,
+    parts: Sequence[Part],
+    x_scale: float,
+) -> Wall:
+    """Measure the wall where the resource is always full, else extrapolate to it."""
+    name = resource.name
+    known = np.isfinite(u)
+    if np.count_nonzero(known) < MIN_POINTS:
+        return Wall.none(name, seen, WallReason.FEW_POINTS)
+    if seen < MIN_SEEN:
+        return Wall.none(name, seen, WallReason.LITTLE_USED)
+    if resource.is_stock and _fills(u[known]):
+        return Wall.none(name, seen, WallReason.STILL_FILLING)
+    follows = known & ~full
+    if np.count_nonzero(full) >= MIN_POINTS:
+        low, middle, high = np.quantile(x[full], (0.1, 0.5, 0.9))
+        filling = x[follows & (u > FILLING)]
+        began = float(np.median(filling)) if len(filling) >= MIN_POINTS else low
+        if high > FULL_SPREAD * began:
+            return Wall.none(name, seen, WallReason.NOT_A_LIMIT)
+        if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < MIN_SEEN:
+            if resource.is_busy_time:
+                return Wall.none(name, seen, WallReason.SEVERAL_AT_ONCE)
+            return _measured(name, seen, float(middle), float(high / low))
+    if np.count_nonzero(follows) < MIN_POINTS:
+        return Wall.none(name, seen, WallReason.FEW_POINTS)
+    return _extrapolated(resource, seen, parts, x_scale)
+
+
+def _fills(u: Array) -> bool:
+    """Whether a stock grows from interval to interval, but for the moments when it is emptied.
+
+    One in balance, that lets out the more the fuller it is, falls as often as it rises.
+    """
+    changes = np.diff(u)
+    return bool(np.count_nonzero(changes > 0) > FILLING_SHARE * np.count_nonzero(changes))
+
+
+def _extrapolated(resource: Resource, seen: float, parts: Sequence[Part], x_scale: float) -> Wall:
+    """Follow the utilisation up to the ceiling, whatever its demand does on the way."""
+    if not parts[0].is_demand(STOCK_SURE if resource.is_stock else DEMAND_SURE):
+        return Wall.none(resource.name, seen, WallReason.NO_DEMAND)
+    base = sum(float(part.straight.coefficients[0]) for part in parts)
+    slope = sum(part.slope for part in parts)
+    error = float(np.hypot.reduce([part.slope_error for part in parts])) / x_scale
+    reach = max((CEILING[0] - base) / max(slope, 1e-9), 0.5)
+    courses = Courses.of(parts, reach)
+    grid = np.linspace(-2.5, 2.0, GRID) + np.log(reach)
+    if not resource.is_busy_time:
+        cdf, name = courses.reached(np.exp(grid)), resource.name
+        wall = _describe(name, seen, grid + np.log(x_scale), cdf, slope / x_scale, courses.growth)
+        wall = replace(wall, further_fall=courses.further_fall, demand_error=error)
+        return replace(wall, waking=courses.waking) if len(parts) > 1 else wall
+    channels = Channels(parts[0], courses)
+    grid = np.linspace(-2.5, 2.0 + np.log(CHANNELS[-1]), 2 * GRID) + np.log(reach)
+    cdf = channels.reached(np.exp(grid))
+    wall = _describe(resource.name, seen, grid + np.log(x_scale), cdf, slope / x_scale, 0.0)
+    wall = replace(wall, demand_error=error)
+    if channels.shares[0] > ALONE:
+        return wall
+    return replace(wall, reasons=(WallReason.SEVERAL_AT_ONCE, *wall.reasons))
+
+
+def _describe(
+    name: str, seen: float, grid: Array, cdf: Array, demand: float, growth: float
+) -> Wall:
+    low, middle, high = np.exp(np.interp((0.05, 0.5, 0.95), cdf, grid))
+    interval = Interval(float(low), float(high))
+    trust = _judge(interval.ratio)
+    reasons = (
+        (WallReason.DEMAND_GROWS, growth > CURVED),
+        (WallReason.WIDE_INTERVAL, trust is not Trust.TRUSTED),
+    )
+    return Wall(
+        resource=name,
+        x_max=float(middle),
+        x_max_interval=interval,
+        demand=demand,
+        growth=float(growth),
+        utilisation_max=seen,
+        trust=trust,
+        reasons=tuple(reason for reason, holds in reasons if holds),
+        grid=grid,
+        cdf=cdf,
+    )
+
+
+def _measured(name: str, seen: float, x: float, spread: float) -> Wall:
+    """Take the wall from the throughput of a resource that is full nearly always."""
+    deviation = max(np.log(spread) / 2.56, 0.03)
+    grid = np.log(x) + np.linspace(-4, 4, GRID) * deviation
+    wall = _describe(
+        name, seen, grid, student_cdf((grid - np.log(x)) / deviation, 30.0), 1 / x, 0.0
+    )
+    return Wall(**{**vars(wall), "reasons": (WallReason.ALREADY_FULL, *wall.reasons)})
+
+
+def _judge(ratio: float) -> Trust:
+    if ratio < TRUSTED_RATIO:
+        return Trust.TRUSTED
+    return Trust.INDICATIVE if ratio < INDICATIVE_RATIO else Trust.NOT_IDENTIFIABLE

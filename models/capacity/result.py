@@ -1,0 +1,119 @@
+"""The capacity of a server as an answer: a number with its bounds, what ends it, and how sure."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from models.capacity.change_points import Regimes
+from models.capacity.contention import Peak
+from models.capacity.distribution import Distribution
+from models.capacity.goodness_of_fit import Finding
+from models.capacity.outliers import Outliers
+from models.capacity.resource_limit import Wall
+from models.trust import Trust
+from models.usl.fit import UslFit
+
+USL = "usl"
+"""The limit's name where contention and coherency end the growth, not a resource."""
+
+
+class CapacityReason(StrEnum):
+    """Why the capacity is not trusted, the weightiest first; or what to know about it."""
+
+    NO_LIMIT_SEEN = "no_limit_seen"
+    MODEL_DOES_NOT_FIT = "model_does_not_fit"
+    LATEST_DIFFER = "latest_differ"
+    COST_WANDERS = "cost_wanders"
+    OTHERS_WANDER = "others_wander"
+    CLOCK_LOW = "clock_low"
+    DEMAND_FALLS = "demand_falls"
+    TWO_WORKLOADS = "two_workloads"
+    HELD_UP = "held_up"
+    LAW_DOES_NOT_FIT = "law_does_not_fit"
+    LAW_NOT_SURE = "law_not_sure"
+    ONE_LOAD = "one_load"
+    LOAD_TOO_LOW = "load_too_low"
+    FEW_HIGH_LOADS = "few_high_loads"
+    WIDE_INTERVAL = "wide_interval"
+    CONTENTION_UNKNOWN = "contention_unknown"
+    WAITS_COUNTED = "waits_counted"
+    CONCURRENCY_UNKNOWN = "concurrency_unknown"
+    NO_WALL = "no_wall"
+    OTHERS_INTERFERE = "others_interfere"
+    MIX_CHANGED = "mix_changed"
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return SENTENCES[self]
+
+
+SENTENCES = {
+    CapacityReason.NO_LIMIT_SEEN: "neither a resource nor contention shows where it ends",
+    CapacityReason.MODEL_DOES_NOT_FIT: "many intervals, or the highest loads, refute the models",
+    CapacityReason.LATEST_DIFFER: "recent cost per query differs from the window's average",
+    CapacityReason.COST_WANDERS: "what a query costs goes up and down: its average may not hold",
+    CapacityReason.OTHERS_WANDER: "what others leave of a resource comes and goes",
+    CapacityReason.CLOCK_LOW: "at lower clocks the processor looks busier than it will be",
+    CapacityReason.DEMAND_FALLS: "queries may get cheaper still as more of them overlap",
+    CapacityReason.TWO_WORKLOADS: "two workloads take turns; this is the busier one's capacity",
+    CapacityReason.HELD_UP: "more statements at once serve no more, though no resource is full",
+    CapacityReason.LAW_DOES_NOT_FIT: "the law that sets the limit has the wrong shape",
+    CapacityReason.LAW_NOT_SURE: "the law alone sets the limit, and is not sure of it",
+    CapacityReason.ONE_LOAD: "the load hardly varied: how throughput grows was not seen",
+    CapacityReason.LOAD_TOO_LOW: "too small a share of the capacity was seen",
+    CapacityReason.FEW_HIGH_LOADS: "the load came near the capacity in fewer than twelve intervals",
+    CapacityReason.WIDE_INTERVAL: "the points allow capacities that are too far apart",
+    CapacityReason.CONTENTION_UNKNOWN: "contention may end the growth before a resource is full",
+    CapacityReason.WAITS_COUNTED: "statements that wait elsewhere count as if they filled it",
+    CapacityReason.CONCURRENCY_UNKNOWN: "concurrency is too low or too noisy to see contention",
+    CapacityReason.NO_WALL: "no resource says where it ends",
+    CapacityReason.OTHERS_INTERFERE: "others filled a resource; concurrency was left out there",
+    CapacityReason.MIX_CHANGED: "the workload changed; older intervals were left out",
+}
+INFORMATION = {
+    CapacityReason.CONTENTION_UNKNOWN,
+    CapacityReason.CONCURRENCY_UNKNOWN,
+    CapacityReason.NO_WALL,
+    CapacityReason.OTHERS_INTERFERE,
+    CapacityReason.MIX_CHANGED,
+    CapacityReason.TWO_WORKLOADS,
+}
+"""Reasons that by themselves take no trust away: the interval carries what they cost."""
+
+
+@dataclass(frozen=True, eq=False)
+class Capacity:
+    """What the server can do, queries/s, how sure that is, what ends it; and all it came from."""
+
+    value: float | None
+    """The median; the nearest wall where less than a third of it was seen; the law's Xmax where
+    there is no wall. None: only a lower bound is known."""
+    lower: float | None
+    """At least this much: the 5 % quantile. None where nothing was seen."""
+    upper: float | None
+    """The 95 % quantile; None where nothing bounds it."""
+    limit: str | None
+    """What most likely ends the growth: a resource's name, or "usl"."""
+    shares: dict[str, float]
+    """The probability of each limit to be the one; they sum to 1."""
+    trust: Trust
+    reasons: tuple[CapacityReason, ...]
+    x_seen: float
+    settle_throughput: float | None
+    """The load to measure next, queries/s. None where load is not what lacks."""
+    distribution: Distribution | None = field(repr=False, default=None)
+    """P(C ≤ x), of which `lower` and `upper` are quantiles; None where only they are known."""
+    concurrency: float | None = None
+    """N at the capacity, threads; None: not known."""
+    concurrency_upper: float | None = None
+    """With more statements at once than this the server is past its peak, threads."""
+    concurrency_seen: float | None = None
+    """N of the intervals with the highest throughputs, threads; None: not known."""
+    walls: tuple[Wall, ...] = field(repr=False, default=())
+    usl: UslFit | None = field(repr=False, default=None)
+    usl_finding: Finding | None = None
+    """Why there is no law, or what is wrong with it."""
+    contention: Peak | None = field(repr=False, default=None)
+    """Where contention may end the growth, beside the walls; None where that was not asked."""
+    outliers: Outliers | None = field(repr=False, default=None)
+    regimes: Regimes | None = field(repr=False, default=None)

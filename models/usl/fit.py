@@ -1,0 +1,249 @@
+"""Fitting the law: three estimators, one result that says how far to believe it."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import erfc, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from models.trust import Evidence, Reason, Trust, judge
+from models.usl.grid import LIVE, TABLE, PeakPrior
+from models.usl.law import Array, Usl
+from models.usl.least_squares import StandardErrors, least_squares_on_throughput, linearise
+from models.usl.map_estimate import find_outliers, fit_curve
+from models.usl.points import MIN_POINTS, Points, scatter_about
+from models.usl.posterior import CONFIDENCE, Interval, LawIntervals, Posterior, posterior_of
+
+SUPERLINEAR_EFFICIENCY = 1.1
+SUPERLINEAR_SHARE = 0.2
+"""The points' efficiency X/(λN) may pass 1 by noise; not by 10 % on a fifth of them."""
+ABOVE_ERRORS, ABOVE_SHARE = 4.0, 0.05
+"""A point is above the peak when it is by so many errors of a point, and by so much."""
+ABOVE_DEVIATIONS, ABOVE_POINTS = 3.0, 3
+"""Many are, when those above by ABOVE_SHARE are so many deviations, and points, more than noise
+explains."""
+LEAST_ERROR = 1e-6
+MORE_LOAD = {
+    Reason.FEW_LEVELS,
+    Reason.LOAD_TOO_LOW,
+    Reason.WIDE_INTERVAL,
+    Reason.NO_PEAK,
+    Reason.STILL_GROWING,
+    Reason.SEEN_ABOVE_PEAK,
+}
+"""What higher loads would settle."""
+MORE_BY = 1.5
+"""How far beyond the loads seen to go where throughput still grows."""
+FARTHEST_PEAK = 100.0
+"""Without a prior, a peak beyond so many times the greatest load seen is none."""
+
+
+class Method(StrEnum):
+    """How the law is fitted."""
+
+    BAYES = "bayes"
+    LSQ = "lsq"
+    LINEARISED = "linearised"
+
+
+@dataclass(frozen=True)
+class UslFit:
+    """One fitted law, its peak with its uncertainty, and whether to believe it.
+
+    n in threads, x in queries/s. The law, n_max and x_max agree: x_max is law.x_max. Intervals
+    are 90 % (confidence); None where the method has none. None for n_max: no peak.
+    """
+
+    method: Method
+    law: Usl
+    n_max_interval: Interval | None
+    x_max_interval: Interval | None
+    confidence: float
+    x_max_median: float | None
+    r_squared: float | None
+    """On throughput, of the points that are no outliers; None when these are all equal."""
+    points: int
+    """How many points were given, outliers included."""
+    outliers: tuple[int, ...]
+    """Indices of the points that were left out. Only `bayes` leaves any out."""
+    trust: Trust
+    reasons: tuple[Reason, ...]
+    n_observed_max: float
+    x_observed_max: float
+    x_max_lower_bound: float
+    """Xmax is at least this: the 5 % quantile, or the most that was seen where there is none."""
+    settle_concurrency: float | None
+    """The load to measure next. None where load is not what lacks."""
+    standard_errors: StandardErrors | None
+    law_intervals: LawIntervals | None = None
+    """Of σ, κ and λ; None where the method has none, or the law's own shape is refuted."""
+
+    @property
+    def n_max(self) -> float | None:
+        """The concurrency at the peak, threads."""
+        return self.law.n_max
+
+    @property
+    def x_max(self) -> float | None:
+        """The peak throughput, queries/s; the asymptote where there is no peak."""
+        return self.law.x_max
+
+
+def fit(n: ArrayLike, x: ArrayLike, method: Method | str = Method.BAYES) -> UslFit:
+    """Fit the law to concurrency n (threads) and throughput x (queries/s) of one length.
+
+    Raises ValueError for fewer than three points, values that are not finite and above 0, and an
+    unknown method.
+    """
+    if Method(method) is Method.BAYES:
+        return fit_map(n, x, prior=TABLE)
+    return {Method.LSQ: fit_lsq, Method.LINEARISED: fit_linearised}[Method(method)](n, x)
+
+
+def fit_linearised(n: ArrayLike, x: ArrayLike) -> UslFit:
+    """Fit by the white paper's parabola: what others do, for comparison.
+
+    It weighs the highest loads most and trusts X(1) blindly; `linearise` says what X(1) is.
+    """
+    points = Points.of(n, x)
+    return _describe(points, Method.LINEARISED, _without_far_peak(linearise(points).law, points))
+
+
+def fit_lsq(n: ArrayLike, x: ArrayLike) -> UslFit:
+    """Fit by least squares on throughput, as usl4j and R's usl do, with the bounds they lack."""
+    points = Points.of(n, x)
+    law, errors = least_squares_on_throughput(points)
+    return _describe(points, Method.LSQ, _without_far_peak(law, points), standard_errors=errors)
+
+
+def fit_map(
+    n: ArrayLike,
+    x: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    n_variance: ArrayLike | None = None,
+    prior: PeakPrior = LIVE,
+) -> UslFit:
+    """Fit by the posterior of the peak: the estimator to use.
+
+    A weight is how many points a point stands for; n_variance (threads²) how uncertain its
+    concurrency is, one number or one per point. All weights together count as 60 at most. The
+    prior says where the peak is expected, and how far from it points count.
+    """
+    given = Points.of(n, x, weights)
+    posterior, outliers = _posterior(given, n_variance, prior)
+    return _describe(given, Method.BAYES, posterior.law, posterior=posterior, outliers=outliers)
+
+
+def throughput_band(n: ArrayLike, x: ArrayLike, at: Array) -> tuple[Array, Array]:
+    """Compute the 90 % band of X(N), queries/s, that fit's posterior gives at these loads."""
+    return _posterior(Points.of(n, x), None, TABLE)[0].throughput_band(at)
+
+
+def _posterior(
+    given: Points, n_variance: ArrayLike | None, prior: PeakPrior
+) -> tuple[Posterior, tuple[int, ...]]:
+    variance = None
+    if n_variance is not None:
+        variance = np.broadcast_to(np.asarray(n_variance, dtype=np.float64), given.n.shape)
+        if not (np.isfinite(variance) & (variance >= 0)).all():
+            raise ValueError("the variance of the concurrency must be finite and not below 0")
+    curve = fit_curve(given, variance)
+    outliers = find_outliers(given, curve)
+    points = given
+    if outliers or prior.nearness:
+        points = given.without(outliers).weighted_near(curve.best_load(given.n), prior.nearness)
+        kept = None if variance is None else np.delete(variance, outliers)
+        curve = fit_curve(points, kept)
+    return posterior_of(points, curve, prior), outliers
+
+
+def _without_far_peak(law: Usl, points: Points) -> Usl:
+    """Call a coherency cost 0 that is only rounding: its peak is far beyond every load seen."""
+    far = law.n_max is not None and law.n_max > FARTHEST_PEAK * float(points.n.max())
+    return replace(law, kappa=0.0) if far else law
+
+
+def _describe(
+    given: Points,
+    method: Method,
+    law: Usl,
+    *,
+    posterior: Posterior | None = None,
+    outliers: tuple[int, ...] = (),
+    standard_errors: StandardErrors | None = None,
+) -> UslFit:
+    """Put a fitted law beside its points: quality, trust, and what would settle it."""
+    points = given.without(outliers)
+    median = posterior.x_max_median if posterior else None
+    interval = posterior.x_max_interval if posterior else None
+    n_seen, x_seen = float(points.n.max()), float(points.x.max())
+    efficiency = points.x / (law.lam * points.n)
+    near = points.nearness(posterior.n_best, posterior.nearness) if posterior else None
+    scatter = scatter_about(law, points, near) if near is not None else None
+    verdict = judge(
+        Evidence(
+            levels=len(np.unique(points.n)),
+            n_observed_min=float(points.n.min()),
+            x_observed_max=min(x_seen, float(law.throughput(min(n_seen, law.n_max or n_seen)))),
+            n_max=law.n_max,
+            x_max=median or law.x_max,
+            x_max_interval=interval,
+            superlinear=bool(np.mean(efficiency > SUPERLINEAR_EFFICIENCY) > SUPERLINEAR_SHARE),
+            seen_above_peak=_is_above(given, points, law, interval),
+            growth=points.growth() if posterior else 0.0,
+            growth_before=points.growth(1) if posterior else 0.0,
+            scatter=scatter,
+        )
+    )
+    target = posterior.n_max_median if posterior else law.n_max or 2 * n_seen
+    if Reason.STILL_GROWING in verdict.reasons:
+        target = max(target, MORE_BY * n_seen)
+    lacking = target > n_seen and MORE_LOAD.intersection(verdict.reasons)
+    return UslFit(
+        method=method,
+        law=law,
+        n_max_interval=posterior.n_max_interval if posterior else None,
+        x_max_interval=interval,
+        confidence=CONFIDENCE,
+        x_max_median=median,
+        r_squared=points.r_squared(law),
+        points=len(given),
+        outliers=outliers,
+        trust=verdict.trust,
+        reasons=verdict.reasons,
+        n_observed_max=n_seen,
+        x_observed_max=x_seen,
+        x_max_lower_bound=interval.low if interval else x_seen,
+        settle_concurrency=target if lacking else None,
+        standard_errors=standard_errors,
+        law_intervals=posterior.law_intervals() if posterior else None,
+    )
+
+
+def _is_above(given: Points, kept: Points, law: Usl, interval: Interval | None) -> bool:
+    """Tell whether a point, or many, are clearly above every peak that is likely.
+
+    Points that refute the peak must not hide in the scatter, nor in the law that they lift: noise
+    is what the points below the median error show, about that median.
+    """
+    if interval is None:
+        return False
+    errors = kept.log_residuals(law)
+    middle = min(float(np.median(errors)), 0.0)
+    noise, above = _error_below(middle, errors), np.log(given.x / interval.high)
+    if above.max() > max(ABOVE_ERRORS * noise, ABOVE_SHARE):
+        return True
+    limits = np.log(interval.high / law.throughput(given.n)) + ABOVE_SHARE - middle
+    shares = np.array([erfc(limit / noise / sqrt(2)) / 2 for limit in limits])
+    expected, variance = float(shares.sum()), float(np.sum(shares * (1 - shares)))
+    seen = np.count_nonzero(above > ABOVE_SHARE)
+    return bool(seen >= ABOVE_POINTS + expected + ABOVE_DEVIATIONS * sqrt(variance))
+
+
+def _error_below(middle: float, errors: Array) -> float:
+    """Compute the relative error of a point from those below the middle, 3 parameters fitted."""
+    below = errors[errors < middle] - middle
+    spare = max(len(errors) - MIN_POINTS, 1) / len(errors)
+    return max(sqrt(float(below @ below) / max(len(below), 1) / spare), LEAST_ERROR)

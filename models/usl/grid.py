@@ -1,0 +1,208 @@
+"""The likelihood and the priors of a peak on a grid of (ln Nmax, ln Xmax).
+
+A curve of sharpness s obeys the law in powers: X^s is a USL of N^s. With s = 1 that is the law
+itself; s = 2 grows straighter, bends harder and stays flatter, as curves do that end at a wall of
+cores. With u = Nmax^−s and v = Xmax^−s the residence time in powers is
+
+    (N/X)^s = v·N^s + A·(1 − u·N^s)²                                     (1)
+
+linear in A, so that A integrates out. The data enters through nine weighted moments, whatever its
+length. N is in units of the greatest N seen, X of the greatest X seen.
+"""
+
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from models.usl.law import Array
+from models.usl.map_estimate import Curve
+from models.usl.points import Points
+
+GRID = 48
+CUT, BLURRED_CUT = 9.0, 6.0
+"""The next pass leaves out what is less likely than the best by more than this, in ln p. Blurred,
+the tails are too likely."""
+
+EFFICIENCY_PRIOR = (0.4, 0.25)
+"""A·u/v is normal: the efficiency at the peak, beside that of the lightest load. 0.5: no contention
+but a coherency cost; less: contention; more: loads that help each other at first."""
+PSEUDO_POINTS, PSEUDO_ERROR = 4.0, 0.03
+"""The noise is learnt from the points, and from four more that are 3 % off."""
+N_RANGE = (-4.3, 6.2)
+X_RANGE = (-1.5, 6.0)
+"""Where the first grid looks: ln(Nmax / greatest N seen), ln(Xmax / greatest X seen)."""
+MIN_EFFICIENCY = 1e-6
+"""A·u/v is above 0; so much will do."""
+
+
+@dataclass(frozen=True)
+class PeakPrior:
+    """Where the peak is expected: ln(Nmax / load with the best throughput seen) is normal."""
+
+    mean: float
+    deviation: float
+    nearness: float = 0.0
+    """A point at 1/k or k times the load with the best throughput counts 1/k^nearness as much."""
+
+
+LIVE = PeakPrior(log(2), 1.5)
+"""A server in production may run anywhere below its peak, and its points follow one law."""
+TABLE = PeakPrior(log(2.5), 0.7, nearness=1.5)
+"""The levels of a table climb towards the peak. The law is an approximation over so wide a range:
+what a level tells of the peak fades with its distance."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Weighted power sums of the linearised points in powers, equation 1."""
+
+    sharpness: float
+    powers: Array
+    """Σ w·m^k, k = 0..4, m = N^s."""
+    products: Array
+    """Σ w·z·m^k, k = 0..2; z is the residence time in powers, linearised in its logarithm."""
+    square: float
+    """Σ w·z²."""
+    weight: float
+    n_scale: float
+    x_scale: float
+    n_best: float
+    """The load, of those seen, with the greatest throughput; in threads."""
+    prior: PeakPrior
+
+    @classmethod
+    def of(
+        cls, points: Points, curve: Curve, sharpness: float, n_best: float, prior: PeakPrior
+    ) -> "Moments":
+        """Linearise ln R about the curve, which was fitted to the points' powers.
+
+        Weights are w/R̂² and z = R̂·(1 + ln(R/R̂)).
+        """
+        powered = points.to_power(sharpness)
+        m, r = powered.n, powered.n / powered.x
+        fitted = curve.residence_time(m) * curve.r_scale
+        z, w = fitted * (1 + np.log(r / fitted)), curve.weights / fitted**2
+        return cls(
+            sharpness=sharpness,
+            powers=np.array([np.sum(w * m**k) for k in range(5)]),
+            products=np.array([np.sum(w * z * m**k) for k in range(3)]),
+            square=float(np.sum(w * z * z)),
+            weight=float(curve.weights.sum()),
+            n_scale=float(points.n.max()),
+            x_scale=float(points.x.max()),
+            n_best=n_best,
+            prior=prior,
+        )
+
+    def best_a(self, u: Array, v: Array) -> tuple[Array, Array, Array]:
+        """Regress on A: its estimate, its weight Σ w·f², f = (1 − u·m)², and the squares left."""
+        s0, s1, s2, s3, s4 = self.powers
+        t0, t1, t2 = self.products
+        ff = s0 - 4 * u * s1 + 6 * u**2 * s2 - 4 * u**3 * s3 + u**4 * s4
+        ff = np.maximum(ff, 1e-12 * s0)
+        fn, fz = s1 - 2 * u * s2 + u**2 * s3, t0 - 2 * u * t1 + u**2 * t2
+        a = (fz - v * fn) / ff
+        return a, ff, self.square - 2 * v * t1 + v**2 * s2 - a**2 * ff
+
+    def noise(self, squares: Array) -> Array:
+        """Σ w·(relative error)², the pseudo points' included."""
+        total: Array = np.maximum(squares, 0) / self.sharpness**2
+        return total + PSEUDO_POINTS * PSEUDO_ERROR**2
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The log posterior over ln Nmax (rows) and ln Xmax, in the moments' units.
+
+    Each row has its own range of ln Xmax, since the likely cells are a narrow, bent ridge.
+    """
+
+    ln_n: Array
+    ln_x: Array
+    """Shape (rows, columns), even steps in each row; log_p, a and a_deviation likewise."""
+    log_p: Array
+    blurred: Array
+    """log_p as if the noise were as coarse as the row's steps: what a finer row must hold."""
+    a: Array
+    """A at each cell, the most likely one; and its standard deviation."""
+    a_deviation: Array
+
+    @property
+    def steps(self) -> Array:
+        """The width of a cell in ln Xmax, shape (rows,)."""
+        widths: Array = self.ln_x[:, 1] - self.ln_x[:, 0]
+        return widths
+
+    @property
+    def log_shares(self) -> Array:
+        """The logarithm of each cell's probability, up to a constant that all grids share."""
+        area = self.steps[:, None] * (self.ln_n[1] - self.ln_n[0])
+        shares: Array = self.log_p + np.log(area)
+        return shares
+
+
+def narrowed(moments: Moments) -> Grid:
+    """Compute the posterior on a grid that narrows to where it is likely."""
+    ln_n = np.linspace(*N_RANGE, GRID)
+    coarse = _grid(moments, ln_n, np.full(GRID, X_RANGE[0]), np.full(GRID, X_RANGE[1]))
+    finer = _grid(moments, ln_n, *_likely_columns(coarse))
+    rows = _likely_rows(finer)
+    low, high = (np.interp(rows, ln_n, bound) for bound in _likely_columns(finer))
+    finest = _grid(moments, rows, low, high)
+    return _grid(moments, rows, *_likely_columns(finest))
+
+
+def log_prior(moments: Moments, ln_n: Array) -> Array:
+    """Compute the log prior of ln Nmax, relative to the load with the greatest throughput."""
+    prior, beyond = moments.prior, ln_n + log(moments.n_scale / moments.n_best)
+    log_p: Array = -0.5 * ((beyond - prior.mean) / prior.deviation) ** 2
+    return log_p
+
+
+def _grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Grid:
+    """Evaluate the log posterior on these rows, each from low to high in ln Xmax.
+
+    A's likelihood and its prior are combined as two normal densities are, and A integrates out.
+    """
+    ln_x = np.linspace(low, high, GRID, axis=1)
+    s, count = moments.sharpness, PSEUDO_POINTS + moments.weight
+    u, v = np.exp(-s * ln_n)[:, None], np.exp(-s * ln_x)
+    free, ff, squares = moments.best_a(u, v)
+    mean, slope = EFFICIENCY_PRIOR[0] * v / u, u / v / EFFICIENCY_PRIOR[1]
+    seen, believed = ff * (count - 1) / moments.noise(squares) / s**2, slope**2
+    a = (seen * free + believed * mean) / (seen + believed)
+    a = np.maximum(a, MIN_EFFICIENCY * v / u)
+    noise = moments.noise(squares + (a - free) ** 2 * ff)
+    coarse = noise + moments.weight * (ln_x[:, 1:2] - ln_x[:, :1]) ** 2
+    rest = log_prior(moments, ln_n)[:, None] - 0.5 * (slope * (a - mean)) ** 2
+    rest = rest + np.log(slope) - 0.5 * np.log(seen + believed)
+    log_p, blurred = (rest - 0.5 * count * np.log(scatter) for scatter in (noise, coarse))
+    return Grid(ln_n, ln_x, log_p, blurred, a, 1 / np.sqrt(seen + believed))
+
+
+def _likely_columns(grid: Grid) -> tuple[Array, Array]:
+    """Find where each row, blurred by its steps, is within the cut of its best."""
+    likely = grid.blurred > grid.blurred.max(axis=1, keepdims=True) - BLURRED_CUT
+    first = np.argmax(likely, axis=1)
+    last = GRID - 1 - np.argmax(likely[:, ::-1], axis=1)
+    return grid.ln_x[:, 0] + (first - 1) * grid.steps, grid.ln_x[:, 0] + (last + 1) * grid.steps
+
+
+def _likely_rows(grid: Grid) -> Array:
+    """Find finer rows that hold every row within the cut of the best, one more at each side."""
+    tops = np.array([vertex(row)[1] for row in grid.log_p])
+    likely, step = grid.ln_n[tops > tops.max() - CUT], grid.ln_n[1] - grid.ln_n[0]
+    return np.linspace(likely[0] - step, likely[-1] + step, GRID)
+
+
+def vertex(values: Array) -> tuple[float, float]:
+    """Find where, in steps, and how high the parabola through the greatest value's three is."""
+    i = int(np.argmax(values))
+    if not 0 < i < len(values) - 1:
+        return float(i), float(values[i])
+    slope = float(values[i + 1] - values[i - 1]) / 2
+    bend = float(values[i + 1] + values[i - 1] - 2 * values[i])
+    if bend >= 0:
+        return float(i), float(values[i])
+    return i - slope / bend, float(values[i]) - slope * slope / (2 * bend)

@@ -1,0 +1,152 @@
+"""The points that a law is fitted to, and how well a law describes them."""
+
+from dataclasses import dataclass, field
+from math import log, sqrt
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from models.usl.law import Array, Usl
+
+MIN_POINTS = 3
+"""The law has three parameters."""
+LEVEL_WIDTH = log(1.1)
+"""Loads within 10 % of each other are one level, when growth is measured."""
+GROWTH_SPAN = log(1.35)
+"""Growth is measured over the last third of the load."""
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Concurrency n (threads), throughput x (queries/s), relative weights; all of one length."""
+
+    n: Array
+    x: Array
+    weights: Array = field(repr=False)
+
+    @classmethod
+    def of(cls, n: ArrayLike, x: ArrayLike, weights: ArrayLike | None = None) -> Self:
+        """Check and convert.
+
+        Raises ValueError for arrays that are not one-dimensional and of one length, for fewer than
+        three points, and for values that are not finite and above 0 (weights: not below 0, and
+        three of them above).
+        """
+        ns, xs = np.asarray(n, dtype=np.float64), np.asarray(x, dtype=np.float64)
+        ws = np.ones(ns.shape) if weights is None else np.asarray(weights, dtype=np.float64)
+        if ns.ndim != 1 or not ns.shape == xs.shape == ws.shape:
+            raise ValueError("concurrency, throughput and weights must be arrays of one length")
+        if (count := np.count_nonzero(ws)) < MIN_POINTS:
+            what = "points" if weights is None else "points with a weight"
+            raise ValueError(f"at least {MIN_POINTS} {what} are needed, not {count}")
+        if not (_is_positive(ns) and _is_positive(xs)):
+            raise ValueError("concurrency and throughput must be finite and above 0")
+        if weights is not None and not (np.isfinite(ws) & (ws >= 0)).all():
+            raise ValueError("weights must be finite and not below 0")
+        return cls(ns, xs, ws)
+
+    def __len__(self) -> int:
+        """Count the points."""
+        return len(self.n)
+
+    def without(self, indices: tuple[int, ...]) -> "Points":
+        """Leave out the points at these indices."""
+        if not indices:
+            return self
+        kept = np.delete(np.arange(len(self)), indices)
+        return Points(self.n[kept], self.x[kept], self.weights[kept])
+
+    def nearness(self, load: float, power: float) -> Array:
+        """Compute how near each load is to this one: with power 1, 1/2 at half and at twice."""
+        near: Array = np.minimum(self.n / load, load / self.n) ** power
+        return near
+
+    def weighted_near(self, load: float, power: float) -> "Points":
+        """Weigh each point by how near its load is to this one."""
+        return Points(self.n, self.x, self.weights * self.nearness(load, power))
+
+    def to_power(self, exponent: float) -> "Points":
+        """Raise N and X, each relative to its greatest, to a power."""
+        n, x = self.n / self.n.max(), self.x / self.x.max()
+        return Points(n**exponent, x**exponent, self.weights)
+
+    def log_residuals(self, law: Usl) -> Array:
+        """Compute ln X − ln X(N): the relative error of each throughput, shape (points,)."""
+        residuals: Array = np.log(self.x / law.throughput(self.n))
+        return residuals
+
+    def r_squared(self, law: Usl) -> float | None:
+        """Compute 1 − SSE/SST on the throughput; None when all throughputs are equal."""
+        total = float(np.sum((self.x - self.x.mean()) ** 2))
+        error = float(np.sum((self.x - law.throughput(self.n)) ** 2))
+        return 1 - error / total if total > 0 else None
+
+    def growth(self, steps_back: int = 0) -> float:
+        """Compute dlnX/dlnN over the last third of the load: 1 grows as the load, 0 is flat.
+
+        Between the mean of the highest level and what was measured at 1/1.35 of its load; of the
+        next level, where that is lower. A step back is the third before. nan where there is none.
+        """
+        n, x = self._levels()
+        top, slope = float(n[-1]), float("nan")
+        for _ in range(steps_back + 1):
+            lower = n[n < top - 1e-9]
+            if not len(lower):
+                return float("nan")
+            before = max(min(top - GROWTH_SPAN, float(lower[-1])), float(n[0]))
+            rise = float(np.interp(top, n, x) - np.interp(before, n, x))
+            top, slope = before, rise / (top - before)
+        return slope
+
+    def _levels(self) -> tuple[Array, Array]:
+        """Average ln N and ln X over levels of load, the lowest first."""
+        n, x = np.log(self.n), np.log(self.x)
+        level = np.floor((n.max() - n) / LEVEL_WIDTH + 1e-9).astype(int)
+        _, index = np.unique(-level, return_inverse=True)
+        count = np.bincount(index)
+        return np.bincount(index, n) / count, np.bincount(index, x) / count
+
+
+def _is_positive(values: Array) -> bool:
+    """Tell whether all are finite and above 0: a minimum is nan where any value is."""
+    return bool(values.min() > 0 and values.max() < np.inf)
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """How the points lie about a law, up to its peak: what comes later says nothing of it."""
+
+    points: int
+    squares: float
+    """Sum of the squared relative errors."""
+    pattern: float
+    """Root mean square of that part of the errors that the neighbour's error tells."""
+    pattern_score: float
+    """How many standard deviations the pattern is from none."""
+
+    @property
+    def error(self) -> float:
+        """The relative error of a point, three parameters having been fitted."""
+        return sqrt(self.squares / max(self.points - MIN_POINTS, 1))
+
+
+def scatter_about(law: Usl, points: Points, near: Array) -> Scatter:
+    """Measure the errors in the order of N, and whether neighbours err alike.
+
+    Von Neumann (1941): independent errors have Σ(difference to the next)² = 2Σ(error)²; half the
+    ratio is 1 within 1/√points. Errors count as in the fit: near is 1 next to the peak.
+    """
+    up_to = max(1.2 * (law.n_max or np.inf), float(np.sort(points.n)[MIN_POINTS - 1]))
+    order = np.argsort(points.n, kind="stable")
+    errors = (points.log_residuals(law) * np.sqrt(near / near.mean()))[order]
+    errors = errors[np.sort(points.n) <= up_to]
+    count, squares = len(errors), float(errors @ errors)
+    steps = np.diff(errors)
+    alike = 1 - float(steps @ steps) / max(2 * squares, 1e-300) * count / (count - 1)
+    return Scatter(
+        points=len(points),
+        squares=squares,
+        pattern=sqrt(squares / count * max(alike, 0.0)),
+        pattern_score=alike * sqrt(count),
+    )

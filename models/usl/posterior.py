@@ -1,0 +1,249 @@
+"""What the points say about the peak, with its uncertainty: the posterior of (Nmax, Xmax).
+
+Two shapes are averaged, by how well each explains the points: the law, and a curve that stays
+straight for longer and bends harder (`models.usl.grid`, equation 1, s = 1 and 2). A few milliseconds.
+"""
+
+from dataclasses import dataclass
+from math import exp, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from models.usl.grid import (
+    EFFICIENCY_PRIOR,
+    LIVE,
+    MIN_EFFICIENCY,
+    N_RANGE,
+    PSEUDO_POINTS,
+    Grid,
+    Moments,
+    PeakPrior,
+    log_prior,
+    narrowed,
+    vertex,
+)
+from models.usl.law import Array, Usl
+from models.usl.map_estimate import Curve, fit_power
+from models.usl.points import Points
+
+CONFIDENCE = 0.90
+SHARPNESSES = {1.0: 0.5, 2.0: 0.5}
+"""The shapes' exponents, and their probability before any point is seen."""
+ROWS = 256
+LIKELY = 1e-5
+"""Cells that are less likely than the best by this factor are left out of a band."""
+
+NODES = ((-sqrt(3), 1 / 6), (0.0, 2 / 3), (sqrt(3), 1 / 6))
+"""Gauss–Hermite: steps in deviations of A, and what each weighs."""
+
+
+class Interval(NamedTuple):
+    """The 5 % and the 95 % quantile."""
+
+    low: float
+    high: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times the low end the high end is."""
+        return self.high / self.low
+
+
+class LawIntervals(NamedTuple):
+    """The 90 % intervals of the law's parameters."""
+
+    sigma: Interval
+    kappa: Interval
+    lam: Interval
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of all shapes' grids, flat, and their probabilities, which sum to 1."""
+
+    share: Array
+    ln_n: Array
+    ln_x: Array
+    a: Array
+    a_deviation: Array
+    sharpness: Array
+
+    @classmethod
+    def of(cls, grids: dict[float, Grid]) -> "Cells":
+        """Average the shapes by their evidence."""
+        logs = [grid.log_shares + np.log(SHARPNESSES[s]) for s, grid in grids.items()]
+        top = max(float(log.max()) for log in logs)
+        shares = np.concatenate([np.exp(log - top).ravel() for log in logs])
+        return cls(
+            share=shares / shares.sum(),
+            ln_n=np.concatenate([np.repeat(g.ln_n, g.ln_x.shape[1]) for g in grids.values()]),
+            ln_x=np.concatenate([g.ln_x.ravel() for g in grids.values()]),
+            a=np.concatenate([g.a.ravel() for g in grids.values()]),
+            a_deviation=np.concatenate([g.a_deviation.ravel() for g in grids.values()]),
+            sharpness=np.concatenate([np.full(g.ln_x.size, s) for s, g in grids.items()]),
+        )
+
+    def likely(self) -> "Cells":
+        """Leave out the cells that nothing depends on."""
+        kept = self.share > LIKELY * self.share.max()
+        share = self.share[kept]
+        return Cells(
+            share / share.sum(),
+            self.ln_n[kept],
+            self.ln_x[kept],
+            self.a[kept],
+            self.a_deviation[kept],
+            self.sharpness[kept],
+        )
+
+    def throughputs(self, n: float) -> tuple[Array, Array]:
+        """Compute X(n) of every cell, three times, for A is uncertain too, and their shares."""
+        m = n**self.sharpness
+        u, v = np.exp(-self.sharpness * self.ln_n), np.exp(-self.sharpness * self.ln_x)
+        curves = [np.maximum(self.a + step * self.a_deviation, self.a / 100) for step, _ in NODES]
+        powers = [m / (v * m + a * (1 - u * m) ** 2) for a in curves]
+        shares = [self.share * share for _, share in NODES]
+        return np.concatenate([x ** (1 / self.sharpness) for x in powers]), np.concatenate(shares)
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The estimated law, and the 90 % interval and the median of its peak."""
+
+    law: Usl
+    n_max_interval: Interval
+    x_max_interval: Interval
+    n_max_median: float
+    x_max_median: float
+    cells: Cells
+    n_scale: float
+    x_scale: float
+    n_best: float
+    """The load, of those seen, with the greatest throughput; in threads."""
+    nearness: float
+    """How the points counted by their distance from it."""
+
+    def throughput_band(self, n: Array) -> tuple[Array, Array]:
+        """Compute the 5 % and 95 % quantile of X(N), queries/s, at each n (threads)."""
+        cells = self.cells.likely()
+        m = np.asarray(n, dtype=np.float64) / self.n_scale
+        bounds = np.array([_quantiles(*cells.throughputs(float(mi))) for mi in m])
+        return bounds[:, 0] * self.x_scale, bounds[:, 2] * self.x_scale
+
+    def law_intervals(self) -> LawIntervals | None:
+        """Compute the 90 % intervals of σ, κ and λ by the law's own cells, the law's included.
+
+        None where every likely curve is sharper than the law.
+
+        By (2) of `usl`, R(N) = v·N + A(1−uN)²: 1/λ = v + A(1−u)², σ = 1 − Aλ, κ = A·u²·λ.
+        """
+        cells = self.cells.likely()
+        is_law = cells.sharpness == 1.0
+        if not is_law.any():
+            return None
+        u, v = (np.exp(-ln[is_law]) for ln in (cells.ln_n, cells.ln_x))
+        u, v = u / self.n_scale, v / self.x_scale
+        middle, deviation = cells.a[is_law], cells.a_deviation[is_law]
+        steps = [np.maximum(middle + step * deviation, middle / 100) for step, _ in NODES]
+        a = np.stack(steps) * (self.n_scale / self.x_scale)
+        linear = np.maximum(1 - (1 - u) ** 2, 1e-200)
+        a = np.minimum(a, np.where(u < 2, v / linear, np.inf))  # σ ≥ 0
+        lam = 1 / (v + a * (1 - u) ** 2)
+        shares = np.stack([cells.share[is_law] * share for _, share in NODES])
+        shares /= shares.sum()
+        found = (1 - a * lam, a * u * u * lam, lam)
+        point = (self.law.sigma, self.law.kappa, self.law.lam)
+        return LawIntervals(
+            *(_around(p, _quantiles(f, shares)) for p, f in zip(point, found, strict=True))
+        )
+
+
+def posterior_of(points: Points, curve: Curve, prior: PeakPrior = LIVE) -> Posterior:
+    """Compute the posterior of the peak, and the law whose peak is the best estimate."""
+    best = curve.best_load(points.n)
+    shapes = {s: fit_power(points, s, curve) for s in SHARPNESSES}
+    moments = {s: Moments.of(points, shape, s, best, prior) for s, shape in shapes.items()}
+    cells = Cells.of({s: narrowed(shape) for s, shape in moments.items()})
+    n_scale, x_scale = moments[1.0].n_scale, moments[1.0].x_scale
+    law = _law_with_peak(_estimate(cells), moments[1.0])
+    n_low, n_mid, n_high = np.exp(_quantiles(cells.ln_n, cells.share)) * n_scale
+    x_low, x_mid, x_high = np.exp(_quantiles(cells.ln_x, cells.share)) * x_scale
+    n_max = law.n_max or float(n_mid)
+    return Posterior(
+        law=law,
+        n_max_interval=Interval(min(float(n_low), n_max), max(float(n_high), n_max)),
+        x_max_interval=Interval(float(x_low), float(x_high)),
+        n_max_median=float(n_mid),
+        x_max_median=float(x_mid),
+        cells=cells,
+        n_scale=n_scale,
+        x_scale=x_scale,
+        n_best=best,
+        nearness=prior.nearness,
+    )
+
+
+def _estimate(cells: Cells) -> float:
+    """Compute the ln Xmax with the least expected error, relative to the truth and absolute.
+
+    |estimate/Xmax − 1| is least in the mean at the median of the posterior divided by Xmax.
+    """
+    low, _, high = _quantiles(cells.ln_x, cells.share)
+    weight = cells.share * np.exp(cells.ln_x.min() - cells.ln_x)
+    return float(np.clip(_quantiles(cells.ln_x, weight / weight.sum())[1], low, high))
+
+
+def _quantiles(values: Array, shares: Array) -> Array:
+    """Compute the 5 %, 50 % and 95 % quantile of values that have these probabilities."""
+    order = np.argsort(values, axis=None)
+    ordered, p = values.ravel()[order], shares.ravel()[order]
+    tail = (1 - CONFIDENCE) / 2
+    return np.interp([tail, 0.5, 1 - tail], np.cumsum(p) - p / 2, ordered)
+
+
+def _around(value: float, quantiles: Array) -> Interval:
+    """Make an interval of the outer quantiles that holds the value."""
+    return Interval(min(float(quantiles[0]), value), max(float(quantiles[2]), value))
+
+
+def _law_with_peak(ln_x: float, moments: Moments) -> Usl:
+    """Find the most likely law with this Xmax: Nmax and A, σ ≥ 0."""
+    ln_n = np.linspace(*N_RANGE, ROWS)
+    a, log_p = _likely_a(ln_n, ln_x, moments)
+    position, _ = vertex(log_p)
+    peak = np.interp([position], np.arange(ROWS), ln_n)
+    a, _ = _likely_a(peak, ln_x, moments)
+    n_scale, x_scale = moments.n_scale, moments.x_scale
+    n_max, x_max = exp(float(peak[0])) * n_scale, exp(ln_x) * x_scale
+    return law_through(n_max, x_max, float(a[0]) * n_scale / x_scale)
+
+
+def _likely_a(ln_n: Array, ln_x: float, moments: Moments) -> tuple[Array, Array]:
+    """Find the A of the most likely law with this Xmax and each Nmax, and its log probability.
+
+    σ ≥ 0 where A ≤ v/(1 − (1 − u)²), per thread; no bound where Nmax is below half a thread.
+    """
+    u, v = np.exp(-ln_n), np.full(len(ln_n), exp(-ln_x))
+    free, ff, squares = moments.best_a(u, v)
+    least, one = MIN_EFFICIENCY * v / u, 1 / moments.n_scale
+    linear = np.maximum(1 - (1 - u * one) ** 2, 1e-200)
+    most = np.where(u * one < 2, v * one / linear, np.inf)
+    a = np.maximum(np.minimum(free, most * (1 + 1e-9)), least)
+    noise = moments.noise(squares + (a - free) ** 2 * ff)
+    off = (a * u / v - EFFICIENCY_PRIOR[0]) / EFFICIENCY_PRIOR[1]
+    log_p = log_prior(moments, ln_n) - 0.5 * (PSEUDO_POINTS + moments.weight) * np.log(noise)
+    return a, log_p - 0.5 * off**2
+
+
+def law_through(n_max: float, x_max: float, a: float) -> Usl:
+    """Build the law with this peak and, as near as σ ≥ 0 allows, this A = R(0) (seconds).
+
+    R(1) = 1/λ = v + A(1−u)², σ = 1 − Aλ, κ = A·u²·λ with u = 1/Nmax, v = 1/Xmax.
+    """
+    u, v = 1 / n_max, 1 / x_max
+    linear = 1 - (1 - u) ** 2
+    most = v / linear if linear > 0 else a
+    lam = 1 / (v + min(a, most) * (1 - u) ** 2)
+    sigma = 0.0 if a >= most else max(0.0, 1 - a * lam)
+    return Usl(sigma=sigma, kappa=min(a, most) * u * u * lam, lam=lam)

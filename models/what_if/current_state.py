@@ -1,0 +1,109 @@
+"""The state that changes start from: the capacity's limits, the load, the time on each resource."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from models.usl.law import Array, Usl
+
+
+class Kind(StrEnum):
+    """What a limit is made of, and so which change moves it."""
+
+    CPU = "cpu"
+    HOST_CPU = "host_cpu"
+    """The whole host's, where the server may use a part of it only: a change of cores is one of
+    that part."""
+    DISK_TIME = "disk_time"
+    DISK_OPERATIONS = "disk_operations"
+    DISK_BYTES = "disk_bytes"
+    NETWORK = "network"
+    CONTENTION = "contention"
+    SETTING = "setting"
+
+
+DISK_KINDS = (Kind.DISK_TIME, Kind.DISK_OPERATIONS, Kind.DISK_BYTES)
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of a resource's use that one query class makes, 0 to 1."""
+
+    value: float
+    error: float = 0.0
+    """Standard error, as a part of the value."""
+
+
+Shares = Mapping[str, Share]
+"""By class; a class of which the share is not known is not in it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """One limit of the throughput, as a distribution."""
+
+    name: str
+    kind: Kind
+    probability: float
+    """That it is the one which ends the growth today."""
+    grid: Array = field(repr=False)
+    """ln queries/s, ascending, and the probability that the limit is lower."""
+    cdf: Array = field(repr=False)
+    shares: Shares = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a query takes of one resource at today's load."""
+
+    kind: Kind
+    seconds: float
+    """Time that one request at a time would need for what a query asks of it, s."""
+    utilisation: float
+    """How busy the resource is, 0 to 1."""
+    own: float
+    """The part of the utilisation that the server's own work makes."""
+    channels: float = 1.0
+    """How many requests it serves at once: processors. A quota may be a part of one."""
+    is_waited_for: bool = True
+    """Whether queries surely wait for all of it. Much of what a disk does, none waits for."""
+    shares: Shares = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Load:
+    """Today's load: X in queries/s and the residence time R = N/X in seconds."""
+
+    throughput: float
+    residence_time: float
+    scatter: float = 0.0
+    """Standard deviation of ln R from one interval to another of about the same load."""
+
+
+@dataclass(frozen=True, eq=False)
+class Today:
+    """All that a prediction starts from."""
+
+    capacity: float | None
+    """Queries/s, with the 5 % and the 95 % quantile; None where not known."""
+    lower: float | None
+    upper: float | None
+    limits: tuple[Limit, ...]
+    load: Load | None
+    uses: tuple[Use, ...] = ()
+    law: Usl | None = None
+    """The law of the present hardware; None where it cannot be fitted."""
+    time_shares: Shares = field(default_factory=dict)
+    """The part of all statement time that each class takes."""
+    seen: frozenset[Kind] = frozenset()
+    """Of which kinds of resource the use is known at all."""
+
+    def limit(self, kind: Kind) -> Limit | None:
+        """The likeliest limit of that kind."""
+        known = [limit for limit in self.limits if limit.kind is kind]
+        return max(known, key=lambda limit: limit.probability, default=None)
+
+    @property
+    def first(self) -> Limit | None:
+        """The limit that most likely ends the growth today."""
+        return max(self.limits, key=lambda limit: limit.probability, default=None)

@@ -1,0 +1,109 @@
+"""What is uncertain today, as draws: every prediction is computed for each of them.
+
+The same draws serve every change, so that two predictions differ by the changes alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.capacity.distribution import Distribution
+from models.robust import normal_cdf
+from models.usl.law import Array
+from models.what_if.current_state import Limit, Share, Today
+
+DRAWS = 2000
+SEED = 20020810
+FARTHEST = 3.5
+"""Deviations: quantiles are taken from a table up to here."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Every array has shape (draws,), but `limits`: (limits, draws)."""
+
+    capacity: Array
+    """Today's capacity, queries/s."""
+    limits: Array
+    """Where each limit is today, queries/s; the one that binds is at the capacity."""
+    at_random: Array
+    """The part of the disk's time that random requests take, which is not known."""
+    waited_for: Array
+    """The part of what disks and links do that queries wait for."""
+    queueing: Array
+    """How long queues are, as a part of those that random arrivals make."""
+    unknown_cpu: Array
+    """The part of a query's time that is CPU, where that is not known."""
+    measured: Array
+    """A standard normal: how far off today's residence time is."""
+    normal: Array
+    """A standard normal: how far off the shares of classes are."""
+
+
+def draws_of(today: Today) -> Draws:
+    """Draw; where the capacity is not known, capacity and limits are NaN."""
+    random = np.random.default_rng(SEED)
+    uniform = [(random.permutation(DRAWS) + 0.5) / DRAWS for _ in range(8 + len(today.limits))]
+    capacity = _capacity(today, uniform[0])
+    if today.capacity is None or not today.limits:
+        capacity = np.full(DRAWS, np.nan)
+        limits = np.full((len(today.limits), DRAWS), np.nan)
+    else:
+        binding = _binding(today.limits, uniform[1])
+        limits = np.stack(
+            [
+                np.where(binding == k, capacity, _above(limit, capacity, uniform[8 + k]))
+                for k, limit in enumerate(today.limits)
+            ]
+        )
+    return Draws(
+        capacity=capacity,
+        limits=limits,
+        at_random=uniform[2],
+        waited_for=uniform[3],
+        queueing=uniform[4],
+        unknown_cpu=uniform[5],
+        measured=_normal_quantile(uniform[7]),
+        normal=_normal_quantile(uniform[6]),
+    )
+
+
+def of_share(share: Share, draws: Draws) -> Array:
+    """Draw a class's share."""
+    drawn: Array = np.clip(share.value * (1 + share.error * draws.normal), 0.0, 1.0)
+    return drawn
+
+
+def _capacity(today: Today, uniform: Array) -> Array:
+    """Draw with the quantiles that are reported: 5 %, the value as the median, 95 %."""
+    if today.capacity is None:
+        return np.full(DRAWS, np.nan)
+    lower = today.lower or today.capacity
+    known = Distribution.of_quantiles(lower, today.capacity, today.upper)
+    return known.quantiles(uniform)
+
+
+def _binding(limits: Sequence[Limit], uniform: Array) -> NDArray[np.intp]:
+    """Draw which limit binds, by their probabilities."""
+    p = np.array([max(limit.probability, 0.0) for limit in limits])
+    places = np.searchsorted(np.cumsum(p) / p.sum(), uniform)
+    bounded: NDArray[np.intp] = np.minimum(places, len(limits) - 1)
+    return bounded
+
+
+def _above(limit: Limit, capacity: Array, uniform: Array) -> Array:
+    """Draw a limit that does not bind: from its distribution above the capacity."""
+    ln_c = np.log(capacity)
+    below = np.interp(ln_c, limit.grid, limit.cdf)
+    cdf = np.maximum.accumulate(limit.cdf) + 1e-12 * np.arange(len(limit.cdf))
+    ln_x = np.interp(below + uniform * (1 - below), cdf, limit.grid)
+    above: Array = np.exp(np.maximum(ln_x, ln_c))
+    return above
+
+
+def _normal_quantile(uniform: Array) -> Array:
+    table = np.linspace(-FARTHEST, FARTHEST, 2001)
+    quantile: Array = np.interp(uniform, normal_cdf(table), table)
+    return quantile

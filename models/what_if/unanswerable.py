@@ -1,0 +1,40 @@
+"""What cannot be told: a change of something that the agent knows too little about."""
+
+from models.what_if.changes import Changes
+from models.what_if.current_state import DISK_KINDS, Kind, Today
+
+
+def why_unknown(today: Today, changes: Changes) -> tuple[str, ...]:
+    """Sentences, one for each change whose effect is not known."""
+    found = []
+    if (changes.cpu_speed != 1 or changes.cores != 1) and Kind.CPU not in today.seen:
+        found.append(_unseen("processors", "its CPU use"))
+    if (changes.disk_rate != 1 or changes.disk_latency != 1) and not today.seen & set(DISK_KINDS):
+        found.append(_unseen("disks", "their use"))
+    if changes.network != 1 and Kind.NETWORK not in today.seen:
+        found.append(_unseen("links", "the speed of the network"))
+    found += [why for name in changes.queries if (why := _of_class(today, name))]
+    return tuple(found)
+
+
+def _unseen(what: str, use: str) -> str:
+    return f"What other {what} would change cannot be told: {use} is not known of this server."
+
+
+def _of_class(today: Today, name: str) -> str:
+    """Say why what a class costs of the present limit is not known; empty where it is."""
+    first = today.first
+    if first is None:
+        return ""
+    if first.kind is Kind.SETTING:
+        return (
+            f"What {name} costs of the capacity cannot be told: the limit is {first.name}, and how "
+            "much of that a class holds is not known."
+        )
+    shares = today.time_shares if first.kind is Kind.CONTENTION else first.shares
+    if name in shares:
+        return ""
+    return (
+        f"What {name} costs of the capacity cannot be told: its part of what fills {first.name} "
+        "is not known, or too uncertain."
+    )

@@ -1,0 +1,145 @@
+"""One workload, a change of it, or two that take turns."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.capacity.change_points import TIME_PER_QUERY, find_regimes
+from models.capacity.observations import Observations
+from models.capacity.resource_limit import Resource
+from models.usl.law import Array, Usl
+
+LAW = Usl(0.02, 0.0005, 1000.0)
+
+
+def days(cost: Array, seed: int = 1) -> Observations:
+    """A daily curve of a server on which a query costs so many times the usual."""
+    count = len(cost)
+    rng = np.random.default_rng(seed)
+    share = 0.35 - 0.3 * np.cos(np.arange(count) / count * 4 * np.pi) + rng.normal(0, 0.03, count)
+    x = np.clip(share, 0.02, 0.8) * float(LAW.x_max or 0)
+    n = LAW.concurrency_at_throughput(x) * np.exp(rng.normal(0, 0.03, count))
+    u = x / float(LAW.x_max or 1) * 0.7 * np.exp(rng.normal(0, 0.03, count)) + 0.02
+    return Observations.of(15.0 * np.arange(count), x / cost, n, resources=[Resource("cpu", u)])
+
+
+def test_one_workload_is_one_regime() -> None:
+    """A daily curve with noise is no change."""
+    for seed in range(10):
+        found = find_regimes(days(np.ones(400), seed))
+        assert found.current.all()
+        assert found.change is None
+        assert found.clouds is None
+
+
+@pytest.mark.parametrize("ratio", [0.6, 1.4, 2.5])
+def test_a_changed_mix_drops_what_was_before(ratio: float) -> None:
+    """The change is found within a few intervals, and how much dearer a query has become."""
+    cost = np.where(np.arange(400) < 220, 1.0, ratio)
+    found = find_regimes(days(cost))
+    assert found.change is not None
+    assert found.change.index == pytest.approx(220, abs=8)
+    assert found.change.ratio == pytest.approx(ratio, rel=0.2)
+    assert not found.current[: found.change.index].any()
+    assert found.current[found.change.index :].all()
+
+
+def test_the_latest_of_two_changes_counts() -> None:
+    """Only what came after the last is the workload of now."""
+    place = np.arange(600)
+    cost = np.select([place < 200, place < 400], [1.0, 1.6], default=0.8)
+    found = find_regimes(days(cost))
+    assert found.change is not None
+    assert found.change.index == pytest.approx(400, abs=10)
+
+
+def test_a_small_or_short_change_keeps_the_window() -> None:
+    """Five per cent, or a twentieth of the time, is not worth the older intervals."""
+    assert find_regimes(days(np.where(np.arange(400) < 200, 1.0, 1.05))).change is None
+    assert find_regimes(days(np.where(np.arange(400) < 380, 1.0, 2.0))).change is None
+
+
+def test_an_episode_that_ended_is_no_change() -> None:
+    """Dear queries for a ninth of the window, most of what followed them: over, and no regime."""
+    place = np.arange(400)
+    episode = (place >= 330) & (place < 375)
+    assert find_regimes(days(np.where(episode, 3.0, 1.0))).change is None
+    assert find_regimes(days(np.where(place >= 330, 3.0, 1.0))).change is not None
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("seed", range(8))
+def test_going_past_the_peak_is_no_change(seed: int, rounds: int) -> None:
+    """Beyond it a query takes longer at a throughput that was served faster before."""
+    rng = np.random.default_rng(seed)
+    n = np.tile(np.repeat(np.linspace(1.0, 100.0, 20), 3), rounds)
+    x = LAW.throughput(n) * np.exp(rng.normal(0, 0.04, len(n)))
+    connections = Resource("connections", (n + 5) / 150, is_setting=True)
+    found = find_regimes(Observations.of(np.arange(len(n)), x, n, resources=[connections]))
+    assert found.change is None
+
+
+def test_night_jobs_are_told_apart_from_the_traffic() -> None:
+    """Two clouds that take turns: the one that serves fewer queries is left out, and reported."""
+    night = (np.arange(480) % 120) < 30
+    found = find_regimes(days(np.where(night, 8.0, 1.0)))
+    assert found.clouds is not None
+    assert np.mean(found.current != ~night) < 0.02
+    assert found.clouds.ratio == pytest.approx(8, rel=0.3)
+    assert found.clouds.share == pytest.approx(0.25, abs=0.02)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_waiting_is_no_workload_of_its_own(seed: int) -> None:
+    """Above a load all queue behind something: twenty times as long, and the same cost."""
+    seen = days(np.ones(400), seed)
+    waits = seen.throughput > np.quantile(seen.throughput, 0.7)
+    n = np.where(waits, 20.0, 1.0) * seen.throughput / 1000
+    found = find_regimes(replace(seen, concurrency=n))
+    assert found.clouds is None
+    assert found.current.all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_work_that_takes_another_time_and_costs_otherwise_is_a_workload(seed: int) -> None:
+    """By turns, at every load; where no resource tells, the time alone does."""
+    seen = days(np.ones(400), seed)
+    other = np.repeat(np.random.default_rng(seed).permutation(np.tile([0, 0, 1], 10)), 14)[:400]
+    n = np.where(other, 20.0, 1.0) * seen.throughput / 1000
+    [cpu] = seen.resources
+    dear = replace(cpu, utilisation=cpu.utilisation * np.where(other, 1.5, 1.0))
+    both = find_regimes(replace(seen, concurrency=n, resources=(dear,)))
+    assert both.clouds is not None
+    assert both.clouds.share == pytest.approx(1 / 3, abs=0.1)
+    assert find_regimes(replace(seen, concurrency=n, resources=())).clouds is not None
+    assert find_regimes(replace(seen, concurrency=n)).clouds is None
+
+
+def test_scaling_throughput_changes_no_regime() -> None:
+    """Only ratios matter."""
+    seen = days(np.where(np.arange(400) < 220, 1.0, 1.4))
+    one, ten = find_regimes(seen), find_regimes(replace(seen, throughput=10 * seen.throughput))
+    assert np.array_equal(one.current, ten.current)
+
+
+@pytest.mark.parametrize("resources", [True, False])
+@pytest.mark.parametrize("value", [0.0, 3.0, np.nan])
+def test_equal_idle_and_unknown_intervals_are_one_regime(value: float, resources: bool) -> None:
+    """Nothing to see, nothing found."""
+    used = [Resource("cpu", np.full(60, value / 10))] if resources else []
+    seen = Observations.of(np.arange(60.0), np.full(60, 4.0), np.full(60, value), resources=used)
+    assert find_regimes(seen).current.all()
+
+
+def test_few_intervals_are_one_regime() -> None:
+    """A handful of intervals is no history."""
+    assert find_regimes(days(np.ones(400)).select(slice(10))).current.all()
+
+
+def test_the_time_per_query_alone_shows_a_change() -> None:
+    """No resource is needed to see that queries take longer."""
+    seen = replace(days(np.where(np.arange(400) < 220, 1.0, 1.5)), resources=())
+    found = find_regimes(seen)
+    assert found.change is not None
+    assert found.change.quantity == TIME_PER_QUERY

@@ -1,0 +1,207 @@
+"""What a query costs, or how long it takes, changes slowly: no step, no contention, no trust."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from capacity_days import INTERVALS, observed, residing, tide
+from simulated_servers import erlang_server
+
+from models.capacity.assess import assess_capacity
+from models.capacity.change_points import Change, Regimes
+from models.capacity.cost_drift import cost_drift
+from models.capacity.cost_variance import WANDERS, cost_wander, others_wander
+from models.capacity.observations import Observations
+from models.capacity.resource_limit import Resource
+from models.capacity.result import USL, Capacity, CapacityReason
+from models.capacity.trust_gate import judged, unless_more_was_served
+from models.trust import Trust
+from models.usl.law import Array
+
+SERVER = erlang_server("eight", 8, wait=0.004)
+WHEN = np.linspace(0, 1, INTERVALS)
+
+
+def day(cost: Array, seed: int, reach: float = 0.8) -> Observations:
+    """Two waves of the load, on which a query costs so many times the usual."""
+    rng = np.random.default_rng([12, seed])
+    share = tide(reach, rng)
+    n = residing(SERVER, share) * np.exp(rng.normal(0, 0.02, INTERVALS))
+    seen = observed(SERVER, share, n, rng)
+    return replace(seen, throughput=seen.throughput / cost)
+
+
+def wrong(found: Capacity, truth: float, by: float) -> bool:
+    """Whether it is trusted and off by more than that."""
+    return found.trust is Trust.TRUSTED and abs((found.value or 0.0) / truth - 1) > by
+
+
+@pytest.mark.parametrize("total", [0.65, 1.5, 2.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_mix_that_drifts_takes_trust_away(total: float, seed: int) -> None:
+    """In a day a query's cost goes to so many times of what it was, too slowly for a step."""
+    seen = day(total**WHEN, seed)
+    drift = cost_drift(seen, "cpu")
+    assert drift * np.log(total) > 0
+    assert abs(drift) < abs(np.log(total))
+    found = assess_capacity(seen)
+    assert found.trust is not Trust.TRUSTED
+    assert {CapacityReason.LATEST_DIFFER, CapacityReason.MIX_CHANGED} & set(found.reasons)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_mix_that_stays_or_hardly_drifts_is_trusted(seed: int) -> None:
+    """No drift, and one of three per cent in a day: noise and load alone look like none."""
+    for total in (1.0, 1.03):
+        seen = day(total**WHEN, seed, reach=0.85)
+        assert cost_drift(seen, "cpu") == 0.0
+        found = assess_capacity(seen)
+        assert found.trust is Trust.TRUSTED
+        assert found.value == pytest.approx(SERVER.capacity / total, rel=0.05)
+
+
+@pytest.mark.parametrize("phase", np.linspace(0, 6, 5))
+def test_a_mix_by_the_hour_is_never_trusted_and_far_off(phase: float) -> None:
+    """Queries cost up to 15 % more and less with the time of the day, at its own rhythm."""
+    cost = np.exp(0.15 * np.sin(2 * np.pi * WHEN + phase))
+    seen = day(cost, 5)
+    for end in range(100, INTERVALS + 1, 20):
+        found = assess_capacity(seen.select(slice(end)))
+        assert not wrong(found, SERVER.capacity / cost[end - 1], 0.25)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_cost_that_wanders_takes_trust_away(seed: int) -> None:
+    """It goes up and down by a fifth from spell to spell; the next one's capacity is not known."""
+    rng = np.random.default_rng([14, seed])
+    spells = rng.normal(0, 1, INTERVALS // 20)
+    seen = day(np.exp(np.repeat(0.2 * spells, 20)), seed)
+    assert WANDERS < cost_wander(seen, "cpu") < 0.3
+    found = assess_capacity(seen)
+    assert CapacityReason.COST_WANDERS in found.reasons
+    assert found.trust is not Trust.TRUSTED
+    noise = day(np.exp(rng.normal(0, 0.1, INTERVALS)), seed, reach=0.85)
+    assert cost_wander(noise, "cpu") == 0.0
+    little = day(np.exp(np.repeat(WANDERS / 2 * spells, 20)), seed, reach=0.85)
+    assert cost_wander(little, "cpu") == 0.0
+    assert CapacityReason.COST_WANDERS not in assess_capacity(little).reasons
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_neighbours_that_come_and_go_take_trust_away(seed: int) -> None:
+    """Others take 5 % or 40 % of the processor, by the half hour; clients beside it do not."""
+    seen = day(np.ones(INTERVALS), seed, reach=0.85)
+    rng = np.random.default_rng([15, seed])
+    [cpu] = seen.resources
+
+    def with_others(others: Array) -> Observations:
+        own = (cpu.of_ours - others).clip(0.0)
+        more = replace(cpu, utilisation=np.minimum(own + others, 1.0), own=own)
+        return replace(seen, resources=(more,))
+
+    spells = np.repeat(rng.permutation(np.tile([0.0, 0.4], 6)), INTERVALS // 12)
+    wild = replace(seen, throughput=seen.throughput * (1 - spells))
+    own = cpu.of_ours * (1 - spells)
+    wild = replace(wild, resources=(replace(cpu, utilisation=own + 0.05 + spells, own=own),))
+    assert others_wander(wild, "cpu") > WANDERS
+    found = assess_capacity(wild)
+    assert CapacityReason.OTHERS_WANDER in found.reasons
+    assert found.trust is not Trust.TRUSTED
+    beside = with_others(0.3 * cpu.of_ours)
+    assert others_wander(beside, "cpu") == 0.0
+    unsteady = with_others(rng.uniform(0, 0.1, INTERVALS))
+    assert others_wander(unsteady, "cpu") == 0.0
+    assert others_wander(replace(seen, resources=(replace(cpu, own=None),)), "cpu") == 0.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_neighbours_that_halve_the_processor_are_never_trusted_wrongly(seed: int) -> None:
+    """By spells of ten minutes: two clouds of costs; the one left out may be that of now."""
+    rng = np.random.default_rng([16, seed])
+    spells = np.repeat(rng.permutation(np.tile([0, 1], 6)), INTERVALS // 12)
+    seen = day(np.ones(INTERVALS), seed, reach=0.75)
+    speed = np.where(spells, 0.5, 1.0)
+    [cpu] = seen.resources
+    busy = np.minimum(cpu.of_ours, 0.93)
+    slowed = replace(cpu, utilisation=busy + 0.02, own=busy)
+    seen = replace(seen, throughput=seen.throughput * speed, resources=(slowed,))
+    for end in range(200, INTERVALS + 1, 40):
+        found = assess_capacity(seen.select(slice(end)))
+        assert not wrong(found, SERVER.capacity * speed[end - 1], 0.15)
+
+
+@pytest.mark.parametrize("cost", [1.2, 1.25, 1.3])
+def test_queries_that_cost_more_of_late_take_trust_away_at_once(cost: float) -> None:
+    """A deploy ten minutes ago, at a load of half of what was seen."""
+    late = np.where(np.arange(INTERVALS) < INTERVALS - 40, 1.0, cost)
+    for seed in range(4):
+        rng = np.random.default_rng([17, seed])
+        share = np.minimum(np.roll(tide(0.85, rng), INTERVALS // 4) * late, 0.97)
+        n = residing(SERVER, share) * np.exp(rng.normal(0, 0.02, INTERVALS))
+        seen = observed(SERVER, share, n, rng)
+        found = assess_capacity(replace(seen, throughput=seen.throughput / late))
+        assert not wrong(found, SERVER.capacity / cost, 0.15)
+
+
+def test_too_few_or_idle_intervals_tell_no_drift() -> None:
+    """Nothing is said of a resource that is hardly used, of a setting, or of a handful."""
+    seen = day(2.0**WHEN, 1)
+    [cpu] = seen.resources
+    idle = replace(cpu, name="idle", utilisation=cpu.utilisation / 50, own=None)
+    setting = replace(cpu, name="setting", is_setting=True)
+    more = replace(seen, resources=(cpu, idle, setting))
+    assert cost_drift(more, "cpu") > 0
+    assert [cost_drift(more, name) for name in ("idle", "setting")] == [0.0, 0.0]
+    wild = replace(seen, throughput=seen.throughput * np.exp(np.sin(np.arange(INTERVALS) / 9)))
+    assert cost_wander(wild, "cpu") > WANDERS
+    assert cost_wander(wild.select(slice(24)), "cpu") == 0.0
+    settings = replace(wild, resources=(replace(cpu, is_setting=True),))
+    assert cost_wander(settings, "cpu") == 0.0
+    assert cost_drift(more.select(slice(30)), "cpu") == 0.0
+
+
+def warming_up(seed: int) -> tuple[Observations, Array]:
+    """A restart at the top of the load: caches fill while it ebbs; and the true capacities."""
+    rng = np.random.default_rng([13, seed])
+    share = tide(0.75, rng)
+    since = np.maximum(np.arange(INTERVALS) - 150, 0) / 25
+    cold = np.exp(-since) * (since > 0)
+    n = residing(SERVER, share) + share * SERVER.capacity * 0.02 * cold
+    seen = observed(SERVER, share, n, rng)
+    dearer = 1 + 0.5 * cold
+    used = Resource("cpu", np.minimum(seen.resources[0].utilisation * dearer, 1))
+    return replace(seen, resources=(used,)), SERVER.capacity / dearer
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_caches_that_fill_while_the_load_ebbs_are_no_contention(seed: int) -> None:
+    """Residence times fall with the load then: no peak near it is trusted, however it looks."""
+    seen, capacities = warming_up(seed)
+    for end in range(160, 440, 10):
+        found = assess_capacity(seen.select(slice(end)))
+        assert not wrong(found, float(capacities[end - 1]), 0.3)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "limit", "before", "trust"),
+    [
+        (1.3, USL, 6000.0, Trust.INDICATIVE),
+        (0.7, USL, 6000.0, Trust.INDICATIVE),
+        (1.3, "cpu", 6000.0, Trust.TRUSTED),
+        (5.0, USL, 6000.0, Trust.TRUSTED),
+        (1.3, USL, 1500.0, Trust.TRUSTED),
+    ],
+)
+def test_contention_that_an_older_mix_contradicts_is_not_trusted(
+    ratio: float, limit: str, before: float, trust: Trust
+) -> None:
+    """It would end at 1300 queries/s what 6000 were served by, and queries are hardly dearer."""
+    x = np.repeat([before, 1200.0], 50)
+    change = Change(50, "cpu", ratio)
+    regimes = Regimes(np.arange(100) >= 50, change)
+    sure = judged((1200.0, 1250.0, 1300.0), {limit: 1.0}, 1200.0, {CapacityReason.MIX_CHANGED})
+    assert sure.trust is Trust.TRUSTED
+    found = unless_more_was_served(sure, x, regimes)
+    assert found.trust is trust
+    assert (CapacityReason.LAW_DOES_NOT_FIT in found.reasons) == (trust is not Trust.TRUSTED)
+    assert (found.value, found.limit) == (sure.value, sure.limit)

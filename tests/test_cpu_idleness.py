@@ -1,0 +1,161 @@
+"""How often a processor goes idle tells whether queries will get cheaper as more overlap."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from woken_servers import PROCESSORS, server_of_many_processors, woken_server
+
+from collectors.cpu_idle import AT_MOST, IdleEntries
+from models.capacity.assess import assess_capacity
+from models.capacity.cpu_idleness import Idleness
+from models.capacity.extrapolation import CEILING
+from models.capacity.resource_limit import Resource
+from models.capacity.result import CapacityReason
+from models.trust import Trust
+
+SEEDS = range(5)
+SHORT = (32e-6, 25e-6)
+LONG = (1e-3, 30e-6)
+
+
+@pytest.mark.parametrize("upto", [0.5, 0.72])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_busy_processor_that_goes_idle_between_queries_is_not_full(
+    upto: float, seed: int
+) -> None:
+    """Evenly sent short queries use all of a processor's time at half of its capacity."""
+    demand, waking = SHORT
+    capacity = assess_capacity(woken_server(demand, waking, upto, evenly=True, seed=seed))
+    assert capacity.lower is not None
+    assert capacity.lower < 1 / demand < (capacity.upper or np.inf)
+    assert capacity.trust is not Trust.TRUSTED
+    assert CapacityReason.DEMAND_FALLS in capacity.reasons
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_its_end_is_known_near_it(seed: int) -> None:
+    """At nine tenths of the capacity all of its time has been used for long, and it is right."""
+    demand, waking = SHORT
+    capacity = assess_capacity(woken_server(demand, waking, 0.9, evenly=True, seed=seed))
+    assert capacity.value is not None
+    assert capacity.value * demand == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("upto", [0.72, 0.9])
+def test_what_is_measured_mends_what_would_be_trusted_and_wrong(upto: float) -> None:
+    """Without the count of idle entries the same server's capacity is a third too low, and sure."""
+    demand, waking = SHORT
+    wrong = [
+        assess_capacity(woken_server(demand, waking, upto, evenly=True, seed=s, is_measured=False))
+        for s in SEEDS
+    ]
+    assert np.median([(c.value or 0.0) * demand for c in wrong]) < 0.9
+    assert any(c.trust is Trust.TRUSTED for c in wrong)
+
+
+@pytest.mark.parametrize("evenly", [True, False])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_of_long_queries_waking_is_a_small_part(*, evenly: bool, seed: int) -> None:
+    """A millisecond of processor time for each query: waking matters little, and trust comes."""
+    demand, waking = LONG
+    capacity = assess_capacity(woken_server(demand, waking, 0.9, evenly=evenly, seed=seed))
+    assert capacity.value is not None
+    assert capacity.value * demand == pytest.approx(1.0, abs=0.08)
+    assert capacity.trust is Trust.TRUSTED
+
+
+def test_a_demand_that_may_fall_takes_trust_until_the_loads_are_high() -> None:
+    """Random arrivals at 60 % of a capacity whose queries get a third cheaper: not trusted yet."""
+    demand, waking = SHORT
+    early = assess_capacity(woken_server(demand, waking, 0.75, evenly=False))
+    late = assess_capacity(woken_server(demand, waking, 0.97, evenly=False))
+    assert CapacityReason.DEMAND_FALLS in early.reasons
+    assert early.trust is not Trust.TRUSTED
+    assert CapacityReason.DEMAND_FALLS not in late.reasons
+
+
+@pytest.mark.parametrize("upto", [0.5, 0.7, 0.8, 0.9])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_of_many_processors_an_idle_one_is_nearly_always_found(upto: float, seed: int) -> None:
+    """Waking is paid until all are busy: the interval holds the truth only where it is measured."""
+    demand, waking = 150e-6, 25e-6
+    truth = CEILING[0] * PROCESSORS / demand
+    measured = assess_capacity(server_of_many_processors(demand, waking, upto, seed=seed))
+    assert (measured.lower or np.inf) < truth < (measured.upper or np.inf)
+    assumed = assess_capacity(
+        server_of_many_processors(demand, waking, upto, seed=seed, is_measured=False)
+    )
+    assert (assumed.upper or np.inf) < truth
+
+
+def test_the_share_that_finds_it_busy_is_that_of_random_arrivals() -> None:
+    """X·(1 − U) idle entries a second: a share U finds it busy, from the lowest load on."""
+    x = np.linspace(100.0, 1000.0, 50)
+    u = x / 1000.0
+    idleness = Idleness.of(x, x * (1 - u))
+    assert idleness is not None
+    assert idleness.per_query == pytest.approx(0.75, abs=0.1)
+    assert idleness.found_busy[-1] == pytest.approx(1.0)
+    assert np.all(np.diff(idleness.found_busy) >= 0)
+
+
+def test_nothing_is_said_where_too_little_is_known() -> None:
+    """Fewer than six known intervals, none, or a processor that never goes idle: no measure."""
+    x = np.linspace(100.0, 1000.0, 10)
+    assert Idleness.of(x, np.full(10, np.nan)) is None
+    assert Idleness.of(x, np.where(np.arange(10) < 5, x, np.nan)) is None
+    assert Idleness.of(x, np.zeros(10)) is None
+
+
+def test_a_resource_is_full_only_where_queries_find_it_busy() -> None:
+    """All of its time is used in each interval, and in the first half it went idle each time."""
+    x = np.full(20, 500.0)
+    entries = np.where(np.arange(20) < 10, 500.0, 5.0)
+    processor = Resource("cpu", np.ones(20), idle_entries=entries).with_idleness(x)
+    assert processor.full.tolist() == [False] * 10 + [True] * 10
+    assert Resource("cpu", np.ones(20)).full.all()
+
+
+def sysfs(root: Path, cpu: int, **states: int) -> None:
+    """Write the counters of a processor as the kernel shows them."""
+    for index, (name, usage) in enumerate(states.items()):
+        state = root / f"cpu{cpu}" / "cpuidle" / f"state{index}"
+        state.mkdir(parents=True)
+        (state / "name").write_text(f"{name}\n")
+        (state / "usage").write_text(f"{usage}\n")
+
+
+def test_polling_is_no_idle_entry(tmp_path: Path) -> None:
+    """All states but POLL count, as the mean of the processors."""
+    sysfs(tmp_path, 0, POLL=1000, C1=10, C6=20)
+    sysfs(tmp_path, 1, POLL=1000, C1=30, C6=40)
+    assert IdleEntries([0, 1], tmp_path).per_processor() == 50.0
+    assert IdleEntries([1], tmp_path).per_processor() == 70.0
+
+
+def test_a_large_machine_is_sampled(tmp_path: Path) -> None:
+    """Of 64 processors eight are read, evenly spread."""
+    for cpu in range(64):
+        sysfs(tmp_path, cpu, C1=cpu)
+    assert IdleEntries(range(64), tmp_path).per_processor() == np.mean(range(0, 64, 64 // AT_MOST))
+
+
+def test_without_a_driver_nothing_is_known(tmp_path: Path) -> None:
+    """No cpuidle directory, or a processor that was taken offline meanwhile: None."""
+    assert IdleEntries([0], tmp_path).per_processor() is None
+    assert IdleEntries([], tmp_path).per_processor() is None
+    sysfs(tmp_path, 0, C1=1)
+    known = IdleEntries([0], tmp_path)
+    (tmp_path / "cpu0/cpuidle/state0/usage").unlink()
+    assert known.per_processor() is None
+
+
+def test_this_machine_tells_it_where_its_kernel_does() -> None:
+    """The counters of the processors that this process may use; they never fall."""
+    known = IdleEntries(os.sched_getaffinity(0))
+    first, second = known.per_processor(), known.per_processor()
+    states = list(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpuidle/state1/usage"))
+    assert (first is not None) == bool(states)
+    assert (second or 0.0) >= (first or 0.0)

@@ -1,0 +1,310 @@
+"""From sums to changes: what cannot be known is lost and counted, nothing is ever invented."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from agent.query_classes.class_intervals import TickMaker
+from agent.query_classes.class_registry import NONE, TEXTS_KEPT, Book, name_of
+from agent.query_classes.digest_deltas import Changes, Deltas, Lost
+from agent.query_classes.divided_resources import Meter
+from collectors.base import Sample
+from collectors.digests import DigestRows, DigestValues, is_one_of, shape
+
+NAMES = ("calls", "statement_time")
+A, B, OVERFLOW = "aa|=shop", "bb|", "|"
+OLD = 1e6  # seconds
+
+
+def reading(
+    rows: Mapping[str, tuple[float, float]],
+    *,
+    ages: Mapping[str, float] | None = None,
+    running: Mapping[str, float] | None = None,
+    since: float | None = 2.0,
+    complete: bool = False,
+    names: tuple[str, ...] = NAMES,
+    everything: tuple[float, float] | None = None,
+) -> DigestRows:
+    """One reading; rows by `FIRST_SEEN|class`, old unless told otherwise."""
+    return DigestRows(
+        names=names,
+        keys=list(rows),
+        counters=np.array(list(rows.values()), dtype=float).reshape(-1, len(names)),
+        age=np.array([(ages or {}).get(key, OLD) for key in rows]),
+        complete=complete,
+        since=since,
+        running=running or {},
+        texts={},
+        own=frozenset(),
+        everything=None if everything is None else np.array(everything, dtype=float),
+    )
+
+
+class Followed:
+    """Deltas with the names of the classes."""
+
+    def __init__(self) -> None:
+        self.book = Book()
+        self.deltas = Deltas(self.book)
+
+    def take(self, rows: DigestRows, *, restarted: bool = False) -> dict[str, list[float]] | None:
+        """Each class's changes, and of the time in flight."""
+        changes: Changes | None = self.deltas.take(rows, restarted=restarted)
+        if changes is None:
+            return None
+        lines = zip(changes.classes, changes.values, changes.in_flight, strict=True)
+        return {self.book.keys[n]: [*v, f] for n, v, f in lines}
+
+    def lost(self) -> dict[Lost, int]:
+        """What was lost, by kind."""
+        return {kind: count for kind, count in self.deltas.lost.items() if count}
+
+
+@pytest.fixture
+def followed() -> Followed:
+    """Two old classes were read once."""
+    made = Followed()
+    assert made.take(reading({f"1|{A}": (10, 1.0), f"1|{B}": (5, 0.5)}, since=None)) is None
+    return made
+
+
+def test_changes_are_what_happened_between_two_readings(followed: Followed) -> None:
+    """Classes that did nothing are absent; the first reading is nobody's doing."""
+    assert followed.take(reading({f"1|{A}": (13, 1.5)})) == {A: [3, 0.5, 0]}
+    assert followed.take(reading({f"1|{A}": (13, 1.5), f"1|{B}": (6, 0.5)})) == {B: [1, 0, 0]}
+    assert followed.lost() == {}
+
+
+def test_what_no_digest_covers_is_a_class_of_its_own() -> None:
+    """What ends between the two readings is in the digests first, and counts only once."""
+    followed, row = Followed(), f"1|{A}"
+    assert followed.take(reading({row: (10, 1.0)}, everything=(30, 3.0), since=None)) is None
+    assert followed.take(reading({row: (12, 1.5)}, everything=(32, 3.5))) == {A: [2, 0.5, 0]}
+    found = followed.take(reading({row: (14, 2.0)}, everything=(37, 5.0)))
+    assert found == {A: [2, 0.5, 0], NONE: [3, 1.0, 0]}
+    ahead = followed.take(reading({row: (19, 9.0)}, everything=(38, 5.5)))
+    assert ahead == {A: [5, 7.0, 0]}
+    assert followed.take(reading({row: (19, 9.0)}, everything=(42, 12.0))) == {}
+    assert followed.take(reading({row: (19, 9.0)}, everything=(44, 12.5))) == {NONE: [2, 0.5, 0]}
+
+
+def test_sums_of_everything_that_fall_or_go_say_nothing() -> None:
+    """Somebody emptied them, or may not read them any more."""
+    followed, row = Followed(), f"1|{A}"
+    followed.take(reading({row: (10, 1.0)}, everything=(30, 3.0), since=None))
+    assert followed.take(reading({row: (11, 1.5)}, everything=(2, 0.2))) == {A: [1, 0.5, 0]}
+    assert followed.take(reading({row: (11, 1.5)}, everything=(3, 0.3))) == {
+        NONE: [1, pytest.approx(0.1), 0]
+    }
+    assert followed.take(reading({row: (11, 1.5)})) == {}
+    assert followed.take(reading({row: (11, 1.5)}, everything=(90, 9.0))) == {}
+    assert name_of(NONE).digest == "none"
+
+
+def test_a_new_class_counts_from_zero_only_if_it_is_new(followed: Followed) -> None:
+    """One that is old and was not read before gives nothing at first, and that is counted."""
+    new, old = "2|cc|", "0|dd|"
+    first = followed.take(reading({new: (4, 0.4), old: (9e9, 1e6)}, ages={new: 1.5}))
+    assert first == {"cc|": [4, 0.4, 0]}
+    assert followed.lost() == {Lost.UNSEEN: 1}
+    assert followed.take(reading({old: (9e9 + 2, 1e6 + 1)})) == {"dd|": [2, 1, 0]}
+
+
+@pytest.mark.parametrize("age", [-1.0, 3.5, OLD])
+def test_an_age_that_says_nothing_is_not_new(followed: Followed, age: float) -> None:
+    """Unknown, before the reading before, or a clock that was set: no sum is taken for a change."""
+    assert followed.take(reading({"9|cc|": (7e8, 7e5)}, ages={"9|cc|": age})) == {}
+
+
+def test_the_overflow_row_and_classes_without_a_schema_are_load_too(followed: Followed) -> None:
+    """NULL is a name like any other."""
+    row = f"2|{OVERFLOW}"
+    assert followed.take(reading({row: (4, 0.4)}, ages={row: 1})) == {OVERFLOW: [4, 0.4, 0]}
+    assert name_of(OVERFLOW).digest == "overflow"
+    assert (name_of(A).schema, name_of(A).digest, name_of(B).schema) == ("shop", "aa", "")
+
+
+def test_rows_of_one_class_are_added_up(followed: Followed) -> None:
+    """Whether they can be told apart or not."""
+    twice = reading({f"1|{A}": (11, 1.1), f"2|{A}": (3, 0.3)}, ages={f"2|{A}": 1.0})
+    found = followed.take(twice)
+    assert found is not None
+    assert found[A] == pytest.approx([4, 0.4, 0])
+    assert followed.lost() == {}
+
+
+def test_rows_that_cannot_be_told_apart_are_one(followed: Followed) -> None:
+    """The same class and FIRST_SEEN twice: the first time one interval is lost, and no more."""
+    rows = reading({f"1|{A}": (11, 1.1), "x": (500, 50.0)})
+    twin = DigestRows(**{**{k: getattr(rows, k) for k in rows.__slots__}, "keys": [f"1|{A}"] * 2})
+    assert followed.take(twin) is None
+    assert followed.lost() == {Lost.RESET: 1}
+    assert followed.take(twin) == {}
+
+
+@pytest.mark.parametrize(
+    ("rows", "ages"),
+    [
+        ({f"1|{A}": (2.0, 0.1)}, {}),
+        ({f"1|{A}": (10.0, 0.9)}, {}),
+        ({f"7|{A}": (2.0, 0.1)}, {f"7|{A}": 0.5}),
+    ],
+    ids=["a count fell", "a time fell", "made again"],
+)
+def test_a_table_that_was_emptied_loses_one_interval(
+    followed: Followed, rows: dict[str, tuple[float, float]], ages: dict[str, float]
+) -> None:
+    """TRUNCATE: nothing negative, nothing from zero, and the next interval is whole."""
+    assert followed.take(reading(rows, ages=ages)) is None
+    assert followed.lost() == {Lost.RESET: 1}
+    [(key, (calls, seconds))] = rows.items()
+    found = followed.take(reading({key: (calls + 1, seconds + 1)}))
+    assert found is not None
+    assert found[A] == pytest.approx([1, 1, 0])
+    assert followed.lost() == {Lost.RESET: 1}
+
+
+def test_a_restart_loses_one_interval_even_where_all_sums_have_grown(followed: Followed) -> None:
+    """A busy server may have passed its old sums when it is read again."""
+    assert followed.take(reading({f"1|{A}": (999, 99.0)}), restarted=True) is None
+    assert followed.lost() == {Lost.RESTART: 1}
+    assert followed.take(reading({f"1|{A}": (1000, 99.0)})) == {A: [1, 0, 0]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("status digests status digests", {Lost.RESTART: 1}),
+        ("digests status digests", {Lost.RESET: 1}),
+    ],
+    ids=["told before it is read", "told after it is read"],
+)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_one_restart_loses_one_interval_whenever_it_is_told(
+    before: str, after: dict[Lost, int], at_once: bool
+) -> None:
+    """Also where the last reading of the old life still waits for what the host used."""
+    maker = TickMaker(Book())
+    calls = iter([10, 20, 1, 2, 3])
+    samples = [("status", 0.0, 500.0), ("digests", 0.5, None), ("digests", 2.5, None)]
+    samples += [(name, 4.0 + k / 2, 0.5 + k / 2) for k, name in enumerate(before.split())]
+    for name, at, uptime in samples:
+        rows = reading({f"1|{A}": (next(calls), 0.0)}) if name == "digests" else None
+        values = DigestValues(rows, {}) if rows else {"uptime": float(uptime or 0.0)}
+        maker.append(Sample(name, at, values))
+        if not at_once:
+            maker.ticks(at)
+    maker.ticks(60.0)
+    assert {kind: n for kind, n in maker.deltas.lost.items() if n} == after
+
+
+@pytest.mark.parametrize("ahead", [3600.0, -3600.0])
+def test_a_servers_clock_that_is_set_loses_nothing(ahead: float) -> None:
+    """Its uptime jumps by as much; its sums go on."""
+    maker = TickMaker(Book())
+    for k in range(4):
+        uptime = 90_000.0 + 2 * k + (ahead if k > 1 else 0.0)
+        maker.append(Sample("status", 2.0 * k, {"uptime": uptime}))
+        rows = reading({f"1|{A}": (10 + k, 0.0)})
+        maker.append(Sample("digests", 2.0 * k + 0.1, DigestValues(rows, {})))
+    found = [tick.changes for tick in maker.ticks(60.0)]
+    assert [changes.values[0, 0] for changes in found if changes is not None] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"since": 500.0}, Lost.GAP),
+        ({"names": ("calls", "cpu_time")}, Lost.COLUMNS),
+    ],
+)
+def test_a_gap_and_other_columns_lose_one_interval(
+    followed: Followed, how: dict[str, float], why: Lost
+) -> None:
+    """The changes over a gap say nothing of a tick; another column has no earlier sum."""
+    assert followed.take(reading({f"1|{A}": (99, 9.0)}, **how)) is None  # type: ignore[arg-type]
+    assert followed.lost() == {why: 1}
+
+
+def test_what_runs_counts_while_it_runs_and_once(followed: Followed) -> None:
+    """A report of ten seconds: its time comes as it passes, and is not there twice at its end."""
+    spent = []
+    for elapsed in (2.0, 4.0):
+        found = followed.take(reading({}, running={A: elapsed}))
+        assert found is not None
+        spent.append(found[A])
+    found = followed.take(reading({f"1|{A}": (11, 7.0)}))
+    assert found is not None
+    assert [*spent, found[A]] == [[0, 0, 2], [0, 0, 2], [1, 6, -4]]
+
+
+def test_rows_that_have_gone_are_forgotten(followed: Followed) -> None:
+    """After a reading of all rows, memory holds those and no more; their sums go on."""
+    assert followed.take(reading({f"1|{B}": (6, 0.5)}, complete=True)) == {B: [1, 0, 0]}
+    assert followed.take(reading({f"1|{B}": (8, 0.5)})) == {B: [2, 0, 0]}
+    assert followed.take(reading({f"1|{A}": (500, 5.0)})) == {}  # gone and back: not known
+    assert followed.lost() == {Lost.UNSEEN: 1}
+
+
+def test_a_statement_is_recognised_by_its_digest_text() -> None:
+    """As servers normalise it: quoted names, literals as signs, lists shortened."""
+    statement = "SELECT a.b, 'x y', 5 FROM t WHERE c IN ('p', 'q') AND d > 1.5"
+    text = "SELECT `a` . `b` , ? , ? FROM `t` WHERE `c` IN (...) AND `d` > ?"
+    assert shape(statement) == shape(text)
+    assert shape(statement) != shape("SELECT `a` . `b` FROM `t`")
+
+
+def test_many_classes_grow_the_memory_in_steps() -> None:
+    """Ten thousand rows come in one after the other, and each keeps its sums."""
+    followed = Followed()
+    followed.take(reading({}, since=None))
+    for start in range(0, 10_000, 2_500):
+        rows = {f"1|{k:x}|": (1.0, 0.1) for k in range(start, start + 2_500)}
+        found = followed.take(reading(rows, ages=dict.fromkeys(rows, 1.0)))
+        assert found is not None
+        assert len(found) == 2_500
+    again = followed.take(reading({f"1|{k:x}|": (2.0, 0.2) for k in range(10_000)}))
+    assert again is not None
+    assert {tuple(np.round(v, 6)) for v in again.values()} == {(1.0, 0.1, 0.0)}
+
+
+def test_a_text_outlives_its_classes_number() -> None:
+    """It is fetched once; the oldest goes when the collector may fetch it again."""
+    book = Book()
+    book.learn_texts({"aa": "SELECT 1", "bb": "SELECT 2"}, {"aa", "bb"})
+    book.number(A)
+    book.keep([B])
+    assert (book.keys, book.text(A)) == ([B], "SELECT 1")
+    book.learn_texts({f"new{n}": "SELECT 3" for n in range(TEXTS_KEPT - 1)}, ())
+    assert (book.text(A), book.text(B), book.text("new0")) == (None, "SELECT 2", "SELECT 3")
+    assert (book.is_own(A), book.is_own(B)) == (False, True)
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_full_table_is_noticed_in_every_tick_in_which_it_lost_a_class(every: int) -> None:
+    """Whenever status is read within a tick; before the first count nothing is known."""
+    meter = Meter()
+    for t in range(60):
+        meter.append(Sample("status", t + 0.001, {"digests_lost": float(t // every)}))
+    ticks = [(t + 0.002, t + every + 0.002) for t in range(0, 58, every)]
+    assert all(meter.lost_digests(*tick) for tick in ticks)
+    assert not meter.lost_digests(59.5, 61.0)
+    assert not meter.lost_digests(-2.0, 0.002)
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("SELECT ...", False),
+        ("...", False),
+        ("SELECT `a` , `b` FROM ...", False),
+        ("SELECT `a` , `b` FROM `t` WHERE ...", True),
+        ("SELECT `a` , `b` FROM `t` WHERE `c` = ?", True),
+        ("SELECT `a` , `b` FROM `t` ORDER BY ...", False),
+    ],
+)
+def test_a_text_that_was_cut_short_is_nobodys(text: str, own: bool) -> None:
+    """A few words are anybody's: only several of them tell that a statement is the agent's own."""
+    assert is_one_of(text, {shape("SELECT a, b FROM t WHERE c = 1")}) is own

@@ -1,0 +1,179 @@
+"""Who stands in the queue: time per call that stretches with everybody's, or does not."""
+
+from dataclasses import replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+from class_data import data
+from simulated_classes import Simulated, simulate
+
+from agent.csv_input.class_file import read_classes
+from agent.csv_input.host_file import joined, read_host
+from models.attribution.blocks import Block, fit_block
+from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.cost_model import CostModel
+from models.attribution.divide import attribute
+from models.attribution.elasticity import Stretch
+from models.attribution.estimators import Target, computing_share, computing_time
+from models.attribution.priors import Learned
+from models.attribution.unit_costs import pool_prices, tick_weights
+
+CALLS, SECONDS = 30, 0.03
+
+
+def told(ticks: ClassTicks, y: Array) -> dict[str, float]:
+    """The evidence that each class waits."""
+    assert ticks.count is not None
+    size = pool_prices(ticks, y).price(ticks)
+    found = Stretch.of_parts(computing_time(ticks), ticks.count, size).evidence(size.sum(axis=0))
+    return dict(zip(ticks.names, map(float, found), strict=True))
+
+
+def with_a_steady_waiter(
+    s: Simulated, rng: np.random.Generator, calls: int = CALLS
+) -> tuple[ClassTicks, Array]:
+    """The same with so many calls in every tick that wait 30 ms each, and cost 50 µs."""
+    n = calls + rng.integers(-1, 2, (len(s.y), 1)).astype(float)
+    t, none = s.blind, np.zeros_like(n)
+    assert t.count is not None
+    ticks = replace(
+        t,
+        names=(*t.names, "steady"),
+        statement_time=np.hstack((t.statement_time, SECONDS * n)),
+        count=np.hstack((t.count, n)),
+        lock_time=None,
+        inflight_delta=None,
+        sizes=tuple((name, np.hstack((rows, none))) for name, rows in t.sizes),
+    )
+    return ticks, s.y + 50e-6 * n[:, 0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_who_computes_stretches_and_who_sleeps_does_not(seed: int) -> None:
+    """On a simulated server whose queue changes, digest texts unknown."""
+    s = simulate(seed, busy=0.6)
+    found = told(s.blind, s.y)
+    assert found["sleep"] > 2
+    assert max(found[name] for name in ("point", "sum", "join", "scan", "hash")) < 0
+
+
+def test_one_who_is_always_there_is_not_taken_for_what_nobody_causes() -> None:
+    """Calls alone cannot tell a steady waiter from the base; its time per call can."""
+    for seed in range(6):
+        s = simulate(seed, base=0.3, noise=0.06)
+        ticks, y = with_a_steady_waiter(s, np.random.default_rng(seed + 100))
+        found = attribute(ticks, Target(y, cpu_seconds=True))
+        assert found.classes[-1].share < 0.01
+        assert found.classes[-1].waits
+
+
+def test_many_who_wait_do_not_make_waiters_of_those_who_compute() -> None:
+    """With 60 % of the calls a steady waiter holds the mean e down, and that of others is 2."""
+    for seed in range(4):
+        s = simulate(seed)
+        assert s.ticks.count is not None
+        others = float(s.ticks.count.sum(axis=1).mean())
+        ticks, y = with_a_steady_waiter(s, np.random.default_rng(seed), round(1.5 * others))
+        found = told(ticks, y)
+        assert found["steady"] > 2
+        assert max(found[name] for name in ("point", "sum", "join", "scan", "hash")) < 0
+
+
+def test_the_sums_of_minutes_know_it_too() -> None:
+    """As the agent has them: the seed at which calls and totals alone are wrong."""
+    s = simulate(4, base=0.3, noise=0.06)
+    ticks, y = with_a_steady_waiter(s, np.random.default_rng(104))
+    prices, work = pool_prices(ticks, y), computing_time(ticks)
+    minutes = [
+        Block.of(ticks.at(part), y[part], work[part], prices, tick_weights(y)[part])
+        for part in (slice(begin, begin + 60) for begin in range(0, len(y), 60))
+    ]
+    model, _ = fit_block(reduce(add, minutes), prices, time_like=True)
+    assert model.learned.computing[-1] < 0.5
+    assert model.learned.totals[-1] < 0.01 * y.sum()
+
+
+def test_where_the_queue_never_changes_nothing_is_told() -> None:
+    """All times per call constant but for noise of their own: e cannot be known."""
+    rng = np.random.default_rng(3)
+    count = rng.poisson(40, (300, 6)).astype(float)
+    work = count * 1e-3 * np.exp(rng.normal(0, 0.05, count.shape))
+    found = Stretch.of_parts(work, count, count).evidence(count.sum(axis=0))
+    assert np.abs(found).max() < 1
+
+
+def test_too_few_ticks_and_classes_that_did_nothing_tell_nothing() -> None:
+    """No evidence, and no warning of a division by zero."""
+    s = simulate(1, ticks=12)
+    assert not any(told(s.ticks, s.y).values())
+    none = np.zeros((40, 3))
+    assert not Stretch.of_parts(none, none, none).evidence(none.sum(axis=0)).any()
+
+
+def test_classes_that_are_never_there_together_tell_nothing() -> None:
+    """Nobody has others to compare with, whatever the times; no number is too large for a float."""
+    alone = np.where(np.arange(300)[:, None] % 2 == (0, 1), 40.0, 0.0)
+    for work in (1e9 * alone, np.full((300, 2), 1e9)):
+        for count in (alone, 0 * alone):
+            stretch = Stretch.of_parts(work, count, count)
+            assert np.isfinite(stretch.sums).all()
+            assert not stretch.evidence(alone.sum(axis=0)).any()
+
+
+@pytest.mark.parametrize("work", [0.0, 1e-310, 1e-3, 1e12])
+def test_any_work_time_is_a_share_of_computing(work: float) -> None:
+    """Of no work time, or next to none: all where something was learnt, and nothing else."""
+    nothing, totals = np.zeros((2, 2)), np.array([1e10, 0.0])
+    doubt, both = np.full(2, 0.5), np.ones(2, dtype=np.bool_)
+    learned = Learned(totals, 0.0, nothing, doubt, level=0.5, noise=0.1, ticks=60)
+    model = CostModel(("a", "b"), learned, np.ones(2), 0.0, None)
+    found = computing_share(model, np.full(2, work), both)
+    assert found.tolist() == [pytest.approx(1e10 / max(0.5 * work, 1e10)), 0.0]
+
+
+def test_one_part_tells_nothing() -> None:
+    """Within it ticks are no independent draws, and there is no other to compare with."""
+    s = simulate(1)
+    assert s.ticks.count is not None
+    found = Stretch.of(s.ticks.work_time, s.ticks.count, s.truth).evidence(s.truth.sum(axis=0))
+    assert not found.any()
+
+
+def test_units_do_not_matter() -> None:
+    """Milliseconds for seconds, prices twice as high."""
+    s = simulate(2)
+    work, count, size = s.ticks.work_time, s.ticks.count, s.truth
+    assert count is not None
+    plain = Stretch.of_parts(work, count, size).elasticities(size.sum(axis=0))
+    other = Stretch.of_parts(1e3 * work, count, 2 * size).elasticities(size.sum(axis=0))
+    assert other[0] == pytest.approx(plain[0], nan_ok=True)
+    assert other[1] == pytest.approx(plain[1], nan_ok=True)
+
+
+def test_classes_are_taken_by_their_place() -> None:
+    """Of one that is new nothing is known; parts of the same classes add up."""
+    s = simulate(5)
+    count, size = s.ticks.count, s.truth
+    assert count is not None
+    one, two = (
+        Stretch.of(s.ticks.work_time[part], count[part], size[part])
+        for part in (slice(0, 150), slice(150, 300))
+    )
+    both = (one + two).at([3, -1, 0])
+    assert both.sums[:, 0].tolist() == (one.sums + two.sums)[:, 3].tolist()
+    assert both.sums[:, 1].tolist() == [0] * 5
+
+
+def test_recorded_sleepers_are_told_from_those_who_compute() -> None:
+    """MySQL 9.7 at 73 % of CPU: SLEEP and GET_LOCK wait, the greatest users of CPU do not."""
+    path, host = (str(data(f"mysql97/A_moderate{end}.csv.gz")) for end in ("", "_host"))
+    recorded = joined(read_classes(path), read_host(host))
+    assert recorded.y is not None
+    assert recorded.truth is not None
+    found = told(replace(recorded.ticks, texts=None), recorded.y)
+    assert found["sleep"] > 2
+    assert found["getlock"] > 2
+    greatest = np.argsort(-recorded.truth.sum(axis=0))[:8]
+    assert max(found[recorded.ticks.names[k]] for k in greatest) < 0

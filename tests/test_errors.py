@@ -1,0 +1,112 @@
+"""Every way in which a server can fail has a kind and one line."""
+
+import socket
+import ssl
+import struct
+
+import pymysql
+import pytest
+
+from collectors.base import CollectorError, FailureKind
+from collectors.errors import LONGEST, failure
+
+PLACE = "db1:3306"
+Error = pymysql.err.OperationalError
+
+
+def wrapped(error: OSError) -> Error:
+    """As the library tells what went wrong while it connected."""
+    found = Error(2003, f"Can't connect to MySQL server on 'db1' ({error})")
+    found.original_exception = error  # type: ignore[attr-defined]
+    return found
+
+
+def unverified(reason: str) -> ssl.SSLCertVerificationError:
+    """As OpenSSL tells whom it does not believe."""
+    found = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    found.verify_message = reason
+    return found
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (wrapped(ConnectionRefusedError(111, "Connection refused")), FailureKind.REFUSED),
+        (Error(1040, "Too many connections"), FailureKind.REFUSED),
+        (Error(1226, "User 'a' has exceeded 'max_user_connections'"), FailureKind.REFUSED),
+        (Error(1045, "Access denied for user 'a'@'b'"), FailureKind.DENIED),
+        (Error(3118, "Access denied. Account is locked."), FailureKind.DENIED),
+        (wrapped(TimeoutError("timed out")), FailureKind.TIMEOUT),
+        (Error(2013, "Lost connection to MySQL server during query (timed out)"), "timeout"),
+        (Error(2013, "Lost connection to MySQL server during query"), FailureKind.LOST),
+        (Error(1053, "Server shutdown in progress"), FailureKind.LOST),
+        (Error(1927, "Connection was killed"), FailureKind.LOST),
+        (Error(3024, "maximum statement execution time exceeded"), FailureKind.SLOW),
+        (Error(1969, "max_statement_time exceeded"), FailureKind.SLOW),
+        (Error(1142, "SELECT command denied"), FailureKind.PRIVILEGE),
+        (pymysql.err.ProgrammingError(1146, "Table 'a.b' doesn't exist"), FailureKind.UNREADABLE),
+        (Error(2026, "SSL is required but the server doesn't support it"), "untrusted"),
+        (wrapped(unverified("self-signed certificate")), FailureKind.UNTRUSTED),
+        (RuntimeError("'pynacl' package is required"), FailureKind.LOST),
+        (ConnectionResetError(104, "Connection reset by peer"), FailureKind.LOST),
+        (IndexError("index out of range"), FailureKind.LOST),
+        (struct.error("unpack requires a buffer of 4 bytes"), FailureKind.LOST),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "unreadable"),
+        (CollectorError(FailureKind.UNTRUSTED, "asks for the password"), FailureKind.UNTRUSTED),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_an_error_is_of_a_kind(error: Exception, kind: str) -> None:
+    """What ends the session and what does not hangs on it."""
+    found = failure(error, PLACE)
+    assert found.kind == kind
+    assert str(found).startswith(f"{PLACE}: ")
+
+
+def test_what_a_server_says_is_one_line_that_a_terminal_does_not_obey() -> None:
+    """Control characters, line feeds and long talk are a server's own affair."""
+    text = str(failure(Error(1064, "near '\x1b[2J\x07" + "x" * 2000 + "'\nmore"), PLACE))
+    assert text.isprintable()
+    assert len(text) < LONGEST + 30
+    assert "more" not in text
+
+
+def test_a_remedy_is_told_where_there_is_one() -> None:
+    """The account that was refused."""
+    denied = str(failure(Error(1045, "Access denied"), PLACE, "headroom"))
+    assert "check the account 'headroom' and its password (deploy/grants.sql" in denied
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            ConnectionRefusedError(111, "Connection refused"),
+            "Connection refused; is the server up, and does it listen there?",
+        ),
+        (
+            socket.gaierror(-2, "Name or service not known"),
+            "Name or service not known; check the host's name, and whether it can be resolved here",
+        ),
+        (
+            FileNotFoundError(2, "No such file or directory"),
+            "No such file or directory; check the path; is the server up?",
+        ),
+        (PermissionError(13, "Permission denied"), "Permission denied; may this user reach it?"),
+        (OSError("odd"), "odd; is the server up, and does it listen there?"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_server_that_is_not_reached_is_told_with_what_to_look_at(
+    error: OSError, text: str
+) -> None:
+    """A name, a path, a right or a server: each has its own place to look."""
+    assert str(failure(wrapped(error), PLACE)) == f"{PLACE}: cannot connect: {text}"
+
+
+def test_an_unknown_name_is_told_as_the_library_tells_it() -> None:
+    """Not made up: a name that no resolver may know (RFC 6761)."""
+    session = pymysql.connect(host="no-such-host.invalid", defer_connect=True)
+    with pytest.raises(pymysql.OperationalError) as raised:
+        session.connect()
+    assert "check the host's name" in str(failure(raised.value, PLACE))

@@ -1,0 +1,151 @@
+"""Text from outside reaches terminals, logs and spreadsheets as text: nothing executes it."""
+
+import ast
+import csv
+import io
+import json
+import logging
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from fuzzing import fuzz
+from history_command import Run
+from history_command import path as path
+from history_command import run as run
+from history_rows import everything, filled, interval
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.cli import main
+from agent.escaping import for_spreadsheet, from_spreadsheet, json_text, printable
+from agent.history.database import open_to_write
+from agent.history.record_types import INTERVALS
+from agent.history.tables import insert
+from agent.logs import fields, set_up
+
+ROOT = Path(__file__).resolve().parent.parent
+HOSTILE = "a\x1b]0;owned\x07\x1b[2J\x9b31m\x85\u2028\u202e\x7f\r\nlevel=error"
+FORMULAS = ("=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "'=1", "'", "''", "\t=1")
+
+
+def obeyed(text: str) -> list[str]:
+    """The characters that a terminal would execute; the line feeds of the text are its own."""
+    return [sign for sign in text if not sign.isprintable() and sign != "\n"]
+
+
+@fuzz(300)
+@given(text=st.text())
+def test_every_text_becomes_one_line_that_shows(text: str) -> None:
+    """And JSON stays what it was for a program that reads it."""
+    assert printable(text).isprintable()
+    assert json_text([text]).isprintable()
+    assert json.loads(json_text([text])) == [text]
+    if text.isprintable():
+        assert printable(text) == text
+
+
+@pytest.mark.parametrize("style", ["logfmt", "json"])
+def test_a_log_line_is_one_line_to_every_reader(style: str) -> None:
+    """C1 codes and the line ends of Unicode too, in messages and in facts."""
+    stream = io.StringIO()
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    try:
+        set_up("info", style, stream)
+        logging.getLogger("test").warning("said %s", HOSTILE, extra=fields(server=HOSTILE))
+    finally:
+        root.handlers[:], root.level = before
+    text = stream.getvalue()
+    assert obeyed(text) == []
+    assert len(text.splitlines()) == 1
+    if style == "json":
+        assert json.loads(text)["server"] == HOSTILE
+
+
+def test_check_prints_a_hosts_name_as_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The author of a configuration cannot write on the terminal of the user who checks it."""
+    file = tmp_path / "config.yaml"
+    target = {"name": "a", "user": "u", "host": HOSTILE, "port": 1}
+    file.write_text(json.dumps({"targets": [target]}))
+    assert main(["check", "--config.file", str(file)]) == 1
+    printed = capsys.readouterr()
+    assert obeyed(printed.out + printed.err) == []
+    assert r"\x1b]0;owned" in printed.out
+    assert "\nlevel=error" not in printed.out
+
+
+@pytest.fixture
+def hostile(path: Path) -> Path:
+    """A history of a server with such a name."""
+    filled(path, 1)
+    with closing(open_to_write(path)) as connection:
+        insert(connection, INTERVALS, [interval(0, server=HOSTILE)])
+    return path
+
+
+@pytest.mark.parametrize(
+    "action",
+    [("show",), ("export",), ("export", "--format", "openmetrics"), ("prune", "--before", "6h")],
+    ids=" ".join,
+)
+def test_history_prints_a_servers_name_as_text(
+    hostile: Path, run: Run, action: tuple[str, ...]
+) -> None:
+    """In each of its formats, a line for each row."""
+    code, out, err = run(*action)
+    assert code == 0
+    assert obeyed(out + err) == []
+    assert not [line for line in out.splitlines() if line.startswith("level=error")]
+
+
+def test_what_somebody_gave_on_the_command_line_is_text_too(
+    hostile: Path, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file's name, or a target's, in a message."""
+    for words in (["fit", f"/nowhere/{HOSTILE}"], ["check", "--config.file", f"/x{HOSTILE}"]):
+        assert main(words) == 2
+        assert obeyed(capsys.readouterr().err) == []
+    assert obeyed(run("export", "--target", HOSTILE)[2]) == []
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_no_cell_of_a_csv_file_is_a_formula(path: Path, run: Run, name: str) -> None:
+    """A spreadsheet shows it as text, and an import takes it for what it was."""
+    shown = name.replace("\t", "")
+    with closing(open_to_write(path)) as connection:
+        insert(connection, INTERVALS, [interval(0, server=shown)])
+    code, out, _ = run("export")
+    assert code == 0
+    for row in csv.reader(io.StringIO(out)):
+        assert not row[1].startswith(tuple("=+-@"))
+    text, copy = path.parent / "rows.csv", path.parent / "copy.db"
+    text.write_text(out)
+    assert run("import", text, file=copy)[0] == 0
+    assert everything(copy)["intervals"] == everything(path)["intervals"]
+
+
+@fuzz(200)
+@given(word=st.text(alphabet="=+-@'ab ", max_size=6))
+def test_every_word_comes_back_from_a_spreadsheet(word: str) -> None:
+    """Also one that begins with the mark itself."""
+    assert from_spreadsheet(for_spreadsheet(word)) == word
+
+
+def test_commands_print_through_one_function() -> None:
+    """A new command cannot forget it; `demo` prints nothing that others say."""
+    for file in sorted((ROOT / "agent/commands").glob("*.py")):
+        calls = (
+            node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)
+        )
+        printed = [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"]
+        assert not printed or file.name == "demo.py", file
+
+
+def test_json_of_what_it_cannot_hold_is_an_error() -> None:
+    """Only a log line makes a text of everything; data for programs has numbers and words."""
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        json_text({"at": Path("/")})
+    assert json_text({"at": Path("/")}, default=str) == '{"at": "/"}'

@@ -1,0 +1,90 @@
+"""The agent's memory as the C library manages it."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="malloc_trim(3) is glibc's")
+
+THREADS = 6
+PROGRAM = f"""
+import ctypes, threading
+from agent.heap_trim import share_one_heap
+share_one_heap() if {{shared}} else None
+library = ctypes.CDLL(None)
+library.fopen.restype = ctypes.c_void_p
+together = threading.Barrier({THREADS})
+def allocate():
+    together.wait()
+    library.malloc(5000)
+    together.wait()
+threads = [threading.Thread(target=allocate) for _ in range({THREADS})]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+file = ctypes.c_void_p(library.fopen(b"/dev/stdout", b"w"))
+library.malloc_info(0, file)
+library.fclose(file)
+"""
+
+SIZE, COUNT = 10_000, 4000
+FREED = f"""
+import ctypes
+from agent.heap_trim import GIVE_BACK_EVERY, give_back
+def resident():
+    words = open("/proc/self/smaps_rollup").read().split()
+    return 1024 * int(words[words.index("Rss:") + 1])
+library = ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+places = [library.malloc({SIZE}) for _ in range({COUNT})]
+for place in places: ctypes.memset(place, 1, {SIZE})
+for place in places[:-1]: library.free(ctypes.c_void_p(place))
+before = resident()
+assert give_back(7.0) >= 7.0 + GIVE_BACK_EVERY
+print(before - resident())
+"""
+
+RUBBISH = """
+import gc, sys, weakref
+from agent.heap_trim import COLLECT_EVERY, collect, give_back
+class Ring: pass
+def ring():
+    made = Ring()
+    made.itself = made
+    return weakref.ref(made)
+give_back(0.0)
+gc.collect()
+gc.disable()
+give_back(10.0)
+print("of giving back", gc.collect())
+old = ring()
+spare = [tuple(range(n, n + 15)) for n in range(2000)]
+spare = None
+before = sys.getallocatedblocks()
+assert collect(7.0) >= 7.0 + COLLECT_EVERY
+print("left", old())
+print("spare", (before - sys.getallocatedblocks()) // 1900)
+"""
+
+
+def test_rubbish_and_spare_tuples_go_and_giving_back_makes_none() -> None:
+    """The interpreter keeps 2,000 tuples of a length until all that is old is looked at."""
+    command = [sys.executable, "-c", RUBBISH]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told.splitlines() == ["of giving back 0", "left None", "spare 1"]
+
+
+def test_what_is_free_goes_back_to_the_system() -> None:
+    """Also where something that is in use lies above it."""
+    command = [sys.executable, "-c", FREED]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert int(told) > 0.9 * SIZE * COUNT
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_threads_share_one_heap(shared: bool) -> None:
+    """Where the C library would give each thread its own."""
+    command = [sys.executable, "-c", PROGRAM.format(shared=shared)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    heaps = told.count("<heap nr=")
+    assert heaps == 1 if shared else heaps > 1

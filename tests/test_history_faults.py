@@ -1,0 +1,460 @@
+"""When the history cannot be written: nobody waits for it, all is said once, it heals by itself."""
+
+import logging
+import os
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from disks import fill, remount, small_disk
+from history_rows import (
+    SERVER,
+    SETTINGS,
+    STEP,
+    ZERO,
+    batch,
+    filled,
+    interval,
+    is_sound,
+    rows,
+)
+
+from agent.history.database import open_to_write
+from agent.history.failures import StoreFailure
+from agent.history.record_types import INTERVALS
+from agent.history.schema import VERSION
+from agent.history.store import Store
+from agent.history.tables import insert
+from agent.history.window_reader import Wanted
+
+ALL = Wanted("db", SERVER, 15.0, ZERO, ZERO + 10_000 * STEP)
+
+
+class Clock:
+    """The lane's time, in steps of a minute: longer than any wait after a failure."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def tick(self, store: Store) -> None:
+        """One turn of the lane."""
+        self.now += 60.0
+        store.tick(self.now)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a history is to be."""
+    return tmp_path / "state" / "history.db"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A new one."""
+    return Clock()
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the history has said at the level of an error."""
+    return [r.message for r in caplog.records if r.levelno >= logging.ERROR]
+
+
+def put_aside(path: Path) -> list[Path]:
+    """The broken files, without their logs."""
+    return sorted(p for p in path.parent.glob("*.corrupt-*") if not p.name.endswith("-wal"))
+
+
+# --- corrupt
+
+
+def overwrite(path: Path, offset: int, data: bytes) -> None:
+    """Damage the file in one place."""
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+
+
+def garbage_header(path: Path) -> None:
+    """The beginning is something else."""
+    overwrite(path, 0, b"\xff" * 100)
+
+
+def garbage_page(path: Path) -> None:
+    """A page in the middle is noise."""
+    overwrite(path, 5 * 4096, b"\xa5" * 4096)
+
+
+def truncated(path: Path) -> None:
+    """The end is gone, in the middle of a page."""
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size * 2 // 3 - 1000)
+
+
+def text(path: Path) -> None:
+    """Not a database at all."""
+    path.write_text("not a history\n" * 1000)
+
+
+@pytest.mark.parametrize("harm", [garbage_header, garbage_page, truncated, text])
+def test_a_corrupt_file_is_put_aside_with_its_date(
+    path: Path, harm: object, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is kept under another name, said once, counted, and an empty one takes its place."""
+    filled(path, 60)
+    assert callable(harm)
+    harm(path)
+    broken = path.read_bytes()
+    store = Store(path, SETTINGS, clock=lambda: 1_700_000_000.0)
+    store.put(batch(100))
+    clock.tick(store)
+    assert rows(path, INTERVALS) == [interval(100)]
+    store.put(batch(101))
+    clock.tick(store)
+    [aside] = put_aside(path)
+    assert aside.name == "history.db.corrupt-20231114T221320Z"
+    assert aside.read_bytes() == broken
+    assert store.state.corrupt_files == 1
+    assert store.state.success
+    store.close()
+    assert len([line for line in said(caplog) if "put aside" in line]) == 1
+    assert is_sound(path)
+
+
+def test_damage_while_it_is_written_is_found_too(path: Path, clock: Clock) -> None:
+    """What was to be written is written into the new file."""
+    filled(path, 200)
+    store = Store(path, SETTINGS)
+    clock.tick(store)
+    with closing(open_to_write(path)) as another:  # what the store remembers of the file is old now
+        insert(another, INTERVALS, [interval(500)])
+        another.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for page in range(1, 40):
+        overwrite(path, page * 4096, b"\xa5" * 4096)
+    for number in range(200, 220):
+        store.put(batch(number))
+        clock.tick(store)
+    assert store.state.corrupt_files == 1
+    assert store.state.failures == {StoreFailure.CORRUPT: 1}
+    store.close()
+    assert rows(path, INTERVALS)[-1] == interval(219)
+    assert is_sound(path)
+
+
+def scribbled(path: Path) -> None:
+    """Noise all over the file."""
+    with path.open("r+b") as file:
+        for offset in range(0, path.stat().st_size, 97):
+            file.seek(offset)
+            file.write(b"\xa5" * 40)
+
+
+def emptied(path: Path) -> None:
+    """Nothing is left in it, as after `> history.db`."""
+    os.truncate(path, 0)
+
+
+def halved(path: Path) -> None:
+    """Its end is gone."""
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def test_the_log_and_the_file_may_be_scribbled_on_and_emptied(
+    path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Under the running agent, one after the other: each is found at once, and nothing new is lost.
+
+    What is in order goes on, what is broken is kept aside, and the next interval is written.
+    """
+    store = Store(path, SETTINGS)
+    log = path.with_name("history.db-wal")
+    harms = [(log, scribbled, 0), (path, scribbled, 1), (path, emptied, 2), (path, halved, 3)]
+    number = 0
+    kept: list[int] = []
+    for file, harm, broken in harms:
+        for _ in range(30):
+            kept.append(number)
+            store.put(batch(number))
+            clock.tick(store)
+            number += 1
+        if file == log:
+            file.write_bytes(b"x" * 40_000)
+        harm(file)
+        clock.tick(store)
+        assert store.state.corrupt_files == broken
+        assert store.state.failures.get(StoreFailure.CORRUPT, 0) == broken
+        assert store.state.success is (not broken or (harm is scribbled and file == log))
+        store.put(batch(number))
+        clock.tick(store)
+        assert is_well(store)
+        kept = [*([] if broken else kept), number]
+        assert rows(path, INTERVALS) == [interval(k) for k in kept]
+        number += 1
+    store.close()
+    assert rows(path, INTERVALS) == [interval(number - 1)]
+    assert is_sound(path)
+    assert len(put_aside(path)) == 3
+    assert "another program has emptied the file" in "".join(said(caplog))
+
+
+def test_a_log_that_a_reader_holds_open_is_minded_too(path: Path, clock: Clock) -> None:
+    """Its frames cannot go into the file yet: damage to them is found before the next write."""
+    filled(path, 30)
+    store = Store(path, SETTINGS)
+    clock.tick(store)
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM interval").fetchall()
+        for number in range(30, 60):
+            store.put(batch(number))
+            clock.tick(store)
+        log = path.with_name("history.db-wal")
+        assert log.stat().st_size > 0
+        scribbled(log)
+        store.put(batch(60))
+        clock.tick(store)
+        assert store.state.failures == {StoreFailure.CORRUPT: 1}
+    clock.tick(store)
+    assert is_well(store)
+    store.close()
+    assert rows(path, INTERVALS) == [interval(60)]
+
+
+def test_another_programs_own_write_is_no_damage(path: Path, clock: Clock) -> None:
+    """An import beside the agent is looked at, and all goes on with both."""
+    filled(path, 3)
+    store = Store(path, SETTINGS)
+    clock.tick(store)
+    with closing(open_to_write(path)) as another:
+        insert(another, INTERVALS, [interval(7)])
+        another.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    store.put(batch(9))
+    clock.tick(store)
+    assert (store.state.failures, store.state.rows["intervals"]) == ({}, 5)
+    store.close()
+    assert rows(path, INTERVALS) == [interval(k) for k in (0, 1, 2, 7, 9)]
+
+
+@pytest.mark.parametrize("cell", ["resources = '{'", "throughput = 'much'"])
+def test_a_damage_that_only_reading_finds_is_one_too(
+    path: Path, clock: Clock, cell: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Pages may be in order and what is in them not: the file is put aside, the window is empty."""
+    filled(path, 5)
+    with closing(open_to_write(path)) as damaging:
+        damaging.execute(f"UPDATE interval SET {cell} WHERE at = {ZERO + STEP}")
+    store = Store(path, SETTINGS)
+    answer = store.recall(ALL)
+    clock.tick(store)
+    assert store.state.corrupt_files == 1
+    clock.tick(store)
+    assert answer.result(0) == []
+    store.close()
+    assert len(put_aside(path)) == 1
+
+
+def test_a_file_that_was_taken_away_is_made_anew(
+    path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is written into a file that no name leads to any more."""
+    store = Store(path, SETTINGS)
+    store.put(batch(0))
+    clock.tick(store)
+    for file in path.parent.glob("history.db*"):
+        if file.suffix != ".lock":
+            file.unlink()
+    for number in (1, 2):
+        store.put(batch(number))
+        clock.tick(store)
+    assert rows(path, INTERVALS) == [interval(1), interval(2)]
+    assert "was moved or deleted" in said(caplog)[0]
+    store.close()
+
+
+def test_only_the_latest_broken_files_are_kept(path: Path, clock: Clock) -> None:
+    """A disk that breaks every file does not fill with them."""
+    for number in range(6):
+        filled(path, 2)
+        text(path)
+        store = Store(path, SETTINGS, clock=lambda: 1_700_000_000.0)
+        store.put(batch(number))
+        clock.tick(store)
+        store.close()
+    assert len(put_aside(path)) == 3
+
+
+# --- whose it is
+
+
+def test_the_second_of_two_agents_goes_on_without(
+    path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says so once, disturbs nothing, and takes over when the first one has ended."""
+    first, second = Store(path, SETTINGS), Store(path, SETTINGS)
+    first.put(batch(0))
+    clock.tick(first)
+    second.put(batch(1))
+    clock.tick(second)
+    clock.tick(second)
+    assert second.state.failures == {StoreFailure.TAKEN: 2}
+    assert len(said(caplog)) == 1
+    assert "another agent writes this history" in said(caplog)[0]
+    first.put(batch(2))
+    first.close()
+    assert rows(path, INTERVALS) == [interval(0), interval(2)]
+    clock.tick(second)
+    assert second.state.success
+    second.close()
+    assert rows(path, INTERVALS) == [interval(0), interval(1), interval(2)]
+
+
+def test_a_later_versions_file_is_left_alone(
+    path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The agent goes on without a history; after a downgrade nothing is lost."""
+    filled(path, 2)
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    connection.close()
+    store = Store(path, SETTINGS)
+    store.put(batch(5))
+    clock.tick(store)
+    clock.tick(store)
+    store.close()
+    assert store.state.failures[StoreFailure.NEWER] >= 2
+    assert len(said(caplog)) == 1
+    assert put_aside(path) == []
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT COUNT(*) FROM interval").fetchone() == (2,)
+    connection.close()
+
+
+# --- no room, no right
+
+
+def test_a_full_disk_costs_nothing_that_can_wait(
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said once and counted; with room again all that waited is written, in order."""
+    caplog.set_level(logging.INFO)
+    with small_disk(tmp_path / "disk", "2m") as disk:
+        path = disk / "history.db"
+        store = Store(path, SETTINGS)
+        clock.tick(store)
+        ballast = disk / "ballast"
+        number = 0
+        while is_well(store):
+            store.put(batch(number))
+            clock.tick(store)
+            number += 1
+            if number == 20:
+                fill(ballast)
+        assert store.state.failures == {StoreFailure.FULL: 1}
+        for more in range(number, number + 30):
+            store.put(batch(more))
+            clock.tick(store)
+        assert len(said(caplog)) == 1
+        assert "full" in said(caplog)[0]
+        assert [row.at for row in rows(path, INTERVALS)][:20] == [interval(k).at for k in range(20)]
+        ballast.unlink()
+        clock.tick(store)
+        assert is_well(store)
+        assert store.state.dropped == 0
+        assert "the history is written again" in [r.message for r in caplog.records]
+        store.close()
+        assert rows(path, INTERVALS) == [interval(k) for k in range(number + 30)]
+        assert is_sound(path)
+
+
+def is_well(store: Store) -> bool:
+    """Whether its latest attempt succeeded."""
+    return bool(store.state.success)
+
+
+def test_a_start_on_a_full_disk_reads_what_is_there(tmp_path: Path, clock: Clock) -> None:
+    """After a crash, with the log still there, and after an end in good order."""
+    for ended in (True, False):
+        with small_disk(tmp_path / f"disk-{ended}", "2m") as disk:
+            path = disk / "history.db"
+            store = Store(path, SETTINGS)
+            for number in range(10):
+                store.put(batch(number))
+            clock.tick(store)
+            if ended:
+                store.close()
+            else:
+                store._lock.release()  # as the end of the process does
+            fill(disk / "ballast")
+            next_one = Store(path, SETTINGS)
+            answer = next_one.recall(ALL)
+            clock.tick(next_one)
+            assert [row for row, _ in answer.result(0)] == [interval(k) for k in range(10)]
+            next_one.close()
+            store.close()
+
+
+def test_a_read_only_file_system_is_gone_on_without(
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Said once; what was written before is read; made writable again, it is written."""
+    with small_disk(tmp_path / "disk", "4m") as disk:
+        path = filled(disk / "history.db", 10)
+        remount(disk, "ro")
+        store = Store(path, SETTINGS)
+        answer = store.recall(ALL)
+        for number in range(10, 15):
+            store.put(batch(number))
+            clock.tick(store)
+        assert [row for row, _ in answer.result(0)] == [interval(k) for k in range(10)]
+        assert store.state.failures == {StoreFailure.READ_ONLY: 5}
+        assert len(said(caplog)) == 1
+        remount(disk, "rw")
+        clock.tick(store)
+        assert store.state.success
+        store.close()
+        assert rows(path, INTERVALS) == [interval(k) for k in range(15)]
+
+
+# --- too much
+
+
+def test_what_cannot_wait_is_dropped_and_counted(
+    path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The oldest go first; memory stays bounded whatever the disk does."""
+    first = Store(path, SETTINGS)
+    clock.tick(first)
+    second = Store(path, SETTINGS, most_waiting=10 * batch(0).bytes)
+    for number in range(25):
+        second.put(batch(number))
+        clock.tick(second)
+    dropped = second.state.dropped
+    assert 13 <= dropped <= 17
+    assert len([line for line in said(caplog) if "will have a gap" in line]) == 1
+    first.close()
+    clock.tick(second)
+    second.close()
+    assert rows(path, INTERVALS) == [interval(k) for k in range(dropped, 25)]
+
+
+def test_nobody_waits_for_a_store_that_hangs(path: Path) -> None:
+    """`put` returns while the lane is stuck; that is no reason to call the agent hung."""
+    stuck, go_on = threading.Event(), threading.Event()
+
+    def clock() -> float:
+        stuck.set()
+        go_on.wait()
+        return 1_700_000_000.0
+
+    store = Store(path, SETTINGS, clock=clock)
+    store.lane.start()
+    assert stuck.wait(20)
+    for number in range(100):
+        store.put(batch(number))
+    assert not store.lane.hangs(time.monotonic() + 1e6)
+    go_on.set()
+    store.lane.stop()
+    store.lane.join(20)
+    assert rows(path, INTERVALS) == [interval(k) for k in range(100)]

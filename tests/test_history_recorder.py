@@ -1,0 +1,395 @@
+"""From the window to the file and back: what an agent knew is what the next one begins with."""
+
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from history_rows import SERVER, SETTINGS, rows
+
+from agent.config.retention import HistorySettings, RetentionSettings
+from agent.config.settings import FitSettings
+from agent.history.database import open_to_read
+from agent.history.record_types import FITS, INTERVALS, KINDS, SAMPLES
+from agent.history.recorder import Recorder
+from agent.history.server_identity import MOST_NEW, server_identity
+from agent.history.store import Store
+from agent.history.tables import Extent, extents
+from agent.interval_buffer import History
+from agent.pipeline import Now, assess
+from agent.snapshot import FitState, Health
+from collectors.base import Sample
+
+WIDTH = 10.0
+MYSQL = {"server_uuid": SERVER, "hostname": "h", "port": "3306", "datadir": "/d/"}
+FIT = FitSettings(interval=WIDTH, window=3600.0)
+UNIX = 1_700_000_000.0
+
+
+class Life:
+    """One life of an agent, without its threads: a window, a recorder, and two clocks.
+
+    `born` is the monotonic clock at its beginning, `ahead` by how much the wall clock is wrong.
+    """
+
+    def __init__(
+        self, path: Path, unix: float, born: float = 0.0, settings: HistorySettings = SETTINGS
+    ) -> None:
+        self.store = Store(path, settings)
+        self.history = History(WIDTH, FIT.window, sampling=1.0)
+        self.recorder = Recorder(self.store, "db")
+        self.fitted = FitState()
+        self.at = born
+        self.ahead = unix - born
+
+    @property
+    def now(self) -> Now:
+        """The present moment on both clocks."""
+        return Now(self.at, self.at + self.ahead)
+
+    def begin(self, variables: dict[str, str] = MYSQL) -> None:
+        """The server answers, and what was read back is taken in."""
+        self.recorder.connected(variables)
+        self.recorder.look(self.history, self.now)
+        self.store.tick(self.at)
+        self.recorder.look(self.history, self.now)
+
+    def live(self, seconds: float, load: float = 100.0) -> None:
+        """Sample once a second, and look for a complete interval each time."""
+        for _ in range(round(seconds)):
+            self.at += 1.0
+            values = {
+                "questions": load * self.at,
+                "own_statements": 0.0,
+                "threads_running": 5.0 + self.at % 3,
+                "uptime": np.floor(self.at + 1e5),
+                "threads_connected": 20.0,
+                "max_connections": 100.0,
+            }
+            sample = Sample("status", self.at, values)
+            self.history.append(sample)
+            self.recorder.sampled(sample)
+            self.look()
+
+    def look(self) -> None:
+        """As the lane that fits does."""
+        self.recorder.look(self.history, self.now)
+        window = self.history.window(self.at)
+        known = assess("db", window, Health(True), self.fitted, FIT, self.now)
+        self.fitted = known.fitted
+        self.recorder.record(self.history, self.fitted, self.now)
+        self.store.tick(self.at)
+
+    def end(self) -> None:
+        """In good order."""
+        self.recorder.record(self.history, self.fitted, self.now, last=True)
+        self.store.close()
+
+    @property
+    def ends(self) -> list[float]:
+        """The window's ends in Unix seconds."""
+        return [self.now.to_unix(end) for end in self.history.window(self.at)["end"]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the history is to be."""
+    return tmp_path / "state" / "history.db"
+
+
+@pytest.fixture
+def first(path: Path) -> Life:
+    """A life of five minutes that has ended."""
+    life = Life(path, UNIX)
+    life.begin()
+    life.live(300)
+    life.end()
+    return life
+
+
+def test_the_next_life_begins_with_the_window_of_the_last(first: Life, path: Path) -> None:
+    """Every interval with all its numbers, at its own time, though the machine was booted anew."""
+    life = Life(path, UNIX + 400.0, born=5.0)
+    life.begin()
+    before, after = first.history.window(first.at), life.history.window(life.at)
+    assert len(after) == len(before) == 28
+    assert life.ends == pytest.approx(first.ends, abs=0.002)
+    for name in ("seconds", "throughput", "threads_running", "thread_samples", "statement_time"):
+        assert after[name].tolist() == pytest.approx(before[name].tolist(), nan_ok=True), name
+    assert after.utilisations["connections"] == pytest.approx(before.utilisations["connections"])
+    life.end()
+
+
+def test_new_intervals_follow_those_that_were_read_back(first: Life, path: Path) -> None:
+    """In the order of time, none twice; and the file has them all for the life after."""
+    life = Life(path, UNIX + 310.0, born=310.0)
+    life.begin()
+    life.live(60)
+    life.end()
+    ends = life.ends
+    assert len(ends) == 28 + 4
+    assert ends == sorted(ends)
+    assert len(rows(path, INTERVALS)) == 28 + 4
+    third = Life(path, UNIX + 400.0)
+    third.begin()
+    assert third.ends == pytest.approx(ends, abs=0.002)
+    third.end()
+
+
+def test_what_was_found_is_kept_with_its_trust_and_reasons(first: Life, path: Path) -> None:
+    """Each assessment once, with the words that the page had for it."""
+    found = rows(path, FITS)
+    assert found
+    assert len({row.at for row in found}) == len(found)
+    last = dict(zip((column.name for column in FITS.columns), found[-1].cells, strict=True))
+    capacity = first.fitted.capacity
+    assert capacity is not None
+    assert last["trust"] == capacity.trust.value
+    assert last["reasons"] == ",".join(capacity.reasons)
+    assert last["capacity"] == capacity.value
+    assert last["source"] == "threads_running"
+    assert found[-1].at == round(1000 * (first.fitted.at or 0))
+
+
+def test_every_sample_is_there_also_those_of_no_complete_interval(first: Life, path: Path) -> None:
+    """An end in good order writes what was read since the last interval."""
+    found = rows(path, SAMPLES)
+    assert [row.at for row in found] == [round(1000 * (UNIX + k)) for k in range(1, 301)]
+    assert found[0].cells[0] == {
+        "questions": 100.0,
+        "own_statements": 0.0,
+        "threads_running": 6.0,
+        "uptime": 100_001.0,
+        "threads_connected": 20.0,
+        "max_connections": 100.0,
+    }
+
+
+def test_samples_are_left_out_where_they_are_kept_for_no_time(path: Path) -> None:
+    """`retention.samples: 0`: intervals and fits only."""
+    settings = HistorySettings(retention=RetentionSettings(samples=0))
+    life = Life(path, UNIX, settings=settings)
+    life.begin()
+    life.live(60)
+    life.end()
+    assert rows(path, SAMPLES) == []
+    assert len(rows(path, INTERVALS)) == 4
+
+
+def test_classes_of_statements_are_not_written(path: Path) -> None:
+    """What could hold the text of a statement does not get into the file."""
+    life = Life(path, UNIX)
+    life.begin()
+    life.recorder.sampled(Sample("digests", 1.0, {"select secret": 1.0}))
+    life.live(30)
+    life.end()
+    assert {row.labels[2] for row in rows(path, SAMPLES)} == {"status"}
+    assert b"secret" not in path.read_bytes()
+
+
+def test_samples_need_not_wait_for_a_long_interval(path: Path) -> None:
+    """With intervals of ten minutes a crash costs no ten minutes of samples."""
+    life = Life(path, UNIX)
+    life.history = History(600.0, 3600.0, sampling=1.0)
+    life.begin()
+    life.live(250)
+    life.store.tick(life.at)
+    assert len(rows(path, SAMPLES)) == 200
+    life.end()
+    assert len(rows(path, SAMPLES)) == 250
+
+
+def test_a_window_that_was_carried_over_is_not_read_back_too(path: Path) -> None:
+    """After a reload the watch is another, its window the same; what comes is written on."""
+    life = Life(path, UNIX)
+    life.begin()
+    life.live(100)
+    after = Recorder(life.store, "db")
+    after.go_on(life.recorder)
+    history = History(WIDTH, FIT.window, sampling=1.0)
+    history.carry(life.history)
+    life.recorder, life.history = after, history
+    life.begin()
+    assert len(life.ends) == 8
+    life.live(60)
+    assert life.ends == sorted(set(life.ends))
+    life.end()
+    assert len(rows(path, INTERVALS)) == len(life.ends)
+
+
+OTHER = {**MYSQL, "server_uuid": "11111111-71ca-11e1-9e33-c80aa9429562"}
+
+
+def test_another_server_under_the_same_name_inherits_nothing(first: Life, path: Path) -> None:
+    """A target that was pointed elsewhere starts again; pointed back, it has its own again."""
+    life = Life(path, UNIX + 310.0, born=310.0)
+    life.begin(OTHER)
+    assert life.ends == []
+    life.live(40, load=7.0)
+    life.end()
+    back = Life(path, UNIX + 400.0)
+    back.begin()
+    assert back.ends == pytest.approx(first.ends, abs=0.002)
+    back.end()
+
+
+def renamed(path: Path, *watched: str, after: float = 400.0) -> Life:
+    """A later life in which the target is called `primary`."""
+    life = Life(path, UNIX + after)
+    life.store.watched = set(watched)
+    life.recorder = Recorder(life.store, "primary")
+    life.begin()
+    return life
+
+
+def test_a_target_that_was_renamed_keeps_its_window(first: Life, path: Path) -> None:
+    """All kinds of rows have the new name; nothing is left under the one before."""
+    before = {kind.name: len(rows(path, kind)) for kind in KINDS.values()}
+    life = renamed(path, "primary")
+    assert life.ends == pytest.approx(first.ends, abs=0.002)
+    life.end()
+    assert {kind.name: len(rows(path, kind)) for kind in KINDS.values()} == before
+    assert {row.labels[0] for kind in KINDS.values() for row in rows(path, kind)} == {"primary"}
+
+
+def test_a_name_that_is_watched_still_keeps_what_is_its_own(first: Life, path: Path) -> None:
+    """A second target of the same server starts again."""
+    life = renamed(path, "primary", "db")
+    assert life.ends == []
+    life.end()
+    assert {row.labels[0] for row in rows(path, INTERVALS)} == {"db"}
+
+
+def test_a_name_that_has_rows_takes_no_others(first: Life, path: Path) -> None:
+    """Not even when the other target is gone."""
+    life = renamed(path, "primary", "db")
+    life.live(60)
+    life.end()
+    again = renamed(path, "primary", after=500.0)
+    assert again.ends == pytest.approx(life.ends, abs=0.002)
+    again.end()
+    assert {row.labels[0] for row in rows(path, INTERVALS)} == {"db", "primary"}
+
+
+def test_a_server_that_takes_anothers_place_begins_anew(path: Path) -> None:
+    """After a fail-over behind one address the window holds the new server's intervals alone."""
+    life = Life(path, UNIX)
+    life.begin()
+    life.live(100)
+    life.recorder.connected(OTHER)
+    life.live(60, load=9.0)
+    throughput = life.history.window(life.at)["throughput"]
+    assert throughput == pytest.approx([9.0] * len(throughput))
+    assert 4 <= len(throughput) <= 5
+    life.recorder.connected(MYSQL)
+    life.look()
+    life.look()
+    throughput = life.history.window(life.at)["throughput"]
+    assert throughput == pytest.approx([100.0] * 8)
+    life.end()
+    assert len({row.labels for row in rows(path, INTERVALS)}) == 2
+
+
+def test_intervals_of_the_future_are_left_out(first: Life, path: Path) -> None:
+    """The clock was set back by two minutes: what is not over yet by it is not read back."""
+    life = Life(path, UNIX + 190.0)
+    life.begin()
+    assert life.ends
+    assert max(life.ends) <= UNIX + 190.0
+    life.live(60)
+    ends = life.ends
+    assert ends == sorted(ends)
+    life.end()
+
+
+def test_a_clock_set_forward_makes_the_window_old_and_no_more(first: Life, path: Path) -> None:
+    """Half an hour ahead, the intervals are half an hour old; two hours ahead, they are too old."""
+    ahead = Life(path, UNIX + 300.0 + 1800.0)
+    ahead.begin()
+    assert ahead.ends == pytest.approx(first.ends, abs=0.002)
+    ahead.end()
+    far_ahead = Life(path, UNIX + 300.0 + 7200.0)
+    far_ahead.begin()
+    assert far_ahead.ends == []
+    far_ahead.end()
+
+
+def test_a_file_that_can_be_read_later_is_read_back_then(first: Life, path: Path) -> None:
+    """Another agent has it: the window grows by itself, and gets its past when the other ends."""
+    holder = Store(path, SETTINGS)
+    holder.tick(0.0)
+    life = Life(path, UNIX + 310.0, born=310.0)
+    life.begin()
+    assert life.ends == []
+    life.live(60)
+    assert len(life.ends) == 4
+    holder.close()
+    life.at += 120.0
+    life.look()
+    life.look()
+    assert len(life.ends) == 28 + 4
+    assert life.ends == sorted(life.ends)
+    life.end()
+    assert len(rows(path, INTERVALS)) == 28 + 4
+
+
+def test_a_server_is_known_by_its_own_number() -> None:
+    """Not by its address, which a proxy or another server may have tomorrow."""
+    assert server_identity(MYSQL) == SERVER
+    mariadb = {"server_uid": "Sb0cIAkcSJUbC45qm1vKFlE5dbk=", "hostname": "h", "port": "3307"}
+    assert server_identity(mariadb) == "Sb0cIAkcSJUbC45qm1vKFlE5dbk="
+    old = {"hostname": "db1", "port": "3306", "datadir": "/var/lib/mysql/"}
+    assert server_identity(old) == "db1:3306:/var/lib/mysql/"
+
+
+def test_a_server_with_a_name_of_megabytes_is_known_by_its_place() -> None:
+    """A value that is no UUID is not used, and every name is short."""
+    for lie in ("x" * 1_600_000, "a\x1b[2Jb", "", "\ud800", "two words"):
+        assert server_identity({**MYSQL, "server_uuid": lie}) == "h:3306:/d/"
+    long = {"hostname": "h" * 1_600_000, "port": "3306", "datadir": "\ud800"}
+    assert len(server_identity(long)) == 64
+    assert server_identity(MYSQL) == SERVER
+    assert server_identity({"server_uid": "dGVzdCBvZiBhIHVpZCBoZXJlIQ=="}).startswith("dGVz")
+
+
+def test_a_server_that_is_another_one_at_each_connect_crowds_nobody_out(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So many of them are written in a day and no more; who was known before still is."""
+    life = Life(path, UNIX)
+    life.begin()
+    life.live(60)
+    written = life.store.state.rows[INTERVALS.name]
+    assert written > 0
+    for number in range(3 * MOST_NEW):
+        life.begin({**MYSQL, "server_uuid": f"liar-{number}"})
+        life.live(30)
+    found = sorted({extent.server for extent in extents_of(life, path)})
+    assert len(found) <= MOST_NEW
+    assert SERVER in found
+    said = [r for r in caplog.records if "too many servers" in r.message]
+    assert len(said) == 2 * MOST_NEW + 1
+    life.begin()
+    life.live(60)
+    assert life.recorder._server == SERVER
+    life.end()
+
+
+def extents_of(life: Life, path: Path) -> list[Extent]:
+    """The extents of the intervals in the file by now."""
+    life.store.tick(life.at)
+    with closing(open_to_read(path)) as reading:
+        return list(extents(reading, INTERVALS))
+
+
+def test_a_server_that_was_turned_away_stays_so_after_a_reload(path: Path) -> None:
+    """It is said once, and its samples do not become those of the next server."""
+    before = Life(path, UNIX)
+    before.begin()
+    for number in range(MOST_NEW + 1):
+        before.begin({**MYSQL, "server_uuid": f"liar-{number}"})
+    assert before.recorder._refused is not None
+    after = Recorder(before.store, "db")
+    after.go_on(before.recorder)
+    assert after._refused == before.recorder._refused
+    before.end()

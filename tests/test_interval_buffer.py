@@ -1,0 +1,334 @@
+"""Samples to intervals: what the window holds, and that it stays bounded."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from agent.interval_buffer import CROWDED, History
+from agent.intervals import Interval, Window
+from collectors.base import Sample
+
+QPS = 100.0
+Reader = Callable[[float], Mapping[str, float]]
+
+
+def status(at: float, *, restarted: float = 1e9, own: float = 4.0) -> dict[str, float]:
+    """A server that started at −1000 s and answers 100 client queries per second."""
+    born = restarted if at >= restarted else -1000.0
+    return {
+        "questions": np.floor((QPS + own) * (at - born)),
+        "own_statements": np.floor(own * (at + 1000.0)),
+        "threads_running": 4.0 + (round(at) % 2),
+        "uptime": np.floor(at - born),
+    }
+
+
+def fill(history: History, readers: Mapping[str, Reader], start: float, end: float) -> None:
+    """One sample of each collector every second, a little off the grid, and a look at each."""
+    for at in np.arange(start, end) + 0.21:
+        for name, read in readers.items():
+            history.append(Sample(name, float(at), read(float(at))))
+        history.window(float(at))
+
+
+def window(readers: Mapping[str, Reader], end: float = 61.0, **changes: float) -> Window:
+    """The window after a minute of samples in intervals of ten seconds."""
+    history = History(width=10, horizon=changes.get("horizon", 3600), sampling=1)
+    fill(history, readers, changes.get("start", 0.0), end)
+    return history.window(end + 5)
+
+
+def test_intervals_lie_on_the_grid_and_follow_each_other() -> None:
+    """Six tens of seconds; the first, begun before the first sample, does not count."""
+    found = window({"status": status})
+    assert found["end"].tolist() == [20, 30, 40, 50, 60]
+    assert found["seconds"].tolist() == [10] * 5
+
+
+def test_throughput_is_the_clients_alone() -> None:
+    """The agent's own statements are taken out."""
+    assert window({"status": status})["throughput"] == pytest.approx([QPS] * 5, rel=0.01)
+
+
+def test_an_idle_server_has_a_throughput_of_zero() -> None:
+    """Rounding never turns an interval without clients into a hole or a negative rate."""
+    idle = window({"status": lambda at: {**status(at), "questions": np.floor(4 * (at + 1000))}})
+    assert idle["throughput"] == pytest.approx([0.0] * 5, abs=0.11)
+    assert (idle["throughput"] >= 0).all()
+
+
+def test_concurrency_by_littles_law_counts_what_is_still_running() -> None:
+    """A statement of ten minutes shows as one in every interval, not as 600 in the last."""
+
+    def statements(at: float) -> dict[str, float]:
+        ended = at >= 45
+        return {
+            "statements": float(ended),
+            "statement_seconds": 645.0 if ended else 0.0,
+            "in_flight_seconds": 0.0 if ended else at + 600.0,
+        }
+
+    found = window({"status": status, "statements": statements})
+    assert found["statement_time"] == pytest.approx([1, 1, 1, 0.5, 0], abs=0.05)
+
+
+def test_more_statements_than_connections_are_no_concurrency() -> None:
+    """Where running statements cannot be read, a report of ten minutes is no burst at its end."""
+
+    def connected(at: float) -> dict[str, float]:
+        return {**status(at), "threads_connected": 7.0}
+
+    def statements(at: float) -> dict[str, float]:
+        return {"statement_seconds": 2 * at + (600.0 if at >= 45 else 0.0)}
+
+    found = window({"status": connected, "statements": statements})
+    assert found["statement_time"] == pytest.approx([2, 2, 2, np.nan, 2], nan_ok=True)
+    assert found["throughput"] == pytest.approx([QPS] * 5, rel=0.01)
+
+
+def test_a_truncated_statement_table_costs_one_interval() -> None:
+    """The sums start over; nothing is invented for the interval that saw it."""
+
+    def statements(at: float) -> dict[str, float]:
+        return {"statement_seconds": 3 * (at if at < 34 else at - 34)}
+
+    found = window({"status": status, "statements": statements})
+    assert found["statement_time"] == pytest.approx([3, 3, np.nan, 3, 3], nan_ok=True)
+    assert found["throughput"] == pytest.approx([QPS] * 5, rel=0.01)
+
+
+def test_a_restart_costs_the_intervals_that_saw_it() -> None:
+    """No negative and no giant rate: the interval is left out of the window."""
+    found = window({"status": lambda at: status(at, restarted=33.5)})
+    assert found["end"].tolist() == [20, 30, 50, 60]
+    assert found["throughput"] == pytest.approx([QPS] * 4, rel=0.01)
+
+
+def test_a_restart_ends_statement_time_too() -> None:
+    """Statement sums that overtook their old value are not taken for a burst."""
+
+    def statements(at: float) -> dict[str, float]:
+        return {"statement_seconds": 2 * at if at < 33.5 else 5000 + 2 * at}
+
+    found = window({"status": lambda at: status(at, restarted=33.5), "statements": statements})
+    assert found["statement_time"] == pytest.approx([2, 2, 2, 2])
+
+
+def test_a_pause_costs_the_intervals_without_samples() -> None:
+    """While the server was frozen nothing is known, and after it all is."""
+    history = History(width=10, horizon=3600, sampling=1)
+    fill(history, {"status": status}, 0, 25)
+    fill(history, {"status": status}, 47, 71)
+    assert history.window(75)["end"].tolist() == [20, 60, 70]
+
+
+def test_threads_running_is_averaged_and_corrected() -> None:
+    """The mean of the samples, less the agent, the replicas and the system's threads."""
+
+    def threads(at: float) -> dict[str, float]:
+        del at
+        return {"agent": 1.0, "binlog_dump": 1.0, "system": 1.0}
+
+    found = window({"status": status, "threads": threads})
+    assert found["threads_running"] == pytest.approx([4.5] * 5)
+    assert found["thread_samples"].tolist() == [10] * 5
+    assert found.excluded.tolist() == [3] * 5
+    assert found.client_threads == pytest.approx([1.5] * 5)
+
+
+def test_without_the_threads_collector_the_status_tells_what_it_can() -> None:
+    """The agent is one; MariaDB counts its replicas in the status."""
+    found = window({"status": lambda at: {**status(at), "replicas_connected": 2.0}})
+    assert found["excluded_binlog_dump"].tolist() == [2] * 5
+    assert np.isnan(found["excluded_system"]).all()
+    assert found.excluded.tolist() == [3] * 5
+
+
+def test_more_exclusions_than_threads_are_no_negative_concurrency() -> None:
+    """An idle server has a concurrency of zero."""
+    found = window(
+        {
+            "status": lambda at: {**status(at), "threads_running": 1.0},
+            "threads": lambda _: {"agent": 1.0, "binlog_dump": 0.0, "system": 1.0},
+        }
+    )
+    assert found.client_threads.tolist() == [0] * 5
+
+
+def host(at: float) -> dict[str, float]:
+    """Four CPUs, one busy, a fifth of one stolen; a server that may use two; a disk; a link."""
+    busy = {f"cpu_{name}_seconds": 0.0 for name in ("nice", "system", "irq", "softirq")}
+    return {
+        **busy,
+        "cpu_user_seconds": at,
+        "cpu_steal_seconds": 0.2 * at,
+        "cpus": 4.0,
+        "process_cpu_seconds": 0.5 * at,
+        "process_cpus": 2.0,
+        "disk:sda:busy_seconds": 0.3 * at,
+        "network:eth0:received_bytes": 1e5 * at,
+        "network:eth0:sent_bytes": 4e5 * at,
+        "network:eth0:bytes_per_second": 1e6,
+        "network:lo:sent_bytes": 1e9 * at,
+    }
+
+
+def test_host_counters_become_utilisations() -> None:
+    """Used over what there is; what has no known ceiling has no utilisation."""
+    found = window({"status": status, "host": host})
+    expected = {
+        "cpu": 0.3,
+        "server_cpu": 0.25,
+        "cpu:server": 0.125,
+        "cpu:steal": 0.05,
+        "cpu:cpus": 4.0,
+        "server_cpu:cpus": 2.0,
+        "disk:sda": 0.3,
+        "network:eth0:received": 0.1,
+        "network:eth0:sent": 0.4,
+    }
+    assert set(found.utilisations) == set(expected)
+    for name, used in expected.items():
+        assert found.utilisations[name] == pytest.approx([used] * 5)
+
+
+def test_the_clock_is_averaged_over_the_samples_that_tell_it() -> None:
+    """A sample at which every CPU was idle has none; an interval of such has none."""
+
+    def clocked(at: float) -> dict[str, float]:
+        told = at >= 20 and round(at) % 2 == 0
+        return {**host(at), **({"cpu_clock_ratio": 0.4 if at < 30 else 1.0} if told else {})}
+
+    found = window({"status": status, "host": clocked}).utilisations["cpu:clock"]
+    assert found == pytest.approx([np.nan, 0.4, 1.0, 1.0, 1.0], nan_ok=True)
+
+
+def test_what_has_no_ceiling_is_kept_as_a_rate() -> None:
+    """Operations and bytes of a disk and of a link, for whoever knows what they can do."""
+
+    def busy(at: float) -> dict[str, float]:
+        disk = {
+            "reads": 200 * at,
+            "writes": 100 * at,
+            "read_bytes": 4e6 * at,
+            "written_bytes": 1e6 * at,
+        }
+        return {**host(at), **{f"disk:sda:{name}": value for name, value in disk.items()}}
+
+    rates = window({"status": status, "host": busy}).rates
+    assert {name: rate[-1] for name, rate in rates.items()} == pytest.approx(
+        {
+            "disk:sda:reads_per_second": 200.0,
+            "disk:sda:read_bytes_per_second": 4e6,
+            "disk:sda:operations_per_second": 300.0,
+            "disk:sda:bytes_per_second": 5e6,
+            "network:eth0:received_per_second": 1e5,
+            "network:eth0:sent_per_second": 4e5,
+        }
+    )
+
+
+def test_the_servers_own_settings_are_resources_too() -> None:
+    """Connections, the redo log and InnoDB's threads, where the server limits them."""
+
+    def limited(at: float) -> dict[str, float]:
+        limits = {"max_connections": 200.0, "innodb_thread_concurrency": 8.0}
+        ages = {"checkpoint_age_bytes": 3e6, "checkpoint_max_age_bytes": 1e7}
+        return {**status(at), "threads_connected": 50.0, **limits, **ages}
+
+    def statements(at: float) -> dict[str, float]:
+        return {"statement_seconds": 2 * at}
+
+    found = window({"status": limited, "statements": statements}).utilisations
+    assert {name: used[-1] for name, used in found.items()} == pytest.approx(
+        {"connections": 0.25, "innodb_threads": 0.25, "redo_log": 0.3}
+    )
+
+
+def test_the_window_forgets_what_is_older_than_its_horizon() -> None:
+    """Memory is bounded: intervals by the horizon, raw samples by a few intervals."""
+    history = History(width=10, horizon=50, sampling=1)
+    fill(history, {"status": status}, 0, 1002)
+    found = history.window(1005)
+    assert found["end"].tolist() == [960, 970, 980, 990, 1000]
+    assert len(history._raw["status"]) < 60
+
+
+def test_the_horizon_is_a_time_whatever_is_missing() -> None:
+    """After two days without a server nothing is left of the time before."""
+    history = History(width=10, horizon=600, sampling=1)
+    fill(history, {"status": status}, 0, 700)
+    found = history.window(705)["end"]
+    assert (found.min(), found.max()) == (110, 690)
+    later = 2 * 86400.0
+    assert len(history.window(later)) == 0
+    fill(history, {"status": status}, later, later + 41)
+    assert history.window(later + 45)["end"].tolist() == [later + 20, later + 30, later + 40]
+
+
+def test_what_was_excluded_long_ago_is_not_excluded_now() -> None:
+    """A collector that reads no more leaves no correction behind."""
+    history = History(width=10, horizon=3600, sampling=1)
+    replica = {"threads": lambda _: {"agent": 1.0, "binlog_dump": 1.0, "system": 0.0}}
+    fill(history, {"status": status, **replica}, 0, 31)
+    fill(history, {"status": status}, 31, 202)
+    found = history.window(205)["excluded_binlog_dump"]
+    assert found[:2].tolist() == [1, 1]
+    assert np.isnan(found[-1])
+
+
+def made_up(count: int) -> list[Interval]:
+    """Intervals of ten seconds: 17 idle loads, and a busy hour near the beginning."""
+    rows = [
+        Interval(10.0 * (k + 1), 10.0, 5.0 + k % 17, 1.0, 2.0, 10.0, 1.0, 0.0, 0.0, {})
+        for k in range(count)
+    ]
+    for k in range(400, 760):
+        rows[k] = rows[k]._replace(throughput=100.0 + 10.0 * (k - 400))
+    return rows
+
+
+def test_a_month_of_intervals_takes_no_more_memory_than_a_day() -> None:
+    """What matters least is let go, and what is kept stands for it; the busy hour stays."""
+    month = 31 * 8640
+    history = History(width=10, horizon=32 * 86400.0, sampling=1)
+    most = 0
+    rows = made_up(month)
+    for start in range(0, month, 500):
+        history._hold(history.window(0).followed_by(Window(rows[start : start + 500])))
+        most = max(most, len(history.window(0)))
+    assert most <= CROWDED
+    kept = history.window(0).rows
+    assert sum(row.stands_for for row in kept) == pytest.approx(month)
+    assert max(row.throughput for row in kept) == 3690.0
+    assert len([row for row in kept if row.throughput > 90]) > 40
+    assert kept[-1] == rows[-1]
+
+
+def test_the_window_is_the_same_object_until_an_interval_completes() -> None:
+    """Asking often costs nothing."""
+    history = History(width=10, horizon=50, sampling=1)
+    fill(history, {"status": status}, 0, 45)
+    first = history.window(45)
+    assert history.window(45.5) is first
+    fill(history, {"status": status}, 45, 55)
+    assert history.window(55) is not first
+
+
+def test_windows_join_and_give_their_intervals_back() -> None:
+    """What one of them does not know of is not known; a resource that none has left is gone."""
+    first, second = made_up(1000)[:2]
+    old, new = first._replace(resources={"cpu": 0.5}), second._replace(resources={"disk": 0.25})
+    both = Window([old]).followed_by(Window([new]))
+    assert both.rows == Window([old, new]).rows == [old, new]
+    assert both.utilisations["cpu"].tolist() == pytest.approx([0.5, np.nan], nan_ok=True)
+    later = both.select(both["end"] > old.end)
+    assert later.rows == [new]
+    assert set(later.utilisations) == {"disk"}
+    assert len(both) == 2
+
+
+def test_nothing_read_is_an_empty_window() -> None:
+    """Before the first sample there is no interval, and no defect."""
+    assert len(History(10, 50, 1).window(100)) == 0

@@ -1,0 +1,131 @@
+"""What a call usually costs: bursts of waiting do not count, and nothing is lost."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.query_classes.class_registry import OTHER
+from agent.query_classes.divided_resources import RESOURCES
+from agent.query_classes.sliding_model import LiveModel
+from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.divide import attribute
+from models.attribution.estimators import Target
+from models.attribution.median_cost import CALLS, LEAST_GROUPS, in_calls, usual_parts
+from models.attribution.reasons import HostUse
+
+BURST, MINUTE = 10, 60
+
+
+def dear_at_times(
+    seed: int, part: float, times: float, ticks: int = 300
+) -> tuple[ClassTicks, Array]:
+    """Four classes; calls of the first read and cost so many times as much in a part of the time.
+
+    Beside them the CPU of each, s, shape (T, 4). Bursts last for ten seconds, the queue stretches
+    all times, and .08 of the CPU is nobody's.
+    """
+    rng = np.random.default_rng(seed)
+    count = rng.poisson((60, 100, 80, 40), (ticks, 4)).astype(float)
+    burst = np.repeat(rng.random(ticks // BURST) < part, BURST)
+    factor = np.column_stack((np.where(burst, times, 1.0), np.ones((ticks, 3))))
+    used = count * factor * (1e-3, 1e-3, 1.5e-3, 2e-3) * np.exp(rng.normal(0, 0.03, count.shape))
+    queue = 1.1 / (1 - np.minimum(used.sum(axis=1) / 2, 0.8))
+    seen = ClassTicks(
+        names=("dear", "b", "c", "d"),
+        seconds=np.ones(ticks),
+        statement_time=used * queue[:, None],
+        count=count,
+        sizes=(("rows_examined", 10 * count * factor),),
+    )
+    return seen, used
+
+
+def test_calls_that_always_cost_the_same_stay_as_they_are() -> None:
+    """Whatever their number."""
+    count = np.random.default_rng(1).poisson((400, 40, 1), (200, 3)).astype(float)
+    parts = count * (1e-4, 2e-3, 0.1)
+    assert usual_parts(parts, count) == pytest.approx(parts)
+
+
+def test_bursts_of_waiting_go_to_the_others() -> None:
+    """A class that takes five times as long in every fifth tick, beside a steady one."""
+    rng = np.random.default_rng(2)
+    count = rng.poisson((300, 200), (300, 2)).astype(float)
+    cost = count * (1e-3, 1e-3)
+    seen = cost * np.where(rng.random((300, 1)) < 0.2, (5, 1), (1, 1))
+    found = usual_parts(seen * cost.sum() / seen.sum(), count).sum(axis=0)
+    assert found == pytest.approx(cost.sum(axis=0), rel=0.01)
+
+
+def test_calls_of_all_sizes_are_not_cut_to_the_small_ones() -> None:
+    """One call a tick, of exponential cost: the median call is .7 of the mean, but of many not."""
+    rng = np.random.default_rng(3)
+    count = np.column_stack((np.ones(3000), np.full(3000, 100.0)))
+    parts = np.column_stack((rng.exponential(1.0, 3000), np.full(3000, 1.0)))
+    found = usual_parts(parts, count).sum(axis=0)
+    assert found == pytest.approx(parts.sum(axis=0), rel=0.05)
+
+
+def test_too_few_calls_count_by_their_mean() -> None:
+    """One in a hundred ticks, each at another cost."""
+    count, parts = np.zeros((300, 2)), np.full((300, 2), 0.01)
+    count[::100, 0], count[:, 1] = 1, CALLS
+    parts[:, 0] = count[:, 0] * np.arange(300)
+    assert count[:, 0].sum() < CALLS * LEAST_GROUPS
+    assert usual_parts(parts, count) == pytest.approx(parts)
+
+
+def test_any_number_of_calls_takes_the_memory_of_its_ticks() -> None:
+    """10¹² calls a tick, a fifth of the ticks at five times the cost, are divided as few are."""
+    rng = np.random.default_rng(5)
+    count = rng.poisson((300, 200), (300, 2)).astype(float)
+    parts = count * np.where(rng.random((300, 1)) < 0.2, (5e-3, 1e-3), (1e-3, 1e-3))
+    found = usual_parts(parts, 1e10 * count)
+    assert found == pytest.approx(usual_parts(parts, count))
+
+
+@pytest.mark.parametrize(("part", "times"), [(0.2, 10), (0.4, 5), (0.4, 10)])
+def test_calls_that_read_more_and_cost_more_keep_their_cpu(part: float, times: float) -> None:
+    """A class that really costs more at times is not cut to its cheap calls, texts or not."""
+    texts = tuple(f"SELECT `{name}` FROM `t`" for name in "abcd")
+    for seed in range(4):
+        ticks, used = dear_at_times(seed, part, times)
+        true = used[:, 0].sum() / used.sum()
+        for known in (ticks, replace(ticks, texts=texts)):
+            found = attribute(known, Target(used.sum(axis=1) * 1.08, cpu_seconds=True))
+            assert found.classes[0].share == pytest.approx(true, abs=0.05)
+
+
+def test_the_live_model_keeps_their_cpu_as_well() -> None:
+    """Minute by minute, beside a class for all others."""
+    for seed in range(3):
+        ticks, used = dear_at_times(seed, 0.2, 10, ticks=20 * MINUTE)
+        ticks, y = ticks.arranged([*ticks.names, OTHER]), used.sum(axis=1) * 1.08
+        model = LiveModel(RESOURCES[0], MINUTE)
+        minutes = [slice(begin, begin + MINUTE) for begin in range(0, len(y), MINUTE)]
+        found = sum(model.take(ticks.at(part), y[part], HostUse()).uses for part in minutes)
+        shares = np.asarray(found) / np.sum(found)
+        assert shares[0] == pytest.approx(used[:, 0].sum() / used.sum(), abs=0.05)
+
+
+def test_rows_are_counted_in_calls() -> None:
+    """Together they are the calls that were made; without a price calls count as they are."""
+    count, size = np.array([[3.0, 2.0], [1.0, 4.0]]), np.array([[1.0, 0.0], [7.0, 0.0]])
+    assert in_calls(size, count).tolist() == [[0.5, 2.0], [3.5, 4.0]]
+    assert in_calls(1e-300 * size, count) == pytest.approx(in_calls(size, count))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 40), st.integers(1, 5))
+def test_all_together_stay_what_they_were(seed: int, ticks: int, classes: int) -> None:
+    """Also where classes or ticks are empty; a part that was nothing stays nothing."""
+    rng = np.random.default_rng(seed)
+    there = rng.random((ticks, classes)) < 0.5
+    count = np.where(there, rng.poisson(20, there.shape), 0.0)
+    parts = np.where(rng.random(classes) < 0.8, count * rng.exponential(1.0, there.shape), 0.0)
+    found = usual_parts(parts, count)
+    assert (found >= 0).all()
+    assert ((found > 0) <= (parts > 0)).all()
+    assert found.sum() == pytest.approx(parts.sum())

@@ -1,0 +1,84 @@
+"""One look at a server: nothing of what was read on the way is lost, however long it takes."""
+
+import time
+from pathlib import Path
+
+import pytest
+from live import Clients, target, write_config
+from test_scheduled_collector import failing
+
+from agent.config.loader import load
+from agent.demo.server import PrivateServer
+from agent.query_classes.class_intervals import MOST_WAITING, TickMaker
+from agent.query_classes.class_registry import Book
+from agent.query_classes.profiler import observe, read_once, send_once
+from collectors import CollectorSpec
+from collectors.base import CollectorError, FailureKind, Prepared, Values
+from collectors.connection import Connection, Endpoint, Login
+
+
+@pytest.mark.live
+def test_a_long_look_keeps_every_reading(server: PrivateServer, tmp_path: Path) -> None:
+    """More readings than may wait at once, texts and own statements from the first ones included.
+
+    On a machine that is too slow for so many the rest still holds.
+    """
+    file, _ = write_config(tmp_path, target(tmp_path, server))
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        time.sleep(0.0 if len(pauses) <= 3 * MOST_WAITING else seconds)
+
+    with Clients(server, "SELECT SLEEP(0.01) AS looked_at_for_long", pace=0.05):
+        observed = observe(load(file).targets[0], 8.0, pause=pause)
+    assert len(observed.ticks) >= 0.9 * len(pauses) - 2
+    assert observed.ticks.texts is not None
+    assert any("looked_at_for_long" in (text or "") for text in observed.ticks.texts)
+    assert any(observed.book.is_own(key) for key in observed.book.keys)
+
+
+def test_a_reading_that_the_server_cuts_off_ends_no_look() -> None:
+    """The other sources of that second are read all the same; any other failure is told."""
+    read = list[str]()
+
+    def status() -> Values:
+        read.append("status")
+        return {"uptime": 5.0}
+
+    maker = TickMaker(Book())
+    readers = {"digests": failing(FailureKind.SLOW), "status": status}
+    found = read_once(readers, maker)
+    assert found is not None
+    assert found.kind is FailureKind.SLOW
+    assert read == ["status", "status"]
+    assert read_once({"status": status}, maker) is None
+    with pytest.raises(CollectorError, match="it is lost"):
+        read_once({"digests": failing(FailureKind.LOST)}, maker)
+
+
+def unneeded(kind: FailureKind | None, *, at_once: bool) -> CollectorSpec:
+    """A collector whose statements fail like this, as it is prepared or as it reads."""
+
+    def prepare(connection: Connection) -> Prepared:
+        del connection
+        if at_once and kind is not None:
+            failing(kind)()
+        return Prepared(failing(kind) if kind else dict, ())
+
+    return CollectorSpec("statements", prepare, 1.0, on_server=True)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("kind", [None, *FailureKind])
+def test_a_collector_that_is_not_needed_ends_no_look(
+    kind: FailureKind | None, at_once: bool
+) -> None:
+    """Whatever the server answers to its statements; only a session that is gone ends it."""
+    connection = Connection(Endpoint(port=1), lambda: Login("u", "p"), timeout=1, limit=1)
+    spec = unneeded(kind, at_once=at_once)
+    if kind is not None and kind.ends_session:
+        with pytest.raises(CollectorError, match=f"it is {kind}"):
+            send_once(spec, connection)
+    else:
+        send_once(spec, connection)

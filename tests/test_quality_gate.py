@@ -1,0 +1,209 @@
+"""Bytes go to classes only where the model has shown that it knows whose they are."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from class_samples import samples
+from live import run_as_root
+from simulated_classes import Simulated, simulate
+
+from agent.commands.profile_report import as_json, in_words
+from agent.commands.profile_rows import profile_of
+from agent.demo.server import PrivateServer
+from agent.query_classes.class_intervals import Tick, TickMaker
+from agent.query_classes.class_registry import AGENT, Book
+from agent.query_classes.divided_resources import RESOURCES
+from agent.query_classes.observations import Observed
+from agent.query_classes.profiler import divided
+from agent.query_classes.quality_gate import is_proven, may_use
+from agent.query_classes.sliding_model import LiveModel
+from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.prediction_error import Quality
+from models.attribution.reasons import HostUse
+
+TICKS, BLOCK = 240, 60
+READ = next(resource for resource in RESOURCES if resource.name == "read")
+BYTES_OF_A_ROW = 100.0
+
+Bytes = Callable[[ClassTicks], Array]
+
+
+def of_rows(ticks: ClassTicks) -> Array:
+    """Bytes that follow the rows which the classes examined, shape (T,)."""
+    return BYTES_OF_A_ROW * np.asarray(dict(ticks.sizes)["rows_examined"].sum(axis=1))
+
+
+def of_nobody(ticks: ClassTicks) -> Array:
+    """Bytes that follow nothing that the classes do, shape (T,)."""
+    return np.random.default_rng(5).lognormal(12.0, 1.0, len(ticks))
+
+
+def made_up() -> Simulated:
+    """A server whose statements name tables."""
+    simulated = simulate(3, ticks=TICKS)
+    texts = tuple(f"{text} FROM `t`" for text in simulated.ticks.texts or ())
+    return replace(simulated, ticks=replace(simulated.ticks, texts=texts))
+
+
+def look(y: Bytes) -> Observed:
+    """A simulated server that read so many bytes a second, looked at for four minutes."""
+    simulated = made_up()
+    book, made = Book(), list[Tick]()
+    maker = TickMaker(book)
+    for sample in samples(simulated):
+        maker.append(sample)
+        made += maker.ticks(sample.at)
+    read = y(simulated.ticks)[-len(made) :]
+    ticks = [replace(t, used={**t.used, "read": b}) for t, b in zip(made, read, strict=True)]
+    return divided(book, ticks)
+
+
+@pytest.mark.parametrize(
+    ("error", "moved", "proven"),
+    [
+        (0.1, 0.98, True),
+        (0.6, 0.98, False),
+        (0.1, 0.4, False),
+        (0.03, None, True),
+        (None, None, False),
+    ],
+)
+def test_both_the_error_and_the_movement_count(
+    error: float | None, moved: float | None, proven: bool
+) -> None:
+    """Nothing is proven before anything was predicted."""
+    assert is_proven(Quality(error, moved, None)) is proven
+
+
+def test_bytes_that_follow_rows_are_their_classes() -> None:
+    """The profile ranks by them, and says how good that is."""
+    profile = profile_of(look(of_rows), "io", with_text=False)
+    assert profile.sort == "io"
+    assert profile.io["read"].unattributed < 0.2 * profile.io["read"].total
+    first = profile.rows[0]
+    examined = max(row.rows_examined or 0.0 for row in profile.rows)
+    assert first.rows_examined == examined
+    assert first.io == pytest.approx(BYTES_OF_A_ROW * examined, rel=0.2)
+    text = in_words(profile, 5)
+    assert "greatest share of the IO" in text
+    assert "calls and rows do not tell" not in text
+
+
+def test_bytes_that_follow_nothing_are_nobodys() -> None:
+    """No class is given any, nobody is ranked by them, and the words say why."""
+    profile = profile_of(look(of_nobody), "io", with_text=False)
+    assert profile.sort == "time"
+    assert all(row.io is None for row in profile.rows)
+    text = in_words(profile, 5)
+    assert "bytes, of which 100 % is unattributed; held out within" in text
+    assert "calls and rows do not tell whose they are" in text
+    found = json.loads(as_json(profile, 5))["io"]
+    assert found["read"]["unattributed"] == found["read"]["total"] > 0
+    assert "cost_varies" in found["read"]["reasons"]
+    assert "written" not in found
+
+
+@pytest.mark.parametrize("y", [of_rows, of_nobody])
+def test_the_agent_judges_by_the_minutes_before(y: Bytes) -> None:
+    """Its first minute is nobody's; from then on it depends on what was predicted."""
+    ticks = made_up().ticks
+    bytes_read, model = y(ticks), LiveModel(READ, blocks=10)
+    given = []
+    for start in range(0, TICKS, BLOCK):
+        part = slice(start, start + BLOCK)
+        division = model.take(ticks.at(part), bytes_read[part], HostUse())
+        given.append(division.uses.sum() / bytes_read[part].sum())
+        assert np.isnan(division.error[division.uses == 0]).all()
+    assert given[0] == 0
+    if y is of_rows:
+        assert min(given[1:]) > 0.8
+    else:
+        assert given == [0, 0, 0, 0]
+        assert model.unattributed_share == 1
+
+
+def test_who_waits_or_touches_no_row_reads_nothing() -> None:
+    """Who sleeps, the agent, who has no rows; what a COMMIT writes may be another's rows."""
+    names = ("sleeper", AGENT, "scan", "commit", "compute", "cut")
+    rows = np.array([[1.0, 5.0, 9.0, 0.0, 1.0, 1.0]])
+    ticks = ClassTicks(
+        names=names,
+        seconds=np.ones(1),
+        statement_time=np.ones((1, 6)),
+        sizes=(("rows_examined", rows), ("rows_affected", np.zeros((1, 6)))),
+        texts=(
+            "SELECT SLEEP (?)",
+            None,
+            "SELECT `a` FROM `t`",
+            "COMMIT",
+            "SELECT ? + ?",
+            "SELECT `b` ...",
+        ),
+    )
+    assert may_use("read", ticks).tolist() == [False, False, True, False, False, True]
+    assert may_use("written", ticks).tolist() == [False, False, True, True, False, True]
+    assert may_use("network", ticks).all()
+
+
+FEW, MANY, NONE = 10.0, 30.0, 0.0
+READS_OR_WRITES = [  # text, rows examined and affected in ten calls, whether it may
+    ("SELECT `total_of` (?)", MANY, NONE, True),
+    ("SELECT `shop` . `total_of` (?)", MANY, NONE, True),
+    ("SELECT shop.total_of (?)", MANY, NONE, True),
+    ("SELECT `book_in` (?) + ?", FEW, FEW, True),
+    ("SELECT `SHA2` (...)", FEW, NONE, False),
+    ("SELECT `SHA2` (...)", NONE, NONE, False),
+    ("SELECT SHA2 (...)", MANY, NONE, False),
+    ("SELECT ? + ?", MANY, FEW, False),
+]
+
+
+@pytest.mark.parametrize(("text", "examined", "affected", "may"), READS_OR_WRITES)
+def test_a_stored_function_may_read_and_write(
+    text: str, examined: float, affected: float, may: bool
+) -> None:
+    """Its statement names no table, but more rows are touched than the one of no table."""
+    ticks = of_one(text, 10.0, examined, affected)
+    assert may_use("read", ticks).tolist() == [may]
+    assert may_use("written", ticks).tolist() == [may]
+
+
+def of_one(text: str, calls: float, examined: float, affected: float) -> ClassTicks:
+    """One class's tick."""
+    return ClassTicks(
+        names=("one",),
+        seconds=np.ones(1),
+        statement_time=np.ones((1, 1)),
+        count=np.full((1, 1), calls),
+        sizes=(
+            ("rows_examined", np.full((1, 1), examined)),
+            ("rows_affected", np.full((1, 1), affected)),
+        ),
+        texts=(text,),
+    )
+
+
+def test_a_servers_digests_tell_who_reads_in_a_function(mysql_server: PrivateServer) -> None:
+    """By its texts and counts: one that sums a table up, one that computes, built-in ones."""
+    calls = ("total_of(1)", "functions.total_of(1)", "next_of(1)", "SHA2('a', 256)", "1 + 1")
+    returns = "RETURNS INT READS SQL DATA RETURN"
+    found = run_as_root(
+        mysql_server,
+        "CREATE DATABASE functions",
+        "USE functions",
+        "CREATE TABLE t (a INT PRIMARY KEY)",
+        "INSERT INTO t VALUES (1), (2), (3)",
+        f"CREATE FUNCTION total_of(x INT) {returns} (SELECT SUM(a) FROM t WHERE a >= x)",
+        f"CREATE FUNCTION next_of(x INT) {returns} x + 1",
+        *(f"SELECT {call}" for call in 3 * calls),
+        "SELECT DIGEST_TEXT, COUNT_STAR, SUM_ROWS_EXAMINED, SUM_ROWS_AFFECTED"
+        " FROM performance_schema.events_statements_summary_by_digest"
+        " WHERE SCHEMA_NAME = 'functions' AND DIGEST_TEXT LIKE 'SELECT%' AND COUNT_STAR = 3",
+    )
+    run_as_root(mysql_server, "DROP DATABASE functions")
+    assert len(found) == len(calls)
+    who = {row[0] for row in found if may_use("read", of_one(row[0], *map(float, row[1:])))[0]}
+    assert who == {"SELECT `total_of` (?)", "SELECT `functions` . `total_of` (?)"}

@@ -1,0 +1,22 @@
+"""What one lane leaves for another."""
+
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+
+from agent.queue_drain import take_all
+
+
+def test_all_is_taken_in_its_order_and_once() -> None:
+    """The oldest first; then there is nothing."""
+    queue = deque([1, 2, 3])
+    assert take_all(queue) == [1, 2, 3]
+    assert take_all(queue) == []
+
+
+def test_two_lanes_that_take_at_once_lose_nothing() -> None:
+    """Neither fails on a queue that the other has just emptied."""
+    for _ in range(50):
+        queue = deque(range(2000))
+        with ThreadPoolExecutor(2) as lanes:
+            both = list(lanes.map(take_all, [queue, queue]))
+        assert sorted(both[0] + both[1]) == list(range(2000))

@@ -1,0 +1,65 @@
+"""A restart is told from all that looks like one."""
+
+from dataclasses import replace
+
+import pytest
+
+from agent.restart_detector import Lives, Session
+from collectors.base import Sample
+
+FIRST, SAME, NEXT, ANEW = Session(1, 70), Session(1, 70), Session(2, 71), Session(2, 8)
+
+
+def status(at: float, uptime: float, questions: float) -> Sample:
+    """What the server said of itself at that time."""
+    return Sample("status", at, {"uptime": uptime, "questions": questions})
+
+
+@pytest.mark.parametrize(
+    ("after", "session", "another"),
+    [
+        pytest.param(status(101, 51, 1010), SAME, False, id="it goes on"),
+        pytest.param(status(101, 51, 1010), NEXT, False, id="the session was lost"),
+        pytest.param(status(101, 0, 10), ANEW, True, id="uptime and counters fell"),
+        pytest.param(status(160, 5, 5000), NEXT, True, id="it has answered more than before"),
+        pytest.param(status(101, 49, 1010), SAME, False, id="its clock was set back a little"),
+        pytest.param(status(101, 51, 0), SAME, False, id="somebody flushed the status"),
+        pytest.param(status(101, 51, 1010), ANEW, False, id="a proxy numbers its sessions anew"),
+    ],
+)
+def test_a_restart_is_told_by_when_the_server_was_born(
+    after: Sample, session: Session, another: bool
+) -> None:
+    """One of 50 s that had answered 1000 questions was seen at 100 s."""
+    lives = Lives()
+    assert not lives.is_another(status(100, 50, 1000), FIRST)
+    assert lives.is_another(after, session) is another
+
+
+@pytest.mark.parametrize(("session", "another"), [(ANEW, True), (NEXT, False)])
+def test_a_life_as_short_as_the_one_before_it_is_told_by_its_sessions(
+    session: Session, another: bool
+) -> None:
+    """The same uptime, as many questions; only the session is numbered from the beginning."""
+    lives = Lives()
+    lives.is_another(status(100, 1, 40), FIRST)
+    assert lives.is_another(status(102.5, 1, 40), session) is another
+
+
+@pytest.mark.parametrize(
+    ("session", "writes", "another"),
+    [
+        pytest.param(NEXT, 234, True, id="others were first, the engine has done less"),
+        pytest.param(NEXT, 293, False, id="the session was lost"),
+        pytest.param(SAME, 234, False, id="a session does not outlive its server"),
+    ],
+)
+def test_a_life_in_which_others_were_first_is_told_by_the_engine(
+    session: Session, writes: float, another: bool
+) -> None:
+    """The same uptime, more questions and sessions than before."""
+    lives = Lives()
+    first, then = status(100, 1, 40), status(102.5, 1, 60)
+    lives.is_another(replace(first, values={**first.values, "innodb_writes": 285.0}), FIRST)
+    then = replace(then, values={**then.values, "innodb_writes": writes})
+    assert lives.is_another(then, session) is another

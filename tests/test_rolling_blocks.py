@@ -1,0 +1,64 @@
+"""The blocks of a long window, in bounded memory."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from simulated_classes import simulate
+
+from agent.query_classes.class_registry import OTHER
+from agent.query_classes.rolling_blocks import MOST_GROUPS, RECENT, Past, summed
+from models.attribution.blocks import Block
+from models.attribution.unit_costs import Prices, pool_prices
+
+TICKS = 10
+LOOK = 7  # every so many blocks the sums are looked at
+
+
+def block_and_prices() -> tuple[Block, Prices]:
+    """Ten ticks of some classes."""
+    simulated = simulate(ticks=TICKS)
+    ticks = replace(simulated.ticks, names=(*simulated.ticks.names[:-1], OTHER))
+    prices = pool_prices(ticks, simulated.y)
+    return Block.of(ticks, simulated.y, ticks.statement_time, prices, np.ones(TICKS)), prices
+
+
+@pytest.mark.parametrize(
+    ("window", "fewest", "held"),
+    [
+        (1, 11, 20),
+        (20, 11, 20),
+        (25, 11, 20),
+        (26, 21, 30),
+        (60, 51, 60),
+        (180, 161, 180),
+        (1440, 1321, 1440),
+        (17_280, 15_841, 17_280),
+    ],
+)
+def test_a_long_window_is_held_in_few_sums(window: int, fewest: int, held: int) -> None:
+    """Each block counts once, until it is older than the window, or by a group less than that."""
+    block, prices = block_and_prices()
+    past, most, lengths = Past(window), 0, list[int]()
+    for number in range(1, 3 * window // 2 + 50):
+        past.add(block, prices)
+        if number % LOOK == 0:
+            most = max(most, len(past.blocks))
+        lengths.append(len(past))
+        assert min(number, fewest) <= len(past)
+    assert (min(lengths[held:]), max(lengths)) == (fewest, held)
+    assert most <= MOST_GROUPS + RECENT + 1
+    together = summed(past.blocks, prices, block.names)
+    assert together.moments.ticks == TICKS * len(past)
+    assert together.moments.gram == pytest.approx(len(past) * block.moments.gram)
+    assert together.work == pytest.approx(len(past) * block.work)
+
+
+def test_blocks_of_other_features_begin_anew() -> None:
+    """As after an upgrade of the server: what was counted before cannot be added."""
+    block, prices = block_and_prices()
+    past = Past(60)
+    for _ in range(25):
+        past.add(block, prices)
+    past.add(replace(block, features=tuple(f"other_{name}" for name in block.features)), prices)
+    assert len(past) == 1

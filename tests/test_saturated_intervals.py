@@ -1,0 +1,84 @@
+"""Saturation and IO waits of a watch are judged where they happened, and it is said when."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from class_samples import samples
+from simulated_classes import simulate
+
+from agent.commands.profile_report import as_json, in_words
+from agent.commands.profile_rows import profile_of
+from agent.query_classes.class_intervals import Tick, TickMaker
+from agent.query_classes.class_registry import Book
+from agent.query_classes.divided_resources import ALL_TIME, BUSY, IO_WAIT
+from agent.query_classes.observations import Observed
+from agent.query_classes.profiler import divided
+from agent.query_classes.saturated_intervals import spells_of
+from models.attribution.reasons import Reason
+
+
+def used(busy: float, io_wait: float = 0.0) -> dict[str, float]:
+    """Two processors' second."""
+    return {BUSY: 2 * busy, IO_WAIT: 2 * io_wait, ALL_TIME: 2.0}
+
+
+def watch(*parts: dict[str, float]) -> list[Tick]:
+    """A tick a second, as the host was used."""
+    return [Tick(100.0 + i, 1.0, None, part) for i, part in enumerate(parts)]
+
+
+def seen(*parts: dict[str, float]) -> Observed:
+    """A simulated server on such a host."""
+    book, ticks = Book(), list[Tick]()
+    maker = TickMaker(book)
+    for sample in samples(simulate(3, ticks=len(parts) + 1)):
+        maker.append(sample)
+        ticks += maker.ticks(sample.at)
+    assert len(ticks) == len(parts)
+    both = zip(ticks, parts, strict=True)
+    return divided(book, [replace(tick, used={**tick.used, **part}) for tick, part in both])
+
+
+def test_a_spell_is_where_it_was() -> None:
+    """Of a minute the 20 s that were full, though the mean of the minute is far from it."""
+    [spell] = spells_of(watch(*[used(0.4)] * 15, *[used(0.98)] * 20, *[used(0.4)] * 25))
+    assert (spell.reason, spell.start, spell.end) == (Reason.SATURATED, 15.0, 35.0)
+    assert spell.use == pytest.approx(0.98)
+
+
+def test_a_full_second_is_usual_and_an_unknown_one_ends_a_spell() -> None:
+    """Nothing is made of either."""
+    full, idle = used(1.0), used(0.1)
+    assert spells_of(watch(idle, full, full, idle)) == ()
+    assert spells_of(watch(full, full, {}, full, full)) == ()
+    assert spells_of([]) == ()
+
+
+def test_each_kind_has_its_own_spells() -> None:
+    """A host that is full and then waits for its disk has one of each, in their order."""
+    found = spells_of(watch(*[used(0.95)] * 5, *[used(0.3, 0.5)] * 5))
+    assert [(s.reason, s.start, s.end) for s in found] == [
+        (Reason.SATURATED, 0.0, 5.0),
+        (Reason.IO_BOUND, 5.0, 10.0),
+    ]
+
+
+def test_the_profile_says_when() -> None:
+    """In words and in JSON; without a spell there is no such care to take."""
+    profile = profile_of(seen(*[used(0.4)] * 70, *[used(0.97)] * 15), "cpu", with_text=False)
+    assert Reason.SATURATED in profile.reasons
+    text = in_words(profile, 5)
+    assert "time in queues looks like work (in the seconds 70 to 85 of 85)" in text
+    [spell] = json.loads(as_json(profile, 5))["spells"]
+    assert spell == {"reason": "saturated", "start": 70.0, "end": 85.0, "use": pytest.approx(0.97)}
+    calm = profile_of(seen(*[used(0.4)] * 85), "cpu", with_text=False)
+    assert Reason.SATURATED not in calm.reasons
+    assert json.loads(as_json(calm, 5))["spells"] == []
+
+
+def test_many_spells_are_not_all_listed() -> None:
+    """The first three, and how many more."""
+    parts = ([used(0.97)] * 4 + [used(0.2)] * 4) * 5
+    text = in_words(profile_of(seen(*parts), "cpu", with_text=False), 5)
+    assert "(in the seconds 0 to 4, 8 to 12, 16 to 20 and 2 more of 40)" in text

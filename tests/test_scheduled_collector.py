@@ -1,0 +1,273 @@
+"""A collector's turns: on a grid, never queued, longer apart for one that is cut off."""
+
+import gc
+import logging
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from agent.backoff import Backoff, spread
+from agent.scheduled_collector import LONGEST_PAUSE, LONGEST_PENALTY, Job
+from collectors import CollectorSpec
+from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.connection import Connection, Endpoint, Login
+
+CONNECTION = Connection(Endpoint(), lambda: Login("nobody"), timeout=1, limit=1)
+ON = Feature("x", enabled=True)
+
+
+def job(read: Callable[[], Values] | None, *features: Feature) -> Job:
+    """A prepared job with an interval of a second."""
+    spec = CollectorSpec("x", lambda _: Prepared(read, features or (ON,)), 1.0, on_server=True)
+    made = Job("db", spec, 1.0)
+    made.prepare(CONNECTION)
+    return made
+
+
+def failing(kind: FailureKind) -> Callable[[], Values]:
+    """A source that always fails in that way."""
+
+    def read() -> Values:
+        raise CollectorError(kind, f"it is {kind}")
+
+    return read
+
+
+def test_turns_stay_on_their_grid() -> None:
+    """A turn that comes a little late does not shift the ones after it."""
+    made = job(lambda: {"a": 1.0})
+    for now in (100.0, 101.3, 102.01, 103.0):
+        sample = made.run(now)
+        assert sample is not None
+        assert sample.values == {"a": 1.0}
+    assert (made.due, made.health.skipped) == (104.0, 0)
+
+
+def test_missed_turns_are_counted_and_not_made_up_for() -> None:
+    """After a pause there is one reading, not one for each that was missed."""
+    made = job(dict)
+    made.run(100.0)
+    made.run(104.5)
+    assert (made.due, made.health.skipped) == (105.0, 3)
+
+
+def test_a_preparation_that_is_cut_off_skips_no_turns() -> None:
+    """However long this machine has been up."""
+
+    def cut_off(_: Connection) -> Prepared:
+        raise CollectorError(FailureKind.SLOW, "cut off")
+
+    made = Job("db", CollectorSpec("x", cut_off, 1.0, on_server=True), 1.0)
+    made.prepare(CONNECTION)
+    made.run(1e6)
+    assert made.health.skipped == 0
+    assert made.due == 1e6 + 1
+
+
+def test_a_reading_that_costs_more_than_its_share_is_followed_by_a_longer_pause() -> None:
+    """At a share of a thousandth, 5 ms of reading leave out four turns and more, uncounted."""
+
+    def read() -> Values:
+        time.sleep(0.005)
+        return {}
+
+    spec = CollectorSpec("x", lambda _: Prepared(read, (ON,)), 1.0, True, most_share=1e-3)
+    made = Job("db", spec, 1.0)
+    made.prepare(CONNECTION)
+    made.run(100.0)
+    assert 105.0 <= made.due <= 100.0 + LONGEST_PAUSE
+    assert made.due == int(made.due)
+    assert made.health.skipped == 0
+
+
+def test_a_failure_is_timed_counted_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The same failure again is counted, but not written again."""
+    made = job(failing(FailureKind.UNREADABLE))
+    with caplog.at_level(logging.WARNING):
+        for now in (1.0, 2.0, 3.0):
+            assert made.run(now) is None
+    assert made.health.success is False
+    assert made.health.failures == {FailureKind.UNREADABLE: 3}
+    assert made.health.duration is not None
+    assert len(caplog.records) == 1
+    assert "it is unreadable" in caplog.text
+
+
+def test_one_that_is_cut_off_waits_longer_each_time_and_recovers() -> None:
+    """Who costs the server too much asks less often, up to a limit, until it is quick again."""
+    made = job(failing(FailureKind.SLOW))
+    waits = []
+    for _ in range(9):
+        now = max(made.due, 1.0)
+        made.run(now)
+        waits.append(made.due - now)
+    assert waits == [2, 4, 8, 16, 32, LONGEST_PENALTY, LONGEST_PENALTY, 64, 64]
+    made._read = dict
+    now = made.due
+    made.run(now)
+    assert made.due - now == 1.0
+
+
+def test_a_vital_one_keeps_its_interval_when_it_is_cut_off() -> None:
+    """A server in trouble is not taken for one that is down because we looked away."""
+    spec = CollectorSpec("status", lambda _: Prepared(None, ()), 1.0, on_server=True, vital=True)
+    made = Job("db", spec, 1.0)
+    made._read = failing(FailureKind.SLOW)
+    for now in (1.0, 2.0, 3.0):
+        assert made.run(now) is None
+        assert made.due == now + 1.0
+    assert made.failure is FailureKind.SLOW
+
+
+def test_what_ends_the_session_is_raised() -> None:
+    """The connection's owner must know; anything less stays with the collector."""
+    made = job(failing(FailureKind.TIMEOUT))
+    with pytest.raises(CollectorError):
+        made.run(1.0)
+    assert made.health.failures == {FailureKind.TIMEOUT: 1}
+
+
+def test_a_source_that_offers_nothing_is_not_read_and_has_not_failed() -> None:
+    """An absent feature is no failure, and its turns go by."""
+    made = job(None, Feature("x", False, "it is off", "switch it on"))
+    assert made.run(1.0) is None
+    assert (made.due, made.health.success, made.complete) == (2.0, None, False)
+
+
+def test_an_absent_feature_is_said_when_it_changes_only(caplog: pytest.LogCaptureFixture) -> None:
+    """Once when it is found missing, once when it is back."""
+    offers = [Feature("x", False, "it is off", "switch it on")] * 3 + [ON]
+    spec = CollectorSpec("x", lambda _: Prepared(dict, (offers.pop(0),)), 1.0, on_server=True)
+    made = Job("db", spec, 1.0)
+    with caplog.at_level(logging.INFO):
+        for _ in range(4):
+            made.prepare(CONNECTION)
+    assert [record.getMessage() for record in caplog.records] == [
+        "not available: it is off",
+        "available now",
+    ]
+    assert made.complete
+
+
+def test_a_right_that_was_taken_away_is_looked_for_again() -> None:
+    """Its feature is absent then, and there again with the right."""
+    granted = [True]
+
+    def read() -> Values:
+        if not granted[0]:
+            raise CollectorError(FailureKind.PRIVILEGE, "it is not granted")
+        return {"a": 1.0}
+
+    def prepare(_: Connection) -> Prepared:
+        there = granted[0]
+        return Prepared(read if there else None, (Feature("x", there, "not granted", "GRANT"),))
+
+    made = Job("db", CollectorSpec("x", prepare, 1.0, on_server=True), 1.0)
+    found = []
+    for grant in (True, False, True):
+        granted[0] = grant
+        for _ in range(2):
+            if not made.complete:
+                made.prepare(CONNECTION)
+            made.run(made.due)
+        found.append((made.complete, made.features[0].enabled, made.health.success))
+    assert found == [(True, True, True), (False, False, False), (True, True, True)]
+
+
+def test_a_source_that_cannot_be_looked_at_is_absent_with_its_reason() -> None:
+    """A failure to prepare that leaves the session alive becomes an absent feature."""
+
+    def prepare(_: Connection) -> Prepared:
+        raise CollectorError(FailureKind.UNREADABLE, "strange answer")
+
+    made = Job("db", CollectorSpec("x", prepare, 1.0, on_server=True), 1.0)
+    made.prepare(CONNECTION)
+    assert made.features == (Feature("x", False, "strange answer"),)
+    assert made.health.failures == {FailureKind.UNREADABLE: 1}
+
+
+def test_a_defect_of_a_collector_is_a_failure_of_its_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An answer that nobody thought of costs this collector its turn, and says where; no other."""
+
+    def odd() -> Values:
+        return {"a": float("x")}
+
+    made = job(odd)
+    with caplog.at_level(logging.WARNING):
+        for now in (1.0, 2.0):
+            assert made.run(now) is None
+    assert made.health.failures == {FailureKind.UNREADABLE: 2}
+    (line,) = [found.getMessage() for found in caplog.records]
+    assert line.startswith("cannot read: not understood: ValueError: could not convert")
+    assert "(test_scheduled_collector.py:" in line
+
+
+def test_a_defect_in_preparing_makes_an_absent_feature() -> None:
+    """The other collectors of the session are prepared all the same."""
+
+    def prepare(_: Connection) -> Prepared:
+        raise IndexError("no row")
+
+    made = Job("db", CollectorSpec("x", prepare, 1.0, on_server=True), 1.0)
+    made.prepare(CONNECTION)
+    (feature,) = made.features
+    assert not feature.enabled
+    assert feature.reason.startswith(
+        "not understood: IndexError: no row (test_scheduled_collector.py:"
+    )
+
+
+@pytest.mark.parametrize("kind", [FailureKind.UNREADABLE, FailureKind.LOST])
+def test_a_failure_keeps_nothing_once_it_is_told(
+    kind: FailureKind, without_collector: None
+) -> None:
+    """It does not refer to itself by its traceback, and is gone with all that it held."""
+    failures: list[weakref.ref[CollectorError]] = []
+
+    def read() -> Values:
+        raise remembered(CollectorError(kind, "it fails"), failures)
+
+    made = job(read)
+    with suppress(CollectorError):
+        made.run(1.0)
+    assert made.failure is kind
+    assert [failure() for failure in failures] == [None]
+
+
+def remembered(
+    error: CollectorError, failures: list[weakref.ref[CollectorError]]
+) -> CollectorError:
+    """The error, of which we know for how long it is there."""
+    failures.append(weakref.ref(error))
+    return error
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """What refers to itself stays."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_waits_between_tries_grow_to_a_limit_and_differ() -> None:
+    """Many agents do not come back in step, and none waits longer than the limit."""
+    backoff = Backoff(1.0, 30.0)
+    waits = [backoff.failed() for _ in range(40)]
+    for wait, full in zip(waits, [1, 2, 4, 8, 16, *[30] * 35], strict=True):
+        assert 0.75 * full <= wait <= full
+    assert len(set(waits)) == len(waits)
+    backoff.succeeded()
+    assert backoff.failed() <= 1.0
+
+
+def test_waits_that_begin_at_once_end_at_different_times() -> None:
+    """None is longer than what was asked for, or shorter by more than a quarter."""
+    waits = [spread(60.0) for _ in range(50)]
+    assert all(45.0 <= wait <= 60.0 for wait in waits)
+    assert max(waits) - min(waits) > 5.0

@@ -1,0 +1,72 @@
+"""When the live model of a resource learns anew, and what it keeps."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from simulated_classes import simulate
+
+from agent.query_classes.class_registry import OTHER
+from agent.query_classes.divided_resources import RESOURCES
+from agent.query_classes.sliding_model import RENEWED, LiveModel
+from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.reasons import HostUse
+
+PER_BLOCK, BLOCKS = 10, 60
+HOST = HostUse(busy=0.3, io_wait=0.0, running=0.8)
+
+
+def learnt_by_block(ticks: ClassTicks, y: Array) -> list[int]:
+    """After each block, of how many blocks the latest fit is."""
+    model, learnt = LiveModel(RESOURCES[0], BLOCKS), []
+    for start in range(0, len(ticks), PER_BLOCK):
+        part = slice(start, start + PER_BLOCK)
+        model.take(ticks.at(part), y[part], HOST)
+        learnt.append(model.ticks // PER_BLOCK)
+    return learnt
+
+
+def test_a_fit_is_made_anew_when_a_tenth_of_its_window_is_new() -> None:
+    """At first with every block; later it is never of less than nine tenths of what there is."""
+    simulated = simulate(ticks=PER_BLOCK * 40)
+    learnt = learnt_by_block(simulated.ticks, simulated.y)
+    assert learnt[:10] == list(range(1, 11))
+    assert len(set(learnt)) < 25
+    assert all(n > (1 - RENEWED) * k for k, n in enumerate(learnt, start=1))
+
+
+def test_a_new_class_that_does_much_is_learnt_at_once() -> None:
+    """Whoever comes in is not left to nobody until the fit is due."""
+    simulated = simulate(ticks=PER_BLOCK * 22)
+    ticks, count = simulated.ticks, simulated.ticks.count
+    assert count is not None
+    began = 21 * PER_BLOCK
+    there = np.ones(count.shape)
+    there[:began, ticks.names.index("scan")] = 0.0
+    late = replace(
+        ticks,
+        count=count * there,
+        statement_time=ticks.statement_time * there,
+        lock_time=None,
+        sizes=tuple((name, table * there) for name, table in ticks.sizes),
+    )
+    learnt = learnt_by_block(late, (simulated.truth * there).sum(axis=1))
+    assert learnt[20] < 21
+    assert learnt[21] == 22
+
+
+def test_what_a_class_did_that_left_is_the_rests() -> None:
+    """The sums of late are those of all that was divided, whoever has a column."""
+    simulated = simulate(ticks=PER_BLOCK * 12)
+    ticks, y = simulated.ticks, simulated.y
+    model, blocks = LiveModel(RESOURCES[0], BLOCKS), 6
+    whole = (*ticks.names, OTHER)
+    fewer = tuple(name for name in whole if name != "scan")
+    for start in range(0, len(ticks), PER_BLOCK):
+        names = whole if start < blocks * PER_BLOCK else fewer
+        part = slice(start, start + PER_BLOCK)
+        before = sum(model.use().values())
+        found = model.take(ticks.at(part).pooled(names, OTHER), y[part], HOST)
+        kept = (1 - 1 / BLOCKS) * before
+        assert sum(model.use().values()) == pytest.approx(kept + float(found.uses.sum()))
+    assert "scan" not in model.use()

@@ -1,0 +1,69 @@
+"""Moments on the command line: the same words are the same time for every command."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from agent.commands import history, profile
+from agent.config.times import moment
+
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC).timestamp()
+HERE = "XYZ-05:30"  # POSIX counts westwards: five and a half hours ahead of UTC
+OPTIONS = [
+    ("profile --config.file c --since", "since"),
+    ("history export --file h --since", "since"),
+    ("history export --file h --until", "until"),
+    ("history prune --file h --before", "before"),
+]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Where the local time is not UTC."""
+    with monkeypatch.context() as there:
+        there.setenv("TZ", HERE)
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.fixture
+def parser() -> argparse.ArgumentParser:
+    """The commands that take a time."""
+    parser = argparse.ArgumentParser()
+    subparsers = parser.add_subparsers()
+    for command in (profile, history):
+        command.add_parser(subparsers)
+    return parser
+
+
+@pytest.mark.parametrize(("command", "name"), OPTIONS)
+@pytest.mark.parametrize("text", ["2026-11-21T17:30", "2026-11-21T12:00Z", "2026-11-21 13:00+01"])
+def test_a_time_without_a_zone_is_local_everywhere(
+    parser: argparse.ArgumentParser, command: str, name: str, text: str
+) -> None:
+    """Whichever command it is told to; a zone that is told holds."""
+    args = parser.parse_args([*command.split(), text])
+    assert getattr(args, name) == NOON
+
+
+@pytest.mark.parametrize("command", ["profile", "history export", "history prune"])
+def test_the_help_says_which_zone_that_is(
+    parser: argparse.ArgumentParser, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As it is now."""
+    with pytest.raises(SystemExit):
+        parser.parse_args([*command.split(), "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "2026-11-21T1" in shown
+    assert "(local, now XYZ; or with a zone)" in shown
+
+
+def test_a_day_begins_at_the_local_midnight() -> None:
+    """The length of a time ago and Unix seconds have no zone."""
+    assert moment("2026-11-22", NOON) == NOON + 6.5 * 3600
+    assert moment("6h", NOON) == NOON - 6 * 3600
+    assert moment(f"{NOON:.0f}", 0.0) == NOON

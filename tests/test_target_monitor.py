@@ -1,0 +1,96 @@
+"""Watching one target: what it publishes when not all is as it should be."""
+
+from typing import Any
+
+import pytest
+from made_up import RISING, intervals
+
+from agent.config.settings import Config
+from agent.daemon import Agent
+from agent.pipeline import assess
+from agent.snapshot import Health, Snapshot
+from agent.target_monitor import Watch
+
+
+def test_another_server_behind_the_same_address_begins_anew() -> None:
+    """Nothing that is known of the first is said of the second, also without a history."""
+    config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
+    watch = Watch(config, config.targets[0])
+    watch._history.restore(intervals(RISING[:8]))
+    for server, kept in (("first", 8), ("first", 8), ("second", 0)):
+        watch._answering = server
+        watch.fit_tick(50.0)
+        assert len(watch._history.window(50.0)) == kept
+    assert watch.snapshot.fitted.capacity is None
+    assert watch.snapshot.load is None
+
+
+def test_a_defect_in_the_models_hides_no_server_that_is_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What reading the server says is published first; the lane counts the defect."""
+    config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
+    watch = Watch(config, config.targets[0])
+    monkeypatch.setattr("agent.target_monitor.assess", lambda *_: 1 / 0)
+    watch._health = Health(up=False, server="MySQL")
+    with pytest.raises(ZeroDivisionError):
+        watch.fit_tick(50.0)
+    assert watch.snapshot.health.up is False
+    assert "ZeroDivisionError" in watch.snapshot.fitted.waiting
+
+
+def test_an_assessment_that_fails_touches_no_other_target(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is counted once for each set of intervals, said with the target, and the others go on."""
+    names = ("broken", "whole")
+    targets = [{"name": name, "user": "u"} for name in names]
+    config = Config.model_validate({"targets": targets, "history": {"path": None}})
+    agent = Agent(config)
+    rows = intervals(RISING)
+
+    def failing(name: str, *arguments: Any) -> Snapshot:
+        return assess(name, *arguments) if name == "whole" else 1 / 0  # type: ignore[return-value]
+
+    monkeypatch.setattr("agent.target_monitor.assess", failing)
+    for watch in agent._watches:
+        watch._history.restore(rows)
+        monkeypatch.setattr(watch._classes, "advance", lambda *_: watch._history.nothing)  # type: ignore[attr-defined]  # noqa: B023
+    lane = agent._fit_lane
+    for _ in range(3):
+        lane._due = dict.fromkeys(lane._due, 0.0)
+        lane._take_round()
+    broken, whole = agent.own_state().work
+    assert broken.assessment_failures["capacity"] == 1
+    assert broken.assessment_failures["classes"] >= 1
+    assert "capacity" not in whole.assessment_failures
+    _, healthy = agent.snapshots()
+    assert healthy.fitted.capacity is not None
+    said = [r for r in caplog.records if r.message.startswith("an assessment failed: Zero")]
+    assert [vars(record)["fields"]["target"] for record in said] == ["broken"]
+
+
+def test_a_window_is_assessed_once_and_again_when_the_clock_is_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twice a second nothing is computed for nothing; the times that are shown follow the clock."""
+    config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
+    watch = Watch(config, config.targets[0])
+    rows = intervals(RISING)
+    unix, assessments = 1e9, list[float]()
+
+    def counted(*arguments: Any) -> Snapshot:
+        assessments.append(unix)
+        return assess(*arguments)
+
+    monkeypatch.setattr("agent.target_monitor.assess", counted)
+    monkeypatch.setattr("agent.target_monitor.time.time", lambda: unix)
+    watch._history.restore(rows)
+    for step, times in ((0.0, 1), (0.5, 1), (1.0, 1), (1800.0, 2)):
+        now = rows[-1].end + min(step, 2.0)
+        unix = 1e9 + step
+        watch.fit_tick(now)
+        assert len(assessments) == times
+        assert watch.snapshot.at == unix
+        assert watch.snapshot.load is not None
+        assert watch.snapshot.load.end == pytest.approx(unix, abs=2.5)

@@ -1,0 +1,90 @@
+"""A long window keeps the spread over load and age, in bounded memory."""
+
+import numpy as np
+import pytest
+
+from models.capacity.thinning import CELL_WEIGHT, LIMIT, thin
+
+DAY = 86_400.0
+
+
+def week() -> tuple[np.ndarray, np.ndarray]:
+    """Intervals of 15 s over a week: mostly idle, one busy hour on the first day."""
+    at = np.arange(15.0, 7 * DAY + 1, 15.0)
+    x = np.full(len(at), 10.0) + np.arange(len(at)) % 7
+    x[1000:1240] = np.linspace(100, 5000, 240)
+    return at, x
+
+
+def test_no_more_than_the_limit_is_kept_of_a_week() -> None:
+    """However long the window, a fit sees at most the limit."""
+    at, x = week()
+    assert len(thin(at, x, at[-1]).indices) <= LIMIT
+    assert len(thin(at, x, at[-1], limit=40).indices) <= 40
+
+
+def test_an_old_busy_hour_outlives_thousands_of_idle_intervals() -> None:
+    """Loads that were seen once stay: all octaves of the busy hour, its peak included."""
+    at, x = week()
+    kept = thin(at, x, at[-1])
+    assert 1239 in kept.indices
+    busy = x[kept.indices][x[kept.indices] > 90]
+    assert len(busy) >= 100
+    assert np.max(np.diff(np.sort(busy))) < 0.05 * 5000
+
+
+def test_nothing_is_lost_in_the_counts() -> None:
+    """The intervals kept stand for all."""
+    at, x = week()
+    assert thin(at, x, at[-1]).counts.sum() == pytest.approx(len(at))
+
+
+def test_a_short_window_is_kept_whole() -> None:
+    """Below the limit nothing is thinned, and each interval stands for itself."""
+    at = np.arange(15.0, 3001.0, 15.0)
+    kept = thin(at, np.linspace(1, 100, len(at)), 3000.0)
+    assert list(kept.indices) == list(range(len(at)))
+    assert kept.counts == pytest.approx(np.ones(len(at)))
+
+
+def test_a_crowd_of_equal_intervals_weighs_little() -> None:
+    """A thousand intervals of one load and age weigh as few, and older ones half as much a day."""
+    at = np.arange(15.0, 15.0 * 1001, 15.0)
+    assert thin(at, np.full(1000, 50.0), at[-1], half_life=1e12).weights.sum() <= 6 * CELL_WEIGHT
+    young, old = (thin([0.0], [5.0], now).weights[0] for now in (0.0, DAY))
+    assert old == pytest.approx(young / 2)
+
+
+def test_thinning_what_was_kept_needs_bounded_memory_and_keeps_the_peak() -> None:
+    """Fed interval by interval for three days, the store stays small and the peak stays in it."""
+    rng = np.random.default_rng(5)
+    at, x, counts = np.empty(0), np.empty(0), np.empty(0)
+    for hour in range(72):
+        new = 3600.0 * hour + 15.0 * np.arange(1, 241)
+        load = rng.uniform(10, 100, 240) * (30.0 if hour == 3 else 1.0)
+        at, x = np.append(at, new), np.append(x, load)
+        kept = thin(at, x, float(new[-1]), counts=np.append(counts, np.ones(240)), limit=200)
+        at, x, counts = at[kept.indices], x[kept.indices], kept.counts
+        assert len(at) <= 200
+    assert x.max() > 2800
+    assert counts.sum() == pytest.approx(72 * 240)
+
+
+def test_the_choice_is_the_same_every_time() -> None:
+    """Nothing is drawn at random."""
+    at, x = week()
+    assert np.array_equal(thin(at, x, at[-1]).indices, thin(at, x, at[-1]).indices)
+
+
+def test_unknown_and_idle_intervals_do_no_harm() -> None:
+    """NaN is left out, zeros are kept, nothing at all is an empty answer."""
+    kept = thin([1.0, 2.0, 3.0], [np.nan, 0.0, 5.0], 3.0)
+    assert list(kept.indices) == [1, 2]
+    assert len(thin([], [], 0.0).indices) == 0
+    assert len(thin([1.0, 2.0], [0.0, 0.0], 2.0).indices) == 2
+
+
+def test_a_limit_below_one_is_refused() -> None:
+    """A window that keeps nothing is a mistake."""
+    with pytest.raises(ValueError, match="limit"):
+        thin([1.0], [1.0], 1.0, limit=0)

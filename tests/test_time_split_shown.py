@@ -1,0 +1,113 @@
+"""Where statement time goes, as it is shown: the page, JSON, metrics, the bars of a profile."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+from known_classes import known_classes
+from known_time import known_time_use
+from made_up import intervals
+
+from agent.commands.time_split_report import doubts_in_words, limited_words, stacked_bar
+from agent.export.page import render
+from agent.export.snapshot_json import snapshots_as_json
+from agent.export.time_split_metrics import time_families
+from agent.export.time_split_section import time_section
+from agent.intervals import Window
+from agent.pipeline import NO_CEILINGS
+from agent.recent_time_split import time_use
+from agent.snapshot import FitState, Health, Snapshot
+from agent.time_split import read_weights, rows_beyond_calls
+from agent.utilisation import CPUS, OF_THE_CPU
+from models.time_split.limiting_resource import Limit, LimitedBy
+from models.time_split.per_class import ClassUse, class_splits
+from models.time_split.split import Part, TimeSplit
+
+NOW = 1_700_000_000.0
+USE = known_time_use(NOW)
+SHOWN = Snapshot("db", NOW, 60.0, Health(True), None, FitState(), known_classes(NOW), time_use=USE)
+
+
+def test_the_page_says_what_limits() -> None:
+    """In a sentence, as a bar with a rectangle for each part, and for each class in its row."""
+    html = render([SHOWN], NOW)
+    assert "Limited by disk 58% of the statement time of the last 5 min." in html
+    assert html.count("<title>") == 1 + len(Part)
+    assert "disk, random 50%" in html
+    assert "limited by" in html
+
+
+def test_json_has_the_split() -> None:
+    """Its shares add up to 1; each class has one of its own; a target that is down has none."""
+    (target,) = json.loads(snapshots_as_json([SHOWN], NOW))["targets"]
+    assert abs(sum(target["time"]["shares"].values()) - 1) < 1e-9
+    assert (target["time"]["limited_by"], target["time"]["share"]) == ("disk", 0.58)
+    assert len(target["class_time"]) == len(known_classes(NOW).classes)
+    for split in target["class_time"]:
+        assert abs(sum(split["shares"].values()) - 1) < 1e-9
+    down = replace(SHOWN, health=Health(False))
+    (target,) = json.loads(snapshots_as_json([down], NOW))["targets"]
+    assert (target["time"], target["class_time"]) == (None, [])
+
+
+def test_series_are_bounded() -> None:
+    """Thirteen series for a target and one for each class that is shown."""
+    families = list(time_families([SHOWN], NOW))
+    counts = [len(family.samples) for family in families]
+    assert sum(counts[:3]) == 13
+    assert counts[3] == len(known_classes(NOW).classes)
+    assert [len(f.samples) for f in time_families([SHOWN], NOW + 3600)] == [0, 0, 0, 0]
+
+
+def test_an_unknown_part_has_no_series() -> None:
+    """What was not measured is absent, and not zero."""
+    split = TimeSplit.of(10.0, {Part.CPU: 9.0})
+    use = replace(USE, split=split, limited_by=LimitedBy.of(split))
+    ratios = next(iter(time_families([replace(SHOWN, time_use=use)], NOW))).samples
+    assert {s.labels["part"]: s.value for s in ratios} == {"cpu": 0.9, "not_allocated": 0.1}
+
+
+def test_a_bar_has_a_letter_for_each_twentieth() -> None:
+    """Rounded so that the letters of all parts together fill the bar."""
+    assert len(stacked_bar(USE.split)) == 20
+    assert stacked_bar(USE.split).count("R") == 10
+    assert limited_words(USE.limited_by) == "disk 58%"
+
+
+def test_doubts_are_said() -> None:
+    """Parts that exceed the time, and those that are not known, in words."""
+    (excess, unknown) = doubts_in_words(TimeSplit.of(10.0, {Part.CPU: 15.0}))
+    assert "50%" in excess
+    assert "network" in unknown
+    assert doubts_in_words(USE.split) == []
+
+
+def test_who_reads_is_not_guessed() -> None:
+    """Bytes that few classes explain divide nothing, nor do rows unless CPU is measured."""
+    read, rows = np.array([1.0, 9.0]), np.array([5.0, 5.0])
+    assert read_weights(read, 0.9, rows, cpu_is_measured=False) is read
+    assert read_weights(read, 0.1, rows, cpu_is_measured=True) is rows
+    assert read_weights(read, 0.1, rows, cpu_is_measured=False) is None
+    beyond = rows_beyond_calls(np.array([5.0, 80.0]), np.array([5.0, 1.0]))
+    assert beyond is not None
+    assert beyond.tolist() == [0.0, 79.0]
+    asleep = ClassUse(np.array([5.0]), np.array([0.1]), np.array([0.0]))
+    target = TimeSplit.of(5.0, {Part.CPU: 0.1, Part.DISK_RANDOM: 4.0, Part.DISK_SEQUENTIAL: 0.0})
+    assert LimitedBy.of(class_splits(target, asleep)[0]) is None
+
+
+def test_what_limits_stays_open_where_the_parts_contradict_the_statement_time() -> None:
+    """As where statements run for longer than was looked at, and count only when they end."""
+    cpu = {OF_THE_CPU: 0.5, CPUS: 2.0}  # one second a second
+    uses = []
+    for ended in (1.0, 0.8, 0.2):
+        rows = [row._replace(resources=cpu) for row in intervals([ended] * 3)]
+        use = time_use(Window(rows), NOW, NO_CEILINGS)
+        assert use is not None
+        uses.append(use)
+    limits = [use.limited_by.limit if use.limited_by else None for use in uses]
+    assert limits == [Limit.CPU, Limit.CPU, None]
+    shown = replace(SHOWN, time_use=uses[-1])
+    assert "cannot be told" in time_section(shown, NOW)
+    (target,) = json.loads(snapshots_as_json([shown], NOW))["targets"]
+    assert (target["time"]["limited_by"], target["time"]["over_explained"]) == (None, True)

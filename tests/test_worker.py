@@ -1,0 +1,167 @@
+"""Lanes: who is served when, and that a defect stays its own."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from agent.worker import Lane, Tick
+
+DEADLINE = 5.0
+
+
+class Recorder:
+    """A tick that remembers when it was taken, and wants to be taken again after a while."""
+
+    def __init__(self, interval: float, fails: bool = False) -> None:
+        self.times: list[float] = []
+        self.enough = threading.Event()
+        self._interval = interval
+        self._fails = fails
+
+    def tick(self, now: float) -> float:
+        """Note the time."""
+        self.times.append(now)
+        if len(self.times) >= 3:
+            self.enough.set()
+        if self._fails:
+            raise RuntimeError("a defect")
+        return now + self._interval
+
+
+@pytest.fixture
+def started() -> Iterator[list[Lane]]:
+    """Lanes that are stopped and waited for when the test ends."""
+    lanes: list[Lane] = []
+    yield lanes
+    for lane in lanes:
+        lane.stop()
+        lane.join(DEADLINE)
+        assert not lane.is_alive()
+
+
+def start(started: list[Lane], *ticks: Tick) -> None:
+    """A lane with those ticks."""
+    lane = Lane("test", ticks)
+    started.append(lane)
+    lane.start()
+
+
+def test_each_tick_is_taken_when_it_asked_to_be(started: list[Lane]) -> None:
+    """Ticks of one lane keep their own pace."""
+    slow, fast = Recorder(0.2), Recorder(0.05)
+    start(started, slow.tick, fast.tick)
+    assert slow.enough.wait(DEADLINE)
+    assert len(fast.times) > len(slow.times)
+    for recorder, interval in ((slow, 0.2), (fast, 0.05)):
+        steps = [b - a for a, b in zip(recorder.times, recorder.times[1:], strict=False)]
+        assert min(steps) >= interval
+
+
+def test_a_defect_is_logged_and_costs_nobody_else(
+    started: list[Lane], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The other ticks go on, and so does the lane."""
+    bad, good = Recorder(0.01, fails=True), Recorder(0.02)
+    with caplog.at_level(logging.ERROR):
+        start(started, bad.tick, good.tick)
+        assert good.enough.wait(DEADLINE)
+    assert "a tick failed: RuntimeError: a defect (test_worker.py:" in caplog.text
+    assert "Traceback" not in caplog.text
+    assert started[0].failures == len(bad.times)
+
+
+def test_a_lane_stops_at_once_while_it_waits(started: list[Lane]) -> None:
+    """The end does not wait for the next tick."""
+    recorder = Recorder(1000.0)
+    start(started, recorder.tick)
+    while not recorder.times:
+        time.sleep(0.01)
+    started[0].stop()
+    started[0].join(1.0)
+    assert not started[0].is_alive()
+
+
+def test_lanes_do_not_wait_for_each_other(started: list[Lane]) -> None:
+    """One that hangs in a read delays no other."""
+    hold = threading.Event()
+    other = Recorder(0.01)
+    start(started, lambda now: now + (1000.0 if hold.wait(DEADLINE) else 0.0))
+    start(started, other.tick)
+    assert other.enough.wait(DEADLINE)
+    hold.set()
+
+
+def test_other_ticks_can_take_their_place(started: list[Lane]) -> None:
+    """What stays keeps its turn, what is new begins at once, what goes is not taken again."""
+    gone, stays, new = Recorder(0.02), Recorder(1000.0), Recorder(0.02)
+    start(started, gone.tick, stays.tick)
+    assert gone.enough.wait(DEADLINE)
+    started[0].replace_ticks([stays.tick, new.tick])
+    assert new.enough.wait(DEADLINE)
+    taken = len(gone.times)
+    time.sleep(0.1)
+    assert (len(gone.times), len(stays.times)) == (taken, 1)
+
+
+def test_the_end_is_the_lanes_own_work() -> None:
+    """What the lane has open is closed by nobody else, and last."""
+    who: list[str] = []
+    lane = Lane("one", [], at_end=lambda: who.append(threading.current_thread().name))
+    lane.start()
+    lane.stop()
+    lane.join(DEADLINE)
+    assert who == ["one"]
+
+
+def test_a_lane_that_waits_does_not_lag_and_one_in_a_long_tick_does(started: list[Lane]) -> None:
+    """Lag is the time since the lane should have come round; beyond the allowance it hangs."""
+    hold = threading.Event()
+    lanes = [
+        Lane("waits", [lambda now: now + 1000.0], allowance=0.2),
+        Lane("hangs", [lambda now: now + float(hold.wait(DEADLINE))], allowance=0.2),
+    ]
+    started += lanes
+    for lane in lanes:
+        lane.start()
+    time.sleep(0.3)
+    now = time.monotonic()
+    assert [lane.hangs(now) for lane in lanes] == [False, True]
+    assert lanes[0].lag(now) == 0
+    assert 0.2 < lanes[1].lag(now) < DEADLINE
+    hold.set()
+
+
+def test_progress_within_a_tick_is_no_hang(started: list[Lane]) -> None:
+    """Many slow answers one after the other are not one that never comes."""
+    hold, answers = threading.Event(), [0]
+    lane = Lane(
+        "slow",
+        [lambda now: now + float(hold.wait(DEADLINE))],
+        allowance=0.2,
+        progress=lambda: answers[0],
+    )
+    started.append(lane)
+    lane.start()
+    for _ in range(5):
+        time.sleep(0.1)
+        answers[0] += 1
+        assert not lane.hangs(time.monotonic())
+    time.sleep(0.3)
+    assert lane.hangs(time.monotonic())
+    hold.set()
+
+
+def test_turns_that_begin_late_are_added_up(started: list[Lane]) -> None:
+    """A tick that holds the others up shows in the lane's lateness."""
+    quick = Recorder(0.02)
+
+    def slow(now: float) -> float:
+        time.sleep(0.1)
+        return now
+
+    start(started, quick.tick, slow)
+    assert quick.enough.wait(DEADLINE)
+    assert started[0].late_seconds > 0.1
