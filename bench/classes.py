@@ -17,12 +17,12 @@ from scipy.optimize import nnls
 from agent.query_classes.class_registry import Book
 from agent.query_classes.digest_deltas import Deltas
 from agent.query_classes.divided_resources import RESOURCES
-from agent.query_classes.sliding_model import LiveModel
 from agent.query_classes.tracker import TRACKED
 from collectors.digest_table import COUNTERS
 from collectors.digests import DigestRows
 from models.attribution.class_intervals import Array, ClassTicks
 from models.attribution.reasons import HostUse
+from models.attribution.sliding_model import SlidingModel
 
 REPEATS = 5
 LATELY = 12  # minutes, over which the time of a division is averaged: not each makes a new fit
@@ -113,7 +113,7 @@ def refit(name: str, ticks: ClassTicks, y: Array, minutes: int) -> tuple[float, 
     resource = next(resource for resource in RESOURCES if resource.name == name)
     host, timings = HostUse(busy=0.3, io_wait=0.0, running=0.8), []
     tracemalloc.start()
-    model = LiveModel(resource, minutes)
+    model = SlidingModel(resource, minutes)
     for minute in range(minutes):
         part = slice(minute * TICKS_A_MINUTE, (minute + 1) * TICKS_A_MINUTE)
         block, total = ticks.at(part), y[part]

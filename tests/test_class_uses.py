@@ -21,7 +21,8 @@ from agent.history.store import Store
 from agent.history.tables import insert
 from agent.history.write_buffer import Batch
 from agent.query_classes.capacity_gain import Saving, savings_of
-from agent.query_classes.class_registry import AGENT, NOBODY, OTHER, Name
+from agent.query_classes.class_registry import NOBODY, Name
+from models.attribution.class_intervals import AGENT, OTHER
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from agent.query_classes.class_registry import OTHER
 from agent.query_classes.decayed_totals import Recent
+from models.attribution.class_intervals import OTHER
 
 KEEP = 0.9
 

@@ -9,7 +9,7 @@ from live import PREFIX, Clients, Page, target, wait_until, watching
 
 from agent.cli import main
 from agent.demo.server import PrivateServer
-from agent.query_classes.class_registry import AGENT, OTHER
+from models.attribution.class_intervals import AGENT, OTHER
 
 
 @pytest.mark.live

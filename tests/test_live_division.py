@@ -19,14 +19,15 @@ from conftest import ServerFactory
 from agent.commands.profile_rows import profile_of
 from agent.config.query_classes import ClassSettings
 from agent.query_classes.class_intervals import TickMaker
-from agent.query_classes.class_registry import AGENT, NONE, Book
+from agent.query_classes.class_registry import NONE, Book
 from agent.query_classes.observations import Observed
-from agent.query_classes.quality_gate import is_proven
 from agent.query_classes.state import ClassesState
 from agent.query_classes.tracker import QueryClasses
 from collectors.base import Sample
 from collectors.digests import DigestValues
+from models.attribution.class_intervals import AGENT
 from models.attribution.divide import Method
+from models.attribution.quality_gate import is_proven
 from models.attribution.reasons import Reason
 
 GENEROUS, WHILE_LEARNING = 0.35, 0.45

@@ -10,7 +10,7 @@ from servers import least_account
 
 from agent.cli import main
 from agent.demo.server import PrivateServer
-from agent.query_classes.class_registry import AGENT
+from models.attribution.class_intervals import AGENT
 
 OBSERVING = ("performance_schema", "SHOW GLOBAL STATUS", "CONNECTION_ID", "lock_wait_timeout")
 

@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.query_classes.class_registry import OTHER
 from agent.query_classes.divided_resources import RESOURCES
-from agent.query_classes.sliding_model import LiveModel
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import OTHER, Array, ClassTicks
 from models.attribution.divide import attribute
 from models.attribution.estimators import Target
 from models.attribution.median_cost import CALLS, LEAST_GROUPS, in_calls, usual_parts
 from models.attribution.reasons import HostUse
+from models.attribution.sliding_model import SlidingModel
 
 BURST, MINUTE = 10, 60
 
@@ -104,7 +103,7 @@ def test_the_live_model_keeps_their_cpu_as_well() -> None:
     for seed in range(3):
         ticks, used = dear_at_times(seed, 0.2, 10, ticks=20 * MINUTE)
         ticks, y = ticks.arranged([*ticks.names, OTHER]), used.sum(axis=1) * 1.08
-        model = LiveModel(RESOURCES[0], MINUTE)
+        model = SlidingModel(RESOURCES[0], MINUTE)
         minutes = [slice(begin, begin + MINUTE) for begin in range(0, len(y), MINUTE)]
         found = sum(model.take(ticks.at(part), y[part], HostUse()).uses for part in minutes)
         shares = np.asarray(found) / np.sum(found)

@@ -21,10 +21,11 @@ from agent.demo.server import PrivateServer
 from agent.export.class_table import classes_table
 from agent.export.profile_plot import drawn, plot_class
 from agent.query_classes.class_intervals import Tick, TickMaker
-from agent.query_classes.class_registry import OTHER, Book, name_of
+from agent.query_classes.class_registry import Book, name_of
 from agent.query_classes.observations import Observed
 from agent.query_classes.profiler import divided
 from agent.snapshot import FitState, Health, Snapshot
+from models.attribution.class_intervals import OTHER
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

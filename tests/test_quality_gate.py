@@ -14,15 +14,15 @@ from agent.commands.profile_report import as_json, in_words
 from agent.commands.profile_rows import profile_of
 from agent.demo.server import PrivateServer
 from agent.query_classes.class_intervals import Tick, TickMaker
-from agent.query_classes.class_registry import AGENT, Book
+from agent.query_classes.class_registry import Book
 from agent.query_classes.divided_resources import RESOURCES
 from agent.query_classes.observations import Observed
 from agent.query_classes.profiler import divided
-from agent.query_classes.quality_gate import is_proven, may_use
-from agent.query_classes.sliding_model import LiveModel
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import AGENT, Array, ClassTicks
 from models.attribution.prediction_error import Quality
+from models.attribution.quality_gate import is_proven, may_use
 from models.attribution.reasons import HostUse
+from models.attribution.sliding_model import SlidingModel
 
 TICKS, BLOCK = 240, 60
 READ = next(resource for resource in RESOURCES if resource.name == "read")
@@ -110,7 +110,7 @@ def test_bytes_that_follow_nothing_are_nobodys() -> None:
 def test_the_agent_judges_by_the_minutes_before(y: Bytes) -> None:
     """Its first minute is nobody's; from then on it depends on what was predicted."""
     ticks = made_up().ticks
-    bytes_read, model = y(ticks), LiveModel(READ, blocks=10)
+    bytes_read, model = y(ticks), SlidingModel(READ, blocks=10)
     given = []
     for start in range(0, TICKS, BLOCK):
         part = slice(start, start + BLOCK)

@@ -11,12 +11,11 @@ from class_samples import START, samples
 from simulated_classes import Simulated, simulate
 
 from agent.config.query_classes import ClassSettings
-from agent.query_classes.class_registry import AGENT, OTHER
 from agent.query_classes.digest_deltas import Lost
 from agent.query_classes.state import ClassesState
 from agent.query_classes.tracker import QueryClasses
 from collectors.base import Sample
-from models.attribution.class_intervals import Array
+from models.attribution.class_intervals import AGENT, OTHER, Array
 from models.attribution.divide import Method
 from models.attribution.prediction_error import disagreement
 from models.attribution.reasons import Reason

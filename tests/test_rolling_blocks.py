@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from simulated_classes import simulate
 
-from agent.query_classes.class_registry import OTHER
-from agent.query_classes.rolling_blocks import MOST_GROUPS, RECENT, Past, summed
 from models.attribution.blocks import Block
+from models.attribution.class_intervals import OTHER
+from models.attribution.rolling_blocks import MOST_GROUPS, RECENT, RollingBlocks, summed
 from models.attribution.unit_costs import Prices, pool_prices
 
 TICKS = 10
@@ -39,7 +39,7 @@ def block_and_prices() -> tuple[Block, Prices]:
 def test_a_long_window_is_held_in_few_sums(window: int, fewest: int, held: int) -> None:
     """Each block counts once, until it is older than the window, or by a group less than that."""
     block, prices = block_and_prices()
-    past, most, lengths = Past(window), 0, list[int]()
+    past, most, lengths = RollingBlocks(window), 0, list[int]()
     for number in range(1, 3 * window // 2 + 50):
         past.add(block, prices)
         if number % LOOK == 0:
@@ -57,7 +57,7 @@ def test_a_long_window_is_held_in_few_sums(window: int, fewest: int, held: int) 
 def test_blocks_of_other_features_begin_anew() -> None:
     """As after an upgrade of the server: what was counted before cannot be added."""
     block, prices = block_and_prices()
-    past = Past(60)
+    past = RollingBlocks(60)
     for _ in range(25):
         past.add(block, prices)
     past.add(replace(block, features=tuple(f"other_{name}" for name in block.features)), prices)

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from simulated_classes import simulate
 
-from agent.query_classes.class_registry import OTHER
 from agent.query_classes.divided_resources import RESOURCES
-from agent.query_classes.sliding_model import RENEWED, LiveModel
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import OTHER, Array, ClassTicks
 from models.attribution.reasons import HostUse
+from models.attribution.sliding_model import RENEWED, SlidingModel
 
 PER_BLOCK, BLOCKS = 10, 60
 HOST = HostUse(busy=0.3, io_wait=0.0, running=0.8)
@@ -18,7 +17,7 @@ HOST = HostUse(busy=0.3, io_wait=0.0, running=0.8)
 
 def learnt_by_block(ticks: ClassTicks, y: Array) -> list[int]:
     """After each block, of how many blocks the latest fit is."""
-    model, learnt = LiveModel(RESOURCES[0], BLOCKS), []
+    model, learnt = SlidingModel(RESOURCES[0], BLOCKS), []
     for start in range(0, len(ticks), PER_BLOCK):
         part = slice(start, start + PER_BLOCK)
         model.take(ticks.at(part), y[part], HOST)
@@ -59,7 +58,7 @@ def test_what_a_class_did_that_left_is_the_rests() -> None:
     """The sums of late are those of all that was divided, whoever has a column."""
     simulated = simulate(ticks=PER_BLOCK * 12)
     ticks, y = simulated.ticks, simulated.y
-    model, blocks = LiveModel(RESOURCES[0], BLOCKS), 6
+    model, blocks = SlidingModel(RESOURCES[0], BLOCKS), 6
     whole = (*ticks.names, OTHER)
     fewer = tuple(name for name in whole if name != "scan")
     for start in range(0, len(ticks), PER_BLOCK):

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from known_classes import known_classes, one_class
 
 from agent.query_classes.capacity_gain import Saving, saving, savings_of
-from agent.query_classes.class_registry import AGENT, OTHER, SEVERAL
+from agent.query_classes.class_registry import SEVERAL
 from agent.query_classes.topk_counters import ENTERS, REMEMBERED, Totals
 from models.attribution.capacity_gain import Limit, gain
+from models.attribution.class_intervals import AGENT, OTHER
 from models.attribution.divide import Method
 from models.attribution.reasons import Reason
 from models.capacity.resource_limit import Wall

@@ -18,9 +18,9 @@ from agent.commands.time_split_report import (
 )
 from agent.config.durations import words
 from agent.escaping import for_spreadsheet, json_text
-from agent.query_classes.class_registry import AGENT
-from agent.query_classes.quality_gate import is_proven
 from agent.time_split import TimeUse
+from models.attribution.class_intervals import AGENT
+from models.attribution.quality_gate import is_proven
 from models.attribution.reasons import Reason
 from models.time_split.split import Part
 
@@ -33,6 +33,7 @@ COLUMNS = (
     "limited_by_share",
     *(f"time_{part.value}" for part in Part),
 )
+
 """Of the CSV file, before the source of the CPU."""
 
 

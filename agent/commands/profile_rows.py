@@ -8,11 +8,11 @@ import numpy as np
 from agent.query_classes.capacity_gain import Saving
 from agent.query_classes.class_registry import SEVERAL, Name, name_of
 from agent.query_classes.observations import Observed
-from agent.query_classes.quality_gate import is_proven
 from agent.query_classes.saturated_intervals import Spell
 from agent.time_split import TimeUse
 from models.attribution.divide import Attribution, Method
 from models.attribution.prediction_error import Quality
+from models.attribution.quality_gate import is_proven
 from models.attribution.reasons import Reason
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit

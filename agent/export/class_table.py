@@ -8,10 +8,11 @@ from agent.commands.fit_report import quantity
 from agent.commands.time_split_report import limited_words
 from agent.config.durations import words
 from agent.query_classes.capacity_gain import saving
-from agent.query_classes.class_registry import AGENT, NONE, OTHER, OVERFLOW
+from agent.query_classes.class_registry import NONE, OVERFLOW
 from agent.query_classes.state import ClassesState, ClassState, ResourceState
 from agent.snapshot import Snapshot
 from agent.time_split import class_key
+from models.attribution.class_intervals import AGENT, OTHER
 from models.attribution.divide import Method
 from models.time_split.limiting_resource import LimitedBy
 
@@ -26,6 +27,7 @@ COLUMNS = (
     "at half its cost",
     "limited by",
 )
+
 SOURCES = {
     Method.MEASURED: "measured by the server",
     Method.WORK_TIME: "estimated from work time",

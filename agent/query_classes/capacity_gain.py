@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from agent.config.ceilings import DISK, NETWORK
 from agent.query_classes.class_registry import SEVERAL, Name
-from agent.query_classes.quality_gate import is_proven
 from agent.query_classes.state import ClassesState, ClassState
 from models.attribution.capacity_gain import Limit, gain, share_at_wall
 from models.attribution.divide import Method
+from models.attribution.quality_gate import is_proven
 from models.attribution.reasons import Reason
 from models.capacity.resource_limit import Wall
 from models.capacity.result import USL, Capacity

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collectors.digests import LONGEST_TEXT, MOST_CHARACTERS, MOST_TEXTS, TEXTS_AT_ONCE
+from models.attribution.class_intervals import AGENT, OTHER
 
 Numbers = NDArray[np.intp]
 
-OTHER, AGENT, OVERFLOW, NONE = "other", "agent", "overflow", "none"
-"""What stands for a digest where several classes are one: the small ones, the agent's own
-statements, those that found the server's table full, and those that the server gives no digest."""
+OVERFLOW, NONE = "overflow", "none"
+"""What stands for a digest where several classes are one, beside `OTHER` and `AGENT`: those that
+found the server's table full, and those that the server gives no digest."""
 NOBODY = "unattributed"
 """What stands for one where no class explains the use."""
 SEVERAL = (OTHER, AGENT, OVERFLOW, NONE)
@@ -73,6 +74,11 @@ class Book:
     def text(self, key: str) -> str | None:
         """The normalised text of a key's digest."""
         return self._texts.get(_digest(key))
+
+    def text_for_models(self, key: str) -> str | None:
+        """The same; a text that was cut here ends as one does that the server has cut."""
+        text = self.text(key)
+        return text if text is None or len(text) < LONGEST_TEXT else f"{text} ..."
 
     def is_own(self, key: str) -> bool:
         """Whether it is the agent's own statement."""

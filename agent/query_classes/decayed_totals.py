@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from agent.query_classes.class_registry import OTHER
-from models.attribution.class_intervals import Array
+from models.attribution.class_intervals import OTHER, Array
 
 
 class Recent:

@@ -9,37 +9,37 @@ from agent.resampling import Columns
 from agent.utilisation import BUSY as WORKED
 from collectors.base import Sample
 from models import rates
+from models.attribution.divided_resource import DividedResource
 
 MAX_GAP = 10.0  # seconds that two samples of a resource may be apart
 KEEP = 180.0  # seconds of samples
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
-    """One resource: the collector that counts it, and the counters that add up to it."""
+class Counters:
+    """A divided resource, the collector that counts it, and the counters that add up to it."""
 
-    name: str
+    resource: DividedResource
     collector: str
-    counters: tuple[str, ...]
-    cpu: bool = False
-    """CPU seconds: no class uses more than its time."""
-    part: bool = False
-    """Of the CPU: what was used in the kernel, or outside of it."""
+    names: tuple[str, ...]
 
 
-RESOURCES = (
-    Resource("cpu", "host", ("process_cpu_seconds",), cpu=True),
-    Resource("user_cpu", "host", ("process_user_seconds",), cpu=True, part=True),
-    Resource("system_cpu", "host", ("process_system_seconds",), cpu=True, part=True),
-    Resource("read", "host", ("process_read_bytes",)),
-    Resource("written", "host", ("process_written_bytes",)),
-    Resource("network", "status", ("bytes_received", "bytes_sent")),
-    Resource(
-        "row_operations",
+RESOURCE_COUNTERS = (
+    Counters(DividedResource("cpu", cpu=True), "host", ("process_cpu_seconds",)),
+    Counters(DividedResource("user_cpu", cpu=True, part=True), "host", ("process_user_seconds",)),
+    Counters(
+        DividedResource("system_cpu", cpu=True, part=True), "host", ("process_system_seconds",)
+    ),
+    Counters(DividedResource("read"), "host", ("process_read_bytes",)),
+    Counters(DividedResource("written"), "host", ("process_written_bytes",)),
+    Counters(DividedResource("network"), "status", ("bytes_received", "bytes_sent")),
+    Counters(
+        DividedResource("row_operations"),
         "status",
         ("innodb_rows_read", "innodb_rows_inserted", "innodb_rows_updated", "innodb_rows_deleted"),
     ),
 )
+RESOURCES = tuple(counted.resource for counted in RESOURCE_COUNTERS)
 BUSY, IO_WAIT, ALL_TIME, DELAY = "busy", "iowait", "all_time", "run_delay"
 ROW_LOCKS = "row_lock_milliseconds"
 WAITED, IDLE = "cpu_iowait_seconds", "cpu_idle_seconds"
@@ -50,7 +50,7 @@ HOST_TIMES = (
 )
 """Parts of the host's CPU time, to judge whether it is saturated or waits for IO."""
 SUMS = (
-    *((r.name, r.collector, r.counters) for r in RESOURCES),
+    *((c.resource.name, c.collector, c.names) for c in RESOURCE_COUNTERS),
     *((name, "host", counters) for name, counters in HOST_TIMES),
     (DELAY, "host", ("process_run_delay_seconds",)),
     (ROW_LOCKS, "status", ("innodb_row_lock_milliseconds",)),

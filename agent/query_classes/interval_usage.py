@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from agent.query_classes.class_shares import Division
+from models.attribution.class_shares import ClassShares
 from models.attribution.divide import Method
 
 
@@ -28,7 +28,7 @@ class Spent:
         at: float,
         seconds: float,
         uses: Mapping[str, Mapping[str, float]],
-        cpu: Division | None,
+        cpu: ClassShares | None,
         names: Sequence[str],
     ) -> Self:
         """`names` are the classes of the division of CPU, which there may be none of."""

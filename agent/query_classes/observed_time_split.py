@@ -7,11 +7,11 @@ import numpy as np
 from agent.config.ceilings import ResourceSettings
 from agent.intervals import Window
 from agent.query_classes.observations import Observed
-from agent.query_classes.quality_gate import is_proven
 from agent.recent_time_split import time_use
 from agent.time_split import first_known, read_weights, rows_beyond_calls
 from models.attribution.class_intervals import Array
 from models.attribution.divide import Attribution, Method
+from models.attribution.quality_gate import is_proven
 from models.time_split.per_class import ClassUse, class_splits
 from models.time_split.split import TimeSplit
 

@@ -10,19 +10,19 @@ from agent.config.ceilings import ResourceSettings
 from agent.config.settings import Target
 from agent.interval_buffer import History
 from agent.query_classes.class_intervals import Tick, TickMaker, class_ticks, host_use
-from agent.query_classes.class_registry import AGENT, OTHER, Book
+from agent.query_classes.class_registry import Book
 from agent.query_classes.digest_deltas import Changes, Deltas
 from agent.query_classes.observations import Observed
 from agent.query_classes.observed_time_split import with_times
-from agent.query_classes.quality_gate import OF_DISKS, withheld
 from agent.query_classes.saturated_intervals import in_the_worst_spell, spells_of
 from collectors import CollectorSpec, collectors_with
 from collectors.base import CollectorError, FailureKind, Sample, Values
 from collectors.connection import Connection
 from collectors.digests import DigestValues, own_among, texts_of
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import AGENT, OTHER, Array, ClassTicks
 from models.attribution.divide import Attribution, attribute
 from models.attribution.estimators import Target as Resource
+from models.attribution.quality_gate import OF_DISKS, withheld
 from models.attribution.reasons import HostUse
 
 EVERY = 1.0  # seconds between two readings
@@ -157,7 +157,7 @@ def divided(book: Book, ticks: list[Tick]) -> Observed:
             column_of[i] = names.index(AGENT)
         elif key in names:
             column_of[i] = names.index(key)
-    texts = tuple(None if name in (OTHER, AGENT) else book.text(name) for name in names)
+    texts = tuple(None if name in (OTHER, AGENT) else book.text_for_models(name) for name in names)
     table = class_ticks(whole, column_of, names, texts)
     y = _used(whole, "cpu")
     is_sum = y is None

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from agent.query_classes.class_registry import AGENT, OTHER
-from models.attribution.class_intervals import Array
+from models.attribution.class_intervals import AGENT, OTHER, Array
 
 ENTERS = 1.3
 """A class takes another's place when it uses so many times as much."""

@@ -11,19 +11,19 @@ import numpy as np
 
 from agent.config.query_classes import ClassSettings
 from agent.query_classes.class_intervals import Tick, TickMaker, class_ticks, counted, host_use
-from agent.query_classes.class_registry import AGENT, NOBODY, OTHER, Book, Numbers, name_of
-from agent.query_classes.class_shares import Division
+from agent.query_classes.class_registry import NOBODY, Book, Numbers, name_of
 from agent.query_classes.decayed_totals import Recent
 from agent.query_classes.digest_deltas import Lost
 from agent.query_classes.divided_resources import RESOURCES
 from agent.query_classes.interval_usage import Spent
-from agent.query_classes.sliding_model import LiveModel
 from agent.query_classes.state import ClassesState, ClassState, ResourceState
 from agent.query_classes.topk_counters import ALWAYS, Totals
 from agent.queue_drain import take_all
 from collectors.base import Sample
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import AGENT, OTHER, Array, ClassTicks
+from models.attribution.class_shares import ClassShares
 from models.attribution.reasons import HostUse, Signs, find_reasons
+from models.attribution.sliding_model import SlidingModel
 
 TRACKED, TRACKED_PER_SHOWN = 200, 3
 """Classes that have a column of their own in the models, and how many of them for each that is
@@ -57,7 +57,7 @@ class QueryClasses:
         self._keep = 1 - 1 / blocks
         self._recent = Recent(QUANTITIES, self._keep)
         self._waited = Recent(WAITED, self._keep)
-        self._models = {r.name: LiveModel(r, blocks) for r in RESOURCES}
+        self._models = {r.name: SlidingModel(r, blocks) for r in RESOURCES}
         self._seen: set[str] = set()
         self._totals = Totals((*QUANTITIES, *self._models, *COUNTED), settings.top)
         self._most_tracked = min(TRACKED, TRACKED_PER_SHOWN * settings.top)
@@ -145,11 +145,11 @@ class QueryClasses:
         return columns
 
     def _texts(self, names: tuple[str, ...]) -> tuple[str | None, ...]:
-        return tuple(None if name in ALWAYS else self._book.text(name) for name in names)
+        return tuple(None if name in ALWAYS else self._book.text_for_models(name) for name in names)
 
     def _divide(
         self, table: ClassTicks, ticks: list[Tick], whole: list[Tick]
-    ) -> dict[str, Division]:
+    ) -> dict[str, ClassShares]:
         """Divide each resource over the classes, by the ticks in which it and they are known."""
         divisions, host = {}, host_use(ticks)
         for name, model in self._models.items():
@@ -163,7 +163,7 @@ class QueryClasses:
         return divisions
 
     def _count(
-        self, at: float, table: ClassTicks, ticks: list[Tick], divisions: dict[str, Division]
+        self, at: float, table: ClassTicks, ticks: list[Tick], divisions: dict[str, ClassShares]
     ) -> Spent:
         uses = np.zeros((len(table.names), len(self._totals.quantities)))
         spent = table.statement_time.sum(axis=0)
@@ -197,7 +197,7 @@ class QueryClasses:
                 place = self._totals.quantities.index(name)
                 uses[:, place] = counted(ticks, columns, len(names), name)
 
-    def _known(self, sums: Array, divisions: dict[str, Division]) -> dict[str, float]:
+    def _known(self, sums: Array, divisions: dict[str, ClassShares]) -> dict[str, float]:
         """Sums by quantity, those left out that nobody could count."""
         return {
             name: float(value)
@@ -211,7 +211,7 @@ class QueryClasses:
         return cpu if any(cpu.values()) else self._recent.by("statement_time")
 
     def _described(
-        self, at: float, divisions: dict[str, Division], ticks: list[Tick]
+        self, at: float, divisions: dict[str, ClassShares], ticks: list[Tick]
     ) -> ClassesState:
         host = host_use(ticks)
         return ClassesState(
@@ -229,7 +229,7 @@ class QueryClasses:
             recent_seconds=self._recent.seconds,
         )
 
-    def _class(self, key: str, divisions: dict[str, Division]) -> ClassState:
+    def _class(self, key: str, divisions: dict[str, ClassShares]) -> ClassState:
         sums = self._totals.shown[key]
         names, lines = self._models["cpu"].lines()
         place = names.index(key) if key in names else None
@@ -249,7 +249,9 @@ class QueryClasses:
             text=self._book.text(key) if self.settings.digest_text else None,
         )
 
-    def _resource(self, name: str, divisions: dict[str, Division], host: HostUse) -> ResourceState:
+    def _resource(
+        self, name: str, divisions: dict[str, ClassShares], host: HostUse
+    ) -> ResourceState:
         model = self._models[name]
         quality = model.held_out
         signs = Signs(

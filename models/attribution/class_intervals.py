@@ -10,6 +10,8 @@ Array = NDArray[np.float64]
 
 SIZES = ("rows_examined", "rows_sent", "rows_affected", "sort_rows", "tmp_tables")
 """What a call's work grows with, besides the call itself."""
+OTHER, AGENT = "other", "agent"
+"""Columns that are several classes: those without a column of their own, the agent's statements."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Who is given bytes and rows: nobody, unless the model has shown that it knows them.
+"""The quality gate: bytes and rows go to classes only where the model has predicted them well.
 
 CPU follows the time of who computes. Bytes follow nothing that a server tells of its classes but
 calls and rows: what is read from disk depends on what is in the buffer pool, and most is written
@@ -10,9 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.query_classes.class_registry import AGENT
-from collectors.digests import LONGEST_TEXT
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import AGENT, Array, ClassTicks
 from models.attribution.deliberate_waits import Mask, waits_by_text
 from models.attribution.divide import Attribution
 from models.attribution.prediction_error import Quality
@@ -62,7 +60,7 @@ def may_use(resource: str, ticks: ClassTicks) -> Mask:
 
 def _names_no_table(text: str | None) -> bool:
     """Whether it is a SELECT that is whole and has no FROM."""
-    if text is None or len(text) >= LONGEST_TEXT or text.rstrip().endswith("..."):
+    if text is None or text.rstrip().endswith("..."):
         return False
     return text.startswith("SELECT") and " FROM " not in text
 

@@ -10,7 +10,7 @@ from models.attribution.divide import Method
 
 
 @dataclass(frozen=True)
-class Division:
+class ClassShares:
     """What each class used in a block of ticks, units of the resource, shape (K,)."""
 
     source: Method

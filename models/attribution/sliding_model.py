@@ -6,17 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.query_classes.class_registry import OTHER
-from agent.query_classes.class_shares import Division
-from agent.query_classes.divided_resources import Resource
-from agent.query_classes.quality_gate import allowed
-from agent.query_classes.rolling_blocks import Past, summed
 from models.attribution.autocorrelation import Echo
 from models.attribution.blocks import Block, fit_block, prices_of
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import OTHER, Array, ClassTicks
+from models.attribution.class_shares import ClassShares
 from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel
 from models.attribution.deliberate_waits import PART_OF_CPU, CpuBounds, least_level
 from models.attribution.divide import Method, within
+from models.attribution.divided_resource import DividedResource
 from models.attribution.estimators import (
     Parts,
     Target,
@@ -26,8 +23,10 @@ from models.attribution.estimators import (
     work_of,
 )
 from models.attribution.prediction_error import Quality, disagreement
+from models.attribution.quality_gate import allowed
 from models.attribution.reasons import HostUse
 from models.attribution.regression_sums import LineSums
+from models.attribution.rolling_blocks import RollingBlocks, summed
 from models.attribution.unit_costs import FREE_CALL_SHARE, pool_prices, robust_weights
 
 LEAST_TICKS = 3
@@ -48,13 +47,13 @@ class _Learnt:
     ticks: int
 
 
-class LiveModel:
+class SlidingModel:
     """Learns block by block; `blocks` is how many the window holds."""
 
-    def __init__(self, resource: Resource, blocks: int) -> None:
+    def __init__(self, resource: DividedResource, blocks: int) -> None:
         self.resource = resource
         self._keep = 1 - 1 / blocks
-        self._past = Past(blocks)
+        self._past = RollingBlocks(blocks)
         self._pairs: deque[tuple[Array, Array]] = deque(maxlen=min(blocks, MOST_JUDGED))
         self._learnt: _Learnt | None = None
         self._unlearnt = 0  # blocks since
@@ -115,7 +114,7 @@ class LiveModel:
         """The classes, and sums for the line of each one's use on its work time."""
         return self._names, self._lines
 
-    def take(self, ticks: ClassTicks, y: Array, host: HostUse) -> Division:
+    def take(self, ticks: ClassTicks, y: Array, host: HostUse) -> ClassShares:
         """Learn from a block of ticks and divide y, shape (T,), over them.
 
         The window's level of CPU per work time is that of its busiest block.
@@ -130,7 +129,7 @@ class LiveModel:
         measured = whole and ticks.cpu is not None and bool(ticks.cpu.any())
         z = ticks.cpu if measured and ticks.cpu is not None else parts
         self._remember(y, z, parts, work)
-        return Division(
+        return ClassShares(
             source=Method.MEASURED if measured else self._source(ticks),
             uses=z.sum(axis=0),
             estimate=parts.sum(axis=0),

@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.query_classes.class_registry import OTHER
 from models.attribution.blocks import Block
+from models.attribution.class_intervals import OTHER
 from models.attribution.unit_costs import Prices
 
 RECENT = 10  # blocks that are kept apart, and that are added to a group at once
 MOST_GROUPS = 12
 
 
-class Past:
+class RollingBlocks:
     """Holds so many of the latest blocks, in tens and 20 at least, or up to a group less.
 
     A group is ten blocks, or about a twelfth of them all where that is more: a window of 1 to 25
