@@ -12,7 +12,7 @@ from agent.history.status import StoreState
 
 
 @dataclass(frozen=True, slots=True)
-class LaneState:
+class WorkerState:
     """How one lane keeps its time, in seconds."""
 
     name: str
@@ -49,10 +49,10 @@ class WebState:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnState:
+class AgentState:
     """All of it at one time."""
 
-    lanes: tuple[LaneState, ...] = ()
+    lanes: tuple[WorkerState, ...] = ()
     work: tuple[WorkState, ...] = ()
     reload: ReloadState | None = None
     history: StoreState | None = None
@@ -62,7 +62,7 @@ class OwnState:
 class SelfCollector(Collector):
     """The agent's own state as metric families; it is asked for at a scrape."""
 
-    def __init__(self, state: Callable[[], OwnState]) -> None:
+    def __init__(self, state: Callable[[], AgentState]) -> None:
         self._state = state
 
     def collect(self) -> Iterator[Metric]:
@@ -74,7 +74,7 @@ class SelfCollector(Collector):
                 yield family
 
 
-def _lanes(state: OwnState) -> Iterator[Metric]:
+def _lanes(state: AgentState) -> Iterator[Metric]:
     lag = GaugeMetricFamily(
         PREFIX + "lane_lag_seconds",
         "For how long the lane has been in its present turn, or late for its next.",
@@ -99,7 +99,7 @@ def _lanes(state: OwnState) -> Iterator[Metric]:
     yield failures
 
 
-def _work(state: OwnState) -> Iterator[Metric]:
+def _work(state: AgentState) -> Iterator[Metric]:
     connects = CounterMetricFamily(
         PREFIX + "connects", "Sessions that were opened on the server.", labels=("target",)
     )
@@ -122,7 +122,7 @@ def _work(state: OwnState) -> Iterator[Metric]:
     yield failures
 
 
-def _reload(state: OwnState) -> Iterator[Metric]:
+def _reload(state: AgentState) -> Iterator[Metric]:
     if state.reload is None:
         return
     yield GaugeMetricFamily(
@@ -137,7 +137,7 @@ def _reload(state: OwnState) -> Iterator[Metric]:
     )
 
 
-def _web(state: OwnState) -> Iterator[Metric]:
+def _web(state: AgentState) -> Iterator[Metric]:
     if state.web is None:
         return
     yield GaugeMetricFamily(

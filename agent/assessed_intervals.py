@@ -14,11 +14,11 @@ from models.capacity.result import Capacity
 from models.rates import Array
 
 
-class Fate(StrEnum):
+class Disposition(StrEnum):
     """What became of an interval in the assessment."""
 
     USED = "used"
-    IDLE = "idle"  # too little went on for the law; the walls used it
+    IDLE = "idle"  # too little went on for the law; the limits used it
     OTHER_WORKLOAD = "other_workload"
     OUTLIER = "outlier"
 
@@ -45,30 +45,30 @@ class Points:
     """N, threads; NaN where not known."""
     weights: Array = field(repr=False)
     fates: NDArray[np.str_] = field(repr=False)
-    """A `Fate` each."""
+    """A `Disposition` each."""
     outliers: tuple[LeftOut, ...] = ()
 
     @classmethod
     def of(cls, seen: Observations, capacity: Capacity, unix: Callable[[float], float]) -> Self:
         """Tell each observation's fate; every one must have a throughput above 0."""
-        fates = np.where(seen.loaded, Fate.USED.value, Fate.IDLE.value).astype("<U16")
+        fates = np.where(seen.loaded, Disposition.USED.value, Disposition.IDLE.value).astype("<U16")
         at = np.array([unix(end) for end in seen.at])
         left_out: tuple[LeftOut, ...] = ()
         if capacity.regimes is not None and capacity.outliers is not None:
             current = np.flatnonzero(capacity.regimes.current)
-            fates[~capacity.regimes.current] = Fate.OTHER_WORKLOAD.value
+            fates[~capacity.regimes.current] = Disposition.OTHER_WORKLOAD.value
             left_out = tuple(
                 LeftOut(int(current[o.index]), float(at[current[o.index]]), o.reason, o.ratio)
                 for o in capacity.outliers.removed
             )
-            fates[[o.index for o in left_out]] = Fate.OUTLIER.value
+            fates[[o.index for o in left_out]] = Disposition.OUTLIER.value
         return cls(at, seen.throughput, seen.concurrency, seen.weights, fates, left_out)
 
     def __len__(self) -> int:
         """Count the points."""
         return len(self.at)
 
-    def curve(self, fate: Fate) -> tuple[Array, Array]:
+    def curve(self, fate: Disposition) -> tuple[Array, Array]:
         """Concurrency and throughput of the points of one fate, where both are known."""
         there = (self.fates == fate.value) & np.isfinite(self.concurrency)
         return self.concurrency[there], self.throughput[there]

@@ -13,7 +13,7 @@ from models.capacity.result import Capacity
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class AssessmentCounters:
     """Immutable; `after` answers with the next. Times are monotonic seconds unless they say so."""
 
     since: float = -inf
@@ -27,7 +27,7 @@ class Record:
 
     def after(
         self, seen: Observations, capacity: Capacity, unix: Callable[[float], float]
-    ) -> "Record":
+    ) -> "AssessmentCounters":
         """Add what this assessment of these observations has found."""
         if capacity.regimes is None or capacity.outliers is None:
             return self

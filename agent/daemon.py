@@ -10,7 +10,14 @@ from functools import partial
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from agent import __version__
-from agent.agent_metrics import LaneState, OwnState, ReloadState, SelfCollector, WebState, WorkState
+from agent.agent_metrics import (
+    AgentState,
+    ReloadState,
+    SelfCollector,
+    WebState,
+    WorkerState,
+    WorkState,
+)
 from agent.config.settings import Config
 from agent.export.families import PREFIX
 from agent.export.metrics import SnapshotCollector
@@ -22,10 +29,10 @@ from agent.reload import Reloader, settings_of
 from agent.snapshot import Snapshot
 from agent.supervisor import Supervisor
 from agent.systemd_notify import Notifier
-from agent.target_monitor import Watch
+from agent.target_monitor import TargetMonitor
 from agent.web.application import Pages, Reload, WebServer, serve
 from agent.web.reloading_config import Web, WebFile
-from agent.worker import Lane, Tick
+from agent.worker import ClassInterval, Worker
 
 log = logging.getLogger(__name__)
 
@@ -44,22 +51,22 @@ class Agent:
         self._store = store
         if store:
             store.watched = _names(config)
-        self._watches = [Watch(config, target, store=store) for target in config.targets]
+        self._watches = [TargetMonitor(config, target, store=store) for target in config.targets]
         self._settings = {t.name: settings_of(config, t) for t in config.targets}
         self._target_lanes = {watch: _lanes_of(watch) for watch in self._watches}
-        self._host_lane = Lane("host", _host_ticks(self._watches))
-        self._fit_lane = Lane("fit", _fit_ticks(self._watches))
+        self._host_lane = Worker("host", _host_ticks(self._watches))
+        self._fit_lane = Worker("fit", _fit_ticks(self._watches))
 
     def snapshots(self) -> list[Snapshot]:
         """The latest snapshot of every target."""
         return [watch.snapshot for watch in self._watches]
 
-    def lanes(self) -> list[Lane]:
+    def lanes(self) -> list[Worker]:
         """Every lane that should come round."""
         written = [self._store.lane] if self._store else []
         return [*self._watching_lanes(), *written]
 
-    def _watching_lanes(self) -> list[Lane]:
+    def _watching_lanes(self) -> list[Worker]:
         own = [lane for lanes in self._target_lanes.values() for lane in lanes]
         return [*own, self._host_lane, self._fit_lane]
 
@@ -86,7 +93,9 @@ class Agent:
         before = {watch.target.name: watch for watch in self._watches}
         same = {name for name in before if self._settings[name] == settings.get(name)}
         watches = [
-            before[target.name] if target.name in same else Watch(config, target, store=self._store)
+            before[target.name]
+            if target.name in same
+            else TargetMonitor(config, target, store=self._store)
             for target in config.targets
         ]
         self._retire([watch for watch in self._watches if watch not in watches])
@@ -99,17 +108,17 @@ class Agent:
         self._watches, self._settings = watches, settings
         self._begin(new)
 
-    def _retire(self, watches: list[Watch]) -> None:
+    def _retire(self, watches: list[TargetMonitor]) -> None:
         lanes = [lane for watch in watches for lane in self._target_lanes.pop(watch)]
         _end(lanes, watches, RELOAD_WITHIN)
         self._hand_over(watches)
 
-    def _hand_over(self, watches: list[Watch]) -> None:
+    def _hand_over(self, watches: list[TargetMonitor]) -> None:
         """What the ended ones know and nobody has written yet goes to the history."""
         for watch in watches:
             watch.hand_over(last=True)
 
-    def _begin(self, watches: list[Watch]) -> None:
+    def _begin(self, watches: list[TargetMonitor]) -> None:
         begun = {watch: _lanes_of(watch) for watch in watches}
         self._target_lanes |= begun
         self._host_lane.replace_ticks(_host_ticks(self._watches))
@@ -118,12 +127,12 @@ class Agent:
             for lane in lanes:
                 lane.start()
 
-    def own_state(self) -> OwnState:
+    def own_state(self) -> AgentState:
         """The agent's own status."""
         now = time.monotonic()
-        return OwnState(
+        return AgentState(
             tuple(
-                LaneState(lane.name, lane.lag(now), lane.late_seconds, lane.failures)
+                WorkerState(lane.name, lane.lag(now), lane.late_seconds, lane.failures)
                 for lane in self.lanes()
             ),
             tuple(
@@ -146,7 +155,7 @@ class Agent:
         registry = CollectorRegistry()
         registry.register(SnapshotCollector(self.snapshots, time.time))
 
-        def own_state() -> OwnState:
+        def own_state() -> AgentState:
             return replace(self.own_state(), reload=reload_state(), web=_web_state(web))
 
         registry.register(SelfCollector(own_state))
@@ -211,7 +220,7 @@ def _web_state(web: Callable[[], Web]) -> WebState | None:
     return WebState(not web.broken, web.failures) if isinstance(web, WebFile) else None
 
 
-def _fit_ticks(watches: Sequence[Watch]) -> list[Tick]:
+def _fit_ticks(watches: Sequence[TargetMonitor]) -> list[ClassInterval]:
     """Every target's fit, classes and forecast: a defect in one costs nobody the others."""
     ticks = [
         tick
@@ -221,26 +230,26 @@ def _fit_ticks(watches: Sequence[Watch]) -> list[Tick]:
     return [*ticks, collect, give_back]
 
 
-def _host_ticks(watches: Sequence[Watch]) -> list[Tick]:
+def _host_ticks(watches: Sequence[TargetMonitor]) -> list[ClassInterval]:
     """The targets on this host: its counters are read without waiting for anybody."""
     return [watch.host_tick for watch in watches if watch.target.node_exporter is None]
 
 
-def _lanes_of(watch: Watch) -> list[Lane]:
+def _lanes_of(watch: TargetMonitor) -> list[Worker]:
     """The target's own: its server, and its host where another machine answers for that."""
     if watch.target.node_exporter is None:
         return [_server_lane(watch)]
     return [_server_lane(watch), _remote_host_lane(watch)]
 
 
-def _remote_host_lane(watch: Watch) -> Lane:
+def _remote_host_lane(watch: TargetMonitor) -> Worker:
     """It waits for another machine; one that never ends its answer is no reason for a restart."""
-    return Lane(f"host {watch.target.name}", [watch.host_tick], allowance=float("inf"))
+    return Worker(f"host {watch.target.name}", [watch.host_tick], allowance=float("inf"))
 
 
-def _server_lane(watch: Watch) -> Lane:
+def _server_lane(watch: TargetMonitor) -> Worker:
     """One that hangs when the server has left more than one answer out."""
-    return Lane(
+    return Worker(
         f"server {watch.target.name}",
         [watch.server_tick],
         allowance=RESOLVER + CONNECT_READS * watch.target.timeout,
@@ -249,7 +258,7 @@ def _server_lane(watch: Watch) -> Lane:
     )
 
 
-def _end(lanes: Sequence[Lane], watches: Sequence[Watch], within: float) -> None:
+def _end(lanes: Sequence[Worker], watches: Sequence[TargetMonitor], within: float) -> None:
     """End the lanes: in order, or else by cutting off what they read."""
     started = time.monotonic()
     for lane in lanes:
@@ -261,7 +270,7 @@ def _end(lanes: Sequence[Lane], watches: Sequence[Watch], within: float) -> None
         _wait_for(lanes, started + within)
 
 
-def _wait_for(lanes: Sequence[Lane], deadline: float) -> None:
+def _wait_for(lanes: Sequence[Worker], deadline: float) -> None:
     for lane in lanes:
         if lane.is_alive():
             lane.join(max(0.0, deadline - time.monotonic()))

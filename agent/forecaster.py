@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from zlib import crc32
 
-from agent.hourly_load import HourlySum, LoadHistory
+from agent.hourly_load import HourlyLoad, HourlySum
 from agent.intervals import Window
 from agent.pipeline import Now
 from agent.snapshot import ForecastState
@@ -26,7 +26,7 @@ class Forecaster:
 
     def __init__(self, target: str, now: float) -> None:
         self.state: ForecastState | None = None
-        self._load = LoadHistory()
+        self._load = HourlyLoad()
         self._seen_until = now
         self._wait = float(crc32(target.encode()) % SPREAD)
         self._due = now + SPREAD + self._wait
@@ -59,7 +59,7 @@ class Forecaster:
         self.state = forecast_state(self._load, capacity, now.unix)
 
 
-def forecast_state(load: LoadHistory, capacity: Capacity | None, now: float) -> ForecastState:
+def forecast_state(load: HourlyLoad, capacity: Capacity | None, now: float) -> ForecastState:
     """Forecast when this load meets that capacity; `now` in Unix seconds."""
     forecast = forecast_load(load.means(now))
     found, trend = saturation(forecast, limit_of(capacity)), forecast.trend

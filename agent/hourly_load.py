@@ -22,7 +22,7 @@ class HourlySum(NamedTuple):
     queries: float
 
 
-class LoadHistory:
+class HourlyLoad:
     """Sums by hour of the wall clock; the oldest make room for the newest."""
 
     def __init__(self) -> None:

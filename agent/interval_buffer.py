@@ -21,7 +21,7 @@ MOST_NEW = 100  # intervals that wait to be taken, where nobody does
 CROWDED = 2 * LIMIT  # intervals; beyond, those that matter least are let go
 
 
-class History:
+class IntervalBuffer:
     """Samples in, intervals out, in bounded memory whatever the horizon.
 
     `width` is an interval's length and `horizon` the window's, in seconds; `sampling` the slowest
@@ -41,7 +41,7 @@ class History:
         self._window = Window()
         self._lock = threading.Lock()
 
-    def carry(self, before: "History") -> None:
+    def carry(self, before: "IntervalBuffer") -> None:
         """Begin with the intervals of another history, as wide as ours; its raw samples stay there.
 
         `before` may still be in use by the lane that fits: a window never changes.

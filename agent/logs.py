@@ -39,7 +39,7 @@ def set_up(level: str, style: str, stream: TextIO | None = None) -> None:
     """Send every event of the agent to standard error (or `stream`), one line each."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_JsonLines() if style == "json" else _Logfmt())
-    handler.addFilter(Repeats())
+    handler.addFilter(RepeatedMessages())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -54,7 +54,7 @@ class _Kind:
     unsaid: int = 0
 
 
-class Repeats(logging.Filter):
+class RepeatedMessages(logging.Filter):
     """A server that comes and goes does not flood the log: what is alike is summed up.
 
     Events are of one kind where they say the same of the same target and collector, whatever the

@@ -25,7 +25,7 @@ class Session(NamedTuple):
     number: int
 
 
-class Lives:
+class RestartDetector:
     """Told every sample of `status`, and the session that it came through."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ LONGEST_PAUSE = 30.0  # seconds after a reading that took more than its share of
 LONGEST_PENALTY = 64  # a collector that is cut off waits up to this many of its intervals
 
 
-class Job:
+class ScheduledCollector:
     """Reads its collector at most once an interval; a missed turn is counted, never made up for."""
 
     def __init__(self, target: str, spec: CollectorSpec, interval: float) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from agent.assessed_intervals import Points
-from agent.assessment_counters import Record
+from agent.assessment_counters import AssessmentCounters
 from agent.query_classes.state import ClassesState
 from agent.time_split import TimeUse, class_time_splits
 from collectors.base import FailureKind, Feature
@@ -78,7 +78,7 @@ class FitState:
     capacity: Capacity | None = None
     source: Source | None = None
     points: Points | None = None  # what went in
-    record: Record = field(default_factory=Record)
+    record: AssessmentCounters = field(default_factory=AssessmentCounters)
     waiting: str = ""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from agent.assessment_counters import Record
+from agent.assessment_counters import AssessmentCounters
 from agent.backoff import Backoff, spread
 from agent.config.settings import CLOCKING, Config, Target
 from agent.forecaster import Forecaster
@@ -14,15 +14,15 @@ from agent.history.recorder import Recorder
 from agent.history.row_mapping import ClassUses
 from agent.history.server_identity import server_identity
 from agent.history.store import Store
-from agent.interval_buffer import History
+from agent.interval_buffer import IntervalBuffer
 from agent.intervals import Window
 from agent.logs import fields, located
 from agent.pipeline import Now, assess
 from agent.query_classes.capacity_gain import savings_of
 from agent.query_classes.tracker import QueryClasses
 from agent.remote_host import collectors_of
-from agent.restart_detector import Lives, Session
-from agent.scheduled_collector import Job, as_failure
+from agent.restart_detector import RestartDetector, Session
+from agent.scheduled_collector import ScheduledCollector, as_failure
 from agent.snapshot import FitState, Health, Snapshot
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
@@ -49,7 +49,7 @@ class Part(StrEnum):
     FORECAST = "forecast"
 
 
-class Watch:
+class TargetMonitor:
     """One target. `server_tick`, `host_tick` and `fit_tick` are each served by a lane of its kind.
 
     The first two fill the history; the third replaces `snapshot` by one assignment. `class_tick`
@@ -73,7 +73,9 @@ class Watch:
         self._host_jobs = [job for job in self._jobs if not job.spec.on_server]
         self._status = next(job for job in self._jobs if job.spec.name == "status")
         self._sampling = max(job.interval for job in self._jobs if job.spec.name in CLOCKING)
-        self._history = History(self._settings.interval, self._settings.window, self._sampling)
+        self._history = IntervalBuffer(
+            self._settings.interval, self._settings.window, self._sampling
+        )
         self._recorder = Recorder(store, target.name) if store else None
         self._classes = QueryClasses(config.classes)
         self._forecaster = Forecaster(target.name, time.monotonic())
@@ -86,9 +88,9 @@ class Watch:
         self._backoff = Backoff(RECONNECT_FIRST, RECONNECT_LONGEST)
         self._retry_at = 0.0
         self._prepare_at = 0.0
-        self._lives = Lives()
+        self._lives = RestartDetector()
         self._health = Health()
-        self._fitted = FitState(record=Record(since=time.monotonic()))
+        self._fitted = FitState(record=AssessmentCounters(since=time.monotonic()))
         self._assessed: tuple[Window, Now] | None = None  # by the snapshot
         self._answering: str | None = None  # the server behind the session
         self.assessment_failures: Mapping[str, int] = {}
@@ -105,10 +107,10 @@ class Watch:
         self._connection.interrupt()
 
     def progress(self) -> object:
-        """Another answer whenever the server has answered; see `Lane`."""
+        """Another answer whenever the server has answered; see `Worker`."""
         return self._connection.statements, self._connection.is_open
 
-    def take_over(self, before: "Watch") -> None:
+    def take_over(self, before: "TargetMonitor") -> None:
         """Go on where a watch of the same server ends, with intervals that are as wide as ours."""
         if self._connection.endpoint != before._connection.endpoint:
             return
@@ -187,7 +189,7 @@ class Watch:
             log.warning(
                 "a different server answers at this address: a new window begins", extra=facts
             )
-            self._fitted = FitState(record=Record(since=now))
+            self._fitted = FitState(record=AssessmentCounters(since=now))
             self._classes = QueryClasses(self._classes.settings)
             self._forecaster = Forecaster(self.target.name, now)
 
@@ -285,7 +287,7 @@ class Watch:
             job.forget_source()
         self._prepare(self._jobs)
 
-    def _prepare(self, jobs: list[Job]) -> None:
+    def _prepare(self, jobs: list[ScheduledCollector]) -> None:
         self._prepare_at = time.monotonic() + spread(PREPARE_AGAIN)
         for job in jobs:
             job.prepare(self._connection)
@@ -317,13 +319,15 @@ class Watch:
         return self._retry_at
 
 
-def _jobs(config: Config, target: Target, collectors: Sequence[CollectorSpec]) -> list[Job]:
+def _jobs(
+    config: Config, target: Target, collectors: Sequence[CollectorSpec]
+) -> list[ScheduledCollector]:
     """The collectors that are switched on for this target, in the order of the table."""
     jobs = []
     for spec in collectors:
         settings = config.collector_settings(target, spec.name)
         if settings.enabled:
-            jobs.append(Job(target.name, spec, settings.interval or spec.interval))
+            jobs.append(ScheduledCollector(target.name, spec, settings.interval or spec.interval))
     return jobs
 
 

@@ -9,14 +9,14 @@ from agent.logs import fields, located
 
 log = logging.getLogger(__name__)
 
-Tick = Callable[[float], float]
+ClassInterval = Callable[[float], float]
 """Do what is due at `now` and answer when to be called next, both in monotonic seconds."""
 
 IDLE = 1.0  # seconds a lane without work waits before it looks again
 ALLOWANCE = 60.0  # seconds that one tick may take before the lane is said to hang
 
 
-class Lane(threading.Thread):
+class Worker(threading.Thread):
     """Take ticks until stopped. A tick's defect is counted, logged on one line and costs no other.
 
     A tick that takes longer than `allowance` seconds hangs, unless `progress` answers something
@@ -26,7 +26,7 @@ class Lane(threading.Thread):
     def __init__(
         self,
         name: str,
-        ticks: Sequence[Tick],
+        ticks: Sequence[ClassInterval],
         *,
         allowance: float = ALLOWANCE,
         progress: Callable[[], object] = lambda: None,
@@ -38,7 +38,7 @@ class Lane(threading.Thread):
         self.failures = 0  # ticks that ended by a defect of ours
         self._progress = progress
         self._at_end = at_end
-        self._due: dict[Tick, float] = dict.fromkeys(ticks, 0.0)
+        self._due: dict[ClassInterval, float] = dict.fromkeys(ticks, 0.0)
         self._changing = threading.Lock()
         self._stop_asked = threading.Event()
         self._wake = threading.Event()
@@ -63,7 +63,7 @@ class Lane(threading.Thread):
         self._stop_asked.set()
         self._wake.set()
 
-    def replace_ticks(self, ticks: Sequence[Tick]) -> None:
+    def replace_ticks(self, ticks: Sequence[ClassInterval]) -> None:
         """Take these from now on; those that were taken before keep their turn."""
         with self._changing:
             self._due = {tick: self._due.get(tick, 0.0) for tick in ticks}
@@ -92,7 +92,7 @@ class Lane(threading.Thread):
                 if tick in self._due:
                     self._due[tick] = next_due
 
-    def _take(self, tick: Tick) -> float:
+    def _take(self, tick: ClassInterval) -> float:
         now = time.monotonic()
         try:
             return tick(now)

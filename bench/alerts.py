@@ -22,7 +22,7 @@ from recorded_certainty import recorded_certainty
 from simulated_months import DAY, DAYS, HOUR, MINUTE, PER_DAY, STORIES, Month, month
 
 from agent.config.settings import FitSettings
-from agent.interval_buffer import History
+from agent.interval_buffer import IntervalBuffer
 from agent.replay.alert_rules import RULES, Alerts, Rule, Scrape
 from agent.replay.recording import Intervals
 from agent.replay.replay import Replay
@@ -38,7 +38,7 @@ SATURATION = "Saturat"
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Elasticity:
     """What is played of a month, and how many like it there are."""
 
     span: Span
@@ -50,7 +50,7 @@ class Played:
     """A stretch as it was scraped."""
 
     known: Month
-    stretch: Stretch
+    stretch: Elasticity
     saturations: Sequence[Saturation]
     scrapes: Sequence[Scrape]
 
@@ -67,31 +67,31 @@ class Recorder(Alerts):
         self.seen.append(scrape)
 
 
-def stretches(known: Month, found: Sequence[Saturation]) -> Iterator[Stretch]:
+def stretches(known: Month, found: Sequence[Saturation]) -> Iterator[Elasticity]:
     """Choose what is played."""
     rng = np.random.default_rng(len(found))
     full = [s for s in found if s.start > 1.3 * DAY]
     for one in full[:SATURATED]:
         end = min(one.end, one.start + AT_MOST) + LATER
-        yield Stretch(
+        yield Elasticity(
             (one.start - EARLIER, min(end, DAYS * DAY)), len(full) / len(full[:SATURATED])
         )
     days = {int(s.start // DAY) for s in found} | {int(s.end // DAY) for s in found}
     calm = [m for m in known.course.events if m // PER_DAY not in days]
     for minute in calm[:EACH]:
         at = MINUTE * minute
-        yield Stretch((at - HOUR, min(at + 3 * HOUR, DAYS * DAY)), len(calm) / len(calm[:EACH]))
+        yield Elasticity((at - HOUR, min(at + 3 * HOUR, DAYS * DAY)), len(calm) / len(calm[:EACH]))
     days |= {minute // PER_DAY for minute in known.course.events}
     ordinary = [day for day in range(2, DAYS - 1) if day not in days]
     for day in rng.permutation(ordinary)[:EACH]:
         top = MINUTE * (day * PER_DAY + int(np.argmax(known.asked[day * PER_DAY :][:PER_DAY])))
-        yield Stretch((top - 2.5 * HOUR, top + 2.5 * HOUR), len(ordinary) / EACH)
+        yield Elasticity((top - 2.5 * HOUR, top + 2.5 * HOUR), len(ordinary) / EACH)
 
 
-def play(known: Month, stretch: Stretch) -> list[Scrape]:
+def play(known: Month, stretch: Elasticity) -> list[Scrape]:
     """Scrape the agent every minute of the stretch; it knows the day before."""
     first, last = (int(at / MINUTE) for at in stretch.span)
-    history = History(MINUTE, DAY, 1.0)
+    history = IntervalBuffer(MINUTE, DAY, 1.0)
     history.extend(known.intervals(max(first - PER_DAY, 0), first), stretch.span[0])
     seen = Recorder()
     recording = Intervals(iter(known.intervals(first, last)), history)

@@ -15,10 +15,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import nnls
 
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.cost_model import fit_cost_model
 from models.attribution.mixture_fit import learn
-from models.attribution.priors import Beliefs
+from models.attribution.priors import Priors
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_costs import tick_weights
 from models.wlr import blame
@@ -39,7 +39,7 @@ def main() -> None:
     counts = np.zeros((1, args.active)) if ticks.count is None else ticks.count
     blocks = [slice(i, i + BLOCK) for i in range(0, args.ticks, BLOCK)]
     minutes = [Moments.of(counts[b], seconds[b], y[b], weights[b]) for b in blocks]
-    beliefs = Beliefs(counts.sum(axis=0) * y.sum() / counts.sum(), work.sum(axis=0))
+    beliefs = Priors(counts.sum(axis=0) * y.sum() / counts.sum(), work.sum(axis=0))
     root = np.sqrt(weights)
     design = np.column_stack((counts, seconds)) * root[:, None]
     reference = best(lambda: nnls(design, y * root, maxiter=10 * design.shape[1]))
@@ -65,7 +65,7 @@ def main() -> None:
     print(f"\nMemory of the window's minutes: {len(minutes) * minutes[0].gram.nbytes / 1e6:.1f} MB")
 
 
-def window(rng: np.random.Generator, ticks: int, classes: int) -> tuple[ClassTicks, Array]:
+def window(rng: np.random.Generator, ticks: int, classes: int) -> tuple[ClassIntervals, Array]:
     """Draw a window whose classes differ by four orders of magnitude in use."""
     rate = 10 ** rng.uniform(-2, 3, classes)
     cost = 10 ** rng.uniform(-5, -2, classes) / np.maximum(rate, 1) ** 0.7
@@ -75,7 +75,7 @@ def window(rng: np.random.Generator, ticks: int, classes: int) -> tuple[ClassTic
     y = (count @ cost + 0.02) * np.exp(rng.normal(0, 0.03, ticks))
     sizes = (("rows_examined", count * rng.integers(0, 1000, classes).astype(float)),)
     names = tuple(f"q{k}" for k in range(classes))
-    return ClassTicks(names, np.ones(ticks), work, count, sizes=sizes), y
+    return ClassIntervals(names, np.ones(ticks), work, count, sizes=sizes), y
 
 
 def one_tick(
@@ -98,7 +98,7 @@ def total(minutes: list[Moments]) -> Moments:
 
 
 def whole_fit(
-    ticks: ClassTicks, y: Array, work: Array, reference: float
+    ticks: ClassIntervals, y: Array, work: Array, reference: float
 ) -> tuple[float, float, int]:
     """Time a fit from samples, and its peak of memory besides them."""
     elapsed = best(lambda: fit_cost_model(ticks, y, work))

@@ -152,7 +152,7 @@ def print_recorded(folder: Path) -> None:
     print(f"True peak {peak:.0f} queries/s. Error of the prediction in %.\n")
     print(
         "| N by | below | capacity | 90 % interval | limit | trust | reasons "
-        "| wall | USL | lsq | white paper |"
+        "| limit | USL | lsq | white paper |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for name, column, variance in (
@@ -172,7 +172,9 @@ def _recorded_line(name: str, share: float, seen: Observations, peak: float) -> 
     loaded = seen.select(seen.loaded)
     n, x = loaded.concurrency, loaded.throughput
     law = fit_map(n, x, n_variance=loaded.n_variance)
-    walls = [wall.x_max for wall in found.walls if wall.x_max]
+    resource_limits = [
+        resource_limit.x_max for resource_limit in found.resource_limits if resource_limit.x_max
+    ]
     cells = [
         name,
         f"{share:.0%}",
@@ -181,7 +183,7 @@ def _recorded_line(name: str, share: float, seen: Observations, peak: float) -> 
         found.limit or "–",
         found.trust.replace("_", " "),
         ", ".join(found.reasons).replace("_", " "),
-        off(min(walls, default=None)),
+        off(min(resource_limits, default=None)),
         f"{off(law.x_max)} ({law.trust.replace('_', ' ')})",
         off(fit_lsq(n, x).x_max),
         off(fit_linearised(n, x).x_max),

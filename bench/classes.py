@@ -14,13 +14,13 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import nnls
 
-from agent.query_classes.class_registry import Book
-from agent.query_classes.digest_deltas import Deltas
+from agent.query_classes.class_registry import ClassRegistry
+from agent.query_classes.digest_deltas import DigestDeltas
 from agent.query_classes.divided_resources import RESOURCES
 from agent.query_classes.tracker import TRACKED
 from collectors.digest_table import COUNTERS
 from collectors.digests import DigestRows
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.reasons import HostUse
 from models.attribution.sliding_model import SlidingModel
 
@@ -54,7 +54,7 @@ def main() -> None:
         row(f"a minute's division of {resource.name}", elapsed, reference, size)
 
 
-def window(rng: np.random.Generator, ticks: int) -> tuple[ClassTicks, Array]:
+def window(rng: np.random.Generator, ticks: int) -> tuple[ClassIntervals, Array]:
     """Draw a window of as many classes as are tracked."""
     names = (*(f"q{k}" for k in range(TRACKED)), "other", "agent")
     rate = 10 ** rng.uniform(-2, 3, len(names))
@@ -63,7 +63,9 @@ def window(rng: np.random.Generator, ticks: int) -> tuple[ClassTicks, Array]:
     work = count * cost * 1.5
     y = (count @ cost + 0.02) * np.exp(rng.normal(0, 0.03, ticks))
     sizes = tuple((name, count * 7.0) for name in ("rows_examined", "rows_sent"))
-    return ClassTicks(names, np.ones(ticks), work, count, inflight_delta=0 * work, sizes=sizes), y
+    return ClassIntervals(
+        names, np.ones(ticks), work, count, inflight_delta=0 * work, sizes=sizes
+    ), y
 
 
 def reading(rng: np.random.Generator, known: int, used: int) -> tuple[float, int]:
@@ -72,7 +74,7 @@ def reading(rng: np.random.Generator, known: int, used: int) -> tuple[float, int
     sums = np.cumsum(rng.integers(1, 1000, (REPEATS + 2, known, len(NAMES))), axis=0).astype(float)
     which = rng.choice(known, used, replace=False)
     tracemalloc.start()
-    deltas = Deltas(Book())
+    deltas = DigestDeltas(ClassRegistry())
     deltas.take(parsed(keys, lines(sums[0]), since=None))
     size = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
@@ -108,7 +110,7 @@ def parsed(keys: list[str], texts: list[str], since: float | None) -> DigestRows
     )
 
 
-def refit(name: str, ticks: ClassTicks, y: Array, minutes: int) -> tuple[float, int]:
+def refit(name: str, ticks: ClassIntervals, y: Array, minutes: int) -> tuple[float, int]:
     """Time the last minutes of a window of so many, each alike, and measure what is kept."""
     resource = next(resource for resource in RESOURCES if resource.name == name)
     host, timings = HostUse(busy=0.3, io_wait=0.0, running=0.8), []

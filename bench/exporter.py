@@ -23,8 +23,8 @@ from day import write_day
 from programs import Program, running_agent, running_exporter, target
 from watched_server import WatchedServer, watched_server
 
-from agent.query_classes.class_registry import Book
-from agent.query_classes.digest_deltas import Deltas
+from agent.query_classes.class_registry import ClassRegistry
+from agent.query_classes.digest_deltas import DigestDeltas
 from collectors import COLLECTORS
 from collectors.connection import Connection
 from collectors.digests import DigestValues
@@ -94,7 +94,7 @@ class Reader:
         self._connection = Connection(watched.endpoint, lambda: login, timeout=10, limit=10)
         self._connection.open()
         self._reads = {spec.name: spec.prepare(self._connection).read for spec in COLLECTORS}
-        self._deltas = Deltas(Book())
+        self._deltas = DigestDeltas(ClassRegistry())
         self.names = tuple(self._reads)
         self.read({name: Costs() for name in (*self.names, ALL)})
 

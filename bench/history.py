@@ -60,9 +60,9 @@ def write_of_all(path: Path, samples: list[Sample], targets: int) -> None:
         for target in range(targets):
             store.put(batch(f"db{target}", number, samples))
         packing.append(time.process_time() - started)
-        cpu, wall = time.process_time(), time.monotonic()
+        cpu, resource_limit = time.process_time(), time.monotonic()
         store.tick(float(number))
-        waits.append((time.process_time() - cpu, time.monotonic() - wall))
+        waits.append((time.process_time() - cpu, time.monotonic() - resource_limit))
     store.close()
     row(f"packing an interval of {targets} targets, CPU", milliseconds(packing))
     row("writing it, one transaction on this disk, CPU", milliseconds([c for c, _ in waits]))

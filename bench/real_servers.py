@@ -218,12 +218,14 @@ def predictions(window: Window) -> Iterator[tuple[str, float | None, str]]:
 
 
 def of_source(window: Window, source: Source) -> Iterator[tuple[str, float | None, str]]:
-    """Capacity, the law alone, walls alone, and two methods of others."""
+    """Capacity, the law alone, limits alone, and two methods of others."""
     seen = observations(window, source)
     capacity = assess_capacity(seen)
     yield f"capacity, {source}", capacity.value, f"{capacity.trust} by {capacity.limit}"
-    wall = min((w.x_max for w in capacity.walls if w.x_max is not None), default=None)
-    yield f"walls alone, {source}", wall, ""
+    resource_limit = min(
+        (w.x_max for w in capacity.resource_limits if w.x_max is not None), default=None
+    )
+    yield f"limits alone, {source}", resource_limit, ""
     law = capacity.usl
     doubts = capacity.usl_finding.check.sentence if capacity.usl_finding else ""
     peak = law.x_max if law else None

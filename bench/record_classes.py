@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from agent.demo.server import PrivateServer, find_server
-from agent.query_classes.class_intervals import Tick, TickMaker, class_ticks
-from agent.query_classes.class_registry import Book
+from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker, class_ticks
+from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.divided_resources import ALL_TIME, BUSY, IO_WAIT
 from agent.query_classes.profiler import EVERY, read_once
 from collectors import COLLECTORS
@@ -146,13 +146,13 @@ def command(
     return subprocess.Popen(words, stdout=subprocess.DEVNULL)
 
 
-def watch(server: PrivateServer, seconds: float) -> tuple[Book, list[Tick]]:
+def watch(server: PrivateServer, seconds: float) -> tuple[ClassRegistry, list[ClassInterval]]:
     """Read as `profile` does, once a second."""
     login = Login("root", "")
     connection = Connection(Endpoint(socket=server.socket), lambda: login, timeout=10, limit=10)
     connection.open()
-    book = Book()
-    maker, ticks = TickMaker(book), list[Tick]()
+    book = ClassRegistry()
+    maker, ticks = ClassIntervalMaker(book), list[ClassInterval]()
     try:
         readers = dict(readers_of(connection))
         end = time.monotonic() + seconds + EVERY
@@ -173,7 +173,7 @@ def readers_of(connection: Connection) -> Iterator[tuple[str, Callable[[], Value
             yield spec.name, read
 
 
-def write(path: Path, book: Book, ticks: list[Tick]) -> None:
+def write(path: Path, book: ClassRegistry, ticks: list[ClassInterval]) -> None:
     """Write both files."""
     names = tuple(book.keys)
     table = class_ticks(ticks, np.arange(len(book)), names, None)

@@ -15,10 +15,10 @@ import numpy as np
 
 from agent.csv_input.class_file import read_classes
 from agent.csv_input.host_file import joined, read_host
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.divide import Attribution, Method, attribute
 from models.attribution.estimators import Target
-from models.attribution.prediction_error import Quality, disagreement
+from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.reasons import HostUse
 
 CHECKED = ("SLEEP", "GET_LOCK")
@@ -41,7 +41,7 @@ def main() -> None:
         score(path.name.split(".")[0], found.ticks, found.y, found.truth, file.use)
 
 
-def score(name: str, ticks: ClassTicks, y: Array, truth: Array, host: HostUse) -> None:
+def score(name: str, ticks: ClassIntervals, y: Array, truth: Array, host: HostUse) -> None:
     """Print the row of one recording."""
     target = Target(y, cpu_seconds=True)
     blind = replace(ticks, texts=None)
@@ -59,12 +59,15 @@ def score(name: str, ticks: ClassTicks, y: Array, truth: Array, host: HostUse) -
     print(f"| {name} | {' | '.join(cells)} |")
 
 
-def half(ticks: ClassTicks, target: Target) -> float:
+def half(ticks: ClassIntervals, target: Target) -> float:
     """Predict the second half from the first: the mean error of a tick, as a part of it."""
     middle = len(ticks) // 2
     first, second = slice(None, middle), slice(middle, None)
     found: Attribution = attribute(ticks.at(first), replace(target, y=target.y[first]))
-    return Quality.of(target.y[second], found.predictor.predict(ticks.at(second))).mape or np.nan
+    return (
+        PredictionError.of(target.y[second], found.predictor.predict(ticks.at(second))).mape
+        or np.nan
+    )
 
 
 if __name__ == "__main__":

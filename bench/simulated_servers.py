@@ -55,11 +55,11 @@ def law_server(
     """
     law = Usl(sigma, kappa, lam)
     peak = float(law.x_max or 0.0)
-    wall = full_at * peak
-    capacity = min(peak, wall) * min(convoy_at, 1.0)
+    resource_limit = full_at * peak
+    capacity = min(peak, resource_limit) * min(convoy_at, 1.0)
     x = np.linspace(0.001, 1.0, 400) * capacity
     n = law.concurrency_at_throughput(x * (1 - 1e-9))
-    share = x / wall
+    share = x / resource_limit
     cpu = share * (1 + growth * share) / (1 + growth)
     cpu = cpu * (1 + waking) / (1 + waking * cpu)
     used = {"cpu": (1 - others) * cpu, "disk": 0.01 + 0.3 * share}

@@ -2,7 +2,7 @@
 
     OPENBLAS_NUM_THREADS=1 python bench/soak_simulated.py [--days 21] [--every 3]
 
-The daemon's own path, `Watch` and `Store`, whose ticks are taken in the order of their times by a
+The daemon's own path, `TargetMonitor` and `Store`, whose ticks are taken in order of time by a
 clock that jumps from one to the next. The session is one on a real server, and what is read in it
 is simulated: a load that rises and falls with the day, query classes that come and go, restarts,
 lost sessions, reloads. Numbers per row are of its end, rubbish aside. Ends with 1 where memory
@@ -36,7 +36,7 @@ from agent.export.page import render
 from agent.heap_trim import give_back, share_one_heap
 from agent.history.history_file import size
 from agent.history.store import Store
-from agent.target_monitor import Watch
+from agent.target_monitor import TargetMonitor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from servers import least_account, server_program
@@ -123,9 +123,9 @@ class Life:
         self.watch.close()
         self.store.close()
 
-    def _new_watch(self) -> Watch:
+    def _new_watch(self) -> TargetMonitor:
         target = self._config.targets[0]
-        return Watch(self._config, target, self._server.collectors, self.store)
+        return TargetMonitor(self._config, target, self._server.collectors, self.store)
 
     def _reload(self) -> None:
         """As the daemon does for a target whose settings have changed."""

@@ -136,10 +136,10 @@ def network(rng: np.random.Generator, n: Array) -> Array:
 
 
 def pool(rng: np.random.Generator, n: Array) -> Array:
-    """Draw a thread pool: nearly straight up to a wall, flat, and a collapse far beyond."""
-    wall, bend = n[-1] * rng.uniform(0.08, 0.4), rng.uniform(2, 6)
-    curve: Array = 1000 * n / (1 + (n / wall) ** bend) ** (1 / bend)
-    fall: Array = 1 + (n / (wall * rng.uniform(3, 10))) ** 3
+    """Draw a thread pool: nearly straight up to a limit, flat, and a collapse far beyond."""
+    resource_limit, bend = n[-1] * rng.uniform(0.08, 0.4), rng.uniform(2, 6)
+    curve: Array = 1000 * n / (1 + (n / resource_limit) ** bend) ** (1 / bend)
+    fall: Array = 1 + (n / (resource_limit * rng.uniform(3, 10))) ** 3
     return curve / fall
 
 

@@ -31,6 +31,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from cgroups import cpu_quota, disk_under, throttled_reads
+from limited_servers import FEW_CLIENTS, SHARES, Load, most, watched
 from live import Clients, run_as_root, wait_until
 from namespaces import slow_cable
 from servers import server_program
@@ -38,7 +39,6 @@ from test_live_limits_disk import OPTIONS, TABLE
 from test_live_limits_disk import STATEMENT as READ
 from test_live_limits_link import GUEST, session_from
 from test_live_limits_link import STATEMENT as SEND
-from walls import FEW_CLIENTS, SHARES, Load, most, watched
 
 from agent.demo.server import PrivateServer
 

@@ -17,7 +17,7 @@ from collectors.cpu_frequency import Clocks
 from collectors.cpu_idle import IdleEntries
 from collectors.cpu_quota import process_cpus, quota_feature
 from collectors.devices import Devices, link_speeds, named_feature, physical_devices
-from collectors.server_process import NotHere, RunDelay, find_server_process, process_io
+from collectors.server_process import ProcessNotFound, RunDelay, find_server_process, process_io
 
 MILLISECOND = 1e-3
 CEILINGS_EVERY = 15.0  # seconds
@@ -31,7 +31,7 @@ def prepare(connection: Connection, named: Devices = NONE_NAMED) -> Prepared:
         process = find_server_process(connection)
     except (psutil.Error, OSError) as error:
         return Prepared(None, (Feature("host", False, f"cannot look at this host: {error}"),))
-    if isinstance(process, NotHere):
+    if isinstance(process, ProcessNotFound):
         remedy = "run the agent on the server's host, in its PID namespace"
         return Prepared(None, (Feature("host", False, process.reason, remedy),))
     devices = physical_devices() | named

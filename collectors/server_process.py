@@ -24,13 +24,13 @@ START_TOLERANCE = 10.0  # seconds between a process's start and the server's own
 
 
 @dataclass(frozen=True, slots=True)
-class NotHere:
+class ProcessNotFound:
     """The server's process is not visible on this machine, and why."""
 
     reason: str
 
 
-def find_server_process(connection: Connection) -> psutil.Process | NotHere:
+def find_server_process(connection: Connection) -> psutil.Process | ProcessNotFound:
     """The server's process: by its socket, its pid file, its port or its start; else why not.
 
     Every candidate must be a MySQL server. All but the one that the kernel names as the socket's
@@ -39,11 +39,13 @@ def find_server_process(connection: Connection) -> psutil.Process | NotHere:
     """
     address = connection.peer_address()
     if address is not None and address not in _own_addresses():
-        return NotHere(f"the server is on another host ({address})")
+        return ProcessNotFound(f"the server is on another host ({address})")
     started = time.time() - _uptime(connection)
     pid = connection.peer_pid()
     if pid == 0:
-        return NotHere("the server runs in another container (its process is not visible here)")
+        return ProcessNotFound(
+            "the server runs in another container (its process is not visible here)"
+        )
     if pid is not None and (process := _server(pid)) is not None:
         return process
     for candidate in _named(connection):
@@ -105,13 +107,15 @@ def _is_server(process: psutil.Process) -> bool:
     return any(os.path.basename(word).startswith(SERVER_NAMES) for word in process.cmdline()[:6])  # noqa: PTH119
 
 
-def _only_one_started_then(started: float) -> psutil.Process | NotHere:
+def _only_one_started_then(started: float) -> psutil.Process | ProcessNotFound:
     found = [p for pid in psutil.pids() if (p := _server(pid, started)) is not None]
     if len(found) == 1:
         return found[0]
     if found:
-        return NotHere(f"{len(found)} server processes here started at the same time")
-    return NotHere("no process of this server is visible here (another container, or a tunnel)")
+        return ProcessNotFound(f"{len(found)} server processes here started at the same time")
+    return ProcessNotFound(
+        "no process of this server is visible here (another container, or a tunnel)"
+    )
 
 
 IO_NAMES = {

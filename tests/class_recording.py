@@ -8,9 +8,9 @@ from dataclasses import replace
 from servers import least_account
 
 from agent.demo.server import PrivateServer
-from agent.query_classes.class_intervals import TickMaker
-from agent.query_classes.class_registry import Book
-from agent.query_classes.observations import Observed
+from agent.query_classes.class_intervals import ClassIntervalMaker
+from agent.query_classes.class_registry import ClassRegistry
+from agent.query_classes.observations import ObservedClasses
 from agent.query_classes.profiler import divided
 from collectors import COLLECTORS
 from collectors.base import Sample
@@ -69,10 +69,10 @@ def blind(sample: Sample) -> Sample:
     return replace(sample, values=DigestValues(rows, dict(values)))
 
 
-def looked_at(taken: list[Sample]) -> Observed:
+def looked_at(taken: list[Sample]) -> ObservedClasses:
     """What `profile` says of all that was recorded."""
-    book = Book()
-    maker = TickMaker(book)
+    book = ClassRegistry()
+    maker = ClassIntervalMaker(book)
     for sample in taken:
         maker.append(blind(sample))
     return divided(book, maker.ticks(taken[-1].at + LATER))

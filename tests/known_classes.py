@@ -5,7 +5,7 @@ from agent.query_classes.digest_deltas import Lost
 from agent.query_classes.state import ClassesState, ClassState, ResourceState
 from models.attribution.class_intervals import AGENT, OTHER
 from models.attribution.divide import Method
-from models.attribution.prediction_error import Quality
+from models.attribution.prediction_error import PredictionError
 from models.attribution.reasons import Reason
 from models.wlr import Line
 
@@ -49,7 +49,7 @@ def known_classes(at: float) -> ClassesState:
                 source=Method.MEASURED if name == "cpu" else Method.LEARNED,
                 unattributed=0.5,
                 unattributed_share=0.05,
-                held_out=Quality(0.04, 0.9, 0.95),
+                held_out=PredictionError(0.04, 0.9, 0.95),
                 disagreement=0.08 if name == "cpu" else None,
                 reasons=(Reason.FEW_TICKS,),
                 total=10.25,

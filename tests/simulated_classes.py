@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import Array, ClassIntervals
 
 COSTS = {
     "point": 50e-6,
@@ -33,14 +33,14 @@ TEXTS = {"sleep": "SELECT `SLEEP` (?)", "hash": "SELECT `BENCHMARK` ( ? , `SHA2`
 class Simulated:
     """What an agent sees, and the truth it does not."""
 
-    ticks: ClassTicks
+    ticks: ClassIntervals
     y: Array
     """Process CPU, s per tick."""
     truth: Array
     """CPU per tick and class, s."""
 
     @property
-    def blind(self) -> ClassTicks:
+    def blind(self) -> ClassIntervals:
         """The same without digest texts."""
         return replace(self.ticks, texts=None)
 
@@ -86,7 +86,7 @@ def simulate(
     locks = count * LOCK_SECONDS * (np.array(names) == "locked")
     sleeps = count * SLEEP_SECONDS * (np.array(names) == "sleep")
     y = (truth.sum(axis=1) + base) * np.exp(rng.normal(0, noise, ticks))
-    seen = ClassTicks(
+    seen = ClassIntervals(
         names=names,
         seconds=np.ones(ticks),
         statement_time=work + locks + sleeps,

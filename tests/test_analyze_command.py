@@ -92,7 +92,7 @@ def replayed(capsys: pytest.CaptureFixture[str], tmp_path: Path, recording: Sequ
 def test_a_fleet_is_what_a_replay_of_each_server_says(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same load, capacity, walls and law of a server with its host, also from replicas."""
+    """The same load, capacity, limits and law of a server with its host, also from replicas."""
     code, found = analysed(capsys, url)
     assert code == 0
     assert list(found) == ["[::1]:9104", "db1:9104", "db2:9104"]
@@ -101,7 +101,7 @@ def test_a_fleet_is_what_a_replay_of_each_server_says(
     assert expected["capacity"]["value"] > 0
     assert expected["load"]["utilisation"]["cpu"] > 0
     for name in ("db1:9104", "db2:9104"):
-        for part in ("load", "capacity", "walls", "usl", "points", "concurrency_source"):
+        for part in ("load", "capacity", "resource_limits", "usl", "points", "concurrency_source"):
             assert nearly(found[name][part]) == nearly(expected[part]), (name, part)
 
 

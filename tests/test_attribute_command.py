@@ -15,7 +15,7 @@ from class_data import data
 from simulated_classes import Simulated
 
 from agent.commands.attribute_report import in_words
-from models.attribution.class_intervals import ClassTicks
+from models.attribution.class_intervals import ClassIntervals
 from models.attribution.divide import Method, attribute
 from models.attribution.estimators import Target
 
@@ -166,7 +166,7 @@ def test_many_classes_with_long_names_fit_the_screen(classes: int) -> None:
     rng = np.random.default_rng(classes)
     x = rng.gamma(1, 1, (30, classes))
     names = tuple(f"{k:03d} SELECT {'a' * 90} {k:03d}\t" for k in range(classes))
-    ticks = ClassTicks(names, np.ones(30), x)
+    ticks = ClassIntervals(names, np.ones(30), x)
     found = attribute(ticks, Target(1e9 * x.sum(axis=1)))
     lines = in_words("a_resource_with_quite_a_long_name", found, found.fit, 0.1).splitlines()
     assert max(map(len, lines)) <= 80
@@ -177,7 +177,7 @@ def test_many_classes_with_long_names_fit_the_screen(classes: int) -> None:
 
 def test_nothing_explained_is_said_in_words() -> None:
     """No class did anything: all of it is unattributed."""
-    ticks = ClassTicks(("a", "b"), np.ones(5), np.zeros((5, 2)))
+    ticks = ClassIntervals(("a", "b"), np.ones(5), np.zeros((5, 2)))
     found = attribute(ticks, Target(np.ones(5)), Method.WLR)
     text = in_words("cpu", found, None, None)
     assert text.startswith("No class explains any of cpu: 5.00 in 5 ticks.")

@@ -10,11 +10,11 @@ from simulated_classes import COSTS, RATES, Simulated, simulate
 
 from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import joined, read_host
-from models.attribution.class_intervals import ClassTicks
+from models.attribution.class_intervals import ClassIntervals
 from models.attribution.deliberate_waits import WAIT_CALL_SECONDS, capped, waits_by_text
 from models.attribution.divide import Attribution, Method, attribute, choose
 from models.attribution.estimators import Target
-from models.attribution.prediction_error import Quality, disagreement
+from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.reasons import HostUse, Reason
 
 
@@ -70,7 +70,7 @@ def test_a_waiting_call_costs_what_a_call_costs() -> None:
 def test_work_time_leaves_locks_out_and_takes_statements_in_flight_in() -> None:
     """Statement − lock + change of elapsed time, never below 0."""
     one = np.array([[2.0, 1.0]])
-    ticks = ClassTicks(
+    ticks = ClassIntervals(
         ("a", "b"),
         np.ones(1),
         one,
@@ -364,7 +364,7 @@ def test_every_reason_has_a_sentence() -> None:
 def test_ticks_that_say_too_little_are_divided_all_the_same(method: Method) -> None:
     """One tick, one class, nobody active, no resource: finite, adding up."""
     s = simulate(ticks=12)
-    cases: list[tuple[ClassTicks, Any]] = [
+    cases: list[tuple[ClassIntervals, Any]] = [
         (s.ticks.at(slice(1)), s.y[:1]),
         (s.ticks.arranged(["sleep"]), s.y),
         (s.ticks.arranged(["nobody", "none"]), s.y),
@@ -387,20 +387,20 @@ def test_ticks_that_contradict_themselves_are_refused() -> None:
     """Shapes, signs, texts."""
     zeros = np.zeros((2, 2))
     with pytest.raises(ValueError, match="shape"):
-        ClassTicks(("a", "b"), np.ones(2), zeros, count=np.zeros((3, 2)))
+        ClassIntervals(("a", "b"), np.ones(2), zeros, count=np.zeros((3, 2)))
     with pytest.raises(ValueError, match="negative"):
-        ClassTicks(("a", "b"), np.ones(2), zeros - 1)
+        ClassIntervals(("a", "b"), np.ones(2), zeros - 1)
     with pytest.raises(ValueError, match="finite"):
-        ClassTicks(("a", "b"), np.ones(2), zeros * np.nan)
+        ClassIntervals(("a", "b"), np.ones(2), zeros * np.nan)
     with pytest.raises(ValueError, match="text"):
-        ClassTicks(("a", "b"), np.ones(2), zeros, texts=("x",))
+        ClassIntervals(("a", "b"), np.ones(2), zeros, texts=("x",))
 
 
 def test_quality_is_told_only_where_it_exists() -> None:
     """No busy tick, one tick, a constant: None instead of NaN."""
-    assert Quality.of(np.zeros(3), np.ones(3)) == Quality(None, None, None)
-    assert Quality.of(np.array([2.0]), np.array([1.0])) == Quality(0.5, None, None)
-    assert Quality.of(np.full(3, 2.0), np.arange(3.0)).r_squared is None
-    flat = Quality.of(np.array([1.0, 3.0]), np.full(2, 2.0))
+    assert PredictionError.of(np.zeros(3), np.ones(3)) == PredictionError(None, None, None)
+    assert PredictionError.of(np.array([2.0]), np.array([1.0])) == PredictionError(0.5, None, None)
+    assert PredictionError.of(np.full(3, 2.0), np.arange(3.0)).r_squared is None
+    flat = PredictionError.of(np.array([1.0, 3.0]), np.full(2, 2.0))
     assert (flat.r_squared, flat.slope) == (None, 0)
     assert disagreement(np.zeros(2), np.ones(2)) is None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.attribution.autocorrelation import INFLATION, MOST_INFLATION, NO_ECHO, Echo
+from models.attribution.autocorrelation import INFLATION, MOST_INFLATION, NO_ECHO, Autocorrelation
 
 TICKS = 20_000
 
@@ -21,29 +21,29 @@ def errors(rho: float, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.6])
 def test_errors_that_last_make_ticks_worth_less(rho: float) -> None:
     """As many times as by Bayley and Hammersley, beside what holds in any case."""
-    found = Echo.of(*errors(rho)).inflation
+    found = Autocorrelation.of(*errors(rho)).inflation
     assert found == pytest.approx(INFLATION * (1 + rho) / (1 - rho), rel=0.06)
 
 
 def test_errors_that_alternate_are_worth_no_more() -> None:
     """Nor is it ever beyond bounds, whatever comes in."""
-    assert Echo.of(*errors(-0.5)).inflation == INFLATION
-    assert Echo.of(*errors(0.99)).inflation == MOST_INFLATION
+    assert Autocorrelation.of(*errors(-0.5)).inflation == INFLATION
+    assert Autocorrelation.of(*errors(0.99)).inflation == MOST_INFLATION
     assert NO_ECHO.inflation == INFLATION
-    assert Echo.of(np.ones(5), np.zeros(5)) == NO_ECHO
+    assert Autocorrelation.of(np.ones(5), np.zeros(5)) == NO_ECHO
 
 
 def test_one_accident_is_no_echo() -> None:
     """A tick a thousand times what was expected, as after a frozen minute."""
     y, expected = errors(0.0)
     y[100] = 1000.0
-    assert Echo.of(y, expected).inflation == pytest.approx(INFLATION, rel=0.06)
+    assert Autocorrelation.of(y, expected).inflation == pytest.approx(INFLATION, rel=0.06)
 
 
 def test_blocks_add_up() -> None:
     """But for the step from one to the next."""
     y, expected = errors(0.6)
-    parts = [Echo.of(y[k : k + 60], expected[k : k + 60]) for k in range(0, TICKS, 60)]
+    parts = [Autocorrelation.of(y[k : k + 60], expected[k : k + 60]) for k in range(0, TICKS, 60)]
     together = sum(parts, start=NO_ECHO)
-    assert together.squares == pytest.approx(Echo.of(y, expected).squares)
-    assert together.inflation == pytest.approx(Echo.of(y, expected).inflation, rel=0.1)
+    assert together.squares == pytest.approx(Autocorrelation.of(y, expected).squares)
+    assert together.inflation == pytest.approx(Autocorrelation.of(y, expected).inflation, rel=0.1)

@@ -16,7 +16,7 @@ from agent.cli import main
 from agent.config.settings import FitSettings
 from agent.history.recorder import Recorder
 from agent.history.store import Store
-from agent.interval_buffer import History
+from agent.interval_buffer import IntervalBuffer
 from agent.pipeline import Now, assess
 from agent.snapshot import FitState, Health
 
@@ -74,7 +74,7 @@ def test_the_first_assessment_of_a_new_agent_has_the_filled_intervals(
         capsys.readouterr().out
     )
     store = Store(tmp_path / "state" / "history.db", SETTINGS)
-    recorder, history = Recorder(store, "shop"), History(WIDTH, FIT.window, sampling=1.0)
+    recorder, history = Recorder(store, "shop"), IntervalBuffer(WIDTH, FIT.window, sampling=1.0)
     now = Now(5.0, END + 1.0)
     try:
         recorder.connected({"server_uuid": SERVER})

@@ -1,4 +1,4 @@
-"""The capacity: the lower of walls and contention's peak, with an interval, a limit and trust."""
+"""The capacity: the lower of limits and contention's peak, with an interval, a limit and trust."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from simulated_servers import queueing_server
 from models.capacity.assess import assess_capacity
 from models.capacity.goodness_of_fit import Check
 from models.capacity.observations import Observations
-from models.capacity.resource_limit import Resource, WallReason
+from models.capacity.resource_limit import LimitReason, Resource
 from models.capacity.result import USL, CapacityReason
 from models.trust import Trust
 from models.usl.law import Usl
@@ -20,7 +20,7 @@ LAW = Usl(0.02, 0.0005, 1000.0)
 
 
 def test_a_plateau_at_the_cores_is_seen_and_named() -> None:
-    """The processor is full at 60 % of the law's peak: the wall is the limit, within 3 %."""
+    """The processor is full at 60 % of the law's peak: the limit is the limit, within 3 %."""
     truth, seen = day(Life(0.8), full_at=0.6)
     found = assess_capacity(seen)
     assert found.trust is Trust.TRUSTED
@@ -63,8 +63,8 @@ def test_reaching_the_settling_load_settles_it() -> None:
     assert found.value == pytest.approx(truth, rel=0.05)
 
 
-def test_without_concurrency_the_walls_still_speak() -> None:
-    """Near the wall, a capacity without any law; the reason says what is missing."""
+def test_without_concurrency_the_limits_still_speak() -> None:
+    """Near the limit, a capacity without any law; the reason says what is missing."""
     truth, seen = day(Life(0.9), full_at=0.6)
     found = assess_capacity(without_concurrency(seen))
     assert found.value == pytest.approx(truth, rel=0.05)
@@ -72,8 +72,8 @@ def test_without_concurrency_the_walls_still_speak() -> None:
     assert CapacityReason.CONCURRENCY_UNKNOWN in found.reasons
 
 
-def test_two_threads_running_refuse_the_law_and_not_the_wall() -> None:
-    """The white paper's almost random data: no law, a wall with an interval."""
+def test_two_threads_running_refuse_the_law_and_not_the_limit() -> None:
+    """The white paper's almost random data: no law, a limit with an interval."""
     server = queueing_server("small", 2, sleep=0.0005)
     seen = live(server, Life(0.7, samples=15), np.random.default_rng(3))
     found = assess_capacity(seen)
@@ -83,7 +83,7 @@ def test_two_threads_running_refuse_the_law_and_not_the_wall() -> None:
     assert found.value == pytest.approx(server.capacity, rel=0.1)
 
 
-def test_without_walls_a_trusted_law_is_the_capacity() -> None:
+def test_without_limits_a_trusted_law_is_the_capacity() -> None:
     """Seen beyond its peak it trusts itself: within 3 %, and no resource is needed beside it."""
     rng = np.random.default_rng(4)
     n = 1 + 40 * (1 - np.cos(np.arange(200) / 8))
@@ -93,21 +93,21 @@ def test_without_walls_a_trusted_law_is_the_capacity() -> None:
     assert found.usl.trust is found.trust is Trust.TRUSTED
     assert (found.value, found.limit) == (found.usl.x_max, USL)
     assert found.value == pytest.approx(LAW.x_max, rel=0.03)
-    assert found.reasons == (CapacityReason.NO_WALL,)
+    assert found.reasons == (CapacityReason.NO_RESOURCE_LIMIT,)
 
 
-def test_without_walls_a_law_that_is_not_sure_is_an_indication() -> None:
+def test_without_limits_a_law_that_is_not_sure_is_an_indication() -> None:
     """Below its peak nothing but the law says where it ends, and it says how sure it is."""
     truth, seen = day(Life(0.98))
     found = assess_capacity(replace(seen, resources=()))
     assert found.usl is not None
     assert found.usl.trust is found.trust is Trust.INDICATIVE
     assert (found.value, found.limit) == (found.usl.x_max, USL)
-    assert {CapacityReason.NO_WALL, CapacityReason.LAW_NOT_SURE} <= set(found.reasons)
+    assert {CapacityReason.NO_RESOURCE_LIMIT, CapacityReason.LAW_NOT_SURE} <= set(found.reasons)
     assert found.value == pytest.approx(truth, rel=0.15)
 
 
-def test_without_walls_and_far_below_there_is_a_lower_bound_only() -> None:
+def test_without_limits_and_far_below_there_is_a_lower_bound_only() -> None:
     """At least this much, and no number to mistake for the capacity."""
     truth, seen = day(Life(0.2))
     found = assess_capacity(replace(seen, resources=()))
@@ -120,8 +120,8 @@ def test_without_walls_and_far_below_there_is_a_lower_bound_only() -> None:
     assert CapacityReason.NO_LIMIT_SEEN in found.reasons
 
 
-def test_a_wall_that_was_passed_is_none() -> None:
-    """Others filled the processor while the server went on: no wall, no bound that it set."""
+def test_a_limit_that_was_passed_is_none() -> None:
+    """Others filled the processor while the server went on: no limit, no bound that it set."""
     rng = np.random.default_rng(2)
     x = np.concatenate([rng.uniform(200, 700, 25), rng.uniform(1200, 1500, 35)])
     own = np.where(x < 800, 0.02 + x * 0.0003, x * 0.00025)
@@ -132,8 +132,8 @@ def test_a_wall_that_was_passed_is_none() -> None:
     found = assess_capacity(
         Observations.of(15.0 * np.arange(60), x[order], n[order], resources=[cpu])
     )
-    assert found.walls[0].x_max is None
-    assert found.walls[0].reasons == (WallReason.NOT_A_LIMIT,)
+    assert found.resource_limits[0].x_max is None
+    assert found.resource_limits[0].reasons == (LimitReason.NOT_A_LIMIT,)
     assert "cpu" not in found.shares
     assert found.lower is not None
     assert found.lower >= found.x_seen
@@ -184,7 +184,7 @@ def test_a_setting_far_away_is_no_place_to_expect_contention() -> None:
     assert near.shares["connections"] > 0.3
 
 
-def test_the_lowest_of_several_walls_counts() -> None:
+def test_the_lowest_of_several_limits_counts() -> None:
     """The disk is full before the processor: it is the limit."""
     truth, seen = day(Life(0.7), full_at=0.6)
     cpu = seen.resources[0]
@@ -195,15 +195,15 @@ def test_the_lowest_of_several_walls_counts() -> None:
 
 
 @pytest.mark.parametrize("used", [0.06, 0.15, 0.3])
-def test_a_wall_that_may_be_anywhere_is_left_aside(used: float) -> None:
+def test_a_limit_that_may_be_anywhere_is_left_aside(used: float) -> None:
     """A disk that is busy for a little: one of many channels would last for 64 times as much."""
     _, seen = day(Life(0.8), full_at=0.6)
     cpu = seen.resources[0]
     disk = Resource("disk", used * seen.throughput / seen.throughput.max(), is_busy_time=True)
     alone = assess_capacity(replace(seen, resources=(cpu,)))
     found = assess_capacity(replace(seen, resources=(cpu, disk)))
-    assert found.walls[1].x_max_interval is not None
-    assert found.walls[1].x_max_interval.ratio > 12
+    assert found.resource_limits[1].x_max_interval is not None
+    assert found.resource_limits[1].x_max_interval.ratio > 12
     assert found.shares == pytest.approx(alone.shares)
     assert numbers(found) == pytest.approx(numbers(alone))
     assert assess_capacity(replace(seen, resources=(disk,))).limit != "disk"
@@ -217,7 +217,7 @@ def test_the_shares_of_the_limits_sum_to_one() -> None:
 
 
 def test_scaling_throughput_scales_the_capacity_and_nothing_else() -> None:
-    """Ten times the queries: ten times λ, Xmax, walls and capacity; the same limit and trust."""
+    """Ten times the queries: ten times λ, Xmax, limits and capacity; the same limit and trust."""
     _, seen = day(Life(0.8))
     one, ten = (
         assess_capacity(seen),
@@ -228,7 +228,9 @@ def test_scaling_throughput_scales_the_capacity_and_nothing_else() -> None:
     assert one.usl is not None
     assert ten.usl is not None
     assert ten.usl.law.lam == pytest.approx(10 * one.usl.law.lam, rel=1e-3)
-    assert [w.x_max for w in ten.walls] == pytest.approx([10 * (w.x_max or 0) for w in one.walls])
+    assert [w.x_max for w in ten.resource_limits] == pytest.approx(
+        [10 * (w.x_max or 0) for w in one.resource_limits]
+    )
     assert [o.index for o in one.outliers.removed] == [o.index for o in ten.outliers.removed]  # type: ignore[union-attr]
 
 

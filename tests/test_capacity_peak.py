@@ -1,4 +1,4 @@
-"""Where contention's peak is believed to be, beside a wall."""
+"""Where contention's peak is believed to be, beside a limit."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ NO_POINTS = Points(*(np.empty(0) for _ in Points._fields))
 
 
 def test_contention_known_to_be_absent_leaves_the_prior() -> None:
-    """Without points the peak is somewhere about the wall, above what was seen."""
+    """Without points the peak is somewhere about the limit, above what was seen."""
     peak = find_peak(NO_POINTS, Ahead(1000.0, None), 600.0)
     assert not peak.from_points
     assert 800 < peak.median < 1400
@@ -43,20 +43,22 @@ def test_what_the_processor_explains_as_busy_as_it_was_is_no_lock() -> None:
     x = 20000 * rng.uniform(0.1, 0.65, 60)
     busy = np.clip(x / 20000 * np.exp(rng.normal(0, 0.15, 60)), 0, 0.95)
     n = x * 0.0013 + 2 * busy * busy / (1 - busy)
-    wall, at_the_wall = Ahead(19500.0, 26.0), np.log(np.array([20000.0]))
+    resource_limit, at_the_limit = Ahead(19500.0, 26.0), np.log(np.array([20000.0]))
     points = Points(n, x, np.ones(60), np.zeros(60), busy)
-    [free] = find_peak(points, wall, 12400.0).survival(at_the_wall)
-    [mistaken] = find_peak(points._replace(busy=x / 20000), wall, 12400.0).survival(at_the_wall)
+    [free] = find_peak(points, resource_limit, 12400.0).survival(at_the_limit)
+    [mistaken] = find_peak(points._replace(busy=x / 20000), resource_limit, 12400.0).survival(
+        at_the_limit
+    )
     assert free > 0.8
     assert mistaken < free - 0.1
 
 
-@pytest.mark.parametrize(("n_wall", "least"), [(50.0, 0.3), (3.0, 0.75), (1.1, 0.95)])
-def test_contention_hardly_ends_what_few_statements_fill(n_wall: float, least: float) -> None:
-    """A lock held for as long as a statement runs lets 1/R through: no peak far below the wall."""
-    peak = find_peak(NO_POINTS, Ahead(1000.0, n_wall), 200.0)
+@pytest.mark.parametrize(("n_limit", "least"), [(50.0, 0.3), (3.0, 0.75), (1.1, 0.95)])
+def test_contention_hardly_ends_what_few_statements_fill(n_limit: float, least: float) -> None:
+    """A lock held for as long as a statement runs lets 1/R through: no peak far below the limit."""
+    peak = find_peak(NO_POINTS, Ahead(1000.0, n_limit), 200.0)
     assert peak.survival(np.log(np.array([1000.0])))[0] >= least
-    bound = np.log(np.array([0.7 * 1000.0 / n_wall]))
+    bound = np.log(np.array([0.7 * 1000.0 / n_limit]))
     assert peak.survival(bound)[0] == pytest.approx(1.0, abs=0.01)
 
 

@@ -28,7 +28,7 @@ def test_the_simulated_network_keeps_the_laws_of_queueing() -> None:
     assert cpu == pytest.approx(server.x * 0.001 / 4, rel=1e-6, abs=1e-6)
 
 
-def test_a_queue_before_many_cores_is_followed_to_its_wall() -> None:
+def test_a_queue_before_many_cores_is_followed_to_its_limit() -> None:
     """M/M/16 seen up to 80 % of its capacity, which is cores over demand."""
     server = erlang_server("e", 16)
     assert server.capacity == 16000

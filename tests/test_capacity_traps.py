@@ -10,8 +10,8 @@ from simulated_servers import erlang_server
 
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
-from models.capacity.resource_limit import Resource, WallReason
-from models.capacity.resource_limits import find_walls
+from models.capacity.resource_limit import LimitReason, Resource
+from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import CapacityReason
 from models.trust import Trust
 from models.usl.law import Array
@@ -84,23 +84,23 @@ def test_one_odd_interval_at_a_high_load_moves_a_trusted_capacity_by_little(
 def test_a_disk_of_many_channels_is_busy_long_before_it_is_full(
     channels: int, reach: float
 ) -> None:
-    """Busy for 1 − (1 − ρ)^m of the time: no wall that is trusted lies below its end."""
+    """Busy for 1 − (1 − ρ)^m of the time: no limit that is trusted lies below its end."""
     rng = np.random.default_rng([7, channels])
     rho = tide(reach, rng)
     busy = (1 - (1 - rho) ** channels) * np.exp(rng.normal(0, 0.01, len(rho)))
     disk = Resource("disk:nvme0n1", np.clip(busy, 0, 1), is_busy_time=True)
-    [wall] = find_walls(20000 * rho, [disk])
-    if wall.trust is Trust.TRUSTED:
-        assert wall.x_max == pytest.approx(20000, rel=0.12)
-    if wall.x_max_interval is not None:
-        assert wall.x_max_interval.low < 20000 * 1.02
-        assert wall.x_max_interval.high > 20000 * 0.9
+    [resource_limit] = find_resource_limits(20000 * rho, [disk])
+    if resource_limit.trust is Trust.TRUSTED:
+        assert resource_limit.x_max == pytest.approx(20000, rel=0.12)
+    if resource_limit.x_max_interval is not None:
+        assert resource_limit.x_max_interval.low < 20000 * 1.02
+        assert resource_limit.x_max_interval.high > 20000 * 0.9
     if channels == 1 and reach == 0.7:
-        assert wall.trust is Trust.TRUSTED
+        assert resource_limit.trust is Trust.TRUSTED
     elif channels > 1:
-        assert WallReason.SEVERAL_AT_ONCE in wall.reasons or wall.x_max is None
+        assert LimitReason.SEVERAL_AT_ONCE in resource_limit.reasons or resource_limit.x_max is None
     if (channels, reach) == (8, 0.3):
-        [deceived] = find_walls(20000 * rho, [replace(disk, is_busy_time=False)])
+        [deceived] = find_resource_limits(20000 * rho, [replace(disk, is_busy_time=False)])
         assert deceived.trust is Trust.TRUSTED
         assert deceived.x_max is not None
         assert deceived.x_max < 0.5 * 20000
@@ -110,12 +110,12 @@ def test_a_disk_that_is_always_busy_may_still_have_room() -> None:
     """At a constant load, busy all the time: one channel would be full, and eight a third used."""
     x = 5000 * np.exp(np.random.default_rng(1).normal(0, 0.05, 100))
     always = np.full(100, 0.985)
-    measured, unknown = find_walls(
+    measured, unknown = find_resource_limits(
         x, [Resource("one", always), Resource("disk:sda", always, is_busy_time=True)]
     )
     assert measured.x_max == pytest.approx(5000, rel=0.05)
     assert unknown.x_max is None
-    assert unknown.reasons == (WallReason.SEVERAL_AT_ONCE,)
+    assert unknown.reasons == (LimitReason.SEVERAL_AT_ONCE,)
 
 
 @pytest.mark.parametrize("cost", [0.5, 0.75, 2.0])
@@ -171,7 +171,7 @@ def test_no_window_makes_an_error_or_a_number_that_is_none(seed: int) -> None:
 
 
 def test_statements_that_wait_elsewhere_fill_no_innodb() -> None:
-    """Half of a statement's time is sleep: the setting's wall seems half as far as it is.
+    """Half of a statement's time is sleep: the setting's limit seems half as far as it is.
 
     Measured: eight sessions that sleep, beside innodb_thread_concurrency = 4, got 1.9 times as much
     done as four at once can. `unless_passed` tells it then; until then it must wake nobody.

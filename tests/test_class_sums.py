@@ -12,20 +12,20 @@ from simulated_classes import simulate
 
 from collectors.server_process import RunDelay, process_io
 from models.attribution.blocks import Block, fit_block, prices_of
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.deliberate_waits import LEAST_LEVEL, CpuBounds, least_level, must_wait
 from models.attribution.estimators import Target, by_learning, work_of
 from models.attribution.prediction_error import disagreement
-from models.attribution.regression_sums import LineSums
-from models.attribution.unit_costs import Prices, pool_prices, tick_weights
+from models.attribution.regression_sums import RegressionSums
+from models.attribution.unit_costs import UnitCosts, pool_prices, tick_weights
 from models.wlr import fit_line
 
 SIMULATED = simulate(2, ticks=240)
 TICKS, Y = SIMULATED.ticks, SIMULATED.y
-PRICES = Prices(60e-6, (("rows_examined", 3e-7), ("rows_sent", 1e-6)), 0.01)
+PRICES = UnitCosts(60e-6, (("rows_examined", 3e-7), ("rows_sent", 1e-6)), 0.01)
 
 
-def block(ticks: ClassTicks, y: Array, prices: Prices = PRICES) -> Block:
+def block(ticks: ClassIntervals, y: Array, prices: UnitCosts = PRICES) -> Block:
     """All of these ticks as sums."""
     return Block.of(ticks, y, work_of(ticks), prices, tick_weights(Y))
 
@@ -71,7 +71,7 @@ def _to(names: tuple[str, ...]) -> Array:
 
 def test_other_prices_are_exact_where_calls_and_rows_keep_their_proportion() -> None:
     """As they do in the simulation; the totals are exact in any case."""
-    dear = Prices(90e-6, (("rows_examined", 1e-6), ("rows_sent", 2e-7)), 0.0)
+    dear = UnitCosts(90e-6, (("rows_examined", 1e-6), ("rows_sent", 2e-7)), 0.0)
     found, expected = block(TICKS, Y).repriced(dear), block(TICKS, Y, dear)
     assert np.allclose(found.moments.totals, expected.moments.totals)
     assert np.allclose(found.moments.gram, expected.moments.gram)
@@ -101,7 +101,7 @@ def test_lines_of_sums_are_the_lines_of_samples(seed: int, ticks: int) -> None:
     x = rng.gamma(2.0, 1.0, (ticks, 3)) * (rng.random((ticks, 3)) < 0.8)
     z = 0.7 * x + 0.1 + rng.normal(0, 0.05, x.shape)
     half = ticks // 2
-    sums = LineSums.of(x[:half], z[:half]) + LineSums.of(x[half:], z[half:])
+    sums = RegressionSums.of(x[:half], z[:half]) + RegressionSums.of(x[half:], z[half:])
     for k in range(3):
         expected, found = fit_line(x[:, k], z[:, k]), sums.line(k)
         assert found.samples == expected.samples

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models.capacity.resource_limit import Resource
-from models.capacity.resource_limits import find_walls
+from models.capacity.resource_limits import find_resource_limits
 from models.comparison import Estimate, Verdict, difference, ratio
 from models.usl.fit import fit_map
 from models.usl.law import Usl
@@ -76,9 +76,9 @@ def test_a_demands_error_is_no_smaller_than_its_scatter() -> None:
         random = np.random.default_rng(seed)
         x = random.uniform(500.0, 5000.0, 200)
         used = 0.02 + demand * x * (1 + 0.05 * random.standard_normal(200))
-        [wall] = find_walls(x, [Resource("cpu", used)])
-        assert wall.demand is not None
-        assert wall.demand_error is not None
-        held += abs(wall.demand - demand) < 1.645 * wall.demand_error
-        assert wall.demand_error < 0.03 * wall.demand
+        [resource_limit] = find_resource_limits(x, [Resource("cpu", used)])
+        assert resource_limit.demand is not None
+        assert resource_limit.demand_error is not None
+        held += abs(resource_limit.demand - demand) < 1.645 * resource_limit.demand_error
+        assert resource_limit.demand_error < 0.03 * resource_limit.demand
     assert held / trials >= 0.9

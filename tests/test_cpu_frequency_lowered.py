@@ -57,7 +57,7 @@ def test_a_clock_that_is_lowered_at_low_loads_takes_trust_away(
 
 
 @pytest.mark.parametrize(("kind", "reach"), [("by use", 0.3), ("edge", 0.6), ("jump", 0.36)])
-def test_without_the_clock_such_walls_are_trusted_and_far_too_low(kind: str, reach: float) -> None:
+def test_without_the_clock_such_limits_are_trusted_and_far_too_low(kind: str, reach: float) -> None:
     """That is why it is read: the utilisation alone does not tell."""
     seen = day(kind, reach, 1)
     blind = replace(seen, resources=(replace(seen.resources[0], clock=None),))

@@ -58,7 +58,7 @@ WINDOWS = {
     "all but one idle": points([0.0] * MANY + [4.0], [0.0] * MANY + [1000.0]),
     "nearly idle": points([0.001] * MANY, NOISE.uniform(0, 0.3, MANY)),
     "a vertical line": points([4.0] * MANY, NOISE.uniform(10, 1000, MANY)),
-    "a vertical line and a wall": used(
+    "a vertical line and a limit": used(
         NOISE.uniform(0, 1, MANY), points([4.0] * MANY, NOISE.uniform(10, 1000, MANY))
     ),
     "a horizontal line": points(NOISE.uniform(1, 90, MANY), [1000.0] * MANY),
@@ -88,7 +88,7 @@ TELL_NOTHING = (
     "all but one idle",
     "nearly idle",
     "a vertical line",
-    "a vertical line and a wall",
+    "a vertical line and a limit",
     "two places",
     "no order at all",
     "huge concurrency",

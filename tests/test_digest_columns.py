@@ -12,8 +12,8 @@ from conftest import ServerFactory
 from live import root
 
 from agent.demo.server import PrivateServer
-from agent.query_classes.class_registry import Book, name_of
-from agent.query_classes.digest_deltas import Changes, Deltas
+from agent.query_classes.class_registry import ClassRegistry, name_of
+from agent.query_classes.digest_deltas import Changes, DigestDeltas
 from collectors import digests
 from collectors.connection import Connection
 from collectors.digests import DigestRows, DigestValues
@@ -53,8 +53,8 @@ class Watched:
     def __init__(self, connection: Connection) -> None:
         read = digests.prepare(connection).read
         assert read is not None
-        self._read, self._book = read, Book()
-        self._deltas = Deltas(self._book)
+        self._read, self._book = read, ClassRegistry()
+        self._deltas = DigestDeltas(self._book)
         self.changes()
 
     def rows(self) -> DigestRows:

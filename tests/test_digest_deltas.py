@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from agent.query_classes.class_intervals import TickMaker
-from agent.query_classes.class_registry import NONE, TEXTS_KEPT, Book, name_of
-from agent.query_classes.digest_deltas import Changes, Deltas, Lost
-from agent.query_classes.divided_resources import Meter
+from agent.query_classes.class_intervals import ClassIntervalMaker
+from agent.query_classes.class_registry import NONE, TEXTS_KEPT, ClassRegistry, name_of
+from agent.query_classes.digest_deltas import Changes, DigestDeltas, Lost
+from agent.query_classes.divided_resources import ResourceMeter
 from collectors.base import Sample
 from collectors.digests import DigestRows, DigestValues, is_one_of, shape
 
@@ -46,8 +46,8 @@ class Followed:
     """Deltas with the names of the classes."""
 
     def __init__(self) -> None:
-        self.book = Book()
-        self.deltas = Deltas(self.book)
+        self.book = ClassRegistry()
+        self.deltas = DigestDeltas(self.book)
 
     def take(self, rows: DigestRows, *, restarted: bool = False) -> dict[str, list[float]] | None:
         """Each class's changes, and of the time in flight."""
@@ -186,7 +186,7 @@ def test_one_restart_loses_one_interval_whenever_it_is_told(
     before: str, after: dict[Lost, int], at_once: bool
 ) -> None:
     """Also where the last reading of the old life still waits for what the host used."""
-    maker = TickMaker(Book())
+    maker = ClassIntervalMaker(ClassRegistry())
     calls = iter([10, 20, 1, 2, 3])
     samples = [("status", 0.0, 500.0), ("digests", 0.5, None), ("digests", 2.5, None)]
     samples += [(name, 4.0 + k / 2, 0.5 + k / 2) for k, name in enumerate(before.split())]
@@ -203,7 +203,7 @@ def test_one_restart_loses_one_interval_whenever_it_is_told(
 @pytest.mark.parametrize("ahead", [3600.0, -3600.0])
 def test_a_servers_clock_that_is_set_loses_nothing(ahead: float) -> None:
     """Its uptime jumps by as much; its sums go on."""
-    maker = TickMaker(Book())
+    maker = ClassIntervalMaker(ClassRegistry())
     for k in range(4):
         uptime = 90_000.0 + 2 * k + (ahead if k > 1 else 0.0)
         maker.append(Sample("status", 2.0 * k, {"uptime": uptime}))
@@ -272,7 +272,7 @@ def test_many_classes_grow_the_memory_in_steps() -> None:
 
 def test_a_text_outlives_its_classes_number() -> None:
     """It is fetched once; the oldest goes when the collector may fetch it again."""
-    book = Book()
+    book = ClassRegistry()
     book.learn_texts({"aa": "SELECT 1", "bb": "SELECT 2"}, {"aa", "bb"})
     book.number(A)
     book.keep([B])
@@ -285,7 +285,7 @@ def test_a_text_outlives_its_classes_number() -> None:
 @pytest.mark.parametrize("every", [1, 2])
 def test_a_full_table_is_noticed_in_every_tick_in_which_it_lost_a_class(every: int) -> None:
     """Whenever status is read within a tick; before the first count nothing is known."""
-    meter = Meter()
+    meter = ResourceMeter()
     for t in range(60):
         meter.append(Sample("status", t + 0.001, {"digests_lost": float(t // every)}))
     ticks = [(t + 0.002, t + every + 0.002) for t in range(0, 58, every)]

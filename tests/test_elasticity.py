@@ -12,28 +12,28 @@ from simulated_classes import Simulated, simulate
 from agent.csv_input.class_file import read_classes
 from agent.csv_input.host_file import joined, read_host
 from models.attribution.blocks import Block, fit_block
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.cost_model import CostModel
 from models.attribution.divide import attribute
-from models.attribution.elasticity import Stretch
+from models.attribution.elasticity import Elasticity
 from models.attribution.estimators import Target, computing_share, computing_time
-from models.attribution.priors import Learned
+from models.attribution.priors import FittedMixture
 from models.attribution.unit_costs import pool_prices, tick_weights
 
 CALLS, SECONDS = 30, 0.03
 
 
-def told(ticks: ClassTicks, y: Array) -> dict[str, float]:
+def told(ticks: ClassIntervals, y: Array) -> dict[str, float]:
     """The evidence that each class waits."""
     assert ticks.count is not None
     size = pool_prices(ticks, y).price(ticks)
-    found = Stretch.of_parts(computing_time(ticks), ticks.count, size).evidence(size.sum(axis=0))
+    found = Elasticity.of_parts(computing_time(ticks), ticks.count, size).evidence(size.sum(axis=0))
     return dict(zip(ticks.names, map(float, found), strict=True))
 
 
 def with_a_steady_waiter(
     s: Simulated, rng: np.random.Generator, calls: int = CALLS
-) -> tuple[ClassTicks, Array]:
+) -> tuple[ClassIntervals, Array]:
     """The same with so many calls in every tick that wait 30 ms each, and cost 50 µs."""
     n = calls + rng.integers(-1, 2, (len(s.y), 1)).astype(float)
     t, none = s.blind, np.zeros_like(n)
@@ -100,7 +100,7 @@ def test_where_the_queue_never_changes_nothing_is_told() -> None:
     rng = np.random.default_rng(3)
     count = rng.poisson(40, (300, 6)).astype(float)
     work = count * 1e-3 * np.exp(rng.normal(0, 0.05, count.shape))
-    found = Stretch.of_parts(work, count, count).evidence(count.sum(axis=0))
+    found = Elasticity.of_parts(work, count, count).evidence(count.sum(axis=0))
     assert np.abs(found).max() < 1
 
 
@@ -109,7 +109,7 @@ def test_too_few_ticks_and_classes_that_did_nothing_tell_nothing() -> None:
     s = simulate(1, ticks=12)
     assert not any(told(s.ticks, s.y).values())
     none = np.zeros((40, 3))
-    assert not Stretch.of_parts(none, none, none).evidence(none.sum(axis=0)).any()
+    assert not Elasticity.of_parts(none, none, none).evidence(none.sum(axis=0)).any()
 
 
 def test_classes_that_are_never_there_together_tell_nothing() -> None:
@@ -117,7 +117,7 @@ def test_classes_that_are_never_there_together_tell_nothing() -> None:
     alone = np.where(np.arange(300)[:, None] % 2 == (0, 1), 40.0, 0.0)
     for work in (1e9 * alone, np.full((300, 2), 1e9)):
         for count in (alone, 0 * alone):
-            stretch = Stretch.of_parts(work, count, count)
+            stretch = Elasticity.of_parts(work, count, count)
             assert np.isfinite(stretch.sums).all()
             assert not stretch.evidence(alone.sum(axis=0)).any()
 
@@ -127,7 +127,7 @@ def test_any_work_time_is_a_share_of_computing(work: float) -> None:
     """Of no work time, or next to none: all where something was learnt, and nothing else."""
     nothing, totals = np.zeros((2, 2)), np.array([1e10, 0.0])
     doubt, both = np.full(2, 0.5), np.ones(2, dtype=np.bool_)
-    learned = Learned(totals, 0.0, nothing, doubt, level=0.5, noise=0.1, ticks=60)
+    learned = FittedMixture(totals, 0.0, nothing, doubt, level=0.5, noise=0.1, ticks=60)
     model = CostModel(("a", "b"), learned, np.ones(2), 0.0, None)
     found = computing_share(model, np.full(2, work), both)
     assert found.tolist() == [pytest.approx(1e10 / max(0.5 * work, 1e10)), 0.0]
@@ -137,7 +137,7 @@ def test_one_part_tells_nothing() -> None:
     """Within it ticks are no independent draws, and there is no other to compare with."""
     s = simulate(1)
     assert s.ticks.count is not None
-    found = Stretch.of(s.ticks.work_time, s.ticks.count, s.truth).evidence(s.truth.sum(axis=0))
+    found = Elasticity.of(s.ticks.work_time, s.ticks.count, s.truth).evidence(s.truth.sum(axis=0))
     assert not found.any()
 
 
@@ -146,8 +146,8 @@ def test_units_do_not_matter() -> None:
     s = simulate(2)
     work, count, size = s.ticks.work_time, s.ticks.count, s.truth
     assert count is not None
-    plain = Stretch.of_parts(work, count, size).elasticities(size.sum(axis=0))
-    other = Stretch.of_parts(1e3 * work, count, 2 * size).elasticities(size.sum(axis=0))
+    plain = Elasticity.of_parts(work, count, size).elasticities(size.sum(axis=0))
+    other = Elasticity.of_parts(1e3 * work, count, 2 * size).elasticities(size.sum(axis=0))
     assert other[0] == pytest.approx(plain[0], nan_ok=True)
     assert other[1] == pytest.approx(plain[1], nan_ok=True)
 
@@ -158,7 +158,7 @@ def test_classes_are_taken_by_their_place() -> None:
     count, size = s.ticks.count, s.truth
     assert count is not None
     one, two = (
-        Stretch.of(s.ticks.work_time[part], count[part], size[part])
+        Elasticity.of(s.ticks.work_time[part], count[part], size[part])
         for part in (slice(0, 150), slice(150, 300))
     )
     both = (one + two).at([3, -1, 0])

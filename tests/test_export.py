@@ -20,12 +20,19 @@ from prometheus_client.parser import text_string_to_metric_families
 from record_samples import FIXTURES, recorded
 
 from agent import __version__
-from agent.agent_metrics import LaneState, OwnState, ReloadState, SelfCollector, WebState, WorkState
+from agent.agent_metrics import (
+    AgentState,
+    ReloadState,
+    SelfCollector,
+    WebState,
+    WorkerState,
+    WorkState,
+)
 from agent.config.settings import FitSettings
 from agent.export.metrics import SnapshotCollector
 from agent.history.failures import StoreFailure
 from agent.history.status import StoreState
-from agent.interval_buffer import History
+from agent.interval_buffer import IntervalBuffer
 from agent.intervals import Window
 from agent.pipeline import Now, assess
 from agent.snapshot import CollectorHealth, FitState, ForecastState, Health, Snapshot
@@ -37,8 +44,8 @@ GOLDEN = ROOT / "tests" / "golden" / "metrics.txt"
 SETTINGS = FitSettings(interval=5.0, stale_after=60.0)
 ZERO = 1_700_000_000.0
 RECORDINGS = {"mysql": "mysql-9.7.4", "mariadb": "mariadb-10.11.19-no-schema"}
-OWN = OwnState(
-    (LaneState("server mysql", 0.25, 1.5), LaneState("fit", 0.0, 0.125)),
+OWN = AgentState(
+    (WorkerState("server mysql", 0.25, 1.5), WorkerState("fit", 0.0, 0.125)),
     (WorkState("mysql", 2, 0.5, {"classes": 1}), WorkState("down", 0, None)),
     ReloadState(True, ZERO),
     StoreState(
@@ -63,7 +70,7 @@ SAME = 2e-3  # bounds far beyond the points vary by this between builds of numpy
 def replayed(target: str, name: str) -> Snapshot:
     """The last snapshot of a recording."""
     about, samples = recorded(FIXTURES / f"{name}.jsonl.gz")
-    history = History(SETTINGS.interval, SETTINGS.window, sampling=1.0)
+    history = IntervalBuffer(SETTINGS.interval, SETTINGS.window, sampling=1.0)
     fitted = FitState()
     for sample in samples:
         history.append(sample)

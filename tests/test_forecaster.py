@@ -23,14 +23,14 @@ from agent.forecaster import EVERY, SOONEST, SPREAD, Forecaster, forecast_state
 from agent.history.record_types import Row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
-from agent.hourly_load import KEPT, HourlySum, LoadHistory
-from agent.interval_buffer import History
+from agent.hourly_load import KEPT, HourlyLoad, HourlySum
+from agent.interval_buffer import IntervalBuffer
 from agent.intervals import Window
 from agent.pipeline import Now
 from agent.replay.history_fill import fill
 from agent.replay.recorded_readings import Reading
 from agent.snapshot import FORECAST_STALE, ForecastState, Snapshot
-from agent.target_monitor import Watch
+from agent.target_monitor import TargetMonitor
 from collectors.base import Sample
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
@@ -88,7 +88,7 @@ def series(snapshot: Snapshot, now: float) -> dict[tuple[str, ...], float]:
 
 def test_intervals_become_hourly_means() -> None:
     """240 intervals of 15 s are an hour; the hour that has begun is not shown yet."""
-    history = LoadHistory()
+    history = HourlyLoad()
     ends = UNIX + 15.0 * np.arange(1.0, 300.0)
     history.add_intervals(ends, np.full(299, 15.0), np.where(ends <= UNIX + HOUR / 2, 10.0, 30.0))
     assert history.means(UNIX + 4400) == pytest.approx([20.0])
@@ -97,7 +97,7 @@ def test_intervals_become_hourly_means() -> None:
 
 def test_the_oldest_hours_make_room() -> None:
     """As many hours are kept as a forecast looks at, and those between two known ones are gaps."""
-    history, first = LoadHistory(), int(UNIX // HOUR)
+    history, first = HourlyLoad(), int(UNIX // HOUR)
     history.add(HourlySum(first + k, HOUR, HOUR * k) for k in range(KEPT))
     history.add([HourlySum(first + KEPT + 4, HOUR, 7 * HOUR), HourlySum(first, HOUR, HOUR)])
     means = history.means(UNIX + HOUR * (KEPT + 5))
@@ -109,7 +109,7 @@ def test_the_oldest_hours_make_room() -> None:
 
 def test_a_clock_that_was_far_ahead_is_forgotten() -> None:
     """After a year that never was, the load of now counts; a broken sum never does."""
-    history = LoadHistory()
+    history = HourlyLoad()
     year = 365 * DAY
     for start in (UNIX + year, UNIX):
         ends = start + 60.0 * np.arange(1.0, 61.0)
@@ -171,7 +171,7 @@ def test_a_month_in_the_file_is_forecast_after_a_restart(tmp_path: Path) -> None
     store = written(tmp_path / "history.db", 300.0, 31)
     fit = {"interval": "300s", "window": "3d"}
     config = Config.model_validate({"targets": [{"name": "db", "user": "u"}], "fit": fit})
-    watch = Watch(config, config.targets[0], store=store)
+    watch = TargetMonitor(config, config.targets[0], store=store)
     assert watch._recorder is not None
     watch._recorder.connected({"server_uuid": SERVER})
     watch.fit_tick(time.monotonic())
@@ -236,8 +236,8 @@ def test_a_recording_of_weeks_is_forecast() -> None:
         Reading(at, (Sample("status", at, {**STATUS, "questions": q, "uptime": at - start}),))
         for at, q in zip(times.tolist(), asked.tolist(), strict=True)
     )
-    load = LoadHistory()
-    fill(History(600.0, DAY, width), readings, load)
+    load = HourlyLoad()
+    fill(IntervalBuffer(600.0, DAY, width), readings, load)
     means = load.means(UNIX)
     assert len(means) == 20 * 24
     hours = np.arange(0.5 - 20 * 24, 0.0)

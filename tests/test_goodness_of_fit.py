@@ -8,7 +8,7 @@ from models.capacity.goodness_of_fit import (
     Check,
     check_concurrency,
     check_fit,
-    contradicts_wall,
+    contradicts_limit,
     merge_noisy,
 )
 from models.capacity.observations import Observations
@@ -135,12 +135,12 @@ def hyper_threads(reach: float, share: float, seed: int) -> Observations:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("share", [0.06, 0.07, 0.09])
-def test_the_highest_loads_may_contradict_a_wall(share: float, seed: int) -> None:
-    """Too few steer no wall, and take its trust: what is trusted is right, and seen long enough."""
+def test_the_highest_loads_may_contradict_a_limit(share: float, seed: int) -> None:
+    """Too few steer no limit, and take its trust: what is trusted is right and long seen."""
     seen = hyper_threads(0.97, share, seed)
     found = assess_capacity(seen)
     assert found.value is not None
-    off, contradicted = abs(found.value / 650 - 1), contradicts_wall(seen, "cpu")
+    off, contradicted = abs(found.value / 650 - 1), contradicts_limit(seen, "cpu")
     assert contradicted == (CapacityReason.MODEL_DOES_NOT_FIT in found.reasons)
     assert contradicted or off < 0.12
     assert (found.trust is Trust.TRUSTED) == (not contradicted)
@@ -148,16 +148,16 @@ def test_the_highest_loads_may_contradict_a_wall(share: float, seed: int) -> Non
     assert not contradicted or share < 0.09
 
 
-def test_a_wall_far_off_the_highest_loads_is_contradicted() -> None:
+def test_a_limit_far_off_the_highest_loads_is_contradicted() -> None:
     """A straight line through all others says half as much again; four times in six it is drawn."""
     many = [hyper_threads(0.97, 0.06, seed) for seed in range(6)]
     far = [seen for seen in many if (assess_capacity(seen).value or 0.0) > 1.4 * 650]
     assert len(far) >= 4
-    assert all(contradicts_wall(seen, "cpu") for seen in far)
+    assert all(contradicts_limit(seen, "cpu") for seen in far)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_wall_that_the_highest_loads_confirm_is_not_contradicted(seed: int) -> None:
+def test_a_limit_that_the_highest_loads_confirm_is_not_contradicted(seed: int) -> None:
     """The first half of the hyper-threads is a straight line, also where it is seldom used."""
-    assert not contradicts_wall(hyper_threads(0.7, 0.06, seed), "cpu")
-    assert not contradicts_wall(hyper_threads(0.97, 0.06, seed).select(slice(30)), "cpu")
+    assert not contradicts_limit(hyper_threads(0.7, 0.06, seed), "cpu")
+    assert not contradicts_limit(hyper_threads(0.97, 0.06, seed).select(slice(30)), "cpu")

@@ -15,7 +15,7 @@ from agent.history.recorder import Recorder
 from agent.history.server_identity import MOST_NEW, server_identity
 from agent.history.store import Store
 from agent.history.tables import Extent, extents
-from agent.interval_buffer import History
+from agent.interval_buffer import IntervalBuffer
 from agent.pipeline import Now, assess
 from agent.snapshot import FitState, Health
 from collectors.base import Sample
@@ -36,7 +36,7 @@ class Life:
         self, path: Path, unix: float, born: float = 0.0, settings: HistorySettings = SETTINGS
     ) -> None:
         self.store = Store(path, settings)
-        self.history = History(WIDTH, FIT.window, sampling=1.0)
+        self.history = IntervalBuffer(WIDTH, FIT.window, sampling=1.0)
         self.recorder = Recorder(self.store, "db")
         self.fitted = FitState()
         self.at = born
@@ -190,7 +190,7 @@ def test_classes_of_statements_are_not_written(path: Path) -> None:
 def test_samples_need_not_wait_for_a_long_interval(path: Path) -> None:
     """With intervals of ten minutes a crash costs no ten minutes of samples."""
     life = Life(path, UNIX)
-    life.history = History(600.0, 3600.0, sampling=1.0)
+    life.history = IntervalBuffer(600.0, 3600.0, sampling=1.0)
     life.begin()
     life.live(250)
     life.store.tick(life.at)
@@ -206,7 +206,7 @@ def test_a_window_that_was_carried_over_is_not_read_back_too(path: Path) -> None
     life.live(100)
     after = Recorder(life.store, "db")
     after.go_on(life.recorder)
-    history = History(WIDTH, FIT.window, sampling=1.0)
+    history = IntervalBuffer(WIDTH, FIT.window, sampling=1.0)
     history.carry(life.history)
     life.recorder, life.history = after, history
     life.begin()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from agent.interval_buffer import CROWDED, History
+from agent.interval_buffer import CROWDED, IntervalBuffer
 from agent.intervals import Interval, Window
 from collectors.base import Sample
 
@@ -24,7 +24,7 @@ def status(at: float, *, restarted: float = 1e9, own: float = 4.0) -> dict[str, 
     }
 
 
-def fill(history: History, readers: Mapping[str, Reader], start: float, end: float) -> None:
+def fill(history: IntervalBuffer, readers: Mapping[str, Reader], start: float, end: float) -> None:
     """One sample of each collector every second, a little off the grid, and a look at each."""
     for at in np.arange(start, end) + 0.21:
         for name, read in readers.items():
@@ -34,7 +34,7 @@ def fill(history: History, readers: Mapping[str, Reader], start: float, end: flo
 
 def window(readers: Mapping[str, Reader], end: float = 61.0, **changes: float) -> Window:
     """The window after a minute of samples in intervals of ten seconds."""
-    history = History(width=10, horizon=changes.get("horizon", 3600), sampling=1)
+    history = IntervalBuffer(width=10, horizon=changes.get("horizon", 3600), sampling=1)
     fill(history, readers, changes.get("start", 0.0), end)
     return history.window(end + 5)
 
@@ -117,7 +117,7 @@ def test_a_restart_ends_statement_time_too() -> None:
 
 def test_a_pause_costs_the_intervals_without_samples() -> None:
     """While the server was frozen nothing is known, and after it all is."""
-    history = History(width=10, horizon=3600, sampling=1)
+    history = IntervalBuffer(width=10, horizon=3600, sampling=1)
     fill(history, {"status": status}, 0, 25)
     fill(history, {"status": status}, 47, 71)
     assert history.window(75)["end"].tolist() == [20, 60, 70]
@@ -248,7 +248,7 @@ def test_the_servers_own_settings_are_resources_too() -> None:
 
 def test_the_window_forgets_what_is_older_than_its_horizon() -> None:
     """Memory is bounded: intervals by the horizon, raw samples by a few intervals."""
-    history = History(width=10, horizon=50, sampling=1)
+    history = IntervalBuffer(width=10, horizon=50, sampling=1)
     fill(history, {"status": status}, 0, 1002)
     found = history.window(1005)
     assert found["end"].tolist() == [960, 970, 980, 990, 1000]
@@ -257,7 +257,7 @@ def test_the_window_forgets_what_is_older_than_its_horizon() -> None:
 
 def test_the_horizon_is_a_time_whatever_is_missing() -> None:
     """After two days without a server nothing is left of the time before."""
-    history = History(width=10, horizon=600, sampling=1)
+    history = IntervalBuffer(width=10, horizon=600, sampling=1)
     fill(history, {"status": status}, 0, 700)
     found = history.window(705)["end"]
     assert (found.min(), found.max()) == (110, 690)
@@ -269,7 +269,7 @@ def test_the_horizon_is_a_time_whatever_is_missing() -> None:
 
 def test_what_was_excluded_long_ago_is_not_excluded_now() -> None:
     """A collector that reads no more leaves no correction behind."""
-    history = History(width=10, horizon=3600, sampling=1)
+    history = IntervalBuffer(width=10, horizon=3600, sampling=1)
     replica = {"threads": lambda _: {"agent": 1.0, "binlog_dump": 1.0, "system": 0.0}}
     fill(history, {"status": status, **replica}, 0, 31)
     fill(history, {"status": status}, 31, 202)
@@ -292,7 +292,7 @@ def made_up(count: int) -> list[Interval]:
 def test_a_month_of_intervals_takes_no_more_memory_than_a_day() -> None:
     """What matters least is let go, and what is kept stands for it; the busy hour stays."""
     month = 31 * 8640
-    history = History(width=10, horizon=32 * 86400.0, sampling=1)
+    history = IntervalBuffer(width=10, horizon=32 * 86400.0, sampling=1)
     most = 0
     rows = made_up(month)
     for start in range(0, month, 500):
@@ -308,7 +308,7 @@ def test_a_month_of_intervals_takes_no_more_memory_than_a_day() -> None:
 
 def test_the_window_is_the_same_object_until_an_interval_completes() -> None:
     """Asking often costs nothing."""
-    history = History(width=10, horizon=50, sampling=1)
+    history = IntervalBuffer(width=10, horizon=50, sampling=1)
     fill(history, {"status": status}, 0, 45)
     first = history.window(45)
     assert history.window(45.5) is first
@@ -331,4 +331,4 @@ def test_windows_join_and_give_their_intervals_back() -> None:
 
 def test_nothing_read_is_an_empty_window() -> None:
     """Before the first sample there is no interval, and no defect."""
-    assert len(History(10, 50, 1).window(100)) == 0
+    assert len(IntervalBuffer(10, 50, 1).window(100)) == 0

@@ -18,8 +18,8 @@ from agent.config.loader import load
 from agent.daemon import Agent
 from agent.demo.server import Flavour, PrivateServer
 from agent.snapshot import CollectorHealth
-from agent.target_monitor import Watch
-from agent.worker import Lane
+from agent.target_monitor import TargetMonitor
+from agent.worker import Worker
 from collectors import COLLECTORS as TABLE
 from collectors import CollectorSpec
 from collectors.base import FailureKind, Feature, Prepared
@@ -149,7 +149,7 @@ def test_a_bad_collector_harms_no_other(
     bad = asking("bad", sql)
     config = load(file)
     table = [noting(status, moments), bad, statements]
-    watched = Watch(config, config.targets[0], table)
+    watched = TargetMonitor(config, config.targets[0], table)
     with ticking(watched):
         wait_until("readings", lambda: len(moments) >= 8)
         bad_health = health(watched, "bad")
@@ -164,16 +164,16 @@ def test_a_bad_collector_harms_no_other(
     assert len(named) == 1
 
 
-def health(watched: Watch, name: str) -> CollectorHealth:
+def health(watched: TargetMonitor, name: str) -> CollectorHealth:
     """The status of one collector."""
     [found] = [c for c in watched.snapshot.health.collectors if c.name == name]
     return found
 
 
 @contextmanager
-def ticking(watched: Watch) -> Iterator[None]:
+def ticking(watched: TargetMonitor) -> Iterator[None]:
     """Serve one watch as the agent does."""
-    lanes = [Lane("server", [watched.server_tick]), Lane("fit", [watched.fit_tick])]
+    lanes = [Worker("server", [watched.server_tick]), Worker("fit", [watched.fit_tick])]
     for lane in lanes:
         lane.start()
     try:

@@ -18,9 +18,9 @@ from conftest import ServerFactory
 
 from agent.commands.profile_rows import profile_of
 from agent.config.query_classes import ClassSettings
-from agent.query_classes.class_intervals import TickMaker
-from agent.query_classes.class_registry import NONE, Book
-from agent.query_classes.observations import Observed
+from agent.query_classes.class_intervals import ClassIntervalMaker
+from agent.query_classes.class_registry import NONE, ClassRegistry
+from agent.query_classes.observations import ObservedClasses
 from agent.query_classes.state import ClassesState
 from agent.query_classes.tracker import QueryClasses
 from collectors.base import Sample
@@ -95,7 +95,7 @@ def of_state(scene: Scene, state: ClassesState, resource: str) -> dict[str, floa
     return by_work(scene, uses)
 
 
-def of_profile(scene: Scene, seen: Observed) -> dict[str, float]:
+def of_profile(scene: Scene, seen: ObservedClasses) -> dict[str, float]:
     """What `profile` says that each work used of the CPU."""
     assert seen.cpu is not None
     uses = defaultdict[str, float](float)
@@ -278,8 +278,8 @@ def test_a_busy_host_is_named(scene: Scene) -> None:
 @pytest.mark.live
 def test_what_runs_counts_while_it_runs(scene: Scene) -> None:
     """On MySQL, second by second; on both it has its whole time in the end, and no more."""
-    book = Book()
-    maker = TickMaker(book)
+    book = ClassRegistry()
+    maker = ClassIntervalMaker(book)
     for sample in scene.sleeping:
         maker.append(sample)
     ended, running = 0.0, []

@@ -12,7 +12,18 @@ from functools import partial
 import pytest
 import set_clock
 from fault_records import Span, left_behind
-from faults import BACK_WITHIN, CALM, CLIENTS, DIGESTS, EXACT, FAULTS, NAP, Fault, Place, Scene
+from faults import (
+    BACK_WITHIN,
+    CALM,
+    CLIENTS,
+    DIGESTS,
+    EXACT,
+    FAULTS,
+    NAP,
+    ConnectionSlot,
+    Fault,
+    Scene,
+)
 from faults_around import AROUND
 from history_rows import is_sound as is_sound_file
 from history_rows import rows
@@ -66,7 +77,7 @@ def scene(
             file = folder / f"{release}.password"
             load = stack.enter_context(Clients(server, LOAD, CLIENTS))
             places.append(
-                Place(release, server, proxy, account, file, load, digest_of(LOAD, server))
+                ConnectionSlot(release, server, proxy, account, file, load, digest_of(LOAD, server))
             )
         patient = [{**there, "timeout": "3s"} for there in targets]
         set_ahead(clock := folder / "clock", 0.0)
@@ -200,7 +211,7 @@ def loses_what_it_must(fault: Fault, name: str, before: Page, agent: Daemon) -> 
     assert exact in (least, most), name
 
 
-def assert_nothing_is_made_up(place: Place, before: Page, after: Page) -> None:
+def assert_nothing_is_made_up(place: ConnectionSlot, before: Page, after: Page) -> None:
     """The counters of query classes have no more than was done, and what may have been late."""
     seconds = after.at - before.at + LAG
     calls = after.get("query_calls_total", target=place.name, digest=place.digest)

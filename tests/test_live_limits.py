@@ -1,4 +1,4 @@
-"""A CPU quota is the wall of a server that has one.
+"""A CPU quota is the limit of a server that has one.
 
 The server may use part of a processor only, as a container does, which no other work on this
 machine takes from it.
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from cgroups import cpu_quota
 from conftest import ServerFactory, one_in_every_run
+from limited_servers import approached, watched
 from live import Clients, is_root
-from walls import approached, watched
 
 from agent.demo.server import Flavour
 
@@ -26,14 +26,14 @@ had 134, 123 and 105 queries/s within a minute."""
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root limits what a process may use")
 @pytest.mark.parametrize("flavour", one_in_every_run("mysql"), indirect=True)
-def test_a_quota_is_the_wall_of_a_server_that_has_one(
+def test_a_quota_is_the_limit_of_a_server_that_has_one(
     flavour: Flavour, private_server: ServerFactory, tmp_path: Path
 ) -> None:
     """By its name, and about within the interval that was said before."""
     server = private_server(flavour)
     with cpu_quota(server.pid, PROCESSORS):
-        wall = approached(
+        resource_limit = approached(
             lambda count, pace: Clients(server, STATEMENT, count, pace=pace),
             watched(tmp_path, server),
         )
-    wall.assert_met("server_cpu", near=NEAR, wanders=WANDERS)
+    resource_limit.assert_met("server_cpu", near=NEAR, wanders=WANDERS)

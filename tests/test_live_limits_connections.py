@@ -1,4 +1,4 @@
-"""The server's limit on connections is a wall: predicted from half of it, then met."""
+"""The server's limit on connections is a limit: predicted from half of it, then met."""
 
 import time
 from contextlib import ExitStack
@@ -7,15 +7,15 @@ from pathlib import Path
 import pymysql
 import pytest
 from conftest import ServerFactory, one_in_every_run
+from limited_servers import STEP, watched
 from live import Clients, wait_until
-from walls import STEP, watched
 
 from agent.demo.server import Flavour, PrivateServer
 
 MOST = 41
 EACH = 20.0  # statements/s of each client
 COUNTS = (4, 12, 8, 19, 6, 16, 10, 20)
-WALL = "resource_wall_queries_per_second"
+LIMIT = "resource_limit_queries_per_second"
 REFUSED = 1040  # Too many connections
 NEAR = 0.3
 """On a machine full of other work clients ask less often than they would."""
@@ -23,7 +23,7 @@ NEAR = 0.3
 
 @pytest.mark.live
 @pytest.mark.parametrize("flavour", one_in_every_run("mariadb"), indirect=True)
-def test_as_many_clients_as_connections_are_the_wall(
+def test_as_many_clients_as_connections_are_the_limit(
     flavour: Flavour, private_server: ServerFactory, tmp_path: Path
 ) -> None:
     """Each client asks as often as any other, so that throughput follows their number."""
@@ -32,16 +32,16 @@ def test_as_many_clients_as_connections_are_the_wall(
         for count in COUNTS:
             with Clients(server, "DO 1", count, pace=1 / (EACH * count)):
                 time.sleep(STEP)
-        wait_until("a wall", lambda: agent.get(WALL, resource="connections"), 10)
+        wait_until("a limit", lambda: agent.get(LIMIT, resource="connections"), 10)
         page = agent.page
     truth = EACH * sessions_at_once(server)
-    wall = page.get(WALL, resource="connections")
+    resource_limit = page.get(LIMIT, resource="connections")
     low, high = (
-        page.get(f"resource_wall_{bound}_queries_per_second", resource="connections")
+        page.get(f"resource_limit_{bound}_queries_per_second", resource="connections")
         for bound in ("lower", "upper")
     )
-    print(f"{flavour}: {wall} [{low}, {high}] predicted, {truth} queries/s is the truth")
-    assert wall == pytest.approx(truth, rel=NEAR)
+    print(f"{flavour}: {resource_limit} [{low}, {high}] predicted, {truth} queries/s is the truth")
+    assert resource_limit == pytest.approx(truth, rel=NEAR)
     assert low is not None
     assert high is not None
     assert (1 - NEAR) * low < truth < (1 + NEAR) * high

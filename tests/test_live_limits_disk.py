@@ -1,4 +1,4 @@
-"""The operations that a throttled disk allows are the wall of a server that reads from it.
+"""The operations that a throttled disk allows are the limit of a server that reads from it.
 
 The server's tables are larger than its memory, and it reads past the page cache, as in production.
 """
@@ -11,8 +11,8 @@ import pytest
 from cgroups import disk_under, throttled_reads
 from conftest import ServerFactory, one_in_every_run
 from disks import own_disk
+from limited_servers import approached, watched
 from live import Clients, is_root, run_as_root
-from walls import approached, watched
 
 from agent.demo.server import Flavour
 
@@ -37,7 +37,7 @@ NEAR, WANDERS = 0.25, 0.15
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root limits what a process may use")
 @pytest.mark.parametrize("flavour", one_in_every_run("mysql"), indirect=True)
-def test_the_operations_of_a_throttled_disk_are_the_wall_of_its_reader(
+def test_the_operations_of_a_throttled_disk_are_the_limit_of_its_reader(
     flavour: Flavour,
     start_server: ServerFactory,
     tmp_path: Path,
@@ -52,8 +52,8 @@ def test_the_operations_of_a_throttled_disk_are_the_wall_of_its_reader(
         run_as_root(server, *TABLE)
         disk = disk_under(server.datadir)
         stack.enter_context(throttled_reads(server.pid, disk, OPERATIONS))
-        wall = approached(
+        resource_limit = approached(
             lambda count, pace: Clients(server, STATEMENT, count, pace=pace),
             watched(tmp_path, server, disks={disk: {"operations": OPERATIONS}}),
         )
-    wall.assert_met(f"disk:{disk}:operations", near=NEAR, wanders=WANDERS)
+    resource_limit.assert_met(f"disk:{disk}:operations", near=NEAR, wanders=WANDERS)

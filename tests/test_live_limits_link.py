@@ -1,4 +1,4 @@
-"""A slow link is the wall of a server that sends much.
+"""A slow link is the limit of a server that sends much.
 
 The clients are on another host; what goes there passes one end of a cable that is made up, as all
 of a container are, and that this host may fill at a low rate only.
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from conftest import ServerFactory, one_in_every_run
+from limited_servers import approached, watched
 from live import Ask, Clients, is_root, run_as_root, session_over
 from namespaces import OtherHost, slow_cable
-from walls import approached, watched
 
 from agent.demo.server import Flavour, PrivateServer
 
@@ -29,7 +29,7 @@ GUEST = secrets.token_hex(8)
 @pytest.mark.live
 @pytest.mark.skipif(not is_root(), reason="only root makes network namespaces")
 @pytest.mark.parametrize("flavour", one_in_every_run("mariadb"), indirect=True)
-def test_a_link_is_the_wall_of_a_server_that_fills_it(
+def test_a_link_is_the_limit_of_a_server_that_fills_it(
     flavour: Flavour, private_server: ServerFactory, tmp_path: Path
 ) -> None:
     """By the way in which it is full first."""
@@ -38,11 +38,11 @@ def test_a_link_is_the_wall_of_a_server_that_fills_it(
     with slow_cable(RATE.lower()) as there:
         session = partial(session_from, there)
         link = {there.interface: {"bandwidth": RATE}}
-        wall = approached(
+        resource_limit = approached(
             lambda count, pace: Clients(server, STATEMENT, count, pace=pace, session=session),
             watched(tmp_path, server, interfaces=link),
         )
-    wall.assert_met(f"network:{there.interface}:sent", near=NEAR, wanders=WANDERS)
+    resource_limit.assert_met(f"network:{there.interface}:sent", near=NEAR, wanders=WANDERS)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from agent.config.settings import Config
 from agent.demo.server import PrivateServer
 from agent.export.snapshot_json import snapshots_as_json
 from agent.snapshot import Snapshot
-from agent.target_monitor import Watch
+from agent.target_monitor import TargetMonitor
 from collectors.base import Sample
 
 SAMPLING, WIDTH = 0.25, 1.0
@@ -44,7 +44,7 @@ def watched(server: PrivateServer) -> tuple[Snapshot, float, list[Sample]]:
             "targets": [{"name": "db", "socket": server.socket, "user": "root"}],
         }
     )
-    watch = Watch(config, config.targets[0])
+    watch = TargetMonitor(config, config.targets[0])
     samples: list[Sample] = []
     keep = watch._history.append
 
@@ -72,7 +72,7 @@ def watched(server: PrivateServer) -> tuple[Snapshot, float, list[Sample]]:
 def test_a_replay_of_what_the_agent_has_read_says_what_it_said(
     mysql_server: PrivateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Load, capacity, walls, law and every point have the same numbers, to nine digits."""
+    """Load, capacity, limits, law and every point have the same numbers, to nine digits."""
     snapshot, now, samples = watched(mysql_server)
     document = json.loads(snapshots_as_json([snapshot], snapshot.at))
     file = written(tmp_path / "db.csv", as_rows(samples))

@@ -12,7 +12,7 @@ from servers import Release
 from test_live_collectors import IN_FLIGHT_ON, settled
 
 from agent.demo.server import Flavour
-from agent.query_classes.observations import Observed
+from agent.query_classes.observations import ObservedClasses
 from models.attribution.divide import ClassUse
 
 SECONDS = 15
@@ -34,7 +34,7 @@ class Way:
         return f"{self.flavour}-{self.binlog_format}{'-parallel' if self.options else ''}".lower()
 
 
-def applied(private_server: ServerFactory, way: Way) -> Observed:
+def applied(private_server: ServerFactory, way: Way) -> ObservedClasses:
     """What `profile` says of a replica that applies much, beside a client that does little."""
     written = [f"--binlog-format={way.binlog_format}"]
     source = private_server(way.flavour, log_bin=True, options=written)
@@ -58,7 +58,7 @@ def applied(private_server: ServerFactory, way: Way) -> Observed:
         return looked_at(record(connection, SECONDS))
 
 
-def use_of(seen: Observed, word: str) -> tuple[ClassUse, float]:
+def use_of(seen: ObservedClasses, word: str) -> tuple[ClassUse, float]:
     """What the class with this word used of the CPU, and how long it ran."""
     assert seen.cpu is not None
     [use] = [use for use in seen.cpu.classes if word in (seen.book.text(use.name) or "")]

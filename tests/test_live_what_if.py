@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from cgroups import cpu_quota
 from conftest import ServerFactory
+from limited_servers import FEW_CLIENTS, SHARES, Load, most, watched
 from live import Clients, is_root, run_as_root, wait_until
 from namespaces import slow_cable
 from test_live_limits_link import GUEST, session_from
 from test_live_limits_link import STATEMENT as SEND
-from walls import FEW_CLIENTS, SHARES, Load, most, watched
 
 from agent.demo.server import PrivateServer
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.logs import AT_ONCE, MOST_KINDS, PAUSE, Repeats, fields, located, set_up
+from agent.logs import AT_ONCE, MOST_KINDS, PAUSE, RepeatedMessages, fields, located, set_up
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def record(text: str, *values: object, level: int = logging.WARNING, **facts: ob
 def test_a_server_that_comes_and_goes_does_not_flood_the_log() -> None:
     """After a few lines of a kind there is one a minute, with the number of those left out."""
     now = [0.0]
-    repeats = Repeats(lambda: now[0])
+    repeats = RepeatedMessages(lambda: now[0])
     told = []
     for second in range(600):
         now[0] = float(second)
@@ -101,7 +101,7 @@ def test_a_server_that_comes_and_goes_does_not_flood_the_log() -> None:
 
 def test_only_what_is_alike_is_summed_up() -> None:
     """Another target, another collector, another event, and every mistake of a file get a line."""
-    repeats = Repeats(lambda: 0.0)
+    repeats = RepeatedMessages(lambda: 0.0)
     for _ in range(AT_ONCE + 3):
         repeats.filter(record("cannot read: %s", "x", target="db1", collector="status"))
     assert repeats.filter(record("cannot read: %s", "x", target="db2", collector="status"))
@@ -119,7 +119,7 @@ def test_the_count_of_those_left_out_is_in_the_line(root: logging.Logger) -> Non
     """For people and for programs alike."""
     stream = io.StringIO()
     set_up("info", "logfmt", stream)
-    (repeats,) = [f for f in root.handlers[0].filters if isinstance(f, Repeats)]
+    (repeats,) = [f for f in root.handlers[0].filters if isinstance(f, RepeatedMessages)]
     now = [0.0]
     repeats._clock = lambda: now[0]
     for now[0] in (*[0.0] * (AT_ONCE + 2), 2 * PAUSE):

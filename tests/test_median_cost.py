@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.query_classes.divided_resources import RESOURCES
-from models.attribution.class_intervals import OTHER, Array, ClassTicks
+from models.attribution.class_intervals import OTHER, Array, ClassIntervals
 from models.attribution.divide import attribute
 from models.attribution.estimators import Target
 from models.attribution.median_cost import CALLS, LEAST_GROUPS, in_calls, usual_parts
@@ -20,7 +20,7 @@ BURST, MINUTE = 10, 60
 
 def dear_at_times(
     seed: int, part: float, times: float, ticks: int = 300
-) -> tuple[ClassTicks, Array]:
+) -> tuple[ClassIntervals, Array]:
     """Four classes; calls of the first read and cost so many times as much in a part of the time.
 
     Beside them the CPU of each, s, shape (T, 4). Bursts last for ten seconds, the queue stretches
@@ -32,7 +32,7 @@ def dear_at_times(
     factor = np.column_stack((np.where(burst, times, 1.0), np.ones((ticks, 3))))
     used = count * factor * (1e-3, 1e-3, 1.5e-3, 2e-3) * np.exp(rng.normal(0, 0.03, count.shape))
     queue = 1.1 / (1 - np.minimum(used.sum(axis=1) / 2, 0.8))
-    seen = ClassTicks(
+    seen = ClassIntervals(
         names=("dear", "b", "c", "d"),
         seconds=np.ones(ticks),
         statement_time=used * queue[:, None],

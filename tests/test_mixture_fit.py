@@ -12,7 +12,7 @@ from simulated_classes import simulate
 
 from agent.csv_input.class_file import read_classes
 from models.attribution import variable_selection
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_cost_model
 from models.attribution.deliberate_waits import CpuBounds, Mask
 from models.attribution.empirical_bayes import learn_shrunk
@@ -20,16 +20,16 @@ from models.attribution.estimators import computing_time
 from models.attribution.mixture_fit import learn
 from models.attribution.nnls import minimise_non_negative
 from models.attribution.normal_equations import Problem
-from models.attribution.prediction_error import Quality
-from models.attribution.priors import Beliefs
+from models.attribution.prediction_error import PredictionError
+from models.attribution.priors import Priors
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_costs import MOST_CPU, pool_prices, robust_weights, tick_weights
 
 
-def one_column(x: Array, seconds: float = 1.0) -> ClassTicks:
+def one_column(x: Array, seconds: float = 1.0) -> ClassIntervals:
     """Ticks of which only the statement time is known."""
     names = tuple(f"q{k}" for k in range(x.shape[1]))
-    return ClassTicks(names, np.full(len(x), seconds), x)
+    return ClassIntervals(names, np.full(len(x), seconds), x)
 
 
 def moments_of(x: Array, y: Array) -> Moments:
@@ -155,7 +155,7 @@ def test_the_second_half_is_predicted_from_the_first() -> None:
     first, second = slice(200), slice(200, 400)
     known = s.blind.at(first)
     model = fit_cost_model(known, s.y[first], known.work_time)
-    quality = Quality.of(s.y[second], model.predict(s.blind.at(second)))
+    quality = PredictionError.of(s.y[second], model.predict(s.blind.at(second)))
     assert quality.mape is not None
     assert quality.mape < 0.04
 
@@ -172,7 +172,7 @@ def test_the_second_half_of_a_recording_is_predicted(name: str, most: float) -> 
     known = recorded.ticks.at(slice(half))
     model = fit_cost_model(known, recorded.y[:half], known.work_time)
     predicted = model.predict(recorded.ticks.at(slice(half, None)))
-    mape = Quality.of(recorded.y[half:], predicted).mape
+    mape = PredictionError.of(recorded.y[half:], predicted).mape
     assert mape is not None
     assert mape <= most
 
@@ -183,7 +183,7 @@ def test_the_published_second_file_is_predicted_better_than_published() -> None:
     assert train.y is not None
     assert test.y is not None
     model = fit_cost_model(train.ticks, train.y, None)
-    quality = Quality.of(test.y, model.predict(test.ticks))
+    quality = PredictionError.of(test.y, model.predict(test.ticks))
     assert quality.mape is not None
     assert quality.r_squared is not None
     assert quality.mape <= 0.028
@@ -211,7 +211,7 @@ def test_classes_of_different_prices_keep_them() -> None:
     assert learned.base == pytest.approx(3 * 400, rel=0.1)
 
 
-def odd_ticks() -> dict[str, ClassTicks]:
+def odd_ticks() -> dict[str, ClassIntervals]:
     """Ticks that say too little."""
     s = simulate(ticks=40)
     rng = np.random.default_rng(6)
@@ -226,8 +226,8 @@ def odd_ticks() -> dict[str, ClassTicks]:
         "one tick": s.blind.at(slice(1)),
         "more classes than ticks": s.blind.at(slice(4)),
         "collinear": twin,
-        "idle": ClassTicks(("a", "b", "c"), np.ones(5), zeros, zeros),
-        "no time": ClassTicks(
+        "idle": ClassIntervals(("a", "b", "c"), np.ones(5), zeros, zeros),
+        "no time": ClassIntervals(
             ("a", "b"), np.ones(9), np.zeros((9, 2)), rng.poisson(9, (9, 2)).astype(np.float64)
         ),
         "one column": one_column(rng.uniform(size=(3, 7))),
@@ -319,7 +319,7 @@ def test_new_and_missing_classes_are_no_obstacle_to_a_prediction() -> None:
 def test_beliefs_alone_decide_where_the_data_are_silent() -> None:
     """One tick: prices and time are all there is, and the sum is the total."""
     x = np.array([[1.0, 3.0]])
-    learned = learn(moments_of(x, np.array([8.0])), Beliefs(x[0], x[0]))
+    learned = learn(moments_of(x, np.array([8.0])), Priors(x[0], x[0]))
     assert learned.totals.sum() + learned.base == pytest.approx(8, rel=0.05)
     assert learned.totals[1] / learned.totals[0] == pytest.approx(3, rel=0.05)
 

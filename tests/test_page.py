@@ -84,8 +84,8 @@ def test_what_cannot_be_trusted_says_why_and_what_would_settle_it() -> None:
     assert not re.search(r"headroom \d+ %", text)
 
 
-def test_the_walls_are_a_table_with_what_limits_first() -> None:
-    """Resource, use, demand of a query, wall with its interval and trust, and its share."""
+def test_the_limits_are_a_table_with_what_limits_first() -> None:
+    """Resource, use, demand of a query, limit with its interval and trust, and its share."""
     text = seen(snapshot([load / 4 for load in WAVES], cpu=1 / 4000))
     assert "resource used now a query takes full at 90 % interval trust limit" in text
     assert re.search(r"this host's CPU \d+% \d+ µs [34],\d+ /s", text)

@@ -22,8 +22,8 @@ from made_up import (
     with_usage,
 )
 
-from agent.assessed_intervals import Fate
-from agent.assessment_counters import Record
+from agent.assessed_intervals import Disposition
+from agent.assessment_counters import AssessmentCounters
 from agent.concurrency import concurrency, idle_baseline
 from agent.config.ceilings import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings
@@ -40,12 +40,12 @@ from models.trust import Reason, Trust
 def law_points(state: FitState) -> list[float]:
     """The concurrencies that the law was fitted to."""
     assert state.points is not None
-    loads: list[float] = state.points.curve(Fate.USED)[0].tolist()
+    loads: list[float] = state.points.curve(Disposition.USED)[0].tolist()
     return loads
 
 
 def test_clean_points_give_back_the_law_that_made_them() -> None:
-    """The whole path finds the peak it was shown, and trusts it; no wall is known, so it counts."""
+    """The whole path finds the peak it was shown and trusts it; no limit is known, so it counts."""
     rows = intervals(RISING * 4)
     snapshot, at = known(rows), seen_at(rows)
     law, capacity = snapshot.fit(at), snapshot.capacity(at)
@@ -78,7 +78,7 @@ def test_past_the_peak_headroom_is_negative_and_the_loss_is_named() -> None:
     assert 0.02 < headroom.overload_loss < 0.4
 
 
-def test_a_wall_below_the_laws_peak_is_the_capacity() -> None:
+def test_a_limit_below_the_laws_peak_is_the_capacity() -> None:
     """The processor is full at 5,000 queries/s, long before contention shows: it is named."""
     rows = [row for row in intervals(WAVES) if row.throughput < 4500]
     rows = with_resources(
@@ -88,8 +88,8 @@ def test_a_wall_below_the_laws_peak_is_the_capacity() -> None:
     assert capacity is not None
     assert capacity.limit == "cpu"
     assert capacity.value == pytest.approx(5000, rel=0.1)
-    [wall] = capacity.walls
-    assert wall.demand == pytest.approx(1 / 5000, rel=0.1)
+    [resource_limit] = capacity.resource_limits
+    assert resource_limit.demand == pytest.approx(1 / 5000, rel=0.1)
 
 
 def test_statement_time_is_preferred_where_it_is_known() -> None:
@@ -133,7 +133,7 @@ def test_idle_intervals_do_not_enter_the_law() -> None:
     state = fit(window(RISING, idle=50), FitState(), SETTINGS, now(601))
     assert law_points(state) == RISING
     assert state.points is not None
-    assert np.count_nonzero(state.points.fates == Fate.IDLE.value) > 0
+    assert np.count_nonzero(state.points.fates == Disposition.IDLE.value) > 0
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_two_intervals_are_no_law_but_a_lower_bound() -> None:
     assert refusal.check is Check.FEW_POINTS
 
 
-def test_two_or_three_threads_running_refuse_the_law_and_not_the_wall() -> None:
+def test_two_or_three_threads_running_refuse_the_law_and_not_the_limit() -> None:
     """The white paper's almost random data: no law, but the processor still says where it ends."""
     rng = np.random.default_rng(1)
     loads = 1.0 + 1.5 * rng.random(80)
@@ -312,7 +312,7 @@ def test_each_outlier_is_counted_once_though_the_window_is_assessed_again_and_ag
     assert [left.at for left in state.points.outliers] == pytest.approx(
         [ZERO + rows[50].end, ZERO + rows[80].end]
     )
-    out = state.points.fates == Fate.OUTLIER.value
+    out = state.points.fates == Disposition.OUTLIER.value
     assert state.points.at[out].tolist() == [left.at for left in state.points.outliers]
 
 
@@ -338,7 +338,7 @@ def test_a_pile_up_leaves_the_law_trusted_and_shows_far_beyond_its_peak() -> Non
 def test_outliers_from_before_the_process_are_not_counted() -> None:
     """Intervals that come out of a store were counted by the process that saw them."""
     rows = pile_up(intervals(WAVES), 50, 80)
-    state = FitState(record=Record(since=rows[60].end))
+    state = FitState(record=AssessmentCounters(since=rows[60].end))
     assert known(rows, previous=state).fitted.record.outliers[OutlierReason.PILE_UP] == 1
 
 
@@ -365,7 +365,7 @@ def test_a_changed_mix_is_told_with_its_time_and_remembered() -> None:
     assert CapacityReason.MIX_CHANGED in state.capacity.reasons
     assert state.record.mix_changed == pytest.approx(ZERO + rows[150].end, abs=10 * WIDTH)
     assert state.points is not None
-    assert (state.points.fates[:100] == Fate.OTHER_WORKLOAD.value).all()
+    assert (state.points.fates[:100] == Disposition.OTHER_WORKLOAD.value).all()
     later = known(intervals(RISING), previous=FitState(record=state.record)).fitted
     assert later.record.mix_changed == state.record.mix_changed
 

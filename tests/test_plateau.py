@@ -35,8 +35,8 @@ def day(most: float, seed: int, full_at: float = 1.4 * END, noise: float = 0.01)
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("most", [90.0, 200.0])
-def test_a_plateau_is_the_capacity_and_no_wall_beyond_it(most: float, seed: int) -> None:
-    """The processor's wall lies two fifths above; it is told that something else ends it."""
+def test_a_plateau_is_the_capacity_and_no_limit_beyond_it(most: float, seed: int) -> None:
+    """The processor's limit lies two fifths above; it is told that something else ends it."""
     seen = day(most, seed)
     assert find_plateau(seen) == pytest.approx(END, rel=0.02)
     found = assess_capacity(seen)

@@ -20,9 +20,9 @@ from agent.commands.profile_rows import SORTS, profile_of, ranked
 from agent.demo.server import PrivateServer
 from agent.export.class_table import classes_table
 from agent.export.profile_plot import drawn, plot_class
-from agent.query_classes.class_intervals import Tick, TickMaker
-from agent.query_classes.class_registry import Book, name_of
-from agent.query_classes.observations import Observed
+from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
+from agent.query_classes.class_registry import ClassRegistry, name_of
+from agent.query_classes.observations import ObservedClasses
 from agent.query_classes.profiler import divided
 from agent.snapshot import FitState, Health, Snapshot
 from models.attribution.class_intervals import OTHER
@@ -30,10 +30,10 @@ from models.attribution.class_intervals import OTHER
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def observed(*, measured: bool = False, host: bool = True, ticks: int = 120) -> Observed:
+def observed(*, measured: bool = False, host: bool = True, ticks: int = 120) -> ObservedClasses:
     """A simulated server, looked at for so many seconds."""
-    book, made = Book(), list[Tick]()
-    maker = TickMaker(book)
+    book, made = ClassRegistry(), list[ClassInterval]()
+    maker = ClassIntervalMaker(book)
     for sample in samples(simulate(3, ticks=ticks), measured=measured, host=host):
         maker.append(sample)
         made += maker.ticks(sample.at)
@@ -41,12 +41,12 @@ def observed(*, measured: bool = False, host: bool = True, ticks: int = 120) -> 
 
 
 @pytest.fixture(scope="module")
-def estimated() -> Observed:
+def estimated() -> ObservedClasses:
     """Two minutes without measured CPU."""
     return observed()
 
 
-def test_the_table_names_the_greatest_its_share_and_the_source(estimated: Observed) -> None:
+def test_the_table_names_the_greatest_its_share_and_the_source(estimated: ObservedClasses) -> None:
     """A person sees who, how much, how sure, and where it comes from."""
     profile = profile_of(estimated, "cpu", with_text=True)
     text = in_words(profile, 5)
@@ -61,7 +61,7 @@ def test_the_table_names_the_greatest_its_share_and_the_source(estimated: Observ
 
 
 @pytest.mark.parametrize("sort", SORTS)
-def test_every_order_is_by_what_it_says(estimated: Observed, sort: str) -> None:
+def test_every_order_is_by_what_it_says(estimated: ObservedClasses, sort: str) -> None:
     """The greatest first; where what is asked for is not known, by time."""
     profile = profile_of(estimated, sort, with_text=False)
     used = sort if sort != "io" else "time"  # nothing was read or written
@@ -71,7 +71,7 @@ def test_every_order_is_by_what_it_says(estimated: Observed, sort: str) -> None:
     assert "SELECT" not in in_words(profile, 50)
 
 
-def test_json_and_csv_say_the_same(estimated: Observed) -> None:
+def test_json_and_csv_say_the_same(estimated: ObservedClasses) -> None:
     """And what is not known is null, or empty."""
     profile = profile_of(estimated, "time", with_text=True)
     content = json.loads(as_json(profile, 3))
@@ -124,12 +124,12 @@ def test_sums_that_were_read_once_were_not_watched() -> None:
 
 def test_a_server_at_rest_has_an_empty_profile() -> None:
     """No class, no division by zero."""
-    empty = divided(Book(), [])
+    empty = divided(ClassRegistry(), [])
     for write in (in_words, as_json, as_csv):
         assert write(profile_of(empty, "cpu", with_text=True), 20)
 
 
-def test_the_panels_show_what_the_profile_says(estimated: Observed) -> None:
+def test_the_panels_show_what_the_profile_says(estimated: ObservedClasses) -> None:
     """The first class's points add up to its CPU, on its work time; each tick as it was."""
     profile = profile_of(estimated, "time", with_text=True)
     profile = replace(profile, rows=tuple(sorted(profile.rows, key=lambda row: -(row.cpu or 0))))

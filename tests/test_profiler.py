@@ -9,8 +9,8 @@ from test_scheduled_collector import failing
 
 from agent.config.loader import load
 from agent.demo.server import PrivateServer
-from agent.query_classes.class_intervals import MOST_WAITING, TickMaker
-from agent.query_classes.class_registry import Book
+from agent.query_classes.class_intervals import MOST_WAITING, ClassIntervalMaker
+from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.profiler import observe, read_once, send_once
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Prepared, Values
@@ -46,7 +46,7 @@ def test_a_reading_that_the_server_cuts_off_ends_no_look() -> None:
         read.append("status")
         return {"uptime": 5.0}
 
-    maker = TickMaker(Book())
+    maker = ClassIntervalMaker(ClassRegistry())
     readers = {"digests": failing(FailureKind.SLOW), "status": status}
     found = read_once(readers, maker)
     assert found is not None

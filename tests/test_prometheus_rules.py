@@ -26,7 +26,7 @@ THRESHOLDS = {"PAGE": f"{PAGE_PROBABILITY:g}", "WARNING": f"{WARNING_PROBABILITY
 each_alert = pytest.mark.parametrize("name", sorted(ALERTS))
 
 FITTED = re.compile(
-    r"mysql_headroom_((usl|capacity)_(?!trust)\w+|resource_(wall|service)_(?!trust)\w+|\w+_headroom_ratio)"
+    r"mysql_headroom_((usl|capacity)_(?!trust)\w+|resource_(limit|service)_(?!trust)\w+|\w+_headroom_ratio)"
 )
 LABELS = 'target="db1", instance="agent:10104", job="mysql-headroom"'
 STEPS = 7 * 24 * 6  # of ten minutes, a week
@@ -46,7 +46,7 @@ BAD: dict[str, dict[str, str]] = {
     },
 }
 """For each alert on numbers out of a model, such numbers as must raise it once they are trusted."""
-TRUSTS = ("capacity_trust", "usl_trust", 'resource_wall_trust{resource="cpu"}')
+TRUSTS = ("capacity_trust", "usl_trust", 'resource_limit_trust{resource="cpu"}')
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:

@@ -13,13 +13,13 @@ from simulated_classes import Simulated, simulate
 from agent.commands.profile_report import as_json, in_words
 from agent.commands.profile_rows import profile_of
 from agent.demo.server import PrivateServer
-from agent.query_classes.class_intervals import Tick, TickMaker
-from agent.query_classes.class_registry import Book
+from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
+from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.divided_resources import RESOURCES
-from agent.query_classes.observations import Observed
+from agent.query_classes.observations import ObservedClasses
 from agent.query_classes.profiler import divided
-from models.attribution.class_intervals import AGENT, Array, ClassTicks
-from models.attribution.prediction_error import Quality
+from models.attribution.class_intervals import AGENT, Array, ClassIntervals
+from models.attribution.prediction_error import PredictionError
 from models.attribution.quality_gate import is_proven, may_use
 from models.attribution.reasons import HostUse
 from models.attribution.sliding_model import SlidingModel
@@ -28,15 +28,15 @@ TICKS, BLOCK = 240, 60
 READ = next(resource for resource in RESOURCES if resource.name == "read")
 BYTES_OF_A_ROW = 100.0
 
-Bytes = Callable[[ClassTicks], Array]
+Bytes = Callable[[ClassIntervals], Array]
 
 
-def of_rows(ticks: ClassTicks) -> Array:
+def of_rows(ticks: ClassIntervals) -> Array:
     """Bytes that follow the rows which the classes examined, shape (T,)."""
     return BYTES_OF_A_ROW * np.asarray(dict(ticks.sizes)["rows_examined"].sum(axis=1))
 
 
-def of_nobody(ticks: ClassTicks) -> Array:
+def of_nobody(ticks: ClassIntervals) -> Array:
     """Bytes that follow nothing that the classes do, shape (T,)."""
     return np.random.default_rng(5).lognormal(12.0, 1.0, len(ticks))
 
@@ -48,11 +48,11 @@ def made_up() -> Simulated:
     return replace(simulated, ticks=replace(simulated.ticks, texts=texts))
 
 
-def look(y: Bytes) -> Observed:
+def look(y: Bytes) -> ObservedClasses:
     """A simulated server that read so many bytes a second, looked at for four minutes."""
     simulated = made_up()
-    book, made = Book(), list[Tick]()
-    maker = TickMaker(book)
+    book, made = ClassRegistry(), list[ClassInterval]()
+    maker = ClassIntervalMaker(book)
     for sample in samples(simulated):
         maker.append(sample)
         made += maker.ticks(sample.at)
@@ -75,7 +75,7 @@ def test_both_the_error_and_the_movement_count(
     error: float | None, moved: float | None, proven: bool
 ) -> None:
     """Nothing is proven before anything was predicted."""
-    assert is_proven(Quality(error, moved, None)) is proven
+    assert is_proven(PredictionError(error, moved, None)) is proven
 
 
 def test_bytes_that_follow_rows_are_their_classes() -> None:
@@ -129,7 +129,7 @@ def test_who_waits_or_touches_no_row_reads_nothing() -> None:
     """Who sleeps, the agent, who has no rows; what a COMMIT writes may be another's rows."""
     names = ("sleeper", AGENT, "scan", "commit", "compute", "cut")
     rows = np.array([[1.0, 5.0, 9.0, 0.0, 1.0, 1.0]])
-    ticks = ClassTicks(
+    ticks = ClassIntervals(
         names=names,
         seconds=np.ones(1),
         statement_time=np.ones((1, 6)),
@@ -171,9 +171,9 @@ def test_a_stored_function_may_read_and_write(
     assert may_use("written", ticks).tolist() == [may]
 
 
-def of_one(text: str, calls: float, examined: float, affected: float) -> ClassTicks:
+def of_one(text: str, calls: float, examined: float, affected: float) -> ClassIntervals:
     """One class's tick."""
-    return ClassTicks(
+    return ClassIntervals(
         names=("one",),
         seconds=np.ones(1),
         statement_time=np.ones((1, 1)),

@@ -95,7 +95,7 @@ def test_classes_and_the_unattributed_are_the_whole(measured: bool) -> None:
 
 @pytest.mark.parametrize("measured", [True, False])
 def test_the_total_of_late_is_the_whole_servers(measured: bool) -> None:
-    """What no class explains included: a class's part of a wall is a part of that."""
+    """What no class explains included: a class's part of a limit is a part of that."""
     simulated = simulate(4, ticks=SECONDS, base=0.4)
     _, states = followed(simulated, measured=measured)
     total, keep, first = 0.0, 1 - SETTINGS.interval / SETTINGS.window, 1

@@ -31,7 +31,7 @@ from lying_server import (
 
 from agent.config.query_classes import ClassSettings
 from agent.config.settings import FitSettings
-from agent.interval_buffer import History
+from agent.interval_buffer import IntervalBuffer
 from agent.pipeline import Now, assess
 from agent.query_classes.tracker import QueryClasses
 from agent.snapshot import FitState, Health
@@ -295,7 +295,7 @@ def readings(draw: st.DrawFn) -> list[Sample]:
 @given(readings())
 def test_no_assessment_has_an_exception_whatever_was_read(samples: list[Sample]) -> None:
     """Numbers that a server may say, in any order: capacity and classes are assessed, or not."""
-    history = History(5.0, 600.0, 1.0)
+    history = IntervalBuffer(5.0, 600.0, 1.0)
     classes = QueryClasses(ClassSettings(interval=10.0, window=60.0))
     fitted = FitState()
     for sample in samples:

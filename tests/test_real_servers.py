@@ -31,12 +31,12 @@ from real_servers import WRONG, Said, replay, saved, seen_below, true_peak
 RECORDED = Path(__file__).parent / "fixtures" / "real"
 RUNS = sorted(file.name.removesuffix(".json.gz") for file in RECORDED.glob("*.json.gz"))
 LEVELS = (0.3, 0.5, 0.7)
-OTHERS = ("walls alone", "USL alone", "lsq", "linearised")
+OTHERS = ("limits alone", "USL alone", "lsq", "linearised")
 
 PEAKS = {"hot": 24252.0, "read-only": 28611.0, "read-write": 26431.0, "hot-beside-others": 19739.0}
 """Queries/s, the greatest throughput of the closed loop."""
 CAPS = (0.3, 0.5, 0.7)
-ROUNDING = 0.1  # per cent: far below, the capacity is the lowest wall
+ROUNDING = 0.1  # per cent: far below, the capacity is the lowest limit
 
 
 def recorded(run: str, cap: float) -> Observations:

@@ -27,7 +27,7 @@ from agent.config.loader import ConfigError, load
 from agent.config.settings import Config
 from agent.daemon import Agent
 from agent.demo.server import Flavour, PrivateServer
-from agent.interval_buffer import History
+from agent.interval_buffer import IntervalBuffer
 from agent.intervals import Interval
 from agent.reload import Reloader, settings_of
 from agent.snapshot import Snapshot
@@ -132,12 +132,12 @@ def test_a_change_of_any_section_is_a_change(changed: dict[str, Any]) -> None:
 
 def test_a_carried_history_begins_with_the_latest_intervals() -> None:
     """As many as its own horizon holds."""
-    before = History(5.0, 600.0, 1.0)
+    before = IntervalBuffer(5.0, 600.0, 1.0)
     for sample in recorded(FIXTURES / "mysql-9.7.4.jsonl.gz")[1]:
         before.append(sample)
         window = before.window(sample.at)
     for horizon, count in ((600.0, len(window)), (10.0, 2)):
-        after = History(before.width, horizon, 1.0)
+        after = IntervalBuffer(before.width, horizon, 1.0)
         after.carry(before)
         carried = after.window(sample.at)
         assert carried["end"].tolist() == window["end"].tolist()[-count:]

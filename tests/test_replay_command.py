@@ -23,7 +23,7 @@ from agent.cli import main
 from agent.config.settings import FitSettings
 from agent.csv_input.sample_file import SampleFile
 from agent.export.snapshot_json import snapshots_as_json
-from agent.interval_buffer import History
+from agent.interval_buffer import IntervalBuffer
 from agent.pipeline import Now, assess
 from agent.snapshot import FitState, Health, Snapshot
 from collectors.base import Sample
@@ -55,7 +55,7 @@ def hour(tmp_path: Path) -> Path:
 
 def as_the_daemon(samples: Iterable[Sample], settings: FitSettings, sampling: float) -> Snapshot:
     """What the daemon's own loop makes of samples: it looks twice a second, and assesses."""
-    history = History(settings.interval, settings.window, sampling)
+    history = IntervalBuffer(settings.interval, settings.window, sampling)
     fitted, now, snapshot = FitState(), -math.inf, None
     for sample in sorted(samples, key=lambda sample: sample.at):
         now = max(now, math.floor(sample.at / TICK) * TICK)
@@ -382,5 +382,5 @@ def test_samples_five_minutes_apart_keep_the_processors(tmp_path: Path, replayed
     file = written(tmp_path / "db.csv", rows(6 * 3600, step=300, start=50.0))
     end = replayed(file, "--every", "1d")[-1]
     assert end["load"]["utilisation"]["cpu"] > 0
-    assert {wall["resource"] for wall in end["walls"]} == {"cpu"}
+    assert {resource_limit["resource"] for resource_limit in end["resource_limits"]} == {"cpu"}
     assert len(end["points"]) == pytest.approx(36, abs=1)

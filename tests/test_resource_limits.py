@@ -1,11 +1,11 @@
-"""Resource walls: where utilisation, followed over throughput, reaches the ceiling."""
+"""Resource limits: where utilisation, followed over throughput, reaches the ceiling."""
 
 import numpy as np
 import pytest
 
 from models.capacity.extrapolation import CEILING
-from models.capacity.resource_limit import Resource, Wall, WallReason
-from models.capacity.resource_limits import find_walls
+from models.capacity.resource_limit import LimitReason, Resource, ResourceLimit
+from models.capacity.resource_limits import find_resource_limits
 from models.robust import fit_linear, normal_cdf, student_cdf
 from models.trust import Trust
 from models.usl.law import Array
@@ -13,13 +13,15 @@ from models.usl.law import Array
 LOADS = np.linspace(1, 1200, 1200)
 
 
-def find_wall(x: Array, u: Array, ceiling: float = 1.0, weights: Array | None = None) -> Wall:
-    """The wall of one resource."""
-    return find_walls(x, [Resource("cpu", u, ceiling)], weights)[0]
+def find_resource_limit(
+    x: Array, u: Array, ceiling: float = 1.0, weights: Array | None = None
+) -> ResourceLimit:
+    """The limit of one resource."""
+    return find_resource_limits(x, [Resource("cpu", u, ceiling)], weights)[0]
 
 
 def loads(low: float, high: float, count: int = 300) -> tuple[Array, np.random.Generator]:
-    """Throughputs between shares of a wall at 1000 queries/s."""
+    """Throughputs between shares of a limit at 1000 queries/s."""
     rng = np.random.default_rng(4)
     return rng.uniform(low, high, count) * 1000, rng
 
@@ -35,125 +37,129 @@ def busy_exactly(x: Array, base: float = 0.05, growth: float = 0.0) -> Array:
     return np.asarray(base + (1 - base) * share * (1 + growth * share) / (1 + growth))
 
 
-def around(wall: Wall) -> tuple[float, float, float]:
-    """The interval and the median of a wall that is there."""
-    assert wall.x_max is not None
-    assert wall.x_max_interval is not None
-    return wall.x_max_interval.low, wall.x_max, wall.x_max_interval.high
+def around(resource_limit: ResourceLimit) -> tuple[float, float, float]:
+    """The interval and the median of a limit that is there."""
+    assert resource_limit.x_max is not None
+    assert resource_limit.x_max_interval is not None
+    return (
+        resource_limit.x_max_interval.low,
+        resource_limit.x_max,
+        resource_limit.x_max_interval.high,
+    )
 
 
 @pytest.mark.parametrize("top", [0.3, 0.5, 0.8])
-def test_a_constant_demand_shows_the_wall_from_far_below(top: float) -> None:
-    """From 30 % of it on the wall is right within 5 %, inside its interval, and names D."""
+def test_a_constant_demand_shows_the_limit_from_far_below(top: float) -> None:
+    """From 30 % of it on the limit is right within 5 %, inside its interval, and names D."""
     x, rng = loads(0.02, top)
-    wall = find_wall(x, busy(x, rng))
-    low, middle, high = around(wall)
+    resource_limit = find_resource_limit(x, busy(x, rng))
+    low, middle, high = around(resource_limit)
     assert middle == pytest.approx(1000, rel=0.05)
     assert low < 1000 < high
-    assert wall.demand == pytest.approx(0.95 / 1000, rel=0.05)
+    assert resource_limit.demand == pytest.approx(0.95 / 1000, rel=0.05)
 
 
-def test_the_interval_narrows_as_the_load_nears_the_wall() -> None:
+def test_the_interval_narrows_as_the_load_nears_the_limit() -> None:
     """Less is extrapolated, less is unknown."""
     ratios = []
     for top in (0.2, 0.5, 0.9):
         x, rng = loads(0.02, top)
-        low, _, high = around(find_wall(x, busy(x, rng)))
+        low, _, high = around(find_resource_limit(x, busy(x, rng)))
         ratios.append(high / low)
     assert ratios == sorted(ratios, reverse=True)
 
 
 def test_a_growing_demand_is_noticed_and_followed() -> None:
-    """Where the demand has doubled at the wall, a straight line would be 30 % too high."""
+    """Where the demand has doubled at the limit, a straight line would be 30 % too high."""
     x, rng = loads(0.02, 0.7)
     u = busy(x, rng, growth=1.0)
     slope, base = np.polyfit(x, u, 1)
     assert (1 - base) / slope > 1150
-    wall = find_wall(x, u)
-    low, middle, high = around(wall)
+    resource_limit = find_resource_limit(x, u)
+    low, middle, high = around(resource_limit)
     full_at = float(np.interp(CEILING[0], busy_exactly(LOADS, growth=1.0), LOADS))
-    assert WallReason.DEMAND_GROWS in wall.reasons
+    assert LimitReason.DEMAND_GROWS in resource_limit.reasons
     assert middle == pytest.approx(full_at, rel=0.06)
     assert low < full_at < high
 
 
-def test_a_tenth_of_wild_points_does_not_steer_the_wall() -> None:
+def test_a_tenth_of_wild_points_does_not_steer_the_limit() -> None:
     """A backup keeps the disk busy for a while."""
     x, rng = loads(0.05, 0.6)
     u = busy(x, rng)
-    _, before, _ = around(find_wall(x, u))
+    _, before, _ = around(find_resource_limit(x, u))
     u[100:125] = 0.9
-    _, after, _ = around(find_wall(x, u))
+    _, after, _ = around(find_resource_limit(x, u))
     assert after == pytest.approx(before, rel=0.03)
 
 
-def test_a_lower_ceiling_is_a_nearer_wall() -> None:
+def test_a_lower_ceiling_is_a_nearer_limit() -> None:
     """At 80 % of its capacity a resource may count as full."""
     x, rng = loads(0.05, 0.6)
     u = busy(x, rng, base=0.0)
-    assert around(find_wall(x, u, ceiling=0.8))[1] == pytest.approx(800, rel=0.04)
+    assert around(find_resource_limit(x, u, ceiling=0.8))[1] == pytest.approx(800, rel=0.04)
 
 
-def test_the_wall_scales_with_the_throughput() -> None:
-    """Ten times the queries at the same utilisation: ten times the wall, the same trust."""
+def test_the_limit_scales_with_the_throughput() -> None:
+    """Ten times the queries at the same utilisation: ten times the limit, the same trust."""
     x, rng = loads(0.05, 0.6)
     u = busy(x, rng)
-    one, ten = find_wall(x, u), find_wall(10 * x, u)
+    one, ten = find_resource_limit(x, u), find_resource_limit(10 * x, u)
     assert np.array(around(ten)) == pytest.approx(10 * np.array(around(one)), rel=1e-6)
     assert (one.trust, one.reasons) == (ten.trust, ten.reasons)
 
 
 def test_a_resource_that_is_full_most_of_the_time_was_measured() -> None:
-    """The throughput it held is the wall."""
+    """The throughput it held is the limit."""
     rng = np.random.default_rng(1)
     x = 1000 * np.exp(rng.normal(0, 0.03, 100))
-    wall = find_wall(x, np.ones(100))
-    assert around(wall)[1] == pytest.approx(1000, rel=0.02)
-    assert wall.reasons == (WallReason.ALREADY_FULL,)
+    resource_limit = find_resource_limit(x, np.ones(100))
+    assert around(resource_limit)[1] == pytest.approx(1000, rel=0.02)
+    assert resource_limit.reasons == (LimitReason.ALREADY_FULL,)
 
 
 def test_busy_is_not_full_while_the_throughput_grows() -> None:
     """A disk with many queues is 100 % busy at a tenth of what it can do."""
     x, _ = loads(0.1, 1.0)
-    wall = find_wall(x, np.ones(len(x)))
-    assert not wall.usable
-    assert wall.reasons == (WallReason.NOT_A_LIMIT,)
+    resource_limit = find_resource_limit(x, np.ones(len(x)))
+    assert not resource_limit.usable
+    assert resource_limit.reasons == (LimitReason.NOT_A_LIMIT,)
 
 
 @pytest.mark.parametrize(
     ("x", "u", "reason"),
     [
-        (np.empty(0), np.empty(0), WallReason.FEW_POINTS),
-        (np.array([5.0]), np.array([0.5]), WallReason.FEW_POINTS),
-        (np.linspace(1, 9, 50), np.full(50, np.nan), WallReason.FEW_POINTS),
-        (np.linspace(1, 9, 50), np.full(50, 0.01), WallReason.LITTLE_USED),
-        (np.linspace(1, 9, 50), np.zeros(50), WallReason.LITTLE_USED),
-        (np.linspace(1, 9, 50), np.full(50, 0.5), WallReason.NO_DEMAND),
-        (np.linspace(1, 9, 50), np.linspace(0.9, 0.1, 50), WallReason.NO_DEMAND),
+        (np.empty(0), np.empty(0), LimitReason.FEW_POINTS),
+        (np.array([5.0]), np.array([0.5]), LimitReason.FEW_POINTS),
+        (np.linspace(1, 9, 50), np.full(50, np.nan), LimitReason.FEW_POINTS),
+        (np.linspace(1, 9, 50), np.full(50, 0.01), LimitReason.LITTLE_USED),
+        (np.linspace(1, 9, 50), np.zeros(50), LimitReason.LITTLE_USED),
+        (np.linspace(1, 9, 50), np.full(50, 0.5), LimitReason.NO_DEMAND),
+        (np.linspace(1, 9, 50), np.linspace(0.9, 0.1, 50), LimitReason.NO_DEMAND),
     ],
 )
-def test_what_shows_no_wall_says_why(x: Array, u: Array, reason: WallReason) -> None:
+def test_what_shows_no_limit_says_why(x: Array, u: Array, reason: LimitReason) -> None:
     """No number where there is none, and a reason in words."""
-    wall = find_wall(x, u)
-    assert wall.x_max is None
-    assert wall.trust is Trust.NOT_IDENTIFIABLE
-    assert wall.reasons == (reason,)
+    resource_limit = find_resource_limit(x, u)
+    assert resource_limit.x_max is None
+    assert resource_limit.trust is Trust.NOT_IDENTIFIABLE
+    assert resource_limit.reasons == (reason,)
     assert reason.sentence
 
 
-def test_one_load_only_gives_no_trusted_wall() -> None:
+def test_one_load_only_gives_no_trusted_limit() -> None:
     """A vertical line: the base load is a guess there, and the interval says so."""
     rng = np.random.default_rng(2)
     u = 0.3 * np.exp(rng.normal(0, 0.02, 100))
-    wall = find_wall(np.full(100, 500.0), u)
-    assert wall.trust is not Trust.TRUSTED
+    resource_limit = find_resource_limit(np.full(100, 500.0), u)
+    assert resource_limit.trust is not Trust.TRUSTED
 
 
 def test_huge_numbers_are_no_trouble() -> None:
     """Units must not matter to the arithmetic."""
     x, rng = loads(0.05, 0.6)
     u = busy(x, rng)
-    assert around(find_wall(x * 1e12, u))[1] == pytest.approx(1e15, rel=0.05)
+    assert around(find_resource_limit(x * 1e12, u))[1] == pytest.approx(1e15, rel=0.05)
 
 
 def test_a_demand_that_falls_as_the_load_rises_is_followed() -> None:
@@ -161,45 +167,45 @@ def test_a_demand_that_falls_as_the_load_rises_is_followed() -> None:
     x, rng = loads(0.02, 0.8)
     share = x / 1000
     own = 1.5 * share / (1 + 0.5 * share) * np.exp(rng.normal(0, 0.02, len(x)))
-    [wall] = find_walls(x, [Resource("cpu", own + 0.001, own=own)])
-    low, middle, high = around(wall)
+    [resource_limit] = find_resource_limits(x, [Resource("cpu", own + 0.001, own=own)])
+    low, middle, high = around(resource_limit)
     full = 1000 * CEILING[0] / (1.5 - 0.5 * CEILING[0])
     assert middle == pytest.approx(full, rel=0.05)
     assert low < full < high
-    assert WallReason.DEMAND_GROWS not in wall.reasons
+    assert LimitReason.DEMAND_GROWS not in resource_limit.reasons
 
 
 @pytest.mark.parametrize("waking", [0.3, 1.0, 2.0])
-def test_waking_a_processor_is_no_demand_at_the_wall(waking: float) -> None:
-    """Seen up to half of the wall only, while waking takes up to twice of what a query needs."""
+def test_waking_a_processor_is_no_demand_at_the_limit(waking: float) -> None:
+    """Seen up to half of the limit only, while waking takes up to twice of what a query needs."""
     x, rng = loads(0.02, 0.5)
     share = x / 1000
     own = share * (1 + waking) / (1 + waking * share) * np.exp(rng.normal(0, 0.02, len(x)))
-    [wall] = find_walls(x, [Resource("cpu", own + 0.001, own=own)])
-    low, middle, high = around(wall)
+    [resource_limit] = find_resource_limits(x, [Resource("cpu", own + 0.001, own=own)])
+    low, middle, high = around(resource_limit)
     full = 1000 * CEILING[0] / (1 + waking * (1 - CEILING[0]))
     assert middle == pytest.approx(full, rel=0.12)
     assert low < full < high
 
 
 def test_no_noise_makes_a_demand_fall_without_end() -> None:
-    """Utilisations that vary by 15 % from interval to interval: the wall stays within a third."""
+    """Utilisations that vary by 15 % from interval to interval: the limit stays within a third."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
         x = rng.uniform(50, 620, 47)
         own = 1.8 * x / 1000 / (1 + 0.8 * x / 1000) * np.exp(rng.normal(0, 0.15, 47))
-        [wall] = find_walls(x, [Resource("server_cpu", own, own=own)])
-        _, middle, high = around(wall)
+        [resource_limit] = find_resource_limits(x, [Resource("server_cpu", own, own=own)])
+        _, middle, high = around(resource_limit)
         assert middle == pytest.approx(1000, rel=0.33)
         assert high < 3000
 
 
 def test_work_of_others_is_taken_apart_from_the_servers_own() -> None:
-    """Others use a fifth of the processor, now more, now less: the wall is where both fill it."""
+    """Others use a fifth of the processor, now more, now less: the limit is where both fill it."""
     x, rng = loads(0.02, 0.6)
     own = 0.8 * x / 1000 * np.exp(rng.normal(0, 0.02, len(x)))
     others = rng.uniform(0, 0.4, len(x))
-    together, apart = find_walls(
+    together, apart = find_resource_limits(
         x, [Resource("together", own + others), Resource("apart", own + others, own=own)]
     )
     assert around(apart)[1] == pytest.approx(970, rel=0.06)
@@ -207,70 +213,76 @@ def test_work_of_others_is_taken_apart_from_the_servers_own() -> None:
     assert ratios[0] < ratios[1]
 
 
-def test_a_processor_that_others_fill_is_no_measured_wall() -> None:
+def test_a_processor_that_others_fill_is_no_measured_limit() -> None:
     """It is full whatever we do: where the server would end is not known, and that is said."""
     x, rng = loads(0.5, 0.6)
     own = 0.3 * x / 1000 * np.exp(rng.normal(0, 0.02, len(x)))
-    [wall] = find_walls(x, [Resource("cpu", np.ones(len(x)), own=own)])
-    assert wall.x_max is None
-    assert wall.reasons[0] is WallReason.OTHERS_FILL_IT
+    [resource_limit] = find_resource_limits(x, [Resource("cpu", np.ones(len(x)), own=own)])
+    assert resource_limit.x_max is None
+    assert resource_limit.reasons[0] is LimitReason.OTHERS_FILL_IT
 
 
 def test_several_resources_are_judged_apart() -> None:
-    """Each has its own wall, gaps of one do not harm the other."""
+    """Each has its own limit, gaps of one do not harm the other."""
     x, rng = loads(0.05, 0.6)
     cpu, disk = busy(x, rng), 0.4 * busy(x, rng)
     disk[::3] = np.nan
-    first, second = find_walls(x, [Resource("cpu", cpu), Resource("disk", disk)])
+    first, second = find_resource_limits(x, [Resource("cpu", cpu), Resource("disk", disk)])
     assert around(first)[1] == pytest.approx(1000, rel=0.05)
     assert around(second)[1] == pytest.approx(2580, rel=0.08)
 
 
-def test_a_log_that_fills_up_until_it_is_emptied_is_no_wall() -> None:
+def test_a_log_that_fills_up_until_it_is_emptied_is_no_limit() -> None:
     """A checkpoint's age as MariaDB lets it grow: it is its age, and not the load's."""
     x, rng = loads(0.1, 0.5, 120)
     filled = np.cumsum(x) / 4000 % 0.85 * np.exp(rng.normal(0, 0.01, len(x)))
-    [wall] = find_walls(x, [Resource("log", filled, is_stock=True)])
-    assert wall.reasons == (WallReason.STILL_FILLING,)
-    assert not wall.usable
+    [resource_limit] = find_resource_limits(x, [Resource("log", filled, is_stock=True)])
+    assert resource_limit.reasons == (LimitReason.STILL_FILLING,)
+    assert not resource_limit.usable
     thinned = rng.permutation(len(x))
-    [wall] = find_walls(x[thinned], [Resource("log", filled[thinned], is_stock=True)])
-    assert not wall.usable
+    [resource_limit] = find_resource_limits(
+        x[thinned], [Resource("log", filled[thinned], is_stock=True)]
+    )
+    assert not resource_limit.usable
     balanced = busy(x, rng, base=0.02) * np.exp(rng.normal(0, 0.1, len(x)))
-    [wall] = find_walls(x, [Resource("log", balanced, is_stock=True)])
-    low, _, high = around(wall)
+    [resource_limit] = find_resource_limits(x, [Resource("log", balanced, is_stock=True)])
+    low, _, high = around(resource_limit)
     assert low < 1000 < high
-    [wall] = find_walls(500 + x / 100, [Resource("log", np.ones_like(x), is_stock=True)])
-    assert wall.reasons[0] is WallReason.ALREADY_FULL
+    [resource_limit] = find_resource_limits(
+        500 + x / 100, [Resource("log", np.ones_like(x), is_stock=True)]
+    )
+    assert resource_limit.reasons[0] is LimitReason.ALREADY_FULL
 
 
 @pytest.mark.parametrize("full_from", [0.2, 0.4])
 def test_a_disk_that_fills_long_before_the_throughput_ends_is_no_limit(full_from: float) -> None:
     """It follows the load up to a third or so, and is busy all of the time from there on."""
     x, rng = loads(0.02, 1.0)
-    wall = find_wall(x, np.minimum(busy(x / full_from, rng, base=0.0), 1.0))
-    assert not wall.usable
-    assert wall.reasons == (WallReason.NOT_A_LIMIT,)
+    resource_limit = find_resource_limit(x, np.minimum(busy(x / full_from, rng, base=0.0), 1.0))
+    assert not resource_limit.usable
+    assert resource_limit.reasons == (LimitReason.NOT_A_LIMIT,)
 
 
 @pytest.mark.parametrize("least", [0.75, 0.5, 0.3])
 def test_a_processor_that_is_full_while_the_throughput_collapses_is_the_limit(least: float) -> None:
-    """Beyond the peak threads burn it: full at what is left of the throughput; its wall stays."""
+    """Beyond the peak threads burn it: full at what is left of the throughput; its limit stays."""
     x, rng = loads(0.05, 0.98)
     beyond = rng.uniform(least, 1.0, 150) * 1000
     x, u = np.append(x, beyond), np.append(busy(x, rng), np.full(150, 0.99))
-    low, middle, high = around(find_wall(x, np.minimum(u, 1.0)))
+    low, middle, high = around(find_resource_limit(x, np.minimum(u, 1.0)))
     assert middle == pytest.approx(1000, rel=0.04)
     assert low < 1000 < high
 
 
 def test_the_interval_covers_as_often_as_it_says() -> None:
-    """Of 200 walls seen from half-way, 85 % or more lie in their 90 % intervals."""
+    """Of 200 limits seen from half-way, 85 % or more lie in their 90 % intervals."""
     hits = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
         x = rng.uniform(0.05, 0.5, 80) * 1000
-        low, _, high = around(find_wall(x, busy(x, rng, growth=float(rng.choice([0, 0, 0.2])))))
+        low, _, high = around(
+            find_resource_limit(x, busy(x, rng, growth=float(rng.choice([0, 0, 0.2]))))
+        )
         hits += low <= 1000 <= high
     assert hits >= 170
 
@@ -292,12 +304,17 @@ def test_a_line_without_noise_is_found_exactly() -> None:
     assert fitted.coefficients == pytest.approx([2, 3], rel=1e-6)
 
 
-def test_equal_throughputs_make_no_wall_of_rounding() -> None:
-    """A heartbeat and nothing else, for windows of any length: numbers, or no wall."""
+def test_equal_throughputs_make_no_limit_of_rounding() -> None:
+    """A heartbeat and nothing else, for windows of any length: numbers, or no limit."""
     for seed in range(300):
         rng = np.random.default_rng(seed)
         count = int(rng.choice([12, 30, 120, 400]))
         used = rng.uniform(0.1, 0.9) + rng.normal(0, rng.choice([0, 0.001, 0.01, 0.05]), count)
         u = np.clip(used, 0, 1)
-        [wall] = find_walls(np.ones(count), [Resource("cpu", u, own=u * 0.3 if seed % 2 else None)])
-        assert wall.x_max is None or np.isfinite([wall.x_max, *around(wall)]).all()
+        [resource_limit] = find_resource_limits(
+            np.ones(count), [Resource("cpu", u, own=u * 0.3 if seed % 2 else None)]
+        )
+        assert (
+            resource_limit.x_max is None
+            or np.isfinite([resource_limit.x_max, *around(resource_limit)]).all()
+        )

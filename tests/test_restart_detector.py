@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.restart_detector import Lives, Session
+from agent.restart_detector import RestartDetector, Session
 from collectors.base import Sample
 
 FIRST, SAME, NEXT, ANEW = Session(1, 70), Session(1, 70), Session(2, 71), Session(2, 8)
@@ -31,7 +31,7 @@ def test_a_restart_is_told_by_when_the_server_was_born(
     after: Sample, session: Session, another: bool
 ) -> None:
     """One of 50 s that had answered 1000 questions was seen at 100 s."""
-    lives = Lives()
+    lives = RestartDetector()
     assert not lives.is_another(status(100, 50, 1000), FIRST)
     assert lives.is_another(after, session) is another
 
@@ -41,7 +41,7 @@ def test_a_life_as_short_as_the_one_before_it_is_told_by_its_sessions(
     session: Session, another: bool
 ) -> None:
     """The same uptime, as many questions; only the session is numbered from the beginning."""
-    lives = Lives()
+    lives = RestartDetector()
     lives.is_another(status(100, 1, 40), FIRST)
     assert lives.is_another(status(102.5, 1, 40), session) is another
 
@@ -58,7 +58,7 @@ def test_a_life_in_which_others_were_first_is_told_by_the_engine(
     session: Session, writes: float, another: bool
 ) -> None:
     """The same uptime, more questions and sessions than before."""
-    lives = Lives()
+    lives = RestartDetector()
     first, then = status(100, 1, 40), status(102.5, 1, 60)
     lives.is_another(replace(first, values={**first.values, "innodb_writes": 285.0}), FIRST)
     then = replace(then, values={**then.values, "innodb_writes": writes})

@@ -9,13 +9,13 @@ from simulated_classes import simulate
 from models.attribution.blocks import Block
 from models.attribution.class_intervals import OTHER
 from models.attribution.rolling_blocks import MOST_GROUPS, RECENT, RollingBlocks, summed
-from models.attribution.unit_costs import Prices, pool_prices
+from models.attribution.unit_costs import UnitCosts, pool_prices
 
 TICKS = 10
 LOOK = 7  # every so many blocks the sums are looked at
 
 
-def block_and_prices() -> tuple[Block, Prices]:
+def block_and_prices() -> tuple[Block, UnitCosts]:
     """Ten ticks of some classes."""
     simulated = simulate(ticks=TICKS)
     ticks = replace(simulated.ticks, names=(*simulated.ticks.names[:-1], OTHER))

@@ -9,10 +9,10 @@ from simulated_classes import simulate
 
 from agent.commands.profile_report import as_json, in_words
 from agent.commands.profile_rows import profile_of
-from agent.query_classes.class_intervals import Tick, TickMaker
-from agent.query_classes.class_registry import Book
+from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
+from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.divided_resources import ALL_TIME, BUSY, IO_WAIT
-from agent.query_classes.observations import Observed
+from agent.query_classes.observations import ObservedClasses
 from agent.query_classes.profiler import divided
 from agent.query_classes.saturated_intervals import spells_of
 from models.attribution.reasons import Reason
@@ -23,15 +23,15 @@ def used(busy: float, io_wait: float = 0.0) -> dict[str, float]:
     return {BUSY: 2 * busy, IO_WAIT: 2 * io_wait, ALL_TIME: 2.0}
 
 
-def watch(*parts: dict[str, float]) -> list[Tick]:
+def watch(*parts: dict[str, float]) -> list[ClassInterval]:
     """A tick a second, as the host was used."""
-    return [Tick(100.0 + i, 1.0, None, part) for i, part in enumerate(parts)]
+    return [ClassInterval(100.0 + i, 1.0, None, part) for i, part in enumerate(parts)]
 
 
-def seen(*parts: dict[str, float]) -> Observed:
+def seen(*parts: dict[str, float]) -> ObservedClasses:
     """A simulated server on such a host."""
-    book, ticks = Book(), list[Tick]()
-    maker = TickMaker(book)
+    book, ticks = ClassRegistry(), list[ClassInterval]()
+    maker = ClassIntervalMaker(book)
     for sample in samples(simulate(3, ticks=len(parts) + 1)):
         maker.append(sample)
         ticks += maker.ticks(sample.at)

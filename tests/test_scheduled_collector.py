@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from agent.backoff import Backoff, spread
-from agent.scheduled_collector import LONGEST_PAUSE, LONGEST_PENALTY, Job
+from agent.scheduled_collector import LONGEST_PAUSE, LONGEST_PENALTY, ScheduledCollector
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection, Endpoint, Login
@@ -19,10 +19,10 @@ CONNECTION = Connection(Endpoint(), lambda: Login("nobody"), timeout=1, limit=1)
 ON = Feature("x", enabled=True)
 
 
-def job(read: Callable[[], Values] | None, *features: Feature) -> Job:
+def job(read: Callable[[], Values] | None, *features: Feature) -> ScheduledCollector:
     """A prepared job with an interval of a second."""
     spec = CollectorSpec("x", lambda _: Prepared(read, features or (ON,)), 1.0, on_server=True)
-    made = Job("db", spec, 1.0)
+    made = ScheduledCollector("db", spec, 1.0)
     made.prepare(CONNECTION)
     return made
 
@@ -60,7 +60,7 @@ def test_a_preparation_that_is_cut_off_skips_no_turns() -> None:
     def cut_off(_: Connection) -> Prepared:
         raise CollectorError(FailureKind.SLOW, "cut off")
 
-    made = Job("db", CollectorSpec("x", cut_off, 1.0, on_server=True), 1.0)
+    made = ScheduledCollector("db", CollectorSpec("x", cut_off, 1.0, on_server=True), 1.0)
     made.prepare(CONNECTION)
     made.run(1e6)
     assert made.health.skipped == 0
@@ -75,7 +75,7 @@ def test_a_reading_that_costs_more_than_its_share_is_followed_by_a_longer_pause(
         return {}
 
     spec = CollectorSpec("x", lambda _: Prepared(read, (ON,)), 1.0, True, most_share=1e-3)
-    made = Job("db", spec, 1.0)
+    made = ScheduledCollector("db", spec, 1.0)
     made.prepare(CONNECTION)
     made.run(100.0)
     assert 105.0 <= made.due <= 100.0 + LONGEST_PAUSE
@@ -114,7 +114,7 @@ def test_one_that_is_cut_off_waits_longer_each_time_and_recovers() -> None:
 def test_a_vital_one_keeps_its_interval_when_it_is_cut_off() -> None:
     """A server in trouble is not taken for one that is down because we looked away."""
     spec = CollectorSpec("status", lambda _: Prepared(None, ()), 1.0, on_server=True, vital=True)
-    made = Job("db", spec, 1.0)
+    made = ScheduledCollector("db", spec, 1.0)
     made._read = failing(FailureKind.SLOW)
     for now in (1.0, 2.0, 3.0):
         assert made.run(now) is None
@@ -141,7 +141,7 @@ def test_an_absent_feature_is_said_when_it_changes_only(caplog: pytest.LogCaptur
     """Once when it is found missing, once when it is back."""
     offers = [Feature("x", False, "it is off", "switch it on")] * 3 + [ON]
     spec = CollectorSpec("x", lambda _: Prepared(dict, (offers.pop(0),)), 1.0, on_server=True)
-    made = Job("db", spec, 1.0)
+    made = ScheduledCollector("db", spec, 1.0)
     with caplog.at_level(logging.INFO):
         for _ in range(4):
             made.prepare(CONNECTION)
@@ -165,7 +165,7 @@ def test_a_right_that_was_taken_away_is_looked_for_again() -> None:
         there = granted[0]
         return Prepared(read if there else None, (Feature("x", there, "not granted", "GRANT"),))
 
-    made = Job("db", CollectorSpec("x", prepare, 1.0, on_server=True), 1.0)
+    made = ScheduledCollector("db", CollectorSpec("x", prepare, 1.0, on_server=True), 1.0)
     found = []
     for grant in (True, False, True):
         granted[0] = grant
@@ -183,7 +183,7 @@ def test_a_source_that_cannot_be_looked_at_is_absent_with_its_reason() -> None:
     def prepare(_: Connection) -> Prepared:
         raise CollectorError(FailureKind.UNREADABLE, "strange answer")
 
-    made = Job("db", CollectorSpec("x", prepare, 1.0, on_server=True), 1.0)
+    made = ScheduledCollector("db", CollectorSpec("x", prepare, 1.0, on_server=True), 1.0)
     made.prepare(CONNECTION)
     assert made.features == (Feature("x", False, "strange answer"),)
     assert made.health.failures == {FailureKind.UNREADABLE: 1}
@@ -213,7 +213,7 @@ def test_a_defect_in_preparing_makes_an_absent_feature() -> None:
     def prepare(_: Connection) -> Prepared:
         raise IndexError("no row")
 
-    made = Job("db", CollectorSpec("x", prepare, 1.0, on_server=True), 1.0)
+    made = ScheduledCollector("db", CollectorSpec("x", prepare, 1.0, on_server=True), 1.0)
     made.prepare(CONNECTION)
     (feature,) = made.features
     assert not feature.enabled

@@ -7,7 +7,7 @@ import pytest
 from simulated_classes import simulate
 
 from agent.query_classes.divided_resources import RESOURCES
-from models.attribution.class_intervals import OTHER, Array, ClassTicks
+from models.attribution.class_intervals import OTHER, Array, ClassIntervals
 from models.attribution.reasons import HostUse
 from models.attribution.sliding_model import RENEWED, SlidingModel
 
@@ -15,7 +15,7 @@ PER_BLOCK, BLOCKS = 10, 60
 HOST = HostUse(busy=0.3, io_wait=0.0, running=0.8)
 
 
-def learnt_by_block(ticks: ClassTicks, y: Array) -> list[int]:
+def learnt_by_block(ticks: ClassIntervals, y: Array) -> list[int]:
     """After each block, of how many blocks the latest fit is."""
     model, learnt = SlidingModel(RESOURCES[0], BLOCKS), []
     for start in range(0, len(ticks), PER_BLOCK):

@@ -40,7 +40,7 @@ def with_a_pile_up() -> list[Interval]:
     return rows
 
 
-def test_a_capacity_its_walls_and_what_was_left_out_are_all_there() -> None:
+def test_a_capacity_its_limits_and_what_was_left_out_are_all_there() -> None:
     """Every number that the models gave, in base units."""
     rows = with_a_pile_up()
     found, state = parsed(rows), known(rows).fitted
@@ -48,9 +48,9 @@ def test_a_capacity_its_walls_and_what_was_left_out_are_all_there() -> None:
     assert found["capacity"]["value"] == state.capacity.value
     assert found["capacity"]["trust"] == "trusted"
     assert sum(found["capacity"]["limits"].values()) == pytest.approx(1)
-    [wall] = found["walls"]
-    assert wall["resource"] == "cpu"
-    assert wall["lower"] < wall["value"] < wall["upper"]
+    [resource_limit] = found["resource_limits"]
+    assert resource_limit["resource"] == "cpu"
+    assert resource_limit["lower"] < resource_limit["value"] < resource_limit["upper"]
     [outlier] = found["outliers"]
     assert (outlier["reason"], outlier["at"]) == ("pile_up", ZERO + rows[40].end)
     assert found["outliers_total"] == {"counter_glitch": 0, "foreign_work": 0, "pile_up": 1}
@@ -62,7 +62,7 @@ def test_a_capacity_its_walls_and_what_was_left_out_are_all_there() -> None:
 
 
 def test_what_is_not_known_is_null() -> None:
-    """No statement time, no law, no wall: nulls, and the reason in words."""
+    """No statement time, no law, no limit: nulls, and the reason in words."""
     rows = [interval(k, 2.0)._replace(statement_time=np.nan) for k in range(30)]
     rows = [row._replace(threads_running=np.nan) for row in rows]
     found = parsed(rows)
@@ -79,7 +79,7 @@ def test_nothing_known_yet_is_a_document_too() -> None:
     new = Snapshot("new", ZERO, 60.0, Health(), None, FitState(waiting="nothing yet"))
     [found] = json.loads(snapshots_as_json([new], ZERO))["targets"]
     assert (found["up"], found["capacity"], found["load"]) == (None, None, None)
-    assert (found["points"], found["walls"], found["waiting"]) == ([], [], "nothing yet")
+    assert (found["points"], found["resource_limits"], found["waiting"]) == ([], [], "nothing yet")
 
 
 def test_a_stale_assessment_is_withheld() -> None:
@@ -89,7 +89,7 @@ def test_a_stale_assessment_is_withheld() -> None:
     [found] = json.loads(text)["targets"]
     assert found["assessed_at"] == ZERO + rows[-1].end
     assert (found["capacity"], found["usl"], found["points"]) == (None, None, [])
-    assert (found["walls"], found["outliers"]) == ([], [])
+    assert (found["resource_limits"], found["outliers"]) == ([], [])
 
 
 def keys(value: Any) -> Iterator[str]:

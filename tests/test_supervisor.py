@@ -16,7 +16,7 @@ from agent.snapshot import FitState, Health, Snapshot
 from agent.supervisor import Supervisor
 from agent.systemd_notify import Notifier
 from agent.web.server import ALLOWANCE
-from agent.worker import Lane
+from agent.worker import Worker
 
 NOW = 1_700_000_000.0
 
@@ -28,7 +28,7 @@ class Watched:
         self.up: bool | None = None
         self.reloads = 0
         self.hold = threading.Event()
-        self.lane = Lane("db", [self.tick], allowance=0.3)
+        self.lane = Worker("db", [self.tick], allowance=0.3)
 
     def tick(self, now: float) -> float:
         """Hang once it is told to."""

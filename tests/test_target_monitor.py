@@ -9,13 +9,13 @@ from agent.config.settings import Config
 from agent.daemon import Agent
 from agent.pipeline import assess
 from agent.snapshot import Health, Snapshot
-from agent.target_monitor import Watch
+from agent.target_monitor import TargetMonitor
 
 
 def test_another_server_behind_the_same_address_begins_anew() -> None:
     """Nothing that is known of the first is said of the second, also without a history."""
     config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
-    watch = Watch(config, config.targets[0])
+    watch = TargetMonitor(config, config.targets[0])
     watch._history.restore(intervals(RISING[:8]))
     for server, kept in (("first", 8), ("first", 8), ("second", 0)):
         watch._answering = server
@@ -30,7 +30,7 @@ def test_a_defect_in_the_models_hides_no_server_that_is_down(
 ) -> None:
     """What reading the server says is published first; the lane counts the defect."""
     config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
-    watch = Watch(config, config.targets[0])
+    watch = TargetMonitor(config, config.targets[0])
     monkeypatch.setattr("agent.target_monitor.assess", lambda *_: 1 / 0)
     watch._health = Health(up=False, server="MySQL")
     with pytest.raises(ZeroDivisionError):
@@ -75,7 +75,7 @@ def test_a_window_is_assessed_once_and_again_when_the_clock_is_set(
 ) -> None:
     """Twice a second nothing is computed for nothing; the times that are shown follow the clock."""
     config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
-    watch = Watch(config, config.targets[0])
+    watch = TargetMonitor(config, config.targets[0])
     rows = intervals(RISING)
     unix, assessments = 1e9, list[float]()
 

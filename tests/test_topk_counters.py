@@ -10,12 +10,12 @@ from known_classes import known_classes, one_class
 
 from agent.query_classes.capacity_gain import Saving, saving, savings_of
 from agent.query_classes.class_registry import SEVERAL
-from agent.query_classes.topk_counters import ENTERS, REMEMBERED, Totals
+from agent.query_classes.topk_counters import ENTERS, REMEMBERED, TopKCounters
 from models.attribution.capacity_gain import Limit, gain
 from models.attribution.class_intervals import AGENT, OTHER
 from models.attribution.divide import Method
 from models.attribution.reasons import Reason
-from models.capacity.resource_limit import Wall
+from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import Capacity
 from models.trust import Trust
 from models.usl.fit import fit_map
@@ -24,20 +24,20 @@ from models.usl.posterior import Interval
 WHAT = ("calls", "cpu")
 
 
-def add(totals: Totals, left: float = 0.0, **uses: float) -> None:
+def add(totals: TopKCounters, left: float = 0.0, **uses: float) -> None:
     """Classes use so much CPU, each in one call."""
     table = np.array([[1.0, use] for use in uses.values()]).reshape(-1, 2)
     totals.add(list(uses), table, {"calls": 0.0, "cpu": left})
 
 
-def cpu(totals: Totals) -> dict[str, float]:
+def cpu(totals: TopKCounters) -> dict[str, float]:
     """The CPU of all that is shown."""
     return {name: float(sums[1]) for name, sums in totals.shown.items()}
 
 
 def test_a_class_that_enters_begins_at_zero_and_the_rest_no_longer_receives_it() -> None:
     """What it did before stays where it was counted."""
-    totals = Totals(WHAT, 2)
+    totals = TopKCounters(WHAT, 2)
     add(totals, a=5, b=1)
     assert cpu(totals) == {OTHER: 6, AGENT: 0}
     totals.choose({"a": 5, "b": 1})
@@ -48,7 +48,7 @@ def test_a_class_that_enters_begins_at_zero_and_the_rest_no_longer_receives_it()
 
 def test_a_class_that_leaves_goes_on_where_it_was_when_it_returns() -> None:
     """Absent in between; what it did meanwhile is the rest's."""
-    totals = Totals(WHAT, 1)
+    totals = TopKCounters(WHAT, 1)
     totals.choose({"a": 9})
     add(totals, a=4)
     totals.choose({"b": 9})
@@ -60,7 +60,7 @@ def test_a_class_that_leaves_goes_on_where_it_was_when_it_returns() -> None:
 
 def test_who_is_shown_stays_until_another_is_clearly_greater() -> None:
     """Two that are alike do not take turns."""
-    totals = Totals(WHAT, 1)
+    totals = TopKCounters(WHAT, 1)
     totals.choose({"a": 1.0, "b": 0.9})
     totals.choose({"a": 1.0, "b": 0.99 * ENTERS})
     assert "a" in cpu(totals)
@@ -70,14 +70,14 @@ def test_who_is_shown_stays_until_another_is_clearly_greater() -> None:
 
 def test_the_agent_and_the_rest_are_always_there_and_take_no_place() -> None:
     """However much they use."""
-    totals = Totals(WHAT, 1)
+    totals = TopKCounters(WHAT, 1)
     totals.choose({AGENT: 100, OTHER: 100, "a": 1})
     assert set(cpu(totals)) == {AGENT, OTHER, "a"}
 
 
 def test_memory_of_those_who_left_is_bounded() -> None:
     """A thousand classes that come and go leave no more than ten for each place."""
-    totals = Totals(WHAT, 2)
+    totals = TopKCounters(WHAT, 2)
     for k in range(1000):
         totals.choose({f"q{k}": 1.0, f"p{k}": 1.0})
     assert len(totals._gone) == 2 * REMEMBERED
@@ -85,7 +85,7 @@ def test_memory_of_those_who_left_is_bounded() -> None:
 
 def test_what_is_negative_is_taken_off_what_comes_next() -> None:
     """Time that was counted while a statement ran comes once; CPU beyond the whole is owed."""
-    totals = Totals(WHAT, 1)
+    totals = TopKCounters(WHAT, 1)
     totals.choose({"a": 1})
     for use, expected in ((3.0, 3.0), (-2.0, 3.0), (1.0, 3.0), (4.0, 6.0)):
         add(totals, a=use)
@@ -102,7 +102,7 @@ def test_what_is_negative_is_taken_off_what_comes_next() -> None:
 )
 def test_no_counter_falls_and_all_add_up(minutes: list[dict[str, float]]) -> None:
     """Over any minutes, with any classes shown: seen and unseen, what was put in is there."""
-    totals, seen, put_in = Totals(WHAT, 2), dict[str, float](), 0.0
+    totals, seen, put_in = TopKCounters(WHAT, 2), dict[str, float](), 0.0
     for uses in minutes:
         put_in += sum(uses.values())
         add(totals, **uses)
@@ -116,8 +116,8 @@ def test_no_counter_falls_and_all_add_up(minutes: list[dict[str, float]]) -> Non
 
 @pytest.mark.parametrize("cost", [0.0, 0.5])
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
-def test_a_cheaper_class_moves_the_wall_as_its_demand_says(cost: float, share: float) -> None:
-    """Against the wall computed anew from every class's own demand per query."""
+def test_a_cheaper_class_moves_the_limit_as_its_demand_says(cost: float, share: float) -> None:
+    """Against the limit computed anew from every class's own demand per query."""
     rates, demands = np.array([30.0, 70.0]), np.array([share / 30.0, (1 - share) / 70.0])
     scale = 0.004
     base, ceiling = 0.1, 0.9
@@ -128,12 +128,12 @@ def test_a_cheaper_class_moves_the_wall_as_its_demand_says(cost: float, share: f
 
     before = times_now(demands)
     after = times_now(demands * np.array([cost, 1.0]))
-    wall = before * rates.sum()
-    assert gain([Limit(wall, share)], cost) == pytest.approx(after / before - 1)
+    resource_limit = before * rates.sum()
+    assert gain([Limit(resource_limit, share)], cost) == pytest.approx(after / before - 1)
 
 
 def test_the_next_limit_keeps_what_it_does_not_give() -> None:
-    """A wall just above, in which the class has no part, is the end of the gain."""
+    """A limit just above, in which the class has no part, is the end of the gain."""
     assert gain([Limit(100.0, 0.5), Limit(110.0, 0.0)], 0.0) == pytest.approx(0.1)
     assert gain([Limit(100.0, 0.0), Limit(110.0, 0.5)], 0.0) == 0.0
 
@@ -153,22 +153,26 @@ def test_a_class_that_is_all_there_is_has_no_gain() -> None:
     assert gain([], 0.5) is None
 
 
-def wall(resource: str, x_max: float) -> Wall:
-    """A wall at that throughput."""
+def resource_limit(resource: str, x_max: float) -> ResourceLimit:
+    """A limit at that throughput."""
     line = np.array([0.0, 1.0])
     interval = Interval(0.9 * x_max, 1.1 * x_max)
-    return Wall(resource, x_max, interval, 1 / x_max, 0.0, 0.5, Trust.TRUSTED, (), line, line)
+    return ResourceLimit(
+        resource, x_max, interval, 1 / x_max, 0.0, 0.5, Trust.TRUSTED, (), line, line
+    )
 
 
-def capacity(limit: str | None, *walls: Wall) -> Capacity:
-    """A capacity that ends at that limit, all walls weighed."""
-    shares = {wall.resource: 1 / len(walls) for wall in walls}
+def capacity(limit: str | None, *resource_limits: ResourceLimit) -> Capacity:
+    """A capacity that ends at that limit, all limits weighed."""
+    shares = {
+        resource_limit.resource: 1 / len(resource_limits) for resource_limit in resource_limits
+    }
     known = (100.0, 90.0, 110.0, limit, shares, Trust.TRUSTED, (), 50.0, None)
-    return Capacity(*known, walls=walls)
+    return Capacity(*known, resource_limits=resource_limits)
 
 
-def test_waking_the_processor_is_no_cost_of_a_class_at_the_wall() -> None:
-    """A class of few heavy calls has more of the wall than of a lower load, one of many less."""
+def test_waking_the_processor_is_no_cost_of_a_class_at_the_limit() -> None:
+    """A class of few heavy calls has more of the limit than of a lower load, one of many less."""
     state = known_classes(0.0)
     state = replace(state, resources=tuple(replace(r, reasons=()) for r in state.resources))
     heavy, light = (
@@ -176,7 +180,7 @@ def test_waking_the_processor_is_no_cost_of_a_class_at_the_wall() -> None:
         for one, calls in zip(state.classes, (1e3, 9e4), strict=False)
     )
     state = replace(state, classes=(heavy, light))
-    awake = wall("server_cpu", 100.0)
+    awake = resource_limit("server_cpu", 100.0)
     asleep = replace(awake, waking=0.6)
     plain, mended = (capacity("server_cpu", one) for one in (awake, asleep))
     assert (saving(state, heavy, mended).removed or 0) > 1.1 * (
@@ -185,16 +189,18 @@ def test_waking_the_processor_is_no_cost_of_a_class_at_the_wall() -> None:
     assert (saving(state, light, mended).removed or 0) < (saving(state, light, plain).removed or 0)
 
 
-def test_a_class_is_worth_its_share_of_the_binding_wall() -> None:
-    """By the CPU that it used of all; a disk's wall by bytes; what is several by nothing."""
+def test_a_class_is_worth_its_share_of_the_binding_limit() -> None:
+    """By the CPU that it used of all; a disk's limit by bytes; what is several by nothing."""
     state = known_classes(0.0)  # a1 uses 6 of 10.25 of everything, b2 2.5
     state = replace(state, resources=tuple(replace(r, reasons=()) for r in state.resources))
     first, second = state.classes[:2]
-    cpu = capacity("server_cpu", wall("server_cpu", 100.0))
+    cpu = capacity("server_cpu", resource_limit("server_cpu", 100.0))
     share = 6 / 10.25
     assert saving(state, first, cpu).removed == pytest.approx(1 / (1 - share) - 1)
     assert saving(state, first, cpu).halved == pytest.approx(1 / (1 - share / 2) - 1)
-    disk = capacity("disk:sda", wall("disk:sda", 100.0), wall("connections", 110.0))
+    disk = capacity(
+        "disk:sda", resource_limit("disk:sda", 100.0), resource_limit("connections", 110.0)
+    )
     assert saving(state, second, disk).removed == pytest.approx(0.1)
     for digest in SEVERAL:
         one = one_class(digest, 3.0)
@@ -213,31 +219,37 @@ def test_nobody_knows_who_makes_the_contention() -> None:
     """Nor who holds the connections: where one of these binds, no class's worth is told."""
     state = known_classes(0.0)
     first = state.classes[0]
-    held = capacity("connections", wall("connections", 100.0), wall("cpu", 110.0))
+    held = capacity(
+        "connections", resource_limit("connections", 100.0), resource_limit("cpu", 110.0)
+    )
     assert saving(state, first, held) == Saving(None, None)
     n = np.array([1.0, 2, 4, 8, 16, 24, 32, 48])
     law = fit_map(n, 10 * n / (1 + 0.05 * (n - 1) + 0.002 * n * (n - 1)))
     assert law.x_max is not None
     contended = replace(
-        capacity("usl", wall("cpu", 2 * law.x_max)), usl=law, shares={"usl": 0.9, "cpu": 0.1}
+        capacity("usl", resource_limit("cpu", 2 * law.x_max)),
+        usl=law,
+        shares={"usl": 0.9, "cpu": 0.1},
     )
     assert saving(state, first, contended) == Saving(None, None)
     assert savings_of(state, contended) == {}
-    other = replace(contended, limit="cpu", walls=(wall("cpu", law.x_max / 1.1),))
+    other = replace(
+        contended, limit="cpu", resource_limits=(resource_limit("cpu", law.x_max / 1.1),)
+    )
     assert saving(state, first, other).removed == pytest.approx(0.1)
 
 
-def test_a_lower_wall_that_hardly_binds_takes_nothing_back() -> None:
+def test_a_lower_limit_that_hardly_binds_takes_nothing_back() -> None:
     """The likeliest limit counts, and those above it."""
     state = known_classes(0.0)
-    both = capacity("cpu", wall("cpu", 100.0), wall("connections", 60.0))
+    both = capacity("cpu", resource_limit("cpu", 100.0), resource_limit("connections", 60.0))
     assert (saving(state, state.classes[1], both).removed or 0) > 0.2
 
 
-def test_a_wall_that_the_capacity_left_out_is_no_limit() -> None:
+def test_a_limit_that_the_capacity_left_out_is_no_limit() -> None:
     """One that may be anywhere keeps nothing; and without a capacity there is no gain to tell."""
     state = known_classes(0.0)
-    both = capacity("cpu", wall("cpu", 100.0), wall("connections", 101.0))
+    both = capacity("cpu", resource_limit("cpu", 100.0), resource_limit("connections", 101.0))
     assert (saving(state, state.classes[0], both).removed or 0) < 0.02
     without = replace(both, shares={"cpu": 1.0})
     assert (saving(state, state.classes[0], without).removed or 0) > 1

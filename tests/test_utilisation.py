@@ -40,7 +40,7 @@ def names(of_all: Array, of_its: Array) -> set[str]:
 
 
 def test_the_servers_own_cpus_limit_it_where_they_are_not_all() -> None:
-    """One of two processors is a wall of its own; both of them are the host's wall."""
+    """One of two processors is a limit of its own; both of them are the host's limit."""
     assert names(QUARTER, HALF) == {"cpu", "server_cpu"}
     assert names(QUARTER, QUARTER) == {"cpu"}
 

@@ -14,7 +14,7 @@ import pytest
 from web_clients import SOON, ask, eventually, listening, password_hash, snapshot, written
 
 from agent.web.access_control import REFUSED_AFTER
-from agent.web.auth import REMEMBERED_FAILURES, Doorkeeper, Verdict
+from agent.web.auth import REMEMBERED_FAILURES, BasicAuthenticator, Verdict
 from agent.web.password_queue import (
     REMEMBERED_NETWORKS,
     WAITING,
@@ -61,9 +61,9 @@ def in_background(*actions: Callable[[], object]) -> Iterator[None]:
         thread.join(60)
 
 
-def doorkeeper(checks: Checks) -> Doorkeeper:
+def doorkeeper(checks: Checks) -> BasicAuthenticator:
     """One that does not pause."""
-    return Doorkeeper(checks, lambda seconds: None)
+    return BasicAuthenticator(checks, lambda seconds: None)
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_a_password_is_checked_once_and_then_remembered() -> None:
 
 def test_what_is_remembered_ends_with_the_hash_it_was_checked_against() -> None:
     """A new password or a user's leaving counts at once."""
-    keeper = Doorkeeper(pause=lambda seconds: None)
+    keeper = BasicAuthenticator(pause=lambda seconds: None)
     right = basic("alice", "secret")
     assert keeper.verdict(USERS, right, "a") is Verdict.WELCOME
     changed = {**USERS, "alice": password_hash("other")}
@@ -187,7 +187,7 @@ def test_a_long_password_is_cut_where_bcrypt_cuts_it() -> None:
     """The library refuses more than 72 bytes; other tools ignore them, and so do we."""
     long = "x" * 72
     users = {"alice": password_hash(long)}
-    keeper = Doorkeeper(pause=lambda seconds: None)
+    keeper = BasicAuthenticator(pause=lambda seconds: None)
     assert keeper.verdict(users, basic("alice", long + "more"), "a") is Verdict.WELCOME
     assert keeper.verdict(users, basic("alice", long[1:]), "a") is Verdict.STRANGER
 
@@ -202,7 +202,7 @@ def test_after_a_failure_the_next_check_waits() -> None:
             pass
         return False
 
-    keeper = Doorkeeper(slow, pauses.append)
+    keeper = BasicAuthenticator(slow, pauses.append)
     keeper.verdict(USERS, basic("alice", "wrong"), "a")
     assert 0.02 <= pauses[0] <= 0.5
 

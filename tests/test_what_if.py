@@ -9,12 +9,12 @@ from fuzzing import fuzz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.attribution.capacity_gain import share_at_wall
+from models.attribution.capacity_gain import share_at_limit
 from models.robust import normal_cdf
 from models.usl.law import Usl
 from models.what_if.assumptions import assumptions
 from models.what_if.changes import Changes
-from models.what_if.current_state import Kind, Limit, Load, Share, Today, Use
+from models.what_if.current_state import CurrentState, Kind, Limit, Load, Share, Use
 from models.what_if.predict import Estimate, Prediction, what_if
 
 CAPACITY = 1000.0
@@ -42,7 +42,7 @@ USES = (
     Use(Kind.DISK_TIME, 0.0005, 0.25, 0.25, is_waited_for=False),
     Use(Kind.NETWORK, 0.0001, 0.05, 0.05, is_waited_for=False),
 )
-TODAY = Today(
+TODAY = CurrentState(
     capacity=CAPACITY,
     lower=900.0,
     upper=1150.0,
@@ -60,19 +60,19 @@ def changed(factors: dict[str, Any]) -> Changes:
     return Changes(**factors)
 
 
-def together(today: Today = TODAY, **changes: Any) -> Prediction:
+def together(today: CurrentState = TODAY, **changes: Any) -> Prediction:
     """What these changes give."""
     return what_if(today, Changes(**changes)).together
 
 
-def capacity_of(today: Today = TODAY, **changes: Any) -> Estimate:
+def capacity_of(today: CurrentState = TODAY, **changes: Any) -> Estimate:
     """The capacity then, which must be known."""
     found = together(today, **changes).capacity
     assert found is not None
     return found
 
 
-def residence_of(today: Today = TODAY, **changes: Any) -> Estimate:
+def residence_of(today: CurrentState = TODAY, **changes: Any) -> Estimate:
     """The residence time then, which must be known."""
     found = together(today, **changes).residence_time
     assert found is not None
@@ -254,9 +254,9 @@ def test_assumptions_are_those_of_the_changes() -> None:
     assert "sequential is not known" in said
 
 
-def test_a_class_of_heavy_calls_has_more_of_the_wall_than_far_below_it() -> None:
+def test_a_class_of_heavy_calls_has_more_of_the_limit_than_far_below_it() -> None:
     """Measured: 41 % of the CPU at 57 % of the peak were 47 % at it, for 4 % of the calls."""
-    assert share_at_wall(0.41, 0.04, waking=0.55, load=0.57) == pytest.approx(0.47, abs=0.01)
-    assert share_at_wall(0.41, 0.04, waking=0.0, load=0.57) == 0.41
-    assert share_at_wall(0.41, 0.04, waking=0.55, load=1.0) == 0.41
-    assert share_at_wall(0.41, 0.41, waking=0.55, load=0.3) == pytest.approx(0.41)
+    assert share_at_limit(0.41, 0.04, waking=0.55, load=0.57) == pytest.approx(0.47, abs=0.01)
+    assert share_at_limit(0.41, 0.04, waking=0.0, load=0.57) == 0.41
+    assert share_at_limit(0.41, 0.04, waking=0.55, load=1.0) == 0.41
+    assert share_at_limit(0.41, 0.41, waking=0.55, load=0.3) == pytest.approx(0.41)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent.csv_input.class_file import read_classes
 from models.attribution.class_intervals import Array
-from models.attribution.prediction_error import Quality
+from models.attribution.prediction_error import PredictionError
 from models.wlr import Line, Wlr, blame, fit_line, fit_wlr
 
 
@@ -30,7 +30,7 @@ def test_the_published_results_are_reproduced(
     assert test.y is not None
     fitted = fit_wlr(train.ticks.statement_time, train.y)
     x = test.ticks.arranged(train.ticks.names).statement_time
-    quality = Quality.of(test.y, fitted.predict(x))
+    quality = PredictionError.of(test.y, fitted.predict(x))
     assert quality.mape == pytest.approx(mape, abs=0.0002)
     assert quality.r_squared == pytest.approx(r_squared, abs=0.0005)
     assert quality.slope == pytest.approx(slope, abs=0.0005)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.worker import Lane, Tick
+from agent.worker import ClassInterval, Worker
 
 DEADLINE = 5.0
 
@@ -32,9 +32,9 @@ class Recorder:
 
 
 @pytest.fixture
-def started() -> Iterator[list[Lane]]:
+def started() -> Iterator[list[Worker]]:
     """Lanes that are stopped and waited for when the test ends."""
-    lanes: list[Lane] = []
+    lanes: list[Worker] = []
     yield lanes
     for lane in lanes:
         lane.stop()
@@ -42,14 +42,14 @@ def started() -> Iterator[list[Lane]]:
         assert not lane.is_alive()
 
 
-def start(started: list[Lane], *ticks: Tick) -> None:
+def start(started: list[Worker], *ticks: ClassInterval) -> None:
     """A lane with those ticks."""
-    lane = Lane("test", ticks)
+    lane = Worker("test", ticks)
     started.append(lane)
     lane.start()
 
 
-def test_each_tick_is_taken_when_it_asked_to_be(started: list[Lane]) -> None:
+def test_each_tick_is_taken_when_it_asked_to_be(started: list[Worker]) -> None:
     """Ticks of one lane keep their own pace."""
     slow, fast = Recorder(0.2), Recorder(0.05)
     start(started, slow.tick, fast.tick)
@@ -61,7 +61,7 @@ def test_each_tick_is_taken_when_it_asked_to_be(started: list[Lane]) -> None:
 
 
 def test_a_defect_is_logged_and_costs_nobody_else(
-    started: list[Lane], caplog: pytest.LogCaptureFixture
+    started: list[Worker], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The other ticks go on, and so does the lane."""
     bad, good = Recorder(0.01, fails=True), Recorder(0.02)
@@ -73,7 +73,7 @@ def test_a_defect_is_logged_and_costs_nobody_else(
     assert started[0].failures == len(bad.times)
 
 
-def test_a_lane_stops_at_once_while_it_waits(started: list[Lane]) -> None:
+def test_a_lane_stops_at_once_while_it_waits(started: list[Worker]) -> None:
     """The end does not wait for the next tick."""
     recorder = Recorder(1000.0)
     start(started, recorder.tick)
@@ -84,7 +84,7 @@ def test_a_lane_stops_at_once_while_it_waits(started: list[Lane]) -> None:
     assert not started[0].is_alive()
 
 
-def test_lanes_do_not_wait_for_each_other(started: list[Lane]) -> None:
+def test_lanes_do_not_wait_for_each_other(started: list[Worker]) -> None:
     """One that hangs in a read delays no other."""
     hold = threading.Event()
     other = Recorder(0.01)
@@ -94,7 +94,7 @@ def test_lanes_do_not_wait_for_each_other(started: list[Lane]) -> None:
     hold.set()
 
 
-def test_other_ticks_can_take_their_place(started: list[Lane]) -> None:
+def test_other_ticks_can_take_their_place(started: list[Worker]) -> None:
     """What stays keeps its turn, what is new begins at once, what goes is not taken again."""
     gone, stays, new = Recorder(0.02), Recorder(1000.0), Recorder(0.02)
     start(started, gone.tick, stays.tick)
@@ -109,19 +109,19 @@ def test_other_ticks_can_take_their_place(started: list[Lane]) -> None:
 def test_the_end_is_the_lanes_own_work() -> None:
     """What the lane has open is closed by nobody else, and last."""
     who: list[str] = []
-    lane = Lane("one", [], at_end=lambda: who.append(threading.current_thread().name))
+    lane = Worker("one", [], at_end=lambda: who.append(threading.current_thread().name))
     lane.start()
     lane.stop()
     lane.join(DEADLINE)
     assert who == ["one"]
 
 
-def test_a_lane_that_waits_does_not_lag_and_one_in_a_long_tick_does(started: list[Lane]) -> None:
+def test_a_lane_that_waits_does_not_lag_and_one_in_a_long_tick_does(started: list[Worker]) -> None:
     """Lag is the time since the lane should have come round; beyond the allowance it hangs."""
     hold = threading.Event()
     lanes = [
-        Lane("waits", [lambda now: now + 1000.0], allowance=0.2),
-        Lane("hangs", [lambda now: now + float(hold.wait(DEADLINE))], allowance=0.2),
+        Worker("waits", [lambda now: now + 1000.0], allowance=0.2),
+        Worker("hangs", [lambda now: now + float(hold.wait(DEADLINE))], allowance=0.2),
     ]
     started += lanes
     for lane in lanes:
@@ -134,10 +134,10 @@ def test_a_lane_that_waits_does_not_lag_and_one_in_a_long_tick_does(started: lis
     hold.set()
 
 
-def test_progress_within_a_tick_is_no_hang(started: list[Lane]) -> None:
+def test_progress_within_a_tick_is_no_hang(started: list[Worker]) -> None:
     """Many slow answers one after the other are not one that never comes."""
     hold, answers = threading.Event(), [0]
-    lane = Lane(
+    lane = Worker(
         "slow",
         [lambda now: now + float(hold.wait(DEADLINE))],
         allowance=0.2,
@@ -154,7 +154,7 @@ def test_progress_within_a_tick_is_no_hang(started: list[Lane]) -> None:
     hold.set()
 
 
-def test_turns_that_begin_late_are_added_up(started: list[Lane]) -> None:
+def test_turns_that_begin_late_are_added_up(started: list[Worker]) -> None:
     """A tick that holds the others up shows in the lane's lateness."""
     quick = Recorder(0.02)
 

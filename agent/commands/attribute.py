@@ -11,11 +11,11 @@ from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import DEFAULT_RESOURCE, joined, read_host
 from agent.csv_input.table_file import TableFileError
 from agent.escaping import complain_of, json_text, say
-from models.attribution.class_intervals import ClassTicks
+from models.attribution.class_intervals import ClassIntervals
 from models.attribution.deliberate_waits import PART_OF_CPU, WHOLE_CPU
 from models.attribution.divide import Attribution, ClassUse, Method, attribute
 from models.attribution.estimators import Target
-from models.attribution.prediction_error import Quality, disagreement
+from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.quality_gate import withheld
 
 USAGE_ERROR = 2
@@ -33,7 +33,7 @@ class Answer:
 
     resource: str
     attribution: Attribution
-    prediction: Quality | None
+    prediction: PredictionError | None
     """Of the second file, when one was named."""
     truth_error: float | None
     """Σ|share − true share|, where the file knows the truth."""
@@ -111,7 +111,7 @@ def _answer(args: argparse.Namespace) -> Answer:
         if not set(other.ticks.names) & set(classes.ticks.names):
             problem = f"it has no class of {classes.name}"
             raise TableFileError(other.name, None, problem, "predict a file of the same classes")
-        prediction = Quality.of(_target(other).y, found.predictor.predict(other.ticks))
+        prediction = PredictionError.of(_target(other).y, found.predictor.predict(other.ticks))
     return Answer(str(classes.resource), found, prediction, _truth_error(classes, target, found))
 
 
@@ -144,7 +144,7 @@ def _moved(resource: str) -> str:
     return next((kind for kind, names in kinds.items() if names.search(resource)), resource)
 
 
-def _known(classes: ClassFile, target: Target) -> ClassTicks:
+def _known(classes: ClassFile, target: Target) -> ClassIntervals:
     """What is known of the classes; CPU that was measured is that of user and system together."""
     return replace(classes.ticks, cpu=None) if target.bounds.is_of_a_part else classes.ticks
 

@@ -1,7 +1,7 @@
 """A division of a resource over query classes, in words: who uses it, and how sure that is."""
 
 from models.attribution.divide import Attribution, ClassUse, Method
-from models.attribution.prediction_error import Quality
+from models.attribution.prediction_error import PredictionError
 
 NAME_WIDTH, BAR_WIDTH = 30, 12
 MOST_CLASSES = 20
@@ -24,7 +24,7 @@ OTHERS = {
 
 
 def in_words(
-    resource: str, found: Attribution, prediction: Quality | None, truth_error: float | None
+    resource: str, found: Attribution, prediction: PredictionError | None, truth_error: float | None
 ) -> str:
     """Write the report, several lines without the last line feed, at most 80 columns."""
     return "\n".join(
@@ -76,7 +76,9 @@ def _row(use: ClassUse, most: float) -> str:
     return f"  {name} {bar(use.share, most)} {percent(use.share):>7}  {used}".rstrip()
 
 
-def _notes(found: Attribution, prediction: Quality | None, truth_error: float | None) -> list[str]:
+def _notes(
+    found: Attribution, prediction: PredictionError | None, truth_error: float | None
+) -> list[str]:
     of = f"{len(found.classes):,} classes" if len(found.classes) > 1 else "one class"
     whole = f"{short(found.total)} in {found.ticks:,} ticks, {of}"
     whole += "; shares are of what they explain"
@@ -94,7 +96,7 @@ def _notes(found: Attribution, prediction: Quality | None, truth_error: float | 
     return [*lines, *(f"  {'take care':<14} {reason.sentence}" for reason in found.reasons)]
 
 
-def _quality(quality: Quality) -> str:
+def _quality(quality: PredictionError) -> str:
     if quality.mape is None:
         return "not identifiable"
     parts = [f"the total within {percent(quality.mape)} on average"]

@@ -18,7 +18,7 @@ from agent.history.backfill import Backfill
 from agent.history.database import open_to_write
 from agent.history.failures import StoreError, as_store_error
 from agent.history.server_identity import server_identity
-from agent.hourly_load import LoadHistory
+from agent.hourly_load import HourlyLoad
 from agent.http_access import AccessError
 from agent.prometheus.client import Client
 from agent.prometheus.source import chosen
@@ -110,7 +110,7 @@ def _fill(client: Client, query: FleetQuery, job: _Job, instance: str | None) ->
     try:
         with closing(open_to_write(job.path)) as connection:
             filled = Backfill(connection, labels, width, sampling)
-            fill(filled, readings(client, source, query, sampling), LoadHistory())
+            fill(filled, readings(client, source, query, sampling), HourlyLoad())
     except (sqlite3.Error, OSError) as error:
         raise as_store_error(job.path, error) from error
     say_line(

@@ -19,7 +19,7 @@ from agent.config.times import moment, zone_here
 from agent.csv_input.table_file import STANDARD_INPUT
 from agent.history.database import open_to_read
 from agent.prometheus.source import prometheus_source
-from agent.replay.sources import Source, SourceError, Wishes, is_history, opened
+from agent.replay.sources import ReplayOptions, Source, SourceError, is_history, opened
 
 DAY = 86400.0
 FORMATS = {"table": as_table, "json": as_json}
@@ -86,7 +86,9 @@ class _Side:
     assessed: Assessed
 
 
-def _side(args: argparse.Namespace, wishes: Wishes, period: Period) -> tuple[_Side, ClassCosts]:
+def _side(
+    args: argparse.Namespace, wishes: ReplayOptions, period: Period
+) -> tuple[_Side, ClassCosts]:
     """Assess one period, and read what classes cost in it where the source has them."""
     wishes = replace(
         wishes,
@@ -104,7 +106,7 @@ def _side(args: argparse.Namespace, wishes: Wishes, period: Period) -> tuple[_Si
 
 
 @contextmanager
-def _opened(args: argparse.Namespace, wishes: Wishes, period: Period) -> Iterator[Source]:
+def _opened(args: argparse.Namespace, wishes: ReplayOptions, period: Period) -> Iterator[Source]:
     """The recording, whatever it is; raises as `run` expects."""
     if args.source.startswith(("http://", "https://")):
         query = replace(query_of(args), start=period.start, end=period.end)

@@ -20,7 +20,7 @@ from agent.config.times import moment, zone_here
 from agent.escaping import complain_of, say
 from agent.history.failures import StoreError
 from agent.history.history_file import history_path
-from agent.query_classes.observations import Observed
+from agent.query_classes.observations import ObservedClasses
 from agent.query_classes.profiler import observe, observe_sums, texts_from
 from collectors.base import CollectorError
 
@@ -138,7 +138,7 @@ def _from_server(
     return 0
 
 
-def _watch(config: Config, target: Target, seconds: float) -> Observed:
+def _watch(config: Config, target: Target, seconds: float) -> ObservedClasses:
     return observe(target, seconds, resources=config.resource_settings(target))
 
 

@@ -7,11 +7,11 @@ import numpy as np
 
 from agent.query_classes.capacity_gain import Saving
 from agent.query_classes.class_registry import SEVERAL, Name, name_of
-from agent.query_classes.observations import Observed
-from agent.query_classes.saturated_intervals import Spell
+from agent.query_classes.observations import ObservedClasses
+from agent.query_classes.saturated_intervals import SaturatedPeriod
 from agent.time_split import TimeUse
 from models.attribution.divide import Attribution, Method
-from models.attribution.prediction_error import Quality
+from models.attribution.prediction_error import PredictionError
 from models.attribution.quality_gate import is_proven
 from models.attribution.reasons import Reason
 from models.time_split.limiting_resource import LimitedBy
@@ -60,11 +60,11 @@ class Moved:
 
     total: float
     unattributed: float
-    held_out: Quality
+    held_out: PredictionError
     reasons: tuple[Reason, ...]
 
 
-NOT_JUDGED = Quality(None, None, None)
+NOT_JUDGED = PredictionError(None, None, None)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Profile:
     disagreement: float | None
     compared_with: Method | None
     reasons: tuple[Reason, ...]
-    spells: tuple[Spell, ...] = ()
+    spells: tuple[SaturatedPeriod, ...] = ()
     """Spells in which the host was saturated or waited for IO."""
     io: Mapping[str, Moved] = field(default_factory=dict)
     """Of the bytes `read` and `written`, those that are known."""
@@ -109,7 +109,11 @@ SORTS: dict[str, Callable[[Row], float | None]] = {
 
 
 def profile_of(
-    observed: Observed, sort: str, *, with_text: bool, savings: Mapping[Name, Saving] = NOTHING
+    observed: ObservedClasses,
+    sort: str,
+    *,
+    with_text: bool,
+    savings: Mapping[Name, Saving] = NOTHING,
 ) -> Profile:
     """Rank what was observed; by time where what is asked for is not known."""
     cpu = observed.cpu
@@ -152,7 +156,7 @@ def with_texts(profile: Profile, texts: Mapping[str, str]) -> Profile:
     return replace(profile, rows=tuple(rows))
 
 
-def _rows(observed: Observed, *, with_text: bool) -> list[Row]:
+def _rows(observed: ObservedClasses, *, with_text: bool) -> list[Row]:
     ticks = observed.ticks
     spent = ticks.statement_time.sum(axis=0)
     if ticks.inflight_delta is not None:
@@ -193,7 +197,7 @@ def _use(found: Attribution | None, k: int) -> tuple[float | None, float | None,
     return use.total, use.stderr, use.waits
 
 
-def _moved(observed: Observed, k: int) -> float | None:
+def _moved(observed: ObservedClasses, k: int) -> float | None:
     """Bytes of those resources whose division is believed."""
     believed = [found for found in observed.disk.values() if is_proven(found.held_out)]
     return sum(found.classes[k].total for found in believed) if believed else None

@@ -13,7 +13,7 @@ from agent.commands.replay_report import as_json, as_table
 from agent.escaping import complain_of
 from agent.prometheus.source import prometheus_source
 from agent.replay.replay import PACE, Replay, Step
-from agent.replay.sources import Source, SourceError, Wishes, opened
+from agent.replay.sources import ReplayOptions, Source, SourceError, opened
 
 HOUR, DAY = 3600.0, 86400.0
 FORMATS: dict[str, Callable[[Source, Iterable[Step]], Iterator[str]]] = {
@@ -88,7 +88,7 @@ def _replay(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _opened(args: argparse.Namespace, wishes: Wishes) -> Iterator[Source]:
+def _opened(args: argparse.Namespace, wishes: ReplayOptions) -> Iterator[Source]:
     """The recording, whatever it is; raises as `run` expects."""
     if args.source.startswith(("http://", "https://")):
         client = client_of(args, args.source)

@@ -17,7 +17,7 @@ from agent.escaping import complain_of
 from agent.history.failures import StoreError, as_store_error
 from agent.http_access import AccessError
 from agent.pipeline import NO_CEILINGS
-from agent.replay.sources import SourceError, Wishes
+from agent.replay.sources import ReplayOptions, SourceError
 
 LONGEST = 366 * 86400.0
 FAILED = 1
@@ -44,7 +44,7 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def wishes_of(args: argparse.Namespace) -> Wishes:
+def wishes_of(args: argparse.Namespace) -> ReplayOptions:
     """How to replay; raises `ConfigError` or `SourceError` where that is not possible."""
     config = load(args.config_file) if args.config_file else None
     target = target_of(config, args.target) if config else None
@@ -62,7 +62,7 @@ def wishes_of(args: argparse.Namespace) -> Wishes:
         problem = str(first["msg"]).removeprefix("Value error, ")
         raise SourceError(f"--{option}: {problem}; {args.source} was not read") from None
     is_chosen = config is not None or "interval" in asked
-    return Wishes(
+    return ReplayOptions(
         target=target.name if target else args.target,
         server=getattr(args, "server", None),
         sampling=args.sampling,

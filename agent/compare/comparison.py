@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from agent.compare.class_costs import ClassCosts
 from agent.compare.periods import Assessed
-from models.capacity.resource_limit import Wall
+from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import Capacity
 from models.comparison import NOT_KNOWN, Change, Estimate, Verdict, difference, ratio
 from models.robust import NORMAL_95
@@ -123,28 +123,33 @@ def _sides(
 
 def _demands(first: Capacity | None, second: Capacity | None) -> Iterator[Compared]:
     """The demand of a query for each resource, in seconds of the whole resource."""
-    walls = [{w.resource: w for w in c.walls} if c else {} for c in (first, second)]
-    for name in sorted({*walls[0], *walls[1]}):
-        before, after = (_demand(of.get(name)) for of in walls)
+    resource_limits = [
+        {w.resource: w for w in c.resource_limits} if c else {} for c in (first, second)
+    ]
+    for name in sorted({*resource_limits[0], *resource_limits[1]}):
+        before, after = (_demand(of.get(name)) for of in resource_limits)
 
         def why(side: str, name: str = name) -> str:
-            wall = walls[0 if side == "before" else 1].get(name)
-            if wall is None:
+            resource_limit = resource_limits[0 if side == "before" else 1].get(name)
+            if resource_limit is None:
                 return f"{side}: not measured"
-            if wall.demand is None or not wall.reasons:
-                return f"{side}: {wall.reasons[0].sentence if wall.reasons else 'no demand'}"
+            if resource_limit.demand is None or not resource_limit.reasons:
+                reasons = resource_limit.reasons
+                return f"{side}: {reasons[0].sentence if reasons else 'no demand'}"
             return f"{side}: its error is not known"
 
         yield _compared(f"demand:{name}", Unit.SECONDS, before, after, why)
 
 
-def _demand(wall: Wall | None) -> Estimate:
-    if wall is None or wall.demand is None:
+def _demand(resource_limit: ResourceLimit | None) -> Estimate:
+    if resource_limit is None or resource_limit.demand is None:
         return UNKNOWN
-    if wall.demand_error is None:
-        return Estimate(wall.demand)
-    margin = NORMAL_95 * wall.demand_error
-    return Estimate(wall.demand, wall.demand - margin, wall.demand + margin)
+    if resource_limit.demand_error is None:
+        return Estimate(resource_limit.demand)
+    margin = NORMAL_95 * resource_limit.demand_error
+    return Estimate(
+        resource_limit.demand, resource_limit.demand - margin, resource_limit.demand + margin
+    )
 
 
 def _why_class(side: str) -> str:

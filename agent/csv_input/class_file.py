@@ -20,7 +20,7 @@ from agent.csv_input.table_file import (
     shortened,
     shown_name,
 )
-from models.attribution.class_intervals import SIZES, Array, ClassTicks
+from models.attribution.class_intervals import SIZES, Array, ClassIntervals
 from models.attribution.reasons import HostUse
 
 TIME, CLASS, SECONDS, TEXT = "t_s", "class", "dt_s", "digest_text"
@@ -39,7 +39,7 @@ class ClassFile:
     """Ticks of classes, with what the file holds besides."""
 
     name: str
-    ticks: ClassTicks
+    ticks: ClassIntervals
     resource: str | None
     """The resource's column; None in the long form."""
     y: Array | None
@@ -153,7 +153,7 @@ def _wide(table: Table, resource: str | None) -> ClassFile:
     _enough(table, len(rows))
     values = np.array(rows)
     names = tuple(table.header[i] for i in x_columns)
-    ticks = ClassTicks(names, np.ones(len(values)), values[:, :-1])
+    ticks = ClassIntervals(names, np.ones(len(values)), values[:, :-1])
     return ClassFile(table.name, ticks, table.header[y_column], values[:, -1], None, None)
 
 
@@ -180,7 +180,7 @@ def _long(table: Table) -> ClassFile:
     matrices = _matrices(records, known, at, names)
     time = matrices.get(STATEMENT_TIME, matrices.get(COUNT, np.zeros(0)))
     lock = matrices.get("lock_s")
-    ticks = ClassTicks(
+    ticks = ClassIntervals(
         names=names,
         seconds=_seconds(records, at),
         statement_time=time,

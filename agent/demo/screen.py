@@ -7,7 +7,7 @@ from textwrap import wrap
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TextIO
 
-from agent.assessed_intervals import Fate
+from agent.assessed_intervals import Disposition
 from agent.config.durations import words
 from agent.demo.report import Row, lead, line, rows
 from agent.demo.text_chart import text_chart
@@ -161,7 +161,7 @@ def _chart(view: View, columns: int, lines: int) -> list[str]:
     points, fit = view.snapshot.fitted.points, view.snapshot.fit(view.now)
     if fit is None or points is None or lines < CHART_LINES.start:
         return []
-    n, x = points.curve(Fate.USED)
+    n, x = points.curve(Disposition.USED)
     here = view.snapshot.current_place(view.now)
     return ["", *text_chart(n, x, fit.law, here, columns, min(lines, CHART_LINES.stop))]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.assessed_intervals import Fate, Points
+from agent.assessed_intervals import Disposition, Points
 from agent.commands.fit_report import quantity
 from models.capacity.result import Capacity
 from models.trust import Trust
@@ -35,7 +35,7 @@ class _Frame:
 
 def chart(points: Points, capacity: Capacity, now: tuple[float, float] | None = None) -> str:
     """An SVG element, empty where no concurrency is known; `now`: the load's n and x."""
-    n, x = points.curve(Fate.USED)
+    n, x = points.curve(Disposition.USED)
     if len(n) == 0:
         return ""
     law, seen = capacity.usl, float(n.max())
@@ -47,9 +47,11 @@ def chart(points: Points, capacity: Capacity, now: tuple[float, float] | None = 
     parts = [
         _axes(frame),
         _capacity(frame, capacity),
-        _dots(frame, *points.curve(Fate.OTHER_WORKLOAD), 'fill="currentColor" opacity=".15"'),
+        _dots(
+            frame, *points.curve(Disposition.OTHER_WORKLOAD), 'fill="currentColor" opacity=".15"'
+        ),
         _dots(frame, n, x, 'fill="currentColor" opacity=".45"'),
-        _crosses(frame, *points.curve(Fate.OUTLIER)),
+        _crosses(frame, *points.curve(Disposition.OUTLIER)),
         _line(frame, at, curve) if law else "",
         _peak(frame, law) if law else "",
         _now(frame, now),
@@ -63,7 +65,7 @@ def chart(points: Points, capacity: Capacity, now: tuple[float, float] | None = 
 def legend(points: Points) -> str:
     """What the marks of the chart are, beyond the dots; empty where there are none."""
     parts = []
-    others = int(np.count_nonzero(points.fates == Fate.OTHER_WORKLOAD.value))
+    others = int(np.count_nonzero(points.fates == Disposition.OTHER_WORKLOAD.value))
     if points.outliers:
         count = Counter(outlier.reason for outlier in points.outliers)
         why = "; ".join(f"{n} as {reason.sentence}" for reason, n in count.most_common())

@@ -1,4 +1,4 @@
-"""The capacity, its walls and what it came from, as Prometheus metrics."""
+"""The capacity, its limits and what it came from, as Prometheus metrics."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 from agent.export.families import BOUND, counter, gauge, states_of
 from agent.snapshot import Snapshot
 from models.capacity.headroom import Headroom
-from models.capacity.resource_limit import Wall
+from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import Capacity
 
 HEADROOM_GAUGES: tuple[tuple[str, str, Callable[[Headroom], float]], ...] = (
@@ -62,26 +62,26 @@ CAPACITY_GAUGES: tuple[tuple[str, str, Callable[[Capacity], float | None]], ...]
     ),
 )
 
-WALL_GAUGES: tuple[tuple[str, str, Callable[[Wall], float | None]], ...] = (
+LIMIT_GAUGES: tuple[tuple[str, str, Callable[[ResourceLimit], float | None]], ...] = (
     (
         "resource_service_demand_seconds",
         "Utilisation over throughput: seconds of the whole resource that one query takes.",
-        lambda wall: wall.demand,
+        lambda resource_limit: resource_limit.demand,
     ),
     (
-        "resource_wall_queries_per_second",
+        "resource_limit_queries_per_second",
         "Throughput at which the resource is full.",
-        lambda wall: wall.x_max,
+        lambda resource_limit: resource_limit.x_max,
     ),
     (
-        "resource_wall_lower_queries_per_second",
+        "resource_limit_lower_queries_per_second",
         f"Throughput at which the resource is full, lower {BOUND}",
-        lambda wall: wall.x_max_interval and wall.x_max_interval.low,
+        lambda resource_limit: resource_limit.x_max_interval and resource_limit.x_max_interval.low,
     ),
     (
-        "resource_wall_upper_queries_per_second",
+        "resource_limit_upper_queries_per_second",
         f"Throughput at which the resource is full, upper {BOUND}",
-        lambda wall: wall.x_max_interval and wall.x_max_interval.high,
+        lambda resource_limit: resource_limit.x_max_interval and resource_limit.x_max_interval.high,
     ),
 )
 
@@ -140,26 +140,39 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         "How fast the clocks of the server's CPUs run; 1 is as fast as they can without turbo.",
         (((t,), load.clock) for t, load in loads),
     )
-    walls = [
-        (s.target, wall.resource, wall)
+    resource_limits = [
+        (s.target, resource_limit.resource, resource_limit)
         for s in snapshots
         if (capacity := s.capacity(now)) is not None
-        for wall in sorted(capacity.walls, key=lambda wall: wall.resource)
+        for resource_limit in sorted(
+            capacity.resource_limits, key=lambda resource_limit: resource_limit.resource
+        )
     ]
-    for name, text, value in WALL_GAUGES:
-        rows = [((target, resource), value(wall)) for target, resource, wall in walls]
+    for name, text, value in LIMIT_GAUGES:
+        rows = [
+            ((target, resource), value(resource_limit))
+            for target, resource, resource_limit in resource_limits
+        ]
         yield gauge(name, text, rows, "resource")
     yield gauge(
-        "resource_wall_trust",
-        "Whether to believe the wall: 1 for the current state, 0 for the others.",
-        (row for target, name, wall in walls for row in states_of((target, name), wall.trust)),
+        "resource_limit_trust",
+        "Whether to believe the limit: 1 for the current state, 0 for the others.",
+        (
+            row
+            for target, name, resource_limit in resource_limits
+            for row in states_of((target, name), resource_limit.trust)
+        ),
         "resource",
         "trust",
     )
     yield gauge(
-        "resource_wall_reason",
-        "1 for each reason why the wall is not trusted, or what to know about it.",
-        (((t, r, reason.value), 1.0) for t, r, wall in walls for reason in wall.reasons),
+        "resource_limit_reason",
+        "1 for each reason why the limit is not trusted, or what to know about it.",
+        (
+            ((t, r, reason.value), 1.0)
+            for t, r, resource_limit in resource_limits
+            for reason in resource_limit.reasons
+        ),
         "resource",
         "reason",
     )

@@ -80,8 +80,8 @@ def saturation_words(likely: Probabilities) -> tuple[str, str]:
 def doubts(capacity: Capacity) -> list[str]:
     """Why it is not trusted, or what to know about it, and what would settle it; nothing twice."""
     reasons = list(capacity.reasons)
-    if CapacityReason.NO_LIMIT_SEEN in reasons and CapacityReason.NO_WALL in reasons:
-        reasons.remove(CapacityReason.NO_WALL)
+    if CapacityReason.NO_LIMIT_SEEN in reasons and CapacityReason.NO_RESOURCE_LIMIT in reasons:
+        reasons.remove(CapacityReason.NO_RESOURCE_LIMIT)
     found = [reason.sentence for reason in reasons]
     if capacity.usl is None and capacity.usl_finding is not None:
         general = CapacityReason.CONCURRENCY_UNKNOWN.sentence

@@ -17,7 +17,7 @@ from agent.export.capacity_report import (
 )
 from agent.export.class_table import classes_table
 from agent.export.forecast_report import forecast_words
-from agent.export.limits_table import walls_table
+from agent.export.limits_table import limits_table
 from agent.export.time_split_section import time_section
 from agent.snapshot import Snapshot
 from models.capacity.headroom import Headroom
@@ -52,7 +52,7 @@ def _target(snapshot: Snapshot, now: float) -> str:
     return (
         f"<section><header><h2>{escape(snapshot.target)}</h2>{_badges(snapshot, now)}"
         f'<span class="grey">{escape(snapshot.health.server)}</span></header>'
-        f"{_lead(snapshot, now)}{_numbers(snapshot, now)}{walls_table(snapshot, now)}"
+        f"{_lead(snapshot, now)}{_numbers(snapshot, now)}{limits_table(snapshot, now)}"
         f"{time_section(snapshot, now)}{_chart(snapshot, now)}{classes_table(snapshot, now)}"
         f"{_missing(snapshot)}{_collectors(snapshot, now)}</section>"
     )

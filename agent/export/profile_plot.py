@@ -7,7 +7,7 @@ import numpy as np
 
 from agent.commands.profile_rows import Profile
 from agent.query_classes.class_registry import name_of
-from agent.query_classes.observations import Observed
+from agent.query_classes.observations import ObservedClasses
 from models.attribution.class_intervals import Array
 from models.attribution.divide import Attribution, parts_of
 
@@ -20,7 +20,7 @@ SIZE_INCHES, DOTS_PER_INCH = (10.5, 4.8), 130
 TITLE_LETTERS = 60
 
 
-def plot_class(path: str, observed: Observed, profile: Profile) -> None:
+def plot_class(path: str, observed: ObservedClasses, profile: Profile) -> None:
     """Draw into a .png or .svg file; where CPU is not known the panels say so.
 
     Raises OSError when the file cannot be written. Loads matplotlib, without a display.
@@ -29,7 +29,7 @@ def plot_class(path: str, observed: Observed, profile: Profile) -> None:
     figure.savefig(path, dpi=DOTS_PER_INCH, format=Path(path).suffix[1:].lower())
 
 
-def drawn(observed: Observed, profile: Profile) -> "Figure":
+def drawn(observed: ObservedClasses, profile: Profile) -> "Figure":
     """Draw the two panels: the first class's CPU on its time, predicted on actual CPU."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -52,7 +52,7 @@ def drawn(observed: Observed, profile: Profile) -> "Figure":
 
 
 def _draw_class(
-    axes: "Axes", observed: Observed, found: Attribution, y: Array, profile: Profile
+    axes: "Axes", observed: ObservedClasses, found: Attribution, y: Array, profile: Profile
 ) -> None:
     """Draw z on x of the first class, with its line."""
     first = profile.rows[0]
@@ -79,7 +79,7 @@ def _draw_class(
     axes.legend(loc="upper left", frameon=False, fontsize=9)
 
 
-def _draw_prediction(axes: "Axes", observed: Observed, found: Attribution, y: Array) -> None:
+def _draw_prediction(axes: "Axes", observed: ObservedClasses, found: Attribution, y: Array) -> None:
     """Draw predicted on actual CPU of every tick; the diagonal is perfect."""
     predicted = found.predictor.predict(observed.ticks)
     top = 1.05 * float(max(y.max(), predicted.max()))

@@ -12,7 +12,7 @@ from typing import Any
 from agent import __version__
 from agent.snapshot import ForecastState, Snapshot
 from agent.time_split import TimeUse, class_key
-from models.capacity.resource_limit import Wall
+from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import Capacity
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit
@@ -49,7 +49,11 @@ def target_object(snapshot: Snapshot, now: float) -> Object:
         "concurrency_source": snapshot.fitted.source,
         "capacity": capacity and _capacity(capacity, snapshot, now),
         "forecast": _forecast(snapshot.current_forecast(now)),
-        "walls": [_wall(wall) for wall in capacity.walls] if capacity else [],
+        "resource_limits": [
+            _resource_limit(resource_limit) for resource_limit in capacity.resource_limits
+        ]
+        if capacity
+        else [],
         "usl": law and _law(law),
         "usl_refused": refusal and {"reason": refusal.check, "text": refusal.check.sentence},
         "workload": _workload(snapshot, capacity),
@@ -151,16 +155,16 @@ def _forecast(state: ForecastState | None) -> Object | None:
     }
 
 
-def _wall(wall: Wall) -> Object:
+def _resource_limit(resource_limit: ResourceLimit) -> Object:
     return {
-        "resource": wall.resource,
-        "value": wall.x_max,
-        **_bounds(wall.x_max_interval),
-        "service_demand": wall.demand,
-        "demand_grows": wall.growth,
-        "utilisation_seen": wall.utilisation_max,
-        "trust": wall.trust,
-        "reasons": _reasons(wall.reasons),
+        "resource": resource_limit.resource,
+        "value": resource_limit.x_max,
+        **_bounds(resource_limit.x_max_interval),
+        "service_demand": resource_limit.demand,
+        "demand_grows": resource_limit.growth,
+        "utilisation_seen": resource_limit.utilisation_max,
+        "trust": resource_limit.trust,
+        "reasons": _reasons(resource_limit.reasons),
     }
 
 

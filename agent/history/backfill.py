@@ -8,7 +8,7 @@ import numpy as np
 from agent.history.record_types import INTERVALS
 from agent.history.row_mapping import in_milliseconds, interval_row
 from agent.history.tables import insert
-from agent.interval_buffer import History
+from agent.interval_buffer import IntervalBuffer
 from agent.intervals import Interval
 from agent.pipeline import Now
 
@@ -29,7 +29,7 @@ class Backfill:
     def __init__(
         self, connection: sqlite3.Connection, labels: tuple[str, str], width: float, sampling: float
     ) -> None:
-        like = History(width, width, sampling)
+        like = IntervalBuffer(width, width, sampling)
         self.width, self.max_gap, self.grace = width, like.max_gap, like.grace
         self.added = self.were_there = 0
         self._connection, self._labels = connection, labels

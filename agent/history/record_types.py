@@ -13,7 +13,7 @@ Cell = float | str | Mapping[str, float] | None
 """A number, a word, numbers by name, or nothing known."""
 
 
-class Holds(StrEnum):
+class CellType(StrEnum):
     """What the cells of a column hold."""
 
     NUMBER = "number"
@@ -29,7 +29,7 @@ class Column:
     """
 
     name: str
-    holds: Holds = Holds.NUMBER
+    holds: CellType = CellType.NUMBER
     required: bool = False
     least: float = -math.inf
     choices: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ INTERVALS = Kind(
                 "excluded_system",
             )
         ),
-        Column("resources", Holds.NUMBERS),
+        Column("resources", CellType.NUMBERS),
     ),
 )
 """Rates and averages over one interval, as `agent.intervals.Interval` has them; `at` is its end."""
@@ -83,10 +83,10 @@ FITS = Kind(
     "fit",
     OF_A_SERVER,
     (
-        Column("trust", Holds.WORDS, required=True, choices=tuple(Trust)),
-        Column("reasons", Holds.WORDS),
-        Column("limited_by", Holds.WORDS),
-        Column("source", Holds.WORDS),
+        Column("trust", CellType.WORDS, required=True, choices=tuple(Trust)),
+        Column("reasons", CellType.WORDS),
+        Column("limited_by", CellType.WORDS),
+        Column("source", CellType.WORDS),
         *(
             Column(name)
             for name in (
@@ -114,7 +114,7 @@ SAMPLES = Kind(
     "samples",
     "sample",
     (*OF_A_SERVER, "collector"),
-    (Column("value", Holds.NUMBERS, required=True),),
+    (Column("value", CellType.NUMBERS, required=True),),
 )
 """What one collector read at one instant, by name."""
 
@@ -125,7 +125,7 @@ CLASSES = Kind(
     (
         Column("seconds", required=True, least=0.001),
         *(Column(name, least=0.0) for name in ("calls", "statement_time", "cpu", "cpu_error")),
-        Column("cpu_source", Holds.WORDS, choices=tuple(Method)),
+        Column("cpu_source", CellType.WORDS, choices=tuple(Method)),
         *(
             Column(name, least=0.0)
             for name in (

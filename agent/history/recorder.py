@@ -19,7 +19,7 @@ from agent.history.store import Answer, LoadAnswer, Store
 from agent.history.window_reader import Wanted
 from agent.history.write_buffer import Batch
 from agent.hourly_load import KEPT, HourlySum
-from agent.interval_buffer import History
+from agent.interval_buffer import IntervalBuffer
 from agent.logs import fields
 from agent.pipeline import Now
 from agent.queue_drain import take_all
@@ -74,7 +74,7 @@ class Recorder:
         """Keep what query classes used in an interval until the next fit is written."""
         self._uses.append(uses)
 
-    def look(self, history: History, now: Now) -> None:
+    def look(self, history: IntervalBuffer, now: Now) -> None:
         """Before a fit: mind which server it is, and take in what was read back of it."""
         server = self._connected_to
         if server is not None and server != self._server:
@@ -96,7 +96,9 @@ class Recorder:
         load, self._load = self._load, None
         return load.result()
 
-    def record(self, history: History, fitted: FitState, now: Now, *, last: bool = False) -> None:
+    def record(
+        self, history: IntervalBuffer, fitted: FitState, now: Now, *, last: bool = False
+    ) -> None:
         """After a fit: hand over what is new, with each interval and at the `last`."""
         new = history.take_new()
         is_time = new or last or self._uses or len(self._samples) >= MANY_SAMPLES
@@ -119,7 +121,7 @@ class Recorder:
     def _taken_uses(self) -> list[ClassUses]:
         return [self._uses.popleft() for _ in range(len(self._uses))]
 
-    def _turn_away(self, server: str, history: History) -> None:
+    def _turn_away(self, server: str, history: IntervalBuffer) -> None:
         """Stop writing for a server beyond the limit; it still has a window of its own."""
         if server == self._refused:
             return
@@ -131,7 +133,7 @@ class Recorder:
             "too many servers in a day: this one is not written to the history", extra=facts
         )
 
-    def _turn_to(self, server: str, history: History, now: Now) -> None:
+    def _turn_to(self, server: str, history: IntervalBuffer, now: Now) -> None:
         """Another server than before has nothing to do with what the window holds."""
         history.turn_to(server)
         if self._server is not None or self._refused is not None:

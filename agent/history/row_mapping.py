@@ -4,18 +4,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.history.record_types import CLASSES, FITS, INTERVALS, Cell, Holds, Row
+from agent.history.record_types import CLASSES, FITS, INTERVALS, Cell, CellType, Row
 from agent.history.sample_codec import Chunk, pack
 from agent.intervals import Interval
 from agent.pipeline import Now
 from agent.query_classes.capacity_gain import Saving
 from agent.query_classes.class_registry import Name, name_of
-from agent.query_classes.interval_usage import Spent
+from agent.query_classes.interval_usage import IntervalUsage
 from agent.snapshot import FitState
 from collectors.base import Sample
 from models.usl.fit import UslFit
 
-NUMBERS = [column.name for column in INTERVALS.columns if column.holds is Holds.NUMBER]
+NUMBERS = [column.name for column in INTERVALS.columns if column.holds is CellType.NUMBER]
 
 
 def in_milliseconds(unix: float) -> int:
@@ -64,7 +64,7 @@ def fit_row(labels: tuple[str, str], fitted: FitState) -> Row | None:
 class ClassUses:
     """What query classes used in one interval, and what each costs in capacity."""
 
-    spent: Spent
+    spent: IntervalUsage
     savings: Mapping[Name, Saving]
 
 

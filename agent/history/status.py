@@ -27,7 +27,7 @@ class StoreState:
     corrupt_files: int = 0
 
 
-class Faring:
+class StatusTracker:
     """Keeps the state; says a trouble once, and its end."""
 
     def __init__(self, path: Path) -> None:

@@ -22,15 +22,15 @@ from agent.history.failures import StoreError, StoreFailure, as_store_error
 from agent.history.hourly import hourly_sums
 from agent.history.record_types import CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.retention_pace import RetentionPace
-from agent.history.status import Faring, StoreState
+from agent.history.status import StatusTracker, StoreState
 from agent.history.tables import extents, insert, insert_chunk, target_id
 from agent.history.tamper_seal import TamperSeal
 from agent.history.target_rename import take_along
 from agent.history.window_reader import Recalled, Wanted, recall
-from agent.history.write_buffer import Batch, Waiting
+from agent.history.write_buffer import Batch, WriteBuffer
 from agent.hourly_load import HourlySum
 from agent.logs import fields
-from agent.worker import Lane
+from agent.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -63,13 +63,13 @@ class Store:
         self.path = path
         self.settings = settings
         self.watched: Collection[str] | None = None  # the targets' names, where they are known
-        self.lane = Lane("history", [self.tick], allowance=math.inf, at_end=self.close)
+        self.lane = Worker("history", [self.tick], allowance=math.inf, at_end=self.close)
         self._clock = clock
         self._steady = SteadyClock()
         self._pace = RetentionPace()
         self._cutoffs: dict[str, int] = {}
         self._more_to_forget = False
-        self._waiting = Waiting(most_waiting)
+        self._waiting = WriteBuffer(most_waiting)
         self._questions: SimpleQueue[tuple[Wanted, Callable[[sqlite3.Connection], None]]] = (
             SimpleQueue()
         )
@@ -77,7 +77,7 @@ class Store:
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._seal = TamperSeal(path)
-        self._faring = Faring(path)
+        self._faring = StatusTracker(path)
         self._backoff = Backoff(RETRY_FIRST, RETRY_LONGEST)
         self._retry_at = 0.0
         self._prune_at = 0.0

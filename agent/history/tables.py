@@ -8,7 +8,7 @@ from itertools import groupby
 
 from agent.history import class_uses
 from agent.history.failures import StoreError, StoreFailure
-from agent.history.record_types import CLASSES, SAMPLES, Cell, Column, Holds, Kind, Row
+from agent.history.record_types import CLASSES, SAMPLES, Cell, CellType, Column, Kind, Row
 from agent.history.sample_codec import Chunk, pack, unpack
 
 PAGE = 1000  # rows read at once: between two pages nobody's log is held
@@ -200,7 +200,7 @@ def _stored(cell: Cell) -> float | str | None:
 
 
 def _cell(column: Column, stored: float | str | None) -> Cell:
-    if column.holds is not Holds.NUMBERS or stored is None:
+    if column.holds is not CellType.NUMBERS or stored is None:
         return stored
     try:
         return {str(name): float(value) for name, value in json.loads(str(stored)).items()}

@@ -29,7 +29,7 @@ class Batch:
         return ROW_BYTES * rows + sum(len(chunk.data) for chunk in self.chunks)
 
 
-class Waiting:
+class WriteBuffer:
     """Batches in the order in which they came; the oldest are dropped, and counted, for room."""
 
     def __init__(self, most_bytes: int) -> None:

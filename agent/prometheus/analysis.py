@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from agent.config.settings import FitSettings
 from agent.forecaster import forecast_state
-from agent.hourly_load import LoadHistory
-from agent.interval_buffer import History
+from agent.hourly_load import HourlyLoad
+from agent.interval_buffer import IntervalBuffer
 from agent.pipeline import Now, assess
 from agent.prometheus.client import Client
 from agent.prometheus.targets import FleetQuery, FleetTarget, readings, sampling_of
@@ -28,8 +28,8 @@ def analyse(
     sampling = sampling_of(client, target, query)
     width = interval_for(sampling, asked, target.instance)
     settings = settings.model_copy(update={"interval": width})
-    history = History(width, settings.window, sampling)
-    load = LoadHistory()
+    history = IntervalBuffer(width, settings.window, sampling)
+    load = HourlyLoad()
     last = fill(history, readings(client, target, query, sampling), load)
     now = Now(query.end, query.end)
     is_heard = last is not None and query.end - last <= history.max_gap

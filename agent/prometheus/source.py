@@ -1,16 +1,16 @@
 """One server of a Prometheus as a recording to replay."""
 
-from agent.interval_buffer import History
+from agent.interval_buffer import IntervalBuffer
 from agent.prometheus.client import Client
 from agent.prometheus.targets import FleetQuery, FleetTarget, find_targets, readings, sampling_of
 from agent.replay.recording import Samples
-from agent.replay.sources import Source, SourceError, Wishes, interval_for
+from agent.replay.sources import ReplayOptions, Source, SourceError, interval_for
 
 MOST_NAMED = 10
 """Servers that are named where one must be chosen."""
 
 
-def prometheus_source(client: Client, query: FleetQuery, wishes: Wishes) -> Source:
+def prometheus_source(client: Client, query: FleetQuery, wishes: ReplayOptions) -> Source:
     """The one server of the query, or that of `wishes.target`; raises as `Client` does.
 
     Raises `SourceError` where there is none, or more than one.
@@ -19,7 +19,7 @@ def prometheus_source(client: Client, query: FleetQuery, wishes: Wishes) -> Sour
     sampling = wishes.sampling or sampling_of(client, target, query)
     width = interval_for(sampling, wishes.interval, target.instance)
     settings = wishes.settings.model_copy(update={"interval": width})
-    history = History(width, settings.window, sampling)
+    history = IntervalBuffer(width, settings.window, sampling)
     recording = Samples(readings(client, target, query, sampling), history)
     title = f"{target.instance}: samples {sampling:g} s apart"
     return Source(target.instance, title, recording, settings, list)

@@ -1,24 +1,24 @@
-"""What each class that is shown costs in capacity, by the walls that the snapshot knows."""
+"""What each class that is shown costs in capacity, by the limits that the snapshot knows."""
 
 from dataclasses import dataclass
 
 from agent.config.ceilings import DISK, NETWORK
 from agent.query_classes.class_registry import SEVERAL, Name
 from agent.query_classes.state import ClassesState, ClassState
-from models.attribution.capacity_gain import Limit, gain, share_at_wall
+from models.attribution.capacity_gain import Limit, gain, share_at_limit
 from models.attribution.divide import Method
 from models.attribution.quality_gate import is_proven
 from models.attribution.reasons import Reason
-from models.capacity.resource_limit import Wall
+from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
 
-CPU_WALLS = ("cpu", "server_cpu")
+CPU_LIMITS = ("cpu", "server_cpu")
 RESOURCES_OF = (
-    (CPU_WALLS, ("cpu",)),
+    (CPU_LIMITS, ("cpu",)),
     ((DISK,), ("read", "written")),
     ((NETWORK,), ("network",)),
 )
-"""Walls, by how their names begin, and the resources of classes that fill them."""
+"""Limits, by how their names begin, and the resources of classes that fill them."""
 REMOVED, HALVED = 0.0, 0.5
 
 
@@ -52,12 +52,12 @@ def savings_of(state: ClassesState | None, capacity: Capacity | None) -> dict[Na
 def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Limit]:
     """The limit that most likely binds, and those above it; one that is lower hardly binds.
 
-    What the capacity itself left out, as a wall whose interval is too wide, is no limit here.
+    What the capacity itself left out, as a limit whose interval is too wide, is no limit here.
     """
     known = {
-        wall.resource: Limit(wall.x_max, share_of(state, one, wall))
-        for wall in capacity.walls
-        if wall.x_max is not None and wall.resource in capacity.shares
+        resource_limit.resource: Limit(resource_limit.x_max, share_of(state, one, resource_limit))
+        for resource_limit in capacity.resource_limits
+        if resource_limit.x_max is not None and resource_limit.resource in capacity.shares
     }
     law = capacity.usl
     if law is not None and law.x_max is not None and USL in capacity.shares:
@@ -68,21 +68,25 @@ def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Li
     return [limit for limit in known.values() if limit.x >= binding.x]
 
 
-def share_of(state: ClassesState, one: ClassState, wall: Wall) -> float | None:
-    """Compute the class's part of a wall's demand at the wall; None: unknown."""
-    share = share_of_use(state, one, wall.resource)
-    if share is None or wall.x_max is None or not wall.resource.startswith(CPU_WALLS):
+def share_of(state: ClassesState, one: ClassState, resource_limit: ResourceLimit) -> float | None:
+    """Compute the class's part of a limit's demand at the limit; None: unknown."""
+    share = share_of_use(state, one, resource_limit.resource)
+    if (
+        share is None
+        or resource_limit.x_max is None
+        or not resource_limit.resource.startswith(CPU_LIMITS)
+    ):
         return share
     calls = sum(each.recent.get("calls", 0.0) for each in state.classes)
     if calls <= 0 or state.recent_seconds <= 0:
         return share
-    load = calls / state.recent_seconds / wall.x_max
-    return share_at_wall(share, one.recent.get("calls", 0.0) / calls, wall.waking, load)
+    load = calls / state.recent_seconds / resource_limit.x_max
+    return share_at_limit(share, one.recent.get("calls", 0.0) / calls, resource_limit.waking, load)
 
 
-def share_of_use(state: ClassesState, one: ClassState, wall: str) -> float | None:
-    """The class's part of a wall's demand: of what the whole server used of late; None: unknown."""
-    names = next((rs for ws, rs in RESOURCES_OF if wall.startswith(ws)), ())
+def share_of_use(state: ClassesState, one: ClassState, resource_limit: str) -> float | None:
+    """The class's part of a limit's demand, of the server's recent use; None: unknown."""
+    names = next((rs for ws, rs in RESOURCES_OF if resource_limit.startswith(ws)), ())
     known = [r for name in names if (r := state.resource(name)) is not None]
     whole = sum(r.total for r in known)
     if any(r.name != "cpu" and r.total > 0 and not is_proven(r.held_out) for r in known):

@@ -7,12 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agent.query_classes.class_registry import Book, Numbers
-from agent.query_classes.digest_deltas import Changes, Deltas, Lost
-from agent.query_classes.divided_resources import ALL_TIME, BUSY, DELAY, IO_WAIT, ROW_LOCKS, Meter
+from agent.query_classes.class_registry import ClassRegistry, Numbers
+from agent.query_classes.digest_deltas import Changes, DigestDeltas, Lost
+from agent.query_classes.divided_resources import (
+    ALL_TIME,
+    BUSY,
+    DELAY,
+    IO_WAIT,
+    ROW_LOCKS,
+    ResourceMeter,
+)
 from collectors.base import Sample
 from collectors.digests import DigestValues
-from models.attribution.class_intervals import SIZES, Array, ClassTicks
+from models.attribution.class_intervals import SIZES, Array, ClassIntervals
 from models.attribution.reasons import HostUse
 from models.attribution.row_locks import locks_rows, row_lock_waits
 from models.rates import CLOCKS_AGREE
@@ -22,7 +29,7 @@ MOST_WAITING = 64  # readings that may wait to be worked on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tick:
+class ClassInterval:
     """One tick; `changes` is None where it was lost, `used` lacks what is not known."""
 
     end: float
@@ -48,13 +55,13 @@ class _Reading(NamedTuple):
         return self.born - before.born > CLOCKS_AGREE and self.born > before.sample.at
 
 
-class TickMaker:
+class ClassIntervalMaker:
     """Samples in, ticks out. `append` may be called from other threads than `ticks`."""
 
-    def __init__(self, book: Book) -> None:
-        self.deltas = Deltas(book)
+    def __init__(self, book: ClassRegistry) -> None:
+        self.deltas = DigestDeltas(book)
         self._book = book
-        self._meter = Meter()
+        self._meter = ResourceMeter()
         self._waiting: deque[_Reading] = deque(maxlen=MOST_WAITING)
         self._inbox: deque[Sample] = deque(maxlen=8 * MOST_WAITING)
         self._latest: _Reading | None = None
@@ -65,7 +72,7 @@ class TickMaker:
         if sample.collector in ("digests", "host", "status"):
             self._inbox.append(sample)
 
-    def ticks(self, now: float) -> list[Tick]:
+    def ticks(self, now: float) -> list[ClassInterval]:
         """The ticks that are complete at `now` (monotonic seconds)."""
         self._sort()
         done = []
@@ -88,7 +95,7 @@ class TickMaker:
     def _is_ready(self, at: float, now: float) -> bool:
         return self._meter.reaches(at) or now > at + PATIENCE
 
-    def _tick(self, reading: _Reading) -> Tick | None:
+    def _tick(self, reading: _Reading) -> ClassInterval | None:
         sample, values = reading.sample, reading.sample.values
         if not isinstance(values, DigestValues):
             return None
@@ -102,15 +109,15 @@ class TickMaker:
         if self._meter.lost_digests(start, sample.at):
             self.deltas.lost[Lost.FULL] += 1
         used = self._meter.used(start, sample.at)
-        return Tick(sample.at, sample.at - start, changes, used)
+        return ClassInterval(sample.at, sample.at - start, changes, used)
 
 
 def class_ticks(
-    ticks: Sequence[Tick],
+    ticks: Sequence[ClassInterval],
     column_of: Numbers,
     names: tuple[str, ...],
     texts: tuple[str | None, ...] | None,
-) -> ClassTicks:
+) -> ClassIntervals:
     """Arrange ticks, all of them with changes, as the models take them.
 
     `column_of` has for each class its place among the names.
@@ -128,7 +135,7 @@ def class_ticks(
             np.add.at(tables[name][i], columns, changes.values[:, j])
         np.add.at(in_flight[i], columns, changes.in_flight)
     empty: Array = np.zeros(shape)
-    table = ClassTicks(
+    table = ClassIntervals(
         names=names,
         seconds=np.array([tick.seconds for tick in ticks]),
         statement_time=tables.get("statement_time", empty),
@@ -142,7 +149,7 @@ def class_ticks(
     return _with_row_locks(table, ticks)
 
 
-def _with_row_locks(table: ClassTicks, ticks: Sequence[Tick]) -> ClassTicks:
+def _with_row_locks(table: ClassIntervals, ticks: Sequence[ClassInterval]) -> ClassIntervals:
     """The same with the row-lock waits that the server counts for all classes together."""
     locking = locks_rows(dict(table.sizes).get("rows_affected"), table.texts)
     if locking is None or table.lock_time is None:
@@ -153,7 +160,7 @@ def _with_row_locks(table: ClassTicks, ticks: Sequence[Tick]) -> ClassTicks:
     return replace(table, lock_time=table.lock_time + waits)
 
 
-def counted(ticks: Sequence[Tick], column_of: Numbers, columns: int, name: str) -> Array:
+def counted(ticks: Sequence[ClassInterval], column_of: Numbers, columns: int, name: str) -> Array:
     """Sum up one of the server's counters over the ticks that have it, shape (columns,)."""
     sums = np.zeros(columns)
     for tick in ticks:
@@ -163,7 +170,7 @@ def counted(ticks: Sequence[Tick], column_of: Numbers, columns: int, name: str) 
     return sums
 
 
-def host_use(ticks: Sequence[Tick]) -> HostUse:
+def host_use(ticks: Sequence[ClassInterval]) -> HostUse:
     """Mean parts of the host's time over the ticks in which they are known."""
     known = [tick.used for tick in ticks if ALL_TIME in tick.used]
     whole = sum(used[ALL_TIME] for used in known)

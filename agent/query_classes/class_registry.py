@@ -37,7 +37,7 @@ def name_of(key: str) -> Name:
     return Name(schema.removeprefix("="), digest or OVERFLOW)
 
 
-class Book:
+class ClassRegistry:
     """Numbers for keys, in the order in which they were met."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from models.attribution.class_intervals import OTHER, Array
 
 
-class Recent:
+class DecayedTotals:
     """Sums by class of some quantities; `keep` is what an interval leaves of those before it."""
 
     def __init__(self, quantities: Sequence[str], keep: float) -> None:

@@ -12,8 +12,8 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.query_classes.class_registry import NONE, Book, Numbers
-from agent.query_classes.undigested import Uncovered
+from agent.query_classes.class_registry import NONE, ClassRegistry, Numbers
+from agent.query_classes.undigested import UndigestedStatements
 from collectors.digest_table import Array
 from collectors.digests import DigestRows
 
@@ -78,7 +78,7 @@ class _Memory:
                 return True
         return False
 
-    def find(self, rows: DigestRows, book: Book) -> tuple[Numbers, Flags]:
+    def find(self, rows: DigestRows, book: ClassRegistry) -> tuple[Numbers, Flags]:
         """The place of every row, new ones included, and which are new."""
         known = len(self.places)
         slots = np.empty(len(rows.keys), dtype=np.intp)
@@ -96,14 +96,14 @@ class _Memory:
         return slots, slots >= known
 
 
-class Deltas:
+class DigestDeltas:
     """Remembers the rows of the latest reading. Memory is bounded by the server's table."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: ClassRegistry) -> None:
         self.lost: Counter[Lost] = Counter()
         self._book = book
         self._memory: _Memory | None = None
-        self._uncovered = Uncovered(None)
+        self._uncovered = UndigestedStatements(None)
 
     def forget(self, why: Lost) -> None:
         """Start again with the next reading, which is lost."""
@@ -124,7 +124,7 @@ class Deltas:
             if why is not None:
                 self.lost[why] += 1
             self._memory = self._begun(rows, running)
-            self._uncovered = Uncovered(rows.everything)
+            self._uncovered = UndigestedStatements(rows.everything)
             return None
         slots, fresh = memory.find(rows, self._book)
         change = rows.counters - memory.last[slots]

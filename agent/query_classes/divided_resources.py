@@ -60,7 +60,7 @@ LOST = "digests_lost"
 COUNTERS = {LOST, *(counter for _, _, counters in SUMS for counter in counters)}
 
 
-class Meter:
+class ResourceMeter:
     """Samples of host and status of late: by how much each resource's use rose between instants."""
 
     def __init__(self) -> None:

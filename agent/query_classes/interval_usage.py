@@ -9,7 +9,7 @@ from models.attribution.divide import Method
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class IntervalUsage:
     """One interval; `at` is its end, in Unix seconds."""
 
     at: float

@@ -3,21 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.query_classes.class_registry import Book
-from agent.query_classes.saturated_intervals import Spell
+from agent.query_classes.class_registry import ClassRegistry
+from agent.query_classes.saturated_intervals import SaturatedPeriod
 from agent.time_split import TimeUse
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.divide import Attribution
 from models.time_split.split import TimeSplit
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedClasses:
     """What was seen: ticks of the classes, and what each used of CPU and IO where that is known."""
 
-    book: Book
+    book: ClassRegistry
     seconds: float
-    ticks: ClassTicks
+    ticks: ClassIntervals
     cpu: Attribution | None
     cpu_target: Array | None
     """CPU of the whole server, or of all classes where only that is known, s, shape (T,)."""
@@ -25,7 +25,7 @@ class Observed:
     """The whole server's CPU is not known, only what the classes use."""
     disk: Mapping[str, Attribution]
     """Of the bytes `read` and `written`, those that are known."""
-    spells: tuple[Spell, ...]
+    spells: tuple[SaturatedPeriod, ...]
     """Spells in which the host was saturated or waited for IO."""
     network: Attribution | None = None
     """Of the bytes received and sent."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from agent.config.ceilings import ResourceSettings
 from agent.intervals import Window
-from agent.query_classes.observations import Observed
+from agent.query_classes.observations import ObservedClasses
 from agent.recent_time_split import time_use
 from agent.time_split import first_known, read_weights, rows_beyond_calls
 from models.attribution.class_intervals import Array
@@ -16,7 +16,9 @@ from models.time_split.per_class import ClassUse, class_splits
 from models.time_split.split import TimeSplit
 
 
-def with_times(observed: Observed, window: Window, resources: ResourceSettings) -> Observed:
+def with_times(
+    observed: ObservedClasses, window: Window, resources: ResourceSettings
+) -> ObservedClasses:
     """The same with the split of the target's statement time and of each class's."""
     spent = statement_times(observed)
     if len(window) == 0 or observed.seconds <= 0 or not spent.any():
@@ -35,7 +37,7 @@ def with_times(observed: Observed, window: Window, resources: ResourceSettings) 
     return replace(observed, time=found, class_times=tuple(classes))
 
 
-def statement_times(observed: Observed) -> Array:
+def statement_times(observed: ObservedClasses) -> Array:
     """Sum up the time of each class's statements, those that still run included, s, shape (K,)."""
     ticks = observed.ticks
     spent = ticks.statement_time.sum(axis=0)
@@ -45,7 +47,7 @@ def statement_times(observed: Observed) -> Array:
     return at_least
 
 
-def _uses(observed: Observed, spent: Array) -> ClassUse:
+def _uses(observed: ObservedClasses, spent: Array) -> ClassUse:
     ticks = observed.ticks
     sizes = {name: table.sum(axis=0) for name, table in ticks.sizes}
     read, cpu = observed.disk.get("read"), observed.cpu

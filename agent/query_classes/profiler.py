@@ -8,18 +8,23 @@ import numpy as np
 
 from agent.config.ceilings import ResourceSettings
 from agent.config.settings import Target
-from agent.interval_buffer import History
-from agent.query_classes.class_intervals import Tick, TickMaker, class_ticks, host_use
-from agent.query_classes.class_registry import Book
-from agent.query_classes.digest_deltas import Changes, Deltas
-from agent.query_classes.observations import Observed
+from agent.interval_buffer import IntervalBuffer
+from agent.query_classes.class_intervals import (
+    ClassInterval,
+    ClassIntervalMaker,
+    class_ticks,
+    host_use,
+)
+from agent.query_classes.class_registry import ClassRegistry
+from agent.query_classes.digest_deltas import Changes, DigestDeltas
+from agent.query_classes.observations import ObservedClasses
 from agent.query_classes.observed_time_split import with_times
 from agent.query_classes.saturated_intervals import in_the_worst_spell, spells_of
 from collectors import CollectorSpec, collectors_with
 from collectors.base import CollectorError, FailureKind, Sample, Values
 from collectors.connection import Connection
 from collectors.digests import DigestValues, own_among, texts_of
-from models.attribution.class_intervals import AGENT, OTHER, Array, ClassTicks
+from models.attribution.class_intervals import AGENT, OTHER, Array, ClassIntervals
 from models.attribution.divide import Attribution, attribute
 from models.attribution.estimators import Target as Resource
 from models.attribution.quality_gate import OF_DISKS, withheld
@@ -41,15 +46,15 @@ def observe(
     *,
     resources: ResourceSettings = NO_SETTINGS,
     pause: Callable[[float], None] = time.sleep,
-) -> Observed:
+) -> ObservedClasses:
     """Read once a second for so long; a reading that the server cuts off is left out.
 
     Raises `CollectorError` where the server or its digests cannot be read.
     """
     connection = _connection(target)
-    book = Book()
+    book = ClassRegistry()
     maker = _Recorder(book)
-    ticks: list[Tick] = []
+    ticks: list[ClassInterval] = []
     cut_off: CollectorError | None = None
     try:
         connection.open()
@@ -69,12 +74,12 @@ def observe(
     return with_times(divided(book, ticks), window, resources)
 
 
-class _Recorder(TickMaker):
+class _Recorder(ClassIntervalMaker):
     """Samples in, ticks out; and the intervals that the time split is made of."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: ClassRegistry) -> None:
         super().__init__(book)
-        self.history = History(EVERY, LONGEST, EVERY)
+        self.history = IntervalBuffer(EVERY, LONGEST, EVERY)
 
     def append(self, sample: Sample) -> None:
         """Take in a sample of any collector."""
@@ -84,7 +89,7 @@ class _Recorder(TickMaker):
 
 
 def read_once(
-    readers: Mapping[str, Callable[[], Values]], maker: TickMaker
+    readers: Mapping[str, Callable[[], Values]], maker: ClassIntervalMaker
 ) -> CollectorError | None:
     """Read each source in its order; answers with the error of one that the server cut off.
 
@@ -103,24 +108,24 @@ def read_once(
     return cut_off
 
 
-def observe_sums(target: Target) -> Observed:
+def observe_sums(target: Target) -> ObservedClasses:
     """Read the server's sums once: all since each class was first seen, or the table emptied.
 
     What can be estimated only from ticks is not known. Raises `CollectorError` as `observe` does.
     """
     connection = _connection(target)
-    book = Book()
+    book = ClassRegistry()
     try:
         connection.open()
         values = _readers(connection)["digests"]()
         assert isinstance(values, DigestValues)  # noqa: S101  (what this collector reads)
         rows = values.rows
         zero = replace(rows, counters=np.zeros_like(rows.counters))
-        deltas = Deltas(book)
+        deltas = DigestDeltas(book)
         deltas.take(zero)
         changes = deltas.take(replace(rows, since=0.0))
         seconds = float(rows.age.max(initial=0.0))
-        tick = Tick(seconds, seconds, changes, {})
+        tick = ClassInterval(seconds, seconds, changes, {})
         greatest = [key.partition("|")[0] for key in _greatest(book, [tick])]
         texts = texts_of(connection, greatest)
         book.learn_texts(texts, own_among(connection, texts))
@@ -145,7 +150,7 @@ def _connection(target: Target) -> Connection:
     return Connection(target.endpoint, login, timeout=target.timeout, limit=LIMIT)
 
 
-def divided(book: Book, ticks: list[Tick]) -> Observed:
+def divided(book: ClassRegistry, ticks: list[ClassInterval]) -> ObservedClasses:
     """Divide CPU and bytes of disks over the classes of these ticks."""
     whole = [tick for tick in ticks if tick.changes is not None]
     seen = [tick for tick in whole if "cpu" in tick.used]
@@ -167,7 +172,7 @@ def divided(book: Book, ticks: list[Tick]) -> Observed:
     host = in_the_worst_spell(host_use(whole), spells)
     measured = table.cpu is not None and bool(table.cpu.any())
     known = len(table) >= LEAST_TICKS or (measured and len(table) > 0)
-    return Observed(
+    return ObservedClasses(
         book=book,
         seconds=float(table.seconds.sum()),
         ticks=table,
@@ -182,7 +187,9 @@ def divided(book: Book, ticks: list[Tick]) -> Observed:
     )
 
 
-def _bytes(name: str, table: ClassTicks, ticks: list[Tick], host: HostUse) -> Attribution | None:
+def _bytes(
+    name: str, table: ClassIntervals, ticks: list[ClassInterval], host: HostUse
+) -> Attribution | None:
     """Divide a number of bytes, as far as the model has shown that it knows them."""
     y = _used(ticks, name)
     if len(table) < LEAST_TICKS or y is None or not y.any():
@@ -190,7 +197,9 @@ def _bytes(name: str, table: ClassTicks, ticks: list[Tick], host: HostUse) -> At
     return withheld(name, table, attribute(table, Resource(y, time_like=False), host=host))
 
 
-def _network(table: ClassTicks, ticks: list[Tick], host: HostUse) -> Attribution | None:
+def _network(
+    table: ClassIntervals, ticks: list[ClassInterval], host: HostUse
+) -> Attribution | None:
     y = _used(ticks, "network")
     if len(table) < LEAST_TICKS or y is None or not y.any():
         return None
@@ -234,7 +243,7 @@ def send_once(spec: CollectorSpec, connection: Connection) -> None:
             raise
 
 
-def _greatest(book: Book, ticks: list[Tick]) -> list[str]:
+def _greatest(book: ClassRegistry, ticks: list[ClassInterval]) -> list[str]:
     """Keys of the classes that ran for the longest time."""
     spent = np.zeros(len(book))
     for tick in ticks:
@@ -246,7 +255,7 @@ def _greatest(book: Book, ticks: list[Tick]) -> list[str]:
     return [book.keys[n] for n in order if not book.is_own(book.keys[n])][:MOST_CLASSES]
 
 
-def _used(ticks: list[Tick], *names: str) -> Array | None:
+def _used(ticks: list[ClassInterval], *names: str) -> Array | None:
     """The sum of these resources in each tick, None unless all are known in all."""
     if not ticks or any(name not in tick.used for tick in ticks for name in names):
         return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from agent.query_classes.class_intervals import Tick
+from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.divided_resources import ALL_TIME, BUSY, IO_WAIT
 from models.attribution.reasons import BUSY as SATURATED
 from models.attribution.reasons import IO_WAIT as IO_BOUND
@@ -23,7 +23,7 @@ LIMITS: Mapping[Reason, tuple[str, float]] = {
 
 
 @dataclass(frozen=True)
-class Spell:
+class SaturatedPeriod:
     """A part of the watch in which a limit was passed in every tick."""
 
     reason: Reason
@@ -34,7 +34,7 @@ class Spell:
     """The mean part of the host's time in it, 0..1."""
 
 
-def spells_of(ticks: Sequence[Tick]) -> tuple[Spell, ...]:
+def spells_of(ticks: Sequence[ClassInterval]) -> tuple[SaturatedPeriod, ...]:
     """All spells of a watch, in the order in which they began."""
     if not ticks:
         return ()
@@ -42,7 +42,7 @@ def spells_of(ticks: Sequence[Tick]) -> tuple[Spell, ...]:
     return tuple(sorted(found, key=lambda spell: spell.start))
 
 
-def in_the_worst_spell(host: HostUse, spells: Sequence[Spell]) -> HostUse:
+def in_the_worst_spell(host: HostUse, spells: Sequence[SaturatedPeriod]) -> HostUse:
     """The host's use as it was in the worst spell of each kind, where there was one."""
 
     def worst(reason: Reason, usual: float | None) -> float | None:
@@ -55,7 +55,7 @@ def in_the_worst_spell(host: HostUse, spells: Sequence[Spell]) -> HostUse:
     )
 
 
-def _spells(ticks: Sequence[Tick], reason: Reason) -> Iterator[Spell]:
+def _spells(ticks: Sequence[ClassInterval], reason: Reason) -> Iterator[SaturatedPeriod]:
     name, limit = LIMITS[reason]
     begun = ticks[0].end - ticks[0].seconds
     for is_over, group in groupby(ticks, key=_is_over(name, limit)):
@@ -63,13 +63,13 @@ def _spells(ticks: Sequence[Tick], reason: Reason) -> Iterator[Spell]:
         start, end = together[0].end - together[0].seconds - begun, together[-1].end - begun
         if is_over and end - start >= SHORTEST:
             spent, whole = (sum(t.used[kind] for t in together) for kind in (name, ALL_TIME))
-            yield Spell(reason, start, end, spent / whole)
+            yield SaturatedPeriod(reason, start, end, spent / whole)
 
 
-def _is_over(name: str, limit: float) -> Callable[[Tick], bool]:
+def _is_over(name: str, limit: float) -> Callable[[ClassInterval], bool]:
     """Return a test of whether a tick is over the limit; one without data ends a spell."""
 
-    def is_over(tick: Tick) -> bool:
+    def is_over(tick: ClassInterval) -> bool:
         whole = tick.used.get(ALL_TIME, 0.0)
         return whole > 0 and tick.used.get(name, 0.0) > limit * whole
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from agent.query_classes.class_registry import Name
 from agent.query_classes.digest_deltas import Lost
 from models.attribution.divide import Method
-from models.attribution.prediction_error import Quality
+from models.attribution.prediction_error import PredictionError
 from models.attribution.reasons import Reason
 from models.wlr import Line
 
@@ -39,7 +39,7 @@ class ResourceState:
     """Σ of what no class explains, units of the resource; None where the whole is not known."""
     unattributed_share: float | None
     """The part of the resource of late that no class explains."""
-    held_out: Quality
+    held_out: PredictionError
     disagreement: float | None
     reasons: tuple[Reason, ...]
     total: float

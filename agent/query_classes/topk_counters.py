@@ -19,7 +19,7 @@ REMEMBERED = 10
 ALWAYS = (OTHER, AGENT)
 
 
-class Totals:
+class TopKCounters:
     """Sums of some quantities for the `places` greatest classes, and for all others together."""
 
     def __init__(self, quantities: Sequence[str], places: int) -> None:

@@ -10,17 +10,23 @@ from dataclasses import replace
 import numpy as np
 
 from agent.config.query_classes import ClassSettings
-from agent.query_classes.class_intervals import Tick, TickMaker, class_ticks, counted, host_use
-from agent.query_classes.class_registry import NOBODY, Book, Numbers, name_of
-from agent.query_classes.decayed_totals import Recent
+from agent.query_classes.class_intervals import (
+    ClassInterval,
+    ClassIntervalMaker,
+    class_ticks,
+    counted,
+    host_use,
+)
+from agent.query_classes.class_registry import NOBODY, ClassRegistry, Numbers, name_of
+from agent.query_classes.decayed_totals import DecayedTotals
 from agent.query_classes.digest_deltas import Lost
 from agent.query_classes.divided_resources import RESOURCES
-from agent.query_classes.interval_usage import Spent
+from agent.query_classes.interval_usage import IntervalUsage
 from agent.query_classes.state import ClassesState, ClassState, ResourceState
-from agent.query_classes.topk_counters import ALWAYS, Totals
+from agent.query_classes.topk_counters import ALWAYS, TopKCounters
 from agent.queue_drain import take_all
 from collectors.base import Sample
-from models.attribution.class_intervals import AGENT, OTHER, Array, ClassTicks
+from models.attribution.class_intervals import AGENT, OTHER, Array, ClassIntervals
 from models.attribution.class_shares import ClassShares
 from models.attribution.reasons import HostUse, Signs, find_reasons
 from models.attribution.sliding_model import SlidingModel
@@ -49,23 +55,23 @@ class QueryClasses:
     def __init__(self, settings: ClassSettings) -> None:
         self.state: ClassesState | None = None
         self.settings = settings
-        self._book = Book()
-        self._maker = TickMaker(self._book)
-        self._ticks: list[Tick] = []
+        self._book = ClassRegistry()
+        self._maker = ClassIntervalMaker(self._book)
+        self._ticks: list[ClassInterval] = []
         self._closes: float | None = None
         blocks = max(1, round(settings.window / settings.interval))
         self._keep = 1 - 1 / blocks
-        self._recent = Recent(QUANTITIES, self._keep)
-        self._waited = Recent(WAITED, self._keep)
+        self._recent = DecayedTotals(QUANTITIES, self._keep)
+        self._waited = DecayedTotals(WAITED, self._keep)
         self._models = {r.name: SlidingModel(r, blocks) for r in RESOURCES}
         self._seen: set[str] = set()
-        self._totals = Totals((*QUANTITIES, *self._models, *COUNTED), settings.top)
+        self._totals = TopKCounters((*QUANTITIES, *self._models, *COUNTED), settings.top)
         self._most_tracked = min(TRACKED, TRACKED_PER_SHOWN * settings.top)
         self._tracked: list[str] = []
         self._greatness: Array = np.zeros(0)
-        self._new: deque[Spent] = deque(maxlen=MOST_NEW)
+        self._new: deque[IntervalUsage] = deque(maxlen=MOST_NEW)
 
-    def take_new(self) -> list[Spent]:
+    def take_new(self) -> list[IntervalUsage]:
         """What was used in the intervals since this was asked last, oldest first."""
         return take_all(self._new)
 
@@ -109,13 +115,13 @@ class QueryClasses:
         self._maker.deltas.forget(Lost.CHURN)
         return True
 
-    def _without_changes(self, tick: Tick) -> Tick:
+    def _without_changes(self, tick: ClassInterval) -> ClassInterval:
         """A tick that was made with numbers that are no longer valid: only its use is known."""
         if tick.changes is not None:
             self._maker.deltas.lost[Lost.CHURN] += 1
         return replace(tick, changes=None)
 
-    def _track(self, ticks: list[Tick]) -> None:
+    def _track(self, ticks: list[ClassInterval]) -> None:
         """Give the greatest classes of late a column, those that have one preferred."""
         great = np.zeros(len(self._book))
         great[: len(self._greatness)] = self._greatness * self._keep
@@ -148,7 +154,7 @@ class QueryClasses:
         return tuple(None if name in ALWAYS else self._book.text_for_models(name) for name in names)
 
     def _divide(
-        self, table: ClassTicks, ticks: list[Tick], whole: list[Tick]
+        self, table: ClassIntervals, ticks: list[ClassInterval], whole: list[ClassInterval]
     ) -> dict[str, ClassShares]:
         """Divide each resource over the classes, by the ticks in which it and they are known."""
         divisions, host = {}, host_use(ticks)
@@ -163,8 +169,12 @@ class QueryClasses:
         return divisions
 
     def _count(
-        self, at: float, table: ClassTicks, ticks: list[Tick], divisions: dict[str, ClassShares]
-    ) -> Spent:
+        self,
+        at: float,
+        table: ClassIntervals,
+        ticks: list[ClassInterval],
+        divisions: dict[str, ClassShares],
+    ) -> IntervalUsage:
         uses = np.zeros((len(table.names), len(self._totals.quantities)))
         spent = table.statement_time.sum(axis=0)
         if table.inflight_delta is not None:
@@ -187,9 +197,9 @@ class QueryClasses:
         seconds = sum(tick.seconds for tick in ticks)
         self._recent.add(table.names, uses[:, : len(QUANTITIES)], seconds)
         self._waited.add(table.names, _waited(table), seconds)
-        return Spent.of(at, seconds, by_name, divisions.get("cpu"), table.names)
+        return IntervalUsage.of(at, seconds, by_name, divisions.get("cpu"), table.names)
 
-    def _add_counted(self, uses: Array, names: tuple[str, ...], ticks: list[Tick]) -> None:
+    def _add_counted(self, uses: Array, names: tuple[str, ...], ticks: list[ClassInterval]) -> None:
         columns = self._columns(names)
         for name in COUNTED:
             if any(tick.changes is not None and name in tick.changes.names for tick in ticks):
@@ -211,7 +221,7 @@ class QueryClasses:
         return cpu if any(cpu.values()) else self._recent.by("statement_time")
 
     def _described(
-        self, at: float, divisions: dict[str, ClassShares], ticks: list[Tick]
+        self, at: float, divisions: dict[str, ClassShares], ticks: list[ClassInterval]
     ) -> ClassesState:
         host = host_use(ticks)
         return ClassesState(
@@ -274,7 +284,7 @@ class QueryClasses:
         )
 
 
-def _waited(table: ClassTicks) -> Array:
+def _waited(table: ClassIntervals) -> Array:
     """Sum up what the ticks have of `WAITED`, shape (K, 3); 0 for what they lack."""
     sizes = {"lock_time": table.lock_time, **dict(table.sizes)}
     nothing = np.zeros_like(table.statement_time)

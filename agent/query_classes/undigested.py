@@ -8,7 +8,7 @@ import numpy as np
 from collectors.digest_table import Array
 
 
-class Uncovered:
+class UndigestedStatements:
     """Follows both sums from reading to reading.
 
     All statements are read first, so one that ends between the two is in the digests alone: what

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from agent.hourly_load import LoadHistory
+from agent.hourly_load import HourlyLoad
 from agent.intervals import Interval, Window, intervals
 from agent.replay.recorded_readings import STATUS, Reading
 from agent.resampling import KNOWN_FOR
@@ -31,7 +31,7 @@ class Sink(Protocol):
         """Add intervals that follow those before."""
 
 
-def fill(history: Sink, readings: Iterable[Reading], load: LoadHistory) -> float | None:
+def fill(history: Sink, readings: Iterable[Reading], load: HourlyLoad) -> float | None:
     """Add every interval that the readings hold; answer the time of the last one, if any.
 
     `load` takes in their load by the hour, too; the readings' times are Unix seconds.
@@ -47,7 +47,7 @@ def fill(history: Sink, readings: Iterable[Reading], load: LoadHistory) -> float
 class _Filler:
     """The samples of which intervals are made that are not complete yet."""
 
-    def __init__(self, history: Sink, load: LoadHistory) -> None:
+    def __init__(self, history: Sink, load: HourlyLoad) -> None:
         self.last: float | None = None
         self._history, self._load = history, load
         self._raw: dict[str, list[Sample]] = {}

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from agent.interval_buffer import RAW_INTERVALS, History
+from agent.interval_buffer import RAW_INTERVALS, IntervalBuffer
 from agent.intervals import Interval
 from agent.replay.recorded_readings import STATEMENTS, STATUS, Reading
 from collectors.base import Sample
@@ -21,7 +21,7 @@ ROUNDED = 3
 class Recording(Protocol):
     """What is known of one server over time; times are seconds of the recording's clock."""
 
-    history: History
+    history: IntervalBuffer
     start: float
     """Its first time."""
 
@@ -43,7 +43,7 @@ class Recording(Protocol):
 class Samples:
     """A recording of samples, which become intervals as in the daemon."""
 
-    def __init__(self, readings: Iterator[Reading], history: History) -> None:
+    def __init__(self, readings: Iterator[Reading], history: IntervalBuffer) -> None:
         self.history = history
         self._readings = readings
         self._next = next(readings, None)
@@ -85,7 +85,7 @@ class Samples:
 class Intervals:
     """A recording of intervals, as an agent has written them."""
 
-    def __init__(self, intervals: Iterator[Interval], history: History) -> None:
+    def __init__(self, intervals: Iterator[Interval], history: IntervalBuffer) -> None:
         self.history = history
         self._intervals = intervals
         self._next = next(intervals, None)

@@ -18,7 +18,7 @@ from agent.history.record_types import INTERVALS
 from agent.history.row_mapping import interval_of
 from agent.history.tables import LAST, Choice, Extent, extents, read
 from agent.history.window_reader import SAME_WIDTH
-from agent.interval_buffer import History
+from agent.interval_buffer import IntervalBuffer
 from agent.pipeline import NO_CEILINGS, Now
 from agent.replay.recording import Intervals, Recording, Samples, sampling_of
 
@@ -34,7 +34,7 @@ class SourceError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class ReplayOptions:
     """How to replay, as far as that was asked for; times in seconds."""
 
     target: str | None = None
@@ -68,7 +68,7 @@ class Source:
 
 
 @contextmanager
-def opened(path: str, wishes: Wishes) -> Iterator[Source]:
+def opened(path: str, wishes: ReplayOptions) -> Iterator[Source]:
     """Open a recording of either kind, seen by its content.
 
     Raises `TableFileError`, `StoreError` or `SourceError` where it cannot be used.
@@ -102,7 +102,7 @@ def interval_for(sampling: float, asked: float | None, name: str) -> float:
     return asked if asked is not None else fitting or WIDTHS[-1]
 
 
-def _of_csv(path: str, wishes: Wishes) -> Source:
+def _of_csv(path: str, wishes: ReplayOptions) -> Source:
     file = SampleFile(path)
     measured, readings = sampling_of(r for r in file.readings() if wishes.includes(r.at))
     if measured is None and math.isfinite(wishes.since):
@@ -112,7 +112,7 @@ def _of_csv(path: str, wishes: Wishes) -> Source:
         raise SourceError(f"{file.name}: {problem}; record more of them")
     sampling = wishes.sampling or measured
     settings = _with_width(wishes, interval_for(sampling, wishes.interval, file.name))
-    history = History(settings.interval, settings.window, sampling)
+    history = IntervalBuffer(settings.interval, settings.window, sampling)
     target = wishes.target or Path(file.name).name.split(".")[0]
     title = f"{file.name}: samples {sampling:g} s apart"
 
@@ -130,7 +130,7 @@ def _of_csv(path: str, wishes: Wishes) -> Source:
     return Source(target, title, Samples(readings, history), settings, notes)
 
 
-def _of_history(connection: sqlite3.Connection, path: str, wishes: Wishes) -> Source:
+def _of_history(connection: sqlite3.Connection, path: str, wishes: ReplayOptions) -> Source:
     extent, others = _chosen(list(extents(connection, INTERVALS)), path, wishes)
     choice = _times(extent, wishes)
     is_all = math.isinf(wishes.until)
@@ -144,7 +144,7 @@ def _of_history(connection: sqlite3.Connection, path: str, wishes: Wishes) -> So
     settings = _with_width(wishes, width)
     found = (interval_of(row, 1.0, ZERO) for row in read(connection, INTERVALS, choice))
     same = (one for one in found if math.isclose(one.seconds, width, rel_tol=SAME_WIDTH))
-    recording = Intervals(same, History(width, settings.window, width))
+    recording = Intervals(same, IntervalBuffer(width, settings.window, width))
     if math.isnan(recording.start):
         which = "latest" if is_all else "first"
         widths = f"the {which} are of {last.cells[0]:g} s"
@@ -153,14 +153,14 @@ def _of_history(connection: sqlite3.Connection, path: str, wishes: Wishes) -> So
     return Source(extent.target, title, recording, settings, lambda: others, extent.server)
 
 
-def _times(extent: Extent, wishes: Wishes) -> Choice:
+def _times(extent: Extent, wishes: ReplayOptions) -> Choice:
     """The rows of that server, of the period that was asked for."""
     since = 0 if math.isinf(wishes.since) else max(0, math.ceil(1000 * wishes.since))
     until = LAST if math.isinf(wishes.until) else math.floor(1000 * wishes.until)
     return Choice(extent.target, extent.server, since, until)
 
 
-def _chosen(found: list[Extent], path: str, wishes: Wishes) -> tuple[Extent, list[str]]:
+def _chosen(found: list[Extent], path: str, wishes: ReplayOptions) -> tuple[Extent, list[str]]:
     """One server of one target: that which was asked for, or the latest of the only target."""
     targets = sorted({extent.target for extent in found})
     if not found:
@@ -180,5 +180,5 @@ def _chosen(found: list[Extent], path: str, wishes: Wishes) -> tuple[Extent, lis
     return chosen, others if wishes.server is None else []
 
 
-def _with_width(wishes: Wishes, width: float) -> FitSettings:
+def _with_width(wishes: ReplayOptions, width: float) -> FitSettings:
     return wishes.settings.model_copy(update={"interval": width})

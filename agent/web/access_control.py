@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
-from agent.web.auth import Doorkeeper, Verdict
+from agent.web.auth import BasicAuthenticator, Verdict
 from agent.web.cross_site import ASKING, HostNames, is_from_a_page
 from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, WAIT, Environ, StartResponse
 from agent.web.reloading_config import Web
@@ -22,7 +22,7 @@ class AccessControl:
         self._pages = pages
         self._web = web
         self._hosts = hosts
-        self._doorkeeper = Doorkeeper()
+        self._doorkeeper = BasicAuthenticator()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
         """Answer one request, or have the pages answer it."""

@@ -28,7 +28,7 @@ class Verdict(enum.Enum):
     BUSY = enum.auto()
 
 
-class Doorkeeper:
+class BasicAuthenticator:
     """Checks one password at a time; remembers, keyed and in memory only, what it has checked.
 
     Known passwords never wait. Others wait in a short queue, behind networks that have asked less.

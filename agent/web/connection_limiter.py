@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(eq=False, slots=True)
-class Place:
+class ConnectionSlot:
     """One connection; its thread replaces `socket` when TLS takes it over."""
 
     socket: socket.socket
@@ -20,7 +20,7 @@ class Place:
     dismissed: threading.Event = field(default_factory=threading.Event)
 
 
-class Places:
+class ConnectionLimiter:
     """Whoever dallies longest leaves when all places are taken, of the host that has most.
 
     So a crowd of slow clients pushes out each other, and a newcomer is served at once. Hanging up
@@ -34,30 +34,34 @@ class Places:
         self.deadline = deadline
         self._clock = clock
         self._lock = threading.Lock()
-        self._taken: dict[str, dict[Place, None]] = {}  # by host, each in the order they came
+        self._taken: dict[
+            str, dict[ConnectionSlot, None]
+        ] = {}  # by host, each in the order they came
         self._count = 0
-        self._leaving: set[Place] = set()
+        self._leaving: set[ConnectionSlot] = set()
 
-    def enter(self, connection: socket.socket, host: str) -> Place | None:
+    def enter(self, connection: socket.socket, host: str) -> ConnectionSlot | None:
         """A place, made free if need be; None while too many are still on their way out."""
         with self._lock:
             if len(self._leaving) >= self.limit:
                 return None
             if self._count >= self.limit:
                 self._dismiss([self._last_in_favour()])
-            place = Place(connection, host, self._clock())
+            place = ConnectionSlot(connection, host, self._clock())
             self._taken.setdefault(host, {})[place] = None
             self._count += 1
             return place
 
-    def replace(self, place: Place, wrap: Callable[[socket.socket], socket.socket]) -> None:
+    def replace(
+        self, place: ConnectionSlot, wrap: Callable[[socket.socket], socket.socket]
+    ) -> None:
         """Have another socket take the connection over, while nobody hangs it up."""
         with self._lock:
             place.socket = wrap(place.socket)
             if place in self._leaving:
                 _hang_up(place.socket)
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: ConnectionSlot) -> None:
         """The connection is over: close it and give the place back."""
         with self._lock:
             self._discard(place)
@@ -75,15 +79,15 @@ class Places:
         with self._lock:
             self._dismiss(list(self._all()))
 
-    def _all(self) -> Iterator[Place]:
+    def _all(self) -> Iterator[ConnectionSlot]:
         return itertools.chain.from_iterable(self._taken.values())
 
-    def _last_in_favour(self) -> Place:
+    def _last_in_favour(self) -> ConnectionSlot:
         most = max(map(len, self._taken.values()))
         of_each = (_first_to_leave(of) for of in self._taken.values() if len(of) == most)
         return min(of_each, key=lambda place: (place.is_answered, place.since))
 
-    def _discard(self, place: Place) -> None:
+    def _discard(self, place: ConnectionSlot) -> None:
         of_host = self._taken.get(place.host, {})
         if place in of_host:
             del of_host[place]
@@ -91,7 +95,7 @@ class Places:
         if not of_host:
             self._taken.pop(place.host, None)
 
-    def _dismiss(self, places: Iterable[Place]) -> None:
+    def _dismiss(self, places: Iterable[ConnectionSlot]) -> None:
         for place in places:
             self._discard(place)
             self._leaving.add(place)
@@ -99,7 +103,7 @@ class Places:
             _hang_up(place.socket)
 
 
-def _first_to_leave(places: Iterable[Place]) -> Place:
+def _first_to_leave(places: Iterable[ConnectionSlot]) -> ConnectionSlot:
     """Of one host's places, in the order they came."""
     return next((place for place in places if not place.is_answered), next(iter(places)))
 

@@ -9,7 +9,7 @@ from io import BufferedIOBase, BytesIO
 from typing import Any, cast
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 
-from agent.web.connection_limiter import Place
+from agent.web.connection_limiter import ConnectionSlot
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Handler(WSGIRequestHandler):
     default_request_version = "HTTP/1.0"  # older ones had no headers
     disable_nagle_algorithm = True
 
-    def __init__(self, place: Place, address: Any, server: WSGIServer) -> None:
+    def __init__(self, place: ConnectionSlot, address: Any, server: WSGIServer) -> None:
         self._place = place
         super().__init__(place.socket, address, server)
 

@@ -4,17 +4,17 @@ import select
 import socket
 from collections.abc import Callable
 
-from agent.web.connection_limiter import Place
+from agent.web.connection_limiter import ConnectionSlot
 
 ARRIVES = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
 ENDED = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 HANDSHAKE = b"\x16"  # how a TLS record begins; no HTTP request does
 BLANK_LINES = (b"\r\n\r\n", b"\n\n", b"\n\r\n")
 
-Act = Callable[[Place], object]
+Act = Callable[[ConnectionSlot], object]
 
 
-class WaitingRoom:
+class PendingConnections:
     """Only a request that has arrived costs a thread; a slow or silent client costs none.
 
     What has arrived is looked at each time that there is more, and left for the thread that serves
@@ -25,7 +25,7 @@ class WaitingRoom:
         self._longest = longest
         self._serve = serve
         self._leave = leave
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, ConnectionSlot] = {}
         self._listener = -1
         self._epoll = select.epoll()
 
@@ -34,7 +34,7 @@ class WaitingRoom:
         self._listener = listener.fileno()
         self._epoll.register(self._listener, select.EPOLLIN)
 
-    def add(self, place: Place) -> None:
+    def add(self, place: ConnectionSlot) -> None:
         """Wait for its request."""
         number = place.socket.fileno()
         self._places[number] = place
@@ -58,7 +58,7 @@ class WaitingRoom:
         self._places.clear()
         self._epoll.close()
 
-    def _next(self, place: Place, events: int) -> Act | None:
+    def _next(self, place: ConnectionSlot, events: int) -> Act | None:
         """Serve it, leave it, or go on waiting (None)."""
         try:
             begun = place.socket.recv(self._longest + 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)

@@ -11,9 +11,9 @@ from socketserver import BaseServer
 from typing import Any, cast
 from wsgiref.simple_server import WSGIServer
 
-from agent.web.connection_limiter import Place, Places
+from agent.web.connection_limiter import ConnectionLimiter, ConnectionSlot
 from agent.web.handler import LONGEST_REQUEST, Handler
-from agent.web.pending_connections import HANDSHAKE, WaitingRoom
+from agent.web.pending_connections import HANDSHAKE, PendingConnections
 from agent.web.reloading_config import Web
 from agent.web.tls import is_allowed
 
@@ -53,10 +53,10 @@ class WebServer(WSGIServer):
             raise OSError(f"{host} is no host name") from None
         self.address_family = infos[0][0]
         self._web = web
-        self.places = Places(MAX_CONNECTIONS, REQUEST_TIMEOUT)
+        self.places = ConnectionLimiter(MAX_CONNECTIONS, REQUEST_TIMEOUT)
         self._turned_at = self._accept_at = self._sweep_at = time.monotonic()
         self._is_ending, self._is_over = threading.Event(), threading.Event()
-        self._waiting = WaitingRoom(LONGEST_REQUEST, self._start, self.places.leave)
+        self._waiting = PendingConnections(LONGEST_REQUEST, self._start, self.places.leave)
         super().__init__((host, port), cast("Any", Handler))
 
     def server_bind(self) -> None:
@@ -121,14 +121,14 @@ class WebServer(WSGIServer):
         with suppress(OSError):  # it has hung up, or we are out of file descriptors
             self.process_request(*self.get_request())
 
-    def _start(self, place: Place) -> None:
+    def _start(self, place: ConnectionSlot) -> None:
         """Serve a request in a thread of its own."""
         try:
             threading.Thread(target=self._serve, args=(place,), name="web", daemon=True).start()
         except RuntimeError:  # the system has no thread for it
             self.places.leave(place)
 
-    def _serve(self, place: Place) -> None:
+    def _serve(self, place: ConnectionSlot) -> None:
         try:
             if self._is_secured(place, self._web()):
                 Handler(place, (place.host, 0), self)
@@ -140,7 +140,7 @@ class WebServer(WSGIServer):
         finally:
             self.places.leave(place)
 
-    def _is_secured(self, place: Place, web: Web) -> bool:
+    def _is_secured(self, place: ConnectionSlot, web: Web) -> bool:
         """Whether the client may speak on: TLS where it is asked for alone, and an allowed name.
 
         Raises OSError where the handshake fails.

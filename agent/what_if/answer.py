@@ -10,7 +10,7 @@ from agent.what_if.question import Question, changes
 from models.trust import Trust
 from models.what_if.assumptions import assumptions
 from models.what_if.changes import Changes
-from models.what_if.current_state import Today
+from models.what_if.current_state import CurrentState
 from models.what_if.predict import Estimate, Prediction, what_if
 
 Object = dict[str, Any]
@@ -41,7 +41,7 @@ def answer(snapshot: Snapshot, asked: Question, now: float) -> Object:
     return document
 
 
-def _load(today: Today) -> Object | None:
+def _load(today: CurrentState) -> Object | None:
     load = today.load
     if load is None:
         return None

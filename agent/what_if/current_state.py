@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from agent.assessed_intervals import Fate
+from agent.assessed_intervals import Disposition
 from agent.config.ceilings import DISK, NETWORK
 from agent.query_classes.capacity_gain import share_of, share_of_use
 from agent.query_classes.class_registry import SEVERAL
@@ -14,12 +14,12 @@ from agent.utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_disk
 from models.capacity.assess import HOPELESS_RATIO
 from models.capacity.contention import Ahead, find_peak
 from models.capacity.goodness_of_fit import Points
-from models.capacity.resource_limit import Wall
+from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
 from models.robust import neighbour_deviation
 from models.usl.law import Array, Usl
 from models.what_if import current_state as model
-from models.what_if.current_state import Kind, Limit, Share, Shares, Today, Use
+from models.what_if.current_state import CurrentState, Kind, Limit, Share, Shares, Use
 
 EXACT = 1e-6
 """The width, in ln X, of a limit of which only its place is known."""
@@ -27,14 +27,14 @@ MIN_POINTS = 6
 """So many intervals tell how much residence times scatter."""
 
 
-def today_of(snapshot: Snapshot, now: float) -> Today:
+def today_of(snapshot: Snapshot, now: float) -> CurrentState:
     """The state at `now` (Unix seconds); what is stale is not known."""
     capacity, load = snapshot.capacity(now), snapshot.current_load(now)
     classes = snapshot.current_classes(now)
     place = snapshot.current_place(now)
     is_loaded = place is not None and place[0] > 0 and place[1] > 0
     limits = tuple(_limits(capacity, classes)) if capacity else ()
-    return Today(
+    return CurrentState(
         capacity=capacity.value if capacity else None,
         lower=capacity.lower if capacity else None,
         upper=capacity.upper if capacity else None,
@@ -61,7 +61,9 @@ def _measured(snapshot: Snapshot, n: float, x: float) -> model.Load:
     points = snapshot.fitted.points
     if points is None:
         return model.Load(x, n / x)
-    counts = np.isin(points.fates, (Fate.USED.value, Fate.IDLE.value)) & (points.concurrency > 0)
+    counts = np.isin(points.fates, (Disposition.USED.value, Disposition.IDLE.value)) & (
+        points.concurrency > 0
+    )
     if np.count_nonzero(counts) < MIN_POINTS:
         return model.Load(x, n / x)
     ns, xs = points.concurrency[counts], points.throughput[counts]
@@ -76,20 +78,29 @@ def _law(capacity: Capacity | None) -> Usl | None:
 
 
 def _limits(capacity: Capacity, classes: ClassesState | None) -> Iterator[Limit]:
-    """The walls that may count, contention, and what the capacity names beside them."""
+    """The limits that may count, contention, and what the capacity names beside them."""
     if capacity.value is None:
         return
-    walls = [
-        w for w in capacity.walls if w.x_max_interval and w.x_max_interval.ratio < HOPELESS_RATIO
+    resource_limits = [
+        w
+        for w in capacity.resource_limits
+        if w.x_max_interval and w.x_max_interval.ratio < HOPELESS_RATIO
     ]
-    bound = any(wall.resource == SERVER_CPU for wall in walls)
-    for wall in walls:
-        share = capacity.shares.get(wall.resource, 0.0)
-        kind = kind_of(wall.resource, is_bound=bound)
-        yield Limit(wall.resource, kind, share, wall.grid, wall.cdf, _shares(classes, wall))
+    bound = any(resource_limit.resource == SERVER_CPU for resource_limit in resource_limits)
+    for resource_limit in resource_limits:
+        share = capacity.shares.get(resource_limit.resource, 0.0)
+        kind = kind_of(resource_limit.resource, is_bound=bound)
+        yield Limit(
+            resource_limit.resource,
+            kind,
+            share,
+            resource_limit.grid,
+            resource_limit.cdf,
+            _shares(classes, resource_limit),
+        )
     grid, cdf = _contention(capacity)
     yield Limit(USL, Kind.CONTENTION, capacity.shares.get(USL, 0.0), grid, cdf)
-    known = {USL, *(wall.resource for wall in walls)}
+    known = {USL, *(resource_limit.resource for resource_limit in resource_limits)}
     for name, share in capacity.shares.items():
         if name not in known:
             place = np.log(capacity.value) + np.array([-EXACT, EXACT])
@@ -122,15 +133,15 @@ def kind_of(resource: str, *, is_bound: bool) -> Kind:
     return Kind.SETTING
 
 
-def _shares(classes: ClassesState | None, wall: Wall | str) -> Shares:
-    """The part of a wall's demand by digest, summed over schemas."""
+def _shares(classes: ClassesState | None, resource_limit: ResourceLimit | str) -> Shares:
+    """The part of a limit's demand by digest, summed over schemas."""
     found = dict[str, Share]()
     for one in classes.classes if classes else ():
         assert classes is not None  # noqa: S101
         part = (
-            share_of_use(classes, one, wall)
-            if isinstance(wall, str)
-            else share_of(classes, one, wall)
+            share_of_use(classes, one, resource_limit)
+            if isinstance(resource_limit, str)
+            else share_of(classes, one, resource_limit)
         )
         if part is not None and one.name.digest not in SEVERAL:
             before = found.get(one.name.digest, Share(0.0))

@@ -21,23 +21,23 @@ MOST_MISSED = 0.5
 
 
 @dataclass(frozen=True)
-class Echo:
+class Autocorrelation:
     """Sums of the relative errors of successive ticks. Those of blocks of ticks add up."""
 
     products: float = 0.0
     squares: float = 0.0
 
     @classmethod
-    def of(cls, y: Array, expected: Array) -> "Echo":
+    def of(cls, y: Array, expected: Array) -> "Autocorrelation":
         """Sum up ticks one after the other, shape (T,)."""
         known = expected > 0
         off = np.where(known, y / np.where(known, expected, 1.0) - 1, 0.0)
         off = np.clip(off, -MOST_MISSED, MOST_MISSED)
         return cls(float(off[1:] @ off[:-1]), float(off @ off))
 
-    def __add__(self, other: "Echo") -> "Echo":
+    def __add__(self, other: "Autocorrelation") -> "Autocorrelation":
         """Add other ticks."""
-        return Echo(self.products + other.products, self.squares + other.squares)
+        return Autocorrelation(self.products + other.products, self.squares + other.squares)
 
     @property
     def inflation(self) -> float:
@@ -46,4 +46,4 @@ class Echo:
         return min(INFLATION * alike, MOST_INFLATION)
 
 
-NO_ECHO = Echo()
+NO_ECHO = Autocorrelation()

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.attribution.autocorrelation import NO_ECHO, Echo
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.autocorrelation import NO_ECHO, Autocorrelation
+from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.cost_model import (
     LEAST_CALL_SHARE,
     CostModel,
@@ -21,12 +21,12 @@ from models.attribution.cost_model import (
     evidence_of_waiting,
 )
 from models.attribution.deliberate_waits import CpuBounds, Mask
-from models.attribution.elasticity import Stretch
+from models.attribution.elasticity import Elasticity
 from models.attribution.empirical_bayes import learn_shrunk
 from models.attribution.mixture_fit import learn
 from models.attribution.normal_equations import BASE_SPREAD
 from models.attribution.sufficient_statistics import Moments
-from models.attribution.unit_costs import FREE_CALL_SHARE, Prices, calls, price_features
+from models.attribution.unit_costs import FREE_CALL_SHARE, UnitCosts, calls, price_features
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,20 @@ class Block:
     """Each class's calls and sizes, shape (K, F)."""
     work: Array
     """Each class's work time, s, shape (K,)."""
-    stretch: Stretch
+    stretch: Elasticity
     """How its time per call went with the others'."""
-    echo: Echo
+    echo: Autocorrelation
     """How y missed what was expected."""
 
     @classmethod
     def of(
         cls,
-        ticks: ClassTicks,
+        ticks: ClassIntervals,
         y: Array,
         work: Array,
-        prices: Prices,
+        prices: UnitCosts,
         weights: Array,
-        echo: Echo = NO_ECHO,
+        echo: Autocorrelation = NO_ECHO,
     ) -> "Block":
         """Sum up ticks and their y, shape (T,), work, shape (T, K), and weights, shape (T,)."""
         tables, size = [calls(ticks), *(table for _, table in ticks.sizes)], prices.price(ticks)
@@ -69,7 +69,7 @@ class Block:
             pooled=Moments.of(together, ticks.seconds, y, weights),
             uses=np.column_stack([table.sum(axis=0) for table in tables]),
             work=work.sum(axis=0),
-            stretch=Stretch.of(work, calls(ticks), size),
+            stretch=Elasticity.of(work, calls(ticks), size),
             echo=echo,
         )
 
@@ -99,7 +99,7 @@ class Block:
             stretch=self.stretch.at([had.get(name, -1) for name in names]),
         )
 
-    def repriced(self, prices: Prices) -> "Block":
+    def repriced(self, prices: UnitCosts) -> "Block":
         """Measure each class's regressor at these prices."""
         by_name = {"calls": prices.per_call, **dict(prices.sizes)}
         wanted = self.uses @ np.array([by_name.get(name, 0.0) for name in self.features])
@@ -130,7 +130,7 @@ class Block:
 
 def prices_of(
     blocks: Sequence[Block], *, time_like: bool, bounds: CpuBounds | None = None
-) -> Prices:
+) -> UnitCosts:
     """Fit the prices that all classes share to these blocks' ticks; they have the same features."""
     pooled = blocks[0].pooled
     for block in blocks[1:]:
@@ -141,7 +141,7 @@ def prices_of(
 
 def fit_block(
     block: Block,
-    prices: Prices,
+    prices: UnitCosts,
     *,
     time_like: bool,
     bounds: CpuBounds | None = None,

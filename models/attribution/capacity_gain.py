@@ -3,16 +3,16 @@
 A resource's utilisation is U = U0 + D·X; it is full (c) at X_w = (c − U0)/D. A class that makes the
 share q of the queries and takes the share s of the demand D takes s·D/q for each of its queries.
 When it costs the part f of that, the others' demand is as before, and the same mix costs
-D' = D·(1 − s·(1 − f)), so the wall moves to X_w' = X_w / (1 − s·(1 − f)). Removed altogether
-(f = 0) the remaining queries, 1 − q of the mix, cost D·(1 − s)/(1 − q) each: their wall is
+D' = D·(1 − s·(1 − f)), so the limit moves to X_w' = X_w / (1 − s·(1 − f)). Removed altogether
+(f = 0) the remaining queries, 1 − q of the mix, cost D·(1 − s)/(1 − q) each: their limit is
 X_w·(1 − q)/(1 − s), again 1/(1 − s) times what they had: q cancels, as long as one counts the work
-that remains. Of several limits the lowest counts, before and after: what one wall gives back, the
+that remains. Of several limits the lowest counts, before and after: what one limit gives back, the
 next may keep. (Bottleneck analysis: Denning and Buzen, "The Operational Analysis of Queueing
 Network Models", ACM Computing Surveys 10 (1978).)
 
-s is the share at the wall. Far below it each call, heavy or light, also pays for waking an idle
+s is the share at the limit. Far below it each call, heavy or light, also pays for waking an idle
 processor, w·(1 − U) (`models.capacity.demand`, equation 2), and light calls are many: a class of
-few and heavy calls has a smaller share there than at the wall. `share_at_wall` takes that off.
+few and heavy calls has a smaller share there than at the limit. `share_at_wall` takes that off.
 `bench/class_removal.py` measures what is left of the error.
 """
 
@@ -32,13 +32,14 @@ class Limit:
     """0..1; 0 where the class has no part in it, None where that is not known."""
 
 
-def share_at_wall(share: float, calls: float, waking: float, load: float) -> float:
-    """Compute a class's share of the demand at the wall from its share at a lower load.
+def share_at_limit(share: float, calls: float, waking: float, load: float) -> float:
+    """Compute a class's share of the demand at the limit from its share at a lower load.
 
     `calls` is its share of the calls, `waking` w/D: what waking costs a call as a part of the mean
-    demand at the wall, and `load` u = X/X_w. With U = u·(1 + w/D)/(1 + u·w/D) waking takes the part
+    demand at the limit, and `load` u = X/X_w. With U = u·(1 + w/D)/(1 + u·w/D) waking takes
+    the part
     φ = (w/D)·(1 − U)/(1 + (w/D)·(1 − U)) of all use at that load, each call as much as any other,
-    so the share at the wall is (share − φ·calls)/(1 − φ).
+    so the share at the limit is (share − φ·calls)/(1 − φ).
     """
     idle = max(1 - load, 0.0) / (1 + waking * load)
     part = waking * idle / (1 + waking * idle)

@@ -15,7 +15,7 @@ OTHER, AGENT = "other", "agent"
 
 
 @dataclass(frozen=True)
-class ClassTicks:
+class ClassIntervals:
     """T ticks of K query classes. Matrices have shape (T, K); absent is None, not zeros."""
 
     names: tuple[str, ...]
@@ -62,11 +62,11 @@ class ClassTicks:
             work = work + self.inflight_delta
         return np.maximum(work, 0.0)
 
-    def at(self, ticks: Sequence[int] | NDArray[np.int64] | slice) -> "ClassTicks":
+    def at(self, ticks: Sequence[int] | NDArray[np.int64] | slice) -> "ClassIntervals":
         """Take some of the ticks."""
         return self._mapped(lambda matrix: matrix[ticks], self.seconds[ticks], self.names)
 
-    def arranged(self, names: Sequence[str]) -> "ClassTicks":
+    def arranged(self, names: Sequence[str]) -> "ClassIntervals":
         """Take these classes in this order; a class that is not there did nothing."""
         place = {name: i for i, name in enumerate(self.names)}
         found = [(to, place[name]) for to, name in enumerate(names) if name in place]
@@ -83,7 +83,7 @@ class ClassTicks:
             texts = tuple(known.get(name) for name in names)
         return self._mapped(arrange, self.seconds, tuple(names), texts)
 
-    def pooled(self, names: Sequence[str], rest: str) -> "ClassTicks":
+    def pooled(self, names: Sequence[str], rest: str) -> "ClassIntervals":
         """Take these classes in this order; what the others did is the class `rest` of them."""
         place = {name: i for i, name in enumerate(names)}
         to = np.zeros((len(self.names), len(names)))
@@ -102,10 +102,10 @@ class ClassTicks:
         seconds: Array,
         names: tuple[str, ...],
         texts: tuple[str | None, ...] | None = None,
-    ) -> "ClassTicks":
+    ) -> "ClassIntervals":
         matrices = {name: change(matrix) for name, matrix in self._matrices()}
         sizes = tuple((name, change(matrix)) for name, matrix in self.sizes)
-        return ClassTicks(
+        return ClassIntervals(
             names=names,
             seconds=seconds,
             sizes=sizes,

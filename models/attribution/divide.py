@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.cost_model import CostModel
 from models.attribution.deliberate_waits import least_level
 from models.attribution.estimators import (
@@ -23,7 +23,7 @@ from models.attribution.estimators import (
     by_wlr,
     by_work_time,
 )
-from models.attribution.prediction_error import Quality, disagreement
+from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.reasons import HostUse, Reason, Signs, find_reasons
 from models.wlr import Line, fit_line
 
@@ -68,8 +68,8 @@ class Attribution:
     classes: tuple[ClassUse, ...]
     unattributed: float
     predictor: Predictor
-    fit: Quality
-    held_out: Quality
+    fit: PredictionError
+    held_out: PredictionError
     """Each quarter of the ticks predicted from the others."""
     disagreement: float | None
     """Σ|share − other share| between the source and the next best one, where there is one."""
@@ -90,7 +90,7 @@ class Attribution:
 
 
 def attribute(
-    ticks: ClassTicks,
+    ticks: ClassIntervals,
     target: Target,
     method: Method = Method.AUTO,
     host: HostUse | None = None,
@@ -125,7 +125,7 @@ def attribute(
         classes=_class_uses(ticks.names, parts),
         unattributed=left if left > ROUNDING * y.sum() else 0.0,
         predictor=parts.predictor,
-        fit=Quality.of(y, parts.predictor.predict(ticks)),
+        fit=PredictionError.of(y, parts.predictor.predict(ticks)),
         held_out=held_out,
         disagreement=apart,
         compared_with=other,
@@ -134,7 +134,7 @@ def attribute(
     )
 
 
-def parts_of(ticks: ClassTicks, y: Array, method: Method) -> tuple[Array, Array]:
+def parts_of(ticks: ClassIntervals, y: Array, method: Method) -> tuple[Array, Array]:
     """What the lines of a division of CPU by `method` were fitted on: x and z, shape (T, K)."""
     target = Target(y, cpu_seconds=True)
     asked = Method.AUTO if method is Method.WORK_TIME else method
@@ -142,7 +142,7 @@ def parts_of(ticks: ClassTicks, y: Array, method: Method) -> tuple[Array, Array]
     return parts.x, parts.z
 
 
-def choose(ticks: ClassTicks, target: Target) -> Method:
+def choose(ticks: ClassIntervals, target: Target) -> Method:
     """Choose the best source: measured, then work time with known waits, then the learnt model."""
     if target.cpu_seconds and ticks.cpu is not None and ticks.cpu.any():
         return Method.MEASURED
@@ -151,7 +151,7 @@ def choose(ticks: ClassTicks, target: Target) -> Method:
     return Method.LEARNED
 
 
-def _divide(ticks: ClassTicks, target: Target, asked: Method, chosen: Method) -> Parts:
+def _divide(ticks: ClassIntervals, target: Target, asked: Method, chosen: Method) -> Parts:
     if chosen is Method.WLR:
         return by_wlr(ticks, target)
     if chosen is Method.MEASURED:
@@ -161,7 +161,7 @@ def _divide(ticks: ClassTicks, target: Target, asked: Method, chosen: Method) ->
     return by_learning(ticks, target)
 
 
-def within(parts: Parts, ticks: ClassTicks, target: Target) -> Parts:
+def within(parts: Parts, ticks: ClassIntervals, target: Target) -> Parts:
     """Cut totals to what is possible: a class's CPU to its time, all together to Σy.
 
     Measured CPU is cut by neither: it is what it is.
@@ -196,11 +196,11 @@ def _class_uses(names: tuple[str, ...], parts: Parts) -> tuple[ClassUse, ...]:
 
 
 def _held_out(
-    ticks: ClassTicks, target: Target, method: Method, before: Callable[[int], None]
-) -> Quality:
+    ticks: ClassIntervals, target: Target, method: Method, before: Callable[[int], None]
+) -> PredictionError:
     """Predict each quarter from the other three."""
     if len(ticks) < LEAST_HELD_OUT:
-        return Quality(None, None, None)
+        return PredictionError(None, None, None)
     everything = np.arange(len(ticks))
     predicted = np.zeros(len(ticks))
     for fold, unknown in enumerate(np.array_split(everything, FOLDS)):
@@ -211,10 +211,12 @@ def _held_out(
         chosen = choose(there, part) if method is Method.AUTO else method
         predictor = _divide(there, part, method, chosen).predictor
         predicted[unknown] = predictor.predict(ticks.at(unknown))
-    return Quality.of(target.y, predicted)
+    return PredictionError.of(target.y, predicted)
 
 
-def _compared(ticks: ClassTicks, target: Target, asked: Method, chosen: Method) -> Method | None:
+def _compared(
+    ticks: ClassIntervals, target: Target, asked: Method, chosen: Method
+) -> Method | None:
     """Choose the best other source: for `auto`, which corrects work time, work time alone."""
     if len(ticks.names) < 2:
         return None
@@ -235,11 +237,11 @@ def _silent(_done: int, _steps: int) -> None:
 
 
 def _reasons(
-    ticks: ClassTicks,
+    ticks: ClassIntervals,
     target: Target,
     method: Method,
     parts: Parts,
-    held_out: Quality,
+    held_out: PredictionError,
     host: HostUse,
 ) -> tuple[Reason, ...]:
     model = parts.predictor
@@ -256,5 +258,5 @@ def _reasons(
     )
 
 
-def _blind(ticks: ClassTicks, method: Method) -> bool:
+def _blind(ticks: ClassIntervals, method: Method) -> bool:
     return method is Method.WORK_TIME and not (ticks.texts and any(ticks.texts))

@@ -31,11 +31,11 @@ MOST_OF_ONE = 0.5
 """Of Σ n·dq², squared, in the squares of the parts: with more, one part says it all."""
 TINY = 1e-300
 
-Places = NDArray[np.intp]
+ConnectionLimiter = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Elasticity:
     """Sums over parts of Σ n·dq², Σ n·dq·dr, their squares and product, shape (5, K).
 
     n are the calls, dq and dr are off their means of the part.
@@ -44,7 +44,7 @@ class Stretch:
     sums: Array
 
     @classmethod
-    def of(cls, work: Array, count: Array, size: Array) -> "Stretch":
+    def of(cls, work: Array, count: Array, size: Array) -> "Elasticity":
         """Sum up one part: ticks' work, s, calls, and priced calls and rows, shape (T, K)."""
         there = count > 0
         usual = _ratio(work.sum(axis=0), count.sum(axis=0))
@@ -58,7 +58,7 @@ class Stretch:
         return cls(np.stack((qq, qr, qq * qq, qq * qr, qr * qr)))
 
     @classmethod
-    def of_parts(cls, work: Array, count: Array, size: Array) -> "Stretch":
+    def of_parts(cls, work: Array, count: Array, size: Array) -> "Elasticity":
         """Sum up many ticks, part by part."""
         if len(work) < LEAST_TICKS:
             return cls(np.zeros((5, work.shape[1])))
@@ -66,14 +66,14 @@ class Stretch:
         pieces = zip(*(np.array_split(t, parts) for t in (work, count, size)), strict=True)
         return cls(np.sum([cls.of(*piece).sums for piece in pieces], axis=0))
 
-    def __add__(self, other: "Stretch") -> "Stretch":
+    def __add__(self, other: "Elasticity") -> "Elasticity":
         """Add other parts of the same classes."""
-        return Stretch(self.sums + other.sums)
+        return Elasticity(self.sums + other.sums)
 
-    def at(self, places: Sequence[int] | Places) -> "Stretch":
+    def at(self, places: Sequence[int] | ConnectionLimiter) -> "Elasticity":
         """Take the classes at these places; at −1 is one of which nothing is known."""
         where = np.asarray(places, dtype=np.intp)
-        return Stretch(np.where(where >= 0, self.sums[:, where], 0.0))
+        return Elasticity(np.where(where >= 0, self.sums[:, where], 0.0))
 
     def elasticities(self, size: Array) -> tuple[Array, Array]:
         """Fit e and its standard error, shape (K,), NaN where there is none.

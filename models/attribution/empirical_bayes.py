@@ -13,7 +13,7 @@ import numpy as np
 from models.attribution.class_intervals import Array
 from models.attribution.eigendecomposition import Spectrum
 from models.attribution.normal_equations import NOISE_INFLATION
-from models.attribution.priors import Learned
+from models.attribution.priors import FittedMixture
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_cost_equations import UnitCostEquations, UnitCostProblem
 
@@ -38,7 +38,7 @@ class _Fit:
     evidence: float
 
 
-def learn_shrunk(moments: Moments, base_spread: float | None = None) -> Learned:
+def learn_shrunk(moments: Moments, base_spread: float | None = None) -> FittedMixture:
     """Fit moments whose regressors are the classes' own columns x; see the module.
 
     `base_spread`: b is believed to be about this part of Σy at most, which matters where the load
@@ -47,7 +47,7 @@ def learn_shrunk(moments: Moments, base_spread: float | None = None) -> Learned:
     x = moments.totals[:-1]
     active = np.flatnonzero(x > 0)
     if moments.y_total <= 0 or not len(active):
-        return Learned.nothing(len(x), moments.y_total, moments.ticks)
+        return FittedMixture.nothing(len(x), moments.y_total, moments.ticks)
     scaled, share = moments.scaled(), np.append(x[active] / x.sum(), 1.0)
     kept = np.append(active, len(x))
     gram = scaled.gram[np.ix_(kept, kept)] * share[:, None] * share
@@ -63,12 +63,12 @@ def learn_shrunk(moments: Moments, base_spread: float | None = None) -> Learned:
     return _learnt(problem, x, moments.y_total)
 
 
-def learn_shrunk_ticks(x: Array, seconds: Array, y: Array, weights: Array) -> Learned:
+def learn_shrunk_ticks(x: Array, seconds: Array, y: Array, weights: Array) -> FittedMixture:
     """Fit ticks themselves, shapes (T, K) and (T,), which costs less where K is above T."""
     totals, y_total = x.sum(axis=0), float(y.sum())
     active = np.flatnonzero(totals > 0)
     if y_total <= 0 or not len(active):
-        return Learned.nothing(len(totals), y_total, len(y))
+        return FittedMixture.nothing(len(totals), y_total, len(y))
     root = np.sqrt(weights * (len(y) / float(weights @ y**2)))
     rows = x[:, active] * (root * (y_total / totals.sum()))[:, None]
     length = seconds * root * (y_total / (seconds.sum() or 1.0))
@@ -84,7 +84,7 @@ def learn_shrunk_ticks(x: Array, seconds: Array, y: Array, weights: Array) -> Le
     return _learnt(problem, totals, y_total)
 
 
-def _learnt(problem: UnitCostProblem, x: Array, y_total: float) -> Learned:
+def _learnt(problem: UnitCostProblem, x: Array, y_total: float) -> FittedMixture:
     best = max(_fits(problem), key=lambda fit: fit.evidence)
     active = x > 0
     unit = x[active] / x.sum() * y_total
@@ -93,7 +93,7 @@ def _learnt(problem: UnitCostProblem, x: Array, y_total: float) -> Learned:
     spread = best.equations.at(nothing_held).variances()
     totals[active] = best.mode[:-2] * unit
     variances[active] = spread[:-2] * NOISE_INFLATION * unit**2
-    return Learned(
+    return FittedMixture(
         totals=totals,
         base=float(best.mode[-2]) * y_total,
         variances=variances,

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_cost_model
 from models.attribution.deliberate_waits import (
     WHOLE_CPU,
@@ -34,7 +34,7 @@ SURE = 0.9
 class Predictor(Protocol):
     """Predicts y, shape (T,)."""
 
-    def predict(self, ticks: ClassTicks) -> Array:
+    def predict(self, ticks: ClassIntervals) -> Array:
         """Predict ticks of any classes."""
         ...
 
@@ -66,7 +66,7 @@ class WlrPredictor:
     wlr: Wlr
     work_time: bool
 
-    def predict(self, ticks: ClassTicks) -> Array:
+    def predict(self, ticks: ClassIntervals) -> Array:
         """Σ over present classes of intercept + slope·time; unknown classes add nothing."""
         known = ticks.arranged(self.names)
         return self.wlr.predict(work_of(known) if self.work_time else known.statement_time)
@@ -85,7 +85,7 @@ class Parts:
     predictor: Predictor
 
 
-def by_wlr(ticks: ClassTicks, target: Target) -> Parts:
+def by_wlr(ticks: ClassIntervals, target: Target) -> Parts:
     """Divide statement time, as published."""
     x = ticks.statement_time
     wlr = fit_wlr(x, target.y)
@@ -94,7 +94,7 @@ def by_wlr(ticks: ClassTicks, target: Target) -> Parts:
     return Parts(blame(x, target.y)[0], x, error, _nobody(ticks), predictor)
 
 
-def by_work_time(ticks: ClassTicks, target: Target) -> Parts:
+def by_work_time(ticks: ClassIntervals, target: Target) -> Parts:
     """Divide statement time less lock time, wait functions capped; else as published."""
     x = work_of(ticks)
     wlr = fit_wlr(x, target.y)
@@ -105,7 +105,7 @@ def by_work_time(ticks: ClassTicks, target: Target) -> Parts:
     return Parts(blame(x, target.y)[0], x, error, waits, predictor)
 
 
-def by_measurement(ticks: ClassTicks, target: Target) -> Parts:
+def by_measurement(ticks: ClassIntervals, target: Target) -> Parts:
     """Take the CPU that the server accounts for; what it does not cover is left over."""
     if ticks.cpu is None:
         raise ValueError("no CPU was measured per class")
@@ -115,7 +115,7 @@ def by_measurement(ticks: ClassTicks, target: Target) -> Parts:
     return Parts(ticks.cpu, work, nothing, waits_by_text(ticks.texts, len(nothing)), predictor)
 
 
-def by_learning(ticks: ClassTicks, target: Target) -> Parts:
+def by_learning(ticks: ClassIntervals, target: Target) -> Parts:
     """Mean of the learnt totals and a division of work time that knows who waits."""
     work = computing_time(ticks)
     model = fit_cost_model(ticks, target.y, work if target.time_like else None, target.cpu_bounds)
@@ -125,7 +125,7 @@ def by_learning(ticks: ClassTicks, target: Target) -> Parts:
     return by_model(model, computing, ticks, target)
 
 
-def by_model(model: CostModel, computing: Array, ticks: ClassTicks, target: Target) -> Parts:
+def by_model(model: CostModel, computing: Array, ticks: ClassIntervals, target: Target) -> Parts:
     """The same with a model that is there already, and what it says of who computes, shape (K,).
 
     The ticks are of the model's classes, in its order; they need not be those it was learnt from.
@@ -157,19 +157,19 @@ def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
     return np.where((learned.computing < SURE) | impossible, learnt, 1.0)
 
 
-def work_of(ticks: ClassTicks) -> Array:
+def work_of(ticks: ClassIntervals) -> Array:
     """Compute work time, s, shape (T, K), that of classes known to wait capped."""
     return capped(ticks.work_time, ticks.count, waits_by_text(ticks.texts, len(ticks.names)))
 
 
-def computing_time(ticks: ClassTicks) -> Array:
+def computing_time(ticks: ClassIntervals) -> Array:
     """Compute the work time that counts as computing, s, shape (T, K): less for who writes."""
     written = dict(ticks.sizes).get("rows_affected")
     work = work_of(ticks)
     return work if written is None else np.where(written > 0, WRITERS * work, work)
 
 
-def _nobody(ticks: ClassTicks) -> Mask:
+def _nobody(ticks: ClassIntervals) -> Mask:
     return np.zeros(len(ticks.names), dtype=np.bool_)
 
 

@@ -17,16 +17,16 @@ import numpy as np
 from models.attribution.class_intervals import Array
 from models.attribution.nnls import hold, minimise_non_negative
 from models.attribution.normal_equations import Problem
-from models.attribution.priors import Beliefs, Learned
+from models.attribution.priors import FittedMixture, Priors
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.variable_selection import who_waits
 
 
-def learn(moments: Moments, beliefs: Beliefs) -> Learned:
+def learn(moments: Moments, beliefs: Priors) -> FittedMixture:
     """Weigh both beliefs by the moments of regressors that are by_size per tick; see the module."""
     total = moments.y_total
     if total <= 0 or not (beliefs.by_size > 0).any():
-        return Learned.nothing(len(beliefs.by_size), total, moments.ticks)
+        return FittedMixture.nothing(len(beliefs.by_size), total, moments.ticks)
     problem = Problem.of(moments, beliefs)
     found = who_waits(problem)
     k = problem.classes
@@ -35,7 +35,7 @@ def learn(moments: Moments, beliefs: Beliefs) -> Learned:
     used = float(found.computing @ mean[:k])
     worked = float(found.computing @ problem.work)
     level = problem.within(used / worked) if worked > 0 else 0.0
-    return Learned(
+    return FittedMixture(
         totals=mean[:k] * total,
         base=float(mean[k]) * total,
         variances=_variances(matrix)[:k] * total**2,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.attribution.class_intervals import Array
-from models.attribution.priors import Beliefs
+from models.attribution.priors import Priors
 from models.attribution.sufficient_statistics import Moments
 
 COMPUTE_SPREAD = 0.3
@@ -53,7 +53,7 @@ class Problem:
     """How many ticks tell no more than an independent one."""
 
     @classmethod
-    def of(cls, moments: Moments, beliefs: Beliefs) -> "Problem":
+    def of(cls, moments: Moments, beliefs: Priors) -> "Problem":
         """Scale what is known; Σy must be above 0."""
         work = np.zeros_like(beliefs.by_size) if beliefs.work is None else beliefs.work
         unit = float(work.sum()) or 1.0

@@ -8,7 +8,7 @@ from models.attribution.class_intervals import Array
 
 
 @dataclass(frozen=True)
-class Quality:
+class PredictionError:
     """Predicted against actual; None where it does not exist. A fit to itself is not a check."""
 
     mape: float | None
@@ -19,7 +19,7 @@ class Quality:
     """Of the regression of predicted on actual."""
 
     @classmethod
-    def of(cls, actual: Array, predicted: Array) -> "Quality":
+    def of(cls, actual: Array, predicted: Array) -> "PredictionError":
         """Compare two series of shape (T,)."""
         busy = actual > 0
         a, p = actual[busy], predicted[busy]

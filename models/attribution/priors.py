@@ -10,7 +10,7 @@ from models.attribution.class_intervals import Array
 
 
 @dataclass(frozen=True)
-class Beliefs:
+class Priors:
     """What is believed before the total is looked at, per class, units of y, shape (K,)."""
 
     by_size: Array
@@ -30,7 +30,7 @@ class Beliefs:
 
 
 @dataclass(frozen=True)
-class Learned:
+class FittedMixture:
     """What each class used over the ticks learnt from, shape (K,), units of y."""
 
     totals: Array

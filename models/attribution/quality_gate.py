@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.attribution.class_intervals import AGENT, Array, ClassTicks
+from models.attribution.class_intervals import AGENT, Array, ClassIntervals
 from models.attribution.deliberate_waits import Mask, waits_by_text
 from models.attribution.divide import Attribution
-from models.attribution.prediction_error import Quality
+from models.attribution.prediction_error import PredictionError
 from models.attribution.reasons import Reason
 
 LEAST_R_SQUARED, MOST_ERROR = 0.7, 0.5
@@ -28,7 +28,7 @@ FUNCTION = re.compile(r"[`\"]\s*\(|\.\s*\w+\s*\(")
 ROUNDED = 1 + 1e-9
 
 
-def is_proven(held_out: Quality) -> bool:
+def is_proven(held_out: PredictionError) -> bool:
     """Whether what was predicted came, and moved as it was predicted to move."""
     error, moved = held_out.mape, held_out.r_squared
     if error is None or error > MOST_ERROR:
@@ -36,7 +36,7 @@ def is_proven(held_out: Quality) -> bool:
     return error <= STEADY_ERROR or (moved or 0.0) >= LEAST_R_SQUARED
 
 
-def may_use(resource: str, ticks: ClassTicks) -> Mask:
+def may_use(resource: str, ticks: ClassIntervals) -> Mask:
     """Which classes may have used it, shape (K,): no bytes of disks for those who only wait.
 
     The agent's own statements read tables that are in memory, a class that names no table moves
@@ -70,7 +70,7 @@ def _may_call_a_stored_function(text: str | None) -> bool:
     return text is not None and FUNCTION.search(text) is not None
 
 
-def _touch_a_table(ticks: ClassTicks) -> Mask:
+def _touch_a_table(ticks: ClassIntervals) -> Mask:
     """Which classes touch more than a row a call, which MySQL counts of no table; shape (K,)."""
     touched = _touched(ticks)
     if touched is None or ticks.count is None:
@@ -80,20 +80,20 @@ def _touch_a_table(ticks: ClassTicks) -> Mask:
     return touch
 
 
-def _touched(ticks: ClassTicks) -> Array | None:
+def _touched(ticks: ClassIntervals) -> Array | None:
     """Sum up the rows that each class has touched, a row for each of `TOUCHED`; None: not known."""
     sizes = {name: table.sum(axis=0) for name, table in ticks.sizes if name in TOUCHED}
     return np.stack([sizes[name] for name in TOUCHED]) if len(sizes) == len(TOUCHED) else None
 
 
-def allowed(resource: str, ticks: ClassTicks, held_out: Quality) -> Array:
+def allowed(resource: str, ticks: ClassIntervals, held_out: PredictionError) -> Array:
     """What is left of each class's part of bytes or rows, 0 or 1, shape (K,)."""
     if not is_proven(held_out):
         return np.zeros(len(ticks.names))
     return may_use(resource, ticks).astype(np.float64)
 
 
-def withheld(resource: str, ticks: ClassTicks, found: Attribution) -> Attribution:
+def withheld(resource: str, ticks: ClassIntervals, found: Attribution) -> Attribution:
     """The same with what is not allowed left to no class; lines are of no use then."""
     parts = allowed(resource, ticks, found.held_out)
     totals = found.totals * parts

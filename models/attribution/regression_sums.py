@@ -12,36 +12,36 @@ SAME = 1e-9
 
 
 @dataclass(frozen=True)
-class LineSums:
+class RegressionSums:
     """Σ over the ticks where x > 0 of 1, x, z, x², xz and z², shape (6, K)."""
 
     sums: Array
 
     @classmethod
-    def none(cls, classes: int) -> "LineSums":
+    def none(cls, classes: int) -> "RegressionSums":
         """No tick yet."""
         return cls(np.zeros((6, classes)))
 
     @classmethod
-    def of(cls, x: Array, z: Array) -> "LineSums":
+    def of(cls, x: Array, z: Array) -> "RegressionSums":
         """Sum up x and z, shape (T, K)."""
         there = (x > 0).astype(float)
         x, z = x * there, z * there
         return cls(np.stack([t.sum(axis=0) for t in (there, x, z, x * x, x * z, z * z)]))
 
-    def __add__(self, other: "LineSums") -> "LineSums":
+    def __add__(self, other: "RegressionSums") -> "RegressionSums":
         """Add other ticks of the same classes."""
-        return LineSums(self.sums + other.sums)
+        return RegressionSums(self.sums + other.sums)
 
-    def faded(self, keep: float) -> "LineSums":
+    def faded(self, keep: float) -> "RegressionSums":
         """Let all ticks so far count for this part of what they did, 0..1."""
-        return LineSums(self.sums * keep)
+        return RegressionSums(self.sums * keep)
 
-    def arranged(self, place: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> "LineSums":
+    def arranged(self, place: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> "RegressionSums":
         """Take these classes in this order; −1 is one that is new."""
         if not self.sums.shape[1]:
-            return LineSums.none(len(place))
-        return LineSums(np.where(place >= 0, self.sums[:, place], 0.0))
+            return RegressionSums.none(len(place))
+        return RegressionSums(np.where(place >= 0, self.sums[:, place], 0.0))
 
     def line(self, k: int) -> Line:
         """The line of class k: z = intercept + slope·x."""

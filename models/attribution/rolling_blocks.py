@@ -13,7 +13,7 @@ import numpy as np
 
 from models.attribution.blocks import Block
 from models.attribution.class_intervals import OTHER
-from models.attribution.unit_costs import Prices
+from models.attribution.unit_costs import UnitCosts
 
 RECENT = 10  # blocks that are kept apart, and that are added to a group at once
 MOST_GROUPS = 12
@@ -36,7 +36,7 @@ class RollingBlocks:
         """How many blocks are held."""
         return sum(count for count, _ in self._groups) + len(self._recent)
 
-    def add(self, block: Block, prices: Prices) -> None:
+    def add(self, block: Block, prices: UnitCosts) -> None:
         """Keep a block; ten that are old are added to the latest group, at these prices."""
         if self._recent and self._recent[-1].features != block.features:
             self._recent.clear()
@@ -46,7 +46,7 @@ class RollingBlocks:
             old, self._recent = self._recent[:RECENT], self._recent[RECENT:]
             self._age(old, prices, block.names)
 
-    def _age(self, old: list[Block], prices: Prices, names: tuple[str, ...]) -> None:
+    def _age(self, old: list[Block], prices: UnitCosts, names: tuple[str, ...]) -> None:
         """Add these to the latest group until it is full; let go what is too old."""
         count, blocks = len(old), list(map(_whole, old))
         if self._groups and self._groups[-1][0] < self._in_one:
@@ -62,7 +62,7 @@ class RollingBlocks:
         return [_whole(block) for block in (*(group for _, group in self._groups), *self._recent)]
 
 
-def summed(blocks: Sequence[Block], prices: Prices, names: tuple[str, ...]) -> Block:
+def summed(blocks: Sequence[Block], prices: UnitCosts, names: tuple[str, ...]) -> Block:
     """Add blocks up, of these classes and at these prices."""
     first, *others = (block.repriced(prices).arranged(names, OTHER) for block in blocks)
     for block in others:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.attribution.autocorrelation import Echo
+from models.attribution.autocorrelation import Autocorrelation
 from models.attribution.blocks import Block, fit_block, prices_of
-from models.attribution.class_intervals import OTHER, Array, ClassTicks
+from models.attribution.class_intervals import OTHER, Array, ClassIntervals
 from models.attribution.class_shares import ClassShares
 from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel
 from models.attribution.deliberate_waits import PART_OF_CPU, CpuBounds, least_level
@@ -22,10 +22,10 @@ from models.attribution.estimators import (
     computing_time,
     work_of,
 )
-from models.attribution.prediction_error import Quality, disagreement
+from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.quality_gate import allowed
 from models.attribution.reasons import HostUse
-from models.attribution.regression_sums import LineSums
+from models.attribution.regression_sums import RegressionSums
 from models.attribution.rolling_blocks import RollingBlocks, summed
 from models.attribution.unit_costs import FREE_CALL_SHARE, pool_prices, robust_weights
 
@@ -60,16 +60,16 @@ class SlidingModel:
         self._levels: deque[float] = deque(maxlen=blocks)
         self._names: tuple[str, ...] = ()
         self._use, self._estimate = np.zeros(0), np.zeros(0)
-        self._lines = LineSums.none(0)
+        self._lines = RegressionSums.none(0)
         self._total = self._explained = 0.0
 
     @property
-    def held_out(self) -> Quality:
+    def held_out(self) -> PredictionError:
         """How well each block's total was predicted by the model of the blocks before it."""
         if not self._pairs:
-            return Quality(None, None, None)
+            return PredictionError(None, None, None)
         actual, predicted = (np.concatenate([pair[i] for pair in self._pairs]) for i in (0, 1))
-        return Quality.of(actual, predicted)
+        return PredictionError.of(actual, predicted)
 
     @property
     def ticks(self) -> int:
@@ -110,11 +110,11 @@ class SlidingModel:
         """What each class used of late; older blocks count less."""
         return dict(zip(self._names, map(float, self._use), strict=True))
 
-    def lines(self) -> tuple[tuple[str, ...], LineSums]:
+    def lines(self) -> tuple[tuple[str, ...], RegressionSums]:
         """The classes, and sums for the line of each one's use on its work time."""
         return self._names, self._lines
 
-    def take(self, ticks: ClassTicks, y: Array, host: HostUse) -> ClassShares:
+    def take(self, ticks: ClassIntervals, y: Array, host: HostUse) -> ClassShares:
         """Learn from a block of ticks and divide y, shape (T,), over them.
 
         The window's level of CPU per work time is that of its busiest block.
@@ -137,11 +137,11 @@ class SlidingModel:
             waits=waits,
         )
 
-    def _source(self, ticks: ClassTicks) -> Method:
+    def _source(self, ticks: ClassIntervals) -> Method:
         known = self.resource.cpu and ticks.texts is not None and any(ticks.texts)
         return Method.WORK_TIME if known else Method.LEARNED
 
-    def _learn(self, ticks: ClassTicks, y: Array) -> None:
+    def _learn(self, ticks: ClassIntervals, y: Array) -> None:
         """Compare with what was predicted, add the block, fit the window."""
         least = FREE_CALL_SHARE if self.resource.cpu else LEAST_CALL_SHARE
         prices = pool_prices(ticks, y, least, self._bounds)
@@ -154,14 +154,14 @@ class SlidingModel:
                 expected = model.predict(ticks)
             self._pairs.append((y, expected))
             prices = model.prices or prices
-        weights, echo = robust_weights(y, expected), Echo.of(y, expected)
+        weights, echo = robust_weights(y, expected), Autocorrelation.of(y, expected)
         block = Block.of(ticks, y, computing_time(ticks), prices, weights, echo)
         self._past.add(block, prices)
         self._unlearnt += 1
         if self._is_outdated(ticks):
             self._fit(ticks)
 
-    def _is_outdated(self, ticks: ClassTicks) -> bool:
+    def _is_outdated(self, ticks: ClassIntervals) -> bool:
         """Whether there is enough that the latest fit has not seen: blocks, or classes in this."""
         if self._learnt is None:
             return True
@@ -170,7 +170,7 @@ class SlidingModel:
         strange = float(work[~np.isin(ticks.names, model.names)].sum())
         return self._unlearnt >= RENEWED * len(self._past) or strange > STRANGE * float(work.sum())
 
-    def _fit(self, ticks: ClassTicks) -> None:
+    def _fit(self, ticks: ClassIntervals) -> None:
         time_like = self.resource.cpu
         window = self._past.blocks
         bounds = self._bounds
@@ -184,7 +184,7 @@ class SlidingModel:
         computing = computing_share(model, work, waiting)
         self._learnt, self._unlearnt = _Learnt(model, computing, together.moments.ticks), 0
 
-    def _estimated(self, ticks: ClassTicks, y: Array) -> tuple[Array, Array, Array]:
+    def _estimated(self, ticks: ClassIntervals, y: Array) -> tuple[Array, Array, Array]:
         """Parts, shape (T, K), relative errors and waits, shape (K,), by the latest fit."""
         shape = (len(ticks), len(ticks.names))
         nothing = np.zeros(shape), np.full(shape[1], np.nan), np.zeros(shape[1])
@@ -211,7 +211,7 @@ class SlidingModel:
         keep = self._keep
         self._use = keep * self._use + z.sum(axis=0)
         self._estimate = keep * self._estimate + estimate.sum(axis=0)
-        self._lines = self._lines.faded(keep) + LineSums.of(work, z)
+        self._lines = self._lines.faded(keep) + RegressionSums.of(work, z)
         self._total = keep * self._total + float(y.sum())
         self._explained = keep * self._explained + float(z.sum())
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.class_intervals import Array, ClassTicks
+from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.deliberate_waits import CpuBounds
 from models.attribution.nnls import hold, minimise_non_negative
 from models.attribution.sufficient_statistics import Moments
@@ -49,7 +49,7 @@ FREE_CALL_SHARE = 1e-4
 
 
 @dataclass(frozen=True)
-class Prices:
+class UnitCosts:
     """Units of y per call and per unit of each known size; all at least 0."""
 
     per_call: float
@@ -57,7 +57,7 @@ class Prices:
     per_second: float
     """What goes on whether or not anybody asks."""
 
-    def price(self, ticks: ClassTicks) -> Array:
+    def price(self, ticks: ClassIntervals) -> Array:
         """Price what each class did in each tick, shape (T, K), units of y."""
         known = dict(ticks.sizes)
         answer = self.per_call * calls(ticks)
@@ -66,18 +66,18 @@ class Prices:
                 answer = answer + price * known[name]
         return answer
 
-    def total(self, ticks: ClassTicks) -> Array:
+    def total(self, ticks: ClassIntervals) -> Array:
         """Price each whole tick, shape (T,)."""
         answer: Array = self.price(ticks).sum(axis=1) + self.per_second * ticks.seconds
         return answer
 
 
 def pool_prices(
-    ticks: ClassTicks,
+    ticks: ClassIntervals,
     y: Array,
     least_share: float = FREE_CALL_SHARE,
     bounds: CpuBounds | None = None,
-) -> Prices:
+) -> UnitCosts:
     """Fit y ≈ Σ_f price_f·(sum over classes of f) + b·Δt with prices ≥ 0, robust weights.
 
     A call costs `least_share` of the mean price at least. With `bounds` y is CPU seconds: a call
@@ -98,7 +98,7 @@ def pool_prices(
 
 def price_features(
     pooled: Moments, sizes: Sequence[str], least_share: float, bounds: CpuBounds | None = None
-) -> Prices:
+) -> UnitCosts:
     """Fit the same from moments whose columns are the calls and these sizes, summed over classes.
 
     Their weights are to be robust ones already.
@@ -129,14 +129,14 @@ def _as_prices(
     y_total: float,
     least_share: float,
     bounds: CpuBounds | None,
-) -> Prices:
+) -> UnitCosts:
     least_call = bounds.least_call if bounds else 0.0
     least = max(least_share * y_total / made, min(least_call, y_total / made)) if made else 0.0
     sizes = tuple(zip(names, map(float, solved[1:-1]), strict=True))
-    return Prices(max(float(solved[0]), least), sizes, float(solved[-1]))
+    return UnitCosts(max(float(solved[0]), least), sizes, float(solved[-1]))
 
 
-def calls(ticks: ClassTicks) -> Array:
+def calls(ticks: ClassIntervals) -> Array:
     """Give the counts, which these prices cannot do without."""
     if ticks.count is None:
         raise ValueError("prices of calls need counts")

@@ -1,1 +1,1 @@
-"""A server's capacity: resource walls, contention, and which of them comes first."""
+"""A server's capacity: resource limits, contention, and which of them comes first."""

@@ -1,7 +1,7 @@
-"""The server's capacity: the lower of the resource walls and contention's peak.
+"""The server's capacity: the lower of the resource limits and contention's peak.
 
 Both are uncertain. The lower of independent quantities is above c when each of them is:
-P(C > c) = P(peak > c) · P(lowest wall > c), and which one is the lowest follows from their hazards.
+P(C > c) = P(peak > c) · P(lowest limit > c), and the lowest one follows from their hazards.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ from models.capacity.goodness_of_fit import (
     Points,
     check_concurrency,
     check_fit,
-    contradicts_wall,
+    contradicts_limit,
     merge_noisy,
 )
 from models.capacity.observations import SEEN, Observations
@@ -29,8 +29,8 @@ from models.capacity.observed_maximum import likelihood
 from models.capacity.observed_peak import ObservedPeak, find_observed_peak
 from models.capacity.outliers import MAX_SHARE, Outliers, find_outliers
 from models.capacity.plateau import find_plateau
-from models.capacity.resource_limit import FULL, Wall
-from models.capacity.resource_limits import find_walls
+from models.capacity.resource_limit import FULL, ResourceLimit
+from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import USL, Capacity, CapacityReason
 from models.capacity.trust_gate import (
     by_law_alone,
@@ -47,15 +47,15 @@ from models.usl.fit import UslFit, fit_map
 from models.usl.law import Array
 
 HOPELESS_RATIO = 12.0
-"""A wall whose interval is wider is left aside."""
+"""A limit whose interval is wider is left aside."""
 SETTING_SEEN = 0.5
 """A limit that somebody set counts as near once so much of it was used."""
 MIN_RANGE = 1.15
 """The 95 % quantile of the throughputs over the 5 % quantile must be above."""
 GRID = 400
 FAR_BELOW = 1 / 3
-"""Below this share of the nearest wall, the most likely limit, nothing of contention shows, and the
-wall is the best guess. That contention may come before is in the bounds."""
+"""Below this share of the nearest limit, the most likely one, nothing of contention shows, and the
+limit is the best guess. That contention may come before is in the bounds."""
 BEYOND = 0.05
 """With more than this probability above all that was looked at, there is no upper bound."""
 UNHINDERED = 0.2
@@ -69,7 +69,7 @@ MERGED_POINTS = 3
 
 
 def assess_capacity(seen: Observations) -> Capacity:
-    """Tell the capacity: current regime, outliers, walls, the law, then the lower of all."""
+    """Tell the capacity: current regime, outliers, limits, the law, then the lower of all."""
     known = np.flatnonzero(seen.throughput > 0)
     if len(known) == 0:
         return nothing()
@@ -81,9 +81,9 @@ def assess_capacity(seen: Observations) -> Capacity:
     outliers = find_outliers(current.select(rising)).among(rising)
     kept = current.select(outliers.kept & rising)
     x_seen = float(np.quantile(kept.throughput, SEEN))
-    found = find_walls(kept.throughput, kept.resources, kept.weights)
-    walls = tuple(wall.unless_passed(x_seen) for wall in found)
-    nearest = _first(_near(walls, kept))
+    found = find_resource_limits(kept.throughput, kept.resources, kept.weights)
+    resource_limits = tuple(resource_limit.unless_passed(x_seen) for resource_limit in found)
+    nearest = _first(_near(resource_limits, kept))
     law, finding, peak = _law(current.select(outliers.kept), nearest, x_seen)
     context = _context(outliers, regimes, finding)
     met_otherwise = met is not None or _is_full(nearest) or _is_the_laws(law, finding)
@@ -94,7 +94,7 @@ def assess_capacity(seen: Observations) -> Capacity:
         context |= _doubts(nearest.resource, ours, current, kept)
         if nearest.further_fall > MOST_FALL:
             context.add(CapacityReason.DEMAND_FALLS)
-    usable = _usable(walls)
+    usable = _usable(resource_limits)
     first = _first(usable)
     if first is not None and kept.resource(first.resource).counts_waits:
         context.add(CapacityReason.WAITS_COUNTED)
@@ -115,7 +115,7 @@ def assess_capacity(seen: Observations) -> Capacity:
     return replace(
         with_concurrency(answer, met, law),
         concurrency_seen=current.concurrency_at(x_seen),
-        walls=walls,
+        resource_limits=resource_limits,
         contention=peak,
         usl=with_doubts(law, finding),
         usl_finding=finding,
@@ -135,40 +135,40 @@ def _rising(seen: Observations, met: ObservedPeak | None) -> NDArray[np.bool_]:
 def _doubts(
     name: str, ours: Observations, current: Observations, kept: Observations
 ) -> set[CapacityReason]:
-    """What speaks against the wall of this resource: of all intervals, the regime's, those kept."""
+    """What speaks against this resource's limit: of all intervals, the regime's, those kept."""
     found = {
         CapacityReason.LATEST_DIFFER: cost_drift(kept, name) or costs_otherwise(current, name),
         CapacityReason.COST_WANDERS: cost_wander(kept, name),
         CapacityReason.OTHERS_WANDER: others_wander(ours, name),
         CapacityReason.CLOCK_LOW: clock_low(kept, name),
-        CapacityReason.MODEL_DOES_NOT_FIT: contradicts_wall(kept, name),
+        CapacityReason.MODEL_DOES_NOT_FIT: contradicts_limit(kept, name),
     }
     return {reason for reason, holds in found.items() if holds}
 
 
 def _law(
-    kept: Observations, wall: Wall | None, x_seen: float
+    kept: Observations, resource_limit: ResourceLimit | None, x_seen: float
 ) -> tuple[UslFit | None, Finding | None, Peak | None]:
-    """Fit the law where concurrency allows, and where it peaks beside the nearest wall."""
+    """Fit the law where concurrency allows, and where it peaks beside the nearest limit."""
     loaded = kept.select(kept.loaded)
     check = check_concurrency(loaded)
-    points = merge_noisy(loaded, None if wall is None else _busy(loaded, wall))
+    points = merge_noisy(loaded, None if resource_limit is None else _busy(loaded, resource_limit))
     n, x, w, v, _ = points
     if check is None and np.count_nonzero(w) < MERGED_POINTS:
         check = Finding(Check.NOISY, float(np.count_nonzero(w)))
     noise = v if v.any() else None
     law = fit_map(n, x, weights=w, n_variance=noise) if check is None else None
     finding = check if law is None else check_fit(n, x, w, v, law.law)
-    if wall is None or wall.x_max is None:
+    if resource_limit is None or resource_limit.x_max is None:
         return law, finding, None
-    ahead = Ahead(wall.x_max, _together(kept, wall.x_max))
+    ahead = Ahead(resource_limit.x_max, _together(kept, resource_limit.x_max))
     fitted = points if law else Points(*(column[:0] for column in points))
     return law, finding, find_peak(fitted, ahead, x_seen)
 
 
-def _busy(loaded: Observations, wall: Wall) -> Array:
-    """Look up how busy the wall's resource was."""
-    resource = loaded.resource(wall.resource)
+def _busy(loaded: Observations, resource_limit: ResourceLimit) -> Array:
+    """Look up how busy the limit's resource was."""
+    resource = loaded.resource(resource_limit.resource)
     return resource.utilisation / resource.ceiling
 
 
@@ -188,33 +188,35 @@ def _is_the_laws(law: UslFit | None, finding: Finding | None) -> bool:
     return law is not None and finding is None and law.trust is Trust.TRUSTED
 
 
-def _is_full(wall: Wall | None) -> bool:
+def _is_full(resource_limit: ResourceLimit | None) -> bool:
     """Whether a resource was full for a while: then that is what ends the growth."""
-    return wall is not None and wall.utilisation_max >= FULL
+    return resource_limit is not None and resource_limit.utilisation_max >= FULL
 
 
-def _first(walls: list[Wall]) -> Wall | None:
+def _first(resource_limits: list[ResourceLimit]) -> ResourceLimit | None:
     """The lowest of them; None where there is none."""
-    return _nearest(walls) if walls else None
+    return _nearest(resource_limits) if resource_limits else None
 
 
-def _nearest(walls: list[Wall]) -> Wall:
+def _nearest(resource_limits: list[ResourceLimit]) -> ResourceLimit:
     """The lowest of one or more."""
-    return min(walls, key=lambda wall: wall.x_max or np.inf)
+    return min(resource_limits, key=lambda resource_limit: resource_limit.x_max or np.inf)
 
 
-def _usable(walls: tuple[Wall, ...]) -> list[Wall]:
-    """The walls that may count: those whose interval is not hopeless."""
-    return [w for w in walls if w.x_max_interval and w.x_max_interval.ratio < HOPELESS_RATIO]
+def _usable(resource_limits: tuple[ResourceLimit, ...]) -> list[ResourceLimit]:
+    """The limits that may count: those whose interval is not hopeless."""
+    return [
+        w for w in resource_limits if w.x_max_interval and w.x_max_interval.ratio < HOPELESS_RATIO
+    ]
 
 
-def _near(walls: tuple[Wall, ...], kept: Observations) -> list[Wall]:
-    """The usable walls that contention may be expected beside: not settings far away."""
+def _near(resource_limits: tuple[ResourceLimit, ...], kept: Observations) -> list[ResourceLimit]:
+    """The usable limits that contention may be expected beside: not settings far away."""
     settings = {resource.name for resource in kept.resources if resource.is_setting}
     return [
-        wall
-        for wall in _usable(walls)
-        if wall.resource not in settings or wall.utilisation_max > SETTING_SEEN
+        resource_limit
+        for resource_limit in _usable(resource_limits)
+        if resource_limit.resource not in settings or resource_limit.utilisation_max > SETTING_SEEN
     ]
 
 
@@ -232,18 +234,18 @@ def _context(outliers: Outliers, regimes: Regimes, finding: Finding | None) -> s
 
 
 def _lowest(
-    usable: list[Wall],
+    usable: list[ResourceLimit],
     peak: Peak,
     law: UslFit | None,
     served: Observations,
     x_seen: float,
     context: set[CapacityReason],
 ) -> Capacity:
-    """Take the lower of the walls and the peak, given that what was seen is possible."""
-    ends = [float(wall.grid[-1]) for wall in usable]
+    """Take the lower of the limits and the peak, given that what was seen is possible."""
+    ends = [float(resource_limit.grid[-1]) for resource_limit in usable]
     grid = np.linspace(np.log(x_seen) - 0.1, max(min(ends), np.log(x_seen) + 0.2), GRID)
-    names = [wall.resource for wall in usable] + [USL]
-    survivals = [wall.survival(grid) for wall in usable] + [peak.survival(grid)]
+    names = [resource_limit.resource for resource_limit in usable] + [USL]
+    survivals = [resource_limit.survival(grid) for resource_limit in usable] + [peak.survival(grid)]
     each = np.maximum(np.stack(survivals), 1e-12)
     each = np.minimum(each / each[:, :1], 1.0)
     each[:-1] = _lowest_of(each[:-1])
@@ -268,14 +270,14 @@ def _lowest(
     )
 
 
-def _lowest_of(walls: Array) -> Array:
+def _lowest_of(resource_limits: Array) -> Array:
     """Give each the part of the least survival's fall that it makes; their product is the least.
 
-    Two walls are no independent draws: the host's processors and the server's are one measurement.
+    Two limits are no independent draws: the host's processors and the server's are one measurement.
     """
-    least = np.minimum.accumulate(walls.min(axis=0))
+    least = np.minimum.accumulate(resource_limits.min(axis=0))
     falls = np.diff(np.log(least), prepend=0.0)
-    makes = np.arange(len(walls))[:, None] == np.argmin(walls, axis=0)
+    makes = np.arange(len(resource_limits))[:, None] == np.argmin(resource_limits, axis=0)
     parts: Array = np.exp(np.cumsum(makes * falls, axis=1))
     return parts
 

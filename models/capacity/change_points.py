@@ -51,7 +51,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Clouds:
+class TwoClusters:
     """Two workloads that take turns; the one that serves fewer queries is left out."""
 
     quantity: str
@@ -68,7 +68,7 @@ class Regimes:
     current: NDArray[np.bool_] = field(repr=False)
     """Shape (intervals,)."""
     change: Change | None = None
-    clouds: Clouds | None = None
+    clouds: TwoClusters | None = None
 
     @property
     def left_of_late(self) -> bool:
@@ -208,7 +208,7 @@ def _long_run_deviation(residuals: Array) -> float:
 
 def _split_in_two(
     name: str, cost: Array, seen: Observations
-) -> tuple[NDArray[np.bool_], Clouds] | None:
+) -> tuple[NDArray[np.bool_], TwoClusters] | None:
     """Tell two clouds apart that take turns; None when it is one cloud."""
     rows = np.flatnonzero(np.isfinite(cost))
     excess = _excess(cost[rows], seen.throughput[rows])
@@ -224,7 +224,7 @@ def _split_in_two(
     current[rows[dear != keep_dear]] = False
     middles = [float(np.median(excess[dear == side])) for side in (keep_dear, not keep_dear)]
     share = float(np.mean(~current))
-    return current, Clouds(name, float(np.exp(middles[1] - middles[0])), share)
+    return current, TwoClusters(name, float(np.exp(middles[1] - middles[0])), share)
 
 
 def _is_of_the_work(

@@ -1,9 +1,9 @@
-"""Where contention ends the growth of throughput, when a wall is known to lie beyond.
+"""Where contention ends the growth of throughput, when a limit is known to lie beyond.
 
 Far below the peak the points cannot tell where it is, and the answer is whatever was believed
-before. Fitted alone, the law can only believe something relative to the loads seen. Beside a wall
-there is better knowledge: servers are built so that contention ends them near a wall, or never.
-So the peak's prior is centred at the wall, and the points move it from there.
+before. Fitted alone, the law can only believe something relative to the loads seen. Beside a limit
+there is better knowledge: servers are built so that contention ends them near a limit, or never.
+So the peak's prior is centred at the limit, and the points move it from there.
 
 Three shapes are weighed by how well they describe the points: `shapes`.
 
@@ -22,7 +22,7 @@ from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
 PEAK_PRIORS = ((0.85, 0.15, 0.4), (0.15, -0.7, 1.0))
-"""ln(peak / wall): probability, mean and deviation. Built for its work, or held up early."""
+"""ln(peak / limit): probability, mean and deviation. Built for its work, or held up early."""
 ABRUPT = 0.12
 """The probability of a contention that the law cannot foresee, since it sets in abruptly: a lock
 that is free below the peak and a convoy above."""
@@ -35,11 +35,11 @@ MET, MET_WITHIN = 0.9, 0.04
 PEAKS = 112
 MIN_POINTS = 5
 TOGETHER = 6.0
-"""Statements at once from which on contention is expected beside the wall; fewer hardly meet."""
+"""Statements at once from which on contention is expected beside the limit; fewer hardly meet."""
 MOST_SURE = 3.0
 """ln of how much likelier residence times make one place than another, if they `_may_mislead`."""
-NEAR_WALL, VARIED = 0.55, 0.05
-"""The share of the wall from which on they may, and how far neighbours in throughput then differ
+NEAR_LIMIT, VARIED = 0.55, 0.05
+"""The share of the limit from which on they may, and how far neighbours in throughput then differ
 in ln R: the deviation of one."""
 BOUND_EDGE = 0.1
 """ln X: how far below the asymptotic bound measurements may make a peak seem."""
@@ -47,7 +47,7 @@ BOUND_EDGE = 0.1
 
 @dataclass(frozen=True)
 class Ahead:
-    """The nearest wall."""
+    """The nearest limit."""
 
     x: float
     """Queries/s."""
@@ -79,11 +79,11 @@ class Peak:
         return above * (1 - MET * normal_cdf((ln_x - np.log(self.met_at)) / MET_WITHIN))
 
 
-def find_peak(points: Points, wall: Ahead, x_seen: float) -> Peak:
-    """Weigh where the peak is; X and the wall in queries/s, points in the order of time."""
-    top = max(np.log(wall.x), np.log(x_seen)) + 1.8
+def find_peak(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
+    """Weigh where the peak is; X and the limit in queries/s, points in the order of time."""
+    top = max(np.log(resource_limit.x), np.log(x_seen)) + 1.8
     ln_peak = np.linspace(np.log(x_seen) - 0.25, top, PEAKS)
-    prior = _prior(ln_peak - np.log(wall.x), wall.n)
+    prior = _prior(ln_peak - np.log(resource_limit.x), resource_limit.n)
     beyond = ln_peak - np.log(x_seen)
     unseen = prior * (beyond >= 0)
     if len(points.n) < MIN_POINTS:
@@ -91,39 +91,41 @@ def find_peak(points: Points, wall: Ahead, x_seen: float) -> Peak:
     abrupt = _cdf(unseen * np.exp(-beyond / SUDDEN))
     seen = Shapes.of(points)
     scaled = ln_peak - np.log(seen.x_scale)
-    alone = 0.0 if wall.n is None else float(np.clip(2 - wall.n / TOGETHER, 0, 1))
+    alone = (
+        0.0 if resource_limit.n is None else float(np.clip(2 - resource_limit.n / TOGETHER, 0, 1))
+    )
     by_n = alone * seen.by_n
     shapes = [seen.likelihood_by_law(scaled) + by_n, seen.likelihood_by_queue(scaled)]
     if np.isfinite(points.busy).all():
-        shapes.append(seen.likelihood_by_wall(scaled, points.busy))
+        shapes.append(seen.likelihood_by_limit(scaled, points.busy))
         shapes.append(seen.likelihood_by_both(scaled, points.busy))
-        shapes.append(seen.likelihood_by_law_and_wall(scaled, points.busy) + by_n)
+        shapes.append(seen.likelihood_by_law_and_limit(scaled, points.busy) + by_n)
     ln_p = np.logaddexp.reduce(shapes)
-    if _may_mislead(points, wall, x_seen):
+    if _may_mislead(points, resource_limit, x_seen):
         ln_p = np.logaddexp(ln_p, ln_p.max() - MOST_SURE)
     told = (1 - MISTAKEN) * _cdf(prior * np.exp(ln_p - ln_p.max())) + MISTAKEN * _cdf(unseen)
     return Peak(ln_peak, 1 - (1 - told) * (1 - ABRUPT * abrupt), from_points=True)
 
 
-def _may_mislead(points: Points, wall: Ahead, x_seen: float) -> bool:
-    """Whether queues at the wall's resource may look like another limit.
+def _may_mislead(points: Points, resource_limit: Ahead, x_seen: float) -> bool:
+    """Whether queues at the limit's resource may look like another limit.
 
     They do where few statements fill it, and near it where residence times vary by more than
     throughput tells: bursts within an interval move R and N together.
     """
-    if wall.n is not None and wall.n < 2 * TOGETHER:
+    if resource_limit.n is not None and resource_limit.n < 2 * TOGETHER:
         return True
     ln_r = np.log(points.n / points.x)
-    return x_seen > NEAR_WALL * wall.x and neighbour_deviation(ln_r, points.x) > VARIED
+    return x_seen > NEAR_LIMIT * resource_limit.x and neighbour_deviation(ln_r, points.x) > VARIED
 
 
-def _prior(beside: Array, n_wall: float | None) -> Array:
-    """Believe a peak at ln(peak/wall), before any point: the fewer at once, the farther."""
-    n = TOGETHER if n_wall is None else min(n_wall, TOGETHER)
+def _prior(beside: Array, n_limit: float | None) -> Array:
+    """Believe a peak at ln(peak/limit), before any point: the fewer at once, the farther."""
+    n = TOGETHER if n_limit is None else min(n_limit, TOGETHER)
     shifted = beside - np.log(TOGETHER / n)
     prior = sum(p / d * np.exp(-0.5 * ((shifted - m) / d) ** 2) for p, m, d in PEAK_PRIORS)
-    if n_wall is not None:
-        prior = prior * normal_cdf((beside + np.log(n_wall)) / BOUND_EDGE)
+    if n_limit is not None:
+        prior = prior * normal_cdf((beside + np.log(n_limit)) / BOUND_EDGE)
     return np.asarray(prior)
 
 

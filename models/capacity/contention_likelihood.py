@@ -1,7 +1,7 @@
 """How well some shapes of the residence time describe the points, for each place of the peak.
 
 The law; one server at which all queue (a lock), whose residence time turns up later and more
-sharply; and a queue at the very resource whose wall is near, which says nothing of another limit.
+sharply; and a queue at the very resource whose limit is near, which says nothing of another limit.
 As in the law's posterior, R = v·N + A·(1 − u·N)² with u = 1/Nmax, v = 1/Xmax, linear in A. The
 shape Nmax/(A·Xmax) is 2 for coherency alone and grows with the share of contention.
 """
@@ -34,7 +34,7 @@ FEWER = PARALLEL[::2]
 IMPOSSIBLE = -1e6
 """ln p of residence times below 0."""
 BUSY_NOISE = 0.01
-"""The least deviation of how busy the wall's resource was."""
+"""The least deviation of how busy the limit's resource was."""
 LEAST_GROWTH = 0.3
 """dlnX/dlnN counts as no less: throughput has its noise too."""
 SHAPES, FEWER_SHAPES = 64, 32
@@ -84,8 +84,8 @@ class Shapes:
         """
         return self._by_queue(self._lock(ln_peak))
 
-    def likelihood_by_wall(self, ln_peak: Array, busy: Array) -> Array:
-        """Compute the same for a queue at the wall's resource: R = a + c·S·ρ^k/(1−ρ), S = U/X.
+    def likelihood_by_limit(self, ln_peak: Array, busy: Array) -> Array:
+        """Compute the same for a queue at the limit's resource: R = a + c·S·ρ^k/(1−ρ), S = U/X.
 
         The more servers it has the later they queue: k = √(2(m+1)) − 1 (H. Sakasegawa 1977), and 0
         where a holds no S. U = a·X/(1 + w·X) as in `demand`; ρ = U over U at the peak, or over 1.
@@ -104,35 +104,37 @@ class Shapes:
         return best
 
     def likelihood_by_both(self, ln_peak: Array, busy: Array) -> Array:
-        """Compute the same for both queues, the wall's resource as busy as it was seen.
+        """Compute the same for both queues, the limit's resource as busy as it was seen.
 
         R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak; b, k and c are summed out.
         """
-        b, rest = self._beside_wall(busy)
+        b, rest = self._beside_limit(busy)
         cells = self._with_queue(self._lock(ln_peak), rest, np.geomspace(*QUEUE_RANGE, COARSE))
         ln_p: Array = _summed(cells + b[:, None], (0, 1)) + np.log(len(PARALLEL))
         return ln_p
 
-    def likelihood_by_law_and_wall(self, ln_peak: Array, busy: Array) -> Array:
+    def likelihood_by_law_and_limit(self, ln_peak: Array, busy: Array) -> Array:
         """Compute the same for the law in place of the lock.
 
         R = b·S·U^k/(1−U) + v·N + A·(1−u·N)².
         """
-        b, rest = self._beside_wall(busy)
+        b, rest = self._beside_limit(busy)
         cells = self._by_law(ln_peak, rest, FEWER_SHAPES)
         ln_p: Array = _summed(cells + b[:, None, None], (0, 2))
         return ln_p
 
-    def _beside_wall(self, busy: Array) -> tuple[Array, Array]:
-        """Take queues at the wall's resource out of the residence times, R − b·S·U^k/(1−U).
+    def _beside_limit(self, busy: Array) -> tuple[Array, Array]:
+        """Take queues at the limit's resource out of the residence times, R − b·S·U^k/(1−U).
 
         The ln probability of each (tries,), and what is left, shape (tries, points).
         """
         u = np.clip(busy, BUSY_NOISE, FULL)
         wait = u / (1 - u) / (self.x * self.n_scale)
         b = np.geomspace(*QUEUE_RANGE, COARSE)
-        walls = b[:, None, None] * wait * u ** np.array(FEWER)[:, None]
-        return np.repeat(_ln_strength_prior(b), len(FEWER)), self.z - walls.reshape(-1, len(u))
+        resource_limits = b[:, None, None] * wait * u ** np.array(FEWER)[:, None]
+        return np.repeat(_ln_strength_prior(b), len(FEWER)), self.z - resource_limits.reshape(
+            -1, len(u)
+        )
 
     def _by_law(self, ln_peak: Array, z: Array, shapes: int) -> Array:
         """Compute ln p of z = v·N + A·(1 − u·N)² by so many shapes, A in closed form, and priors.

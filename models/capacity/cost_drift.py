@@ -1,8 +1,8 @@
 """Whether queries still cost what they did over the window: a mix that drifts is no step.
 
-The walls are of the average over the window. So the cost of a query is taken as a curve of the
+The limits are of the average over the window. So the cost of a query is taken as a curve of the
 load and a level for each while, fitted together, and the last level is held against those of the
-high loads, on which a wall rests.
+high loads, on which a limit rests.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Whether what there is for the server goes up and down: then its average may hold for no while.
 
-The walls are of the average over the window. Mixes wander, neighbours slow a processor down, and
+The limits are of the average over the window. Mixes wander, neighbours slow a processor down, and
 what others use or a hypervisor steals comes and goes over hours; the next hour's capacity is then
 not the average's. Spells of one length are compared with each other, beyond what chance within
 them explains (analysis of variance, R. Fisher 1925).

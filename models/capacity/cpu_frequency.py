@@ -1,7 +1,7 @@
 """Whether a processor's clock was lowered at low loads: it looks busier than it is then.
 
 A governor that saves energy lets a processor run slower while there is little to do, so a query
-takes more of its time than it will at high loads, and a wall from low loads is too low by as much.
+takes more of its time than it will at high loads, and a limit from low loads is too low by as much.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ FAST = 0.9
 """A clock that is slower at high loads, as a share of how fast it can run, may still be raised."""
 FROM, RISES = 0.5, 1.1
 """By so much the clock at high loads is above that of the others, from such a share of them on,
-where it rises with the load. Lower loads do not matter: the wall rests on the higher ones."""
+where it rises with the load. Lower loads do not matter: the limit rests on the higher ones."""
 MIN_POINTS = 6
 """So many intervals must tell it."""
 

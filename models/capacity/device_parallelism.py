@@ -10,7 +10,7 @@ weighed by how well it gives back U. Far below its end every m is straight, and 
 import numpy as np
 
 from models.capacity.demand import Part
-from models.capacity.extrapolation import CEILING, Courses
+from models.capacity.extrapolation import CEILING, Extrapolations
 from models.robust import fit_columns, student_cdf
 from models.usl.law import Array
 
@@ -21,10 +21,10 @@ NOISE = 0.01
 """The least deviation of a busy time from its curve: requests are not independent of each other."""
 
 
-class Channels:
-    """What is known of the number of channels of one device; every line's wall with it."""
+class DeviceParallelism:
+    """What is known of the number of channels of one device; every line's limit with it."""
 
-    def __init__(self, part: Part, courses: Courses) -> None:
+    def __init__(self, part: Part, courses: Extrapolations) -> None:
         """Weigh each number; one channel goes on as `courses` says."""
         self._courses = courses
         design = np.stack([np.ones_like(part.t), part.t], axis=1)

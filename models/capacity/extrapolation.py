@@ -3,7 +3,7 @@
 Each way has a strength, of which a range is believed; the points weigh the strengths, and so the
 ways. Given one, the ceiling c is reached where an expression that is linear in the coefficients
 is, so how uncertain that place is follows without an approximation (E. Fieller 1954):
-P(wall ≤ X) = P(U(X) ≥ c).
+P(limit ≤ X) = P(U(X) ≥ c).
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Prior(NamedTuple):
 PLACES, OVERLAP = 16, 0.6
 STEADY = Prior(np.zeros(1), np.zeros(1), 0.05)
 GROWING = Prior.within(0.1, 1.2, mean=0.25, deviation=0.3)
-"""Of how the demand changes up to the wall, Q·X/D."""
+"""Of how the demand changes up to the limit, Q·X/D."""
 FALLING = Prior.within(0.05, 0.8, mean=0.42, deviation=0.14)
 """Of what waking is of the demand of an idle resource, w/(D + w)."""
 LARGEST_PART = 0.8
@@ -52,7 +52,7 @@ WAKING, LONGEST_WAKING = 50e-6, 150e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class Extrapolation:
     """One way to go on, by its strength."""
 
     coefficients: Array
@@ -66,7 +66,9 @@ class Course:
     """Whether the third coefficient is w of (2), and not Q of (1)."""
 
     @classmethod
-    def of(cls, fit: LinearFit, rows: Array, values: Array, prior: Prior, falls: bool) -> "Course":
+    def of(
+        cls, fit: LinearFit, rows: Array, values: Array, prior: Prior, falls: bool
+    ) -> "Extrapolation":
         """Follow the fit where each row·coefficients is about its value (a Kalman step each)."""
         spread = rows @ fit.covariance
         variance = np.sum(spread * rows, axis=1)
@@ -93,10 +95,10 @@ class Course:
 
 
 @dataclass(frozen=True, eq=False)
-class Courses:
+class Extrapolations:
     """How a utilisation may go on."""
 
-    every: tuple[Course, ...]
+    every: tuple[Extrapolation, ...]
     """It stays, it grows, it falls by (2), and by (3) where that is measured."""
     shares: tuple[Array, ...]
     """The probability of each strength of each of them."""
@@ -107,7 +109,7 @@ class Courses:
     """By how much the demand is expected to fall from the highest loads seen on, as a share."""
 
     @classmethod
-    def of(cls, parts: Sequence[Part], reach: float) -> "Courses":
+    def of(cls, parts: Sequence[Part], reach: float) -> "Extrapolations":
         """Let the first part go on, while the others stay.
 
         reach is the t at which the sum is full if its demand stays.
@@ -117,8 +119,8 @@ class Courses:
         grown = np.tile(growth, (PLACES, 1))
         total = _total(parts)
         courses = [
-            Course.of(first.bent, growth[None, :], STEADY.places, STEADY, falls=False),
-            Course.of(first.bent, grown, GROWING.places, GROWING, falls=False),
+            Extrapolation.of(first.bent, growth[None, :], STEADY.places, STEADY, falls=False),
+            Extrapolation.of(first.bent, grown, GROWING.places, GROWING, falls=False),
             _falling(first, total, FALLING),
         ]
         busy = [total]
@@ -158,12 +160,12 @@ HIGH = 0.9
 """The quantile of the loads that counts as the highest seen."""
 
 
-def _falling(first: Part, busy: Array, prior: Prior) -> Course:
+def _falling(first: Part, busy: Array, prior: Prior) -> Extrapolation:
     """Follow (2) or (3), by the share of the queries that find the resource busy."""
     awake = first.awake(busy)
     waking = unit(2) - prior.places[:, None] * unit(1)
     rows = waking / float(awake.coefficients[1])
-    return Course.of(awake, rows, np.zeros(PLACES), prior, falls=True)
+    return Extrapolation.of(awake, rows, np.zeros(PLACES), prior, falls=True)
 
 
 def _total(parts: Sequence[Part]) -> Array:
@@ -173,7 +175,7 @@ def _total(parts: Sequence[Part]) -> Array:
     return np.clip(np.stack([t**k for k in range(3)], axis=1) @ smooth, 0.0, 1.0)
 
 
-def _fall(falling: Course, shares: Array, busy: float) -> float:
+def _fall(falling: Extrapolation, shares: Array, busy: float) -> float:
     """Expect how much of the demand at the highest loads is gone at the ceiling.
 
     The demand is D + w − w·busy; busy is the share that finds the resource busy at those loads.
@@ -183,14 +185,14 @@ def _fall(falling: Course, shares: Array, busy: float) -> float:
     return float(shares @ (part * (at_ceiling - busy) / (1 - part * busy)))
 
 
-def _parts(falling: Course) -> Array:
+def _parts(falling: Extrapolation) -> Array:
     """Compute w/(D + w) at each strength, shape (places,)."""
     whole, waking = falling.coefficients[:, 1], falling.coefficients[:, 2]
     parts: Array = np.clip(waking / np.maximum(whole, 1e-12), 0.0, LARGEST_PART)
     return parts
 
 
-def _beside(course: Course, others: Sequence[LinearFit]) -> Course:
+def _beside(course: Extrapolation, others: Sequence[LinearFit]) -> Extrapolation:
     """Add the other parts of a utilisation; their errors are independent."""
     coefficients = course.coefficients + sum(other.coefficients for other in others)
     covariance = course.covariance + sum(other.covariance for other in others)

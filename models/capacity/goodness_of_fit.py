@@ -37,7 +37,7 @@ PATTERN_Z = 5.0
 TOP = 0.95
 """From this quantile of the throughputs on loads are the highest."""
 OFF_CURVE = (0.05, 0.1)
-"""By so much, and by such a share of it, a utilisation there must be off to contradict a wall."""
+"""By so much, and by such a share of it, a utilisation there must be off to contradict a limit."""
 CURVE_NOISE = 0.002
 
 
@@ -160,10 +160,10 @@ def _pattern(n: Array, residuals: Array, noise: float) -> float:
     return max(beyond, key=abs, default=0.0)
 
 
-def contradicts_wall(seen: Observations, name: str) -> bool:
+def contradicts_limit(seen: Observations, name: str) -> bool:
     """Whether this resource was far busier, or less, at the highest loads than at all others.
 
-    A few intervals do not steer a wall, which is right for a backup; at the highest loads they are
+    A few intervals do not steer a limit, which is right for a backup; at the highest loads they are
     what tells where it ends: the second half of the hyper-threads does less than the first.
     """
     resource = seen.resource(name)

@@ -13,8 +13,8 @@ from models.usl.law import Array
 from models.usl.posterior import Interval
 
 
-class WallReason(StrEnum):
-    """Why a wall is not trusted, or what is peculiar about it."""
+class LimitReason(StrEnum):
+    """Why a limit is not trusted, or what is peculiar about it."""
 
     FEW_POINTS = "few_points"
     NO_DEMAND = "no_demand"
@@ -34,16 +34,16 @@ class WallReason(StrEnum):
 
 
 SENTENCES = {
-    WallReason.FEW_POINTS: "fewer than six intervals say how busy the resource was",
-    WallReason.NO_DEMAND: "the resource does not get busier with the throughput",
-    WallReason.LITTLE_USED: "the resource was used too little to tell where it ends",
-    WallReason.NOT_A_LIMIT: "the throughput went on to grow while the resource counted as full",
-    WallReason.STILL_FILLING: "it fills up with time whatever the load, and may be emptied at once",
-    WallReason.ALREADY_FULL: "the resource is full already: the wall was measured",
-    WallReason.DEMAND_GROWS: "the demand per query grows with the load",
-    WallReason.WIDE_INTERVAL: "the points allow walls that are too far apart",
-    WallReason.OTHERS_FILL_IT: "others than the server fill the resource",
-    WallReason.SEVERAL_AT_ONCE: "a device that serves several requests at once is busy before full",
+    LimitReason.FEW_POINTS: "fewer than six intervals say how busy the resource was",
+    LimitReason.NO_DEMAND: "the resource does not get busier with the throughput",
+    LimitReason.LITTLE_USED: "the resource was used too little to tell where it ends",
+    LimitReason.NOT_A_LIMIT: "the throughput went on to grow while the resource counted as full",
+    LimitReason.STILL_FILLING: "it fills with time whatever the load, and may be emptied at once",
+    LimitReason.ALREADY_FULL: "the resource is full already: the limit was measured",
+    LimitReason.DEMAND_GROWS: "the demand per query grows with the load",
+    LimitReason.WIDE_INTERVAL: "the points allow limits that are too far apart",
+    LimitReason.OTHERS_FILL_IT: "others than the server fill the resource",
+    LimitReason.SEVERAL_AT_ONCE: "a device that serves several requests at once looks busy early",
 }
 
 
@@ -121,11 +121,11 @@ class Resource:
 
 
 PASSED = 0.01
-"""A throughput that a wall allows with less probability refutes it."""
+"""A throughput that a limit allows with less probability refutes it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Wall:
+class ResourceLimit:
     """The throughput (queries/s) at which a resource is full."""
 
     resource: str
@@ -139,36 +139,36 @@ class Wall:
     utilisation_max: float
     """The highest that was seen, as a share of the ceiling."""
     trust: Trust
-    reasons: tuple[WallReason, ...]
+    reasons: tuple[LimitReason, ...]
     grid: Array = field(repr=False)
-    """ln throughput, ascending, and the probability that the wall is lower."""
+    """ln throughput, ascending, and the probability that the limit is lower."""
     cdf: Array = field(repr=False)
     waking: float = 0.0
-    """What waking an idle processor costs a query, as a part of its demand at the wall: at the
+    """What waking an idle processor costs a query, as a part of its demand at the limit: at the
     expected part of an idle processor's demand, none where waking costs nothing."""
     further_fall: float = 0.0
-    """By how much the demand is expected to fall from the highest loads seen up to the wall."""
+    """By how much the demand is expected to fall from the highest loads seen up to the limit."""
     demand_error: float | None = None
     """The standard error of the demand; None: not known."""
 
     @classmethod
-    def none(cls, resource: str, seen: float, reason: WallReason) -> "Wall":
-        """Tell that there is no wall, and why."""
+    def none(cls, resource: str, seen: float, reason: LimitReason) -> "ResourceLimit":
+        """Tell that there is no limit, and why."""
         grid = np.array([0.0, 1.0])
         unknown, reasons = Trust.NOT_IDENTIFIABLE, (reason,)
         return cls(resource, None, None, None, 0.0, seen, unknown, reasons, grid, 0 * grid)
 
     @property
     def usable(self) -> bool:
-        """Whether there is a wall at all, however uncertain."""
+        """Whether there is a limit at all, however uncertain."""
         return self.x_max is not None
 
-    def unless_passed(self, x: float) -> "Wall":
+    def unless_passed(self, x: float) -> "ResourceLimit":
         """Take it for none if that throughput was held, which it hardly allows."""
         if not self.usable or self.survival(np.log(np.array([x])))[0] >= PASSED:
             return self
-        return Wall.none(self.resource, self.utilisation_max, WallReason.NOT_A_LIMIT)
+        return ResourceLimit.none(self.resource, self.utilisation_max, LimitReason.NOT_A_LIMIT)
 
     def survival(self, ln_x: Array) -> Array:
-        """Compute the probability that the wall is above, at each ln throughput."""
+        """Compute the probability that the limit is above, at each ln throughput."""
         return 1 - np.interp(ln_x, self.grid, self.cdf)

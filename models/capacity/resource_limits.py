@@ -1,9 +1,9 @@
-"""The resource walls: at which throughput a resource is full.
+"""The resource limits: at which throughput a resource is full.
 
 Utilisation law U = X·D (P. Denning, J. Buzen, *The Operational Analysis of Queueing Network
 Models*, 1978): utilisation grows with throughput, with the service demand D as its slope. It is
 linear, so it sees the limit from far below. How the demand may change on the way: `demand`. The
-wall is the throughput where the utilisation reaches the ceiling.
+limit is the throughput where the utilisation reaches the ceiling.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from models.capacity.cpu_idleness import Idleness
 from models.capacity.demand import MEASURED_SHARES, NOISE, OWN_BASE_PRIOR, OWN_SHARES, Part
-from models.capacity.device_parallelism import CHANNELS, Channels
-from models.capacity.extrapolation import CEILING, Courses
-from models.capacity.resource_limit import Resource, Wall, WallReason
+from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
+from models.capacity.extrapolation import CEILING, Extrapolations
+from models.capacity.resource_limit import LimitReason, Resource, ResourceLimit
 from models.robust import fit_columns, student_cdf
 from models.trust import Trust
 from models.usl.law import Array
@@ -40,7 +40,7 @@ SEEN = 0.95
 MIN_SEEN = 0.05
 """The least share of its ceiling that a resource must have been used."""
 TRUSTED_RATIO, INDICATIVE_RATIO = 1.3, 2.0
-"""The wall's 95 % quantile over its 5 % quantile must be below."""
+"""The limit's 95 % quantile over its 5 % quantile must be below."""
 ALONE = 0.9
 """From this probability of a single channel on a busy time counts as a utilisation."""
 CURVED = 0.5
@@ -48,9 +48,9 @@ CURVED = 0.5
 GRID = 128
 
 
-def find_walls(
+def find_resource_limits(
     x: Array, resources: Sequence[Resource], weights: Array | None = None
-) -> tuple[Wall, ...]:
+) -> tuple[ResourceLimit, ...]:
     """Find where each resource ends; x in queries/s, shape (intervals,), in the order of time.
 
     Weights say how many intervals each stands for. What is NaN is left out.
@@ -60,7 +60,7 @@ def find_walls(
     known = (x > 0) & np.isfinite(x)
     x, w = x[known], np.ones_like(x[known]) if weights is None else weights[known]
     if len(x) == 0:
-        return tuple(Wall.none(r.name, 0.0, WallReason.FEW_POINTS) for r in resources)
+        return tuple(ResourceLimit.none(r.name, 0.0, LimitReason.FEW_POINTS) for r in resources)
     resources = [r.mapped(lambda column: column[known]) for r in resources]
     u, own, by_others = _of_the_ceiling(resources)
     x_scale = float(x.max())
@@ -77,15 +77,19 @@ def find_walls(
     every = [Part(t, *part) for part in zip(columns.T, weights.T, fits, strict=True)]
     apart = np.count_nonzero(used[:, len(resources) : 2 * len(resources)], axis=0)
     seen = _seen(u)
-    walls = []
+    resource_limits = []
     for i, resource in enumerate(resources):
         parts = every[i :: len(resources)]
         parts = _apart(parts, resource.idleness, x_scale) if apart[i] >= MIN_POINTS else parts[:1]
-        wall = _wall(resource, x, u[:, i], full[:, i], float(seen[i]), parts, x_scale)
-        if by_others[i] and not wall.usable:
-            wall = replace(wall, reasons=(WallReason.OTHERS_FILL_IT, *wall.reasons))
-        walls.append(wall)
-    return tuple(walls)
+        resource_limit = _resource_limit(
+            resource, x, u[:, i], full[:, i], float(seen[i]), parts, x_scale
+        )
+        if by_others[i] and not resource_limit.usable:
+            resource_limit = replace(
+                resource_limit, reasons=(LimitReason.OTHERS_FILL_IT, *resource_limit.reasons)
+            )
+        resource_limits.append(resource_limit)
+    return tuple(resource_limits)
 
 
 def _of_the_ceiling(resources: Sequence[Resource]) -> tuple[Array, Array, NDArray[np.bool_]]:
@@ -125,7 +129,7 @@ def _seen(u: Array) -> Array:
     return seen
 
 
-def _wall(
+def _resource_limit(
     resource: Resource,
     x: Array,
     u: Array,
@@ -133,29 +137,29 @@ def _wall(
     seen: float,
     parts: Sequence[Part],
     x_scale: float,
-) -> Wall:
-    """Measure the wall where the resource is always full, else extrapolate to it."""
+) -> ResourceLimit:
+    """Measure the limit where the resource is always full, else extrapolate to it."""
     name = resource.name
     known = np.isfinite(u)
     if np.count_nonzero(known) < MIN_POINTS:
-        return Wall.none(name, seen, WallReason.FEW_POINTS)
+        return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
     if seen < MIN_SEEN:
-        return Wall.none(name, seen, WallReason.LITTLE_USED)
+        return ResourceLimit.none(name, seen, LimitReason.LITTLE_USED)
     if resource.is_stock and _fills(u[known]):
-        return Wall.none(name, seen, WallReason.STILL_FILLING)
+        return ResourceLimit.none(name, seen, LimitReason.STILL_FILLING)
     follows = known & ~full
     if np.count_nonzero(full) >= MIN_POINTS:
         low, middle, high = np.quantile(x[full], (0.1, 0.5, 0.9))
         filling = x[follows & (u > FILLING)]
         began = float(np.median(filling)) if len(filling) >= MIN_POINTS else low
         if high > FULL_SPREAD * began:
-            return Wall.none(name, seen, WallReason.NOT_A_LIMIT)
+            return ResourceLimit.none(name, seen, LimitReason.NOT_A_LIMIT)
         if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < MIN_SEEN:
             if resource.is_busy_time:
-                return Wall.none(name, seen, WallReason.SEVERAL_AT_ONCE)
+                return ResourceLimit.none(name, seen, LimitReason.SEVERAL_AT_ONCE)
             return _measured(name, seen, float(middle), float(high / low))
     if np.count_nonzero(follows) < MIN_POINTS:
-        return Wall.none(name, seen, WallReason.FEW_POINTS)
+        return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
     return _extrapolated(resource, seen, parts, x_scale)
 
 
@@ -168,42 +172,50 @@ def _fills(u: Array) -> bool:
     return bool(np.count_nonzero(changes > 0) > FILLING_SHARE * np.count_nonzero(changes))
 
 
-def _extrapolated(resource: Resource, seen: float, parts: Sequence[Part], x_scale: float) -> Wall:
+def _extrapolated(
+    resource: Resource, seen: float, parts: Sequence[Part], x_scale: float
+) -> ResourceLimit:
     """Follow the utilisation up to the ceiling, whatever its demand does on the way."""
     if not parts[0].is_demand(STOCK_SURE if resource.is_stock else DEMAND_SURE):
-        return Wall.none(resource.name, seen, WallReason.NO_DEMAND)
+        return ResourceLimit.none(resource.name, seen, LimitReason.NO_DEMAND)
     base = sum(float(part.straight.coefficients[0]) for part in parts)
     slope = sum(part.slope for part in parts)
     error = float(np.hypot.reduce([part.slope_error for part in parts])) / x_scale
     reach = max((CEILING[0] - base) / max(slope, 1e-9), 0.5)
-    courses = Courses.of(parts, reach)
+    courses = Extrapolations.of(parts, reach)
     grid = np.linspace(-2.5, 2.0, GRID) + np.log(reach)
     if not resource.is_busy_time:
         cdf, name = courses.reached(np.exp(grid)), resource.name
-        wall = _describe(name, seen, grid + np.log(x_scale), cdf, slope / x_scale, courses.growth)
-        wall = replace(wall, further_fall=courses.further_fall, demand_error=error)
-        return replace(wall, waking=courses.waking) if len(parts) > 1 else wall
-    channels = Channels(parts[0], courses)
+        resource_limit = _describe(
+            name, seen, grid + np.log(x_scale), cdf, slope / x_scale, courses.growth
+        )
+        resource_limit = replace(
+            resource_limit, further_fall=courses.further_fall, demand_error=error
+        )
+        return replace(resource_limit, waking=courses.waking) if len(parts) > 1 else resource_limit
+    channels = DeviceParallelism(parts[0], courses)
     grid = np.linspace(-2.5, 2.0 + np.log(CHANNELS[-1]), 2 * GRID) + np.log(reach)
     cdf = channels.reached(np.exp(grid))
-    wall = _describe(resource.name, seen, grid + np.log(x_scale), cdf, slope / x_scale, 0.0)
-    wall = replace(wall, demand_error=error)
+    resource_limit = _describe(
+        resource.name, seen, grid + np.log(x_scale), cdf, slope / x_scale, 0.0
+    )
+    resource_limit = replace(resource_limit, demand_error=error)
     if channels.shares[0] > ALONE:
-        return wall
-    return replace(wall, reasons=(WallReason.SEVERAL_AT_ONCE, *wall.reasons))
+        return resource_limit
+    return replace(resource_limit, reasons=(LimitReason.SEVERAL_AT_ONCE, *resource_limit.reasons))
 
 
 def _describe(
     name: str, seen: float, grid: Array, cdf: Array, demand: float, growth: float
-) -> Wall:
+) -> ResourceLimit:
     low, middle, high = np.exp(np.interp((0.05, 0.5, 0.95), cdf, grid))
     interval = Interval(float(low), float(high))
     trust = _judge(interval.ratio)
     reasons = (
-        (WallReason.DEMAND_GROWS, growth > CURVED),
-        (WallReason.WIDE_INTERVAL, trust is not Trust.TRUSTED),
+        (LimitReason.DEMAND_GROWS, growth > CURVED),
+        (LimitReason.WIDE_INTERVAL, trust is not Trust.TRUSTED),
     )
-    return Wall(
+    return ResourceLimit(
         resource=name,
         x_max=float(middle),
         x_max_interval=interval,
@@ -217,14 +229,16 @@ def _describe(
     )
 
 
-def _measured(name: str, seen: float, x: float, spread: float) -> Wall:
-    """Take the wall from the throughput of a resource that is full nearly always."""
+def _measured(name: str, seen: float, x: float, spread: float) -> ResourceLimit:
+    """Take the limit from the throughput of a resource that is full nearly always."""
     deviation = max(np.log(spread) / 2.56, 0.03)
     grid = np.log(x) + np.linspace(-4, 4, GRID) * deviation
-    wall = _describe(
+    resource_limit = _describe(
         name, seen, grid, student_cdf((grid - np.log(x)) / deviation, 30.0), 1 / x, 0.0
     )
-    return Wall(**{**vars(wall), "reasons": (WallReason.ALREADY_FULL, *wall.reasons)})
+    return ResourceLimit(
+        **{**vars(resource_limit), "reasons": (LimitReason.ALREADY_FULL, *resource_limit.reasons)}
+    )
 
 
 def _judge(ratio: float) -> Trust:

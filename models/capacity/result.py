@@ -8,7 +8,7 @@ from models.capacity.contention import Peak
 from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Finding
 from models.capacity.outliers import Outliers
-from models.capacity.resource_limit import Wall
+from models.capacity.resource_limit import ResourceLimit
 from models.trust import Trust
 from models.usl.fit import UslFit
 
@@ -37,7 +37,7 @@ class CapacityReason(StrEnum):
     CONTENTION_UNKNOWN = "contention_unknown"
     WAITS_COUNTED = "waits_counted"
     CONCURRENCY_UNKNOWN = "concurrency_unknown"
-    NO_WALL = "no_wall"
+    NO_RESOURCE_LIMIT = "no_resource_limit"
     OTHERS_INTERFERE = "others_interfere"
     MIX_CHANGED = "mix_changed"
 
@@ -66,14 +66,14 @@ SENTENCES = {
     CapacityReason.CONTENTION_UNKNOWN: "contention may end the growth before a resource is full",
     CapacityReason.WAITS_COUNTED: "statements that wait elsewhere count as if they filled it",
     CapacityReason.CONCURRENCY_UNKNOWN: "concurrency is too low or too noisy to see contention",
-    CapacityReason.NO_WALL: "no resource says where it ends",
+    CapacityReason.NO_RESOURCE_LIMIT: "no resource says where it ends",
     CapacityReason.OTHERS_INTERFERE: "others filled a resource; concurrency was left out there",
     CapacityReason.MIX_CHANGED: "the workload changed; older intervals were left out",
 }
 INFORMATION = {
     CapacityReason.CONTENTION_UNKNOWN,
     CapacityReason.CONCURRENCY_UNKNOWN,
-    CapacityReason.NO_WALL,
+    CapacityReason.NO_RESOURCE_LIMIT,
     CapacityReason.OTHERS_INTERFERE,
     CapacityReason.MIX_CHANGED,
     CapacityReason.TWO_WORKLOADS,
@@ -86,8 +86,8 @@ class Capacity:
     """What the server can do, queries/s, how sure that is, what ends it; and all it came from."""
 
     value: float | None
-    """The median; the nearest wall where less than a third of it was seen; the law's Xmax where
-    there is no wall. None: only a lower bound is known."""
+    """The median; the nearest limit where less than a third of it was seen; the law's Xmax where
+    there is no limit. None: only a lower bound is known."""
     lower: float | None
     """At least this much: the 5 % quantile. None where nothing was seen."""
     upper: float | None
@@ -109,11 +109,11 @@ class Capacity:
     """With more statements at once than this the server is past its peak, threads."""
     concurrency_seen: float | None = None
     """N of the intervals with the highest throughputs, threads; None: not known."""
-    walls: tuple[Wall, ...] = field(repr=False, default=())
+    resource_limits: tuple[ResourceLimit, ...] = field(repr=False, default=())
     usl: UslFit | None = field(repr=False, default=None)
     usl_finding: Finding | None = None
     """Why there is no law, or what is wrong with it."""
     contention: Peak | None = field(repr=False, default=None)
-    """Where contention may end the growth, beside the walls; None where that was not asked."""
+    """Where contention may end the growth, beside the limits; None where that was not asked."""
     outliers: Outliers | None = field(repr=False, default=None)
     regimes: Regimes | None = field(repr=False, default=None)

@@ -115,8 +115,8 @@ def _settling(trust: Trust, x_seen: float, value: float) -> float | None:
 def by_law_alone(
     law: UslFit | None, finding: Finding | None, x_seen: float, context: set[CapacityReason]
 ) -> Capacity:
-    """Without a wall only the law speaks; where it is not identifiable, for a lower bound only."""
-    context = context | {CapacityReason.NO_WALL}
+    """Without a limit only the law speaks; where it is not identifiable, for a lower bound only."""
+    context = context | {CapacityReason.NO_RESOURCE_LIMIT}
     if finding is not None and finding.check is Check.LOW_CONCURRENCY:
         enough = x_seen * ENOUGH_THREADS / finding.value  # below contention N grows with X
         return _lower_bound(x_seen, x_seen, context, enough)

@@ -8,7 +8,7 @@ so that the same load gives the same answer.
 
 import numpy as np
 
-from models.forecast.trend import GROWTH_AT, LOW, Candidate, Course, Trend
+from models.forecast.trend import GROWTH_AT, LOW, Candidate, Extrapolation, Trend
 from models.forecast.week import WEEK, of_week, week_contrasts
 from models.rates import Array
 from models.robust import LinearFit
@@ -48,7 +48,7 @@ def _roots(c: Candidate, count: int, days: int, rng: "np.random.Generator") -> A
     drawn = _coefficients(c.fit, count, rng)
     ahead = np.arange(1.0, days + 1)
     level = drawn[:, :1] + drawn[:, 1:WEEK] @ week_contrasts(ahead).T
-    if c.course is Course.GROWTH:
+    if c.course is Extrapolation.GROWTH:
         pace = 1 + PACE_SPREAD * rng.standard_normal((count, 1))
         level = level + drawn[:, GROWTH_AT, None] * pace * ahead
     residuals = np.sort(c.residuals)[:-1]  # what happened once is not yet a habit

@@ -42,7 +42,7 @@ GROWTH_AT = WEEK
 """Where the growth is among the coefficients, after the level and the week."""
 
 
-class Course(StrEnum):
+class Extrapolation(StrEnum):
     """How a load goes on."""
 
     GROWTH = "growth"
@@ -54,7 +54,7 @@ class Course(StrEnum):
 class Candidate:
     """One course and its probability."""
 
-    course: Course
+    course: Extrapolation
     weight: float
     fit: LinearFit
     """Of the root: the level now, six corrections of the week, and the growth per day where there
@@ -68,7 +68,7 @@ class Trend:
     """What daily peaks show of their course."""
 
     candidates: tuple[Candidate, ...]
-    """The first is that of `Course.GROWTH`."""
+    """The first is that of `Extrapolation.GROWTH`."""
     changes: tuple[int, ...]
     """The days (at most 0) at which the level stepped."""
     days: int
@@ -139,19 +139,22 @@ def fit_trend(peaks: Array) -> Trend:
     line = np.column_stack((base, day))
     changes = _changes(seen, line)
     level = np.column_stack((base, seen.steps(changes)))
-    designs = {Course.GROWTH: np.column_stack((line, seen.steps(changes))), Course.LEVEL: level}
+    designs = {
+        Extrapolation.GROWTH: np.column_stack((line, seen.steps(changes))),
+        Extrapolation.LEVEL: level,
+    }
     places = seen.places(changes)
     if places:
         ends = [place for place in places if place <= -SETTLED]
         others = np.column_stack((seen.steps(places), seen.bends(ends)))
         best = int(np.argmax(_gains(seen, level, others)))
-        designs[Course.CHANGE] = np.column_stack((level, others[:, best]))
+        designs[Extrapolation.CHANGE] = np.column_stack((level, others[:, best]))
     weights = _weights(seen, designs)
     candidates = (_candidate(seen, c, weights[c], design) for c, design in designs.items())
     return Trend(tuple(candidates), tuple(sorted(changes)), len(day), week, scale)
 
 
-def _candidate(seen: _Days, course: Course, weight: float, design: Array) -> Candidate:
+def _candidate(seen: _Days, course: Extrapolation, weight: float, design: Array) -> Candidate:
     fit = seen.fit(design)
     return Candidate(
         course, weight, fit, seen.root / np.maximum(design @ fit.coefficients, LOW) - 1
@@ -191,14 +194,14 @@ def _gains(seen: _Days, design: Array, columns: Array) -> Array:
     return gains
 
 
-def _weights(seen: _Days, designs: Mapping[Course, Array]) -> dict[Course, float]:
+def _weights(seen: _Days, designs: Mapping[Extrapolation, Array]) -> dict[Extrapolation, float]:
     """The probability of each course; residuals that are alike from day to day count as fewer."""
     residuals = {course: seen.residuals(design) for course, design in designs.items()}
-    bound = _bound(residuals[Course.GROWTH])
-    effective = _effective(residuals[Course.GROWTH])
+    bound = _bound(residuals[Extrapolation.GROWTH])
+    effective = _effective(residuals[Extrapolation.GROWTH])
     scores = {
         course: effective * _cost(residuals[course], bound)
-        + np.log(max(effective, 2.0)) * (design.shape[1] + (course is Course.CHANGE))
+        + np.log(max(effective, 2.0)) * (design.shape[1] + (course is Extrapolation.CHANGE))
         for course, design in designs.items()  # where a change is, is one number more
     }
     best = min(scores.values())

@@ -1,7 +1,7 @@
 """The likelihood and the priors of a peak on a grid of (ln Nmax, ln Xmax).
 
 A curve of sharpness s obeys the law in powers: X^s is a USL of N^s. With s = 1 that is the law
-itself; s = 2 grows straighter, bends harder and stays flatter, as curves do that end at a wall of
+itself; s = 2 grows straighter, bends harder and stays flatter, as curves do that end at a limit of
 cores. With u = Nmax^−s and v = Xmax^−s the residence time in powers is
 
     (N/X)^s = v·N^s + A·(1 − u·N^s)²                                     (1)

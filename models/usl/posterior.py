@@ -1,7 +1,7 @@
 """What the points say about the peak, with its uncertainty: the posterior of (Nmax, Xmax).
 
 Two shapes are averaged, by how well each explains the points: the law, and a curve that stays
-straight for longer and bends harder (`models.usl.grid`, equation 1, s = 1 and 2). A few milliseconds.
+straight for longer and bends harder (`models.usl.grid`, (1), s = 1 and 2). A few milliseconds.
 """
 
 from dataclasses import dataclass

@@ -1,10 +1,10 @@
 """What a prediction takes for granted, in plain sentences."""
 
 from models.what_if.changes import Changes
-from models.what_if.current_state import DISK_KINDS, Kind, Today
+from models.what_if.current_state import DISK_KINDS, CurrentState, Kind
 
 
-def assumptions(today: Today, changes: Changes) -> tuple[str, ...]:
+def assumptions(today: CurrentState, changes: Changes) -> tuple[str, ...]:
     """The sentences that these changes call for."""
     found = [
         "Contention (σ) and coherency (κ) of the law stay; λ changes with the time that a query"
@@ -19,7 +19,7 @@ def assumptions(today: Today, changes: Changes) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _hardware(today: Today, changes: Changes) -> list[str]:
+def _hardware(today: CurrentState, changes: Changes) -> list[str]:
     found = []
     if changes.cores != 1:
         found.append(
@@ -45,7 +45,7 @@ def _hardware(today: Today, changes: Changes) -> list[str]:
     return found
 
 
-def _workload(today: Today, changes: Changes) -> list[str]:
+def _workload(today: CurrentState, changes: Changes) -> list[str]:
     found = []
     if changes.load != 1:
         found.append("The mix of queries stays as it is while the load changes.")

@@ -81,7 +81,7 @@ class Load:
 
 
 @dataclass(frozen=True, eq=False)
-class Today:
+class CurrentState:
     """All that a prediction starts from."""
 
     capacity: float | None

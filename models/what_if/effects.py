@@ -18,7 +18,7 @@ import numpy as np
 
 from models.usl.law import Array
 from models.what_if.changes import Changes
-from models.what_if.current_state import Kind, Shares, Today
+from models.what_if.current_state import CurrentState, Kind, Shares
 from models.what_if.posterior_draws import Draws, of_share
 
 LEAST_LEFT = 1e-3
@@ -49,7 +49,7 @@ def workload_factor(changes: Changes, draws: Draws, shares: Shares) -> Array:
     return kept
 
 
-def limit_factors(today: Today, changes: Changes, draws: Draws) -> Array:
+def limit_factors(today: CurrentState, changes: Changes, draws: Draws) -> Array:
     """Compute how many times as high each limit is then; shape (limits, draws)."""
     rows = [np.ones_like(draws.normal)] * len(today.limits)
     for k, limit in enumerate(today.limits):
@@ -63,7 +63,7 @@ def limit_factors(today: Today, changes: Changes, draws: Draws) -> Array:
     return found
 
 
-def lambda_factor(today: Today, changes: Changes, draws: Draws) -> Array:
+def lambda_factor(today: CurrentState, changes: Changes, draws: Draws) -> Array:
     """Compute λ'/λ: 1/λ is the sum of the times on the resources and of the rest."""
     parts = {
         use.kind: part for use, part in zip(today.uses, parts_of_time(today, draws), strict=True)
@@ -83,7 +83,7 @@ def lambda_factor(today: Today, changes: Changes, draws: Draws) -> Array:
     return factor
 
 
-def parts_of_time(today: Today, draws: Draws) -> list[Array]:
+def parts_of_time(today: CurrentState, draws: Draws) -> list[Array]:
     """Compute the part of a query's time alone, 1/λ, that it spends on each resource."""
     alone = _time_alone(today)
     return [
@@ -92,7 +92,7 @@ def parts_of_time(today: Today, draws: Draws) -> list[Array]:
     ]
 
 
-def _time_alone(today: Today) -> float:
+def _time_alone(today: CurrentState) -> float:
     """Estimate 1/λ, s: by the law, else by the residence time, which is no shorter."""
     known = [1 / today.law.lam] if today.law else []
     known += [today.load.residence_time] if today.load else []

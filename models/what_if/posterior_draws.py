@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from models.capacity.distribution import Distribution
 from models.robust import normal_cdf
 from models.usl.law import Array
-from models.what_if.current_state import Limit, Share, Today
+from models.what_if.current_state import CurrentState, Limit, Share
 
 DRAWS = 2000
 SEED = 20020810
@@ -42,7 +42,7 @@ class Draws:
     """A standard normal: how far off the shares of classes are."""
 
 
-def draws_of(today: Today) -> Draws:
+def draws_of(today: CurrentState) -> Draws:
     """Draw; where the capacity is not known, capacity and limits are NaN."""
     random = np.random.default_rng(SEED)
     uniform = [(random.permutation(DRAWS) + 0.5) / DRAWS for _ in range(8 + len(today.limits))]
@@ -76,7 +76,7 @@ def of_share(share: Share, draws: Draws) -> Array:
     return drawn
 
 
-def _capacity(today: Today, uniform: Array) -> Array:
+def _capacity(today: CurrentState, uniform: Array) -> Array:
     """Draw with the quantiles that are reported: 5 %, the value as the median, 95 %."""
     if today.capacity is None:
         return np.full(DRAWS, np.nan)

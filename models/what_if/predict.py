@@ -7,7 +7,7 @@ import numpy as np
 
 from models.usl.law import Array
 from models.what_if.changes import Changes
-from models.what_if.current_state import DISK_KINDS, Kind, Today
+from models.what_if.current_state import DISK_KINDS, CurrentState, Kind
 from models.what_if.effects import limit_factors
 from models.what_if.posterior_draws import Draws, draws_of
 from models.what_if.residence import residence_times
@@ -52,7 +52,7 @@ class Answer:
     alone: tuple[tuple[str, Prediction], ...]
 
 
-def what_if(today: Today, changes: Changes) -> Answer:
+def what_if(today: CurrentState, changes: Changes) -> Answer:
     """Predict what the changes give together, and each alone."""
     draws = draws_of(today)
     return Answer(
@@ -62,7 +62,7 @@ def what_if(today: Today, changes: Changes) -> Answer:
     )
 
 
-def _predict(today: Today, changes: Changes, draws: Draws) -> Prediction:
+def _predict(today: CurrentState, changes: Changes, draws: Draws) -> Prediction:
     """Answer what is known; a change whose effect is not known leaves everything open."""
     untold = why_unknown(today, changes)
     if untold:
@@ -82,7 +82,7 @@ def _predict(today: Today, changes: Changes, draws: Draws) -> Prediction:
     return Prediction(capacity, gain, residence, limit, names, tuple(missing))
 
 
-def _capacity(today: Today, lowest: Array, draws: Draws) -> Estimate:
+def _capacity(today: CurrentState, lowest: Array, draws: Draws) -> Estimate:
     """Scale today's numbers by how the quantiles move: without a change they are today's."""
     value = today.capacity or np.nan
     low, middle, high = np.quantile(lowest, QUANTILES) / np.quantile(draws.capacity, QUANTILES)
@@ -90,12 +90,12 @@ def _capacity(today: Today, lowest: Array, draws: Draws) -> Estimate:
     return _ordered(value * middle, (today.lower or value) * low, upper)
 
 
-def _gain(today: Today, lowest: Array, draws: Draws) -> Estimate:
+def _gain(today: CurrentState, lowest: Array, draws: Draws) -> Estimate:
     low, middle, high = np.quantile(lowest / draws.capacity, QUANTILES) - 1
     return _ordered(middle, low, None if today.upper is None else high)
 
 
-def _first(today: Today, then: Array) -> dict[str, float]:
+def _first(today: CurrentState, then: Array) -> dict[str, float]:
     """Count how often each limit is the lowest; today's probabilities where nothing changes."""
     lowest = np.argmin(then, axis=0)
     counts = np.bincount(lowest, minlength=len(today.limits)) / then.shape[1]
@@ -106,7 +106,7 @@ def _first(today: Today, then: Array) -> dict[str, float]:
 
 
 def _residence(
-    today: Today, changes: Changes, draws: Draws, lowest: Array, missing: list[str]
+    today: CurrentState, changes: Changes, draws: Draws, lowest: Array, missing: list[str]
 ) -> Estimate | None:
     """Quantiles of R; None where the load is more than the capacity, or R is not known today."""
     load = today.load
@@ -137,7 +137,7 @@ def _residence(
     return _ordered(middle, low, float(high) if np.isfinite(high) else None)
 
 
-def _times_missing(today: Today, changes: Changes) -> str:
+def _times_missing(today: CurrentState, changes: Changes) -> str:
     """Name the resource whose time per query a change needs, and that is not known."""
     known = {use.kind for use in today.uses}
     if Kind.CPU not in known and (changes.cpu_speed != 1 or changes.cores != 1):

@@ -15,7 +15,7 @@ import numpy as np
 
 from models.usl.law import Array, Usl
 from models.what_if.changes import Changes
-from models.what_if.current_state import Kind, Load, Today, Use
+from models.what_if.current_state import CurrentState, Kind, Load, Use
 from models.what_if.effects import lambda_factor, time_factor, workload_factor
 from models.what_if.posterior_draws import Draws
 
@@ -25,7 +25,7 @@ FULL = 0.995
 """A resource counts as no busier than this, until a change fills it."""
 
 
-def residence_times(today: Today, load: Load, changes: Changes, draws: Draws) -> Array:
+def residence_times(today: CurrentState, load: Load, changes: Changes, draws: Draws) -> Array:
     """Compute R in seconds, shape (draws,); infinite where a resource would be more than full.
 
     Queues are anything from none to those of random arrivals, and no longer than what R leaves
@@ -86,7 +86,7 @@ def _changed(use: Use, changes: Changes, draws: Draws) -> tuple[Array, Array]:
     return service, _queue(service, busy, use.channels * more)
 
 
-def _contention(today: Today, load: Load, changes: Changes, draws: Draws) -> Array:
+def _contention(today: CurrentState, load: Load, changes: Changes, draws: Draws) -> Array:
     """Compute how many times as long queries hold each other up, by the law."""
     law = today.law
     if law is None or law.x_max is None:

@@ -1,10 +1,10 @@
 """What cannot be told: a change of something that the agent knows too little about."""
 
 from models.what_if.changes import Changes
-from models.what_if.current_state import DISK_KINDS, Kind, Today
+from models.what_if.current_state import DISK_KINDS, CurrentState, Kind
 
 
-def why_unknown(today: Today, changes: Changes) -> tuple[str, ...]:
+def why_unknown(today: CurrentState, changes: Changes) -> tuple[str, ...]:
     """Sentences, one for each change whose effect is not known."""
     found = []
     if (changes.cpu_speed != 1 or changes.cores != 1) and Kind.CPU not in today.seen:
@@ -21,7 +21,7 @@ def _unseen(what: str, use: str) -> str:
     return f"What other {what} would change cannot be told: {use} is not known of this server."
 
 
-def _of_class(today: Today, name: str) -> str:
+def _of_class(today: CurrentState, name: str) -> str:
     """Say why what a class costs of the present limit is not known; empty where it is."""
     first = today.first
     if first is None:

@@ -7,7 +7,7 @@ import re
 from agent.config.settings import NAME
 from agent.csv_input.table_file import shortened
 from agent.escaping import for_spreadsheet, from_spreadsheet, json_text
-from agent.history.record_types import Cell, Column, Holds, Kind, Row
+from agent.history.record_types import Cell, CellType, Column, Kind, Row
 
 LATEST = 253_402_300_800.0  # the year 10,000, in Unix seconds
 LONGEST = 255  # characters of a word or a name
@@ -51,9 +51,9 @@ def read_cell(column: Column, text: str) -> Cell:
     """A cell of that column, None where there is no text; raises `CellError`."""
     if not text:
         return None
-    if column.holds is Holds.WORDS:
+    if column.holds is CellType.WORDS:
         return read_word(column.name, from_spreadsheet(text), column.choices)
-    if column.holds is Holds.NUMBER:
+    if column.holds is CellType.NUMBER:
         return read_number(column, text)
     return _numbers(column, text)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from agent.csv_input.table_file import TableFileError
 from agent.escaping import printable
-from agent.history.record_types import KINDS, Cell, Column, Holds, Kind, Row
+from agent.history.record_types import KINDS, Cell, CellType, Column, Kind, Row
 from agent.history.text.cells import (
     CellError,
     read_labels,
@@ -148,9 +148,9 @@ def _take(
 
 def _value(column: Column, given: dict[str, str], text: str) -> tuple[str, float | str]:
     """The name, where the column has numbers by name, and the value; taken from the labels."""
-    if column.holds is Holds.WORDS:
+    if column.holds is CellType.WORDS:
         return "", read_word(column.name, given.pop(column.name, ""), column.choices)
-    is_named = column.holds is Holds.NUMBERS
+    is_named = column.holds is CellType.NUMBERS
     name = read_word(NAME_LABEL, given.pop(NAME_LABEL, "")) if is_named else ""
     return name, read_number(column, text)
 

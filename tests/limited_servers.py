@@ -1,4 +1,4 @@
-"""A wall of a real server: predicted from half of its load, then met.
+"""A limit of a real server: predicted from half of its load, then met.
 
 A closed loop finds what the server can do; an open loop stays below half of that while the agent
 watches; the closed loop runs once more, for what others do on this machine changes meanwhile.
@@ -28,7 +28,7 @@ Load = Callable[[int, float], Clients]
 
 
 @dataclass(frozen=True)
-class Wall:
+class ResourceLimit:
     """What the agent said, from at most half of the peak, and the peak."""
 
     page: Page
@@ -58,7 +58,7 @@ def watched(
     return watching(folder, there, fit=FIT, collectors=OFTEN, resources=resources)
 
 
-def approached(load: Load, watcher: AbstractContextManager[Daemon]) -> Wall:
+def approached(load: Load, watcher: AbstractContextManager[Daemon]) -> ResourceLimit:
     """Measure the peak, have the agent watch up to half of it, measure again."""
     peak = most(load)
     with watcher as agent:
@@ -67,7 +67,7 @@ def approached(load: Load, watcher: AbstractContextManager[Daemon]) -> Wall:
                 time.sleep(STEP)
         wait_until("capacity", lambda: agent.get("capacity_queries_per_second"), 10)
         page = agent.page
-    return Wall(page, (peak + most(load)) / 2)
+    return ResourceLimit(page, (peak + most(load)) / 2)
 
 
 def most(load: Load) -> float:
