@@ -16,11 +16,12 @@ import numpy as np
 from scipy.optimize import nnls
 
 from models.attribution.class_intervals import Array, ClassIntervals
-from models.attribution.cost_model import fit_cost_model
+from models.attribution.estimators import Target
 from models.attribution.mixture_fit import learn
 from models.attribution.priors import Priors
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_costs import tick_weights
+from models.attribution.window_model import fit_ticks
 from models.wlr import blame
 
 REPEATS = 7
@@ -61,7 +62,7 @@ def main() -> None:
     row("adding up the window's minutes", best(lambda: total(minutes)), reference, None)
     together = total(minutes)
     row("the fit from these sums", best(lambda: learn(together, beliefs)), reference, None)
-    row("the fit from all samples, prices too", *whole_fit(ticks, y, work, reference))
+    row("the fit from all samples, prices too", *whole_fit(ticks, y, reference))
     print(f"\nMemory of the window's minutes: {len(minutes) * minutes[0].gram.nbytes / 1e6:.1f} MB")
 
 
@@ -97,13 +98,11 @@ def total(minutes: list[Moments]) -> Moments:
     return answer
 
 
-def whole_fit(
-    ticks: ClassIntervals, y: Array, work: Array, reference: float
-) -> tuple[float, float, int]:
+def whole_fit(ticks: ClassIntervals, y: Array, reference: float) -> tuple[float, float, int]:
     """Time a fit from samples, and its peak of memory besides them."""
-    elapsed = best(lambda: fit_cost_model(ticks, y, work))
+    elapsed = best(lambda: fit_ticks(ticks, Target(y)))
     tracemalloc.start()
-    fit_cost_model(ticks, y, work)
+    fit_ticks(ticks, Target(y))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return elapsed, reference, peak

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from simulated_classes import simulate
 
 from collectors.server_process import RunDelay, process_io
-from models.attribution.blocks import Block, fit_block, prices_of
+from models.attribution.blocks import Block, prices_of
 from models.attribution.class_intervals import Array, ClassIntervals
+from models.attribution.cost_model import fit_block
 from models.attribution.deliberate_waits import LEAST_LEVEL, CpuBounds, least_level, must_wait
-from models.attribution.estimators import Target, by_learning, work_of
+from models.attribution.estimators import Target, work_of
 from models.attribution.prediction_error import disagreement
 from models.attribution.regression_sums import RegressionSums
 from models.attribution.unit_costs import UnitCosts, pool_prices, tick_weights
+from models.attribution.window_model import fit_ticks
 from models.wlr import fit_line
 
 SIMULATED = simulate(2, ticks=240)
@@ -139,7 +141,7 @@ def test_a_hidden_waiter_is_found_once_the_level_is_known() -> None:
     scores, shares = {}, {}
     for level in (0.0, 0.3):
         target = Target(Y[few], cpu_seconds=True, bounds=CpuBounds(level))
-        totals = by_learning(ticks, target).z.sum(axis=0)
+        totals = fit_ticks(ticks, target).divide(ticks, target).z.sum(axis=0)
         scores[level] = disagreement(totals, true)
         shares[level] = totals[locked] / totals.sum()
     assert scores[0.3] is not None

@@ -11,9 +11,9 @@ from simulated_classes import Simulated, simulate
 
 from agent.csv_input.class_file import read_classes
 from agent.csv_input.host_file import joined, read_host
-from models.attribution.blocks import Block, fit_block
+from models.attribution.blocks import Block
 from models.attribution.class_intervals import Array, ClassIntervals
-from models.attribution.cost_model import CostModel
+from models.attribution.cost_model import CostModel, fit_block
 from models.attribution.divide import attribute
 from models.attribution.elasticity import Elasticity
 from models.attribution.estimators import Target, computing_share, computing_time

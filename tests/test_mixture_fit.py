@@ -13,10 +13,10 @@ from simulated_classes import simulate
 from agent.csv_input.class_file import read_classes
 from models.attribution import variable_selection
 from models.attribution.class_intervals import Array, ClassIntervals
-from models.attribution.cost_model import CostModel, fit_cost_model
+from models.attribution.cost_model import CostModel
 from models.attribution.deliberate_waits import CpuBounds, Mask
 from models.attribution.empirical_bayes import learn_shrunk
-from models.attribution.estimators import computing_time
+from models.attribution.estimators import Target
 from models.attribution.mixture_fit import learn
 from models.attribution.nnls import minimise_non_negative
 from models.attribution.normal_equations import Problem
@@ -24,6 +24,7 @@ from models.attribution.prediction_error import PredictionError
 from models.attribution.priors import Priors
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_costs import MOST_CPU, pool_prices, robust_weights, tick_weights
+from models.attribution.window_model import fit_ticks
 
 
 def one_column(x: Array, seconds: float = 1.0) -> ClassIntervals:
@@ -122,7 +123,7 @@ def test_prices_need_counts() -> None:
 def test_who_waits_is_found_without_a_text(options: dict[str, Any], seed: int) -> None:
     """SLEEP has most of the time and next to no CPU; the hash computes without rows."""
     s = simulate(seed, **options)
-    model = fit_cost_model(s.blind, s.y, s.blind.work_time)
+    model = fit_ticks(s.blind, Target(s.y)).model
     computing = dict(zip(model.names, model.learned.computing, strict=True))
     totals = dict(zip(model.names, model.learned.totals, strict=True))
     assert s.ticks.statement_time[:, -1].sum() > 0.2 * s.ticks.statement_time.sum()
@@ -134,7 +135,7 @@ def test_who_waits_is_found_without_a_text(options: dict[str, Any], seed: int) -
 def test_what_no_class_explains_is_base() -> None:
     """.8 CPU of nobody, half of the whole, is spread over nobody."""
     s = simulate(base=0.8)
-    model = fit_cost_model(s.blind, s.y, s.blind.work_time)
+    model = fit_ticks(s.blind, Target(s.y)).model
     assert model.learned.base / s.y.sum() == pytest.approx(0.8 * 300 / s.y.sum(), abs=0.05)
 
 
@@ -143,7 +144,7 @@ def test_nine_in_ten_intervals_of_two_errors_hold_the_truth() -> None:
     inside = []
     for seed in range(12):
         s = simulate(seed, ticks=240)
-        learned = fit_cost_model(s.blind, s.y, s.blind.work_time).learned
+        learned = fit_ticks(s.blind, Target(s.y)).model.learned
         inside += list(np.abs(learned.totals - s.truth.sum(axis=0)) / learned.stderr)
     assert 0.9 <= np.mean(np.array(inside) < 2) <= 1.0
     assert 0.5 <= np.mean(np.array(inside) < 1) <= 0.99
@@ -154,7 +155,7 @@ def test_the_second_half_is_predicted_from_the_first() -> None:
     s = simulate(ticks=400)
     first, second = slice(200), slice(200, 400)
     known = s.blind.at(first)
-    model = fit_cost_model(known, s.y[first], known.work_time)
+    model = fit_ticks(known, Target(s.y[first])).model
     quality = PredictionError.of(s.y[second], model.predict(s.blind.at(second)))
     assert quality.mape is not None
     assert quality.mape < 0.04
@@ -170,7 +171,7 @@ def test_the_second_half_of_a_recording_is_predicted(name: str, most: float) -> 
     assert recorded.y is not None
     half = len(recorded.y) // 2
     known = recorded.ticks.at(slice(half))
-    model = fit_cost_model(known, recorded.y[:half], known.work_time)
+    model = fit_ticks(known, Target(recorded.y[:half])).model
     predicted = model.predict(recorded.ticks.at(slice(half, None)))
     mape = PredictionError.of(recorded.y[half:], predicted).mape
     assert mape is not None
@@ -182,7 +183,7 @@ def test_the_published_second_file_is_predicted_better_than_published() -> None:
     train, test = (read_classes(str(data(f"wlr/{name}.csv"))) for name in ("001", "002"))
     assert train.y is not None
     assert test.y is not None
-    model = fit_cost_model(train.ticks, train.y, None)
+    model = fit_ticks(train.ticks, Target(train.y, time_like=False)).model
     quality = PredictionError.of(test.y, model.predict(test.ticks))
     assert quality.mape is not None
     assert quality.r_squared is not None
@@ -242,7 +243,7 @@ def test_ticks_that_say_too_little_still_get_a_finite_answer(name: str, y: float
     """Never NaN, never below 0, never more than there is by much."""
     ticks = odd_ticks()[name]
     series = np.full(len(ticks), y)
-    model = fit_cost_model(ticks, series, ticks.work_time)
+    model = fit_ticks(ticks, Target(series)).model
     learned = model.learned
     for values in (learned.totals, learned.stderr, learned.computing, model.predict(ticks)):
         assert np.isfinite(values).all()
@@ -255,7 +256,7 @@ def test_classes_that_cannot_be_told_apart_share() -> None:
     twin = odd_ticks()["collinear"]
     assert twin.count is not None
     y = twin.count[:, 0] * 100e-6 + 0.01
-    learned = fit_cost_model(twin, y, twin.work_time).learned
+    learned = fit_ticks(twin, Target(y)).model.learned
     assert learned.totals[0] == pytest.approx(learned.totals[1])
     assert learned.stderr[0] > 0.05 * learned.totals[0]
 
@@ -265,8 +266,8 @@ def test_classes_that_cannot_be_told_apart_share() -> None:
 def test_units_of_the_resource_do_not_matter(seed: int, unit: float) -> None:
     """Bytes instead of gigabytes: the same shares, to the last digits in powers of two."""
     s = simulate(seed, ticks=60)
-    plain = fit_cost_model(s.blind, s.y, s.blind.work_time).learned
-    other = fit_cost_model(s.blind, unit * s.y, s.blind.work_time).learned
+    plain = fit_ticks(s.blind, Target(s.y)).model.learned
+    other = fit_ticks(s.blind, Target(unit * s.y)).model.learned
     whole = unit * float(s.y.sum())
     assert other.totals == pytest.approx(unit * plain.totals, rel=1e-9, abs=1e-12 * whole)
     assert other.base == pytest.approx(unit * plain.base, rel=1e-9, abs=1e-12 * whole)
@@ -278,7 +279,7 @@ def test_whatever_the_load_no_class_uses_less_than_nothing(seed: int, ticks: int
     """Random totals that have nothing to do with the classes."""
     s = simulate(seed, ticks=ticks)
     y = np.random.default_rng(seed).gamma(0.5, 1, ticks)
-    learned = fit_cost_model(s.blind, y, s.blind.work_time).learned
+    learned = fit_ticks(s.blind, Target(y)).model.learned
     assert (learned.totals >= 0).all()
     assert learned.base >= 0
     assert np.isfinite(learned.variances).all()
@@ -289,7 +290,7 @@ def test_time_that_says_nothing_is_left_out() -> None:
     s = simulate(ticks=300)
     assert s.ticks.count is not None
     y = 16384 * s.ticks.count[:, 2] + 1000.0
-    learned = fit_cost_model(s.blind, y, None).learned
+    learned = fit_ticks(s.blind, Target(y, time_like=False)).model.learned
     assert learned.totals[2] > 0.8 * y.sum()
 
 
@@ -298,17 +299,17 @@ def test_a_tick_that_is_far_off_counts_less() -> None:
     s = simulate(ticks=200)
     y = s.y.copy()
     y[50:53] += 5 * s.y.mean()
-    model = fit_cost_model(s.blind, y, s.blind.work_time)
+    model = fit_ticks(s.blind, Target(y)).model
     weights = robust_weights(y, model.predict(s.blind))
     assert weights[50:53].max() < 0.2 * np.median(weights)
-    plain = fit_cost_model(s.blind, s.y, s.blind.work_time)
+    plain = fit_ticks(s.blind, Target(s.y)).model
     assert model.learned.level == pytest.approx(plain.learned.level or 0, rel=0.15)
 
 
 def test_new_and_missing_classes_are_no_obstacle_to_a_prediction() -> None:
     """A class never seen adds nothing, one that is gone uses nothing."""
     s = simulate(ticks=100)
-    model = fit_cost_model(s.blind, s.y, s.blind.work_time)
+    model = fit_ticks(s.blind, Target(s.y)).model
     assert isinstance(model, CostModel)
     more = s.blind.arranged([*s.ticks.names, "new"])
     assert model.predict(more) == pytest.approx(model.predict(s.blind))
@@ -337,7 +338,7 @@ def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variable_selection, "_tried", noted)
     simulated = simulate(ticks=120)
     ticks = simulated.blind
-    fit_cost_model(ticks, simulated.y, computing_time(ticks))
+    fit_ticks(ticks, Target(simulated.y))
     problem = tried[-1][0]
     tried.clear()
     verdict = variable_selection.who_waits(problem)

@@ -8,6 +8,8 @@ from simulated_classes import simulate
 
 from agent.query_classes.divided_resources import RESOURCES
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals
+from models.attribution.divide import attribute
+from models.attribution.estimators import Target
 from models.attribution.reasons import HostUse
 from models.attribution.sliding_model import RENEWED, SlidingModel
 
@@ -69,3 +71,17 @@ def test_what_a_class_did_that_left_is_the_rests() -> None:
         kept = (1 - 1 / BLOCKS) * before
         assert sum(model.use().values()) == pytest.approx(kept + float(found.uses.sum()))
     assert "scan" not in model.use()
+
+
+@pytest.mark.parametrize("texts", [True, False])
+@pytest.mark.parametrize("seconds", [12, 60, 300])
+def test_a_file_and_the_agents_first_interval_are_divided_alike(texts: bool, seconds: int) -> None:
+    """The same totals, errors and waits for the same ticks: there is one model."""
+    simulated = simulate(3, ticks=seconds)
+    ticks = simulated.ticks if texts else simulated.blind
+    live = SlidingModel(RESOURCES[0], BLOCKS).take(ticks, simulated.y, HOST)
+    found = attribute(ticks, Target(simulated.y, cpu_seconds=True), host=HOST)
+    assert found.method is live.source
+    assert found.totals == pytest.approx(live.uses)
+    assert [use.stderr for use in found.classes] == pytest.approx(live.error * live.uses)
+    assert [use.waits for use in found.classes] == list(live.waits > 0)

@@ -14,19 +14,16 @@ import numpy as np
 
 from models.attribution.autocorrelation import NO_ECHO, Autocorrelation
 from models.attribution.class_intervals import Array, ClassIntervals
-from models.attribution.cost_model import (
-    LEAST_CALL_SHARE,
-    CostModel,
-    believe,
-    evidence_of_waiting,
-)
-from models.attribution.deliberate_waits import CpuBounds, Mask
+from models.attribution.deliberate_waits import CpuBounds
 from models.attribution.elasticity import Elasticity
-from models.attribution.empirical_bayes import learn_shrunk
-from models.attribution.mixture_fit import learn
-from models.attribution.normal_equations import BASE_SPREAD
 from models.attribution.sufficient_statistics import Moments
-from models.attribution.unit_costs import FREE_CALL_SHARE, UnitCosts, calls, price_features
+from models.attribution.unit_costs import (
+    FREE_CALL_SHARE,
+    LEAST_CALL_SHARE,
+    UnitCosts,
+    calls,
+    price_features,
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ class Block:
             pooled=Moments.of(together, ticks.seconds, y, weights),
             uses=np.column_stack([table.sum(axis=0) for table in tables]),
             work=work.sum(axis=0),
-            stretch=Elasticity.of(work, calls(ticks), size),
+            stretch=Elasticity.of_parts(work, calls(ticks), size),
             echo=echo,
         )
 
@@ -137,42 +134,3 @@ def prices_of(
         pooled = pooled + block.pooled
     least = FREE_CALL_SHARE if time_like else LEAST_CALL_SHARE
     return price_features(pooled, blocks[0].features[1:], least, bounds)
-
-
-def fit_block(
-    block: Block,
-    prices: UnitCosts,
-    *,
-    time_like: bool,
-    bounds: CpuBounds | None = None,
-    texts: Sequence[str | None] | None = None,
-) -> tuple[CostModel, Mask]:
-    """Learn what each class costs from a window's sum, at the prices it was measured in.
-
-    `time_like`: a class that computes uses y in proportion to its work time; `bounds`: y is CPU;
-    `texts`: the digest texts of the block's classes, None where none is known.
-    Classes that did nothing are left out of the model. Answers beside it which of its classes
-    cannot have computed all their time.
-    """
-    there = np.flatnonzero(block.moments.totals[:-1] > 0)
-    moments = _of_classes(block.moments, there)
-    names = tuple(block.names[i] for i in there)
-    work = block.work[there]
-    beliefs, waiting = believe(moments.totals[:-1], work, moments.y_total, bounds)
-    known = None if texts is None else [texts[int(i)] for i in there]
-    waits = evidence_of_waiting(block.stretch.at(there), moments.totals[:-1], known)
-    beliefs = replace(beliefs, waiting=waits, inflation=block.echo.inflation)
-    learned = learn(moments, beliefs) if time_like else learn_shrunk(moments, BASE_SPREAD)
-    seconds = float(moments.totals[-1])
-    base = learned.base / seconds if seconds > 0 else 0.0
-    return CostModel(names, learned, moments.totals[:-1], base, prices), waiting
-
-
-def _of_classes(moments: Moments, there: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> Moments:
-    kept = np.append(there, len(moments.totals) - 1)
-    return replace(
-        moments,
-        gram=moments.gram[np.ix_(kept, kept)],
-        projection=moments.projection[kept],
-        totals=moments.totals[kept],
-    )

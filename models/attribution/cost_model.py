@@ -5,18 +5,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.attribution.autocorrelation import Autocorrelation
-from models.attribution.class_intervals import Array, ClassIntervals
+from models.attribution.blocks import Block
+from models.attribution.class_intervals import OTHER, Array, ClassIntervals
 from models.attribution.deliberate_waits import CpuBounds, Mask, must_wait
 from models.attribution.elasticity import Elasticity
 from models.attribution.empirical_bayes import learn_shrunk, learn_shrunk_ticks
 from models.attribution.mixture_fit import learn
+from models.attribution.normal_equations import BASE_SPREAD
 from models.attribution.priors import FittedMixture, Priors
 from models.attribution.sufficient_statistics import Moments
-from models.attribution.unit_costs import UnitCosts, pool_prices, robust_weights, tick_weights
+from models.attribution.unit_costs import UnitCosts, tick_weights
 
-LEAST_CALL_SHARE = 0.3
-"""Of the mean price of a call, where only the calls tell classes apart."""
 TOLD = 3.0
 """Log of how much less probable it is that a class waits whose text is known and says no such."""
 
@@ -49,36 +48,58 @@ class CostModel:
         return self.regressors(ticks) * self.unit_costs
 
     def predict(self, ticks: ClassIntervals) -> Array:
-        """Predict y, shape (T,), of any classes; those never seen before add nothing."""
-        known = ticks.arranged(self.names)
+        """Predict y, shape (T,), of any classes; a new one is of the rest, or adds nothing."""
+        if OTHER in self.names:
+            known = ticks.pooled(self.names, OTHER)
+        else:
+            known = ticks.arranged(self.names)
         answer: Array = self.parts(known).sum(axis=1) + self.base_per_second * ticks.seconds
         return answer
 
 
-def fit_cost_model(
-    ticks: ClassIntervals, y: Array, work: Array | None, bounds: CpuBounds | None = None
-) -> CostModel:
-    """Learn from calls and rows where they are known, from statement time where they are not.
+def fit_statement_times(ticks: ClassIntervals, y: Array) -> CostModel:
+    """Learn from statement times alone, one price per class, where no calls are known."""
+    time = ticks.statement_time
+    learned = learn_shrunk_ticks(time, ticks.seconds, y, tick_weights(y))
+    return _model(ticks.names, time.sum(axis=0), learned, float(ticks.seconds.sum()), None)
 
-    `work`, s, shape (T, K), is what a class that computes uses in proportion to; None where time
-    says nothing about y. `bounds` are those of CPU seconds; None where y is something else.
+
+def fit_block(
+    block: Block,
+    prices: UnitCosts,
+    *,
+    time_like: bool,
+    bounds: CpuBounds | None = None,
+    texts: Sequence[str | None] | None = None,
+) -> tuple[CostModel, Mask]:
+    """Learn what each class costs from a window's sum, at the prices it was measured in.
+
+    `time_like`: a class that computes uses y in proportion to its work time; `bounds`: y is CPU;
+    `texts`: the digest texts of the block's classes, None where none is known.
+    Classes that did nothing are left out of the model. Answers beside it which of its classes
+    cannot have computed all their time.
     """
-    if ticks.count is None or not ticks.count.any():
-        time = ticks.statement_time
-        learned = learn_shrunk_ticks(time, ticks.seconds, y, tick_weights(y))
-        return _model(ticks, time.sum(axis=0), learned, None)
-    if work is None:
-        return _by_calls(ticks, y)
-    prices = pool_prices(ticks, y, bounds=bounds)
-    size = prices.price(ticks)
-    beliefs, _ = believe(size.sum(axis=0), work.sum(axis=0), y.sum(), bounds)
-    stretch = Elasticity.of_parts(work, ticks.count, size)
-    waiting = evidence_of_waiting(stretch, size.sum(axis=0), ticks.texts)
-    beliefs = replace(beliefs, waiting=waiting)
-    model = _learnt(ticks, y, prices, robust_weights(y, prices.total(ticks)), beliefs)
-    expected = model.predict(ticks)
-    beliefs = replace(beliefs, inflation=Autocorrelation.of(y, expected).inflation)
-    return _learnt(ticks, y, prices, robust_weights(y, expected), beliefs)
+    there = np.flatnonzero(block.moments.totals[:-1] > 0)
+    moments = _of_classes(block.moments, there)
+    names = tuple(block.names[i] for i in there)
+    work = block.work[there]
+    beliefs, waiting = believe(moments.totals[:-1], work, moments.y_total, bounds)
+    known = None if texts is None else [texts[int(i)] for i in there]
+    waits = evidence_of_waiting(block.stretch.at(there), moments.totals[:-1], known)
+    beliefs = replace(beliefs, waiting=waits, inflation=block.echo.inflation)
+    learned = learn(moments, beliefs) if time_like else learn_shrunk(moments, BASE_SPREAD)
+    seconds = float(moments.totals[-1])
+    return _model(names, moments.totals[:-1], learned, seconds, prices), waiting
+
+
+def _of_classes(moments: Moments, there: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> Moments:
+    kept = np.append(there, len(moments.totals) - 1)
+    return replace(
+        moments,
+        gram=moments.gram[np.ix_(kept, kept)],
+        projection=moments.projection[kept],
+        totals=moments.totals[kept],
+    )
 
 
 def believe(
@@ -105,24 +126,12 @@ def evidence_of_waiting(
     return stretch.evidence(size) - TOLD * known
 
 
-def _by_calls(ticks: ClassIntervals, y: Array) -> CostModel:
-    """Learn one price per class: bytes go to few classes, and rows may not say to whom."""
-    prices = pool_prices(ticks, y, LEAST_CALL_SHARE)
-    weights = robust_weights(y, prices.total(ticks))
-    moments = Moments.of(prices.price(ticks), ticks.seconds, y, weights)
-    return _model(ticks, moments.totals[:-1], learn_shrunk(moments), prices)
-
-
-def _learnt(
-    ticks: ClassIntervals, y: Array, prices: UnitCosts, weights: Array, beliefs: Priors
-) -> CostModel:
-    moments = Moments.of(prices.price(ticks), ticks.seconds, y, weights)
-    return _model(ticks, moments.totals[:-1], learn(moments, beliefs), prices)
-
-
 def _model(
-    ticks: ClassIntervals, regressor_totals: Array, learned: FittedMixture, prices: UnitCosts | None
+    names: tuple[str, ...],
+    totals: Array,
+    learned: FittedMixture,
+    seconds: float,
+    prices: UnitCosts | None,
 ) -> CostModel:
-    seconds = float(ticks.seconds.sum())
     base = learned.base / seconds if seconds > 0 else 0.0
-    return CostModel(ticks.names, learned, regressor_totals, base, prices)
+    return CostModel(names, learned, totals, base, prices)

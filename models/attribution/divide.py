@@ -13,18 +13,19 @@ import numpy as np
 
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.cost_model import CostModel
-from models.attribution.deliberate_waits import least_level
+from models.attribution.deliberate_waits import least_level, waits_by_text
 from models.attribution.estimators import (
     Parts,
     Predictor,
     Target,
-    by_learning,
-    by_measurement,
     by_wlr,
     by_work_time,
+    within,
+    work_of,
 )
 from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.reasons import HostUse, Reason, Signs, find_reasons
+from models.attribution.window_model import fit_ticks
 from models.wlr import Line, fit_line
 
 FOLDS, LEAST_HELD_OUT = 4, 8
@@ -155,28 +156,19 @@ def _divide(ticks: ClassIntervals, target: Target, asked: Method, chosen: Method
     if chosen is Method.WLR:
         return by_wlr(ticks, target)
     if chosen is Method.MEASURED:
-        return by_measurement(ticks, target)
+        return _measured(ticks, target)
     if chosen is Method.WORK_TIME and asked is Method.WORK_TIME:
         return by_work_time(ticks, target)
-    return by_learning(ticks, target)
+    return fit_ticks(ticks, target).divide(ticks, target)
 
 
-def within(parts: Parts, ticks: ClassIntervals, target: Target) -> Parts:
-    """Cut totals to what is possible: a class's CPU to its time, all together to Σy.
-
-    Measured CPU is cut by neither: it is what it is.
-    """
-    if parts.z is ticks.cpu:
-        return parts
-    totals, factor = parts.z.sum(axis=0), np.ones(len(ticks.names))
-    if target.cpu_seconds:
-        time = ticks.statement_time.sum(axis=0)
-        if ticks.inflight_delta is not None:
-            time = np.maximum(time + ticks.inflight_delta.sum(axis=0), 0.0)
-        factor = np.minimum(1.0, time / np.where(totals > 0, totals, 1.0))
-    together = float((factor * totals).sum())
-    factor *= min(1.0, float(target.y.sum()) / together) if together > 0 else 1.0
-    return replace(parts, z=parts.z * factor, error=parts.error * factor)
+def _measured(ticks: ClassIntervals, target: Target) -> Parts:
+    """Take the CPU that the server accounts for; what it does not cover is left over."""
+    if ticks.cpu is None:
+        raise ValueError("no CPU was measured per class")
+    nothing = np.full(len(ticks.names), np.nan)
+    waits = waits_by_text(ticks.texts, len(nothing))
+    return Parts(ticks.cpu, work_of(ticks), nothing, waits, fit_ticks(ticks, target).model)
 
 
 def _class_uses(names: tuple[str, ...], parts: Parts) -> tuple[ClassUse, ...]:

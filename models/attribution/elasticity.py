@@ -31,7 +31,7 @@ MOST_OF_ONE = 0.5
 """Of Σ n·dq², squared, in the squares of the parts: with more, one part says it all."""
 TINY = 1e-300
 
-ConnectionLimiter = NDArray[np.intp]
+Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Elasticity:
 
     @classmethod
     def of_parts(cls, work: Array, count: Array, size: Array) -> "Elasticity":
-        """Sum up many ticks, part by part."""
+        """Sum up many ticks, part by part; few are one part."""
         if len(work) < LEAST_TICKS:
-            return cls(np.zeros((5, work.shape[1])))
+            return cls.of(work, count, size)
         parts = max(LEAST_PARTS, len(work) // PART)
         pieces = zip(*(np.array_split(t, parts) for t in (work, count, size)), strict=True)
         return cls(np.sum([cls.of(*piece).sums for piece in pieces], axis=0))
@@ -70,7 +70,7 @@ class Elasticity:
         """Add other parts of the same classes."""
         return Elasticity(self.sums + other.sums)
 
-    def at(self, places: Sequence[int] | ConnectionLimiter) -> "Elasticity":
+    def at(self, places: Sequence[int] | Places) -> "Elasticity":
         """Take the classes at these places; at −1 is one of which nothing is known."""
         where = np.asarray(places, dtype=np.intp)
         return Elasticity(np.where(where >= 0, self.sums[:, where], 0.0))

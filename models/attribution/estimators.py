@@ -1,18 +1,17 @@
 """The sources an aggregate can be divided by: each answers parts z, shape (T, K), and how sure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from models.attribution.class_intervals import Array, ClassIntervals
-from models.attribution.cost_model import CostModel, fit_cost_model
+from models.attribution.cost_model import CostModel
 from models.attribution.deliberate_waits import (
     WHOLE_CPU,
     CpuBounds,
     Mask,
     capped,
-    must_wait,
     waits_by_text,
 )
 from models.attribution.median_cost import in_calls, usual_parts
@@ -105,42 +104,42 @@ def by_work_time(ticks: ClassIntervals, target: Target) -> Parts:
     return Parts(blame(x, target.y)[0], x, error, waits, predictor)
 
 
-def by_measurement(ticks: ClassIntervals, target: Target) -> Parts:
-    """Take the CPU that the server accounts for; what it does not cover is left over."""
-    if ticks.cpu is None:
-        raise ValueError("no CPU was measured per class")
-    work = work_of(ticks)
-    predictor = fit_cost_model(ticks, target.y, computing_time(ticks), target.cpu_bounds)
-    nothing = np.full(len(ticks.names), np.nan)
-    return Parts(ticks.cpu, work, nothing, waits_by_text(ticks.texts, len(nothing)), predictor)
-
-
-def by_learning(ticks: ClassIntervals, target: Target) -> Parts:
-    """Mean of the learnt totals and a division of work time that knows who waits."""
-    work = computing_time(ticks)
-    model = fit_cost_model(ticks, target.y, work if target.time_like else None, target.cpu_bounds)
-    spent = work.sum(axis=0)
-    impossible = must_wait(spent, float(target.y.sum()), target.bounds.least_level)
-    computing = computing_share(model, spent, impossible)
-    return by_model(model, computing, ticks, target)
-
-
 def by_model(model: CostModel, computing: Array, ticks: ClassIntervals, target: Target) -> Parts:
-    """The same with a model that is there already, and what it says of who computes, shape (K,).
+    """Mean of the learnt totals and a division of work time that knows which classes wait.
 
-    The ticks are of the model's classes, in its order; they need not be those it was learnt from.
+    `computing` is what the model says of that, shape (K,). The ticks are of the model's classes, in
+    its order; they need not be those it was learnt from.
     """
     work, learnt = work_of(ticks), model.parts(ticks)
     waits = waits_by_text(ticks.texts, len(ticks.names))
+    error, used = model.learned.stderr, learnt.sum(axis=0)
     if model.prices is None or not model.learned.level or not target.time_like:
-        return Parts(learnt, work, model.learned.stderr, waits, model)
+        return Parts(learnt, work, error * _ratio(used, model.learned.totals), waits, model)
     explained = np.maximum(target.y - model.base_per_second * ticks.seconds, 0.0)
     divided = blame(computing * computing_time(ticks), explained)[0]
     divided = usual_parts(divided, in_calls(model.regressors(ticks), calls(ticks)))
     apart = (1 - LEARNED_WEIGHT) * (learnt - divided).sum(axis=0)
     z = LEARNED_WEIGHT * learnt + (1 - LEARNED_WEIGHT) * divided
-    error = np.hypot(model.learned.stderr, apart)
+    error = np.hypot(error * _ratio(z.sum(axis=0), model.learned.totals), apart)
     return Parts(z, work, error, waits | (computing < 0.5), model)
+
+
+def within(parts: Parts, ticks: ClassIntervals, target: Target) -> Parts:
+    """Cut totals to what is possible: a class's CPU to its time, all together to Σy.
+
+    Measured CPU is cut by neither: it is what it is.
+    """
+    if parts.z is ticks.cpu:
+        return parts
+    totals, factor = parts.z.sum(axis=0), np.ones(len(ticks.names))
+    if target.cpu_seconds:
+        time = ticks.statement_time.sum(axis=0)
+        if ticks.inflight_delta is not None:
+            time = np.maximum(time + ticks.inflight_delta.sum(axis=0), 0.0)
+        factor = np.minimum(1.0, time / np.where(totals > 0, totals, 1.0))
+    together = float((factor * totals).sum())
+    factor *= min(1.0, float(target.y.sum()) / together) if together > 0 else 1.0
+    return replace(parts, z=parts.z * factor, error=parts.error * factor)
 
 
 def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
@@ -171,6 +170,12 @@ def computing_time(ticks: ClassIntervals) -> Array:
 
 def _nobody(ticks: ClassIntervals) -> Mask:
     return np.zeros(len(ticks.names), dtype=np.bool_)
+
+
+def _ratio(used: Array, learnt: Array) -> Array:
+    """Compute how many times what was learnt of it each class used, shape (K,); 1 where unknown."""
+    answer: Array = np.divide(used, learnt, out=np.ones_like(used), where=learnt > 0)
+    return answer
 
 
 def _line_error(line: Line) -> float:

@@ -1,33 +1,23 @@
 """One resource's model, learnt from a window that slides by a minute; what it says of a minute."""
 
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.attribution.autocorrelation import Autocorrelation
-from models.attribution.blocks import Block, fit_block, prices_of
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals
 from models.attribution.class_shares import ClassShares
-from models.attribution.cost_model import LEAST_CALL_SHARE, CostModel
 from models.attribution.deliberate_waits import PART_OF_CPU, CpuBounds, least_level
-from models.attribution.divide import Method, within
+from models.attribution.divide import Method
 from models.attribution.divided_resource import DividedResource
-from models.attribution.estimators import (
-    Parts,
-    Target,
-    by_model,
-    computing_share,
-    computing_time,
-    work_of,
-)
+from models.attribution.estimators import Target, within, work_of
 from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.quality_gate import allowed
 from models.attribution.reasons import HostUse
 from models.attribution.regression_sums import RegressionSums
-from models.attribution.rolling_blocks import RollingBlocks, summed
-from models.attribution.unit_costs import FREE_CALL_SHARE, pool_prices, robust_weights
+from models.attribution.rolling_blocks import RollingBlocks
+from models.attribution.window_model import WindowModel, block_of, block_prices, first_block
 
 LEAST_TICKS = 3
 RENEWED = 0.1
@@ -38,15 +28,6 @@ MOST_JUDGED = 240
 """Blocks of which it is remembered what was predicted and what came."""
 
 
-@dataclass(frozen=True)
-class _Learnt:
-    """A fit, and over its window: who computes, the work time of its classes, the ticks."""
-
-    model: CostModel
-    computing: Array
-    ticks: int
-
-
 class SlidingModel:
     """Learns block by block; `blocks` is how many the window holds."""
 
@@ -55,7 +36,7 @@ class SlidingModel:
         self._keep = 1 - 1 / blocks
         self._past = RollingBlocks(blocks)
         self._pairs: deque[tuple[Array, Array]] = deque(maxlen=min(blocks, MOST_JUDGED))
-        self._learnt: _Learnt | None = None
+        self._learnt: WindowModel | None = None
         self._unlearnt = 0  # blocks since
         self._levels: deque[float] = deque(maxlen=blocks)
         self._names: tuple[str, ...] = ()
@@ -100,12 +81,6 @@ class SlidingModel:
             return None
         return min(max(1 - self._explained / self._total, 0.0), 1.0)
 
-    @property
-    def _bounds(self) -> CpuBounds | None:
-        if not self.resource.cpu:
-            return None
-        return PART_OF_CPU if self.resource.part else CpuBounds(min(self._levels))
-
     def use(self) -> dict[str, float]:
         """What each class used of late; older blocks count less."""
         return dict(zip(self._names, map(float, self._use), strict=True))
@@ -122,9 +97,10 @@ class SlidingModel:
         self._levels.append(least_level(host.running, host.io_wait))
         work = work_of(ticks)
         self._arrange(ticks.names)
+        target = self._target(y)
         if len(ticks) >= LEAST_TICKS:
-            self._learn(ticks, y)
-        parts, error, waits = self._estimated(ticks, y)
+            self._learn(ticks, target)
+        parts, error, waits = self._estimated(ticks, target)
         whole = self.resource.cpu and not self.resource.part
         measured = whole and ticks.cpu is not None and bool(ticks.cpu.any())
         z = ticks.cpu if measured and ticks.cpu is not None else parts
@@ -137,29 +113,35 @@ class SlidingModel:
             waits=waits,
         )
 
+    def _target(self, y: Array) -> Target:
+        cpu = self.resource.cpu
+        bounds = PART_OF_CPU if self.resource.part else CpuBounds(min(self._levels))
+        return Target(y, cpu_seconds=cpu, time_like=cpu, bounds=bounds)
+
     def _source(self, ticks: ClassIntervals) -> Method:
         known = self.resource.cpu and ticks.texts is not None and any(ticks.texts)
         return Method.WORK_TIME if known else Method.LEARNED
 
-    def _learn(self, ticks: ClassIntervals, y: Array) -> None:
+    def _learn(self, ticks: ClassIntervals, target: Target) -> None:
         """Compare with what was predicted, add the block, fit the window."""
-        least = FREE_CALL_SHARE if self.resource.cpu else LEAST_CALL_SHARE
-        prices = pool_prices(ticks, y, least, self._bounds)
-        expected = prices.total(ticks)
-        if self._learnt is not None:
+        own = None
+        if self._learnt is None:
+            own = prices = block_prices(ticks, target)
+            block = first_block(ticks, target, prices)
+        else:
             model = self._learnt.model
-            if OTHER in model.names:
-                expected = model.predict(ticks.pooled(model.names, OTHER))
-            else:
-                expected = model.predict(ticks)
-            self._pairs.append((y, expected))
-            prices = model.prices or prices
-        weights, echo = robust_weights(y, expected), Autocorrelation.of(y, expected)
-        block = Block.of(ticks, y, computing_time(ticks), prices, weights, echo)
+            expected = model.predict(ticks)
+            self._pairs.append((target.y, expected))
+            prices = model.prices or block_prices(ticks, target)
+            block = block_of(
+                ticks, target, prices, expected, Autocorrelation.of(target.y, expected)
+            )
         self._past.add(block, prices)
         self._unlearnt += 1
         if self._is_outdated(ticks):
-            self._fit(ticks)
+            blocks = self._past.blocks
+            self._learnt = WindowModel.of(blocks, ticks.names, target, ticks.texts, own)
+            self._unlearnt = 0
 
     def _is_outdated(self, ticks: ClassIntervals) -> bool:
         """Whether there is enough that the latest fit has not seen: blocks, or classes in this."""
@@ -170,42 +152,19 @@ class SlidingModel:
         strange = float(work[~np.isin(ticks.names, model.names)].sum())
         return self._unlearnt >= RENEWED * len(self._past) or strange > STRANGE * float(work.sum())
 
-    def _fit(self, ticks: ClassIntervals) -> None:
-        time_like = self.resource.cpu
-        window = self._past.blocks
-        bounds = self._bounds
-        prices = prices_of(window, time_like=time_like, bounds=bounds)
-        together = summed(window, prices, ticks.names)
-        model, waiting = fit_block(
-            together, prices, time_like=time_like, bounds=bounds, texts=ticks.texts
-        )
-        place = {name: i for i, name in enumerate(together.names)}
-        work = together.work[[place[name] for name in model.names]]
-        computing = computing_share(model, work, waiting)
-        self._learnt, self._unlearnt = _Learnt(model, computing, together.moments.ticks), 0
-
-    def _estimated(self, ticks: ClassIntervals, y: Array) -> tuple[Array, Array, Array]:
+    def _estimated(self, ticks: ClassIntervals, target: Target) -> tuple[Array, Array, Array]:
         """Parts, shape (T, K), relative errors and waits, shape (K,), by the latest fit."""
-        shape = (len(ticks), len(ticks.names))
-        nothing = np.zeros(shape), np.full(shape[1], np.nan), np.zeros(shape[1])
+        classes = len(ticks.names)
         if self._learnt is None or not self._learnt.model.names:
-            return nothing
-        model, computing = self._learnt.model, self._learnt.computing
-        known = ticks.arranged(model.names)
-        target = Target(y, cpu_seconds=self.resource.cpu, time_like=self.resource.cpu)
-        free = by_model(model, computing, known, target)
-        found = within(free, known, target)
-        parts, errors, waits = nothing
-        place = {name: i for i, name in enumerate(ticks.names)}
-        to = [place[name] for name in model.names if name in place]
-        have = [i for i, name in enumerate(model.names) if name in place]
-        parts[:, to] = found.z[:, have]
-        errors[to] = _relative_error(model, free)[have]
-        if not self.resource.cpu:
-            mine = allowed(self.resource.name, ticks, self.held_out)
-            parts, errors = parts * mine, np.where(mine > 0, errors, np.nan)
-        waits[to] = found.waits[have]
-        return parts, errors, waits
+            return np.zeros((len(ticks), classes)), np.full(classes, np.nan), np.zeros(classes)
+        found = within(self._learnt.divide(ticks, target), ticks, target)
+        used = found.z.sum(axis=0)
+        error = np.where(used > 0, found.error / np.where(used > 0, used, 1.0), np.nan)
+        if self.resource.cpu:
+            return found.z, error, found.waits.astype(np.float64)
+        passed = allowed(self.resource.name, ticks, self.held_out)
+        error = np.where(passed > 0, error, np.nan)
+        return found.z * passed, error, found.waits.astype(np.float64)
 
     def _remember(self, y: Array, z: Array, estimate: Array, work: Array) -> None:
         keep = self._keep
@@ -236,14 +195,3 @@ def _arranged(values: Array, place: NDArray[np.intp], names: tuple[str, ...]) ->
     if OTHER in names:
         found[names.index(OTHER)] += np.delete(values, place[place >= 0]).sum()
     return found
-
-
-def _relative_error(model: CostModel, found: Parts) -> Array:
-    """The model's error as a part of its totals, and how far the block's division is from it."""
-    error, totals, used = model.learned.stderr, model.learned.totals, found.z.sum(axis=0)
-    apart = np.sqrt(np.maximum(found.error**2 - error**2, 0.0))
-    known = (totals > 0) & (used > 0)
-    answer: Array = np.hypot(
-        error / np.where(known, totals, np.nan), apart / np.where(known, used, np.nan)
-    )
-    return answer

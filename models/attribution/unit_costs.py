@@ -44,6 +44,8 @@ USUAL_NOISE, LEAST_USUAL = 0.05, 1e-4
 """Of a tick, which that belief is weighed against; and the least share that is believed."""
 ABOVE = 1e-3
 """A price is too high beyond this part."""
+LEAST_CALL_SHARE = 0.3
+"""Of the mean price of a call, where only the calls tell classes apart."""
 FREE_CALL_SHARE = 1e-4
 """A class is never priced at nothing: its calls count for this part of the mean price at least."""
 
