@@ -139,6 +139,21 @@ def test_a_limit_that_was_passed_is_none() -> None:
     assert found.lower >= found.x_seen
 
 
+@pytest.mark.parametrize("faster", [1.04, 1.07, 1.1])
+def test_a_full_processor_that_becomes_faster_stays_the_limit(faster: float) -> None:
+    """Its clock rises while it is full: the limit is what is served then, not the next resource."""
+    rng = np.random.default_rng(3)
+    rising, at_end = np.linspace(200, 980, 60), np.full(12, 1000 * faster)
+    x = np.concatenate([rising, at_end]) * np.exp(rng.normal(0, 0.01, 72))
+    used = np.concatenate([rising / 1000 * np.exp(rng.normal(0, 0.01, 60)), np.full(12, 0.995)])
+    n = np.concatenate([rising / 1000 / (1.05 - rising / 1000), np.full(12, 32.0)])
+    host = np.minimum(0.1 + 0.4 * x / 1000, 1.0)
+    both = [Resource("server_cpu", np.minimum(used, 1.0)), Resource("cpu", host)]
+    found = assess_capacity(Observations.of(2.0 * np.arange(1, 73), x, n, resources=both))
+    assert found.limit in ("server_cpu", USL)
+    assert found.value == pytest.approx(1000 * faster, rel=0.05)
+
+
 @pytest.mark.parametrize("most", [100, 150, 250])
 def test_beyond_the_peak_the_processor_is_still_named(most: float) -> None:
     """The peak is at 40 threads: from there on throughput falls, and the processor stays full."""

@@ -30,7 +30,7 @@ from models.capacity.observed_peak import ObservedPeak, find_observed_peak
 from models.capacity.outliers import MAX_SHARE, Outliers, find_outliers
 from models.capacity.plateau import find_plateau
 from models.capacity.resource_limit import FULL, ResourceLimit
-from models.capacity.resource_limits import find_resource_limits
+from models.capacity.resource_limits import find_resource_limits, unless_passed
 from models.capacity.result import USL, Capacity, CapacityReason
 from models.capacity.trust_gate import (
     by_law_alone,
@@ -64,6 +64,8 @@ LEAST_TOGETHER = 0.5
 """Fewer statements at once cannot be told apart."""
 MOST_FALL = 0.1
 """A demand expected to fall by more than this share beyond the highest loads may end anywhere."""
+NEAR_HIGHEST = 0.95
+"""Intervals of at least this share of the highest throughputs tell what was full at them."""
 MERGED_POINTS = 3
 """The law needs so many loads that can be told apart."""
 
@@ -82,7 +84,9 @@ def assess_capacity(seen: Observations) -> Capacity:
     kept = current.select(outliers.kept & rising)
     x_seen = float(np.quantile(kept.throughput, SEEN))
     found = find_resource_limits(kept.throughput, kept.resources, kept.weights)
-    resource_limits = tuple(resource_limit.unless_passed(x_seen) for resource_limit in found)
+    resource_limits = tuple(
+        unless_passed(limit, x_seen, _was_full_at(x_seen, kept, limit.resource)) for limit in found
+    )
     nearest = _first(_near(resource_limits, kept))
     law, finding, peak = _law(current.select(outliers.kept), nearest, x_seen)
     context = _context(outliers, regimes, finding)
@@ -186,6 +190,13 @@ def _together(kept: Observations, x: float) -> float | None:
 def _is_the_laws(law: UslFit | None, finding: Finding | None) -> bool:
     """Whether the law describes how the throughput ends: its peak was seen, and it fits."""
     return law is not None and finding is None and law.trust is Trust.TRUSTED
+
+
+def _was_full_at(x: float, kept: Observations, name: str) -> bool:
+    """Whether the server filled the resource in most of the intervals about a throughput."""
+    resource, about = kept.resource(name), kept.throughput >= NEAR_HIGHEST * x
+    filled = resource.full & ~resource.filled_by_others & about
+    return not resource.counts_waits and 2 * int(filled.sum()) > int(about.sum())
 
 
 def _is_full(resource_limit: ResourceLimit | None) -> bool:

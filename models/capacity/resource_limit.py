@@ -120,10 +120,6 @@ class Resource:
         return replace(self, idleness=Idleness.of(x, self.idle_entries))
 
 
-PASSED = 0.01
-"""A throughput that a limit allows with less probability refutes it."""
-
-
 @dataclass(frozen=True, eq=False)
 class ResourceLimit:
     """The throughput (queries/s) at which a resource is full."""
@@ -162,12 +158,6 @@ class ResourceLimit:
     def usable(self) -> bool:
         """Whether there is a limit at all, however uncertain."""
         return self.x_max is not None
-
-    def unless_passed(self, x: float) -> "ResourceLimit":
-        """Take it for none if that throughput was held, which it hardly allows."""
-        if not self.usable or self.survival(np.log(np.array([x])))[0] >= PASSED:
-            return self
-        return ResourceLimit.none(self.resource, self.utilisation_max, LimitReason.NOT_A_LIMIT)
 
     def survival(self, ln_x: Array) -> Array:
         """Compute the probability that the limit is above, at each ln throughput."""

@@ -46,6 +46,8 @@ ALONE = 0.9
 CURVED = 0.5
 """From this probability of a growing demand on it is reported as such."""
 GRID = 128
+PASSED = 0.01
+"""A throughput that a limit allows with less probability refutes it."""
 
 
 def find_resource_limits(
@@ -90,6 +92,25 @@ def find_resource_limits(
             )
         resource_limits.append(resource_limit)
     return tuple(resource_limits)
+
+
+def unless_passed(limit: ResourceLimit, x: float, while_full: bool) -> ResourceLimit:
+    """Take the limit for none if a throughput x (queries/s) was held that it hardly allows.
+
+    Where the resource was full meanwhile it ends the growth all the same, and at x: the estimate
+    was off by as much (processors whose speed varies), and so may the new one be.
+    """
+    if limit.x_max is None or limit.survival(np.log(np.array([x])))[0] >= PASSED:
+        return limit
+    if not while_full or x > FULL_SPREAD * limit.x_max:
+        return ResourceLimit.none(limit.resource, limit.utilisation_max, LimitReason.NOT_A_LIMIT)
+    middle = np.log(limit.x_max)
+    upper = float(np.interp(0.95, limit.cdf, limit.grid)) - middle
+    wider = max(float(np.log(x) - middle) / upper, 1.0)
+    grid = np.log(x) + wider * (limit.grid - middle)
+    moved = _describe(limit.resource, limit.utilisation_max, grid, limit.cdf, 1 / x, limit.growth)
+    kept = {name: getattr(limit, name) for name in ("demand", "demand_error", "waking")}
+    return replace(moved, reasons=(LimitReason.ALREADY_FULL, *moved.reasons), **kept)
 
 
 def _of_the_ceiling(resources: Sequence[Resource]) -> tuple[Array, Array, NDArray[np.bool_]]:
