@@ -14,7 +14,7 @@ import pytest
 from class_load import SLEEP_SECONDS, SMALL_POOL, WAITERS, WITHOUT_TABLES, WORKS, class_of
 from class_recording import LATER, blind, looked_at
 from class_scene import OPTIONS, Scene, play
-from conftest import ServerFactory
+from conftest import ServerFactory, one_in_every_run
 
 from agent.commands.profile_rows import profile_of
 from agent.config.query_classes import ClassSettings
@@ -43,7 +43,7 @@ LEAST_SHIPPED, MOST_BYTES = 0.8, 0.05
 _scenes: dict[str, Scene] = {}
 
 
-@pytest.fixture(params=["mysql", "mariadb"])
+@pytest.fixture(params=one_in_every_run("mysql"))
 def scene(request: pytest.FixtureRequest, private_server: ServerFactory) -> Scene:
     """What was played on a server of that flavour; played again where a test runs again."""
     flavour = request.param

@@ -19,7 +19,11 @@ from agent.history.failures import StoreError, as_store_error
 from agent.history.record_types import KINDS, Kind, Row
 from agent.history.text.csv_text import read_csv
 from agent.history.text.import_result import Mistakes
-from agent.history.text.openmetrics_text import is_openmetrics, read_openmetrics
+from agent.history.text.openmetrics_text import (
+    is_openmetrics,
+    read_openmetrics,
+    refuse_too_many,
+)
 
 MOST_TEXT = 2**32  # bytes, unpacked: ten times what a history holds by default, as text
 AT_ONCE = 5000  # rows in memory
@@ -34,8 +38,10 @@ class ImportFile:
 
     def rows(self, mistakes: Mistakes) -> Iterator[tuple[Kind, Row]]:
         """Row by row; raises `TableFileError` where it is no exported history."""
-        read = read_openmetrics if is_openmetrics(self._lines()) else read_csv
-        return read(self.name, self._lines(), mistakes)
+        if not is_openmetrics(self._lines()):
+            return read_csv(self.name, self._lines(), mistakes)
+        refuse_too_many(self.name, self._lines())
+        return read_openmetrics(self._lines(), mistakes)
 
     def batches(self, mistakes: Mistakes) -> Iterator[tuple[Kind, list[Row]]]:
         """The same, some rows of a kind at once, by label and time."""

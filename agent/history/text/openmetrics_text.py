@@ -6,6 +6,7 @@ of a gauge that is 1. https://prometheus.io/docs/specs/om/open_metrics_spec/
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 
 from agent.csv_input.table_file import TableFileError
 from agent.escaping import printable
@@ -58,13 +59,10 @@ def as_openmetrics(kinds: Iterable[Kind], read: Callable[[Kind], Iterable[Row]])
     yield f"{END}\n"
 
 
-def read_openmetrics(
-    name: str, text: Iterable[str], mistakes: Mistakes
-) -> Iterator[tuple[Kind, Row]]:
+def read_openmetrics(text: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[Kind, Row]]:
     """The rows of a file; what is wrong with the others goes to `mistakes`, line by line.
 
-    A row's values are far apart in it, so all of it is in memory: raises `TableFileError` where it
-    has more than `MOST_LINES`.
+    A row's values are far apart in it, so all of it is in memory: see `refuse_too_many`.
     """
     cells: dict[tuple[str, tuple[str, ...], int], dict[str, Cell]] = {}
     lines: dict[tuple[str, tuple[str, ...], int], int] = {}
@@ -73,9 +71,6 @@ def read_openmetrics(
         last = line or last
         if not line.strip() or line.startswith("#"):
             continue
-        if number > MOST_LINES:
-            remedy = "export it as CSV, or in parts with --since and --until"
-            raise TableFileError(name, number, f"more than {MOST_LINES:,} lines", remedy)
         try:
             kind, labels, at = _take(line, cells)
         except CellError as mistake:
@@ -92,6 +87,13 @@ def read_openmetrics(
             yield kind, read_row(kind, labels, at, row)
         except CellError as mistake:
             mistakes.add(lines[kind_name, labels, at], mistake)
+
+
+def refuse_too_many(name: str, text: Iterable[str]) -> None:
+    """Raise `TableFileError` where there are more than `MOST_LINES`, before any is understood."""
+    if next(islice(text, MOST_LINES, None), None) is not None:
+        remedy = "export it as CSV, or in parts with --since and --until"
+        raise TableFileError(name, MOST_LINES + 1, f"more than {MOST_LINES:,} lines", remedy)
 
 
 def is_openmetrics(text: Iterable[str]) -> bool:
