@@ -14,10 +14,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import nnls
 
+from agent.query_classes.assessment import TRACKED
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.digest_deltas import DigestDeltas
 from agent.query_classes.divided_resources import RESOURCES
-from agent.query_classes.tracker import TRACKED
 from collectors.digest_table import COUNTERS
 from collectors.digests import DigestRows
 from models.attribution.class_intervals import Array, ClassIntervals

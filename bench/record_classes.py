@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from agent.demo.server import PrivateServer, find_server
-from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker, class_ticks
+from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker, class_table
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.divided_resources import ALL_TIME, BUSY, IO_WAIT
 from agent.query_classes.profiler import EVERY, read_once
@@ -176,7 +176,7 @@ def readers_of(connection: Connection) -> Iterator[tuple[str, Callable[[], Value
 def write(path: Path, book: ClassRegistry, ticks: list[ClassInterval]) -> None:
     """Write both files."""
     names = tuple(book.keys)
-    table = class_ticks(ticks, np.arange(len(book)), names, None)
+    table = class_table(ticks, np.arange(len(book)), names, None)
     columns = {
         "count": table.count,
         "timer_wait_s": table.statement_time,

@@ -10,8 +10,7 @@ from servers import least_account
 from agent.demo.server import PrivateServer
 from agent.query_classes.class_intervals import ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
-from agent.query_classes.observations import ObservedClasses
-from agent.query_classes.profiler import divided
+from agent.query_classes.observations import ObservedClasses, observed_classes
 from collectors import COLLECTORS
 from collectors.base import Sample
 from collectors.connection import Connection, Endpoint, Login
@@ -75,4 +74,4 @@ def looked_at(taken: list[Sample]) -> ObservedClasses:
     maker = ClassIntervalMaker(book)
     for sample in taken:
         maker.append(blind(sample))
-    return divided(book, maker.ticks(taken[-1].at + LATER))
+    return observed_classes(book, maker.ticks(taken[-1].at + LATER))

@@ -22,8 +22,7 @@ from agent.export.class_table import classes_table
 from agent.export.profile_plot import drawn, plot_class
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry, name_of
-from agent.query_classes.observations import ObservedClasses
-from agent.query_classes.profiler import divided
+from agent.query_classes.observations import ObservedClasses, observed_classes
 from agent.snapshot import FitState, Health, Snapshot
 from models.attribution.class_intervals import OTHER
 
@@ -37,7 +36,7 @@ def observed(*, measured: bool = False, host: bool = True, ticks: int = 120) -> 
     for sample in samples(simulate(3, ticks=ticks), measured=measured, host=host):
         maker.append(sample)
         made += maker.ticks(sample.at)
-    return divided(book, made)
+    return observed_classes(book, made)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +123,7 @@ def test_sums_that_were_read_once_were_not_watched() -> None:
 
 def test_a_server_at_rest_has_an_empty_profile() -> None:
     """No class, no division by zero."""
-    empty = divided(ClassRegistry(), [])
+    empty = observed_classes(ClassRegistry(), [])
     for write in (in_words, as_json, as_csv):
         assert write(profile_of(empty, "cpu", with_text=True), 20)
 

@@ -16,8 +16,7 @@ from agent.demo.server import PrivateServer
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.divided_resources import RESOURCES
-from agent.query_classes.observations import ObservedClasses
-from agent.query_classes.profiler import divided
+from agent.query_classes.observations import ObservedClasses, observed_classes
 from models.attribution.class_intervals import AGENT, Array, ClassIntervals
 from models.attribution.prediction_error import PredictionError
 from models.attribution.quality_gate import is_proven, may_use
@@ -58,7 +57,7 @@ def look(y: Bytes) -> ObservedClasses:
         made += maker.ticks(sample.at)
     read = y(simulated.ticks)[-len(made) :]
     ticks = [replace(t, used={**t.used, "read": b}) for t, b in zip(made, read, strict=True)]
-    return divided(book, ticks)
+    return observed_classes(book, ticks)
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,7 @@ def test_many_classes_are_bounded_in_what_is_kept_and_shown() -> None:
     assert {OTHER, AGENT} <= shown
     great = {names[k] for k in np.argsort(-truth.sum(axis=0))[:4]}
     assert great <= shown
-    assert len(classes._tracked) <= 200
+    assert len(classes._window.tracked.keys) <= 200
     assert state.known == count
 
 
@@ -236,7 +236,7 @@ def test_after_a_renumbering_no_class_takes_another_ones_place(
     Also where several minutes are worked on at once, after a pause.
     """
     monkeypatch.setattr("agent.query_classes.tracker.MOST_KNOWN", 5)
-    monkeypatch.setattr("agent.query_classes.tracker.TRACKED", 3)
+    monkeypatch.setattr("agent.query_classes.assessment.TRACKED", 3)
     simulated = simulate(4, ticks=300)
     classes = QueryClasses(ClassSettings(interval=10.0, window=600.0, digest_text=True))
     states = list[ClassesState]()

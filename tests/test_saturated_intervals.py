@@ -12,8 +12,7 @@ from agent.commands.profile_rows import profile_of
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.divided_resources import ALL_TIME, BUSY, IO_WAIT
-from agent.query_classes.observations import ObservedClasses
-from agent.query_classes.profiler import divided
+from agent.query_classes.observations import ObservedClasses, observed_classes
 from agent.query_classes.saturated_intervals import spells_of
 from models.attribution.reasons import Reason
 
@@ -37,7 +36,9 @@ def seen(*parts: dict[str, float]) -> ObservedClasses:
         ticks += maker.ticks(sample.at)
     assert len(ticks) == len(parts)
     both = zip(ticks, parts, strict=True)
-    return divided(book, [replace(tick, used={**tick.used, **part}) for tick, part in both])
+    return observed_classes(
+        book, [replace(tick, used={**tick.used, **part}) for tick, part in both]
+    )
 
 
 def test_a_spell_is_where_it_was() -> None:

@@ -112,7 +112,7 @@ class ClassIntervalMaker:
         return ClassInterval(sample.at, sample.at - start, changes, used)
 
 
-def class_ticks(
+def class_table(
     ticks: Sequence[ClassInterval],
     column_of: Numbers,
     names: tuple[str, ...],
@@ -168,6 +168,23 @@ def counted(ticks: Sequence[ClassInterval], column_of: Numbers, columns: int, na
             risen = tick.changes.values[:, tick.changes.names.index(name)]
             np.add.at(sums, column_of[tick.changes.classes], risen)
     return sums
+
+
+def whole_use(name: str, table: ClassIntervals, intervals: Sequence[ClassInterval]) -> Array:
+    """The whole server's use of a resource in the table's intervals, NaN where it is not known.
+
+    CPU that the server accounts for by class is summed up where the whole is not known at all.
+    """
+    if name == "cpu" and is_cpu_sum(table, intervals) and table.cpu is not None:
+        return np.asarray(table.cpu.sum(axis=1))
+    there = [interval for interval in intervals if interval.changes is not None]
+    return np.array([interval.used.get(name, np.nan) for interval in there])
+
+
+def is_cpu_sum(table: ClassIntervals, intervals: Sequence[ClassInterval]) -> bool:
+    """Whether no CPU of the whole server is known, only that of the classes."""
+    known = any("cpu" in interval.used for interval in intervals)
+    return not known and table.cpu is not None and bool(table.cpu.any())
 
 
 def host_use(ticks: Sequence[ClassInterval]) -> HostUse:

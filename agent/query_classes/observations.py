@@ -1,14 +1,28 @@
-"""Observations of one server's query classes over a period."""
+"""Observations of one server's query classes over a period, divided as the agent divides them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from agent.query_classes.class_intervals import ClassInterval, host_use, is_cpu_sum, whole_use
 from agent.query_classes.class_registry import ClassRegistry
-from agent.query_classes.saturated_intervals import SaturatedPeriod
+from agent.query_classes.saturated_intervals import (
+    SaturatedPeriod,
+    in_the_worst_spell,
+    spells_of,
+)
+from agent.query_classes.tracked_classes import TrackedClasses
 from agent.time_split import TimeUse
 from models.attribution.class_intervals import Array, ClassIntervals
-from models.attribution.divide import Attribution
+from models.attribution.divide import Attribution, attribute
+from models.attribution.estimators import Target
+from models.attribution.quality_gate import OF_DISKS, withheld
+from models.attribution.reasons import HostUse
 from models.time_split.split import TimeSplit
+
+MOST_CLASSES = 300
+LEAST_TICKS = 3
 
 
 @dataclass(frozen=True)
@@ -33,3 +47,53 @@ class ObservedClasses:
     """Where the statement time of the whole server went."""
     class_times: tuple[TimeSplit, ...] = ()
     """The same of each class of the ticks; empty where it is not known."""
+
+
+def observed_classes(
+    registry: ClassRegistry, intervals: Sequence[ClassInterval]
+) -> ObservedClasses:
+    """Divide CPU and bytes over the classes of these intervals."""
+    whole = _alike([interval for interval in intervals if interval.changes is not None])
+    tracked = TrackedClasses(registry, MOST_CLASSES)
+    tracked.update(whole)
+    table = tracked.table(whole)
+    used = {name: whole_use(name, table, whole) for name in ("cpu", "network", *OF_DISKS)}
+    spells = spells_of(whole)
+    host = in_the_worst_spell(host_use(whole), spells)
+    bytes_of = {name: _bytes(table, used[name], host) for name in ("network", *OF_DISKS)}
+    return ObservedClasses(
+        book=registry,
+        seconds=float(table.seconds.sum()),
+        ticks=table,
+        cpu=_cpu(table, used["cpu"], host),
+        cpu_target=used["cpu"] if np.isfinite(used["cpu"]).all() else None,
+        cpu_is_sum=is_cpu_sum(table, whole),
+        disk={name: withheld(name, table, y) for name in OF_DISKS if (y := bytes_of[name])},
+        spells=spells,
+        network=bytes_of["network"],
+    )
+
+
+def _alike(intervals: Sequence[ClassInterval]) -> list[ClassInterval]:
+    """Take those with the server's CPU; where they are fewer than half it is known in none."""
+    known = [interval for interval in intervals if "cpu" in interval.used]
+    if 2 * len(known) >= len(intervals):
+        return known
+    without = ({k: v for k, v in i.used.items() if k != "cpu"} for i in intervals)
+    return [replace(i, used=used) for i, used in zip(intervals, without, strict=True)]
+
+
+def _cpu(table: ClassIntervals, y: Array, host: HostUse) -> Attribution | None:
+    measured = table.cpu is not None and bool(table.cpu.any())
+    enough = len(table) >= (1 if measured else LEAST_TICKS)
+    if not enough or not np.isfinite(y).all() or not y.any():
+        return None
+    return attribute(table, Target(y, cpu_seconds=True), host=host)
+
+
+def _bytes(table: ClassIntervals, y: Array, host: HostUse) -> Attribution | None:
+    """Divide a number of bytes by the intervals in which it is known."""
+    known = np.flatnonzero(np.isfinite(y))
+    if len(known) < LEAST_TICKS or not y[known].any():
+        return None
+    return attribute(table.at(known), Target(y[known], time_like=False), host=host)

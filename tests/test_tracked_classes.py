@@ -1,0 +1,67 @@
+"""Which classes have a column of their own, and what is in the others'."""
+
+import numpy as np
+import pytest
+
+from agent.query_classes.class_intervals import ClassInterval
+from agent.query_classes.class_registry import ClassRegistry
+from agent.query_classes.digest_deltas import Changes
+from agent.query_classes.tracked_classes import TrackedClasses
+from models.attribution.class_intervals import AGENT, OTHER
+
+NAMES = ("calls", "statement_time")
+
+
+def interval(
+    registry: ClassRegistry, used: dict[str, tuple[float, float]], running: str = ""
+) -> ClassInterval:
+    """A second of these calls and times; a statement of the class `running` runs all the time."""
+    keys = [*used, *([running] if running else [])]
+    values = np.array([used.get(key, (0.0, 0.0)) for key in keys])
+    flights = np.array([float(key == running) for key in keys])
+    classes = np.array([registry.number(key) for key in keys], dtype=np.intp)
+    return ClassInterval(1.0, 1.0, Changes(NAMES, classes, values, flights), {})
+
+
+def test_a_statement_that_still_runs_has_a_column() -> None:
+    """Its class is great by the time that it runs, though nothing of it has ended."""
+    registry = ClassRegistry()
+    tracked = TrackedClasses(registry, most=1)
+    seconds = [interval(registry, {"a|": (5.0, 0.1)}, running="report|") for _ in range(5)]
+    tracked.update(seconds)
+    assert tracked.keys == ["a|"]
+    tracked = TrackedClasses(registry, most=2)
+    tracked.update(seconds)
+    assert set(tracked.keys) == {"a|", "report|"}
+    table = tracked.table(seconds)
+    assert table.inflight_delta is not None
+    assert table.inflight_delta.sum(axis=0)[table.names.index("report|")] == pytest.approx(5.0)
+
+
+def test_the_others_and_the_agents_own_share_a_column_each() -> None:
+    """Nothing that was done is left out of the table, whoever has a column."""
+    registry = ClassRegistry()
+    registry.learn_texts({"own": "SELECT VERSION ( )"}, own=["own"])
+    tracked = TrackedClasses(registry, most=2)
+    use = {
+        "a|": (9.0, 2.0),
+        "b|": (8.0, 1.0),
+        "c|": (1.0, 0.1),
+        "d|": (1.0, 0.2),
+        "own|": (9.0, 3.0),
+    }
+    tracked.update([interval(registry, use)])
+    table = tracked.table([interval(registry, use)])
+    assert table.names == ("a|", "b|", OTHER, AGENT)
+    assert table.count is not None
+    assert table.count.tolist() == [[9.0, 8.0, 2.0, 9.0]]
+    assert table.statement_time[0] == pytest.approx([2.0, 1.0, 0.3, 3.0])
+
+
+def test_a_class_keeps_its_column_until_another_is_clearly_greater() -> None:
+    """Half as great again; so two that are about equal do not change places each minute."""
+    registry = ClassRegistry()
+    tracked = TrackedClasses(registry, most=1, keep=0.0)
+    for used, first in ((1.0, "a|"), (1.4, "a|"), (1.6, "b|")):
+        tracked.update([interval(registry, {"a|": (1.0, 1.0), "b|": (used, used)})])
+        assert tracked.keys == [first]
