@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.estimators import Target
 from models.attribution.mixture_fit import learn
-from models.attribution.priors import Priors
+from models.attribution.normal_equations import Priors
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_costs import tick_weights
 from models.attribution.window_model import fit_ticks

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from models.attribution.autocorrelation import INFLATION, MOST_INFLATION, NO_ECHO, Autocorrelation
+from models.attribution.sufficient_statistics import (
+    INFLATION,
+    MOST_INFLATION,
+    NO_ECHO,
+    Autocorrelation,
+)
 
 TICKS = 20_000
 

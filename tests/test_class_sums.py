@@ -14,11 +14,11 @@ from collectors.server_process import RunDelay, process_io
 from models.attribution.blocks import Block, prices_of
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.cost_model import fit_block
-from models.attribution.deliberate_waits import LEAST_LEVEL, CpuBounds, least_level, must_wait
 from models.attribution.estimators import Target, work_of
 from models.attribution.prediction_error import disagreement
-from models.attribution.regression_sums import RegressionSums
+from models.attribution.sufficient_statistics import RegressionSums
 from models.attribution.unit_costs import UnitCosts, pool_prices, tick_weights
+from models.attribution.waits import LEAST_LEVEL, CpuBounds, least_level, must_wait
 from models.attribution.window_model import fit_ticks
 from models.wlr import fit_line
 

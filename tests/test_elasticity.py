@@ -17,7 +17,7 @@ from models.attribution.cost_model import CostModel, fit_block
 from models.attribution.divide import attribute
 from models.attribution.elasticity import Elasticity
 from models.attribution.estimators import Target, computing_share, computing_time
-from models.attribution.priors import FittedMixture
+from models.attribution.normal_equations import FittedMixture
 from models.attribution.unit_costs import pool_prices, tick_weights
 
 CALLS, SECONDS = 30, 0.03

@@ -12,18 +12,17 @@ from simulated_classes import simulate
 
 from agent.csv_input.class_file import read_classes
 from models.attribution import variable_selection
-from models.attribution.class_intervals import Array, ClassIntervals
+from models.attribution.class_intervals import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
-from models.attribution.deliberate_waits import CpuBounds, Mask
 from models.attribution.empirical_bayes import learn_shrunk
 from models.attribution.estimators import Target
 from models.attribution.mixture_fit import learn
 from models.attribution.nnls import minimise_non_negative
-from models.attribution.normal_equations import Problem
+from models.attribution.normal_equations import Priors, Problem
 from models.attribution.prediction_error import PredictionError
-from models.attribution.priors import Priors
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_costs import MOST_CPU, pool_prices, robust_weights, tick_weights
+from models.attribution.waits import CpuBounds
 from models.attribution.window_model import fit_ticks
 
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from simulated_classes import simulate
 
-from models.attribution.blocks import Block
+from models.attribution.blocks import MOST_GROUPS, RECENT, Block, RollingBlocks, summed
 from models.attribution.class_intervals import OTHER
-from models.attribution.rolling_blocks import MOST_GROUPS, RECENT, RollingBlocks, summed
 from models.attribution.unit_costs import UnitCosts, pool_prices
 
 TICKS = 10

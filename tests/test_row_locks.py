@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.attribution.row_locks import locks_rows, row_lock_waits
+from models.attribution.waits import locks_rows, row_lock_waits
 
 TICKS = 60
 

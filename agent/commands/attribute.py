@@ -12,11 +12,11 @@ from agent.csv_input.host_file import DEFAULT_RESOURCE, joined, read_host
 from agent.csv_input.table_file import TableFileError
 from agent.escaping import complain_of, json_text, say
 from models.attribution.class_intervals import ClassIntervals
-from models.attribution.deliberate_waits import PART_OF_CPU, WHOLE_CPU
 from models.attribution.divide import Attribution, ClassUse, Method, attribute
 from models.attribution.estimators import Target
 from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.quality_gate import withheld
+from models.attribution.waits import PART_OF_CPU, WHOLE_CPU
 
 USAGE_ERROR = 2
 CPU_SECONDS = re.compile(r"cpu\w*_s$|^[us]time_s$")

@@ -10,7 +10,7 @@ from agent.intervals import Interval
 from agent.pipeline import Now
 from agent.query_classes.capacity_gain import Saving
 from agent.query_classes.class_registry import Name, name_of
-from agent.query_classes.interval_usage import IntervalUsage
+from agent.query_classes.state import IntervalUsage
 from agent.snapshot import FitState
 from collectors.base import Sample
 from models.usl.fit import UslFit

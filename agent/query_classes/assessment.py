@@ -14,8 +14,7 @@ from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_models import ClassModels, Shares
 from agent.query_classes.class_registry import ClassRegistry, name_of
 from agent.query_classes.class_usage import ClassUsage
-from agent.query_classes.interval_usage import IntervalUsage
-from agent.query_classes.state import ClassesState, ClassState
+from agent.query_classes.state import ClassesState, ClassState, IntervalUsage
 from agent.query_classes.topk_counters import ALWAYS
 from agent.query_classes.tracked_classes import TrackedClasses
 

@@ -8,9 +8,8 @@ from agent.query_classes.class_intervals import ClassInterval, host_use, whole_u
 from agent.query_classes.divided_resources import RESOURCES
 from agent.query_classes.state import ResourceState
 from models.attribution.class_intervals import ClassIntervals
-from models.attribution.class_shares import ClassShares
 from models.attribution.reasons import HostUse, Signs, find_reasons
-from models.attribution.sliding_model import SlidingModel
+from models.attribution.sliding_model import ClassShares, SlidingModel
 from models.wlr import Line
 
 Shares = Mapping[str, ClassShares]

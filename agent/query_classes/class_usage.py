@@ -9,7 +9,7 @@ from agent.query_classes.class_models import Shares
 from agent.query_classes.class_registry import NOBODY
 from agent.query_classes.decayed_totals import DecayedTotals
 from agent.query_classes.divided_resources import RESOURCES
-from agent.query_classes.interval_usage import IntervalUsage
+from agent.query_classes.state import IntervalUsage
 from agent.query_classes.topk_counters import TopKCounters
 from agent.query_classes.tracked_classes import TrackedClasses
 from models.attribution.class_intervals import Array, ClassIntervals

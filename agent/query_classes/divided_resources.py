@@ -9,7 +9,7 @@ from agent.resampling import Columns
 from agent.utilisation import BUSY as WORKED
 from collectors.base import Sample
 from models import rates
-from models.attribution.divided_resource import DividedResource
+from models.attribution.estimators import DividedResource
 
 MAX_GAP = 10.0  # seconds that two samples of a resource may be apart
 KEEP = 180.0  # seconds of samples

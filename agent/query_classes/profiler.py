@@ -12,8 +12,12 @@ from agent.interval_buffer import IntervalBuffer
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.digest_deltas import DigestDeltas
-from agent.query_classes.observations import MOST_CLASSES, ObservedClasses, observed_classes
-from agent.query_classes.observed_time_split import with_times
+from agent.query_classes.observations import (
+    MOST_CLASSES,
+    ObservedClasses,
+    observed_classes,
+    with_times,
+)
 from agent.query_classes.tracked_classes import TrackedClasses
 from collectors import CollectorSpec, collectors_with
 from collectors.base import CollectorError, FailureKind, Sample, Values

@@ -1,13 +1,15 @@
-"""What is known of a target's query classes at one time: immutable, a part of the snapshot."""
+"""What is known of a target's query classes at one time, and used in one interval: immutable."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from agent.query_classes.class_registry import Name
 from agent.query_classes.digest_deltas import Lost
 from models.attribution.divide import Method
 from models.attribution.prediction_error import PredictionError
 from models.attribution.reasons import Reason
+from models.attribution.sliding_model import ClassShares
 from models.wlr import Line
 
 
@@ -66,3 +68,32 @@ class ClassesState:
     def resource(self, name: str) -> ResourceState | None:
         """The resource of that name, if it is known."""
         return next((r for r in self.resources if r.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalUsage:
+    """One interval; `at` is its end, in Unix seconds."""
+
+    at: float
+    seconds: float
+    uses: Mapping[str, Mapping[str, float]]
+    """By class (a key of the book) and by quantity, as `ClassState.totals`; the classes that were
+    shown, the others together, and what no class explains."""
+    cpu_source: Method | None
+    cpu_error: Mapping[str, float]
+    """Standard error of the CPU, s, where it was estimated."""
+    waits: frozenset[str]
+
+    @classmethod
+    def of(
+        cls,
+        at: float,
+        seconds: float,
+        uses: Mapping[str, Mapping[str, float]],
+        cpu: ClassShares | None,
+        names: Sequence[str],
+    ) -> Self:
+        """`names` are the classes of the division of CPU, which there may be none of."""
+        if cpu is None:
+            return cls(at, seconds, uses, None, {}, frozenset())
+        return cls(at, seconds, uses, cpu.source, cpu.errors(names), cpu.waiting(names))

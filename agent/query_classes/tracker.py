@@ -12,8 +12,7 @@ from agent.query_classes.assessment import ClassWindow, assess_classes
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.digest_deltas import Lost
-from agent.query_classes.interval_usage import IntervalUsage
-from agent.query_classes.state import ClassesState
+from agent.query_classes.state import ClassesState, IntervalUsage
 from agent.queue_drain import take_all
 from collectors.base import Sample
 

@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.attribution.blocks import Block
-from models.attribution.class_intervals import OTHER, Array, ClassIntervals
-from models.attribution.deliberate_waits import CpuBounds, Mask, must_wait
+from models.attribution.class_intervals import OTHER, Array, ClassIntervals, Mask
 from models.attribution.elasticity import Elasticity
 from models.attribution.empirical_bayes import learn_shrunk, learn_shrunk_ticks
 from models.attribution.mixture_fit import learn
-from models.attribution.normal_equations import BASE_SPREAD
-from models.attribution.priors import FittedMixture, Priors
+from models.attribution.normal_equations import BASE_SPREAD, FittedMixture, Priors
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_costs import UnitCosts, tick_weights
+from models.attribution.waits import CpuBounds, must_wait
 
 TOLD = 3.0
 """Log of how much less probable it is that a class waits whose text is known and says no such."""

@@ -13,7 +13,6 @@ import numpy as np
 
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.cost_model import CostModel
-from models.attribution.deliberate_waits import least_level, waits_by_text
 from models.attribution.estimators import (
     Parts,
     Predictor,
@@ -25,6 +24,7 @@ from models.attribution.estimators import (
 )
 from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.reasons import HostUse, Reason, Signs, find_reasons
+from models.attribution.waits import least_level, waits_by_text
 from models.attribution.window_model import fit_ticks
 from models.wlr import Line, fit_line
 

@@ -9,8 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from models.attribution.class_intervals import Array
-from models.attribution.deliberate_waits import Mask
+from models.attribution.class_intervals import Array, Mask
 
 
 @dataclass(frozen=True)

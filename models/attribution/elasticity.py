@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.attribution.class_intervals import Array
-from models.attribution.deliberate_waits import Mask
+from models.attribution.class_intervals import Array, Mask
 
 COMPUTES, COMPUTES_SPREAD = 1.0, 0.2
 """e of classes that compute (measured: .6 to 1.4)."""

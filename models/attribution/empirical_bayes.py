@@ -12,8 +12,7 @@ import numpy as np
 
 from models.attribution.class_intervals import Array
 from models.attribution.eigendecomposition import Spectrum
-from models.attribution.normal_equations import NOISE_INFLATION
-from models.attribution.priors import FittedMixture
+from models.attribution.normal_equations import NOISE_INFLATION, FittedMixture
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_cost_equations import UnitCostEquations, UnitCostProblem
 

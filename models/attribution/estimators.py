@@ -5,18 +5,12 @@ from typing import Protocol
 
 import numpy as np
 
-from models.attribution.class_intervals import Array, ClassIntervals
+from models.attribution.class_intervals import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
-from models.attribution.deliberate_waits import (
-    WHOLE_CPU,
-    CpuBounds,
-    Mask,
-    capped,
-    waits_by_text,
-)
 from models.attribution.median_cost import in_calls, usual_parts
 from models.attribution.normal_equations import COMPUTE_SPREAD
 from models.attribution.unit_costs import calls
+from models.attribution.waits import WHOLE_CPU, CpuBounds, capped, waits_by_text
 from models.wlr import Line, Wlr, blame, fit_wlr
 
 LEARNED_WEIGHT = 0.2
@@ -28,6 +22,17 @@ WRITERS = 0.9
 
 SURE = 0.9
 """A class that computes with less probability than this counts as what was learnt of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DividedResource:
+    """A resource of the whole server."""
+
+    name: str
+    cpu: bool = False
+    """CPU seconds: no class uses more than its time."""
+    part: bool = False
+    """Of the CPU: what was used in the kernel, or outside of it."""
 
 
 class Predictor(Protocol):

@@ -16,8 +16,7 @@ import numpy as np
 
 from models.attribution.class_intervals import Array
 from models.attribution.nnls import hold, minimise_non_negative
-from models.attribution.normal_equations import Problem
-from models.attribution.priors import FittedMixture, Priors
+from models.attribution.normal_equations import FittedMixture, Priors, Problem
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.variable_selection import who_waits
 

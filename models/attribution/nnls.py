@@ -5,8 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from models.attribution.class_intervals import Array
-from models.attribution.deliberate_waits import Mask
+from models.attribution.class_intervals import Array, Mask
 
 EXCHANGES = 3
 """How often all classes may change sides at once without progress, before one at a time."""

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.attribution.class_intervals import AGENT, Array, ClassIntervals
-from models.attribution.deliberate_waits import Mask, waits_by_text
+from models.attribution.class_intervals import AGENT, Array, ClassIntervals, Mask
 from models.attribution.divide import Attribution
 from models.attribution.prediction_error import PredictionError
 from models.attribution.reasons import Reason
+from models.attribution.waits import waits_by_text
 
 LEAST_R_SQUARED, MOST_ERROR = 0.7, 0.5
 """Measured live: .98 and .1 for bytes of the network, 0 to .65 and .2 to 20 for those of disks; at

@@ -1,22 +1,21 @@
 """One resource's model, learnt from a window that slides by a minute; what it says of a minute."""
 
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.attribution.autocorrelation import Autocorrelation
+from models.attribution.blocks import RollingBlocks
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals
-from models.attribution.class_shares import ClassShares
-from models.attribution.deliberate_waits import PART_OF_CPU, CpuBounds, least_level
 from models.attribution.divide import Method
-from models.attribution.divided_resource import DividedResource
-from models.attribution.estimators import Target, within, work_of
+from models.attribution.estimators import DividedResource, Target, within, work_of
 from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.quality_gate import allowed
 from models.attribution.reasons import HostUse
-from models.attribution.regression_sums import RegressionSums
-from models.attribution.rolling_blocks import RollingBlocks
+from models.attribution.sufficient_statistics import Autocorrelation, RegressionSums
+from models.attribution.waits import PART_OF_CPU, CpuBounds, least_level
 from models.attribution.window_model import WindowModel, block_of, block_prices, first_block
 
 LEAST_TICKS = 3
@@ -26,6 +25,36 @@ STRANGE = 0.02
 """Or at once, when classes that it does not know did so much of a block."""
 MOST_JUDGED = 240
 """Blocks of which it is remembered what was predicted and what came."""
+
+
+@dataclass(frozen=True)
+class ClassShares:
+    """What each class used in a block of ticks, units of the resource, shape (K,)."""
+
+    source: Method
+    uses: Array
+    estimate: Array
+    """The estimate, where `uses` was measured; else the same."""
+    error: Array
+    """Standard error of the estimate as a part of it; NaN where it cannot be told."""
+    waits: Array
+    """1 for a class whose time passes without use."""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the server itself accounts for it."""
+        return self.source is Method.MEASURED
+
+    def errors(self, names: Sequence[str]) -> dict[str, float]:
+        """Standard errors by name, units of the resource; none where it was measured."""
+        if self.is_measured:
+            return {}
+        errors = zip(names, self.error * self.uses, strict=True)
+        return {name: float(error) for name, error in errors if np.isfinite(error)}
+
+    def waiting(self, names: Sequence[str]) -> frozenset[str]:
+        """The names of those whose time passes without use."""
+        return frozenset(name for name, waits in zip(names, self.waits, strict=True) if waits)
 
 
 class SlidingModel:

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.class_intervals import Array
-from models.attribution.deliberate_waits import Mask
+from models.attribution.class_intervals import Array, Mask
 from models.attribution.normal_equations import BASE_SHARE, Problem, inflated
 
 CALM = 0.1

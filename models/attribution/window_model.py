@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.autocorrelation import NO_ECHO, Autocorrelation
-from models.attribution.blocks import Block, prices_of
+from models.attribution.blocks import Block, prices_of, summed
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block, fit_statement_times
 from models.attribution.estimators import (
@@ -21,7 +20,7 @@ from models.attribution.estimators import (
     computing_time,
     work_of,
 )
-from models.attribution.rolling_blocks import summed
+from models.attribution.sufficient_statistics import NO_ECHO, Autocorrelation
 from models.attribution.unit_costs import (
     FREE_CALL_SHARE,
     LEAST_CALL_SHARE,
