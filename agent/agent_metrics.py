@@ -1,4 +1,4 @@
-"""What the agent says of itself: its lanes, its sessions, its fits, its configuration."""
+"""What the agent says of itself: its workers, its sessions, its fits, its configuration."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from agent.history.status import StoreState
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """How one lane keeps its time, in seconds."""
+    """How one worker keeps its time, in seconds."""
 
     name: str
     lag: float
@@ -52,7 +52,7 @@ class WebState:
 class AgentState:
     """All of it at one time."""
 
-    lanes: tuple[WorkerState, ...] = ()
+    workers: tuple[WorkerState, ...] = ()
     work: tuple[WorkState, ...] = ()
     reload: ReloadState | None = None
     history: StoreState | None = None
@@ -69,31 +69,31 @@ class SelfCollector(Collector):
         """Every family that has a sample, in a fixed order."""
         state = self._state()
         history = history_families(state.history) if state.history else ()
-        for family in (*_lanes(state), *_work(state), *_reload(state), *_web(state), *history):
+        for family in (*_workers(state), *_work(state), *_reload(state), *_web(state), *history):
             if family.samples:
                 yield family
 
 
-def _lanes(state: AgentState) -> Iterator[Metric]:
+def _workers(state: AgentState) -> Iterator[Metric]:
     lag = GaugeMetricFamily(
-        PREFIX + "lane_lag_seconds",
-        "For how long the lane has been in its present turn, or late for its next.",
-        labels=("lane",),
+        PREFIX + "worker_lag_seconds",
+        "Seconds that the worker has been in its present run, or is late for its next.",
+        labels=("worker",),
     )
     late = CounterMetricFamily(
-        PREFIX + "lane_late_seconds",
-        "By how much the lane's turns began after they were due, in all.",
-        labels=("lane",),
+        PREFIX + "worker_late_seconds",
+        "Total delay of the worker's runs after they were due.",
+        labels=("worker",),
     )
     failures = CounterMetricFamily(
-        PREFIX + "lane_failures",
-        "Turns that a defect of the agent ended; the log says where.",
-        labels=("lane",),
+        PREFIX + "worker_failures",
+        "Runs that a defect of the agent ended; see the log.",
+        labels=("worker",),
     )
-    for lane in sorted(state.lanes, key=lambda lane: lane.name):
-        lag.add_metric((lane.name,), lane.lag)
-        late.add_metric((lane.name,), lane.late)
-        failures.add_metric((lane.name,), lane.failures)
+    for worker in sorted(state.workers, key=lambda worker: worker.name):
+        lag.add_metric((worker.name,), worker.lag)
+        late.add_metric((worker.name,), worker.late)
+        failures.add_metric((worker.name,), worker.failures)
     yield lag
     yield late
     yield failures
@@ -104,11 +104,11 @@ def _work(state: AgentState) -> Iterator[Metric]:
         PREFIX + "connects", "Sessions that were opened on the server.", labels=("target",)
     )
     fits = GaugeMetricFamily(
-        PREFIX + "fit_duration_seconds", "How long the latest fit took.", labels=("target",)
+        PREFIX + "fit_duration_seconds", "Duration of the latest assessment.", labels=("target",)
     )
     failures = CounterMetricFamily(
         PREFIX + "assessment_failures",
-        "Assessments of the target that a defect of the agent ended; the log says where.",
+        "Assessments of the target that a defect of the agent ended; see the log.",
         labels=("target", "part"),
     )
     for work in sorted(state.work, key=lambda work: work.target):
@@ -127,12 +127,12 @@ def _reload(state: AgentState) -> Iterator[Metric]:
         return
     yield GaugeMetricFamily(
         PREFIX + "config_last_reload_successful",
-        "Whether the configuration could be used when it was last loaded.",
+        "1 if the last load of the configuration succeeded.",
         value=float(state.reload.successful),
     )
     yield GaugeMetricFamily(
         PREFIX + "config_last_reload_success_timestamp_seconds",
-        "When the configuration that is in force was loaded.",
+        "When the configuration in force was loaded.",
         value=state.reload.at,
     )
 
@@ -142,11 +142,11 @@ def _web(state: AgentState) -> Iterator[Metric]:
         return
     yield GaugeMetricFamily(
         PREFIX + "web_config_last_reload_successful",
-        "Whether the files of the web configuration can be used as they are now.",
+        "1 if the files of the web configuration are valid now.",
         value=float(state.web.successful),
     )
     yield CounterMetricFamily(
         PREFIX + "web_config_failures",
-        "Versions of the web configuration that were refused; the former one stayed.",
+        "Versions of the web configuration that were refused; the one before stays in force.",
         value=float(state.web.failures),
     )

@@ -1,4 +1,4 @@
-"""The daemon: lanes that read and fit, a web server that shows, and an orderly end."""
+"""The daemon: workers that read and fit, a web server that shows, and an orderly end."""
 
 import logging
 import os
@@ -36,8 +36,8 @@ from agent.worker import ClassInterval, Worker
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 1.0  # seconds that a lane has to end what it is in, before its read is cut off
-STOP_WITHIN = 4.0  # seconds for all lanes together; what hangs then is left behind
+PATIENCE = 1.0  # seconds that a worker has to end what it is in, before its read is cut off
+STOP_WITHIN = 4.0  # seconds for all workers together; what hangs then is left behind
 WRITE_WITHIN = 0.7  # seconds more, to write what they have handed over
 RELOAD_WITHIN = 2.0  # the same where it is one target that ends and not the agent
 CONNECT_READS, RESOLVER = 10, 30.0  # answers, and seconds for a name, that connecting may wait for
@@ -45,7 +45,7 @@ ELSEWHERE = "choose another with `listen` or --web.listen-address HOST:PORT"
 
 
 class Agent:
-    """All targets watched: lanes for each server, one for this host, one that fits, one writes."""
+    """All targets: workers for each server, one for this host, one that fits, one that writes."""
 
     def __init__(self, config: Config, store: Store | None = None) -> None:
         self._store = store
@@ -53,36 +53,36 @@ class Agent:
             store.watched = _names(config)
         self._watches = [TargetMonitor(config, target, store=store) for target in config.targets]
         self._settings = {t.name: settings_of(config, t) for t in config.targets}
-        self._target_lanes = {watch: _lanes_of(watch) for watch in self._watches}
-        self._host_lane = Worker("host", _host_ticks(self._watches))
-        self._fit_lane = Worker("fit", _fit_ticks(self._watches))
+        self._target_workers = {watch: _workers_of(watch) for watch in self._watches}
+        self._host_worker = Worker("host", _host_ticks(self._watches))
+        self._fit_worker = Worker("fit", _fit_ticks(self._watches))
 
     def snapshots(self) -> list[Snapshot]:
         """The latest snapshot of every target."""
         return [watch.snapshot for watch in self._watches]
 
-    def lanes(self) -> list[Worker]:
-        """Every lane that should come round."""
-        written = [self._store.lane] if self._store else []
-        return [*self._watching_lanes(), *written]
+    def workers(self) -> list[Worker]:
+        """Every worker that should come round."""
+        written = [self._store.worker] if self._store else []
+        return [*self._watching_workers(), *written]
 
-    def _watching_lanes(self) -> list[Worker]:
-        own = [lane for lanes in self._target_lanes.values() for lane in lanes]
-        return [*own, self._host_lane, self._fit_lane]
+    def _watching_workers(self) -> list[Worker]:
+        own = [worker for workers in self._target_workers.values() for worker in workers]
+        return [*own, self._host_worker, self._fit_worker]
 
     def start(self) -> None:
         """Begin to watch."""
-        for lane in self.lanes():
-            lane.start()
+        for worker in self.workers():
+            worker.start()
 
     def stop(self) -> None:
-        """End every lane, and each its session; then write what is left to be written."""
+        """End every worker, and each its session; then write what is left to be written."""
         deadline = time.monotonic() + STOP_WITHIN + WRITE_WITHIN
-        _end(self._watching_lanes(), self._watches, STOP_WITHIN)
+        _end(self._watching_workers(), self._watches, STOP_WITHIN)
         self._hand_over(self._watches)
         if self._store:
-            self._store.lane.stop()
-            _wait_for([self._store.lane], deadline)
+            self._store.worker.stop()
+            _wait_for([self._store.worker], deadline)
 
     def apply(self, config: Config) -> None:
         """Watch what this configuration says; a target that it leaves as it is goes on untouched.
@@ -109,8 +109,8 @@ class Agent:
         self._begin(new)
 
     def _retire(self, watches: list[TargetMonitor]) -> None:
-        lanes = [lane for watch in watches for lane in self._target_lanes.pop(watch)]
-        _end(lanes, watches, RELOAD_WITHIN)
+        workers = [worker for watch in watches for worker in self._target_workers.pop(watch)]
+        _end(workers, watches, RELOAD_WITHIN)
         self._hand_over(watches)
 
     def _hand_over(self, watches: list[TargetMonitor]) -> None:
@@ -119,21 +119,21 @@ class Agent:
             watch.hand_over(last=True)
 
     def _begin(self, watches: list[TargetMonitor]) -> None:
-        begun = {watch: _lanes_of(watch) for watch in watches}
-        self._target_lanes |= begun
-        self._host_lane.replace_ticks(_host_ticks(self._watches))
-        self._fit_lane.replace_ticks(_fit_ticks(self._watches))
-        for lanes in begun.values():
-            for lane in lanes:
-                lane.start()
+        begun = {watch: _workers_of(watch) for watch in watches}
+        self._target_workers |= begun
+        self._host_worker.replace_ticks(_host_ticks(self._watches))
+        self._fit_worker.replace_ticks(_fit_ticks(self._watches))
+        for workers in begun.values():
+            for worker in workers:
+                worker.start()
 
     def own_state(self) -> AgentState:
         """The agent's own status."""
         now = time.monotonic()
         return AgentState(
             tuple(
-                WorkerState(lane.name, lane.lag(now), lane.late_seconds, lane.failures)
-                for lane in self.lanes()
+                WorkerState(worker.name, worker.lag(now), worker.late_seconds, worker.failures)
+                for worker in self.workers()
             ),
             tuple(
                 WorkState(w.target.name, w.connects, w.fit_seconds, w.assessment_failures)
@@ -179,7 +179,7 @@ def run(
     path = history_path(config.history.path, os.environ)
     agent = Agent(config, Store(path, config.history) if path else None)
     reloader = Reloader(config, load, partial(_apply, agent))
-    supervisor = Supervisor(agent.lanes, agent.snapshots, reloader.reload, Notifier())
+    supervisor = Supervisor(agent.workers, agent.snapshots, reloader.reload, Notifier())
     supervisor.listen_to_signals()
     try:
         server = agent.listen(
@@ -235,19 +235,19 @@ def _host_ticks(watches: Sequence[TargetMonitor]) -> list[ClassInterval]:
     return [watch.host_tick for watch in watches if watch.target.node_exporter is None]
 
 
-def _lanes_of(watch: TargetMonitor) -> list[Worker]:
+def _workers_of(watch: TargetMonitor) -> list[Worker]:
     """The target's own: its server, and its host where another machine answers for that."""
     if watch.target.node_exporter is None:
-        return [_server_lane(watch)]
-    return [_server_lane(watch), _remote_host_lane(watch)]
+        return [_server_worker(watch)]
+    return [_server_worker(watch), _remote_host_worker(watch)]
 
 
-def _remote_host_lane(watch: TargetMonitor) -> Worker:
+def _remote_host_worker(watch: TargetMonitor) -> Worker:
     """It waits for another machine; one that never ends its answer is no reason for a restart."""
     return Worker(f"host {watch.target.name}", [watch.host_tick], allowance=float("inf"))
 
 
-def _server_lane(watch: TargetMonitor) -> Worker:
+def _server_worker(watch: TargetMonitor) -> Worker:
     """One that hangs when the server has left more than one answer out."""
     return Worker(
         f"server {watch.target.name}",
@@ -258,19 +258,19 @@ def _server_lane(watch: TargetMonitor) -> Worker:
     )
 
 
-def _end(lanes: Sequence[Worker], watches: Sequence[TargetMonitor], within: float) -> None:
-    """End the lanes: in order, or else by cutting off what they read."""
+def _end(workers: Sequence[Worker], watches: Sequence[TargetMonitor], within: float) -> None:
+    """End the workers: in order, or else by cutting off what they read."""
     started = time.monotonic()
-    for lane in lanes:
-        lane.stop()
-    _wait_for(lanes, started + PATIENCE)
-    if any(lane.is_alive() for lane in lanes):
+    for worker in workers:
+        worker.stop()
+    _wait_for(workers, started + PATIENCE)
+    if any(worker.is_alive() for worker in workers):
         for watch in watches:
             watch.interrupt()
-        _wait_for(lanes, started + within)
+        _wait_for(workers, started + within)
 
 
-def _wait_for(lanes: Sequence[Worker], deadline: float) -> None:
-    for lane in lanes:
-        if lane.is_alive():
-            lane.join(max(0.0, deadline - time.monotonic()))
+def _wait_for(workers: Sequence[Worker], deadline: float) -> None:
+    for worker in workers:
+        if worker.is_alive():
+            worker.join(max(0.0, deadline - time.monotonic()))

@@ -22,7 +22,7 @@ SPREAD = 60
 
 
 class Forecaster:
-    """One target's load by the hour, and the latest forecast of it. For the lane that fits."""
+    """One target's load by the hour, and the latest forecast of it. For the worker that fits."""
 
     def __init__(self, target: str, now: float) -> None:
         self.state: ForecastState | None = None

@@ -14,7 +14,7 @@ MOST_SHARE = 0.001  # of all time that either may take
 
 
 def share_one_heap() -> None:
-    """Keep glibc from giving each lane a heap, which would keep what the lane once needed.
+    """Keep glibc from giving each worker a heap, which would keep what the worker once needed.
 
     To be called before there are threads. Another C library is left as it is.
     """
@@ -23,7 +23,7 @@ def share_one_heap() -> None:
 
 
 def collect(now: float) -> float:
-    """Have the interpreter free its spare objects, and rubbish however old; a lane's tick.
+    """Have the interpreter free its spare objects, and rubbish however old; a worker's tick.
 
     It keeps tuples for the next ones, up to 2,000 of each length to 20, 5 MiB in all, and lets go
     of them in a full collection alone. Of itself it makes one when a quarter as much has grown old
@@ -33,7 +33,7 @@ def collect(now: float) -> float:
 
 
 def give_back(now: float) -> float:
-    """Return the heap's free pages, by malloc_trim(3); a lane's tick.
+    """Return the heap's free pages, by malloc_trim(3); a worker's tick.
 
     Of itself glibc returns those at the heap's end alone: what lives long between what does not
     keeps all below it. It takes half a millisecond with one target, up to fifty with two hundred.

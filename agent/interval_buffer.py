@@ -44,7 +44,7 @@ class IntervalBuffer:
     def carry(self, before: "IntervalBuffer") -> None:
         """Begin with the intervals of another history, as wide as ours; its raw samples stay there.
 
-        `before` may still be in use by the lane that fits: a window never changes.
+        `before` may still be in use by the worker that fits: a window never changes.
         """
         window = before._window
         self._hold(window, window["end"].max(initial=-math.inf))
@@ -52,7 +52,7 @@ class IntervalBuffer:
     def restore(self, intervals: Iterable[Interval]) -> None:
         """Take in intervals of an earlier life, oldest first, as far as they are before ours.
 
-        To be called by the lane that fits.
+        To be called by the worker that fits.
         """
         ours = self._window
         first = (ours["end"] - ours["seconds"]).min(initial=math.inf)
@@ -62,7 +62,7 @@ class IntervalBuffer:
     def turn_to(self, server: str) -> bool:
         """Hold what is that server's alone; answers whether another's was forgotten.
 
-        To be called by the lane that fits.
+        To be called by the worker that fits.
         """
         before, self.server = self.server, server
         if before is None or before == server:
@@ -77,7 +77,7 @@ class IntervalBuffer:
     def extend(self, intervals: Iterable[Interval], now: float) -> None:
         """Add intervals that were completed elsewhere and follow ours; `now` in seconds of theirs.
 
-        To be called by the lane that fits.
+        To be called by the worker that fits.
         """
         self._hold(self._window.followed_by(Window(intervals)), now)
 

@@ -86,7 +86,7 @@ class RepeatedMessages(logging.Filter):
 
     def _kind(self, record: logging.LogRecord) -> _Kind:
         facts: dict[str, object] = getattr(record, "fields", {})
-        named = [facts.get(name) for name in ("target", "collector", "feature", "lane")]
+        named = [facts.get(name) for name in ("target", "collector", "feature", "worker")]
         text = record.msg if any(named) else record.getMessage()
         key = (record.name, record.levelno, text, *named)
         kind = self._kinds.pop(key, None) or _Kind(AT_ONCE, self._clock())

@@ -1,4 +1,4 @@
-"""What one lane leaves for another."""
+"""What one worker leaves for another."""
 
 from collections import deque
 from contextlib import suppress
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def take_all(queue: deque[T]) -> list[T]:
-    """Empty a queue, the oldest first; two lanes may take at once, as at a reload."""
+    """Empty a queue, the oldest first; two workers may take at once, as at a reload."""
     taken: list[T] = []
     with suppress(IndexError):
         while True:

@@ -107,7 +107,7 @@ class ScheduledCollector:
 
     def _set_due(self, now: float) -> None:
         """The next turn on this job's grid; turns that were missed are skipped and counted."""
-        due = self.due or now  # once: another lane may set it back to 0 at any time
+        due = self.due or now  # once: another worker may set it back to 0 at any time
         missed = max(0, int((now - due) // self.interval))
         self._skipped += missed
         self.due = due + (missed + 1) * self.interval

@@ -1,4 +1,4 @@
-"""The main thread's loop: takes orders, looks after the lanes, tells the service manager."""
+"""The main thread's loop: takes orders, looks after the workers, tells the service manager."""
 
 import logging
 import queue
@@ -24,7 +24,7 @@ Order = signal.Signals | Future[Problems]
 
 
 class Loop(Protocol):
-    """What should come round again and again: a lane, or the web server's accepting thread."""
+    """What should come round again and again: a worker, or the web server's accepting thread."""
 
     name: str
 
@@ -36,18 +36,18 @@ class Supervisor:
     """`run` returns when somebody wants the end.
 
     It tells the service manager that all is ready when every target was tried, and that we are
-    alive as long as every lane comes round in time: a target that is down does not matter, a lane
-    that hangs does.
+    alive as long as every worker comes round in time: a target that is down does not matter, a
+    worker that hangs does.
     """
 
     def __init__(
         self,
-        lanes: Callable[[], Iterable[Loop]],
+        workers: Callable[[], Iterable[Loop]],
         snapshots: Callable[[], Sequence[Snapshot]],
         reload: Callable[[], Problems],
         notifier: Notifier,
     ) -> None:
-        self._lanes = lanes
+        self._workers = workers
         self._snapshots = snapshots
         self._reload = reload
         self._notifier = notifier
@@ -64,7 +64,7 @@ class Supervisor:
             signal.signal(number, self._take_signal)
 
     def look_after(self, loop: Loop) -> None:
-        """Look after this one too, as after a lane."""
+        """Look after this one too, as after a worker."""
         self._others.append(loop)
 
     def request_reload(self) -> Problems:
@@ -112,7 +112,7 @@ class Supervisor:
             self._ready = True
             self._notifier.ready()
         self._notifier.status(self._status(snapshots))
-        self._look_after_lanes(time.monotonic())
+        self._look_after_workers(time.monotonic())
 
     def _status(self, snapshots: Sequence[Snapshot]) -> str:
         text = status_line(snapshots, time.time())
@@ -122,10 +122,10 @@ class Supervisor:
             f"{text}; the changed configuration was refused, see the log" if self._refused else text
         )
 
-    def _look_after_lanes(self, now: float) -> None:
-        hanging = {loop.name for loop in (*self._lanes(), *self._others) if loop.hangs(now)}
+    def _look_after_workers(self, now: float) -> None:
+        hanging = {loop.name for loop in (*self._workers(), *self._others) if loop.hangs(now)}
         for name in hanging - self._hanging:
-            log.error("a lane hangs", extra=fields(lane=name))
+            log.error("a worker hangs", extra=fields(worker=name))
         self._hanging = hanging
         every = self._notifier.watchdog
         if every is not None and not hanging and now >= self._ping_at:

@@ -50,7 +50,7 @@ class Part(StrEnum):
 
 
 class TargetMonitor:
-    """One target. `server_tick`, `host_tick` and `fit_tick` are each served by a lane of its kind.
+    """One target. `server_tick`, `host_tick` and `fit_tick` are run by a worker each.
 
     The first two fill the history; the third replaces `snapshot` by one assignment. `class_tick`
     takes turns with it and divides what was used over the query classes, and `forecast_tick`

@@ -1,4 +1,4 @@
-"""A lane: one thread that takes its ticks in turn, each when it is due, a late one never twice."""
+"""A worker: one thread that runs its ticks in turn, each when due, a late one never twice."""
 
 import logging
 import threading
@@ -12,15 +12,15 @@ log = logging.getLogger(__name__)
 ClassInterval = Callable[[float], float]
 """Do what is due at `now` and answer when to be called next, both in monotonic seconds."""
 
-IDLE = 1.0  # seconds a lane without work waits before it looks again
-ALLOWANCE = 60.0  # seconds that one tick may take before the lane is said to hang
+IDLE = 1.0  # seconds a worker without work waits before it looks again
+ALLOWANCE = 60.0  # seconds that one tick may take before the worker is said to hang
 
 
 class Worker(threading.Thread):
     """Take ticks until stopped. A tick's defect is counted, logged on one line and costs no other.
 
     A tick that takes longer than `allowance` seconds hangs, unless `progress` answers something
-    new from time to time. `at_end` is called last of all, by the lane's own thread.
+    new from time to time. `at_end` is called last of all, by the worker's own thread.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Worker(threading.Thread):
         self._changing = threading.Lock()
         self._stop_asked = threading.Event()
         self._wake = threading.Event()
-        self._expected = time.monotonic()  # when the lane began its tick, or is to begin the next
+        self._expected = time.monotonic()  # when the worker began its tick, or is to begin the next
         self._seen: object = None
         self._seen_at = 0.0
 
@@ -59,7 +59,7 @@ class Worker(threading.Thread):
             self._at_end()
 
     def stop(self) -> None:
-        """Ask the lane to end after the tick it is in."""
+        """Ask the worker to end after the tick it is in."""
         self._stop_asked.set()
         self._wake.set()
 
@@ -70,14 +70,14 @@ class Worker(threading.Thread):
         self._wake.set()
 
     def lag(self, now: float) -> float:
-        """For how many seconds the lane has been in its tick, or late for the next, at `now`."""
+        """For how many seconds the worker has been in its tick, or late for the next, at `now`."""
         progress = self._progress()
         if progress != self._seen:
             self._seen, self._seen_at = progress, now
         return max(0.0, now - max(self._expected, self._seen_at))
 
     def hangs(self, now: float) -> bool:
-        """Whether the lane should have come round long ago."""
+        """Whether the worker should have come round long ago."""
         return self.lag(now) > self.allowance
 
     def _take_round(self) -> None:
@@ -98,6 +98,6 @@ class Worker(threading.Thread):
             return tick(now)
         except Exception as error:  # a defect of ours: say where, and go on with the others
             self.failures += 1
-            log.error("a tick failed: %s", located(error), extra=fields(lane=self.name))
+            log.error("a tick failed: %s", located(error), extra=fields(worker=self.name))
             log.debug("a tick failed", exc_info=error)
             return now + IDLE

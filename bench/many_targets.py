@@ -29,7 +29,7 @@ class Found:
 
     cores: float
     late: float
-    """Seconds by which a lane began its turns late, on average over targets and turns."""
+    """Seconds by which a worker began its turns late, on average over targets and turns."""
     skipped: float
     samples: float
     """A second."""
@@ -109,7 +109,7 @@ def dead(folder: Path, number: int) -> dict[str, object]:
 
 def totals(agent: Program) -> tuple[float, float, float]:
     """CPU seconds, seconds late, turns skipped, up to now."""
-    late = agent.value("mysql_headroom_lane_late_seconds_total", 'lane="server ')
+    late = agent.value("mysql_headroom_worker_late_seconds_total", 'worker="server ')
     return agent.cpu(), late, agent.value("mysql_headroom_collector_skipped_total")
 
 

@@ -11,7 +11,7 @@ from collectors.digests import DigestRows, DigestValues
 from models.usl.law import Usl
 
 DAY, HOUR = 86_400.0, 3600.0
-STEP = 5.0  # seconds between two looks of every lane
+STEP = 5.0  # seconds between two looks of every worker
 LAW = Usl(sigma=0.03, kappa=0.0008, lam=500.0)
 DEMAND = 0.0011  # CPU seconds of a query
 CPUS = 8

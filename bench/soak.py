@@ -60,7 +60,7 @@ def main() -> None:
         page = soak.agent.page
     for name in ("connects_total", "server_restarts_total", "collector_skipped_total"):
         print(f"{name} since its watch began: {sum(page.all(name)):.0f}")
-    print(f"defects (lane_failures_total): {sum(page.all('lane_failures_total')):.0f}")
+    print(f"defects (worker_failures_total): {sum(page.all('worker_failures_total')):.0f}")
     found = trend([look.rss / MIB for look in looks[-(len(looks) // 3) :]])
     print(f"RSS in the last third, MiB: {found}")
     sys.exit(not found.is_flat)

@@ -51,16 +51,16 @@ MAX_PATTERN, MAX_PATTERN_SCORE = 0.05, 2.5
 """A pattern must be greater than this, and surer, to count."""
 
 SENTENCES = {
-    Reason.FEW_LEVELS: "the points lie at fewer than three different concurrencies",
+    Reason.FEW_LEVELS: "there are points at fewer than three different concurrencies",
     Reason.LOAD_TOO_LOW: "the load seen is below 70 % of the predicted peak",
-    Reason.WIDE_INTERVAL: "the points allow peaks that are too far apart",
+    Reason.WIDE_INTERVAL: "the peak's interval is too wide",
     Reason.NO_INTERVAL: "this method cannot tell how uncertain its peak is",
     Reason.NO_PEAK: "the fitted law has no peak: no coherency cost shows in the points",
     Reason.PEAK_BELOW_DATA: "throughput falls from the lowest load on: the peak lies below it",
     Reason.SEEN_ABOVE_PEAK: "throughput was seen above the highest peak that the points allow",
-    Reason.STILL_GROWING: "throughput still grew at the highest loads, and may go on to",
+    Reason.STILL_GROWING: "throughput was still growing at the highest loads",
     Reason.NOISY_POINTS: "the points scatter too much for their number",
-    Reason.RESIDUAL_PATTERN: "the points wind about the fitted law: they follow another",
+    Reason.RESIDUAL_PATTERN: "the residuals have a pattern: the points follow another curve",
     Reason.SUPERLINEAR: "throughput grows faster than concurrency, which the law cannot describe",
 }
 

@@ -109,8 +109,8 @@ def test_the_hosts_jiffies_tell_a_stretch_that_was_saturated_or_waited_for_io(
     host = busy_file(tmp_path / "busy.csv", served, kinds)
     assert as_json(capsys, long_file, "--host", host)["reasons"] == reasons
     text = as_table(capsys, long_file, "--host", host)
-    assert ("take care      the host is saturated" in text) == ("saturated" in reasons)
-    assert ("take care      the host waits for IO" in text) == ("io_bound" in reasons)
+    assert ("caution        the host is saturated" in text) == ("saturated" in reasons)
+    assert ("caution        the host waits for IO" in text) == ("io_bound" in reasons)
 
 
 def test_the_host_is_judged_by_the_ticks_that_are_divided(

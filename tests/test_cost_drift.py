@@ -10,7 +10,7 @@ from simulated_servers import erlang_server
 from models.capacity.assess import assess_capacity
 from models.capacity.change_points import Change, Regimes
 from models.capacity.cost_drift import cost_drift
-from models.capacity.cost_variance import WANDERS, cost_wander, others_wander
+from models.capacity.cost_variance import WANDERS, cost_fluctuates, others_fluctuate
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
 from models.capacity.result import USL, Capacity, CapacityReason
@@ -76,15 +76,15 @@ def test_a_cost_that_wanders_takes_trust_away(seed: int) -> None:
     rng = np.random.default_rng([14, seed])
     spells = rng.normal(0, 1, INTERVALS // 20)
     seen = day(np.exp(np.repeat(0.2 * spells, 20)), seed)
-    assert WANDERS < cost_wander(seen, "cpu") < 0.3
+    assert WANDERS < cost_fluctuates(seen, "cpu") < 0.3
     found = assess_capacity(seen)
-    assert CapacityReason.COST_WANDERS in found.reasons
+    assert CapacityReason.COST_FLUCTUATES in found.reasons
     assert found.trust is not Trust.TRUSTED
     noise = day(np.exp(rng.normal(0, 0.1, INTERVALS)), seed, reach=0.85)
-    assert cost_wander(noise, "cpu") == 0.0
+    assert cost_fluctuates(noise, "cpu") == 0.0
     little = day(np.exp(np.repeat(WANDERS / 2 * spells, 20)), seed, reach=0.85)
-    assert cost_wander(little, "cpu") == 0.0
-    assert CapacityReason.COST_WANDERS not in assess_capacity(little).reasons
+    assert cost_fluctuates(little, "cpu") == 0.0
+    assert CapacityReason.COST_FLUCTUATES not in assess_capacity(little).reasons
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -103,15 +103,15 @@ def test_neighbours_that_come_and_go_take_trust_away(seed: int) -> None:
     wild = replace(seen, throughput=seen.throughput * (1 - spells))
     own = cpu.of_ours * (1 - spells)
     wild = replace(wild, resources=(replace(cpu, utilisation=own + 0.05 + spells, own=own),))
-    assert others_wander(wild, "cpu") > WANDERS
+    assert others_fluctuate(wild, "cpu") > WANDERS
     found = assess_capacity(wild)
-    assert CapacityReason.OTHERS_WANDER in found.reasons
+    assert CapacityReason.OTHERS_FLUCTUATE in found.reasons
     assert found.trust is not Trust.TRUSTED
     beside = with_others(0.3 * cpu.of_ours)
-    assert others_wander(beside, "cpu") == 0.0
+    assert others_fluctuate(beside, "cpu") == 0.0
     unsteady = with_others(rng.uniform(0, 0.1, INTERVALS))
-    assert others_wander(unsteady, "cpu") == 0.0
-    assert others_wander(replace(seen, resources=(replace(cpu, own=None),)), "cpu") == 0.0
+    assert others_fluctuate(unsteady, "cpu") == 0.0
+    assert others_fluctuate(replace(seen, resources=(replace(cpu, own=None),)), "cpu") == 0.0
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -153,10 +153,10 @@ def test_too_few_or_idle_intervals_tell_no_drift() -> None:
     assert cost_drift(more, "cpu") > 0
     assert [cost_drift(more, name) for name in ("idle", "setting")] == [0.0, 0.0]
     wild = replace(seen, throughput=seen.throughput * np.exp(np.sin(np.arange(INTERVALS) / 9)))
-    assert cost_wander(wild, "cpu") > WANDERS
-    assert cost_wander(wild.select(slice(24)), "cpu") == 0.0
+    assert cost_fluctuates(wild, "cpu") > WANDERS
+    assert cost_fluctuates(wild.select(slice(24)), "cpu") == 0.0
     settings = replace(wild, resources=(replace(cpu, is_setting=True),))
-    assert cost_wander(settings, "cpu") == 0.0
+    assert cost_fluctuates(settings, "cpu") == 0.0
     assert cost_drift(more.select(slice(30)), "cpu") == 0.0
 
 

@@ -61,7 +61,7 @@ OWN = AgentState(
     ),
     WebState(successful=False, failures=2),
 )
-OF_THE_AGENT = ("build", "lane", "config", "process", "history", "web")  # what has no target
+OF_THE_AGENT = ("build", "worker", "config", "process", "history", "web")  # what has no target
 DIGITS = 9  # beyond these, one machine's arithmetic may differ from another's
 SERIES = re.compile(r"^([^#].*) (\S+)$", re.MULTILINE)
 SAME = 2e-3  # bounds far beyond the points vary by this between builds of numpy

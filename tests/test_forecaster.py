@@ -255,7 +255,7 @@ def test_no_growth_has_no_time_but_its_reason() -> None:
     assert not [key for key in found if key[0].startswith("time_to_saturation")]
     assert found["forecast_reason", "no_growth", "db"] == 1
     assert found["saturation_within_probability", "7d", "db"] == 0.25
-    assert "the load does not grow for sure" in render([snapshot], snapshot.at)
+    assert "the load is not clearly growing" in render([snapshot], snapshot.at)
     [target] = json.loads(snapshots_as_json([snapshot], snapshot.at))["targets"]
     assert target["forecast"]["time_to_saturation"]["value"] is None
     assert target["forecast"]["reasons"][0]["reason"] == "no_growth"
@@ -298,7 +298,7 @@ def test_a_table_has_it_in_a_few_words(found: Saturation, words: str) -> None:
         (replace(FOUND, seconds=30 * HOUR, lower=0.0, upper=2 * DAY), "in 30 hours (0.0 to 2.0)."),
         (replace(FOUND, upper=None), "in 12 days (5 or more)."),
         (replace(FOUND, seconds=60.0, lower=0.0, upper=DAY), "in less than an hour (0.0 to 1.0)."),
-        (FLAT, "does not grow for sure. It may be met within a week all the same: 25 %."),
+        (FLAT, "is not clearly growing. It may be met within a week all the same: 25 %."),
         (
             Saturation(None, 40 * DAY, None, (), ForecastReason.TOO_FAR),
             "At this growth the limit is met in 40 days at the earliest.",

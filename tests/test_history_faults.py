@@ -34,13 +34,13 @@ ALL = Wanted("db", SERVER, 15.0, ZERO, ZERO + 10_000 * STEP)
 
 
 class Clock:
-    """The lane's time, in steps of a minute: longer than any wait after a failure."""
+    """The worker's time, in steps of a minute: longer than any wait after a failure."""
 
     def __init__(self) -> None:
         self.now = 0.0
 
     def tick(self, store: Store) -> None:
-        """One turn of the lane."""
+        """One turn of the worker."""
         self.now += 60.0
         store.tick(self.now)
 
@@ -440,7 +440,7 @@ def test_what_cannot_wait_is_dropped_and_counted(
 
 
 def test_nobody_waits_for_a_store_that_hangs(path: Path) -> None:
-    """`put` returns while the lane is stuck; that is no reason to call the agent hung."""
+    """`put` returns while the worker is stuck; that is no reason to call the agent hung."""
     stuck, go_on = threading.Event(), threading.Event()
 
     def clock() -> float:
@@ -449,12 +449,12 @@ def test_nobody_waits_for_a_store_that_hangs(path: Path) -> None:
         return 1_700_000_000.0
 
     store = Store(path, SETTINGS, clock=clock)
-    store.lane.start()
+    store.worker.start()
     assert stuck.wait(20)
     for number in range(100):
         store.put(batch(number))
-    assert not store.lane.hangs(time.monotonic() + 1e6)
+    assert not store.worker.hangs(time.monotonic() + 1e6)
     go_on.set()
-    store.lane.stop()
-    store.lane.join(20)
+    store.worker.stop()
+    store.worker.join(20)
     assert rows(path, INTERVALS) == [interval(k) for k in range(100)]

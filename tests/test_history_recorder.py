@@ -72,7 +72,7 @@ class Life:
             self.look()
 
     def look(self) -> None:
-        """As the lane that fits does."""
+        """As the worker that fits does."""
         self.recorder.look(self.history, self.now)
         window = self.history.window(self.at)
         known = assess("db", window, Health(True), self.fitted, FIT, self.now)

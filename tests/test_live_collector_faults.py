@@ -173,13 +173,13 @@ def health(watched: TargetMonitor, name: str) -> CollectorHealth:
 @contextmanager
 def ticking(watched: TargetMonitor) -> Iterator[None]:
     """Serve one watch as the agent does."""
-    lanes = [Worker("server", [watched.server_tick]), Worker("fit", [watched.fit_tick])]
-    for lane in lanes:
-        lane.start()
+    workers = [Worker("server", [watched.server_tick]), Worker("fit", [watched.fit_tick])]
+    for worker in workers:
+        worker.start()
     try:
         yield
     finally:
-        for lane in lanes:
-            lane.stop()
-            lane.join()
+        for worker in workers:
+            worker.stop()
+            worker.join()
         watched.close()

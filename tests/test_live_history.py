@@ -296,7 +296,7 @@ def beyond_the_first(page: Page) -> dict[str, float]:
     for (name, _), value in page.samples.items():
         if name.endswith("_total"):
             sums[name.removeprefix(PREFIX).removesuffix("_total")] += value
-    at_once = {"connects": 1.0, "lane_late_seconds": 5.0, "process_cpu_seconds": 30.0}
+    at_once = {"connects": 1.0, "worker_late_seconds": 5.0, "process_cpu_seconds": 30.0}
     return {name: value for name, value in sums.items() if value > at_once.get(name, 0.0)}
 
 

@@ -79,7 +79,7 @@ def test_what_cannot_be_trusted_says_why_and_what_would_settle_it() -> None:
     text = seen(snapshot(FAR_BELOW))
     assert "not identifiable" in text
     assert "The capacity of this server is not yet identifiable: at least " in text
-    assert "neither a resource nor contention shows where it ends" in text
+    assert "neither a resource nor contention shows a limit yet" in text
     assert "would settle it" in text
     assert not re.search(r"headroom \d+ %", text)
 

@@ -42,7 +42,7 @@ def test_a_plateau_is_the_capacity_and_no_limit_beyond_it(most: float, seed: int
     found = assess_capacity(seen)
     assert found.value == pytest.approx(END, rel=0.05)
     assert found.limit == USL
-    assert CapacityReason.HELD_UP in found.reasons
+    assert CapacityReason.THROUGHPUT_PLATEAU in found.reasons
     assert found.trust is not Trust.TRUSTED
 
 
@@ -56,13 +56,13 @@ def test_where_throughput_still_grows_no_end_was_met(seed: int) -> None:
     n[np.random.default_rng(seed).choice(INTERVALS, INTERVALS // 20, replace=False)] *= 4
     piled = Observations.of(seen.at, seen.throughput, n, resources=seen.resources)
     assert find_plateau(piled) is None
-    assert CapacityReason.HELD_UP not in assess_capacity(piled).reasons
+    assert CapacityReason.THROUGHPUT_PLATEAU not in assess_capacity(piled).reasons
 
 
 def test_a_full_resource_says_itself_where_it_ends() -> None:
     """The processor is full along the plateau: it is the limit, and nothing else holds it up."""
     found = assess_capacity(day(120.0, 1, full_at=0.98 * END))
-    assert CapacityReason.HELD_UP not in found.reasons
+    assert CapacityReason.THROUGHPUT_PLATEAU not in found.reasons
     assert found.value == pytest.approx(END, rel=0.06)
     assert found.limit == "cpu"
 

@@ -1,4 +1,4 @@
-"""What one lane leaves for another."""
+"""What one worker leaves for another."""
 
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +13,10 @@ def test_all_is_taken_in_its_order_and_once() -> None:
     assert take_all(queue) == []
 
 
-def test_two_lanes_that_take_at_once_lose_nothing() -> None:
+def test_two_workers_that_take_at_once_lose_nothing() -> None:
     """Neither fails on a queue that the other has just emptied."""
     for _ in range(50):
         queue = deque(range(2000))
-        with ThreadPoolExecutor(2) as lanes:
-            both = list(lanes.map(take_all, [queue, queue]))
+        with ThreadPoolExecutor(2) as workers:
+            both = list(workers.map(take_all, [queue, queue]))
         assert sorted(both[0] + both[1]) == list(range(2000))

@@ -311,14 +311,14 @@ def running(tmp_path: Path, mariadb_server: PrivateServer) -> Iterator[Running]:
 
 
 def test_a_target_that_did_not_change_goes_on(running: Running) -> None:
-    """Its lane, session and window are the same when others come and go."""
-    lane = running.agent._target_lanes[running.agent._watches[0]][0]
+    """Its worker, session and window are the same when others come and go."""
+    worker = running.agent._target_workers[running.agent._watches[0]][0]
     running.agent.apply(running.write({}, {"timeout": "2s"}))
     wait_until("the other is up", lambda: running.snapshot("db1").health.up)
-    assert running.agent._target_lanes[running.agent._watches[0]][0] is lane
+    assert running.agent._target_workers[running.agent._watches[0]][0] is worker
     running.agent.apply(running.write({}))
     assert running.connects() == {"db0": 1}
-    assert lane.is_alive()
+    assert worker.is_alive()
     names = [thread.name for thread in threading.enumerate()]
     assert "server db1" not in names
 
@@ -372,8 +372,8 @@ def test_a_target_that_hangs_does_not_hold_up_a_reload(
         started = time.monotonic()
         found.agent.apply(found.write({"timeout": "2s"}))
         assert time.monotonic() - started < 3
-        lanes = [thread for thread in threading.enumerate() if thread.name == "server db0"]
-        assert len(lanes) == 1
+        workers = [thread for thread in threading.enumerate() if thread.name == "server db0"]
+        assert len(workers) == 1
     finally:
         os.kill(server.pid, signal.SIGCONT)
         found.agent.stop()

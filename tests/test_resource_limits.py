@@ -219,7 +219,7 @@ def test_a_processor_that_others_fill_is_no_measured_limit() -> None:
     own = 0.3 * x / 1000 * np.exp(rng.normal(0, 0.02, len(x)))
     [resource_limit] = find_resource_limits(x, [Resource("cpu", np.ones(len(x)), own=own)])
     assert resource_limit.x_max is None
-    assert resource_limit.reasons[0] is LimitReason.OTHERS_FILL_IT
+    assert resource_limit.reasons[0] is LimitReason.FILLED_BY_OTHERS
 
 
 def test_several_resources_are_judged_apart() -> None:

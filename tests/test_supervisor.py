@@ -1,4 +1,4 @@
-"""The main thread: what the service manager hears of targets, lanes and reloads."""
+"""The main thread: what the service manager hears of targets, workers and reloads."""
 
 import signal
 import socket
@@ -22,13 +22,13 @@ NOW = 1_700_000_000.0
 
 
 class Watched:
-    """One target's snapshots, and a lane, as a supervisor sees them."""
+    """One target's snapshots, and a worker, as a supervisor sees them."""
 
     def __init__(self) -> None:
         self.up: bool | None = None
         self.reloads = 0
         self.hold = threading.Event()
-        self.lane = Worker("db", [self.tick], allowance=0.3)
+        self.worker = Worker("db", [self.tick], allowance=0.3)
 
     def tick(self, now: float) -> float:
         """Hang once it is told to."""
@@ -48,20 +48,20 @@ class Watched:
 
 @contextmanager
 def supervised(tmp_path: Path, watched: Watched) -> Iterator[tuple[Supervisor, "Heard"]]:
-    """A supervisor in a thread of its own; it and the lane end with the block."""
+    """A supervisor in a thread of its own; it and the worker end with the block."""
     heard = Heard(tmp_path / "notify")
     notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"})
-    found = Supervisor(lambda: [watched.lane], watched.snapshots, watched.reload, notifier)
+    found = Supervisor(lambda: [watched.worker], watched.snapshots, watched.reload, notifier)
     thread = threading.Thread(target=found.run)
-    watched.lane.start()
+    watched.worker.start()
     thread.start()
     try:
         yield found, heard
     finally:
         found._take_signal(signal.SIGTERM, None)
         thread.join()
-        watched.lane.stop()
-        watched.lane.join()
+        watched.worker.stop()
+        watched.worker.join()
         heard.close()
 
 
@@ -101,7 +101,7 @@ def test_ready_is_said_when_every_target_was_tried(tmp_path: Path) -> None:
         )
 
 
-def test_a_lane_that_hangs_ends_the_signs_of_life(
+def test_a_worker_that_hangs_ends_the_signs_of_life(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is named in the status and the log, and once it comes round they go on."""
@@ -110,7 +110,7 @@ def test_a_lane_that_hangs_ends_the_signs_of_life(
         wait_until("signs of life", lambda: "WATCHDOG=1" in heard.now())
         watched.hold.set()
         wait_until("hangs", lambda: any("STATUS=hangs: db;" in text for text in heard.now()))
-        assert "a lane hangs" in caplog.text
+        assert "a worker hangs" in caplog.text
         watched.hold.clear()
         count = heard.now().count("WATCHDOG=1")
         wait_until("signs of life", lambda: heard.now().count("WATCHDOG=1") > count)
@@ -132,7 +132,7 @@ def test_a_reload_is_announced_and_answered(tmp_path: Path) -> None:
 
 
 def test_a_web_server_that_stands_still_ends_the_signs_of_life(tmp_path: Path) -> None:
-    """Its accepting loop is looked after like a lane."""
+    """Its accepting loop is looked after like a worker."""
     watched = Watched()
     with listening(snapshot(True)) as server, supervised(tmp_path, watched) as (found, heard):
         found.look_after(server)

@@ -408,7 +408,7 @@ def test_one_loop_that_hangs_is_enough(service: Service) -> None:
         service.configure()
         wait_until("another start", lambda: service.show("NRestarts") == "1")
         wait_until("it is active again", lambda: service.show("ActiveState") == "active")
-    assert 'level=error msg="a lane hangs" lane="server late"' in service.journal
+    assert 'level=error msg="a worker hangs" worker="server late"' in service.journal
     assert "Watchdog timeout" in service.journal
     wait_until("the place of the hang is logged", lambda: "getaddrinfo" in service.journal)
 

@@ -28,7 +28,7 @@ def test_another_server_behind_the_same_address_begins_anew() -> None:
 def test_a_defect_in_the_models_hides_no_server_that_is_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What reading the server says is published first; the lane counts the defect."""
+    """What reading the server says is published first; the worker counts the defect."""
     config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
     watch = TargetMonitor(config, config.targets[0])
     monkeypatch.setattr("agent.target_monitor.assess", lambda *_: 1 / 0)
@@ -56,10 +56,10 @@ def test_an_assessment_that_fails_touches_no_other_target(
     for watch in agent._watches:
         watch._history.restore(rows)
         monkeypatch.setattr(watch._classes, "advance", lambda *_: watch._history.nothing)  # type: ignore[attr-defined]  # noqa: B023
-    lane = agent._fit_lane
+    worker = agent._fit_worker
     for _ in range(3):
-        lane._due = dict.fromkeys(lane._due, 0.0)
-        lane._take_round()
+        worker._due = dict.fromkeys(worker._due, 0.0)
+        worker._take_round()
     broken, whole = agent.own_state().work
     assert broken.assessment_failures["capacity"] == 1
     assert broken.assessment_failures["classes"] >= 1

@@ -145,11 +145,13 @@ def test_the_limit_moves_to_the_next_one() -> None:
 
 def test_contention_follows_the_time_that_resources_take() -> None:
     """λ is that of the sum of times: CPU is 0.76 of it, so twice as fast gives 1/(1 − 0.38)."""
-    held_up = replace(TODAY, limits=(replace(CONTENTION, probability=1.0),), uses=USES[:1])
-    gain = together(held_up, cpu_speed=2.0).gain
+    throughput_plateau = replace(
+        TODAY, limits=(replace(CONTENTION, probability=1.0),), uses=USES[:1]
+    )
+    gain = together(throughput_plateau, cpu_speed=2.0).gain
     assert gain is not None
     assert gain.value == pytest.approx(1 / (1 - 0.5 * 0.004 * 190) - 1, rel=1e-6)
-    assert together(held_up, cores=2.0).gain == Estimate(0.0, 0.0, 0.0)
+    assert together(throughput_plateau, cores=2.0).gain == Estimate(0.0, 0.0, 0.0)
 
 
 def test_a_halved_class_frees_its_share() -> None:

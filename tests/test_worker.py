@@ -1,4 +1,4 @@
-"""Lanes: who is served when, and that a defect stays its own."""
+"""Workers: who is served when, and that a defect stays its own."""
 
 import logging
 import threading
@@ -33,24 +33,24 @@ class Recorder:
 
 @pytest.fixture
 def started() -> Iterator[list[Worker]]:
-    """Lanes that are stopped and waited for when the test ends."""
-    lanes: list[Worker] = []
-    yield lanes
-    for lane in lanes:
-        lane.stop()
-        lane.join(DEADLINE)
-        assert not lane.is_alive()
+    """Workers that are stopped and waited for when the test ends."""
+    workers: list[Worker] = []
+    yield workers
+    for worker in workers:
+        worker.stop()
+        worker.join(DEADLINE)
+        assert not worker.is_alive()
 
 
 def start(started: list[Worker], *ticks: ClassInterval) -> None:
-    """A lane with those ticks."""
-    lane = Worker("test", ticks)
-    started.append(lane)
-    lane.start()
+    """A worker with those ticks."""
+    worker = Worker("test", ticks)
+    started.append(worker)
+    worker.start()
 
 
 def test_each_tick_is_taken_when_it_asked_to_be(started: list[Worker]) -> None:
-    """Ticks of one lane keep their own pace."""
+    """Ticks of one worker keep their own pace."""
     slow, fast = Recorder(0.2), Recorder(0.05)
     start(started, slow.tick, fast.tick)
     assert slow.enough.wait(DEADLINE)
@@ -63,7 +63,7 @@ def test_each_tick_is_taken_when_it_asked_to_be(started: list[Worker]) -> None:
 def test_a_defect_is_logged_and_costs_nobody_else(
     started: list[Worker], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The other ticks go on, and so does the lane."""
+    """The other ticks go on, and so does the worker."""
     bad, good = Recorder(0.01, fails=True), Recorder(0.02)
     with caplog.at_level(logging.ERROR):
         start(started, bad.tick, good.tick)
@@ -73,7 +73,7 @@ def test_a_defect_is_logged_and_costs_nobody_else(
     assert started[0].failures == len(bad.times)
 
 
-def test_a_lane_stops_at_once_while_it_waits(started: list[Worker]) -> None:
+def test_a_worker_stops_at_once_while_it_waits(started: list[Worker]) -> None:
     """The end does not wait for the next tick."""
     recorder = Recorder(1000.0)
     start(started, recorder.tick)
@@ -84,7 +84,7 @@ def test_a_lane_stops_at_once_while_it_waits(started: list[Worker]) -> None:
     assert not started[0].is_alive()
 
 
-def test_lanes_do_not_wait_for_each_other(started: list[Worker]) -> None:
+def test_workers_do_not_wait_for_each_other(started: list[Worker]) -> None:
     """One that hangs in a read delays no other."""
     hold = threading.Event()
     other = Recorder(0.01)
@@ -106,56 +106,58 @@ def test_other_ticks_can_take_their_place(started: list[Worker]) -> None:
     assert (len(gone.times), len(stays.times)) == (taken, 1)
 
 
-def test_the_end_is_the_lanes_own_work() -> None:
-    """What the lane has open is closed by nobody else, and last."""
+def test_the_end_is_the_workers_own_work() -> None:
+    """What the worker has open is closed by nobody else, and last."""
     who: list[str] = []
-    lane = Worker("one", [], at_end=lambda: who.append(threading.current_thread().name))
-    lane.start()
-    lane.stop()
-    lane.join(DEADLINE)
+    worker = Worker("one", [], at_end=lambda: who.append(threading.current_thread().name))
+    worker.start()
+    worker.stop()
+    worker.join(DEADLINE)
     assert who == ["one"]
 
 
-def test_a_lane_that_waits_does_not_lag_and_one_in_a_long_tick_does(started: list[Worker]) -> None:
-    """Lag is the time since the lane should have come round; beyond the allowance it hangs."""
+def test_a_worker_that_waits_does_not_lag_and_one_in_a_long_tick_does(
+    started: list[Worker],
+) -> None:
+    """Lag is the time since the worker should have come round; beyond the allowance it hangs."""
     hold = threading.Event()
-    lanes = [
+    workers = [
         Worker("waits", [lambda now: now + 1000.0], allowance=0.2),
         Worker("hangs", [lambda now: now + float(hold.wait(DEADLINE))], allowance=0.2),
     ]
-    started += lanes
-    for lane in lanes:
-        lane.start()
+    started += workers
+    for worker in workers:
+        worker.start()
     time.sleep(0.3)
     now = time.monotonic()
-    assert [lane.hangs(now) for lane in lanes] == [False, True]
-    assert lanes[0].lag(now) == 0
-    assert 0.2 < lanes[1].lag(now) < DEADLINE
+    assert [worker.hangs(now) for worker in workers] == [False, True]
+    assert workers[0].lag(now) == 0
+    assert 0.2 < workers[1].lag(now) < DEADLINE
     hold.set()
 
 
 def test_progress_within_a_tick_is_no_hang(started: list[Worker]) -> None:
     """Many slow answers one after the other are not one that never comes."""
     hold, answers = threading.Event(), [0]
-    lane = Worker(
+    worker = Worker(
         "slow",
         [lambda now: now + float(hold.wait(DEADLINE))],
         allowance=0.2,
         progress=lambda: answers[0],
     )
-    started.append(lane)
-    lane.start()
+    started.append(worker)
+    worker.start()
     for _ in range(5):
         time.sleep(0.1)
         answers[0] += 1
-        assert not lane.hangs(time.monotonic())
+        assert not worker.hangs(time.monotonic())
     time.sleep(0.3)
-    assert lane.hangs(time.monotonic())
+    assert worker.hangs(time.monotonic())
     hold.set()
 
 
 def test_turns_that_begin_late_are_added_up(started: list[Worker]) -> None:
-    """A tick that holds the others up shows in the lane's lateness."""
+    """A tick that holds the others up shows in the worker's lateness."""
     quick = Recorder(0.02)
 
     def slow(now: float) -> float:

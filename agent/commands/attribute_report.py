@@ -93,7 +93,7 @@ def _notes(
         lines.append(f"  {'disagreement':<14} {moved}")
     if truth_error is not None:
         lines.append(f"  {'truth':<14} shares differ from it by {truth_error:.3f} in all")
-    return [*lines, *(f"  {'take care':<14} {reason.sentence}" for reason in found.reasons)]
+    return [*lines, *(f"  {'caution':<14} {reason.sentence}" for reason in found.reasons)]
 
 
 def _quality(quality: PredictionError) -> str:

@@ -190,7 +190,7 @@ def _cpu_notes(profile: Profile) -> list[str]:
         moved = percent(profile.disagreement / 2)
         other = OTHERS[profile.compared_with]
         lines.append(f"  {'disagreement':<14} {moved} of the use lies elsewhere by {other}")
-    return [*lines, *(f"  {'take care':<14} {_sentence(r, profile)}" for r in profile.reasons)]
+    return [*lines, *(f"  {'caution':<14} {_sentence(r, profile)}" for r in profile.reasons)]
 
 
 def _sentence(reason: Reason, profile: Profile) -> str:
@@ -216,7 +216,7 @@ def _io_notes(profile: Profile) -> Iterator[str]:
     if profile.sort == "io":
         said = {reason for moved in profile.io.values() for reason in moved.reasons}
         told = (r for r in Reason if r in said and r not in profile.reasons)
-        yield from (f"  {'take care':<14} {reason.sentence}" for reason in told)
+        yield from (f"  {'caution':<14} {reason.sentence}" for reason in told)
 
 
 def _time_notes(profile: Profile) -> Iterator[str]:
@@ -226,7 +226,7 @@ def _time_notes(profile: Profile) -> Iterator[str]:
     split = profile.time.split
     yield f"  {'time':<14} {limited_words(profile.time.limited_by)}: {parts_in_words(split)}"
     yield f"  {'in the bars':<14} {KEY}"
-    yield from (f"  {'take care':<14} {doubt}" for doubt in doubts_in_words(split))
+    yield from (f"  {'caution':<14} {doubt}" for doubt in doubts_in_words(split))
 
 
 def _watched(profile: Profile) -> str:

@@ -52,12 +52,12 @@ CAPACITY_GAUGES: tuple[tuple[str, str, Callable[[Capacity], float | None]], ...]
     ),
     (
         "capacity_concurrency_upper",
-        "With more statements at once than this the server is past its peak.",
+        "With more statements running at once than this, the server is past its peak.",
         lambda capacity: capacity.concurrency_upper,
     ),
     (
         "capacity_settling_throughput_queries_per_second",
-        "The load that would settle a capacity that is not trusted yet.",
+        "The load at which a capacity that is not trusted yet could be determined.",
         lambda capacity: capacity.settle_throughput,
     ),
 )
@@ -65,7 +65,7 @@ CAPACITY_GAUGES: tuple[tuple[str, str, Callable[[Capacity], float | None]], ...]
 LIMIT_GAUGES: tuple[tuple[str, str, Callable[[ResourceLimit], float | None]], ...] = (
     (
         "resource_service_demand_seconds",
-        "Utilisation over throughput: seconds of the whole resource that one query takes.",
+        "Service demand: seconds of the whole resource that one query takes.",
         lambda resource_limit: resource_limit.demand,
     ),
     (
@@ -94,7 +94,7 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         yield gauge(name, text, [((target,), share(headroom)) for target, headroom in placed])
     yield gauge(
         "saturation_probability",
-        "The probability that the capacity is at most the present load times the label `load`.",
+        "Probability that the capacity is at most the present load times the label `load`.",
         (
             ((s.target, f"{growth:g}"), probability)
             for s in snapshots
@@ -106,13 +106,13 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         yield gauge(name, text, [((target,), value(capacity)) for target, capacity in known])
     yield gauge(
         "capacity_limit",
-        "The probability that this is what ends the growth of throughput.",
+        "Probability that this limit ends the growth of throughput.",
         (((t, name), share) for t, c in known for name, share in sorted(c.shares.items())),
         "resource",
     )
     yield gauge(
         "capacity_trust",
-        "Whether to believe the capacity: 1 for the current state, 0 for the others.",
+        "Trust in the capacity: 1 for the current state, 0 for the others.",
         (row for target, c in known for row in states_of((target,), c.trust)),
         "trust",
     )
@@ -131,13 +131,13 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
     loads = [(s.target, load) for s in snapshots if (load := s.current_load(now)) is not None]
     yield gauge(
         "resource_utilisation_ratio",
-        "How far the resource is used over the latest interval: 1 is its ceiling.",
+        "Utilisation of the resource over the latest interval; 1 is full.",
         (((t, name), used) for t, load in loads for name, used in sorted(load.resources.items())),
         "resource",
     )
     yield gauge(
         "cpu_clock_ratio",
-        "How fast the clocks of the server's CPUs run; 1 is as fast as they can without turbo.",
+        "Clock rate of the server's CPUs as a share of their highest without turbo.",
         (((t,), load.clock) for t, load in loads),
     )
     resource_limits = [
@@ -156,7 +156,7 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         yield gauge(name, text, rows, "resource")
     yield gauge(
         "resource_limit_trust",
-        "Whether to believe the limit: 1 for the current state, 0 for the others.",
+        "Trust in the limit: 1 for the current state, 0 for the others.",
         (
             row
             for target, name, resource_limit in resource_limits
@@ -193,12 +193,12 @@ def _record_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
     yield gauge(
         "mix_changed_timestamp_seconds",
-        "When the latest change of the workload was over; older intervals were left out.",
+        "When the latest change of the workload ended; older intervals are left out.",
         (((target,), record.mix_changed) for target, record in records),
     )
     points = [(s.target, s.fitted.points) for s in snapshots if s.capacity(now) is not None]
     yield gauge(
         "intervals_kept",
-        "Intervals that the assessment was given, after thinning.",
+        "Intervals in the assessed window, after thinning.",
         (((target,), float(len(seen))) for target, seen in points if seen is not None),
     )

@@ -14,41 +14,49 @@ from agent.snapshot import Snapshot
 
 TEXT_LETTERS = 256
 COUNTERS = (
-    ("calls", "calls", "Statements of the class."),
-    ("statement_time", "statement_seconds", "Time that its statements took."),
-    ("cpu", "cpu_seconds", "CPU that it used."),
-    ("user_cpu", "user_cpu_seconds", "CPU that it used in the server's own code."),
-    ("system_cpu", "system_cpu_seconds", "CPU that it used in the kernel."),
-    ("read", "read_bytes", "Bytes read from disk for it."),
-    ("written", "written_bytes", "Bytes written to disk for it."),
-    ("network", "network_bytes", "Bytes that it sent and received."),
-    ("row_operations", "row_operations", "Rows that it read and changed in InnoDB."),
+    ("calls", "calls", "Statements"),
+    ("statement_time", "statement_seconds", "Statement time"),
+    ("cpu", "cpu_seconds", "CPU time"),
+    ("user_cpu", "user_cpu_seconds", "User CPU time"),
+    ("system_cpu", "system_cpu_seconds", "System CPU time"),
+    ("read", "read_bytes", "Bytes read from disk"),
+    ("written", "written_bytes", "Bytes written to disk"),
+    ("network", "network_bytes", "Network bytes sent and received"),
+    ("row_operations", "row_operations", "InnoDB rows read and changed"),
 )
 """Quantities of a class, and what follows `query_` and, for what no class explains,
 `unattributed_`."""
 
 EVENTS = (
-    ("errors", "errors", "Statements of the class that failed."),
-    ("no_index_used", "no_index", "Statements of the class that used no index for a table."),
-    ("no_good_index_used", "no_good_index", "Statements that looked for an index row by row."),
-    ("tmp_disk_tables", "tmp_disk_tables", "Temporary tables on disk."),
+    ("errors", "errors", "Failed statements of the query class."),
+    (
+        "no_index_used",
+        "no_index",
+        "Statements of the query class that scanned a table without an index.",
+    ),
+    (
+        "no_good_index_used",
+        "no_good_index",
+        "Statements of the query class without a good index, checked row by row.",
+    ),
+    ("tmp_disk_tables", "tmp_disk_tables", "Temporary tables on disk made by the query class."),
 )
 """What the server counts of a class besides, and what follows `query_`."""
 
 MODEL_GAUGES: tuple[tuple[str, str, Callable[[ResourceState], float | None]], ...] = (
     (
         "query_model_error_ratio",
-        "Mean error of the total that the model predicted beforehand, as a part of it.",
+        "Mean relative error of the totals that the model predicted in advance.",
         lambda resource: resource.held_out.mape,
     ),
     (
         "query_model_r_squared",
-        "Squared correlation of the total with what the model predicted beforehand.",
+        "Squared correlation of the totals with the model's predictions in advance.",
         lambda resource: resource.held_out.r_squared,
     ),
     (
         "unattributed_ratio",
-        "The part of a resource that no class explains.",
+        "Share of a resource's use that is not attributed to any class.",
         lambda resource: resource.unattributed_share,
     ),
     (
@@ -71,12 +79,12 @@ def class_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     yield from _of_models(fresh)
     yield gauge(
         "query_classes",
-        "Classes of query that were met.",
+        "Query classes seen so far.",
         (((s.target,), float(c.known)) for s, c in known),
     )
     yield counter(
         "query_intervals_lost",
-        "Intervals of which it is not known what the classes did.",
+        "Intervals in which the classes' work is not known.",
         (((s.target, k.value), float(n)) for s, c in known for k, n in c.lost.items() if n),
         "kind",
     )
@@ -90,14 +98,14 @@ def _counters(known: Known) -> Iterator[Metric]:
     for quantity, name, text in COUNTERS:
         yield counter(
             f"query_{name}",
-            text,
+            f"{text} of the query class.",
             ((_labels(s, one), one.totals.get(quantity)) for s, c in known for one in c.classes),
             "schema",
             "digest",
         )
         yield counter(
             f"unattributed_{name}",
-            f"What no class explains. {text}",
+            f"{text} not attributed to any class.",
             (((s.target,), r.unattributed) for s, c in known if (r := c.resource(quantity))),
         )
 
@@ -115,7 +123,7 @@ def _of_classes(fresh: Known, now: float) -> Iterator[Metric]:
     lines = [(_labels(s, one), one.line) for s, _, one in each if one.line and one.line.usable]
     yield gauge(
         "query_cpu_slope",
-        "CPU seconds per second in which the class works.",
+        "CPU seconds per second of the class's work time, the slope of a regression.",
         ((labels, line.slope) for labels, line in lines),
         "schema",
         "digest",
@@ -129,7 +137,7 @@ def _of_classes(fresh: Known, now: float) -> Iterator[Metric]:
     )
     yield gauge(
         "query_cpu_error_ratio",
-        "Standard error of the class's estimated CPU, as a part of it.",
+        "Standard error of the class's estimated CPU, relative to it.",
         ((_labels(s, one), one.error) for s, _, one in each),
         "schema",
         "digest",
@@ -138,7 +146,7 @@ def _of_classes(fresh: Known, now: float) -> Iterator[Metric]:
     for action, value in (("removed", "removed"), ("halved", "halved")):
         yield gauge(
             f"query_{action}_capacity_gain_ratio",
-            f"How much more of all else the server could do with the class {action}.",
+            f"Extra capacity for all other queries with the class {action}.",
             ((labels, getattr(found, value)) for labels, found in gains),
             "schema",
             "digest",
@@ -161,7 +169,7 @@ def _of_models(fresh: Known) -> Iterator[Metric]:
     resources = [(s.target, r) for s, c in fresh for r in c.resources]
     yield gauge(
         "query_source_info",
-        "How a resource was divided over the classes.",
+        "How the use of a resource was attributed to the classes.",
         (((t, r.name, r.source.value), 1.0) for t, r in resources if r.source is not None),
         "resource",
         "source",
@@ -170,13 +178,13 @@ def _of_models(fresh: Known) -> Iterator[Metric]:
         yield gauge(name, text, [((t, r.name), value(r)) for t, r in resources], "resource")
     yield gauge(
         "query_model_reason",
-        "1 for each reason to take a division with care.",
+        "1 for each reason why an attribution is uncertain.",
         (((t, r.name, why.value), 1.0) for t, r in resources for why in r.reasons),
         "resource",
         "reason",
     )
     yield gauge(
         "query_fit_duration_seconds",
-        "How long it took to divide the latest minute.",
+        "Duration of the latest attribution.",
         (((s.target,), c.seconds) for s, c in fresh),
     )

@@ -44,7 +44,7 @@ def forecast_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     )
     yield gauge(
         "forecast_reason",
-        "1 for the reason why there is no time to saturation.",
+        "1 for the reason why no time to saturation is known.",
         (
             ((target, state.saturation.reason.value), 1.0)
             for target, state in known

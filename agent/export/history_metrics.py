@@ -13,7 +13,7 @@ def history_families(state: StoreState) -> Iterator[Metric]:
     single = (
         (
             "history_write_success",
-            "Whether the history could be used when it was last tried.",
+            "1 if the last access to the history succeeded.",
             state.success,
         ),
         ("history_size_bytes", "Bytes of the history's file and its log.", state.size),
@@ -24,7 +24,7 @@ def history_families(state: StoreState) -> Iterator[Metric]:
         ),
         (
             "history_write_duration_seconds",
-            "How long the latest write to the history took.",
+            "Duration of the latest write to the history.",
             state.write_seconds,
         ),
     )
@@ -38,7 +38,7 @@ def history_families(state: StoreState) -> Iterator[Metric]:
         labels=("kind",),
     )
     failures = CounterMetricFamily(
-        PREFIX + "history_write_failures", "Failed attempts to use the history.", labels=("kind",)
+        PREFIX + "history_write_failures", "Failed accesses to the history.", labels=("kind",)
     )
     for kind, count in sorted(state.rows.items()):
         rows.add_metric((kind,), count)
@@ -49,11 +49,11 @@ def history_families(state: StoreState) -> Iterator[Metric]:
     yield from (rows, oldest, failures)
     yield CounterMetricFamily(
         PREFIX + "history_dropped",
-        "Batches (an interval of one target) that could not wait to be written.",
+        "Batches (an interval of one target) dropped because the queue to the history was full.",
         value=state.dropped,
     )
     yield CounterMetricFamily(
         PREFIX + "history_corrupt_files",
-        "Corrupt histories that were put aside.",
+        "Corrupt history files that were moved aside.",
         value=state.corrupt_files,
     )

@@ -28,7 +28,7 @@ FIT_GAUGES: tuple[tuple[str, str, Callable[[UslFit], float | None]], ...] = (
     ),
     (
         "usl_lambda_queries_per_second",
-        "Throughput of one statement at a time.",
+        "Throughput at a concurrency of one.",
         lambda fit: fit.law.lam,
     ),
     (
@@ -68,12 +68,12 @@ FIT_GAUGES: tuple[tuple[str, str, Callable[[UslFit], float | None]], ...] = (
     ),
     (
         "usl_points",
-        "Points that the fit was given.",
+        "Points given to the fit.",
         lambda fit: float(fit.points),
     ),
     (
         "usl_outliers",
-        "Points among them that the fit left out.",
+        "Points that the fit left out as outliers.",
         lambda fit: float(len(fit.outliers)),
     ),
 )
@@ -104,18 +104,18 @@ def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     del now
     yield gauge(
         "up",
-        "Whether the last sample of the server's status succeeded.",
+        "1 if the last sample of the server's status succeeded.",
         (((s.target,), _flag(s.health.up)) for s in snapshots),
     )
     yield gauge(
         "feature_enabled",
-        "Whether the source offers what the feature reads.",
+        "1 if the server or host offers what the feature reads.",
         (((s.target, f.name), float(f.enabled)) for s in snapshots for f in s.health.features),
         "feature",
     )
     yield counter(
         "server_restarts",
-        "Restarts of the server that the agent saw.",
+        "Restarts of the server seen by the agent.",
         (((s.target,), float(s.health.restarts)) for s in snapshots if s.health.up is not None),
     )
     yield from _collector_families(snapshots)
@@ -125,19 +125,19 @@ def _collector_families(snapshots: list[Snapshot]) -> Iterator[Metric]:
     health = [(s.target, c) for s in snapshots for c in s.health.collectors]
     yield gauge(
         "collector_success",
-        "Whether the collector's last reading succeeded.",
+        "1 if the collector's last reading succeeded.",
         (((target, c.name), _flag(c.success)) for target, c in health),
         "collector",
     )
     yield gauge(
         "collector_duration_seconds",
-        "How long the collector's last reading took.",
+        "Duration of the collector's last reading.",
         (((target, c.name), c.duration) for target, c in health),
         "collector",
     )
     yield counter(
         "collector_failures",
-        "Failed readings.",
+        "Failed readings of the collector, by kind of failure.",
         (
             ((target, c.name, kind.value), float(count))
             for target, c in health
@@ -148,7 +148,7 @@ def _collector_families(snapshots: list[Snapshot]) -> Iterator[Metric]:
     )
     yield counter(
         "collector_skipped",
-        "Turns of the collector that were missed because one before took too long.",
+        "Scheduled readings that were skipped because the one before took too long.",
         (((target, c.name), float(c.skipped)) for target, c in health if c.success is not None),
         "collector",
     )
@@ -175,7 +175,7 @@ def load_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
     yield gauge(
         "concurrency_excluded_threads",
-        "Threads within Threads_running that are no client's work.",
+        "Threads counted by Threads_running that do no client's work, and are subtracted.",
         (((target, kind), n) for target, load in loads for kind, n in load.excluded.items()),
         "kind",
     )
@@ -189,7 +189,7 @@ def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     verdicts = [(s.target, *verdict) for s in snapshots if (verdict := _verdict(s, now))]
     yield gauge(
         "usl_trust",
-        "Whether to believe the fit: 1 for the current state, 0 for the others.",
+        "Trust in the fit: 1 for the current state, 0 for the others.",
         (row for target, trust, _ in verdicts for row in states_of((target,), trust)),
         "trust",
     )
@@ -202,7 +202,7 @@ def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     sources = [(s.target, s.fitted.source) for s in snapshots if s.fit(now) is not None]
     yield gauge(
         "usl_concurrency_source_info",
-        "Which source of concurrency the fit used.",
+        "The source of the concurrency that the fit used.",
         (((target, source.value), 1.0) for target, source in sources if source is not None),
         "source",
     )

@@ -15,7 +15,7 @@ def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     known = [(s.target, time) for s in snapshots if (time := s.current_time_use(now)) is not None]
     yield gauge(
         "statement_time_ratio",
-        "The part of the statement time of the last minutes that went there.",
+        "Share of the statement time of the last five minutes spent in this part.",
         (
             ((t, part.value), share)
             for t, u in known
@@ -25,12 +25,12 @@ def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
     yield gauge(
         "statement_time_excess_ratio",
-        "By how much the parts as measured exceeded the statement time, as a part of it.",
+        "Excess of the measured parts over the statement time, as a share of it.",
         (((target,), use.split.excess) for target, use in known),
     )
     yield gauge(
         "limited_by",
-        "Where most of the statement time goes: 1 for that limit, 0 for the others.",
+        "1 for the resource that takes most of the statement time, 0 for the others.",
         (
             ((target, limit.value), float(limit is use.limited_by.limit))
             for target, use in known
@@ -41,7 +41,7 @@ def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
     yield gauge(
         "query_limited_by_ratio",
-        "The share of the class's time that goes to what limits it.",
+        "Share of the query class's time spent in the part that limits it.",
         _of_classes(snapshots, now),
         "schema",
         "digest",

@@ -39,7 +39,7 @@ MOST_USES = 60  # intervals of query classes that do
 class Recorder:
     """Writes what is new after each interval, and reads back once the server has said who it is.
 
-    `connected` and `sampled` are called by the lanes that read, all else by the one that fits.
+    `connected` and `sampled` are called by the workers that read, all else by the one that fits.
     """
 
     def __init__(self, store: Store, target: str) -> None:

@@ -1,4 +1,4 @@
-"""The history while the agent runs: a lane writes it, and nobody who samples or fits waits."""
+"""The history while the agent runs: a worker writes it, and nobody who samples or fits waits."""
 
 import logging
 import math
@@ -48,7 +48,7 @@ Found = TypeVar("Found")
 
 
 class Store:
-    """`put`, `recall` and `load` are for every thread and never wait; all else is the lane's own.
+    """`put`, `recall` and `load` are for every thread and never wait; all else is the worker's own.
 
     What cannot be written waits, up to a bound, and is tried again; `state` says how it goes.
     """
@@ -63,7 +63,7 @@ class Store:
         self.path = path
         self.settings = settings
         self.watched: Collection[str] | None = None  # the targets' names, where they are known
-        self.lane = Worker("history", [self.tick], allowance=math.inf, at_end=self.close)
+        self.worker = Worker("history", [self.tick], allowance=math.inf, at_end=self.close)
         self._clock = clock
         self._steady = SteadyClock()
         self._pace = RetentionPace()

@@ -31,12 +31,12 @@ class Reason(StrEnum):
 
 SENTENCES = {
     Reason.FEW_TICKS: f"fewer than {ENOUGH_TICKS} ticks say little about each class",
-    Reason.COST_VARIES: "a call's cost is not steady: what some ticks tell predicts others badly",
-    Reason.SATURATED: "the host is saturated, and time in queues looks like work",
-    Reason.IO_BOUND: "the host waits for IO, and the cost of a call varies with it",
+    Reason.COST_VARIES: "the cost per call is not steady: some intervals predict others badly",
+    Reason.SATURATED: "the host is saturated, and time spent queueing looks like work",
+    Reason.IO_BOUND: "the host waits for IO, and the cost per call varies with it",
     Reason.MOSTLY_WAITING: "statements wait most of their time: IO-bound or saturated",
-    Reason.WAITS_UNSEEN: "this method takes all time for work; those who wait get too much",
-    Reason.WITHHELD: "too badly predicted to be given to any class (--method learned does it)",
+    Reason.WAITS_UNSEEN: "this method counts all time as work; classes that wait get too much",
+    Reason.WITHHELD: "predicted too badly to be attributed to classes (--method learned does)",
 }
 
 

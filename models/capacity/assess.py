@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from models.capacity.change_points import Regimes, find_regimes
 from models.capacity.contention import Ahead, Peak, find_peak
 from models.capacity.cost_drift import cost_drift, costs_otherwise
-from models.capacity.cost_variance import cost_wander, others_wander
+from models.capacity.cost_variance import cost_fluctuates, others_fluctuate
 from models.capacity.cpu_frequency import clock_low
 from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import (
@@ -93,7 +93,7 @@ def assess_capacity(seen: Observations) -> Capacity:
     met_otherwise = met is not None or _is_full(nearest) or _is_the_laws(law, finding)
     held_at = None if met_otherwise else find_plateau(current)
     if held_at is not None:
-        context.add(CapacityReason.HELD_UP)
+        context.add(CapacityReason.THROUGHPUT_PLATEAU)
     if nearest is not None:
         context |= _doubts(nearest.resource, ours, current, kept)
         if nearest.further_fall > MOST_FALL:
@@ -142,8 +142,8 @@ def _doubts(
     """What speaks against this resource's limit: of all intervals, the regime's, those kept."""
     found = {
         CapacityReason.LATEST_DIFFER: cost_drift(kept, name) or costs_otherwise(current, name),
-        CapacityReason.COST_WANDERS: cost_wander(kept, name),
-        CapacityReason.OTHERS_WANDER: others_wander(ours, name),
+        CapacityReason.COST_FLUCTUATES: cost_fluctuates(kept, name),
+        CapacityReason.OTHERS_FLUCTUATE: others_fluctuate(ours, name),
         CapacityReason.CLOCK_LOW: clock_low(kept, name),
         CapacityReason.MODEL_DOES_NOT_FIT: contradicts_limit(kept, name),
     }

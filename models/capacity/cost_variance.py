@@ -19,7 +19,7 @@ WANDERS = 0.07
 """The deviation of ln of a capacity between them, beyond chance, from which on it wanders."""
 
 
-def cost_wander(seen: Observations, name: str) -> float:
+def cost_fluctuates(seen: Observations, name: str) -> float:
     """Compute the deviation of ln of what a query costs of this resource from spell to spell.
 
     0 where that is little, or where too few intervals say how busy it was.
@@ -30,7 +30,7 @@ def cost_wander(seen: Observations, name: str) -> float:
     return _between_spells(off_the_curve(x, np.log(u) - np.log(x), u)[0])
 
 
-def others_wander(seen: Observations, name: str) -> float:
+def others_fluctuate(seen: Observations, name: str) -> float:
     """Compute the same of what others leave of the resource, but for what follows the throughput.
 
     0 too where the server's own part is not known.

@@ -24,7 +24,7 @@ class LimitReason(StrEnum):
     ALREADY_FULL = "already_full"
     DEMAND_GROWS = "demand_grows"
     WIDE_INTERVAL = "wide_interval"
-    OTHERS_FILL_IT = "others_fill_it"
+    FILLED_BY_OTHERS = "filled_by_others"
     SEVERAL_AT_ONCE = "several_at_once"
 
     @property
@@ -34,16 +34,16 @@ class LimitReason(StrEnum):
 
 
 SENTENCES = {
-    LimitReason.FEW_POINTS: "fewer than six intervals say how busy the resource was",
+    LimitReason.FEW_POINTS: "the resource's utilisation is known in fewer than six intervals",
     LimitReason.NO_DEMAND: "the resource does not get busier with the throughput",
     LimitReason.LITTLE_USED: "the resource was used too little to tell where it ends",
-    LimitReason.NOT_A_LIMIT: "the throughput went on to grow while the resource counted as full",
-    LimitReason.STILL_FILLING: "it fills with time whatever the load, and may be emptied at once",
-    LimitReason.ALREADY_FULL: "the resource is full already: the limit was measured",
+    LimitReason.NOT_A_LIMIT: "throughput kept growing while the resource counted as full",
+    LimitReason.STILL_FILLING: "it fills over time at any load, and may be emptied at once",
+    LimitReason.ALREADY_FULL: "the resource is already full: the limit was measured",
     LimitReason.DEMAND_GROWS: "the demand per query grows with the load",
-    LimitReason.WIDE_INTERVAL: "the points allow limits that are too far apart",
-    LimitReason.OTHERS_FILL_IT: "others than the server fill the resource",
-    LimitReason.SEVERAL_AT_ONCE: "a device that serves several requests at once looks busy early",
+    LimitReason.WIDE_INTERVAL: "the limit's interval is too wide",
+    LimitReason.FILLED_BY_OTHERS: "other processes fill the resource",
+    LimitReason.SEVERAL_AT_ONCE: "it serves several requests at once, and looks busy early",
 }
 
 

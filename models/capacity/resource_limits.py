@@ -88,7 +88,7 @@ def find_resource_limits(
         )
         if by_others[i] and not resource_limit.usable:
             resource_limit = replace(
-                resource_limit, reasons=(LimitReason.OTHERS_FILL_IT, *resource_limit.reasons)
+                resource_limit, reasons=(LimitReason.FILLED_BY_OTHERS, *resource_limit.reasons)
             )
         resource_limits.append(resource_limit)
     return tuple(resource_limits)

@@ -22,12 +22,12 @@ class CapacityReason(StrEnum):
     NO_LIMIT_SEEN = "no_limit_seen"
     MODEL_DOES_NOT_FIT = "model_does_not_fit"
     LATEST_DIFFER = "latest_differ"
-    COST_WANDERS = "cost_wanders"
-    OTHERS_WANDER = "others_wander"
+    COST_FLUCTUATES = "cost_fluctuates"
+    OTHERS_FLUCTUATE = "others_fluctuate"
     CLOCK_LOW = "clock_low"
     DEMAND_FALLS = "demand_falls"
     TWO_WORKLOADS = "two_workloads"
-    HELD_UP = "held_up"
+    THROUGHPUT_PLATEAU = "throughput_plateau"
     LAW_DOES_NOT_FIT = "law_does_not_fit"
     LAW_NOT_SURE = "law_not_sure"
     ONE_LOAD = "one_load"
@@ -48,26 +48,26 @@ class CapacityReason(StrEnum):
 
 
 SENTENCES = {
-    CapacityReason.NO_LIMIT_SEEN: "neither a resource nor contention shows where it ends",
-    CapacityReason.MODEL_DOES_NOT_FIT: "many intervals, or the highest loads, refute the models",
+    CapacityReason.NO_LIMIT_SEEN: "neither a resource nor contention shows a limit yet",
+    CapacityReason.MODEL_DOES_NOT_FIT: "many intervals, or the highest loads, contradict the model",
     CapacityReason.LATEST_DIFFER: "recent cost per query differs from the window's average",
-    CapacityReason.COST_WANDERS: "what a query costs goes up and down: its average may not hold",
-    CapacityReason.OTHERS_WANDER: "what others leave of a resource comes and goes",
-    CapacityReason.CLOCK_LOW: "at lower clocks the processor looks busier than it will be",
-    CapacityReason.DEMAND_FALLS: "queries may get cheaper still as more of them overlap",
-    CapacityReason.TWO_WORKLOADS: "two workloads take turns; this is the busier one's capacity",
-    CapacityReason.HELD_UP: "more statements at once serve no more, though no resource is full",
-    CapacityReason.LAW_DOES_NOT_FIT: "the law that sets the limit has the wrong shape",
-    CapacityReason.LAW_NOT_SURE: "the law alone sets the limit, and is not sure of it",
-    CapacityReason.ONE_LOAD: "the load hardly varied: how throughput grows was not seen",
+    CapacityReason.COST_FLUCTUATES: "the cost per query fluctuates: its average may not hold",
+    CapacityReason.OTHERS_FLUCTUATE: "other processes' use of a resource fluctuates",
+    CapacityReason.CLOCK_LOW: "a lowered CPU clock makes the processor look busier than it is",
+    CapacityReason.DEMAND_FALLS: "queries may still get cheaper as more of them overlap",
+    CapacityReason.TWO_WORKLOADS: "two workloads alternate; the capacity is the busier one's",
+    CapacityReason.THROUGHPUT_PLATEAU: "throughput stopped growing though no resource is full",
+    CapacityReason.LAW_DOES_NOT_FIT: "the fitted law that sets the limit does not fit the points",
+    CapacityReason.LAW_NOT_SURE: "only the fitted law sets the limit, and its peak is uncertain",
+    CapacityReason.ONE_LOAD: "the load hardly varied, so growth of throughput was not seen",
     CapacityReason.LOAD_TOO_LOW: "too small a share of the capacity was seen",
     CapacityReason.FEW_HIGH_LOADS: "the load came near the capacity in fewer than twelve intervals",
-    CapacityReason.WIDE_INTERVAL: "the points allow capacities that are too far apart",
+    CapacityReason.WIDE_INTERVAL: "the capacity's interval is too wide",
     CapacityReason.CONTENTION_UNKNOWN: "contention may end the growth before a resource is full",
-    CapacityReason.WAITS_COUNTED: "statements that wait elsewhere count as if they filled it",
+    CapacityReason.WAITS_COUNTED: "statements that wait elsewhere count as if they used the limit",
     CapacityReason.CONCURRENCY_UNKNOWN: "concurrency is too low or too noisy to see contention",
-    CapacityReason.NO_RESOURCE_LIMIT: "no resource says where it ends",
-    CapacityReason.OTHERS_INTERFERE: "others filled a resource; concurrency was left out there",
+    CapacityReason.NO_RESOURCE_LIMIT: "no resource's limit is known",
+    CapacityReason.OTHERS_INTERFERE: "other processes filled a resource in many intervals",
     CapacityReason.MIX_CHANGED: "the workload changed; older intervals were left out",
 }
 INFORMATION = {

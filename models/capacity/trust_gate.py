@@ -138,8 +138,8 @@ MEASURED_ERROR = 0.025
 """The least standard deviation of ln of a capacity that was measured."""
 EXTRAPOLATION = set(CapacityReason) - {
     CapacityReason.LATEST_DIFFER,
-    CapacityReason.COST_WANDERS,
-    CapacityReason.OTHERS_WANDER,
+    CapacityReason.COST_FLUCTUATES,
+    CapacityReason.OTHERS_FLUCTUATE,
     CapacityReason.TWO_WORKLOADS,
     CapacityReason.MIX_CHANGED,
     CapacityReason.OTHERS_INTERFERE,

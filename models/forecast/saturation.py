@@ -43,11 +43,11 @@ class ForecastReason(StrEnum):
 
 
 SENTENCES = {
-    ForecastReason.HISTORY_TOO_SHORT: "two weeks of load are needed to tell growth from the week",
+    ForecastReason.HISTORY_TOO_SHORT: "growth and weekly pattern need two weeks of load",
     ForecastReason.NO_LOAD: "there is no load to forecast",
     ForecastReason.CAPACITY_UNKNOWN: "the capacity is not known",
-    ForecastReason.NO_GROWTH: "the load does not grow for sure",
-    ForecastReason.TOO_FAR: "the limit is farther away than the history allows to look",
+    ForecastReason.NO_GROWTH: "the load is not clearly growing",
+    ForecastReason.TOO_FAR: "the limit is further away than the history allows to forecast",
 }
 
 
