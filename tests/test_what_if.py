@@ -38,7 +38,7 @@ CPU = limit("cpu", Kind.CPU, CAPACITY, 1.0, a=Share(0.4), b=Share(0.1, 0.2))
 DISK = limit("disk:sda:bytes", Kind.DISK_BYTES, 1500.0, 0.0, a=Share(0.0))
 CONTENTION = limit("usl", Kind.CONTENTION, 5000.0, 0.0)
 USES = (
-    Use(Kind.CPU, 0.004, 0.5, 0.5, channels=4.0, shares=CPU.shares),
+    Use(Kind.CPU, 0.004, 0.5, 0.5, channels=4.0, shares=CPU.shares, name="cpu"),
     Use(Kind.DISK_TIME, 0.0005, 0.25, 0.25, is_waited_for=False),
     Use(Kind.NETWORK, 0.0001, 0.05, 0.05, is_waited_for=False),
 )

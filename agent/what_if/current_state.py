@@ -25,6 +25,10 @@ EXACT = 1e-6
 """The width, in ln X, of a limit of which only its place is known."""
 MIN_POINTS = 6
 """So many intervals tell how much residence times scatter."""
+NEAR = 0.15
+"""Of the throughput, as a logarithm: loads that differ by less are about the same."""
+LIGHTER = 0.3
+"""Of the intervals: so many of the least throughput are the lighter loads."""
 
 
 def today_of(snapshot: Snapshot, now: float) -> CurrentState:
@@ -57,7 +61,7 @@ def digests_of(classes: ClassesState | None) -> list[str]:
 
 
 def _measured(snapshot: Snapshot, n: float, x: float) -> model.Load:
-    """Take R = N/X, and how much it differs between intervals with about the same throughput."""
+    """Take R = N/X, how much it differs between intervals with about the same X, and R at less."""
     points = snapshot.fitted.points
     if points is None:
         return model.Load(x, n / x)
@@ -68,7 +72,13 @@ def _measured(snapshot: Snapshot, n: float, x: float) -> model.Load:
         return model.Load(x, n / x)
     ns, xs = points.concurrency[counts], points.throughput[counts]
     scatter = neighbour_deviation(np.log(ns / xs), xs)
-    return model.Load(x, n / x, float(scatter))
+    light = xs <= np.quantile(xs, LIGHTER)
+    lighter = float(np.median(xs[light])), float(np.median((ns / xs)[light]))
+    near = np.abs(np.log(xs / x)) <= NEAR
+    usual = None
+    if near.any():
+        usual = float(np.sum(ns[near]) / np.sum(xs[near])), int(np.count_nonzero(near))
+    return model.Load(x, n / x, float(scatter), lighter, usual)
 
 
 def _law(capacity: Capacity | None) -> Usl | None:
@@ -169,9 +179,9 @@ def _uses(load: Load, classes: ClassesState | None) -> Iterator[Use]:
         busy, cpus = used[name], load.cpus[name]
         own = min(used.get(OF_THE_CPU, busy), busy) if name == CPU else busy
         seconds = own * cpus / x
-        yield Use(
-            Kind.CPU, seconds, min(busy, 1.0), min(own, 1.0), cpus, shares=_shares(classes, name)
-        )
+        shares = _shares(classes, name)
+        busy, own = min(busy, 1.0), min(own, 1.0)
+        yield Use(Kind.CPU, seconds, busy, own, cpus, shares=shares, name=name)
     for kind, names in (
         (Kind.DISK_TIME, [r for r in used if is_disk(r)]),
         (Kind.NETWORK, [r for r in used if r.startswith(NETWORK)]),
@@ -180,7 +190,8 @@ def _uses(load: Load, classes: ClassesState | None) -> Iterator[Use]:
         if busiest is not None:
             busy = min(used[busiest], 1.0)
             shares = _shares(classes, busiest)
-            yield Use(kind, busy / x, busy, busy, is_waited_for=False, shares=shares)
+            seconds = busy / x
+            yield Use(kind, seconds, busy, busy, is_waited_for=False, shares=shares, name=busiest)
 
 
 def _seen(load: Load | None, limits: tuple[Limit, ...]) -> frozenset[Kind]:

@@ -68,6 +68,8 @@ class Use:
     is_waited_for: bool = True
     """Whether queries surely wait for all of it. Much of what a disk does, none waits for."""
     shares: Shares = field(default_factory=dict)
+    name: str = ""
+    """The resource's; the limit of that name says where it is full."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,10 @@ class Load:
     residence_time: float
     scatter: float = 0.0
     """Standard deviation of ln R from one interval to another of about the same load."""
+    lighter: tuple[float, float] | None = None
+    """X and R of the lightest loads of the window, medians; None where they are not known."""
+    usual: tuple[float, int] | None = None
+    """R over all intervals with about this throughput, and how many; None where not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +103,11 @@ class CurrentState:
     """The part of all statement time that each class takes."""
     seen: frozenset[Kind] = frozenset()
     """Of which kinds of resource the use is known at all."""
+
+    def place(self, name: str) -> int | None:
+        """The place of the limit that a resource has; None where it has none."""
+        names = [limit.name for limit in self.limits]
+        return names.index(name) if name in names and self.capacity is not None else None
 
     def limit(self, kind: Kind) -> Limit | None:
         """The likeliest limit of that kind."""

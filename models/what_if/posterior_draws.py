@@ -4,7 +4,7 @@ The same draws serve every change, so that two predictions differ by the changes
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,11 @@ class Draws:
     """A standard normal: how far off today's residence time is."""
     normal: Array
     """A standard normal: how far off the shares of classes are."""
+
+    def some(self, count: int) -> "Draws":
+        """Take so many of them: any are a sample."""
+        every = max(DRAWS // count, 1)
+        return Draws(**{one.name: getattr(self, one.name)[..., ::every] for one in fields(self)})
 
 
 def draws_of(today: CurrentState) -> Draws:

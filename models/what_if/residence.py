@@ -23,35 +23,58 @@ NEAR_PEAK = 0.98
 """The law's concurrency is taken up to this part of its peak."""
 FULL = 0.995
 """A resource counts as no busier than this, until a change fills it."""
+SLACK = 0.05
+"""Of R: by so much the queue may be longer than what service times leave of R, which are not known
+better. At a low load that is all of it, and how it grows was not seen."""
 
 
-def residence_times(today: CurrentState, load: Load, changes: Changes, draws: Draws) -> Array:
+def residence_times(
+    today: CurrentState, load: Load, changes: Changes, draws: Draws, grown: Array | float = 1.0
+) -> Array:
     """Compute R in seconds, shape (draws,); infinite where a resource would be more than full.
 
-    Queues are anything from none to those of random arrivals, and no longer than what R leaves
+    The load is that of `changes`, times `grown`: one number, or one for each draw. Without either
+    R is exactly today's.
+
+    Queues are anything from none to those of random arrivals, and hardly longer than what R leaves
     beside the service times: clients that wait for each other make shorter ones.
     """
     nothing = np.zeros_like(draws.normal)
+    own = [_own(today, use, load, draws) for use in today.uses]
     now = [_service(use, use.seconds, draws) for use in today.uses]
     served = sum(now, nothing)
     shrink = np.minimum(1.0, load.residence_time / np.maximum(served, 1e-300))
     queues = [
-        _queue(service, _busy(use), use.channels)
-        for use, service in zip(today.uses, now, strict=True)
+        _queue(service, mine + _others(use), use.channels)
+        for use, mine, service in zip(today.uses, own, now, strict=True)
     ]
     room = load.residence_time - shrink * served
     queued = shrink * sum(queues, nothing)
-    part = draws.queueing * np.minimum(1.0, room / np.maximum(queued, 1e-300))
-    rest = room - part * queued
-    grown = workload_factor(changes, draws, today.time_shares)
-    grown = grown * _contention(today, load, changes, draws)
-    then = [_changed(use, changes, draws) for use in today.uses]
-    longer = sum((after - before for (after, _), before in zip(then, now, strict=True)), nothing)
+    longest = room + SLACK * load.residence_time
+    part = draws.queueing * np.minimum(1.0, longest / np.maximum(queued, 1e-300))
+    rest = np.maximum(room - part * queued, 0.0)
+    dearer = workload_factor(changes, draws, today.time_shares)
+    dearer = dearer * _contention(today, load, changes, draws, grown)
+    then = [
+        _changed(use, mine, changes, draws, grown)
+        for use, mine in zip(today.uses, own, strict=True)
+    ]
+    least = shrink * sum((after for after, _ in then), nothing)
+    longer = least - shrink * served
     waits = sum((after - before for (_, after), before in zip(then, queues, strict=True)), nothing)
     finite = np.where(np.isfinite(waits), waits, 0.0)
-    times = load.residence_time + shrink * (longer + part * finite) + rest * (grown - 1)
-    ended: Array = np.where(np.isfinite(waits), times, np.inf)
+    times = load.residence_time + longer + shrink * part * finite + rest * (dearer - 1)
+    ended: Array = np.where(np.isfinite(waits), np.maximum(times, least), np.inf)
     return ended
+
+
+def unexplained_part(today: CurrentState, load: Load) -> float:
+    """Compute the part of R that neither a resource takes nor its queue of random arrivals."""
+    taken = 0.0
+    for use in today.uses:
+        queue = _queue(np.array([use.seconds]), min(use.utilisation, FULL), use.channels)
+        taken += use.seconds + float(queue[0])
+    return max(1 - taken / load.residence_time, 0.0)
 
 
 def _service(use: Use, seconds: Array | float, draws: Draws) -> Array:
@@ -69,31 +92,54 @@ def _queue(service: Array, busy: Array | float, channels: float) -> Array:
     return found
 
 
-def _busy(use: Use) -> float:
-    """Today's utilisation: a queue that was measured has an end."""
-    return min(use.utilisation, FULL)
+def _others(use: Use) -> float:
+    """The utilisation that others than this server make today."""
+    return max(min(use.utilisation, FULL) - use.own, 0.0)
 
 
-def _changed(use: Use, changes: Changes, draws: Draws) -> tuple[Array, Array]:
+def _own(today: CurrentState, use: Use, load: Load, draws: Draws) -> Array:
+    """Compute the server's part of today's utilisation: what is left to it, times X over the limit.
+
+    The latest interval's own number is one of many that the limit rests on, and alone says too
+    surely where the resource is full. It counts where the resource has no limit of its own. A queue
+    that was measured has an end, so that today's sum is below 1.
+    """
+    others = _others(use)
+    limit = today.place(use.name)
+    if limit is None:
+        return np.full_like(draws.normal, min(use.own, FULL - others))
+    own: Array = np.minimum((1 - others) * load.throughput / draws.limits[limit], FULL - others)
+    return own
+
+
+def _changed(
+    use: Use, own: Array, changes: Changes, draws: Draws, grown: Array | float
+) -> tuple[Array, Array]:
     """Compute service and queue after changes; what others use of it becomes faster too."""
     factor = time_factor(use.kind, changes, draws, use.shares)
     faster = time_factor(use.kind, replace(changes, queries={}), draws, {})
     more = changes.cores if use.kind is Kind.CPU else 1.0
-    own = min(use.own, _busy(use))
-    others = (_busy(use) - own) * faster / more
-    busy = others + own * factor * changes.load / (changes.servers * more)
+    others = _others(use) * faster / more
+    busy = others + own * factor * changes.load * grown / (changes.servers * more)
     service = _service(use, use.seconds * factor, draws)
     return service, _queue(service, busy, use.channels * more)
 
 
-def _contention(today: CurrentState, load: Load, changes: Changes, draws: Draws) -> Array:
-    """Compute how many times as long queries hold each other up, by the law."""
+def _contention(
+    today: CurrentState, load: Load, changes: Changes, draws: Draws, grown: Array | float
+) -> Array:
+    """Compute how many times as long queries hold each other up, by the law with its peak drawn."""
     law = today.law
     if law is None or law.x_max is None:
         return np.ones_like(draws.normal)
     faster = lambda_factor(today, changes, draws)
-    x = load.throughput * changes.load / changes.servers / faster
-    return _held_up(law, x) / _held_up(law, np.full_like(x, load.throughput))
+    now = np.full_like(draws.normal, load.throughput)
+    peak = today.limit(Kind.CONTENTION)
+    place = None if peak is None else today.place(peak.name)
+    if place is not None:
+        now = now * law.x_max / draws.limits[place]
+    x = now * changes.load * grown / changes.servers / faster
+    return _held_up(law, x) / _held_up(law, now)
 
 
 def _held_up(law: Usl, x: Array) -> Array:
