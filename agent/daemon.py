@@ -221,11 +221,11 @@ def _web_state(web: Callable[[], Web]) -> WebState | None:
 
 
 def _fit_ticks(watches: Sequence[TargetMonitor]) -> list[ClassInterval]:
-    """Every target's fit, classes and forecast: a defect in one costs nobody the others."""
+    """Every target's fit, SLA, classes and forecast: a defect in one costs nobody the others."""
     ticks = [
         tick
         for watch in watches
-        for tick in (watch.fit_tick, watch.class_tick, watch.forecast_tick)
+        for tick in (watch.fit_tick, watch.sla_tick, watch.class_tick, watch.forecast_tick)
     ]
     return [*ticks, collect, give_back]
 

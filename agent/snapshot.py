@@ -15,7 +15,10 @@ from models.capacity.result import Capacity
 from models.capacity.saturation_probability import Probabilities, saturation_probability
 from models.forecast.saturation import Saturation
 from models.time_split.split import TimeSplit
+from models.trust import Trust
 from models.usl.fit import UslFit
+from models.what_if.predict import Estimate
+from models.what_if.sla_result import SlaHeadroom
 
 STALE_INTERVALS = 3
 """What is no older than so many intervals is never stale."""
@@ -95,6 +98,22 @@ class ForecastState:
 
 
 @dataclass(frozen=True, slots=True)
+class SlaState:
+    """How far a target is from its SLA; `at` in Unix seconds, times in seconds."""
+
+    at: float
+    seconds: float
+    """The mean residence time that is allowed."""
+    residence_time: float | None
+    """The present one."""
+    found: SlaHeadroom
+    at_capacity: Estimate | None
+    """The residence time at the capacity; None: not known, or without end there."""
+    trust: Trust = Trust.NOT_IDENTIFIABLE
+    """No more than the capacity's."""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """All that any way out may show of one target; `at` in Unix seconds."""
 
@@ -107,6 +126,7 @@ class Snapshot:
     classes: ClassesState | None = None
     forecast: ForecastState | None = None
     time_use: TimeUse | None = None
+    sla: SlaState | None = None
 
     def capacity(self, now: float) -> Capacity | None:
         """The capacity, unless there is none or it is stale at `now` (Unix seconds)."""
@@ -160,6 +180,17 @@ class Snapshot:
         if load is None or source is None or source not in load.concurrency:
             return None
         return load.concurrency[source], load.throughput
+
+    def residence_time(self, now: float) -> float | None:
+        """Seconds from a statement's begin to its end, R = N/X; None where not known."""
+        place = self.current_place(now)
+        return place[0] / place[1] if place and place[0] > 0 and place[1] > 0 else None
+
+    def current_sla(self, now: float) -> SlaState | None:
+        """The distance from the SLA; None without one, where it is stale, or the target is down."""
+        if self.sla is None or self.current_load(now) is None:
+            return None
+        return self.sla if now - self.sla.at <= self.stale_after else None
 
     def headroom(self, now: float) -> Headroom | None:
         """Distance of the load from the capacity, on either side of the peak; None if not known."""

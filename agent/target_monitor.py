@@ -23,7 +23,8 @@ from agent.query_classes.tracker import QueryClasses
 from agent.remote_host import collectors_of
 from agent.restart_detector import RestartDetector, Session
 from agent.scheduled_collector import ScheduledCollector, as_failure
-from agent.snapshot import FitState, Health, Snapshot
+from agent.sla import sla_of
+from agent.snapshot import FitState, Health, SlaState, Snapshot
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import Connection
@@ -47,6 +48,7 @@ class Part(StrEnum):
     CAPACITY = "capacity"
     CLASSES = "classes"
     FORECAST = "forecast"
+    SLA = "sla"
 
 
 class TargetMonitor:
@@ -92,6 +94,8 @@ class TargetMonitor:
         self._health = Health()
         self._fitted = FitState(record=AssessmentCounters(since=time.monotonic()))
         self._assessed: tuple[Window, Now] | None = None  # by the snapshot
+        self._sla: SlaState | None = None
+        self._sla_at: float | None = None  # the end of the load that it was last computed from
         self._answering: str | None = None  # the server behind the session
         self.assessment_failures: Mapping[str, int] = {}
         self.connects = 0  # sessions opened
@@ -192,6 +196,7 @@ class TargetMonitor:
             self._fitted = FitState(record=AssessmentCounters(since=now))
             self._classes = QueryClasses(self._classes.settings)
             self._forecaster = Forecaster(self.target.name, now)
+            self._sla = None
 
     def forecast_tick(self, now: float) -> float:
         """Forecast when the load meets the capacity, once an hour; shown with the next fit."""
@@ -206,6 +211,22 @@ class TargetMonitor:
         except Exception as error:  # its state may be broken: start from scratch
             self._note_defect(Part.FORECAST, error)
             self._forecaster = Forecaster(self.target.name, now)
+            raise
+        return now + ASSESS_EVERY
+
+    def sla_tick(self, now: float) -> float:
+        """Find the load that reaches the SLA, once for each interval; shown with the next look."""
+        seconds, known, at = self.target.sla_seconds, self.snapshot, time.time()
+        load = known.current_load(at)
+        end = None if load is None else load.end
+        if seconds is None or end == self._sla_at:
+            return now + ASSESS_EVERY
+        self._sla_at = end  # also where it fails: the same again would fail again
+        try:
+            self._sla = sla_of(known, seconds, at)
+        except Exception as error:
+            self._sla = None
+            self._note_defect(Part.SLA, error)
             raise
         return now + ASSESS_EVERY
 
@@ -243,17 +264,20 @@ class TargetMonitor:
         clock = Now(now, time.time())
         if self._recorder is not None:
             self._recorder.look(self._history, clock)
-        window, classes = self._history.window(now), self._classes.state
-        forecast = self._forecaster.state
+        window = self._history.window(now)
         if self._is_assessed(window, clock):
-            return replace(
-                self.snapshot, at=clock.unix, health=health, classes=classes, forecast=forecast
-            )
-        self._assessed = window, clock  # also where it fails: the same again would fail again
-        name = self.target.name
-        snapshot = assess(name, window, health, self._fitted, self._settings, clock, self._ceilings)
-        self._fitted = snapshot.fitted
-        return replace(snapshot, classes=classes, forecast=forecast)
+            snapshot = replace(self.snapshot, at=clock.unix, health=health)
+        else:
+            self._assessed = window, clock  # also where it fails: the same again would fail again
+            name, settings = self.target.name, self._settings
+            snapshot = assess(name, window, health, self._fitted, settings, clock, self._ceilings)
+            self._fitted = snapshot.fitted
+        return replace(
+            snapshot,
+            classes=self._classes.state,
+            forecast=self._forecaster.state,
+            sla=self._sla,
+        )
 
     def _is_assessed(self, window: Window, clock: Now) -> bool:
         """Whether the snapshot is of this very window, and nobody has set the wall clock since."""

@@ -35,9 +35,12 @@ from agent.history.status import StoreState
 from agent.interval_buffer import IntervalBuffer
 from agent.intervals import Window
 from agent.pipeline import Now, assess
-from agent.snapshot import CollectorHealth, FitState, ForecastState, Health, Snapshot
+from agent.snapshot import CollectorHealth, FitState, ForecastState, Health, SlaState, Snapshot
 from collectors.base import FailureKind, Feature
 from models.forecast.saturation import DAY, ForecastReason, Saturation
+from models.trust import Trust
+from models.what_if.predict import Estimate
+from models.what_if.sla_result import SlaHeadroom, SlaReason
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden" / "metrics.txt"
@@ -105,6 +108,11 @@ def snapshots() -> list[Snapshot]:
     well[0] = replace(well[0], fitted=replace(well[0].fitted, record=record), classes=classes)
     well[0] = replace(well[0], forecast=ForecastState(well[0].at, met, 0.01, 31))
     well[0] = replace(well[0], time_use=known_time_use(well[0].at))
+    less, slow = Estimate(800.0, 700.0, 900.0), Estimate(0.02, 0.01, 0.05)
+    far = SlaHeadroom(less, Estimate(40.0, 35.0, 45.0), Estimate(0.25, 0.1, 0.5), 0.125)
+    well[0] = replace(well[0], sla=SlaState(well[0].at, 0.05, 0.01, far, slow, Trust.INDICATIVE))
+    never = SlaHeadroom(reason=SlaReason.NEVER_MET)
+    well[1] = replace(well[1], sla=SlaState(well[1].at, 0.001, 0.01, never, None))
     well[1] = replace(well[1], forecast=ForecastState(well[1].at, flat, None, 31))
     failing = CollectorHealth(
         "status", False, 3.0, 2, {FailureKind.TIMEOUT: 4, FailureKind.REFUSED: 1}, "no answer", ZERO

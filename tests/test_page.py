@@ -12,6 +12,7 @@ from agent.export.capacity_report import headline
 from agent.export.page import render
 from agent.intervals import Window
 from agent.pipeline import assess
+from agent.sla import sla_of
 from agent.snapshot import CollectorHealth, FitState, Health, Snapshot
 from collectors.base import FailureKind, Feature
 from models.trust import Trust
@@ -72,6 +73,26 @@ def test_a_trusted_capacity_leads_and_the_numbers_follow() -> None:
     assert "90 %: " in text
     assert re.search(r"headroom \d+ %", text)
     assert "not to be relied on" not in text
+
+
+def test_the_sla_is_said_in_words_where_there_is_one() -> None:
+    """Where it is reached and what is left, or why that is not known; without one, nothing."""
+    rows = intervals(WAVES)
+    rows = [row._replace(end=400.0 - rows[-1].end + row.end) for row in rows]
+
+    def text(sla: float | None) -> str:
+        up, at = Health(True, "MySQL 9"), now(400.0)
+        known = assess("db1", Window(rows), up, FitState(), SETTINGS, at)
+        return seen(replace(known, sla=sla_of(known, sla, at.unix) if sla else None))
+
+    assert "SLA" not in text(None)
+    assert re.search(
+        r"The SLA is a mean residence time of 4 ms; it is [\d.]+ ms now\. "
+        r"It is reached at [\d,]+ queries/s \([\d,]+ to [\d,]+\): the load is above that\.",
+        text(0.004),
+    )
+    assert "The capacity is met before, at " in text(5.0)
+    assert "At what load it is reached cannot be told yet: " in text(0.0001)
 
 
 def test_what_cannot_be_trusted_says_why_and_what_would_settle_it() -> None:

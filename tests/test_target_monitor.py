@@ -94,3 +94,31 @@ def test_a_window_is_assessed_once_and_again_when_the_clock_is_set(
         assert watch.snapshot.at == unix
         assert watch.snapshot.load is not None
         assert watch.snapshot.load.end == pytest.approx(unix, abs=2.5)
+
+
+def test_an_sla_that_cannot_be_computed_costs_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A defect there is counted as its own part, once for each interval; the capacity stays."""
+    target = {"name": "db", "user": "u", "sla_seconds": 0.05}
+    config = Config.model_validate({"targets": [target]})
+    watch = TargetMonitor(config, config.targets[0])
+    rows = intervals(RISING)
+    watch._history.restore(rows)
+    watch._health = Health(up=True)
+    now = rows[-1].end + 1
+    watch.fit_tick(now)
+    watch.sla_tick(now)
+    watch.fit_tick(now)
+    before = watch.snapshot
+    assert before.sla is not None
+    assert before.sla.seconds == 0.05
+    watch._sla_at = None
+    monkeypatch.setattr("agent.target_monitor.sla_of", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        watch.sla_tick(now)
+    watch.sla_tick(now)
+    watch.fit_tick(now)
+    assert watch.assessment_failures == {"sla": 1}
+    assert watch.snapshot.sla is None
+    assert watch.snapshot.fitted.capacity is not None

@@ -119,6 +119,8 @@ class Target(Section):
     resources: ResourceSettings = ResourceSettings()
     node_exporter: NodeExporterSettings | None = None
     """Of the server's host, where that is another machine."""
+    sla_seconds: Annotated[Duration, within(1e-6, 3600)] | None = None
+    """The mean residence time of a statement that was agreed on."""
 
     @property
     def credentials(self) -> Credentials:

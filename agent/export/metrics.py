@@ -10,6 +10,7 @@ from agent.export.capacity_metrics import capacity_families
 from agent.export.class_metrics import class_families
 from agent.export.families import BOUND, PREFIX, counter, gauge, states_of
 from agent.export.forecast_metrics import forecast_families
+from agent.export.sla_metrics import sla_families
 from agent.export.time_split_metrics import time_families
 from agent.snapshot import Snapshot
 from models.trust import Trust
@@ -233,6 +234,7 @@ FAMILIES = (
     time_families,
     capacity_families,
     forecast_families,
+    sla_families,
     fit_families,
     class_families,
 )

@@ -18,6 +18,7 @@ from agent.export.capacity_report import (
 from agent.export.class_table import classes_table
 from agent.export.forecast_report import forecast_words
 from agent.export.limits_table import limits_table
+from agent.export.sla_report import sla_words
 from agent.export.time_split_section import time_section
 from agent.snapshot import Snapshot
 from models.capacity.headroom import Headroom
@@ -82,7 +83,7 @@ def _lead(snapshot: Snapshot, now: float) -> str:
         return f'<p class="lead">No prediction yet: {escape(_why_none(snapshot, now))}.</p>'
     items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts(capacity))
     sentence = escape(headline(capacity, snapshot.headroom(now)))
-    lead = f'<p class="lead">{sentence}</p>{_forecast(snapshot, now)}'
+    lead = f'<p class="lead">{sentence}</p>{_forecast(snapshot, now)}{_sla(snapshot, now)}'
     return lead + (f"<ul>{items}</ul>" if items else "")
 
 
@@ -90,6 +91,12 @@ def _forecast(snapshot: Snapshot, now: float) -> str:
     """When the limit is met, in a sentence."""
     known = snapshot.current_forecast(now)
     return f"<p>{escape(forecast_words(known.saturation))}</p>" if known else ""
+
+
+def _sla(snapshot: Snapshot, now: float) -> str:
+    """Where residence times reach the SLA, in a few sentences."""
+    known = snapshot.current_sla(now)
+    return f"<p>{escape(sla_words(known))}</p>" if known else ""
 
 
 def _why_none(snapshot: Snapshot, now: float) -> str:

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any
 
 from agent import __version__
-from agent.snapshot import ForecastState, Snapshot
+from agent.snapshot import ForecastState, SlaState, Snapshot
 from agent.time_split import TimeUse, class_key
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import Capacity
@@ -18,6 +18,7 @@ from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit
 from models.usl.fit import UslFit
 from models.usl.posterior import Interval
+from models.what_if.predict import Estimate
 
 Object = dict[str, Any]
 
@@ -49,6 +50,8 @@ def target_object(snapshot: Snapshot, now: float) -> Object:
         "concurrency_source": snapshot.fitted.source,
         "capacity": capacity and _capacity(capacity, snapshot, now),
         "forecast": _forecast(snapshot.current_forecast(now)),
+        "residence_time": snapshot.residence_time(now),
+        "sla": _sla(snapshot.current_sla(now)),
         "resource_limits": [
             _resource_limit(resource_limit) for resource_limit in capacity.resource_limits
         ]
@@ -153,6 +156,29 @@ def _forecast(state: ForecastState | None) -> Object | None:
         "days": state.days,
         "reasons": _reasons([reason] if reason else []),
     }
+
+
+def _sla(state: SlaState | None) -> Object | None:
+    if state is None:
+        return None
+    found = state.found
+    return {
+        "seconds": state.seconds,
+        "throughput": estimate_object(found.throughput),
+        "concurrency": estimate_object(found.concurrency),
+        "headroom": estimate_object(found.headroom),
+        "capacity_first": found.capacity_first,
+        "residence_time_at_capacity": estimate_object(state.at_capacity),
+        "trust": state.trust,
+        "reasons": _reasons([found.reason] if found.reason else []),
+    }
+
+
+def estimate_object(known: Estimate | None) -> Object | None:
+    """A value with its bounds; null where it is not known."""
+    if known is None:
+        return None
+    return {"value": known.value, "lower": known.lower, "upper": known.upper}
 
 
 def _resource_limit(resource_limit: ResourceLimit) -> Object:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from agent import __version__
-from agent.export.snapshot_json import finite
+from agent.export.snapshot_json import estimate_object, finite
 from agent.snapshot import Snapshot
 from agent.what_if.current_state import digests_of, today_of
 from agent.what_if.question import Question, changes
@@ -11,7 +11,7 @@ from models.trust import Trust
 from models.what_if.assumptions import assumptions
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState
-from models.what_if.predict import Estimate, Prediction, what_if
+from models.what_if.predict import Prediction, what_if
 
 Object = dict[str, Any]
 
@@ -50,19 +50,13 @@ def _load(today: CurrentState) -> Object | None:
 
 def _prediction(found: Prediction) -> Object:
     return {
-        "capacity": _estimate(found.capacity),
-        "gain": _estimate(found.gain),
-        "residence_time": _estimate(found.residence_time),
+        "capacity": estimate_object(found.capacity),
+        "gain": estimate_object(found.gain),
+        "residence_time": estimate_object(found.residence_time),
         "limit": found.limit,
         "limits": dict(found.limits),
         "unknown": list(found.unknown),
     }
-
-
-def _estimate(known: Estimate | None) -> Object | None:
-    if known is None:
-        return None
-    return {"value": known.value, "lower": known.lower, "upper": known.upper}
 
 
 def _factor(wanted: Changes, name: str) -> float:

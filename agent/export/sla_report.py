@@ -1,0 +1,31 @@
+"""The SLA in words: where residence times reach it, or why that is not known."""
+
+from agent.commands.fit_report import quantity, short_time
+from agent.snapshot import SlaState
+from models.trust import Trust
+from models.what_if.predict import Estimate
+
+LIKELY = 0.5
+"""The capacity is what ends the load where it is met before the SLA with more than this."""
+
+
+def sla_words(state: SlaState) -> str:
+    """Two or three sentences."""
+    now = f"The SLA is a mean residence time of {short_time(state.seconds)}"
+    if state.residence_time is not None:
+        now += f"; it is {short_time(state.residence_time)} now"
+    found = state.found
+    if found.throughput is None or found.headroom is None:
+        why = found.reason.sentence if found.reason else "nothing is known yet"
+        return f"{now}. At what load it is reached cannot be told yet: {why}."
+    first = (found.capacity_first or 0.0) > LIKELY
+    reached = "The capacity is met before, at" if first else "It is reached at"
+    left = found.headroom.value
+    rest = f"{left:.0%} of that is left" if left > 0 else "the load is above that"
+    doubt = "" if state.trust is Trust.TRUSTED else " That is indicative, as the capacity is."
+    return f"{now}. {reached} {_range(found.throughput)}: {rest}.{doubt}"
+
+
+def _range(found: Estimate) -> str:
+    bounds = f"{quantity(found.lower)} " + (f"to {quantity(found.upper)}" if found.upper else "+")
+    return f"{quantity(found.value)} queries/s ({bounds})"

@@ -1,0 +1,48 @@
+"""A target's headroom up to its SLA, from all that a snapshot knows."""
+
+from agent.snapshot import SlaState, Snapshot
+from agent.what_if.current_state import today_of
+from models.capacity.result import CapacityReason
+from models.capacity.saturation_probability import is_contradicted
+from models.trust import Trust
+from models.what_if.current_state import CurrentState
+from models.what_if.sla import residence_at_capacity, sla_headroom
+from models.what_if.sla_result import SlaHeadroom, SlaReason, past_peak, refused
+
+DOUBTS = {
+    CapacityReason.COST_FLUCTUATES: SlaReason.COST_FLUCTUATES,
+    CapacityReason.THROUGHPUT_PLATEAU: SlaReason.THROUGHPUT_PLATEAU,
+    CapacityReason.WAITS_COUNTED: SlaReason.THROUGHPUT_PLATEAU,
+}
+"""Doubts of the capacity with which nothing is said of residence times on the way there."""
+
+
+def sla_of(snapshot: Snapshot, seconds: float, now: float) -> SlaState:
+    """Find where the mean residence time reaches the SLA, with what is known at `now` (Unix s)."""
+    today = today_of(snapshot, now)
+    capacity = snapshot.capacity(now)
+    is_trusted = capacity is not None and capacity.trust is Trust.TRUSTED
+    found = _refused(snapshot, today, seconds, now)
+    found = found or sla_headroom(today, seconds, is_trusted=is_trusted)
+    is_told = found.throughput is not None and capacity is not None
+    return SlaState(
+        at=now,
+        seconds=seconds,
+        residence_time=today.load.residence_time if today.load else None,
+        found=found,
+        at_capacity=residence_at_capacity(today) if is_told else None,
+        trust=capacity.trust if is_told and capacity is not None else Trust.NOT_IDENTIFIABLE,
+    )
+
+
+def _refused(snapshot: Snapshot, today: CurrentState, sla: float, now: float) -> SlaHeadroom | None:
+    """Say why nothing may be predicted, if so: a prediction starts from a load below the peak."""
+    capacity, left = snapshot.capacity(now), snapshot.headroom(now)
+    if today.load is None or capacity is None or capacity.value is None:
+        return None
+    if is_contradicted(capacity):
+        return refused(SlaReason.CONTRADICTED, today.load, sla)
+    if left is not None and left.overloaded:
+        return past_peak(left.ratio)
+    doubts = [DOUBTS[reason] for reason in capacity.reasons if reason in DOUBTS]
+    return refused(doubts[0], today.load, sla) if doubts else None

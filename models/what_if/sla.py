@@ -1,0 +1,191 @@
+"""The load at which the mean residence time reaches a limit that was agreed on (an SLA).
+
+R(X) is that of `residence_times`, for each draw of what is uncertain today; where it crosses the
+limit, or the capacity is met before, that draw's load ends. There N = X·R by Little's law.
+"""
+
+from dataclasses import replace
+from math import sqrt
+
+import numpy as np
+
+from models.usl.law import Array
+from models.what_if.changes import Changes
+from models.what_if.current_state import CurrentState, Kind, Load
+from models.what_if.posterior_draws import Draws, draws_of
+from models.what_if.predict import QUANTILES, Estimate
+from models.what_if.residence import residence_times, unexplained_part
+from models.what_if.sla_result import SlaHeadroom, SlaReason, none_left, refused
+
+LEAST_FACTOR = 0.02
+"""Loads are looked at from so many times today's."""
+HALVINGS = 12
+"""Of the interval from there to the capacity: to a thousandth, where that is 50 times today's."""
+DRAWS = 250
+LONGEST_QUEUES = 1.1
+"""Draws of the queueing part are stretched by this and cut at 1, so that 9 % of them are queues
+of random arrivals: the lower bound, a 5 % quantile, then allows for them."""
+MOST_UNEXPLAINED = 0.5
+"""Of R: locks, and what else is on no resource, may queue as steeply as any of them."""
+LIGHTER, MISSED = 1.2, 0.1
+"""Loads that are lower than today's by this factor show how R grows; and so much shorter than
+the shortest that is predicted there R must be to refute the prediction."""
+
+NOT_TRUSTED = 0.3
+"""Standard deviation of the logarithm by which a capacity that is not trusted was off, beyond its
+own interval: docs/sla.md has the servers on which that was measured."""
+MOST_FILLED = 0.99
+"""Of the throughput at which contention ends the growth."""
+INDEPENDENT = 4
+"""So many intervals at most count as independent of each other: what disturbs one lasts."""
+
+
+def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) -> SlaHeadroom:
+    """Find the load at which the mean residence time is `sla` seconds.
+
+    The limits of a capacity that is not trusted are farther off than their distributions say.
+    """
+    reason = _why_not(today)
+    today = _with_limits(today)
+    if today.load is None or reason is not None:
+        return refused(reason or SlaReason.NO_LOAD, today.load, sla)
+    draws, load = _draws(today, is_trusted=is_trusted), _usual(today.load)
+    ends = draws.capacity / load.throughput
+    met = _crossings(today, load, draws, sla, ends)
+    low, middle, high = np.quantile(load.throughput * met, QUANTILES)
+    if middle <= LEAST_FACTOR * load.throughput:
+        is_never = high <= LEAST_FACTOR * load.throughput
+        return refused(
+            SlaReason.NEVER_MET if is_never else SlaReason.NOT_IDENTIFIABLE, today.load, sla
+        )
+    first = float(np.mean(met >= ends))
+    is_bounded = today.upper is not None or first <= 1 - QUANTILES[2]
+    throughput = Estimate(float(middle), float(low), float(high) if is_bounded else None)
+    headroom = _headroom(throughput, load.throughput)
+    return SlaHeadroom(
+        throughput=throughput,
+        concurrency=_scaled(throughput, sla) if first < QUANTILES[1] else None,
+        headroom=none_left(headroom) if today.load.residence_time > sla else headroom,
+        capacity_first=first,
+    )
+
+
+def _with_limits(today: CurrentState) -> CurrentState:
+    """Leave out the resources of which it is not known where they are full.
+
+    The latest utilisation alone does not say it: others may have made it, or a moment.
+    """
+    known = tuple(use for use in today.uses if today.place(use.name) is not None)
+    return replace(today, uses=known)
+
+
+def _usual(load: Load) -> Load:
+    """Take R at about this load over all its intervals: one of them alone scatters."""
+    if load.usual is None:
+        return load
+    r, count = load.usual
+    return replace(load, residence_time=r, scatter=load.scatter / sqrt(min(count, INDEPENDENT)))
+
+
+def _why_not(today: CurrentState) -> SlaReason | None:
+    """Tell what is missing, or how residence times were seen to follow no model of theirs."""
+    load = today.load
+    if load is None or load.throughput <= 0:
+        return SlaReason.NO_LOAD
+    if today.capacity is None or not today.limits:
+        return SlaReason.NO_CAPACITY
+    if today.law is None and not _with_limits(today).uses:
+        return SlaReason.NO_GROWTH
+    has_law = today.law is not None and today.law.x_max is not None
+    if not has_law and unexplained_part(today, load) > MOST_UNEXPLAINED:
+        return SlaReason.UNEXPLAINED
+    return SlaReason.GROWS_OTHERWISE if _grew_otherwise(today, load) else None
+
+
+def _grew_otherwise(today: CurrentState, load: Load) -> bool:
+    """Tell whether R at the window's lighter loads was shorter than any draw has it there."""
+    x, r = load.lighter or (load.throughput, load.residence_time)
+    if x * LIGHTER >= load.throughput:
+        return False
+    today, draws, load = _with_limits(today), _draws(today), _usual(load)
+    there = _times(today, load, draws, np.full_like(draws.normal, x / load.throughput))
+    return bool(r < (1 - MISSED) * np.quantile(there, QUANTILES[0]))
+
+
+def residence_at_capacity(today: CurrentState) -> Estimate | None:
+    """Compute R, s, at the capacity; None where it is not known or grows without end there."""
+    load = today.load
+    is_known = today.capacity is not None and today.limits and (today.law or today.uses)
+    if load is None or not is_known:
+        return None
+    today, draws, load = _with_limits(today), _draws(today), _usual(load)
+    times = _times(today, load, draws, draws.capacity / load.throughput)
+    low, middle, high = np.quantile(times, QUANTILES, method="inverted_cdf")
+    if not np.isfinite(middle):
+        return None
+    return Estimate(float(middle), float(low), float(high) if np.isfinite(high) else None)
+
+
+def _draws(today: CurrentState, *, is_trusted: bool = True) -> Draws:
+    """Draw, with the queues of random arrivals inside the 90 % interval and not at its edge.
+
+    No draw's limits are below the load that is served now.
+    """
+    draws = draws_of(today).some(DRAWS)
+    draws = replace(draws, queueing=np.minimum(1.0, LONGEST_QUEUES * draws.queueing))
+    if is_trusted or today.load is None:
+        return draws
+    served = today.load.throughput
+    off = np.exp(NOT_TRUSTED * draws.normal)
+    off = np.maximum(off, np.minimum(1.0, served / draws.capacity))
+    return replace(draws, capacity=off * draws.capacity, limits=off * draws.limits)
+
+
+def _times(today: CurrentState, load: Load, draws: Draws, grown: Array) -> Array:
+    """Compute each draw's R at its own load, and how far off today's R is with it."""
+    times = residence_times(today, load, Changes(), draws, grown)
+    times = times * _held_up(today, load, draws, grown)
+    scattered: Array = times * np.exp(load.scatter * draws.measured)
+    return scattered
+
+
+def _held_up(today: CurrentState, load: Load, draws: Draws, grown: Array) -> Array:
+    """Compute how many times as long R becomes on the way to where contention ends the growth.
+
+    Where a law was fitted `residence_times` follows it. Where none can be, R grows like a queue
+    that is full at the place that contention is expected at: from not at all to that of random
+    arrivals.
+    """
+    peak = today.limit(Kind.CONTENTION)
+    place = None if peak is None else today.place(peak.name)
+    if place is None or (today.law is not None and today.law.x_max is not None):
+        return np.ones_like(draws.normal)
+    now = np.minimum(load.throughput / draws.limits[place], MOST_FILLED)
+    then = np.minimum(grown * now, MOST_FILLED)
+    factor: Array = (1 - draws.queueing * now) / (1 - draws.queueing * then)
+    return factor
+
+
+def _crossings(today: CurrentState, load: Load, draws: Draws, sla: float, ends: Array) -> Array:
+    """Find the factor of today's load at which each draw's R is the SLA, at most its end.
+
+    By halving the interval of ln factor: R does not fall with the load.
+    """
+    low, high = np.full_like(ends, np.log(LEAST_FACTOR)), np.log(np.maximum(ends, LEAST_FACTOR))
+    is_met = _times(today, load, draws, np.exp(high)) < sla
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        is_below = _times(today, load, draws, np.exp(middle)) < sla
+        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+    found: Array = np.where(is_met, ends, np.exp(low))
+    return found
+
+
+def _scaled(found: Estimate, factor: float) -> Estimate:
+    upper = None if found.upper is None else factor * found.upper
+    return Estimate(factor * found.value, factor * found.lower, upper)
+
+
+def _headroom(throughput: Estimate, x: float) -> Estimate:
+    upper = 1.0 if throughput.upper is None else 1 - x / throughput.upper
+    return Estimate(1 - x / throughput.value, 1 - x / max(throughput.lower, 1e-300), upper)

@@ -1,0 +1,86 @@
+"""What is said of an SLA: the load at which it is reached, or the reason why none is named."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from models.robust import NORMAL_95
+from models.what_if.current_state import Load
+from models.what_if.predict import Estimate
+
+
+class SlaReason(StrEnum):
+    """Why the load at which the SLA is reached cannot be told."""
+
+    sentence: str
+
+    def __new__(cls, value: str, sentence: str) -> "SlaReason":
+        """Give the member its sentence."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.sentence = sentence
+        return member
+
+    NO_LOAD = "no_load", "today's residence time is not known"
+    NO_CAPACITY = "no_capacity", "the capacity is not known"
+    CONTRADICTED = "contradicted", "what was seen contradicts the capacity's model"
+    COST_FLUCTUATES = "cost_fluctuates", "what a query costs goes up and down"
+    THROUGHPUT_PLATEAU = (
+        "throughput_plateau",
+        "more statements at once serve no more, though no resource is full",
+    )
+    PAST_PEAK = (
+        "past_peak",
+        "the server is past its peak, where throughput says nothing of the load",
+    )
+    UNEXPLAINED = (
+        "unexplained",
+        "no resource explains most of a query's time, and no law says how that grows",
+    )
+    GROWS_OTHERWISE = (
+        "grows_otherwise",
+        "residence times grew with the load by more than the resources and the law explain",
+    )
+    NO_GROWTH = "no_growth", "neither the law nor a resource says how residence times grow"
+    NOT_IDENTIFIABLE = (
+        "not_identifiable",
+        "how short a query becomes at less load is not known",
+    )
+    NEVER_MET = "never_met", "even a fiftieth of the load takes longer than the SLA"
+
+
+@dataclass(frozen=True)
+class SlaHeadroom:
+    """Where the mean residence time reaches the SLA; None where it cannot be told."""
+
+    throughput: Estimate | None = None
+    """Queries/s: no more than the capacity."""
+    concurrency: Estimate | None = None
+    """Threads, throughput times the SLA; None where the capacity is likely met before."""
+    headroom: Estimate | None = None
+    """1 − X/throughput, at most 0 where the SLA is broken now; where the throughput cannot be told
+    then 1 − R/SLA. Past the peak the capacity's own."""
+    capacity_first: float | None = None
+    """The probability that the capacity is met before the SLA is broken."""
+    reason: SlaReason | None = None
+
+
+def refused(reason: SlaReason, load: Load | None, sla: float) -> SlaHeadroom:
+    """Give the reason alone; where the SLA is broken now, by how much: 1 − R/SLA, below 0."""
+    if load is None or load.residence_time <= sla:
+        return SlaHeadroom(reason=reason)
+    worse = np.exp(NORMAL_95 * load.scatter * np.array([1.0, 0.0, -1.0]))
+    low, middle, high = 1 - worse * load.residence_time / sla
+    return SlaHeadroom(headroom=none_left(Estimate(middle, low, high)), reason=reason)
+
+
+def past_peak(ratio: float) -> SlaHeadroom:
+    """Give the capacity's headroom, at most 0: a load past the peak leaves none up to the SLA."""
+    return SlaHeadroom(headroom=Estimate(ratio, ratio, ratio), reason=SlaReason.PAST_PEAK)
+
+
+def none_left(found: Estimate) -> Estimate:
+    """At most 0."""
+    upper = 0.0 if found.upper is None else min(found.upper, 0.0)
+    return Estimate(min(found.value, 0.0), min(found.lower, 0.0), upper)

@@ -1,0 +1,81 @@
+"""The load at which a real server breaks its SLA: predicted from half of the load, then met."""
+
+import time
+from pathlib import Path
+
+import pytest
+from cgroups import cpu_quota
+from conftest import ServerFactory
+from limited_servers import FEW_CLIENTS, FIT, OFTEN, SHARES, Load
+from live import Clients, Daemon, Page, is_root, target, wait_until, watching
+
+COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
+HALF = 0.5  # of a processor
+AT_SLA = 4
+"""Clients that never rest, whose mean response time is taken for the SLA."""
+FEWER, MORE = 2, 8
+"""Clients whose mean response time is surely shorter and longer than that."""
+STEP, CLOSED_LOOP = 2.5, 2.0  # seconds
+WANDERS = 0.15
+"""The processor that others leave to the server differs between the prediction and the truth."""
+DEADLINE = 60.0
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(not is_root(), reason="only root limits a processor"),
+]
+
+
+def test_an_sla_is_broken_at_the_load_that_half_of_it_predicts(
+    private_server: ServerFactory, tmp_path: Path
+) -> None:
+    """Half a processor: measured response times cross the SLA where it was predicted."""
+    server = private_server("mysql")
+    load: Load = lambda count, pace: Clients(server, COMPUTE, count, pace=pace)  # noqa: E731
+    with cpu_quota(server.pid, HALF):
+        before = served(load, AT_SLA)
+        sla = AT_SLA / before
+        there = {**target(tmp_path, server), "sla_seconds": sla}
+        with watching(tmp_path, there, fit=FIT, collectors=OFTEN) as agent:
+            page = predicted(agent, load, before)
+        fewer, after, more = (served(load, count) for count in (FEWER, AT_SLA, MORE))
+    assert FEWER / fewer < sla < MORE / more
+    assert_met(page, (before + after) / 2)
+
+
+def served(load: Load, count: int) -> float:
+    """Statements per second of so many clients that never rest; each takes count/X (Little)."""
+    with load(count, 0.0) as clients:
+        time.sleep(CLOSED_LOOP / 3)
+        done, begun = clients.done, time.monotonic()
+        time.sleep(CLOSED_LOOP)
+        return (clients.done - done) / (time.monotonic() - begun)
+
+
+def predicted(agent: Daemon, load: Load, peak: float) -> Page:
+    """Load the server with at most half of what it serves, until the agent names where it ends."""
+    for share in SHARES:
+        with load(FEW_CLIENTS, 1 / (share * peak)):
+            time.sleep(STEP)
+    with load(FEW_CLIENTS, 1 / (SHARES[-1] * peak)):
+        name = "sla_throughput_queries_per_second"
+        wait_until("prediction", lambda: agent.get(name), DEADLINE)
+    return agent.page
+
+
+def assert_met(page: Page, truth: float) -> None:
+    """The SLA is not broken yet, some is left, and it ends at the throughput that was measured."""
+    names = ("", "lower_", "upper_")
+    value, low, high = (page.get(f"sla_throughput_{n}queries_per_second") for n in names)
+    now, sla = page.get("residence_time_seconds"), page.get("sla_seconds")
+    left = page.get("sla_headroom_ratio")
+    print(f"R {now} s, SLA {sla} s, {left} left; {value} [{low}, {high}]; {truth}/s is the truth")
+    assert value is not None
+    assert low is not None
+    assert now is not None
+    assert sla is not None
+    assert left is not None
+    assert now < sla
+    assert 0 < left < 1
+    assert low <= value
+    assert (1 - WANDERS) * low < truth < (1 + WANDERS) * (high or truth)

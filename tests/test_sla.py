@@ -1,0 +1,244 @@
+"""The load at which the mean residence time reaches the SLA, where the truth is known."""
+
+from dataclasses import replace
+from math import factorial
+
+import numpy as np
+import pytest
+from made_up import WAVES, intervals, known, with_resources
+from test_what_if import CONTENTION, CPU, TODAY
+
+from agent.sla import sla_of
+from agent.snapshot import Snapshot
+from models.capacity.result import CapacityReason
+from models.robust import normal_cdf
+from models.usl.law import Usl
+from models.what_if.current_state import CurrentState, Kind, Load, Use
+from models.what_if.sla import residence_at_capacity, sla_headroom
+from models.what_if.sla_result import SlaReason
+
+GREW = SlaReason.GROWS_OTHERWISE
+LAW = Usl(sigma=0.02, kappa=0.0005, lam=190.0)
+
+
+def on_the_law(n: float) -> CurrentState:
+    """A server of which the law explains all, at that concurrency."""
+    x = float(LAW.throughput(n))
+    peak = LAW.x_max
+    assert peak is not None
+    limit = replace(CONTENTION, grid=CONTENTION.grid + np.log(peak / 5000.0), probability=1.0)
+    return CurrentState(peak, 0.98 * peak, 1.02 * peak, (limit,), Load(x, n / x), law=LAW)
+
+
+@pytest.mark.parametrize("n", [2.0, 5.0, 15.0])
+@pytest.mark.parametrize("wanted", [4.0, 10.0, 25.0])
+def test_on_the_law_it_is_where_the_law_has_it(n: float, wanted: float) -> None:
+    """R(N) = N/X(N) is reached at X(N), seen from any load; the peak is known within 2 %."""
+    x = float(LAW.throughput(wanted))
+    found = sla_headroom(on_the_law(n), wanted / x)
+    assert found.throughput is not None
+    assert found.concurrency is not None
+    assert found.headroom is not None
+    assert found.throughput.value == pytest.approx(x, rel=0.015)
+    assert found.concurrency.value == pytest.approx(wanted, rel=0.015)
+    now = float(LAW.throughput(n))
+    assert found.headroom.value == pytest.approx(1 - now / x, abs=0.01, rel=0.02)
+
+
+def processors(count: int, busy: float) -> CurrentState:
+    """So many of them, each busy for that part of the time, for statements that arrive at random.
+
+    1000 statements/s fill them, which is known within some 3 %.
+    """
+    service, place = count / 1000.0, np.log(1000.0)
+    grid = place + np.linspace(-0.1, 0.1, 41)
+    limit = replace(CPU, grid=grid, cdf=normal_cdf((grid - place) / 0.02), shares={})
+    load = Load(1000.0 * busy, service * queued(count, busy))
+    use = Use(Kind.CPU, service, busy, busy, channels=count, name=limit.name)
+    return CurrentState(1000.0, 970.0, 1030.0, (limit,), load, uses=(use,))
+
+
+def queued(count: int, busy: float) -> float:
+    """R of M/M/c over the service time, exactly (A. K. Erlang 1917, equation C)."""
+    work = count * busy
+    below = sum(work**k / factorial(k) for k in range(count))
+    waiting = work**count / factorial(count) / (1 - busy)
+    return 1 + waiting / (below + waiting) / (count * (1 - busy))
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 16])
+@pytest.mark.parametrize("busy", [0.1, 0.3, 0.5])
+@pytest.mark.parametrize("times", [2.0, 3.0, 6.0])
+def test_the_exact_queue_at_processors_is_within_the_interval(
+    count: int, busy: float, times: float
+) -> None:
+    """Erlang's formula has R at `times` the service time where the interval is."""
+    shares = np.linspace(0.01, 0.999, 1000)
+    truth = 1000.0 * np.interp(times, [queued(count, share) for share in shares], shares)
+    if truth <= 1000.0 * busy:
+        return
+    found = sla_headroom(processors(count, busy), times * count / 1000.0).throughput
+    assert found is not None
+    assert found.upper is not None
+    assert found.lower <= truth <= found.upper
+    assert found.upper <= 1030.0
+
+
+def test_a_doubtful_limit_makes_a_doubtful_sla() -> None:
+    """The latest interval's utilisation is not taken as exact: bounds are about as wide as its."""
+    today = processors(2, 0.4)
+    [limit] = today.limits
+    far = replace(limit, grid=limit.grid[0] + 10 * (limit.grid - limit.grid[0]))
+    known = sla_headroom(today, 0.02).throughput
+    doubted = replace(today, limits=(far,), lower=900.0, upper=1400.0, capacity=1100.0)
+    unsure = sla_headroom(doubted, 0.02).throughput
+    assert known is not None
+    assert unsure is not None
+    assert known.upper is not None
+    assert unsure.upper is not None
+    assert known.upper / known.lower < 1.1
+    assert unsure.upper / unsure.lower > 0.9 * 1400 / 900
+
+
+def test_no_more_than_the_capacity_is_promised() -> None:
+    """An SLA of an hour is never broken before the capacity is met."""
+    found = sla_headroom(on_the_law(5.0), 3600.0)
+    assert found.throughput is not None
+    assert found.throughput.value == pytest.approx(LAW.x_max, rel=0.01)
+    assert (found.capacity_first, found.concurrency) == (1.0, None)
+
+
+def test_the_more_is_allowed_the_more_is_left() -> None:
+    """Throughput and its bounds rise with the SLA, in order."""
+    slas = (0.006, 0.007, 0.008, 0.01, 0.02, 0.1, 1.0)
+    found = [sla_headroom(TODAY, sla).throughput for sla in slas]
+    assert None not in found
+    rows = [(f.lower, f.value, f.upper) for f in found if f is not None and f.upper is not None]
+    assert len(rows) == len(slas)
+    assert all(low <= value <= high for low, value, high in rows)
+    assert (np.diff(np.array(rows), axis=0) >= 0).all()
+
+
+def test_an_sla_that_is_broken_leaves_nothing() -> None:
+    """Half of the present residence time, which a lower load would give: below 0."""
+    today = on_the_law(15.0)
+    assert today.load is not None
+    found = sla_headroom(today, 0.8 * today.load.residence_time)
+    assert found.throughput is not None
+    assert found.headroom is not None
+    assert found.headroom.value < 0
+    assert found.headroom.upper is not None
+    assert found.headroom.upper <= 0
+
+
+@pytest.mark.parametrize(
+    ("today", "sla", "reason"),
+    [
+        (replace(TODAY, load=None), 0.01, SlaReason.NO_LOAD),
+        (replace(TODAY, capacity=None), 0.01, SlaReason.NO_CAPACITY),
+        (replace(TODAY, law=None, uses=()), 0.01, SlaReason.NO_GROWTH),
+        (replace(TODAY, law=None, load=Load(500.0, 0.06)), 0.1, SlaReason.UNEXPLAINED),
+        (replace(TODAY, load=Load(500.0, 0.006, 0.05, (50.0, 0.002))), 0.01, GREW),
+    ],
+)
+def test_what_cannot_be_told_says_why(today: CurrentState, sla: float, reason: SlaReason) -> None:
+    """One reason, and no number."""
+    found = sla_headroom(today, sla)
+    assert found.reason is reason
+    assert (found.throughput, found.concurrency, found.headroom) == (None, None, None)
+
+
+def test_a_residence_time_that_grew_as_predicted_is_no_reason() -> None:
+    """The lighter loads' R is what the model has there: the load that reaches the SLA is named."""
+    seen = replace(TODAY, load=Load(500.0, 0.006, 0.05, (50.0, 0.0055)))
+    assert sla_headroom(seen, 0.01).throughput is not None
+
+
+@pytest.mark.parametrize(
+    ("today", "sla", "reason"),
+    [
+        (TODAY, 0.001, SlaReason.NEVER_MET),
+        (TODAY, 0.0055, SlaReason.NOT_IDENTIFIABLE),
+        (replace(TODAY, capacity=None), 0.003, SlaReason.NO_CAPACITY),
+    ],
+)
+def test_an_sla_that_is_broken_is_said_though_no_load_is_known_that_keeps_it(
+    today: CurrentState, sla: float, reason: SlaReason
+) -> None:
+    """The headroom is 1 − R/SLA, below 0, and no throughput is named."""
+    found = sla_headroom(today, sla)
+    assert (found.reason, found.throughput) == (reason, None)
+    assert found.headroom is not None
+    assert found.headroom.value == pytest.approx(1 - 0.006 / sla)
+
+
+def test_the_residence_time_at_a_peak_is_the_laws() -> None:
+    """Nmax/Xmax, whatever load it is seen from; without a capacity it is not known."""
+    assert LAW.n_max is not None
+    assert LAW.x_max is not None
+    found = residence_at_capacity(on_the_law(5.0))
+    assert found is not None
+    assert found.value == pytest.approx(LAW.n_max / LAW.x_max, rel=0.2)
+    assert residence_at_capacity(replace(TODAY, capacity=None)) is None
+
+
+def watched(throughput: float, concurrency: float, *reasons: CapacityReason) -> Snapshot:
+    """A server whose processor is full at 6000 queries/s, with ten statements at once."""
+    found = known(with_resources(intervals(WAVES), cpu=1 / 6000))
+    assert found.load is not None
+    assert found.fitted.capacity is not None
+    full = {"cpu": min(throughput / 6000, 1.0)} if concurrency < 12 else {"cpu": 1.0}
+    load = replace(
+        found.load,
+        throughput=throughput,
+        concurrency=dict.fromkeys(found.load.concurrency, concurrency),
+        resources=full,
+    )
+    capacity = replace(found.fitted.capacity, concurrency=10.0, concurrency_upper=12.0)
+    capacity = replace(capacity, reasons=reasons)
+    return replace(found, load=load, fitted=replace(found.fitted, capacity=capacity))
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (CapacityReason.LATEST_DIFFER, SlaReason.CONTRADICTED),
+        (CapacityReason.MODEL_DOES_NOT_FIT, SlaReason.CONTRADICTED),
+        (CapacityReason.COST_FLUCTUATES, SlaReason.COST_FLUCTUATES),
+        (CapacityReason.THROUGHPUT_PLATEAU, SlaReason.THROUGHPUT_PLATEAU),
+    ],
+)
+def test_a_capacity_in_such_doubt_gives_no_number(reason: CapacityReason, said: SlaReason) -> None:
+    """The same server without that reason against its capacity has one."""
+    plain, refuted = watched(3000.0, 2.0), watched(3000.0, 2.0, reason)
+    assert sla_of(plain, 0.01, plain.at).found.headroom is not None
+    state = sla_of(refuted, 0.01, refuted.at)
+    assert state.found.reason is said
+    assert (state.found.throughput, state.found.headroom, state.at_capacity) == (None, None, None)
+
+
+def test_past_the_peak_nothing_is_left_of_the_sla() -> None:
+    """Headroom is the capacity's, below 0, though the SLA is longer than the present mean."""
+    past = watched(4000.0, 60.0)
+    left = past.headroom(past.at)
+    assert left is not None
+    assert left.overloaded
+    found = sla_of(past, 1.5 * 60.0 / 4000.0, past.at).found
+    assert found.reason is SlaReason.PAST_PEAK
+    assert found.headroom is not None
+    assert found.headroom.value == left.ratio < 0
+    assert found.throughput is None
+
+
+def test_a_capacity_that_is_not_trusted_widens_the_bounds() -> None:
+    """By what such capacities were off beyond their own interval, and not below what is served."""
+    today = processors(2, 0.5)
+    sure = sla_headroom(today, 0.02).throughput
+    unsure = sla_headroom(today, 0.02, is_trusted=False).throughput
+    assert sure is not None
+    assert unsure is not None
+    assert sure.upper is not None
+    assert unsure.upper is not None
+    assert 500.0 < unsure.lower < 0.8 * sure.lower
+    assert unsure.upper > 1.2 * sure.upper
+    assert unsure.value == pytest.approx(sure.value, rel=0.05)
