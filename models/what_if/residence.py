@@ -39,33 +39,32 @@ def residence_times(
     Queues are anything from none to those of random arrivals, and hardly longer than what R leaves
     beside the service times: clients that wait for each other make shorter ones.
     """
-    nothing = np.zeros_like(draws.normal)
-    own = [_own(today, use, load, draws) for use in today.uses]
-    now = [_service(use, use.seconds, draws) for use in today.uses]
-    served = sum(now, nothing)
-    shrink = np.minimum(1.0, load.residence_time / np.maximum(served, 1e-300))
-    queues = [
-        _queue(service, mine + _others(use), use.channels)
-        for use, mine, service in zip(today.uses, own, now, strict=True)
-    ]
-    room = load.residence_time - shrink * served
-    queued = shrink * sum(queues, nothing)
-    longest = room + SLACK * load.residence_time
-    part = draws.queueing * np.minimum(1.0, longest / np.maximum(queued, 1e-300))
-    rest = np.maximum(room - part * queued, 0.0)
+    today_r = load.residence_time
+    served, queued = _on_resources(today, load, Changes(), draws, 1.0)
+    served_then, queued_then = _on_resources(today, load, changes, draws, grown)
+    shrink = np.minimum(1.0, today_r / np.maximum(served, 1e-300))
+    room = today_r - shrink * served
+    longest = room + SLACK * today_r
+    part = draws.queueing * np.minimum(1.0, longest / np.maximum(shrink * queued, 1e-300))
+    rest = np.maximum(room - part * shrink * queued, 0.0)
     dearer = workload_factor(changes, draws, today.time_shares)
     dearer = dearer * _contention(today, load, changes, draws, grown)
-    then = [
-        _changed(use, mine, changes, draws, grown)
-        for use, mine in zip(today.uses, own, strict=True)
-    ]
-    least = shrink * sum((after for after, _ in then), nothing)
-    longer = least - shrink * served
-    waits = sum((after - before for (_, after), before in zip(then, queues, strict=True)), nothing)
-    finite = np.where(np.isfinite(waits), waits, 0.0)
-    times = load.residence_time + longer + shrink * part * finite + rest * (dearer - 1)
-    ended: Array = np.where(np.isfinite(waits), np.maximum(times, least), np.inf)
+    is_finite = np.isfinite(queued_then)
+    waits = np.where(is_finite, queued_then, queued) - queued
+    times = today_r + shrink * (served_then - served + part * waits) + rest * (dearer - 1)
+    ended: Array = np.where(is_finite, np.maximum(times, shrink * served_then), np.inf)
     return ended
+
+
+def _on_resources(
+    today: CurrentState, load: Load, changes: Changes, draws: Draws, grown: Array | float
+) -> tuple[Array, Array]:
+    """Sum service times and queues of random arrivals over the resources, s."""
+    nothing = np.zeros_like(draws.normal)
+    each = [
+        _at_load(use, _own(today, use, load, draws), changes, draws, grown) for use in today.uses
+    ]
+    return sum((service for service, _ in each), nothing), sum((q for _, q in each), nothing)
 
 
 def unexplained_part(today: CurrentState, load: Load) -> float:
@@ -112,7 +111,7 @@ def _own(today: CurrentState, use: Use, load: Load, draws: Draws) -> Array:
     return own
 
 
-def _changed(
+def _at_load(
     use: Use, own: Array, changes: Changes, draws: Draws, grown: Array | float
 ) -> tuple[Array, Array]:
     """Compute service and queue after changes; what others use of it becomes faster too."""
