@@ -1,18 +1,18 @@
 """The story in order: window → observations → capacity → snapshot. Time comes in as an argument."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from agent.assessed_intervals import Points
-from agent.concurrency import best_source, concurrency, idle_baseline, n_variance
+from agent.assessment.assessed_intervals import Points
+from agent.assessment.snapshot import STALE_INTERVALS, FitState, Health, Load, Snapshot
 from agent.config.ceilings import ResourceSettings
 from agent.config.settings import FitSettings
-from agent.intervals import EXCLUDED, Window
-from agent.recent_time_split import time_use
-from agent.snapshot import STALE_INTERVALS, FitState, Health, Load, Snapshot, Source
-from agent.time_split import TimeUse
-from agent.utilisation import CLOCK, COUNTS, PARTS, limiting, with_ceilings
+from agent.support.instants import Now
+from agent.window.concurrency import Source, best_source, concurrency, idle_baseline, n_variance
+from agent.window.intervals import EXCLUDED, Window
+from agent.window.recent_time_split import TimeUse, time_use
+from agent.window.utilisation import CLOCK, COUNTS, PARTS, limiting, with_ceilings
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.thinning import thin
@@ -22,18 +22,6 @@ IDLE_BASELINE = "idle_baseline"
 NO_CEILINGS = ResourceSettings()
 RECENT = 300.0
 """Seconds of the window whose statement time is split over the resources."""
-
-
-@dataclass(frozen=True, slots=True)
-class Now:
-    """One instant on both clocks, in seconds."""
-
-    monotonic: float
-    unix: float
-
-    def to_unix(self, monotonic: float) -> float:
-        """The Unix time of a moment on the monotonic clock."""
-        return self.unix - (self.monotonic - monotonic)
 
 
 def assess(

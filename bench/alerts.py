@@ -22,10 +22,10 @@ from recorded_certainty import recorded_certainty
 from simulated_months import DAY, DAYS, HOUR, MINUTE, PER_DAY, STORIES, Month, month
 
 from agent.config.settings import FitSettings
-from agent.interval_buffer import IntervalBuffer
 from agent.replay.alert_rules import RULES, Alerts, Rule, Scrape
 from agent.replay.recording import Intervals
 from agent.replay.replay import Replay
+from agent.window.interval_buffer import IntervalBuffer
 
 PACE = 600.0
 SATURATED, EACH = 3, 2

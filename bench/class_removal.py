@@ -30,9 +30,9 @@ from record_classes import DATABASE, prepare
 from sysbench import ahead, give_a_processor, sysbench
 from workloads import Workload
 
+from agent.assessment.snapshot import Snapshot
 from agent.demo.server import PrivateServer, find_server
 from agent.query_classes.capacity_gain import saving
-from agent.snapshot import Snapshot
 from collectors.host import process_clock
 from models.robust import mad
 

@@ -10,8 +10,8 @@ from agent.config.retention import HistorySettings
 from agent.history.row_mapping import interval_row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
-from agent.intervals import Interval
-from agent.pipeline import Now
+from agent.support.instants import Now
+from agent.window.intervals import Interval
 from models.usl.law import Usl
 
 WIDTH, INTERVALS = 15.0, 5760  # seconds each, a day of them

@@ -21,7 +21,7 @@ from agent.history.row_mapping import sample_chunks
 from agent.history.store import Store
 from agent.history.window_reader import Wanted, recall
 from agent.history.write_buffer import Batch
-from agent.pipeline import Now
+from agent.support.instants import Now
 from collectors.base import Sample
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))

@@ -21,11 +21,12 @@ from real_servers import saved, watched, window_of
 from sysbench import ladder, loaded_server, questions, sysbench
 from workloads import CLASSIC, ZOO
 
+from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.demo.server import Flavour
-from agent.intervals import Interval, Window
-from agent.pipeline import Now, assess
-from agent.snapshot import FitState, Health, Snapshot
+from agent.pipeline import assess
+from agent.support.instants import Now
+from agent.window.intervals import Interval, Window
 
 INTERVAL = 2.0
 STAGES = (0.25, 0.5, 1.0, 4.0, 0.5)

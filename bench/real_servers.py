@@ -31,13 +31,12 @@ import numpy as np
 from sysbench import Level, ladder, loaded_server, questions, sysbench
 from workloads import CLASSIC, ZOO, Workload
 
-from agent.concurrency import concurrency
 from agent.config.settings import Config
-from agent.daemon import Agent
 from agent.demo.server import Flavour, PrivateServer
-from agent.intervals import Interval, Window
 from agent.pipeline import observations
-from agent.snapshot import Source
+from agent.service.daemon import Agent
+from agent.window.concurrency import Source, concurrency
+from agent.window.intervals import Interval, Window
 from models.capacity.assess import assess_capacity
 from models.trust import Trust
 from models.usl.fit import Method, fit

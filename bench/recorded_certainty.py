@@ -7,7 +7,7 @@ import numpy as np
 from real_servers import saved, seen_below, true_peak
 
 from agent.pipeline import observations
-from agent.snapshot import Source
+from agent.window.concurrency import Source
 from models.capacity.assess import assess_capacity
 from models.capacity.saturation_probability import is_contradicted
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from simulated_servers import Server, erlang_server, law_server, queueing_server
 
-from agent.intervals import Interval
+from agent.window.intervals import Interval
 from models.usl.law import Array
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0

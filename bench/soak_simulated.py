@@ -33,10 +33,10 @@ from agent.config.settings import Config
 from agent.demo.server import PrivateServer
 from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
-from agent.heap_trim import give_back, share_one_heap
 from agent.history.history_file import size
 from agent.history.store import Store
-from agent.target_monitor import TargetMonitor
+from agent.service.target_monitor import TargetMonitor
+from agent.support.heap_trim import give_back, share_one_heap
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from servers import least_account, server_program
@@ -167,7 +167,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         PrivateServer(program) as server,
-        patch("agent.target_monitor.ASSESS_EVERY", STEP),
+        patch("agent.service.target_monitor.ASSESS_EVERY", STEP),
         patch("agent.history.store.LOOK_EVERY", STEP),
     ):
         config = _config(Path(folder), server)

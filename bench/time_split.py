@@ -36,8 +36,7 @@ from servers import server_program  # noqa: E402
 
 from agent.config.ceilings import ResourceSettings  # noqa: E402
 from agent.demo.server import Flavour, PrivateServer  # noqa: E402
-from agent.recent_time_split import time_use  # noqa: E402
-from agent.time_split import TimeUse  # noqa: E402
+from agent.window.recent_time_split import TimeUse, time_use  # noqa: E402
 from models.time_split.limiting_resource import PARTS_OF, Limit  # noqa: E402
 from models.time_split.split import Part, TimeSplit  # noqa: E402
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.settings import FitSettings
-from agent.intervals import Interval, Window
-from agent.pipeline import Now, assess
-from agent.snapshot import FitState, Health, Snapshot
+from agent.pipeline import assess
+from agent.support.instants import Now
+from agent.window.intervals import Interval, Window
 from models.usl.law import Usl
 
 LAW = Usl(sigma=0.03, kappa=0.0008, lam=500.0)

@@ -20,9 +20,9 @@ from web_clients import SERVER, Authority
 
 from agent.cli import main
 from agent.commands.analyze_report import HEADER
-from agent.http_access import Access
 from agent.prometheus.client import MOST_POINTS, Client, PrometheusError
 from agent.prometheus.exporters import QUESTIONS
+from agent.support.http_access import Access
 
 START = 1_790_000_000
 """The Unix time at which the known history begins."""

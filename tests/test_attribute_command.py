@@ -14,7 +14,7 @@ from attribute_command import wide_file as wide_file
 from class_data import data
 from simulated_classes import Simulated
 
-from agent.commands.attribute_report import in_words
+from agent.export.attribute_report import in_words
 from models.attribution.class_intervals import ClassIntervals
 from models.attribution.divide import Method, attribute
 from models.attribution.estimators import Target

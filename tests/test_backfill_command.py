@@ -12,13 +12,14 @@ from live import free_port
 from prometheus_server import exported, fill, serving
 from recordings import LAW, rows
 
+from agent.assessment.snapshot import FitState, Health
 from agent.cli import main
 from agent.config.settings import FitSettings
 from agent.history.recorder import Recorder
 from agent.history.store import Store
-from agent.interval_buffer import IntervalBuffer
-from agent.pipeline import Now, assess
-from agent.snapshot import FitState, Health
+from agent.pipeline import assess
+from agent.support.instants import Now
+from agent.window.interval_buffer import IntervalBuffer
 
 START, LENGTH, STEP, WIDTH = 1_790_000_000, 7200, 15, 30.0
 END = START + LENGTH

@@ -10,7 +10,7 @@ from agent.config.bandwidths import bytes_per_second
 from agent.config.ceilings import DiskSettings, InterfaceSettings, ResourceSettings
 from agent.config.loader import load
 from agent.config.settings import Config
-from agent.reload import settings_of
+from agent.service.reload import settings_of
 from collectors.devices import Devices
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -17,7 +17,7 @@ from agent.history.database import open_to_write
 from agent.history.record_types import CLASSES
 from agent.history.record_types import Row as HistoryRow
 from agent.history.tables import insert
-from agent.intervals import Interval
+from agent.window.intervals import Interval
 from models.usl.law import Usl
 
 HOURS, STEP = 10_800, 15

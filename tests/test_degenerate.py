@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.assessment.snapshot import Snapshot
 from agent.demo.report import rows as report_rows
 from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
-from agent.intervals import Interval
-from agent.snapshot import Snapshot
+from agent.window.intervals import Interval
 from models.trust import Trust
 
 NOISE = np.random.default_rng(3)

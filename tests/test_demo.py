@@ -24,6 +24,7 @@ import psutil
 import pytest
 from servers import missing
 
+from agent.assessment.snapshot import FitState, Load
 from agent.cli import main
 from agent.demo import demo_run, server_user
 from agent.demo.addresses import Address, AddressError, choose_address, listen_on
@@ -31,7 +32,7 @@ from agent.demo.load_generator import MOST, PERIOD, clients_at, clients_at_the_t
 from agent.demo.report import lead, rows
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
 from agent.demo.server import FOLDER_PREFIX, Program, ServerError, find_server
-from agent.snapshot import FitState, Load, Source
+from agent.window.concurrency import Source
 from models.usl.law import Usl
 
 COMMAND = [sys.executable, "-m", "agent.cli", "demo"]

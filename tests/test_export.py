@@ -20,7 +20,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from record_samples import FIXTURES, recorded
 
 from agent import __version__
-from agent.agent_metrics import (
+from agent.assessment.snapshot import FitState, ForecastState, Health, SlaState, Snapshot
+from agent.config.settings import FitSettings
+from agent.export.metrics import SnapshotCollector
+from agent.history.failures import StoreFailure
+from agent.history.status import StoreState
+from agent.pipeline import assess
+from agent.sampling.collector_health import CollectorHealth
+from agent.service.agent_metrics import (
     AgentState,
     ReloadState,
     SelfCollector,
@@ -28,14 +35,9 @@ from agent.agent_metrics import (
     WorkerState,
     WorkState,
 )
-from agent.config.settings import FitSettings
-from agent.export.metrics import SnapshotCollector
-from agent.history.failures import StoreFailure
-from agent.history.status import StoreState
-from agent.interval_buffer import IntervalBuffer
-from agent.intervals import Window
-from agent.pipeline import Now, assess
-from agent.snapshot import CollectorHealth, FitState, ForecastState, Health, SlaState, Snapshot
+from agent.support.instants import Now
+from agent.window.interval_buffer import IntervalBuffer
+from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
 from models.forecast.saturation import DAY, ForecastReason, Saturation
 from models.trust import Trust

@@ -13,24 +13,24 @@ from made_up import WAVES, intervals, known, seen_at, with_resources
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.assessment.forecaster import EVERY, SOONEST, SPREAD, Forecaster, forecast_state
+from agent.assessment.hourly_load import KEPT, HourlyLoad, HourlySum
+from agent.assessment.snapshot import FORECAST_STALE, ForecastState, Snapshot
 from agent.commands.analyze_report import as_csv, as_table
 from agent.config.settings import Config
 from agent.export.forecast_report import forecast_words, when_words
 from agent.export.metrics import SnapshotCollector
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
-from agent.forecaster import EVERY, SOONEST, SPREAD, Forecaster, forecast_state
 from agent.history.record_types import Row
 from agent.history.store import Store
 from agent.history.write_buffer import Batch
-from agent.hourly_load import KEPT, HourlyLoad, HourlySum
-from agent.interval_buffer import IntervalBuffer
-from agent.intervals import Window
-from agent.pipeline import Now
 from agent.replay.history_fill import fill
 from agent.replay.recorded_readings import Reading
-from agent.snapshot import FORECAST_STALE, ForecastState, Snapshot
-from agent.target_monitor import TargetMonitor
+from agent.service.target_monitor import TargetMonitor
+from agent.support.instants import Now
+from agent.window.interval_buffer import IntervalBuffer
+from agent.window.intervals import Window
 from collectors.base import Sample
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="malloc_trim(3) 
 THREADS = 6
 PROGRAM = f"""
 import ctypes, threading
-from agent.heap_trim import share_one_heap
+from agent.support.heap_trim import share_one_heap
 share_one_heap() if {{shared}} else None
 library = ctypes.CDLL(None)
 library.fopen.restype = ctypes.c_void_p
@@ -30,7 +30,7 @@ library.fclose(file)
 SIZE, COUNT = 10_000, 4000
 FREED = f"""
 import ctypes
-from agent.heap_trim import GIVE_BACK_EVERY, give_back
+from agent.support.heap_trim import GIVE_BACK_EVERY, give_back
 def resident():
     words = open("/proc/self/smaps_rollup").read().split()
     return 1024 * int(words[words.index("Rss:") + 1])
@@ -46,7 +46,7 @@ print(before - resident())
 
 RUBBISH = """
 import gc, sys, weakref
-from agent.heap_trim import COLLECT_EVERY, collect, give_back
+from agent.support.heap_trim import COLLECT_EVERY, collect, give_back
 class Ring: pass
 def ring():
     made = Ring()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from history_rows import SERVER, SETTINGS, rows
 
+from agent.assessment.snapshot import FitState, Health
 from agent.config.retention import HistorySettings, RetentionSettings
 from agent.config.settings import FitSettings
 from agent.history.database import open_to_read
@@ -15,9 +16,9 @@ from agent.history.recorder import Recorder
 from agent.history.server_identity import MOST_NEW, server_identity
 from agent.history.store import Store
 from agent.history.tables import Extent, extents
-from agent.interval_buffer import IntervalBuffer
-from agent.pipeline import Now, assess
-from agent.snapshot import FitState, Health
+from agent.pipeline import assess
+from agent.support.instants import Now
+from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
 
 WIDTH = 10.0

@@ -7,7 +7,7 @@ import pytest
 from servers import ROOT
 
 from agent.cli import main
-from agent.host_files import HOST_FILES, IN_WHEEL
+from agent.support.host_files import HOST_FILES, IN_WHEEL
 
 NAMES = sorted(file.name for file in HOST_FILES)
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from agent.interval_buffer import CROWDED, IntervalBuffer
-from agent.intervals import Interval, Window
+from agent.window.interval_buffer import CROWDED, IntervalBuffer
+from agent.window.intervals import Interval, Window
 from collectors.base import Sample
 
 QPS = 100.0

@@ -16,6 +16,28 @@ ALLOWED = {
     "collectors": {"collectors"},
     "models": {"models"},
 }
+ROOMS = (
+    "support",
+    "config",
+    "csv_input",
+    "sampling",
+    "window",
+    "query_classes",
+    "assessment",
+    "pipeline",
+    "history",
+    "replay",
+    "prometheus",
+    "compare",
+    "export",
+    "what_if",
+    "web",
+    "service",
+    "demo",
+    "commands",
+    "cli",
+)
+"""The rooms of `agent`, each of which knows those before it."""
 IMPURE = {
     "time",
     "datetime",
@@ -51,6 +73,35 @@ def test_imports_point_one_way(package: str) -> None:
         assert not forbidden, f"{path} imports {forbidden}"
 
 
+def rooms_known_to(path: Path) -> set[str]:
+    """The rooms of `agent` that a file imports from."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        names |= {module.split(".")[1] for module in modules if module.startswith("agent.")}
+    return names
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_knows_only_those_before_it(room: str) -> None:
+    """Sampling → window → assessment → history → export → web → service → commands, never back."""
+    files = sorted((ROOT / "agent" / room).rglob("*.py")) or [ROOT / "agent" / f"{room}.py"]
+    allowed = set(ROOMS[: ROOMS.index(room) + 1])
+    for path in files:
+        unknown = rooms_known_to(path) - allowed
+        assert not unknown, f"{path} imports from {unknown}"
+
+
+def test_every_module_is_in_a_room() -> None:
+    """None stands loose in `agent` but the entry and the pipeline."""
+    there = {path.stem for path in (ROOT / "agent").iterdir() if path.suffix == ".py"}
+    assert there == {"__init__", "cli", "pipeline"}
+    folders = {path.parent.name for path in (ROOT / "agent").glob("*/__init__.py")}
+    assert folders | {"pipeline", "cli"} == set(ROOMS)
+
+
 @pytest.mark.parametrize("start", [DISK, NETWORK])
 def test_how_a_device_begins_is_said_once(start: str) -> None:
     """Whoever asks for the disks among the resources finds all of them."""
@@ -73,7 +124,7 @@ def test_models_touch_no_clock_file_or_socket() -> None:
 
 def test_the_daemon_starts_without_what_it_seldom_needs() -> None:
     """SciPy takes 40 MiB and random numbers 6: what needs them loads them when it is asked."""
-    script = "import sys, agent.daemon; print({'scipy', 'numpy.random'} & set(sys.modules))"
+    script = "import sys, agent.service.daemon; print({'scipy', 'numpy.random'} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

@@ -15,11 +15,11 @@ from servers import least_account
 
 from agent import target_monitor
 from agent.config.loader import load
-from agent.daemon import Agent
 from agent.demo.server import Flavour, PrivateServer
-from agent.snapshot import CollectorHealth
-from agent.target_monitor import TargetMonitor
-from agent.worker import Worker
+from agent.sampling.collector_health import CollectorHealth
+from agent.service.daemon import Agent
+from agent.service.target_monitor import TargetMonitor
+from agent.support.worker import Worker
 from collectors import COLLECTORS as TABLE
 from collectors import CollectorSpec
 from collectors.base import FailureKind, Feature, Prepared

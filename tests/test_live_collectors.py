@@ -27,8 +27,8 @@ from reached import connected
 from servers import Release
 
 from agent.config.loader import load
-from agent.daemon import Agent
 from agent.demo.server import PrivateServer
+from agent.service.daemon import Agent
 from collectors import statements
 from collectors.base import CollectorError
 

@@ -21,8 +21,8 @@ from proxy import Proxy
 
 from agent import target_monitor
 from agent.config.loader import load
-from agent.daemon import Agent
 from agent.demo.server import PrivateServer
+from agent.service.daemon import Agent
 from collectors.connection import Endpoint
 
 USER = "headroom"

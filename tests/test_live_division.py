@@ -16,8 +16,8 @@ from class_recording import LATER, blind, looked_at
 from class_scene import OPTIONS, Scene, play
 from conftest import ServerFactory, one_in_every_run
 
-from agent.commands.profile_rows import profile_of
 from agent.config.query_classes import ClassSettings
+from agent.export.profile_rows import profile_of
 from agent.query_classes.class_intervals import ClassIntervalMaker
 from agent.query_classes.class_registry import NONE, ClassRegistry
 from agent.query_classes.observations import ObservedClasses

@@ -10,12 +10,12 @@ import pytest
 from live import Clients
 from recordings import as_rows, nearly, written
 
+from agent.assessment.snapshot import Snapshot
 from agent.cli import main
 from agent.config.settings import Config
 from agent.demo.server import PrivateServer
 from agent.export.snapshot_json import snapshots_as_json
-from agent.snapshot import Snapshot
-from agent.target_monitor import TargetMonitor
+from agent.service.target_monitor import TargetMonitor
 from collectors.base import Sample
 
 SAMPLING, WIDTH = 0.25, 1.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.logs import AT_ONCE, MOST_KINDS, PAUSE, RepeatedMessages, fields, located, set_up
+from agent.support.logs import AT_ONCE, MOST_KINDS, PAUSE, RepeatedMessages, fields, located, set_up
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from agent.config.node_exporter import NodeExporterSettings
-from agent.remote_host import fetch_from
+from agent.sampling.remote_host import fetch_from
 from collectors.base import CollectorError, FailureKind
 from collectors.devices import MOST_DISKS
 from collectors.node_exporter import values_of

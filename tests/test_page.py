@@ -8,12 +8,13 @@ from html.parser import HTMLParser
 import pytest
 from made_up import SETTINGS, WAVES, ZERO, intervals, known, now, seen_at, with_resources
 
+from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.export.capacity_report import headline
 from agent.export.page import render
-from agent.intervals import Window
 from agent.pipeline import assess
-from agent.sla import sla_of
-from agent.snapshot import CollectorHealth, FitState, Health, Snapshot
+from agent.sampling.collector_health import CollectorHealth
+from agent.what_if.sla import sla_of
+from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
 from models.trust import Trust
 

@@ -22,14 +22,14 @@ from made_up import (
     with_usage,
 )
 
-from agent.assessed_intervals import Disposition
-from agent.assessment_counters import AssessmentCounters
-from agent.concurrency import concurrency, idle_baseline
+from agent.assessment.assessed_intervals import Disposition
+from agent.assessment.assessment_counters import AssessmentCounters
+from agent.assessment.snapshot import FitState, Health
 from agent.config.ceilings import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings
-from agent.intervals import Interval, Window
 from agent.pipeline import assess, fit, latest_load, observations
-from agent.snapshot import FitState, Health, Source
+from agent.window.concurrency import Source, concurrency, idle_baseline
+from agent.window.intervals import Interval, Window
 from models.capacity.goodness_of_fit import Check
 from models.capacity.outliers import OutlierReason
 from models.capacity.result import CapacityReason

@@ -14,16 +14,16 @@ from known_classes import known_classes, one_class
 from live import Clients, run_as_root, target, write_config
 from simulated_classes import simulate
 
+from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.cli import main
 from agent.commands.profile_report import as_csv, as_json, in_words
-from agent.commands.profile_rows import SORTS, profile_of, ranked
 from agent.demo.server import PrivateServer
 from agent.export.class_table import classes_table
 from agent.export.profile_plot import drawn, plot_class
+from agent.export.profile_rows import SORTS, profile_of, ranked
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry, name_of
 from agent.query_classes.observations import ObservedClasses, observed_classes
-from agent.snapshot import FitState, Health, Snapshot
 from models.attribution.class_intervals import OTHER
 
 PNG = b"\x89PNG\r\n\x1a\n"

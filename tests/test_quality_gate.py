@@ -11,8 +11,8 @@ from live import run_as_root
 from simulated_classes import Simulated, simulate
 
 from agent.commands.profile_report import as_json, in_words
-from agent.commands.profile_rows import profile_of
 from agent.demo.server import PrivateServer
+from agent.export.profile_rows import profile_of
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.divided_resources import RESOURCES

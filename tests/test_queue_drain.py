@@ -3,7 +3,7 @@
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
-from agent.queue_drain import take_all
+from agent.support.queue_drain import take_all
 
 
 def test_all_is_taken_in_its_order_and_once() -> None:

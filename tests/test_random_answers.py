@@ -29,12 +29,13 @@ from lying_server import (
     error,
 )
 
+from agent.assessment.snapshot import FitState, Health
 from agent.config.query_classes import ClassSettings
 from agent.config.settings import FitSettings
-from agent.interval_buffer import IntervalBuffer
-from agent.pipeline import Now, assess
+from agent.pipeline import assess
 from agent.query_classes.tracker import QueryClasses
-from agent.snapshot import FitState, Health
+from agent.support.instants import Now
+from agent.window.interval_buffer import IntervalBuffer
 from collectors import COLLECTORS, CollectorSpec, status
 from collectors.base import CollectorError, Sample
 from collectors.connection import Connection, Endpoint, Login

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from agent.pipeline import observations
-from agent.snapshot import Source
+from agent.window.concurrency import Source
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource

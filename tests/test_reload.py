@@ -23,15 +23,15 @@ from record_samples import FIXTURES, recorded
 from servers import Account, least_account
 from web_clients import Answer, ask
 
+from agent.assessment.snapshot import Snapshot
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config
-from agent.daemon import Agent
 from agent.demo.server import Flavour, PrivateServer
-from agent.interval_buffer import IntervalBuffer
-from agent.intervals import Interval
-from agent.reload import Reloader, settings_of
-from agent.snapshot import Snapshot
+from agent.service.daemon import Agent
+from agent.service.reload import Reloader, settings_of
 from agent.web import application
+from agent.window.interval_buffer import IntervalBuffer
+from agent.window.intervals import Interval
 
 FLOODERS = 140  # more clients than there are places
 NOW = 1_700_000_000.0

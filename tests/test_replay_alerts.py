@@ -11,7 +11,7 @@ from prometheus_rules import RULES
 
 from agent.replay.alert_rules import RULES as REPLAYED
 from agent.replay.alert_rules import Alerts, Scrape
-from agent.snapshot import Source
+from agent.window.concurrency import Source
 
 STEP = 15  # seconds between two scrapes, and two evaluations
 LASTING = (2, 5, 12, 25, 45)  # minutes for which a server stays as it is

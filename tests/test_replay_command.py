@@ -19,13 +19,14 @@ from record_samples import FIXTURES
 from record_samples import recorded as recorded_samples
 from recordings import LAW, Row, as_rows, nearly, rows, written
 
+from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.cli import main
 from agent.config.settings import FitSettings
-from agent.csv_input.sample_file import SampleFile
 from agent.export.snapshot_json import snapshots_as_json
-from agent.interval_buffer import IntervalBuffer
-from agent.pipeline import Now, assess
-from agent.snapshot import FitState, Health, Snapshot
+from agent.pipeline import assess
+from agent.replay.sample_file import SampleFile
+from agent.support.instants import Now
+from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
 
 OPEN_HOT = FOLDER / "mysql97" / "open_hot.csv"
@@ -307,7 +308,7 @@ def test_rows_far_from_their_place_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two files one after the other in the wrong order are not silently cut."""
-    monkeypatch.setattr("agent.csv_input.sample_file.BUFFERED", 50)
+    monkeypatch.setattr("agent.replay.sample_file.BUFFERED", 50)
     file = tmp_path / "bad.csv"
     file.write_text(HEADER + "".join(f"{t + 9000},{9 * t},2,{t}\n" for t in range(60)) + GOOD)
     text = one_line(capsys, main(["replay", str(file)]))

@@ -15,9 +15,10 @@ from agent.history.database import open_to_write
 from agent.history.record_types import INTERVALS
 from agent.history.row_mapping import interval_row
 from agent.history.tables import insert
-from agent.intervals import Interval, Window
-from agent.pipeline import Now, observations
-from agent.snapshot import Source
+from agent.pipeline import observations
+from agent.support.instants import Now
+from agent.window.concurrency import Source
+from agent.window.intervals import Interval, Window
 from models.capacity.assess import assess_capacity
 
 RECORDED = Path(__file__).parent / "fixtures" / "real" / "mysql-hot-longer.json.gz"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.restart_detector import RestartDetector, Session
+from agent.sampling.restart_detector import RestartDetector, Session
 from collectors.base import Sample
 
 FIRST, SAME, NEXT, ANEW = Session(1, 70), Session(1, 70), Session(2, 71), Session(2, 8)

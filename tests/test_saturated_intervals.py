@@ -8,7 +8,7 @@ from class_samples import samples
 from simulated_classes import simulate
 
 from agent.commands.profile_report import as_json, in_words
-from agent.commands.profile_rows import profile_of
+from agent.export.profile_rows import profile_of
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.divided_resources import ALL_TIME, BUSY, IO_WAIT

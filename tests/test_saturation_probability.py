@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from made_up import WAVES, intervals, known, seen_at, with_resources
 
+from agent.assessment.snapshot import Snapshot
 from agent.export.page import render
 from agent.export.snapshot_json import target_object
-from agent.snapshot import Snapshot
 from models.capacity.distribution import Distribution
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity, CapacityReason

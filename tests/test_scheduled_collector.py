@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import pytest
 
-from agent.backoff import Backoff, spread
-from agent.scheduled_collector import LONGEST_PAUSE, LONGEST_PENALTY, ScheduledCollector
+from agent.sampling.scheduled_collector import LONGEST_PAUSE, LONGEST_PENALTY, ScheduledCollector
+from agent.support.backoff import Backoff, spread
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection, Endpoint, Login

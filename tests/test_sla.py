@@ -8,8 +8,8 @@ import pytest
 from made_up import WAVES, intervals, known, with_resources
 from test_what_if import CONTENTION, CPU, TODAY
 
-from agent.sla import sla_of
-from agent.snapshot import Snapshot
+from agent.assessment.snapshot import Snapshot
+from agent.what_if.sla import sla_of
 from models.capacity.result import CapacityReason
 from models.robust import normal_cdf
 from models.usl.law import Usl

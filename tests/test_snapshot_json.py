@@ -13,9 +13,9 @@ import pytest
 from made_up import WAVES, ZERO, interval, intervals, known, seen_at, with_resources
 from web_clients import ask, listening, snapshot
 
+from agent.assessment.snapshot import FitState, ForecastState, Health, Snapshot
 from agent.export.snapshot_json import snapshots_as_json
-from agent.intervals import Interval
-from agent.snapshot import FitState, ForecastState, Health, Snapshot
+from agent.window.intervals import Interval
 from models.forecast.saturation import ForecastReason, Saturation
 
 DOCS = (Path(__file__).resolve().parent.parent / "docs" / "snapshot.md").read_text()

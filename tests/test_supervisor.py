@@ -12,11 +12,11 @@ import pytest
 from live import wait_until
 from web_clients import listening, snapshot
 
-from agent.snapshot import FitState, Health, Snapshot
-from agent.supervisor import Supervisor
-from agent.systemd_notify import Notifier
+from agent.assessment.snapshot import FitState, Health, Snapshot
+from agent.service.supervisor import Supervisor
+from agent.service.systemd_notify import Notifier
+from agent.support.worker import Worker
 from agent.web.server import ALLOWANCE
-from agent.worker import Worker
 
 NOW = 1_700_000_000.0
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from made_up import WAVES, intervals, known
 
-from agent.snapshot import CollectorHealth, FitState, Health, Snapshot
-from agent.status_line import status_line
-from agent.systemd_notify import Notifier
+from agent.assessment.snapshot import FitState, Health, Snapshot
+from agent.sampling.collector_health import CollectorHealth
+from agent.service.status_line import status_line
+from agent.service.systemd_notify import Notifier
 
 NOW = 1_700_000_000.0
 

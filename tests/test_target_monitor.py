@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from made_up import RISING, intervals
 
+from agent.assessment.snapshot import Health, Snapshot
 from agent.config.settings import Config
-from agent.daemon import Agent
 from agent.pipeline import assess
-from agent.snapshot import Health, Snapshot
-from agent.target_monitor import TargetMonitor
+from agent.service.daemon import Agent
+from agent.service.target_monitor import TargetMonitor
 
 
 def test_another_server_behind_the_same_address_begins_anew() -> None:
@@ -31,7 +31,7 @@ def test_a_defect_in_the_models_hides_no_server_that_is_down(
     """What reading the server says is published first; the worker counts the defect."""
     config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
     watch = TargetMonitor(config, config.targets[0])
-    monkeypatch.setattr("agent.target_monitor.assess", lambda *_: 1 / 0)
+    monkeypatch.setattr("agent.service.target_monitor.assess", lambda *_: 1 / 0)
     watch._health = Health(up=False, server="MySQL")
     with pytest.raises(ZeroDivisionError):
         watch.fit_tick(50.0)
@@ -52,7 +52,7 @@ def test_an_assessment_that_fails_touches_no_other_target(
     def failing(name: str, *arguments: Any) -> Snapshot:
         return assess(name, *arguments) if name == "whole" else 1 / 0  # type: ignore[return-value]
 
-    monkeypatch.setattr("agent.target_monitor.assess", failing)
+    monkeypatch.setattr("agent.service.target_monitor.assess", failing)
     for watch in agent._watches:
         watch._history.restore(rows)
         monkeypatch.setattr(watch._classes, "advance", lambda *_: watch._history.nothing)  # type: ignore[attr-defined]  # noqa: B023
@@ -83,8 +83,8 @@ def test_a_window_is_assessed_once_and_again_when_the_clock_is_set(
         assessments.append(unix)
         return assess(*arguments)
 
-    monkeypatch.setattr("agent.target_monitor.assess", counted)
-    monkeypatch.setattr("agent.target_monitor.time.time", lambda: unix)
+    monkeypatch.setattr("agent.service.target_monitor.assess", counted)
+    monkeypatch.setattr("agent.service.target_monitor.time.time", lambda: unix)
     watch._history.restore(rows)
     for step, times in ((0.0, 1), (0.5, 1), (1.0, 1), (1800.0, 2)):
         now = rows[-1].end + min(step, 2.0)
@@ -114,7 +114,7 @@ def test_an_sla_that_cannot_be_computed_costs_nothing_else(
     assert before.sla is not None
     assert before.sla.seconds == 0.05
     watch._sla_at = None
-    monkeypatch.setattr("agent.target_monitor.sla_of", lambda *_: 1 / 0)
+    monkeypatch.setattr("agent.service.target_monitor.sla_of", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         watch.sla_tick(now)
     watch.sla_tick(now)

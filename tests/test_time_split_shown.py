@@ -8,17 +8,17 @@ from known_classes import known_classes
 from known_time import known_time_use
 from made_up import intervals
 
-from agent.commands.time_split_report import doubts_in_words, limited_words, stacked_bar
+from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.time_split_metrics import time_families
+from agent.export.time_split_report import doubts_in_words, limited_words, stacked_bar
 from agent.export.time_split_section import time_section
-from agent.intervals import Window
 from agent.pipeline import NO_CEILINGS
-from agent.recent_time_split import time_use
-from agent.snapshot import FitState, Health, Snapshot
-from agent.time_split import read_weights, rows_beyond_calls
-from agent.utilisation import CPUS, OF_THE_CPU
+from agent.window.intervals import Window
+from agent.window.recent_time_split import time_use
+from agent.window.utilisation import CPUS, OF_THE_CPU
+from models.time_split.class_weights import read_weights, rows_beyond_calls
 from models.time_split.limiting_resource import Limit, LimitedBy
 from models.time_split.per_class import ClassUse, class_splits
 from models.time_split.split import Part, TimeSplit

@@ -13,8 +13,8 @@ from known_classes import known_classes
 from made_up import RISING, WAVES, intervals, known, with_resources
 from web_clients import NOW, ask, listening, password_hash, snapshot, written
 
+from agent.assessment.snapshot import Snapshot
 from agent.cli import main
-from agent.snapshot import Snapshot
 from agent.web.reloading_config import WebFile
 from agent.web.server import WebServer
 

@@ -11,7 +11,7 @@ from servers import ROOT, least_account
 
 from agent import __version__
 from agent.demo.server import PrivateServer
-from agent.host_files import HOST_FILES
+from agent.support.host_files import HOST_FILES
 
 INSTALL_SECONDS = 300.0  # numpy and scipy, on a busy machine
 RUN_SECONDS = 60.0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.worker import ClassInterval, Worker
+from agent.support.worker import ClassInterval, Worker
 
 DEADLINE = 5.0
 

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from prometheus_client import CollectorRegistry
 
+from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.export.metrics import SnapshotCollector
-from agent.snapshot import FitState, Health, Snapshot
 from agent.web import application
 from agent.web.reloading_config import Web
 from agent.web.server import WebServer

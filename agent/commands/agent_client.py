@@ -7,8 +7,14 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
-from agent.escaping import printable
-from agent.http_access import Access, AccessError, NoAnswerError, UntrustedError, read_answer
+from agent.support.escaping import printable
+from agent.support.http_access import (
+    Access,
+    AccessError,
+    NoAnswerError,
+    UntrustedError,
+    read_answer,
+)
 
 MOST_BYTES = 2**24
 """Of one answer."""

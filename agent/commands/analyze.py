@@ -4,20 +4,20 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
+from agent.assessment.snapshot import Snapshot
 from agent.commands.analyze_report import as_csv, as_table, by_danger
 from agent.commands.progress import interruptible, progress_of
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import duration
 from agent.config.cli_options import USAGE_ERROR
 from agent.config.settings import FitSettings
-from agent.escaping import complain_of, json_text
 from agent.export.snapshot_json import snapshots_object
-from agent.http_access import AccessError
 from agent.prometheus.analysis import analyse
 from agent.prometheus.client import Client
 from agent.prometheus.targets import FleetQuery, find_targets
 from agent.replay.sources import SourceError
-from agent.snapshot import Snapshot
+from agent.support.escaping import complain_of, json_text
+from agent.support.http_access import AccessError
 
 FAILED = 1
 MONTH = 30 * 86400.0

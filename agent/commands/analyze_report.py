@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from agent.commands.fit_report import quantity
+from agent.assessment.snapshot import Snapshot
 from agent.commands.text_table import DASH, table_lines
-from agent.escaping import for_spreadsheet, printable
 from agent.export.capacity_report import resource_words, why_none
+from agent.export.fit_report import quantity
 from agent.export.forecast_report import when_words
-from agent.snapshot import Snapshot
+from agent.support.escaping import for_spreadsheet, printable
 
 HEADER = (
     "target",

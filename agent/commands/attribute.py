@@ -5,12 +5,12 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
-from agent.commands.attribute_report import in_words
 from agent.commands.progress import interruptible, progress_of
 from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import DEFAULT_RESOURCE, joined, read_host
 from agent.csv_input.table_file import TableFileError
-from agent.escaping import complain_of, json_text, say
+from agent.export.attribute_report import in_words
+from agent.support.escaping import complain_of, json_text, say
 from models.attribution.class_intervals import ClassIntervals
 from models.attribution.divide import Attribution, ClassUse, Method, attribute
 from models.attribution.estimators import Target

@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.assessment.hourly_load import HourlyLoad
 from agent.commands.progress import interruptible
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import target_of
@@ -13,18 +14,17 @@ from agent.config.cli_options import USAGE_ERROR, add_config_option, complain
 from agent.config.durations import written
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Target
-from agent.escaping import complain_of, say_line
 from agent.history.backfill import Backfill
 from agent.history.database import open_to_write
 from agent.history.failures import StoreError, as_store_error
 from agent.history.server_identity import server_identity
-from agent.hourly_load import HourlyLoad
-from agent.http_access import AccessError
 from agent.prometheus.client import Client
 from agent.prometheus.source import chosen
 from agent.prometheus.targets import FleetQuery, find_targets, host_of, readings, sampling_of
 from agent.replay.history_fill import fill
 from agent.replay.sources import SourceError, interval_for
+from agent.support.escaping import complain_of, say_line
+from agent.support.http_access import AccessError
 from collectors.base import CollectorError
 from collectors.connection import Connection
 

@@ -7,8 +7,8 @@ from agent.commands.file_options import add_file_options, loaded
 from agent.config.cli_options import complain
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, Target
-from agent.escaping import say_line
-from agent.remote_host import collectors_of
+from agent.sampling.remote_host import collectors_of
+from agent.support.escaping import say_line
 from collectors import CollectorSpec
 from collectors.base import CollectorError, Feature
 from collectors.connection import Connection

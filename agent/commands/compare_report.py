@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from agent.commands.fit_report import TIMES, quantity
 from agent.commands.replay_report import time_text
 from agent.commands.text_table import DASH, table_lines
 from agent.compare.comparison import Compared, Unit
 from agent.compare.periods import Assessed
-from agent.escaping import json_text, printable
 from agent.export.capacity_report import resource_words
+from agent.export.fit_report import TIMES, quantity
 from agent.export.snapshot_json import finite
 from agent.query_classes.class_registry import name_of
+from agent.support.escaping import json_text, printable
 from models.comparison import Change, Estimate, Verdict
 
 HEADER = ("", "before", "90 % interval", "after", "90 % interval", "change", "90 % interval", "")

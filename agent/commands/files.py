@@ -4,10 +4,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from agent.atomic_replace import replacement
 from agent.config.cli_options import USAGE_ERROR
-from agent.escaping import complain_of, say_line
-from agent.host_files import HOST_FILES
+from agent.support.atomic_replace import replacement
+from agent.support.escaping import complain_of, say_line
+from agent.support.host_files import HOST_FILES
 
 FAILED = 1
 MODE = 0o644

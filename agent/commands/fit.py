@@ -5,11 +5,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.commands.fit_report import in_words
 from agent.commands.plot_option import without_matplotlib
 from agent.csv_input.curve_file import CurveFile, read_curve
 from agent.csv_input.table_file import TableFileError
-from agent.escaping import complain_of, say
+from agent.export.fit_report import in_words
+from agent.support.escaping import complain_of, say
 from models.usl.fit import Method, UslFit, fit
 
 PLOT_FORMATS = (".png", ".svg")

@@ -14,7 +14,6 @@ from agent.config.cli_options import USAGE_ERROR, complain
 from agent.config.loader import ConfigError, load
 from agent.config.times import moment, zone_here
 from agent.csv_input.table_file import STANDARD_INPUT, TableFileError
-from agent.escaping import complain_of, say
 from agent.history import history_file, prune
 from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import StoreError, as_store_error
@@ -24,6 +23,7 @@ from agent.history.text.csv_text import as_csv
 from agent.history.text.import_file import rereadable
 from agent.history.text.import_result import Mistakes
 from agent.history.text.openmetrics_text import as_openmetrics
+from agent.support.escaping import complain_of, say
 
 FAILED = 1
 ALL = "all"

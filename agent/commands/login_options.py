@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from agent.commands.replay_options import duration
-from agent.http_access import Access
+from agent.support.http_access import Access
 
 
 def add_login(group: "argparse._ArgumentGroup") -> None:

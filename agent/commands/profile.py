@@ -11,17 +11,17 @@ from pathlib import Path
 from agent.commands.plot_option import without_matplotlib
 from agent.commands.profile_history import latest_savings, recorded
 from agent.commands.profile_report import as_csv, as_json, in_words
-from agent.commands.profile_rows import SORTS, profile_of, with_texts
 from agent.config.cli_options import USAGE_ERROR, add_config_option, complain
 from agent.config.durations import seconds
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, Target
 from agent.config.times import moment, zone_here
-from agent.escaping import complain_of, say
+from agent.export.profile_rows import SORTS, profile_of, with_texts
 from agent.history.failures import StoreError
 from agent.history.history_file import history_path
 from agent.query_classes.observations import ObservedClasses
 from agent.query_classes.profiler import observe, observe_sums, texts_from
+from agent.support.escaping import complain_of, say
 from collectors.base import CollectorError
 
 BROKEN = 1

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from agent.commands.profile_rows import NOT_JUDGED, Moved, Profile, Row, ranked
+from agent.export.profile_rows import NOT_JUDGED, Moved, Profile, Row, ranked
 from agent.history.class_uses import Span, Use, latest_gains, latest_span, sources, uses
 from agent.history.database import open_to_read
 from agent.history.failures import StoreError, as_store_error

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 from datetime import datetime
 
-from agent.commands.attribute_report import OTHERS, SOURCES, amount, bar, cut, percent, short
-from agent.commands.profile_rows import Profile, Row
-from agent.commands.time_split_report import (
+from agent.config.durations import words
+from agent.export.attribute_report import OTHERS, SOURCES, amount, bar, cut, percent, short
+from agent.export.profile_rows import Profile, Row
+from agent.export.time_split_report import (
     KEY,
     WIDTH,
     doubts_in_words,
@@ -16,9 +17,8 @@ from agent.commands.time_split_report import (
     parts_in_words,
     stacked_bar,
 )
-from agent.config.durations import words
-from agent.escaping import for_spreadsheet, json_text
-from agent.time_split import TimeUse
+from agent.support.escaping import for_spreadsheet, json_text
+from agent.window.recent_time_split import TimeUse
 from models.attribution.class_intervals import AGENT
 from models.attribution.quality_gate import is_proven
 from models.attribution.reasons import Reason

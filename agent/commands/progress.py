@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from agent.escaping import printable
+from agent.support.escaping import printable
 from models.attribution.divide import Progress
 
 SILENT_SECONDS = 3.0

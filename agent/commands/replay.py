@@ -10,10 +10,10 @@ from datetime import datetime
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import add_pipeline_options, duration, exit_code, wishes_of
 from agent.commands.replay_report import as_json, as_table
-from agent.escaping import complain_of
 from agent.prometheus.source import prometheus_source
 from agent.replay.replay import PACE, Replay, Step
 from agent.replay.sources import ReplayOptions, Source, SourceError, opened
+from agent.support.escaping import complain_of
 
 HOUR, DAY = 3600.0, 86400.0
 FORMATS: dict[str, Callable[[Source, Iterable[Step]], Iterator[str]]] = {

@@ -13,11 +13,11 @@ from agent.config.durations import seconds, written
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, FitSettings, Target
 from agent.csv_input.table_file import TableFileError
-from agent.escaping import complain_of
 from agent.history.failures import StoreError, as_store_error
-from agent.http_access import AccessError
 from agent.pipeline import NO_CEILINGS
 from agent.replay.sources import ReplayOptions, SourceError
+from agent.support.escaping import complain_of
+from agent.support.http_access import AccessError
 
 LONGEST = 366 * 86400.0
 FAILED = 1

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from agent.commands.fit_report import quantity
+from agent.assessment.snapshot import Snapshot
 from agent.commands.text_table import DASH, aligned
 from agent.config.durations import words, written
-from agent.escaping import json_text, printable
 from agent.export.capacity_report import doubts, headline, resource_words, why_none
+from agent.export.fit_report import quantity
 from agent.export.snapshot_json import finite, target_object
 from agent.replay.alert_rules import Episode
 from agent.replay.replay import Step
 from agent.replay.sources import Source
-from agent.snapshot import Snapshot
+from agent.support.escaping import json_text, printable
 
 UNIX = range(100_000_000, 253_402_300_800)
 """Times that are taken for seconds since 1970, up to the year 9999, and shown as dates."""

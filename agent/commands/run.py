@@ -11,8 +11,8 @@ from agent.commands.file_options import add_file_options, loaded
 from agent.config.cli_options import complain
 from agent.config.loader import ConfigError, load
 from agent.config.settings import MOST_PORT, Config, ListenAddress
-from agent.heap_trim import share_one_heap
-from agent.logs import FORMATS, LEVELS, set_up
+from agent.support.heap_trim import share_one_heap
+from agent.support.logs import FORMATS, LEVELS, set_up
 from agent.web.reloading_config import Web
 
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}", re.ASCII)
@@ -93,6 +93,6 @@ def _daemon(
     lifecycle: bool,
     hosts: list[str],
 ) -> int:
-    from agent.daemon import run as run_daemon
+    from agent.service.daemon import run as run_daemon
 
     return run_daemon(config, load_config, lifecycle=lifecycle, web=web, hosts=hosts)

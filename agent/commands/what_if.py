@@ -8,8 +8,8 @@ from agent.commands.agent_client import AgentClient, RefusedError
 from agent.commands.login_options import access_of, add_login, login_problem
 from agent.commands.what_if_report import as_table
 from agent.config.cli_options import USAGE_ERROR
-from agent.escaping import complain_of, json_text, say
-from agent.http_access import AccessError
+from agent.support.escaping import complain_of, json_text, say
+from agent.support.http_access import AccessError
 from agent.what_if.question import FACTORS, QUERY, QuestionError, question
 
 FAILED = 1

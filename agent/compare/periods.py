@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agent.assessment.snapshot import FitState
 from agent.config.ceilings import ResourceSettings
-from agent.intervals import Window
-from agent.pipeline import Now, fit
+from agent.pipeline import fit
 from agent.replay.sources import Source, SourceError
-from agent.snapshot import FitState
+from agent.support.instants import Now
+from agent.window.intervals import Window
 from models.capacity.result import Capacity
 
 SEPARATOR = ".."

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from agent.config.loader import ConfigError
-from agent.escaping import complain_of
+from agent.support.escaping import complain_of
 
 USAGE_ERROR = 2
 

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from agent.config.base_model import Section
 from agent.config.durations import seconds, within
 from agent.config.existing_file import ExistingFile
-from agent.http_access import Access, AccessError
+from agent.support.http_access import Access, AccessError
 
 EXAMPLE = "http://HOST:9100"
 

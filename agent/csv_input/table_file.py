@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from agent.escaping import printable
+from agent.support.escaping import printable
 
 STANDARD_INPUT = "-"
 SEPARATORS = {";": "semicolons", "\t": "tabs"}

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pymysql
 
+from agent.assessment.snapshot import Snapshot
 from agent.config.settings import CollectorSettings, Config, FitSettings, Target
-from agent.daemon import Agent
 from agent.demo.addresses import Address, choose_address, listen_on
 from agent.demo.load_generator import Load
 from agent.demo.programs import FLAVOUR_NAMES, how_to_install, servers_to_try
@@ -22,7 +22,7 @@ from agent.demo.report import lead, rows
 from agent.demo.screen import View, output, table
 from agent.demo.server import PrivateServer, ServerError
 from agent.demo.shop_workload import TABLES
-from agent.snapshot import Snapshot
+from agent.service.daemon import Agent
 from models.trust import Trust
 
 TARGET, USER = "demo", "headroom"

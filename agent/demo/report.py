@@ -1,6 +1,6 @@
 """What the agent knows now, in the demo's words: rows of a table, and one line."""
 
-from agent.commands.fit_report import past_peak_words, quantity, threads
+from agent.assessment.snapshot import Snapshot
 from agent.export.capacity_report import (
     bounds,
     doubts,
@@ -8,7 +8,8 @@ from agent.export.capacity_report import (
     resource_words,
     why_none,
 )
-from agent.snapshot import Snapshot, Source
+from agent.export.fit_report import past_peak_words, quantity, threads
+from agent.window.concurrency import Source
 from models.capacity.result import Capacity
 from models.trust import Trust
 from models.usl.fit import UslFit

@@ -7,11 +7,11 @@ from textwrap import wrap
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TextIO
 
-from agent.assessed_intervals import Disposition
+from agent.assessment.assessed_intervals import Disposition
+from agent.assessment.snapshot import Snapshot
 from agent.config.durations import words
 from agent.demo.report import Row, lead, line, rows
 from agent.demo.text_chart import text_chart
-from agent.snapshot import Snapshot
 from models.trust import Trust
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # a screen of its own, no cursor

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from agent.commands.fit_report import quantity
+from agent.export.fit_report import quantity
 from models.rates import Array
 from models.usl.law import Usl
 

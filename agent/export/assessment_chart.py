@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.assessed_intervals import Disposition, Points
-from agent.commands.fit_report import quantity
+from agent.assessment.assessed_intervals import Disposition, Points
+from agent.export.fit_report import quantity
 from models.capacity.result import Capacity
 from models.trust import Trust
 from models.usl.fit import UslFit

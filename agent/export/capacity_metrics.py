@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 from prometheus_client.core import Metric
 
+from agent.assessment.snapshot import Snapshot
 from agent.export.families import BOUND, counter, gauge, states_of
-from agent.snapshot import Snapshot
 from models.capacity.headroom import Headroom
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import Capacity

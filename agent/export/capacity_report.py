@@ -1,7 +1,7 @@
 """The capacity in words: what the server can do, what ends it, how sure that is, what is left."""
 
-from agent.commands.fit_report import past_peak_words, quantity
-from agent.snapshot import Snapshot
+from agent.assessment.snapshot import Snapshot
+from agent.export.fit_report import past_peak_words, quantity
 from models.capacity.headroom import Headroom
 from models.capacity.result import USL, Capacity, CapacityReason
 from models.capacity.saturation_probability import Probabilities

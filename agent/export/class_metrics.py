@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 from prometheus_client.core import Metric
 
+from agent.assessment.snapshot import Snapshot
 from agent.export.families import counter, gauge
 from agent.query_classes.capacity_gain import saving
 from agent.query_classes.state import ClassesState, ClassState, ResourceState
-from agent.snapshot import Snapshot
 
 TEXT_LETTERS = 256
 COUNTERS = (

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from html import escape
 
-from agent.commands.attribute_report import bar
-from agent.commands.fit_report import quantity
-from agent.commands.time_split_report import limited_words
+from agent.assessment.snapshot import Snapshot
 from agent.config.durations import words
+from agent.export.attribute_report import bar
+from agent.export.fit_report import quantity
+from agent.export.time_split_report import limited_words
 from agent.query_classes.capacity_gain import saving
 from agent.query_classes.class_registry import NONE, OVERFLOW
+from agent.query_classes.class_time_splits import class_key
 from agent.query_classes.state import ClassesState, ClassState, ResourceState
-from agent.snapshot import Snapshot
-from agent.time_split import class_key
 from models.attribution.class_intervals import AGENT, OTHER
 from models.attribution.divide import Method
 from models.time_split.limiting_resource import LimitedBy

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agent.commands.fit_report import headline, quantity, threads
 from agent.csv_input.curve_file import CurveFile
+from agent.export.fit_report import headline, quantity, threads
 from models.trust import Trust
 from models.usl.fit import Method, UslFit, throughput_band
 from models.usl.law import Array

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 from prometheus_client.core import Metric
 
+from agent.assessment.snapshot import Snapshot
 from agent.export.families import BOUND, gauge
-from agent.snapshot import Snapshot
 from models.forecast.saturation import Saturation
 
 TIMES: tuple[tuple[str, str, Callable[[Saturation], float | None]], ...] = (

@@ -2,9 +2,9 @@
 
 from html import escape
 
-from agent.commands.fit_report import quantity, short_time
+from agent.assessment.snapshot import Snapshot
 from agent.export.capacity_report import resource_words
-from agent.snapshot import Snapshot
+from agent.export.fit_report import quantity, short_time
 from models.capacity.resource_limit import ResourceLimit
 
 COLUMNS = ("resource", "used now", "a query takes", "full at", "90 % interval", "trust", "limit")

@@ -6,13 +6,13 @@ from prometheus_client.core import InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from agent import __version__
+from agent.assessment.snapshot import Snapshot
 from agent.export.capacity_metrics import capacity_families
 from agent.export.class_metrics import class_families
 from agent.export.families import BOUND, PREFIX, counter, gauge, states_of
 from agent.export.forecast_metrics import forecast_families
 from agent.export.sla_metrics import sla_families
 from agent.export.time_split_metrics import time_families
-from agent.snapshot import Snapshot
 from models.trust import Trust
 from models.usl.fit import UslFit
 

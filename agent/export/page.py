@@ -5,7 +5,7 @@ from html import escape
 from importlib.resources import files
 
 from agent import __version__
-from agent.commands.fit_report import past_peak_words, quantity
+from agent.assessment.snapshot import Snapshot
 from agent.config.durations import words
 from agent.export.assessment_chart import chart, legend
 from agent.export.capacity_report import (
@@ -16,11 +16,11 @@ from agent.export.capacity_report import (
     why_none,
 )
 from agent.export.class_table import classes_table
+from agent.export.fit_report import past_peak_words, quantity
 from agent.export.forecast_report import forecast_words
 from agent.export.limits_table import limits_table
 from agent.export.sla_report import sla_words
 from agent.export.time_split_section import time_section
-from agent.snapshot import Snapshot
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
 from models.trust import Trust

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agent.commands.profile_rows import Profile
+from agent.export.profile_rows import Profile
 from agent.query_classes.class_registry import name_of
 from agent.query_classes.observations import ObservedClasses
 from models.attribution.class_intervals import Array

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 from prometheus_client.core import Metric
 
+from agent.assessment.snapshot import SlaState, Snapshot
 from agent.export.families import BOUND, gauge, states_of
-from agent.snapshot import SlaState, Snapshot
 from models.what_if.predict import Estimate
 
 ESTIMATES: tuple[tuple[str, str, str, Callable[[SlaState], Estimate | None]], ...] = (

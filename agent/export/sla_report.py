@@ -1,7 +1,7 @@
 """The SLA in words: where residence times reach it, or why that is not known."""
 
-from agent.commands.fit_report import quantity, short_time
-from agent.snapshot import SlaState
+from agent.assessment.snapshot import SlaState
+from agent.export.fit_report import quantity, short_time
 from models.trust import Trust
 from models.what_if.predict import Estimate
 

@@ -10,8 +10,9 @@ from math import isfinite
 from typing import Any
 
 from agent import __version__
-from agent.snapshot import ForecastState, SlaState, Snapshot
-from agent.time_split import TimeUse, class_key
+from agent.assessment.snapshot import ForecastState, SlaState, Snapshot
+from agent.query_classes.class_time_splits import class_key
+from agent.window.recent_time_split import TimeUse
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import Capacity
 from models.time_split.limiting_resource import LimitedBy

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
+from agent.assessment.snapshot import Snapshot
 from agent.export.families import gauge
-from agent.snapshot import Snapshot
-from agent.time_split import class_key
+from agent.query_classes.class_time_splits import class_key
 from models.time_split.limiting_resource import Limit, LimitedBy
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from html import escape
 
-from agent.commands.time_split_report import NAMES, doubts_in_words, limited_words, parts_in_words
+from agent.assessment.snapshot import Snapshot
 from agent.config.durations import words
-from agent.snapshot import Snapshot
+from agent.export.time_split_report import NAMES, doubts_in_words, limited_words, parts_in_words
 from models.time_split.split import Part, TimeSplit
 
 COLOURS = {

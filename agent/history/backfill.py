@@ -8,9 +8,9 @@ import numpy as np
 from agent.history.record_types import INTERVALS
 from agent.history.row_mapping import in_milliseconds, interval_row
 from agent.history.tables import insert
-from agent.interval_buffer import IntervalBuffer
-from agent.intervals import Interval
-from agent.pipeline import Now
+from agent.support.instants import Now
+from agent.window.interval_buffer import IntervalBuffer
+from agent.window.intervals import Interval
 
 AT_ONCE = 500
 """Rows in one transaction, so that a running agent waits for a moment only."""

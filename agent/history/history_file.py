@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from agent.atomic_replace import replacement
 from agent.history.failures import StoreError, StoreFailure
+from agent.support.atomic_replace import replacement
 
 FILE_NAME = "history.db"
 HEAD = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html#the_database_header

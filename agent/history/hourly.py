@@ -2,8 +2,8 @@
 
 import sqlite3
 
+from agent.assessment.hourly_load import HourlySum
 from agent.history.window_reader import Wanted
-from agent.hourly_load import HourlySum
 
 
 def hourly_sums(connection: sqlite3.Connection, wanted: Wanted) -> list[HourlySum]:

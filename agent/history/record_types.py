@@ -76,7 +76,7 @@ INTERVALS = Kind(
         Column("resources", CellType.NUMBERS),
     ),
 )
-"""Rates and averages over one interval, as `agent.intervals.Interval` has them; `at` is its end."""
+"""Rates and averages of one interval, as `Interval` (agent.window.intervals); `at` is its end."""
 
 FITS = Kind(
     "fits",

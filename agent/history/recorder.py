@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
+from agent.assessment.hourly_load import KEPT, HourlySum
+from agent.assessment.snapshot import FitState
 from agent.history.row_mapping import (
     ClassUses,
     class_rows,
@@ -18,12 +20,10 @@ from agent.history.server_identity import MOST_NEW, Identities, server_identity
 from agent.history.store import Answer, LoadAnswer, Store
 from agent.history.window_reader import Wanted
 from agent.history.write_buffer import Batch
-from agent.hourly_load import KEPT, HourlySum
-from agent.interval_buffer import IntervalBuffer
-from agent.logs import fields
-from agent.pipeline import Now
-from agent.queue_drain import take_all
-from agent.snapshot import FitState
+from agent.support.instants import Now
+from agent.support.logs import fields
+from agent.support.queue_drain import take_all
+from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
 from models.forecast.hourly import HOUR
 

@@ -4,14 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agent.assessment.snapshot import FitState
 from agent.history.record_types import CLASSES, FITS, INTERVALS, Cell, CellType, Row
 from agent.history.sample_codec import Chunk, pack
-from agent.intervals import Interval
-from agent.pipeline import Now
 from agent.query_classes.capacity_gain import Saving
 from agent.query_classes.class_registry import Name, name_of
 from agent.query_classes.state import IntervalUsage
-from agent.snapshot import FitState
+from agent.support.instants import Now
+from agent.window.intervals import Interval
 from collectors.base import Sample
 from models.usl.fit import UslFit
 

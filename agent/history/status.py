@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.history.failures import StoreError, StoreFailure
-from agent.logs import fields
+from agent.support.logs import fields
 
 log = logging.getLogger(__name__)
 

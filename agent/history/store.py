@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from agent.backoff import Backoff
+from agent.assessment.hourly_load import HourlySum
 from agent.config.retention import HistorySettings
 from agent.history import history_file, prune
 from agent.history.clock_check import SteadyClock
@@ -28,9 +28,9 @@ from agent.history.tamper_seal import TamperSeal
 from agent.history.target_rename import take_along
 from agent.history.window_reader import Recalled, Wanted, recall
 from agent.history.write_buffer import Batch, WriteBuffer
-from agent.hourly_load import HourlySum
-from agent.logs import fields
-from agent.worker import Worker
+from agent.support.backoff import Backoff
+from agent.support.logs import fields
+from agent.support.worker import Worker
 
 log = logging.getLogger(__name__)
 

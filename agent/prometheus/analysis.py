@@ -2,16 +2,17 @@
 
 from dataclasses import replace
 
+from agent.assessment.forecaster import forecast_state
+from agent.assessment.hourly_load import HourlyLoad
+from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.settings import FitSettings
-from agent.forecaster import forecast_state
-from agent.hourly_load import HourlyLoad
-from agent.interval_buffer import IntervalBuffer
-from agent.pipeline import Now, assess
+from agent.pipeline import assess
 from agent.prometheus.client import Client
 from agent.prometheus.targets import FleetQuery, FleetTarget, readings, sampling_of
 from agent.replay.history_fill import fill
 from agent.replay.sources import interval_for
-from agent.snapshot import FitState, Health, Snapshot
+from agent.support.instants import Now
+from agent.window.interval_buffer import IntervalBuffer
 
 
 def analyse(

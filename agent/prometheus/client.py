@@ -16,8 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agent.backoff import Backoff
-from agent.http_access import Access, AccessError, NoAnswerError, UntrustedError, read_answer
+from agent.support.backoff import Backoff
+from agent.support.http_access import (
+    Access,
+    AccessError,
+    NoAnswerError,
+    UntrustedError,
+    read_answer,
+)
 from models.rates import Array
 
 MOST_POINTS = 11_000

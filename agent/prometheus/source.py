@@ -1,10 +1,10 @@
 """One server of a Prometheus as a recording to replay."""
 
-from agent.interval_buffer import IntervalBuffer
 from agent.prometheus.client import Client
 from agent.prometheus.targets import FleetQuery, FleetTarget, find_targets, readings, sampling_of
 from agent.replay.recording import Samples
 from agent.replay.sources import ReplayOptions, Source, SourceError, interval_for
+from agent.window.interval_buffer import IntervalBuffer
 
 MOST_NAMED = 10
 """Servers that are named where one must be chosen."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.resampling import Columns
-from agent.utilisation import BUSY as WORKED
+from agent.window.resampling import Columns
+from agent.window.utilisation import BUSY as WORKED
 from collectors.base import Sample
 from models import rates
 from models.attribution.estimators import DividedResource

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from agent.config.ceilings import ResourceSettings
-from agent.intervals import Window
 from agent.query_classes.class_intervals import ClassInterval, host_use, is_cpu_sum, whole_use
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.saturated_intervals import (
@@ -15,13 +14,14 @@ from agent.query_classes.saturated_intervals import (
     spells_of,
 )
 from agent.query_classes.tracked_classes import TrackedClasses
-from agent.recent_time_split import time_use
-from agent.time_split import TimeUse, first_known, read_weights, rows_beyond_calls
+from agent.window.intervals import Window
+from agent.window.recent_time_split import TimeUse, time_use
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.divide import Attribution, Method, attribute
 from models.attribution.estimators import Target
 from models.attribution.quality_gate import OF_DISKS, is_proven, withheld
 from models.attribution.reasons import HostUse
+from models.time_split.class_weights import first_known, read_weights, rows_beyond_calls
 from models.time_split.per_class import ClassUse, class_splits
 from models.time_split.split import TimeSplit
 

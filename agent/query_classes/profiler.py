@@ -8,7 +8,6 @@ import numpy as np
 
 from agent.config.ceilings import ResourceSettings
 from agent.config.settings import Target
-from agent.interval_buffer import IntervalBuffer
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.digest_deltas import DigestDeltas
@@ -19,6 +18,7 @@ from agent.query_classes.observations import (
     with_times,
 )
 from agent.query_classes.tracked_classes import TrackedClasses
+from agent.window.interval_buffer import IntervalBuffer
 from collectors import CollectorSpec, collectors_with
 from collectors.base import CollectorError, FailureKind, Sample, Values
 from collectors.connection import Connection

@@ -13,7 +13,7 @@ from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMake
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.digest_deltas import Lost
 from agent.query_classes.state import ClassesState, IntervalUsage
-from agent.queue_drain import take_all
+from agent.support.queue_drain import take_all
 from collectors.base import Sample
 
 MOST_KNOWN = 30_000

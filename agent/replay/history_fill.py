@@ -7,10 +7,10 @@ from typing import Protocol
 
 import numpy as np
 
-from agent.hourly_load import HourlyLoad
-from agent.intervals import Interval, Window, intervals
+from agent.assessment.hourly_load import HourlyLoad
 from agent.replay.recorded_readings import STATUS, Reading
-from agent.resampling import KNOWN_FOR
+from agent.window.intervals import Interval, Window, intervals
+from agent.window.resampling import KNOWN_FOR
 from collectors.base import Sample
 
 AT_ONCE = 2000

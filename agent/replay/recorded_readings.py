@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from agent.utilisation import BUSY
+from agent.window.utilisation import BUSY
 from collectors.base import Sample
 
 STATUS, STATEMENTS, THREADS, HOST = "status", "statements", "threads", "host"

@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from agent.interval_buffer import RAW_INTERVALS, IntervalBuffer
-from agent.intervals import Interval
 from agent.replay.recorded_readings import STATEMENTS, STATUS, Reading
+from agent.window.interval_buffer import RAW_INTERVALS, IntervalBuffer
+from agent.window.intervals import Interval
 from collectors.base import Sample
 
 LOOKED_AT = 1000

@@ -10,7 +10,6 @@ from pathlib import Path
 from agent.config.ceilings import ResourceSettings
 from agent.config.durations import written
 from agent.config.settings import FitSettings
-from agent.csv_input.sample_file import SampleFile
 from agent.csv_input.table_file import STANDARD_INPUT
 from agent.history.database import open_to_read
 from agent.history.history_file import HEAD
@@ -18,9 +17,11 @@ from agent.history.record_types import INTERVALS
 from agent.history.row_mapping import interval_of
 from agent.history.tables import LAST, Choice, Extent, extents, read
 from agent.history.window_reader import SAME_WIDTH
-from agent.interval_buffer import IntervalBuffer
-from agent.pipeline import NO_CEILINGS, Now
+from agent.pipeline import NO_CEILINGS
 from agent.replay.recording import Intervals, Recording, Samples, sampling_of
+from agent.replay.sample_file import SampleFile
+from agent.support.instants import Now
+from agent.window.interval_buffer import IntervalBuffer
 
 WIDTHS = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 """Seconds of an interval where none is asked for: the first that holds two samples."""

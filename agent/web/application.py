@@ -10,10 +10,10 @@ from urllib.parse import parse_qs
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from agent.escaping import json_text, printable
+from agent.assessment.snapshot import Snapshot
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
-from agent.snapshot import Snapshot
+from agent.support.escaping import json_text, printable
 from agent.web.access_control import AccessControl
 from agent.web.cross_site import HostNames
 from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse

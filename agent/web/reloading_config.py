@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent.config.systemd_credentials import readable
 from agent.config.yaml_loader import ConfigError, read
-from agent.logs import fields
+from agent.support.logs import fields
 from agent.web.config import WebConfig
 from agent.web.cross_checks import mistakes
 from agent.web.tls import tls_context

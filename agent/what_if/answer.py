@@ -3,8 +3,8 @@
 from typing import Any
 
 from agent import __version__
+from agent.assessment.snapshot import Snapshot
 from agent.export.snapshot_json import estimate_object, finite
-from agent.snapshot import Snapshot
 from agent.what_if.current_state import digests_of, today_of
 from agent.what_if.question import Question, changes
 from models.trust import Trust

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from agent.assessed_intervals import Disposition
+from agent.assessment.assessed_intervals import Disposition
+from agent.assessment.snapshot import Load, Snapshot
 from agent.config.ceilings import DISK, NETWORK
 from agent.query_classes.capacity_gain import share_of, share_of_use
 from agent.query_classes.class_registry import SEVERAL
 from agent.query_classes.state import ClassesState
-from agent.snapshot import Load, Snapshot
-from agent.utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_disk
+from agent.window.utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_disk
 from models.capacity.assess import HOPELESS_RATIO
 from models.capacity.contention import Ahead, find_peak
 from models.capacity.goodness_of_fit import Points

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from agent.snapshot import Load
+from agent.assessment.snapshot import Load
 from models.what_if.changes import LEAST, MOST, Changes
 
 NUMBER = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(x?)", re.ASCII)

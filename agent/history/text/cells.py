@@ -6,8 +6,8 @@ import re
 
 from agent.config.settings import NAME
 from agent.csv_input.table_file import shortened
-from agent.escaping import for_spreadsheet, from_spreadsheet, json_text
 from agent.history.record_types import Cell, CellType, Column, Kind, Row
+from agent.support.escaping import for_spreadsheet, from_spreadsheet, json_text
 
 LATEST = 253_402_300_800.0  # the year 10,000, in Unix seconds
 LONGEST = 255  # characters of a word or a name

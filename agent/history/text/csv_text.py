@@ -5,7 +5,6 @@ import io
 from collections.abc import Iterable, Iterator
 
 from agent.csv_input.table_file import TableFileError, rows_in
-from agent.escaping import for_spreadsheet, from_spreadsheet
 from agent.history.record_types import KINDS, Kind, Row
 from agent.history.text.cells import (
     CellError,
@@ -17,6 +16,7 @@ from agent.history.text.cells import (
     time_text,
 )
 from agent.history.text.import_result import Mistakes
+from agent.support.escaping import for_spreadsheet, from_spreadsheet
 
 TIME = "time"
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from agent.csv_input.table_file import TableFileError
-from agent.escaping import printable
 from agent.history.record_types import KINDS, Cell, CellType, Column, Kind, Row
 from agent.history.text.cells import (
     CellError,
@@ -21,6 +20,7 @@ from agent.history.text.cells import (
     time_text,
 )
 from agent.history.text.import_result import Mistakes
+from agent.support.escaping import printable
 
 PREFIX = "mysql_headroom_history_"
 END = "# EOF"

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from agent.config.ceilings import DISK, NETWORK, ResourceSettings
-from agent.resampling import Columns
-from agent.time_split_rates import time_counters
+from agent.window.resampling import Columns
+from agent.window.time_split_rates import time_counters
 from models.capacity.resource_limit import Resource
 from models.rates import Array
 

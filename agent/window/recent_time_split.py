@@ -1,15 +1,15 @@
 """From the latest intervals of a window to the split of their statement time."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from agent.concurrency import best_source, concurrency
 from agent.config.ceilings import DISK, NETWORK, DiskSettings, ResourceSettings
-from agent.intervals import Window
-from agent.time_split import TimeUse
-from agent.time_split_rates import (
+from agent.window.concurrency import best_source, concurrency
+from agent.window.intervals import Window
+from agent.window.time_split_rates import (
     DISK_READS,
     PROCESS_READS,
     RATE,
@@ -19,12 +19,26 @@ from agent.time_split_rates import (
     RUN_DELAY,
     SENT,
 )
-from agent.utilisation import CPUS, OF_THE_CPU
+from agent.window.utilisation import CPUS, OF_THE_CPU
 from models.rates import Array
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.reads import LARGE, PAGE, Reads, learn_profile
 from models.time_split.resource_times import DiskProfile
+from models.time_split.split import TimeSplit
 from models.time_split.usage import Usage, time_split
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUse:
+    """The split of one target's statement time; `at` is its end in Unix seconds."""
+
+    at: float
+    seconds: float
+    """Over how many seconds."""
+    split: TimeSplit
+    limited_by: LimitedBy | None
+    learnt: DiskProfile | None
+    """The calibration of the disk that was read most, where its own figures show one."""
 
 
 class LatestIntervals:

@@ -10,7 +10,13 @@ from functools import partial
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from agent import __version__
-from agent.agent_metrics import (
+from agent.assessment.snapshot import Snapshot
+from agent.config.settings import Config
+from agent.export.families import PREFIX
+from agent.export.metrics import SnapshotCollector
+from agent.history.history_file import history_path
+from agent.history.store import Store
+from agent.service.agent_metrics import (
     AgentState,
     ReloadState,
     SelfCollector,
@@ -18,21 +24,15 @@ from agent.agent_metrics import (
     WorkerState,
     WorkState,
 )
-from agent.config.settings import Config
-from agent.export.families import PREFIX
-from agent.export.metrics import SnapshotCollector
-from agent.heap_trim import collect, give_back
-from agent.history.history_file import history_path
-from agent.history.store import Store
-from agent.logs import fields, set_up
-from agent.reload import Reloader, settings_of
-from agent.snapshot import Snapshot
-from agent.supervisor import Supervisor
-from agent.systemd_notify import Notifier
-from agent.target_monitor import TargetMonitor
+from agent.service.reload import Reloader, settings_of
+from agent.service.supervisor import Supervisor
+from agent.service.systemd_notify import Notifier
+from agent.service.target_monitor import TargetMonitor
+from agent.support.heap_trim import collect, give_back
+from agent.support.logs import fields, set_up
+from agent.support.worker import ClassInterval, Worker
 from agent.web.application import Pages, Reload, WebServer, serve
 from agent.web.reloading_config import Web, WebFile
-from agent.worker import ClassInterval, Worker
 
 log = logging.getLogger(__name__)
 

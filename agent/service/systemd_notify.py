@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Mapping
 
-from agent.escaping import printable
+from agent.support.escaping import printable
 
 log = logging.getLogger(__name__)
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-from agent.assessed_intervals import Points
-from agent.assessment_counters import AssessmentCounters
+from agent.assessment.assessed_intervals import Points
+from agent.assessment.assessment_counters import AssessmentCounters
+from agent.query_classes.class_time_splits import class_time_splits
 from agent.query_classes.state import ClassesState
-from agent.time_split import TimeUse, class_time_splits
-from collectors.base import FailureKind, Feature
+from agent.sampling.collector_health import CollectorHealth
+from agent.window.concurrency import Source
+from agent.window.recent_time_split import TimeUse
+from collectors.base import Feature
 from models.capacity.goodness_of_fit import Finding
 from models.capacity.headroom import Headroom, headroom
 from models.capacity.result import Capacity
@@ -24,26 +26,6 @@ STALE_INTERVALS = 3
 """What is no older than so many intervals is never stale."""
 FORECAST_STALE = 7200.0
 """Seconds after which a forecast is withheld: two of them were not made."""
-
-
-class Source(StrEnum):
-    """Where a concurrency comes from, the better first."""
-
-    STATEMENT_TIME = "statement_time"  # Little's law
-    THREADS_RUNNING = "threads_running"
-
-
-@dataclass(frozen=True, slots=True)
-class CollectorHealth:
-    """The status of one collector. Durations in seconds; `last_at` in Unix seconds."""
-
-    name: str
-    success: bool | None = None  # None: not read yet, or not to be read here
-    duration: float | None = None
-    skipped: int = 0
-    failures: Mapping[FailureKind, int] = field(default_factory=dict)
-    last_error: str = ""
-    last_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from agent.intervals import Interval, Window, intervals
-from agent.queue_drain import take_all
+from agent.support.queue_drain import take_all
+from agent.window.intervals import Interval, Window, intervals
 from collectors.base import Sample
 from models.capacity.thinning import LIMIT, thin
 

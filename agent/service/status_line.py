@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from agent.snapshot import Snapshot
+from agent.assessment.snapshot import Snapshot
 from models.trust import Trust
 
 STATES = {True: "up", False: "down", None: "not tried yet"}

@@ -6,7 +6,7 @@ import urllib.request
 
 from agent.config.node_exporter import EXAMPLE, NodeExporterSettings
 from agent.config.settings import Config, Target
-from agent.http_access import AccessError, NoAnswerError, UntrustedError, read_answer
+from agent.support.http_access import AccessError, NoAnswerError, UntrustedError, read_answer
 from collectors import CollectorSpec, collectors_with
 from collectors.base import CollectorError, FailureKind
 from collectors.node_exporter import MOST_BYTES, WANTED, Fetch

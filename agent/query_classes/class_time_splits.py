@@ -1,29 +1,14 @@
 """Where a target's statement time goes, and each query class's."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from agent.query_classes.state import ClassesState, ClassState
+from agent.window.recent_time_split import TimeUse
 from models.attribution.divide import Method
 from models.rates import Array
-from models.time_split.limiting_resource import LimitedBy
+from models.time_split.class_weights import first_known, read_weights, rows_beyond_calls
 from models.time_split.per_class import ClassUse, class_splits
-from models.time_split.resource_times import DiskProfile
 from models.time_split.split import TimeSplit
-
-
-@dataclass(frozen=True, slots=True)
-class TimeUse:
-    """The split of one target's statement time; `at` is its end in Unix seconds."""
-
-    at: float
-    seconds: float
-    """Over how many seconds."""
-    split: TimeSplit
-    limited_by: LimitedBy | None
-    learnt: DiskProfile | None
-    """The calibration of the disk that was read most, where its own figures show one."""
 
 
 def class_time_splits(state: ClassesState, time: TimeUse) -> dict[str, TimeSplit]:
@@ -65,33 +50,3 @@ def _class_use(state: ClassesState) -> ClassUse:
         ),
         sent_bytes=first_known(column("network"), column("rows_sent")),
     )
-
-
-LEAST_ATTRIBUTED = 0.5
-"""Of a resource's bytes: where less is attributed to classes, it is not known whose they are."""
-
-
-def read_weights(
-    read: Array | None, attributed: float, rows_examined: Array | None, *, cpu_is_measured: bool
-) -> Array | None:
-    """By what the time on disk is divided over classes; None where it cannot be told.
-
-    `attributed` is the part of the bytes read that the classes explain. Rows examined serve in
-    their place where the CPU of each class is measured: then who computes has no room for more.
-    """
-    if read is not None and attributed >= LEAST_ATTRIBUTED:
-        return read
-    return rows_examined if cpu_is_measured else None
-
-
-def rows_beyond_calls(rows: Array | None, calls: Array | None) -> Array | None:
-    """Rows examined beyond one for each call, which MySQL counts of a SELECT without a table."""
-    if rows is None or calls is None:
-        return rows
-    beyond: Array = np.maximum(rows - calls, 0.0)
-    return beyond
-
-
-def first_known(*columns: Array | None) -> Array | None:
-    """The first column that is known."""
-    return next((column for column in columns if column is not None), None)

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from zlib import crc32
 
-from agent.hourly_load import HourlyLoad, HourlySum
-from agent.intervals import Window
-from agent.pipeline import Now
-from agent.snapshot import ForecastState
+from agent.assessment.hourly_load import HourlyLoad, HourlySum
+from agent.assessment.snapshot import ForecastState
+from agent.support.instants import Now
+from agent.window.intervals import Window
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
 from models.forecast.saturation import forecast_load, limit_of, saturation

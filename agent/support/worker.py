@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from agent.logs import fields, located
+from agent.support.logs import fields, located
 
 log = logging.getLogger(__name__)
 

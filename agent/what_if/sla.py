@@ -1,6 +1,6 @@
 """A target's headroom up to its SLA, from all that a snapshot knows."""
 
-from agent.snapshot import SlaState, Snapshot
+from agent.assessment.snapshot import SlaState, Snapshot
 from agent.what_if.current_state import today_of
 from models.capacity.result import CapacityReason
 from models.capacity.saturation_probability import is_contradicted

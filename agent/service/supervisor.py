@@ -9,10 +9,10 @@ from concurrent.futures import Future
 from types import FrameType
 from typing import Protocol
 
-from agent.logs import fields
-from agent.snapshot import Snapshot
-from agent.status_line import status_line
-from agent.systemd_notify import Notifier
+from agent.assessment.snapshot import Snapshot
+from agent.service.status_line import status_line
+from agent.service.systemd_notify import Notifier
+from agent.support.logs import fields
 
 log = logging.getLogger(__name__)
 

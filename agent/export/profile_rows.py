@@ -9,7 +9,7 @@ from agent.query_classes.capacity_gain import Saving
 from agent.query_classes.class_registry import SEVERAL, Name, name_of
 from agent.query_classes.observations import ObservedClasses
 from agent.query_classes.saturated_intervals import SaturatedPeriod
-from agent.time_split import TimeUse
+from agent.window.recent_time_split import TimeUse
 from models.attribution.divide import Attribution, Method
 from models.attribution.prediction_error import PredictionError
 from models.attribution.quality_gate import is_proven

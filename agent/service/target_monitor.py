@@ -6,25 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from agent.assessment_counters import AssessmentCounters
-from agent.backoff import Backoff, spread
+from agent.assessment.assessment_counters import AssessmentCounters
+from agent.assessment.forecaster import Forecaster
+from agent.assessment.snapshot import FitState, Health, SlaState, Snapshot
 from agent.config.settings import CLOCKING, Config, Target
-from agent.forecaster import Forecaster
 from agent.history.recorder import Recorder
 from agent.history.row_mapping import ClassUses
 from agent.history.server_identity import server_identity
 from agent.history.store import Store
-from agent.interval_buffer import IntervalBuffer
-from agent.intervals import Window
-from agent.logs import fields, located
-from agent.pipeline import Now, assess
+from agent.pipeline import assess
 from agent.query_classes.capacity_gain import savings_of
 from agent.query_classes.tracker import QueryClasses
-from agent.remote_host import collectors_of
-from agent.restart_detector import RestartDetector, Session
-from agent.scheduled_collector import ScheduledCollector, as_failure
-from agent.sla import sla_of
-from agent.snapshot import FitState, Health, SlaState, Snapshot
+from agent.sampling.remote_host import collectors_of
+from agent.sampling.restart_detector import RestartDetector, Session
+from agent.sampling.scheduled_collector import ScheduledCollector, as_failure
+from agent.support.backoff import Backoff, spread
+from agent.support.instants import Now
+from agent.support.logs import fields, located
+from agent.what_if.sla import sla_of
+from agent.window.interval_buffer import IntervalBuffer
+from agent.window.intervals import Window
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import Connection

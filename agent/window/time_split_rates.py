@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from agent.config.ceilings import DISK
-from agent.resampling import Columns
+from agent.window.resampling import Columns
 from models import rates
 from models.rates import Array
 

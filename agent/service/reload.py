@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from agent.agent_metrics import ReloadState
 from agent.config.loader import ConfigError
 from agent.config.settings import Config, Target
+from agent.service.agent_metrics import ReloadState
 from collectors import COLLECTORS
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parents[1]
 IN_WHEEL = PACKAGE / "share"
 """Their folder in the wheel; pyproject.toml puts them there (`force-include`)."""
 

@@ -1,10 +1,19 @@
 """How many clients' statements ran at once: two sources, and which of them to use."""
 
+from enum import StrEnum
+
 import numpy as np
 
-from agent.intervals import Window
-from agent.snapshot import Source
+from agent.window.intervals import Window
 from models.rates import Array
+
+
+class Source(StrEnum):
+    """Where a concurrency comes from, the better first."""
+
+    STATEMENT_TIME = "statement_time"  # Little's law
+    THREADS_RUNNING = "threads_running"
+
 
 LATELY = 20  # intervals' lengths: how far back a source must be known to be used
 ENOUGH = 0.5  # the share of them in which it must be

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.resampling import Columns
-from agent.utilisation import is_rate, usage
+from agent.window.resampling import Columns
+from agent.window.utilisation import is_rate, usage
 from collectors.base import Sample
 from models import rates
 from models.rates import Array

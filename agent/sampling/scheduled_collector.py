@@ -6,8 +6,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from agent.logs import fields, located
-from agent.snapshot import CollectorHealth
+from agent.sampling.collector_health import CollectorHealth
+from agent.support.logs import fields, located
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Sample, Values
 from collectors.connection import Connection

@@ -1,0 +1,1 @@
+"""Sampling: the collectors of a target, each on its schedule."""

@@ -1,0 +1,1 @@
+"""The daemon: targets watched in threads, reloads, and the service manager."""

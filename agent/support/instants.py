@@ -1,0 +1,15 @@
+"""Instants on the monotonic clock and on the wall clock."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """One instant on both clocks, in seconds."""
+
+    monotonic: float
+    unix: float
+
+    def to_unix(self, monotonic: float) -> float:
+        """The Unix time of a moment on the monotonic clock."""
+        return self.unix - (self.monotonic - monotonic)

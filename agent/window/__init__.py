@@ -1,0 +1,1 @@
+"""The window: samples become intervals, and intervals arrays."""

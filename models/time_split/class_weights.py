@@ -1,0 +1,34 @@
+"""The columns by which a time on disk or network is divided over query classes."""
+
+import numpy as np
+
+from models.rates import Array
+
+LEAST_ATTRIBUTED = 0.5
+"""Of a resource's bytes: where less is attributed to classes, it is not known whose they are."""
+
+
+def read_weights(
+    read: Array | None, attributed: float, rows_examined: Array | None, *, cpu_is_measured: bool
+) -> Array | None:
+    """By what the time on disk is divided over classes; None where it cannot be told.
+
+    `attributed` is the part of the bytes read that the classes explain. Rows examined serve in
+    their place where the CPU of each class is measured: then who computes has no room for more.
+    """
+    if read is not None and attributed >= LEAST_ATTRIBUTED:
+        return read
+    return rows_examined if cpu_is_measured else None
+
+
+def rows_beyond_calls(rows: Array | None, calls: Array | None) -> Array | None:
+    """Rows examined beyond one for each call, which MySQL counts of a SELECT without a table."""
+    if rows is None or calls is None:
+        return rows
+    beyond: Array = np.maximum(rows - calls, 0.0)
+    return beyond
+
+
+def first_known(*columns: Array | None) -> Array | None:
+    """The first column that is known."""
+    return next((column for column in columns if column is not None), None)
