@@ -17,7 +17,7 @@ from scipy.optimize import nnls
 
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.estimators import Target
-from models.attribution.mixture_fit import learn
+from models.attribution.mixture_fit import fit_mixture
 from models.attribution.normal_equations import Priors
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_costs import tick_weights
@@ -40,7 +40,7 @@ def main() -> None:
     counts = np.zeros((1, args.active)) if ticks.count is None else ticks.count
     blocks = [slice(i, i + BLOCK) for i in range(0, args.ticks, BLOCK)]
     minutes = [Moments.of(counts[b], seconds[b], y[b], weights[b]) for b in blocks]
-    beliefs = Priors(counts.sum(axis=0) * y.sum() / counts.sum(), work.sum(axis=0))
+    priors = Priors(counts.sum(axis=0) * y.sum() / counts.sum(), work.sum(axis=0))
     root = np.sqrt(weights)
     design = np.column_stack((counts, seconds)) * root[:, None]
     reference = best(lambda: nnls(design, y * root, maxiter=10 * design.shape[1]))
@@ -61,7 +61,7 @@ def main() -> None:
     )
     row("adding up the window's minutes", best(lambda: total(minutes)), reference, None)
     together = total(minutes)
-    row("the fit from these sums", best(lambda: learn(together, beliefs)), reference, None)
+    row("the fit from these sums", best(lambda: fit_mixture(together, priors)), reference, None)
     row("the fit from all samples, prices too", *whole_fit(ticks, y, reference))
     print(f"\nMemory of the window's minutes: {len(minutes) * minutes[0].gram.nbytes / 1e6:.1f} MB")
 

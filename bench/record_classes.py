@@ -80,8 +80,8 @@ def record(path: Path, kind: Kind, seconds: float) -> None:
         prepare(server)
         with load(server, kind, seconds + 2 * WARM_UP):
             time.sleep(WARM_UP)
-            book, ticks = watch(server, seconds)
-    write(path, book, ticks)
+            registry, ticks = watch(server, seconds)
+    write(path, registry, ticks)
 
 
 def prepare(server: PrivateServer) -> None:
@@ -151,8 +151,8 @@ def watch(server: PrivateServer, seconds: float) -> tuple[ClassRegistry, list[Cl
     login = Login("root", "")
     connection = Connection(Endpoint(socket=server.socket), lambda: login, timeout=10, limit=10)
     connection.open()
-    book = ClassRegistry()
-    maker, ticks = ClassIntervalMaker(book), list[ClassInterval]()
+    registry = ClassRegistry()
+    maker, ticks = ClassIntervalMaker(registry), list[ClassInterval]()
     try:
         readers = dict(readers_of(connection))
         end = time.monotonic() + seconds + EVERY
@@ -162,7 +162,7 @@ def watch(server: PrivateServer, seconds: float) -> tuple[ClassRegistry, list[Cl
             time.sleep(max(0.0, EVERY - (time.monotonic() - now)))
     finally:
         connection.close()
-    return book, [tick for tick in ticks if tick.changes is not None and "cpu" in tick.used]
+    return registry, [tick for tick in ticks if tick.changes is not None and "cpu" in tick.used]
 
 
 def readers_of(connection: Connection) -> Iterator[tuple[str, Callable[[], Values]]]:
@@ -173,10 +173,10 @@ def readers_of(connection: Connection) -> Iterator[tuple[str, Callable[[], Value
             yield spec.name, read
 
 
-def write(path: Path, book: ClassRegistry, ticks: list[ClassInterval]) -> None:
+def write(path: Path, registry: ClassRegistry, ticks: list[ClassInterval]) -> None:
     """Write both files."""
-    names = tuple(book.keys)
-    table = class_table(ticks, np.arange(len(book)), names, None)
+    names = tuple(registry.keys)
+    table = class_table(ticks, np.arange(len(registry)), names, None)
     columns = {
         "count": table.count,
         "timer_wait_s": table.statement_time,
@@ -193,7 +193,7 @@ def write(path: Path, book: ClassRegistry, ticks: list[ClassInterval]) -> None:
         for i, tick in enumerate(ticks):
             for k in np.flatnonzero(table.statement_time[i] + np.abs(known["inflight_delta_s"][i])):
                 values = (f"{values[i, k]:.9g}" for values in known.values())
-                out.writerow([tick.end, tick.seconds, names[k], book.text(names[k]), *values])
+                out.writerow([tick.end, tick.seconds, names[k], registry.text(names[k]), *values])
     with path.with_name(f"{path.name}_host.csv").open("w", newline="") as file:
         out = csv.writer(file)
         kinds = ("user", "nice", "sys", "idle", "iowait", "irq", "softirq", "steal")

@@ -70,8 +70,8 @@ def blind(sample: Sample) -> Sample:
 
 def looked_at(taken: list[Sample]) -> ObservedClasses:
     """What `profile` says of all that was recorded."""
-    book = ClassRegistry()
-    maker = ClassIntervalMaker(book)
+    registry = ClassRegistry()
+    maker = ClassIntervalMaker(registry)
     for sample in taken:
         maker.append(blind(sample))
-    return observed_classes(book, maker.ticks(taken[-1].at + LATER))
+    return observed_classes(registry, maker.ticks(taken[-1].at + LATER))

@@ -6,7 +6,7 @@ import pytest
 from models.attribution.sufficient_statistics import (
     INFLATION,
     MOST_INFLATION,
-    NO_ECHO,
+    NO_ERRORS,
     Autocorrelation,
 )
 
@@ -34,8 +34,8 @@ def test_errors_that_alternate_are_worth_no_more() -> None:
     """Nor is it ever beyond bounds, whatever comes in."""
     assert Autocorrelation.of(*errors(-0.5)).inflation == INFLATION
     assert Autocorrelation.of(*errors(0.99)).inflation == MOST_INFLATION
-    assert NO_ECHO.inflation == INFLATION
-    assert Autocorrelation.of(np.ones(5), np.zeros(5)) == NO_ECHO
+    assert NO_ERRORS.inflation == INFLATION
+    assert Autocorrelation.of(np.ones(5), np.zeros(5)) == NO_ERRORS
 
 
 def test_one_accident_is_no_echo() -> None:
@@ -49,6 +49,6 @@ def test_blocks_add_up() -> None:
     """But for the step from one to the next."""
     y, expected = errors(0.6)
     parts = [Autocorrelation.of(y[k : k + 60], expected[k : k + 60]) for k in range(0, TICKS, 60)]
-    together = sum(parts, start=NO_ECHO)
+    together = sum(parts, start=NO_ERRORS)
     assert together.squares == pytest.approx(Autocorrelation.of(y, expected).squares)
     assert together.inflation == pytest.approx(Autocorrelation.of(y, expected).inflation, rel=0.1)

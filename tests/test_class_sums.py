@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from simulated_classes import simulate
 
 from collectors.server_process import RunDelay, process_io
-from models.attribution.blocks import Block, prices_of
+from models.attribution.blocks import Block, unit_costs_of_blocks
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.cost_model import fit_block
 from models.attribution.estimators import Target, work_of
 from models.attribution.prediction_error import disagreement
 from models.attribution.sufficient_statistics import RegressionSums
-from models.attribution.unit_costs import UnitCosts, pool_prices, tick_weights
+from models.attribution.unit_costs import UnitCosts, fit_unit_costs, tick_weights
 from models.attribution.waits import LEAST_LEVEL, CpuBounds, least_level, must_wait
 from models.attribution.window_model import fit_ticks
 from models.wlr import fit_line
@@ -82,8 +82,8 @@ def test_other_prices_are_exact_where_calls_and_rows_keep_their_proportion() -> 
 def test_a_fit_of_sums_is_near_that_of_samples() -> None:
     """And as near to the truth."""
     blocks = parts(0, 60, 120, 180, 240)
-    prices = prices_of(blocks, time_like=True)
-    assert prices.per_call == pytest.approx(pool_prices(TICKS, Y).per_call, rel=0.5)
+    prices = unit_costs_of_blocks(blocks, time_like=True)
+    assert prices.per_call == pytest.approx(fit_unit_costs(TICKS, Y).per_call, rel=0.5)
     total = blocks[0].repriced(prices)
     for other in blocks[1:]:
         total = total + other.repriced(prices)

@@ -53,15 +53,15 @@ class Watched:
     def __init__(self, connection: Connection) -> None:
         read = digests.prepare(connection).read
         assert read is not None
-        self._read, self._book = read, ClassRegistry()
-        self._deltas = DigestDeltas(self._book)
+        self._read, self._registry = read, ClassRegistry()
+        self._deltas = DigestDeltas(self._registry)
         self.changes()
 
     def rows(self) -> DigestRows:
         """One reading."""
         values = self._read()
         assert isinstance(values, DigestValues)
-        self._book.learn_texts(values.rows.texts, values.rows.own)
+        self._registry.learn_texts(values.rows.texts, values.rows.own)
         return values.rows
 
     def changes(self) -> Changes | None:
@@ -70,11 +70,11 @@ class Watched:
 
     def key(self, number: int) -> str:
         """The class with that number."""
-        return self._book.keys[number]
+        return self._registry.keys[number]
 
     def text(self, row: str) -> str:
         """The text of the class that a row is of."""
-        return self._book.text(row.partition("|")[2]) or ""
+        return self._registry.text(row.partition("|")[2]) or ""
 
     def by_word(self) -> dict[str, dict[str, float]]:
         """The same by a word in the class's text, or by what stands for its digest."""
@@ -82,9 +82,9 @@ class Watched:
         assert changes is not None
         found = {}
         for number, values in zip(changes.classes, changes.values, strict=True):
-            key = self._book.keys[number]
+            key = self._registry.keys[number]
             counted = dict(zip(changes.names, map(float, values), strict=True))
-            found[self._book.text(key) or name_of(key).digest] = counted
+            found[self._registry.text(key) or name_of(key).digest] = counted
         return found
 
 

@@ -46,8 +46,8 @@ class Followed:
     """Deltas with the names of the classes."""
 
     def __init__(self) -> None:
-        self.book = ClassRegistry()
-        self.deltas = DigestDeltas(self.book)
+        self.registry = ClassRegistry()
+        self.deltas = DigestDeltas(self.registry)
 
     def take(self, rows: DigestRows, *, restarted: bool = False) -> dict[str, list[float]] | None:
         """Each class's changes, and of the time in flight."""
@@ -55,7 +55,7 @@ class Followed:
         if changes is None:
             return None
         lines = zip(changes.classes, changes.values, changes.in_flight, strict=True)
-        return {self.book.keys[n]: [*v, f] for n, v, f in lines}
+        return {self.registry.keys[n]: [*v, f] for n, v, f in lines}
 
     def lost(self) -> dict[Lost, int]:
         """What was lost, by kind."""
@@ -272,14 +272,18 @@ def test_many_classes_grow_the_memory_in_steps() -> None:
 
 def test_a_text_outlives_its_classes_number() -> None:
     """It is fetched once; the oldest goes when the collector may fetch it again."""
-    book = ClassRegistry()
-    book.learn_texts({"aa": "SELECT 1", "bb": "SELECT 2"}, {"aa", "bb"})
-    book.number(A)
-    book.keep([B])
-    assert (book.keys, book.text(A)) == ([B], "SELECT 1")
-    book.learn_texts({f"new{n}": "SELECT 3" for n in range(TEXTS_KEPT - 1)}, ())
-    assert (book.text(A), book.text(B), book.text("new0")) == (None, "SELECT 2", "SELECT 3")
-    assert (book.is_own(A), book.is_own(B)) == (False, True)
+    registry = ClassRegistry()
+    registry.learn_texts({"aa": "SELECT 1", "bb": "SELECT 2"}, {"aa", "bb"})
+    registry.number(A)
+    registry.keep([B])
+    assert (registry.keys, registry.text(A)) == ([B], "SELECT 1")
+    registry.learn_texts({f"new{n}": "SELECT 3" for n in range(TEXTS_KEPT - 1)}, ())
+    assert (registry.text(A), registry.text(B), registry.text("new0")) == (
+        None,
+        "SELECT 2",
+        "SELECT 3",
+    )
+    assert (registry.is_own(A), registry.is_own(B)) == (False, True)
 
 
 @pytest.mark.parametrize("every", [1, 2])

@@ -18,7 +18,7 @@ from models.attribution.divide import attribute
 from models.attribution.elasticity import Elasticity
 from models.attribution.estimators import Target, computing_share, computing_time
 from models.attribution.normal_equations import FittedMixture
-from models.attribution.unit_costs import pool_prices, tick_weights
+from models.attribution.unit_costs import fit_unit_costs, tick_weights
 
 CALLS, SECONDS = 30, 0.03
 
@@ -26,7 +26,7 @@ CALLS, SECONDS = 30, 0.03
 def told(ticks: ClassIntervals, y: Array) -> dict[str, float]:
     """The evidence that each class waits."""
     assert ticks.count is not None
-    size = pool_prices(ticks, y).price(ticks)
+    size = fit_unit_costs(ticks, y).price(ticks)
     found = Elasticity.of_parts(computing_time(ticks), ticks.count, size).evidence(size.sum(axis=0))
     return dict(zip(ticks.names, map(float, found), strict=True))
 
@@ -85,7 +85,7 @@ def test_the_sums_of_minutes_know_it_too() -> None:
     """As the agent has them: the seed at which calls and totals alone are wrong."""
     s = simulate(4, base=0.3, noise=0.06)
     ticks, y = with_a_steady_waiter(s, np.random.default_rng(104))
-    prices, work = pool_prices(ticks, y), computing_time(ticks)
+    prices, work = fit_unit_costs(ticks, y), computing_time(ticks)
     minutes = [
         Block.of(ticks.at(part), y[part], work[part], prices, tick_weights(y)[part])
         for part in (slice(begin, begin + 60) for begin in range(0, len(y), 60))

@@ -27,7 +27,7 @@ from collectors.base import Sample
 from collectors.digests import DigestValues
 from models.attribution.class_intervals import AGENT
 from models.attribution.divide import Method
-from models.attribution.quality_gate import is_proven
+from models.attribution.quality_gate import is_predicted_well
 from models.attribution.reasons import Reason
 
 GENEROUS, WHILE_LEARNING = 0.35, 0.45
@@ -192,7 +192,7 @@ def test_bytes_are_theirs_who_moved_them_or_nobodys(scene: Scene) -> None:
     print(f"network: no class's {network.unattributed_share:.3f}, {network.held_out}")
     given = of_state(scene, state, "network")
     assert given["ships"] >= LEAST_SHIPPED * sum(given.values())
-    if is_proven(network.held_out):
+    if is_predicted_well(network.held_out):
         assert network.unattributed_share < 0.7  # of intervals before anything was proven
     for name in ("read", "written"):
         disk = state.resource(name)
@@ -201,7 +201,7 @@ def test_bytes_are_theirs_who_moved_them_or_nobodys(scene: Scene) -> None:
         given = of_state(scene, state, name)
         print(f"{name}: no class's {disk.unattributed_share:.3f}, {disk.held_out}, {given}")
         assert all(given.get(work, 0.0) < MOST_BYTES * disk.total for work in WITHOUT_TABLES)
-        if is_proven(disk.held_out):
+        if is_predicted_well(disk.held_out):
             continue
         assert Reason.COST_VARIES in disk.reasons
         assert disk.unattributed_share == pytest.approx(1.0)
@@ -224,7 +224,7 @@ def test_nobody_is_ranked_by_bytes_that_cannot_be_told(scene: Scene) -> None:
     seen = looked_at(scene.taken)
     profile = profile_of(seen, "io", with_text=True)
     assert set(profile.io) == {"read", "written"}
-    believed = any(is_proven(moved.held_out) for moved in profile.io.values())
+    believed = any(is_predicted_well(moved.held_out) for moved in profile.io.values())
     assert profile.sort == ("io" if believed else "time")
     assert all(not row.io for row in profile.rows if row.digest == AGENT)
     whole = sum(moved.total for moved in profile.io.values())
@@ -278,15 +278,15 @@ def test_a_busy_host_is_named(scene: Scene) -> None:
 @pytest.mark.live
 def test_what_runs_counts_while_it_runs(scene: Scene) -> None:
     """On MySQL, second by second; on both it has its whole time in the end, and no more."""
-    book = ClassRegistry()
-    maker = ClassIntervalMaker(book)
+    registry = ClassRegistry()
+    maker = ClassIntervalMaker(registry)
     for sample in scene.sleeping:
         maker.append(sample)
     ended, running = 0.0, []
     for tick in maker.ticks(scene.sleeping[-1].at + LATER):
         assert tick.changes is not None
         for k, number in enumerate(tick.changes.classes):
-            if class_of(book.text(book.keys[number]) or "") == "long":
+            if class_of(registry.text(registry.keys[number]) or "") == "long":
                 time = tick.changes.names.index("statement_time")
                 ended += tick.changes.values[k, time]
                 running.append(float(tick.changes.in_flight[k]))

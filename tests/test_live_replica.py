@@ -61,7 +61,7 @@ def applied(private_server: ServerFactory, way: Way) -> ObservedClasses:
 def use_of(seen: ObservedClasses, word: str) -> tuple[ClassUse, float]:
     """What the class with this word used of the CPU, and how long it ran."""
     assert seen.cpu is not None
-    [use] = [use for use in seen.cpu.classes if word in (seen.book.text(use.name) or "")]
+    [use] = [use for use in seen.cpu.classes if word in (seen.registry.text(use.name) or "")]
     return use, float(seen.ticks.work_time[:, seen.ticks.names.index(use.name)].sum())
 
 

@@ -11,7 +11,12 @@ from agent.query_classes.divided_resources import RESOURCES
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals
 from models.attribution.divide import attribute
 from models.attribution.estimators import Target
-from models.attribution.median_cost import CALLS, LEAST_GROUPS, in_calls, usual_parts
+from models.attribution.median_cost import (
+    CALLS,
+    LEAST_GROUPS,
+    equivalent_calls,
+    scaled_to_median_cost,
+)
 from models.attribution.reasons import HostUse
 from models.attribution.sliding_model import SlidingModel
 
@@ -46,7 +51,7 @@ def test_calls_that_always_cost_the_same_stay_as_they_are() -> None:
     """Whatever their number."""
     count = np.random.default_rng(1).poisson((400, 40, 1), (200, 3)).astype(float)
     parts = count * (1e-4, 2e-3, 0.1)
-    assert usual_parts(parts, count) == pytest.approx(parts)
+    assert scaled_to_median_cost(parts, count) == pytest.approx(parts)
 
 
 def test_bursts_of_waiting_go_to_the_others() -> None:
@@ -55,7 +60,7 @@ def test_bursts_of_waiting_go_to_the_others() -> None:
     count = rng.poisson((300, 200), (300, 2)).astype(float)
     cost = count * (1e-3, 1e-3)
     seen = cost * np.where(rng.random((300, 1)) < 0.2, (5, 1), (1, 1))
-    found = usual_parts(seen * cost.sum() / seen.sum(), count).sum(axis=0)
+    found = scaled_to_median_cost(seen * cost.sum() / seen.sum(), count).sum(axis=0)
     assert found == pytest.approx(cost.sum(axis=0), rel=0.01)
 
 
@@ -64,7 +69,7 @@ def test_calls_of_all_sizes_are_not_cut_to_the_small_ones() -> None:
     rng = np.random.default_rng(3)
     count = np.column_stack((np.ones(3000), np.full(3000, 100.0)))
     parts = np.column_stack((rng.exponential(1.0, 3000), np.full(3000, 1.0)))
-    found = usual_parts(parts, count).sum(axis=0)
+    found = scaled_to_median_cost(parts, count).sum(axis=0)
     assert found == pytest.approx(parts.sum(axis=0), rel=0.05)
 
 
@@ -74,7 +79,7 @@ def test_too_few_calls_count_by_their_mean() -> None:
     count[::100, 0], count[:, 1] = 1, CALLS
     parts[:, 0] = count[:, 0] * np.arange(300)
     assert count[:, 0].sum() < CALLS * LEAST_GROUPS
-    assert usual_parts(parts, count) == pytest.approx(parts)
+    assert scaled_to_median_cost(parts, count) == pytest.approx(parts)
 
 
 def test_any_number_of_calls_takes_the_memory_of_its_ticks() -> None:
@@ -82,8 +87,8 @@ def test_any_number_of_calls_takes_the_memory_of_its_ticks() -> None:
     rng = np.random.default_rng(5)
     count = rng.poisson((300, 200), (300, 2)).astype(float)
     parts = count * np.where(rng.random((300, 1)) < 0.2, (5e-3, 1e-3), (1e-3, 1e-3))
-    found = usual_parts(parts, 1e10 * count)
-    assert found == pytest.approx(usual_parts(parts, count))
+    found = scaled_to_median_cost(parts, 1e10 * count)
+    assert found == pytest.approx(scaled_to_median_cost(parts, count))
 
 
 @pytest.mark.parametrize(("part", "times"), [(0.2, 10), (0.4, 5), (0.4, 10)])
@@ -113,8 +118,8 @@ def test_the_live_model_keeps_their_cpu_as_well() -> None:
 def test_rows_are_counted_in_calls() -> None:
     """Together they are the calls that were made; without a price calls count as they are."""
     count, size = np.array([[3.0, 2.0], [1.0, 4.0]]), np.array([[1.0, 0.0], [7.0, 0.0]])
-    assert in_calls(size, count).tolist() == [[0.5, 2.0], [3.5, 4.0]]
-    assert in_calls(1e-300 * size, count) == pytest.approx(in_calls(size, count))
+    assert equivalent_calls(size, count).tolist() == [[0.5, 2.0], [3.5, 4.0]]
+    assert equivalent_calls(1e-300 * size, count) == pytest.approx(equivalent_calls(size, count))
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 40), st.integers(1, 5))
@@ -124,7 +129,7 @@ def test_all_together_stay_what_they_were(seed: int, ticks: int, classes: int) -
     there = rng.random((ticks, classes)) < 0.5
     count = np.where(there, rng.poisson(20, there.shape), 0.0)
     parts = np.where(rng.random(classes) < 0.8, count * rng.exponential(1.0, there.shape), 0.0)
-    found = usual_parts(parts, count)
+    found = scaled_to_median_cost(parts, count)
     assert (found >= 0).all()
     assert ((found > 0) <= (parts > 0)).all()
     assert found.sum() == pytest.approx(parts.sum())

@@ -14,14 +14,14 @@ from agent.csv_input.class_file import read_classes
 from models.attribution import variable_selection
 from models.attribution.class_intervals import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
-from models.attribution.empirical_bayes import learn_shrunk
+from models.attribution.empirical_bayes import fit_class_unit_costs
 from models.attribution.estimators import Target
-from models.attribution.mixture_fit import learn
+from models.attribution.mixture_fit import fit_mixture
 from models.attribution.nnls import minimise_non_negative
 from models.attribution.normal_equations import Priors, Problem
 from models.attribution.prediction_error import PredictionError
 from models.attribution.sufficient_statistics import Moments
-from models.attribution.unit_costs import MOST_CPU, pool_prices, robust_weights, tick_weights
+from models.attribution.unit_costs import MOST_CPU, fit_unit_costs, robust_weights, tick_weights
 from models.attribution.waits import CpuBounds
 from models.attribution.window_model import fit_ticks
 
@@ -93,7 +93,7 @@ def test_pooled_prices_are_found_where_all_pay_the_same() -> None:
     assert s.ticks.count is not None
     rows = dict(s.ticks.sizes)["rows_examined"].sum(axis=1)
     y = 20e-6 * s.ticks.count.sum(axis=1) + 1e-6 * rows + 0.1
-    prices = pool_prices(s.ticks, y)
+    prices = fit_unit_costs(s.ticks, y)
     assert prices.per_call == pytest.approx(20e-6, rel=1e-3)
     assert dict(prices.sizes)["rows_examined"] == pytest.approx(1e-6, rel=1e-3)
     assert prices.per_second == pytest.approx(0.1, rel=1e-3)
@@ -105,8 +105,8 @@ def test_no_row_is_priced_at_more_than_is_possible() -> None:
     affected = s.ticks.statement_time * (np.arange(len(s.ticks.names)) < 2)
     ticks = replace(s.ticks, sizes=(("rows_affected", affected),))
     y = 5.0 * affected.sum(axis=1) + 0.1
-    free = pool_prices(ticks, y)
-    held = pool_prices(ticks, y, bounds=CpuBounds(0.3))
+    free = fit_unit_costs(ticks, y)
+    held = fit_unit_costs(ticks, y, bounds=CpuBounds(0.3))
     assert dict(free.sizes)["rows_affected"] == pytest.approx(5.0, rel=1e-3)
     assert dict(held.sizes)["rows_affected"] == pytest.approx(MOST_CPU["rows_affected"], rel=2e-3)
 
@@ -114,7 +114,7 @@ def test_no_row_is_priced_at_more_than_is_possible() -> None:
 def test_prices_need_counts() -> None:
     """A ValueError, not a guess."""
     with pytest.raises(ValueError, match="counts"):
-        pool_prices(one_column(np.ones((3, 2))), np.ones(3))
+        fit_unit_costs(one_column(np.ones((3, 2))), np.ones(3))
 
 
 @pytest.mark.parametrize("options", [{}, {"busy": 0.75}, {"busy": 0.2}, {"common": 0.75}])
@@ -195,7 +195,7 @@ def test_classes_of_one_price_are_drawn_to_it() -> None:
     rng = np.random.default_rng(3)
     x = rng.gamma(1, 1, (60, 30))
     y = 2 * x.sum(axis=1) * np.exp(rng.normal(0, 0.05, 60))
-    learned = learn_shrunk(moments_of(x, y))
+    learned = fit_class_unit_costs(moments_of(x, y))
     prices = learned.totals / x.sum(axis=0)
     assert np.abs(prices - 2).max() < 0.5
     assert learned.level == pytest.approx(2, rel=0.1)
@@ -206,7 +206,7 @@ def test_classes_of_different_prices_keep_them() -> None:
     rng = np.random.default_rng(4)
     x, price = rng.gamma(1, 1, (400, 10)), np.array([0, 0, 1, 1, 2, 3, 5, 8, 13, 21.0])
     y = (x @ price + 3) * np.exp(rng.normal(0, 0.01, 400))
-    learned = learn_shrunk(moments_of(x, y))
+    learned = fit_class_unit_costs(moments_of(x, y))
     assert learned.totals / x.sum(axis=0) == pytest.approx(price, abs=0.15)
     assert learned.base == pytest.approx(3 * 400, rel=0.1)
 
@@ -319,7 +319,7 @@ def test_new_and_missing_classes_are_no_obstacle_to_a_prediction() -> None:
 def test_beliefs_alone_decide_where_the_data_are_silent() -> None:
     """One tick: prices and time are all there is, and the sum is the total."""
     x = np.array([[1.0, 3.0]])
-    learned = learn(moments_of(x, np.array([8.0])), Priors(x[0], x[0]))
+    learned = fit_mixture(moments_of(x, np.array([8.0])), Priors(x[0], x[0]))
     assert learned.totals.sum() + learned.base == pytest.approx(8, rel=0.05)
     assert learned.totals[1] / learned.totals[0] == pytest.approx(3, rel=0.05)
 
@@ -340,7 +340,7 @@ def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     fit_ticks(ticks, Target(simulated.y))
     problem = tried[-1][0]
     tried.clear()
-    verdict = variable_selection.who_waits(problem)
+    verdict = variable_selection.select_waiting(problem)
     best, *rest = (found for _, found in tried)
     path, beside = [best], list[variable_selection._Hypothesis]()
     while rest:

@@ -31,12 +31,12 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 def observed(*, measured: bool = False, host: bool = True, ticks: int = 120) -> ObservedClasses:
     """A simulated server, looked at for so many seconds."""
-    book, made = ClassRegistry(), list[ClassInterval]()
-    maker = ClassIntervalMaker(book)
+    registry, made = ClassRegistry(), list[ClassInterval]()
+    maker = ClassIntervalMaker(registry)
     for sample in samples(simulate(3, ticks=ticks), measured=measured, host=host):
         maker.append(sample)
         made += maker.ticks(sample.at)
-    return observed_classes(book, made)
+    return observed_classes(registry, made)
 
 
 @pytest.fixture(scope="module")

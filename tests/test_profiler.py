@@ -35,7 +35,7 @@ def test_a_long_look_keeps_every_reading(server: PrivateServer, tmp_path: Path) 
     assert len(observed.ticks) >= 0.9 * len(pauses) - 2
     assert observed.ticks.texts is not None
     assert any("looked_at_for_long" in (text or "") for text in observed.ticks.texts)
-    assert any(observed.book.is_own(key) for key in observed.book.keys)
+    assert any(observed.registry.is_own(key) for key in observed.registry.keys)
 
 
 def test_a_reading_that_the_server_cuts_off_ends_no_look() -> None:

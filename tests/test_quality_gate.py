@@ -19,7 +19,7 @@ from agent.query_classes.divided_resources import RESOURCES
 from agent.query_classes.observations import ObservedClasses, observed_classes
 from models.attribution.class_intervals import AGENT, Array, ClassIntervals
 from models.attribution.prediction_error import PredictionError
-from models.attribution.quality_gate import is_proven, may_use
+from models.attribution.quality_gate import is_predicted_well, may_have_used
 from models.attribution.reasons import HostUse
 from models.attribution.sliding_model import SlidingModel
 
@@ -50,14 +50,14 @@ def made_up() -> Simulated:
 def look(y: Bytes) -> ObservedClasses:
     """A simulated server that read so many bytes a second, looked at for four minutes."""
     simulated = made_up()
-    book, made = ClassRegistry(), list[ClassInterval]()
-    maker = ClassIntervalMaker(book)
+    registry, made = ClassRegistry(), list[ClassInterval]()
+    maker = ClassIntervalMaker(registry)
     for sample in samples(simulated):
         maker.append(sample)
         made += maker.ticks(sample.at)
     read = y(simulated.ticks)[-len(made) :]
     ticks = [replace(t, used={**t.used, "read": b}) for t, b in zip(made, read, strict=True)]
-    return observed_classes(book, ticks)
+    return observed_classes(registry, ticks)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_both_the_error_and_the_movement_count(
     error: float | None, moved: float | None, proven: bool
 ) -> None:
     """Nothing is proven before anything was predicted."""
-    assert is_proven(PredictionError(error, moved, None)) is proven
+    assert is_predicted_well(PredictionError(error, moved, None)) is proven
 
 
 def test_bytes_that_follow_rows_are_their_classes() -> None:
@@ -142,9 +142,9 @@ def test_who_waits_or_touches_no_row_reads_nothing() -> None:
             "SELECT `b` ...",
         ),
     )
-    assert may_use("read", ticks).tolist() == [False, False, True, False, False, True]
-    assert may_use("written", ticks).tolist() == [False, False, True, True, False, True]
-    assert may_use("network", ticks).all()
+    assert may_have_used("read", ticks).tolist() == [False, False, True, False, False, True]
+    assert may_have_used("written", ticks).tolist() == [False, False, True, True, False, True]
+    assert may_have_used("network", ticks).all()
 
 
 FEW, MANY, NONE = 10.0, 30.0, 0.0
@@ -166,8 +166,8 @@ def test_a_stored_function_may_read_and_write(
 ) -> None:
     """Its statement names no table, but more rows are touched than the one of no table."""
     ticks = of_one(text, 10.0, examined, affected)
-    assert may_use("read", ticks).tolist() == [may]
-    assert may_use("written", ticks).tolist() == [may]
+    assert may_have_used("read", ticks).tolist() == [may]
+    assert may_have_used("written", ticks).tolist() == [may]
 
 
 def of_one(text: str, calls: float, examined: float, affected: float) -> ClassIntervals:
@@ -204,5 +204,7 @@ def test_a_servers_digests_tell_who_reads_in_a_function(mysql_server: PrivateSer
     )
     run_as_root(mysql_server, "DROP DATABASE functions")
     assert len(found) == len(calls)
-    who = {row[0] for row in found if may_use("read", of_one(row[0], *map(float, row[1:])))[0]}
+    who = {
+        row[0] for row in found if may_have_used("read", of_one(row[0], *map(float, row[1:])))[0]
+    }
     assert who == {"SELECT `total_of` (?)", "SELECT `functions` . `total_of` (?)"}

@@ -8,7 +8,7 @@ from simulated_classes import simulate
 
 from models.attribution.blocks import MOST_GROUPS, RECENT, Block, RollingBlocks, summed
 from models.attribution.class_intervals import OTHER
-from models.attribution.unit_costs import UnitCosts, pool_prices
+from models.attribution.unit_costs import UnitCosts, fit_unit_costs
 
 TICKS = 10
 LOOK = 7  # every so many blocks the sums are looked at
@@ -18,7 +18,7 @@ def block_and_prices() -> tuple[Block, UnitCosts]:
     """Ten ticks of some classes."""
     simulated = simulate(ticks=TICKS)
     ticks = replace(simulated.ticks, names=(*simulated.ticks.names[:-1], OTHER))
-    prices = pool_prices(ticks, simulated.y)
+    prices = fit_unit_costs(ticks, simulated.y)
     return Block.of(ticks, simulated.y, ticks.statement_time, prices, np.ones(TICKS)), prices
 
 

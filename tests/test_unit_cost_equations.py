@@ -5,7 +5,7 @@ import pytest
 
 from models.attribution.class_intervals import Array
 from models.attribution.eigendecomposition import Spectrum
-from models.attribution.empirical_bayes import learn_shrunk, learn_shrunk_ticks
+from models.attribution.empirical_bayes import fit_class_unit_costs, fit_unit_costs_by_interval
 from models.attribution.nnls import minimise_non_negative
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_cost_equations import UnitCostEquations, UnitCostProblem
@@ -73,8 +73,8 @@ def test_ticks_and_their_sums_teach_the_same(shape: tuple[int, int]) -> None:
     x[:, 2] = 0
     y = (x @ rng.normal(2, 0.2, shape[1]) + 3) * np.exp(rng.normal(0, 0.05, shape[0]))
     seconds, weights = np.ones(shape[0]), tick_weights(y)
-    by_sums = learn_shrunk(Moments.of(x, seconds, y, weights))
-    by_ticks = learn_shrunk_ticks(x, seconds, y, weights)
+    by_sums = fit_class_unit_costs(Moments.of(x, seconds, y, weights))
+    by_ticks = fit_unit_costs_by_interval(x, seconds, y, weights)
     assert by_ticks.totals == pytest.approx(by_sums.totals, rel=1e-6)
     assert by_ticks.stderr == pytest.approx(by_sums.stderr, rel=1e-6)
     assert by_ticks.base == pytest.approx(by_sums.base, rel=1e-6, abs=1e-6 * y.sum())

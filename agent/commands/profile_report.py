@@ -20,7 +20,7 @@ from agent.export.time_split_report import (
 from agent.support.escaping import for_spreadsheet, json_text
 from agent.window.recent_time_split import TimeUse
 from models.attribution.class_intervals import AGENT
-from models.attribution.quality_gate import is_proven
+from models.attribution.quality_gate import is_predicted_well
 from models.attribution.reasons import Reason
 from models.time_split.split import Part
 
@@ -210,7 +210,7 @@ def _io_notes(profile: Profile) -> Iterator[str]:
         line = f"  {name:<14} {short(moved.total)} bytes, of which {part} is unattributed"
         if moved.held_out.mape is not None:
             line += f"; held out within {percent(moved.held_out.mape)}"
-            if not is_proven(moved.held_out):
+            if not is_predicted_well(moved.held_out):
                 line += ": calls and rows do not tell whose they are"
         yield line
     if profile.sort == "io":

@@ -12,7 +12,7 @@ from agent.query_classes.saturated_intervals import SaturatedPeriod
 from agent.window.recent_time_split import TimeUse
 from models.attribution.divide import Attribution, Method
 from models.attribution.prediction_error import PredictionError
-from models.attribution.quality_gate import is_proven
+from models.attribution.quality_gate import is_predicted_well
 from models.attribution.reasons import Reason
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit
@@ -183,7 +183,7 @@ def _rows(observed: ObservedClasses, *, with_text: bool) -> list[Row]:
                 else None,
                 rows_sent=float(sizes["rows_sent"][k]) if "rows_sent" in sizes else None,
                 waits=waits,
-                text=observed.book.text(key) if with_text else None,
+                text=observed.registry.text(key) if with_text else None,
                 time=observed.class_times[k] if observed.class_times else None,
             )
         )
@@ -199,7 +199,7 @@ def _use(found: Attribution | None, k: int) -> tuple[float | None, float | None,
 
 def _moved(observed: ObservedClasses, k: int) -> float | None:
     """Bytes of those resources whose division is believed."""
-    believed = [found for found in observed.disk.values() if is_proven(found.held_out)]
+    believed = [found for found in observed.disk.values() if is_predicted_well(found.held_out)]
     return sum(found.classes[k].total for found in believed) if believed else None
 
 

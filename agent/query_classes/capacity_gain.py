@@ -7,7 +7,7 @@ from agent.query_classes.class_registry import SEVERAL, Name
 from agent.query_classes.state import ClassesState, ClassState
 from models.attribution.capacity_gain import Limit, gain, share_at_limit
 from models.attribution.divide import Method
-from models.attribution.quality_gate import is_proven
+from models.attribution.quality_gate import is_predicted_well
 from models.attribution.reasons import Reason
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
@@ -89,7 +89,7 @@ def share_of_use(state: ClassesState, one: ClassState, resource_limit: str) -> f
     names = next((rs for ws, rs in RESOURCES_OF if resource_limit.startswith(ws)), ())
     known = [r for name in names if (r := state.resource(name)) is not None]
     whole = sum(r.total for r in known)
-    if any(r.name != "cpu" and r.total > 0 and not is_proven(r.held_out) for r in known):
+    if any(r.name != "cpu" and r.total > 0 and not is_predicted_well(r.held_out) for r in known):
         return None
     if any(r.source is not Method.MEASURED and Reason.FEW_TICKS in r.reasons for r in known):
         return None

@@ -58,9 +58,9 @@ class _Reading(NamedTuple):
 class ClassIntervalMaker:
     """Samples in, ticks out. `append` may be called from other threads than `ticks`."""
 
-    def __init__(self, book: ClassRegistry) -> None:
-        self.deltas = DigestDeltas(book)
-        self._book = book
+    def __init__(self, registry: ClassRegistry) -> None:
+        self.deltas = DigestDeltas(registry)
+        self._registry = registry
         self._meter = ResourceMeter()
         self._waiting: deque[_Reading] = deque(maxlen=MOST_WAITING)
         self._inbox: deque[Sample] = deque(maxlen=8 * MOST_WAITING)
@@ -99,7 +99,7 @@ class ClassIntervalMaker:
         sample, values = reading.sample, reading.sample.values
         if not isinstance(values, DigestValues):
             return None
-        self._book.learn_texts(values.rows.texts, values.rows.own)
+        self._registry.learn_texts(values.rows.texts, values.rows.own)
         before, self._latest = self._latest, reading
         restarted = before is not None and reading.is_of_another_life(before)
         changes = self.deltas.take(values.rows, restarted=restarted)

@@ -107,7 +107,7 @@ class _Memory:
                 return True
         return False
 
-    def find(self, rows: DigestRows, book: ClassRegistry) -> tuple[Numbers, Flags]:
+    def find(self, rows: DigestRows, registry: ClassRegistry) -> tuple[Numbers, Flags]:
         """The place of every row, new ones included, and which are new."""
         known = len(self.places)
         slots = np.empty(len(rows.keys), dtype=np.intp)
@@ -116,7 +116,7 @@ class _Memory:
             if place is None:
                 place = self.places[key] = len(self.places)
                 self.row_of[_class_of(key)] = place
-                self.classes.append(book.number(_class_of(key)))
+                self.classes.append(registry.number(_class_of(key)))
             slots[i] = place
         if len(self.places) > len(self.last):
             room = np.zeros((2 * len(self.places), rows.counters.shape[1]))
@@ -128,9 +128,9 @@ class _Memory:
 class DigestDeltas:
     """Remembers the rows of the latest reading. Memory is bounded by the server's table."""
 
-    def __init__(self, book: ClassRegistry) -> None:
+    def __init__(self, registry: ClassRegistry) -> None:
         self.lost: Counter[Lost] = Counter()
-        self._book = book
+        self._registry = registry
         self._memory: _Memory | None = None
         self._uncovered = UndigestedStatements(None)
 
@@ -146,7 +146,7 @@ class DigestDeltas:
         `restarted`: the server was started between both.
         """
         rows = _merged(rows)
-        running = {self._book.number(key): seconds for key, seconds in rows.running.items()}
+        running = {self._registry.number(key): seconds for key, seconds in rows.running.items()}
         memory = self._memory
         why = _why_not(memory, rows, restarted) if memory is not None else None
         if memory is None or why is not None:
@@ -155,7 +155,7 @@ class DigestDeltas:
             self._memory = self._begun(rows, running)
             self._uncovered = UndigestedStatements(rows.everything)
             return None
-        slots, fresh = memory.find(rows, self._book)
+        slots, fresh = memory.find(rows, self._registry)
         change = rows.counters - memory.last[slots]
         unseen = fresh & ~_is_new(rows)
         change[unseen] = 0.0
@@ -175,11 +175,11 @@ class DigestDeltas:
         rest = self._uncovered.take(rows.everything, change.sum(axis=0))
         if rest is None or not rest.any():
             return change, of_row
-        return np.vstack((change, rest)), np.append(of_row, self._book.number(NONE))
+        return np.vstack((change, rest)), np.append(of_row, self._registry.number(NONE))
 
     def _begun(self, rows: DigestRows, running: dict[int, float]) -> _Memory:
         memory = _Memory(rows.names, running, np.zeros((0, rows.counters.shape[1])))
-        slots, _ = memory.find(rows, self._book)
+        slots, _ = memory.find(rows, self._registry)
         memory.last[slots] = rows.counters
         return memory
 

@@ -19,7 +19,7 @@ from agent.window.recent_time_split import TimeUse, time_use
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.divide import Attribution, Method, attribute
 from models.attribution.estimators import Target
-from models.attribution.quality_gate import OF_DISKS, is_proven, withheld
+from models.attribution.quality_gate import OF_DISKS, is_predicted_well, withheld
 from models.attribution.reasons import HostUse
 from models.time_split.class_weights import first_known, read_weights, rows_beyond_calls
 from models.time_split.per_class import ClassUse, class_splits
@@ -33,7 +33,7 @@ LEAST_TICKS = 3
 class ObservedClasses:
     """What was seen: ticks of the classes, and what each used of CPU and IO where that is known."""
 
-    book: ClassRegistry
+    registry: ClassRegistry
     seconds: float
     ticks: ClassIntervals
     cpu: Attribution | None
@@ -66,7 +66,7 @@ def observed_classes(
     host = in_the_worst_spell(host_use(whole), spells)
     bytes_of = {name: _bytes(table, used[name], host) for name in ("network", *OF_DISKS)}
     return ObservedClasses(
-        book=registry,
+        registry=registry,
         seconds=float(table.seconds.sum()),
         ticks=table,
         cpu=_cpu(table, used["cpu"], host),
@@ -161,6 +161,6 @@ def _totals(found: Attribution | None) -> Array | None:
 
 def _proven(found: Attribution | None) -> Array | None:
     """Bytes by class, where the division has shown that it knows them."""
-    if found is None or not is_proven(found.held_out):
+    if found is None or not is_predicted_well(found.held_out):
         return None
     return _totals(found)

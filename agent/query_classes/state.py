@@ -77,8 +77,8 @@ class IntervalUsage:
     at: float
     seconds: float
     uses: Mapping[str, Mapping[str, float]]
-    """By class (a key of the book) and by quantity, as `ClassState.totals`; the classes that were
-    shown, the others together, and what no class explains."""
+    """By class (a key of the registry) and by quantity, as `ClassState.totals`; the classes that
+    were shown, the others together, and what no class explains."""
     cpu_source: Method | None
     cpu_error: Mapping[str, float]
     """Standard error of the CPU, s, where it was estimated."""

@@ -15,13 +15,13 @@ import numpy as np
 
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals
 from models.attribution.elasticity import Elasticity
-from models.attribution.sufficient_statistics import NO_ECHO, Autocorrelation, Moments
+from models.attribution.sufficient_statistics import NO_ERRORS, Autocorrelation, Moments
 from models.attribution.unit_costs import (
     FREE_CALL_SHARE,
     LEAST_CALL_SHARE,
     UnitCosts,
     calls,
-    price_features,
+    unit_costs_from_sums,
 )
 from models.attribution.waits import CpuBounds
 
@@ -41,9 +41,9 @@ class Block:
     """Each class's calls and sizes, shape (K, F)."""
     work: Array
     """Each class's work time, s, shape (K,)."""
-    stretch: Elasticity
+    elasticity: Elasticity
     """How its time per call went with the others'."""
-    echo: Autocorrelation
+    errors: Autocorrelation
     """How y missed what was expected."""
 
     @classmethod
@@ -54,7 +54,7 @@ class Block:
         work: Array,
         prices: UnitCosts,
         weights: Array,
-        echo: Autocorrelation = NO_ECHO,
+        errors: Autocorrelation = NO_ERRORS,
     ) -> "Block":
         """Sum up ticks and their y, shape (T,), work, shape (T, K), and weights, shape (T,)."""
         tables, size = [calls(ticks), *(table for _, table in ticks.sizes)], prices.price(ticks)
@@ -66,8 +66,8 @@ class Block:
             pooled=Moments.of(together, ticks.seconds, y, weights),
             uses=np.column_stack([table.sum(axis=0) for table in tables]),
             work=work.sum(axis=0),
-            stretch=Elasticity.of_parts(work, calls(ticks), size),
-            echo=echo,
+            elasticity=Elasticity.of_parts(work, calls(ticks), size),
+            errors=errors,
         )
 
     def arranged(self, names: tuple[str, ...], rest: str) -> "Block":
@@ -93,7 +93,7 @@ class Block:
             moments=moments,
             uses=classes @ self.uses,
             work=classes @ self.work,
-            stretch=self.stretch.at([had.get(name, -1) for name in names]),
+            elasticity=self.elasticity.at([had.get(name, -1) for name in names]),
         )
 
     def repriced(self, prices: UnitCosts) -> "Block":
@@ -120,12 +120,12 @@ class Block:
             pooled=self.pooled + other.pooled,
             uses=self.uses + other.uses,
             work=self.work + other.work,
-            stretch=self.stretch + other.stretch,
-            echo=self.echo + other.echo,
+            elasticity=self.elasticity + other.elasticity,
+            errors=self.errors + other.errors,
         )
 
 
-def prices_of(
+def unit_costs_of_blocks(
     blocks: Sequence[Block], *, time_like: bool, bounds: CpuBounds | None = None
 ) -> UnitCosts:
     """Fit the prices that all classes share to these blocks' ticks; they have the same features."""
@@ -133,7 +133,7 @@ def prices_of(
     for block in blocks[1:]:
         pooled = pooled + block.pooled
     least = FREE_CALL_SHARE if time_like else LEAST_CALL_SHARE
-    return price_features(pooled, blocks[0].features[1:], least, bounds)
+    return unit_costs_from_sums(pooled, blocks[0].features[1:], least, bounds)
 
 
 RECENT = 10  # blocks that are kept apart, and that are added to a group at once

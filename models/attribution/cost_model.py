@@ -8,8 +8,8 @@ import numpy as np
 from models.attribution.blocks import Block
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals, Mask
 from models.attribution.elasticity import Elasticity
-from models.attribution.empirical_bayes import learn_shrunk, learn_shrunk_ticks
-from models.attribution.mixture_fit import learn
+from models.attribution.empirical_bayes import fit_class_unit_costs, fit_unit_costs_by_interval
+from models.attribution.mixture_fit import fit_mixture
 from models.attribution.normal_equations import BASE_SPREAD, FittedMixture, Priors
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_costs import UnitCosts, tick_weights
@@ -59,7 +59,7 @@ class CostModel:
 def fit_statement_times(ticks: ClassIntervals, y: Array) -> CostModel:
     """Learn from statement times alone, one price per class, where no calls are known."""
     time = ticks.statement_time
-    learned = learn_shrunk_ticks(time, ticks.seconds, y, tick_weights(y))
+    learned = fit_unit_costs_by_interval(time, ticks.seconds, y, tick_weights(y))
     return _model(ticks.names, time.sum(axis=0), learned, float(ticks.seconds.sum()), None)
 
 
@@ -82,11 +82,13 @@ def fit_block(
     moments = _of_classes(block.moments, there)
     names = tuple(block.names[i] for i in there)
     work = block.work[there]
-    beliefs, waiting = believe(moments.totals[:-1], work, moments.y_total, bounds)
+    priors, waiting = priors_of(moments.totals[:-1], work, moments.y_total, bounds)
     known = None if texts is None else [texts[int(i)] for i in there]
-    waits = evidence_of_waiting(block.stretch.at(there), moments.totals[:-1], known)
-    beliefs = replace(beliefs, waiting=waits, inflation=block.echo.inflation)
-    learned = learn(moments, beliefs) if time_like else learn_shrunk(moments, BASE_SPREAD)
+    waits = evidence_of_waiting(block.elasticity.at(there), moments.totals[:-1], known)
+    priors = replace(priors, waiting=waits, inflation=block.errors.inflation)
+    learned = (
+        fit_mixture(moments, priors) if time_like else fit_class_unit_costs(moments, BASE_SPREAD)
+    )
     seconds = float(moments.totals[-1])
     return _model(names, moments.totals[:-1], learned, seconds, prices), waiting
 
@@ -101,7 +103,7 @@ def _of_classes(moments: Moments, there: "np.ndarray[tuple[int], np.dtype[np.int
     )
 
 
-def believe(
+def priors_of(
     by_size: Array, work: Array, y_total: float, bounds: CpuBounds | None
 ) -> tuple[Priors, Mask]:
     """Tell what is believed of each class, and which cannot have computed all their work time.
@@ -115,14 +117,14 @@ def believe(
 
 
 def evidence_of_waiting(
-    stretch: Elasticity, size: Array, texts: Sequence[str | None] | None
+    elasticity: Elasticity, size: Array, texts: Sequence[str | None] | None
 ) -> Array:
     """Compute how much more probable what was seen is of a class that waits, log, shape (K,).
 
     `size`, shape (K,), is each class's priced calls and rows; `texts` are the digest texts.
     """
     known = np.array([bool(text) for text in texts or [None] * len(size)])
-    return stretch.evidence(size) - TOLD * known
+    return elasticity.evidence(size) - TOLD * known
 
 
 def _model(

@@ -37,7 +37,7 @@ class _Fit:
     evidence: float
 
 
-def learn_shrunk(moments: Moments, base_spread: float | None = None) -> FittedMixture:
+def fit_class_unit_costs(moments: Moments, base_spread: float | None = None) -> FittedMixture:
     """Fit moments whose regressors are the classes' own columns x; see the module.
 
     `base_spread`: b is believed to be about this part of Σy at most, which matters where the load
@@ -62,7 +62,7 @@ def learn_shrunk(moments: Moments, base_spread: float | None = None) -> FittedMi
     return _learnt(problem, x, moments.y_total)
 
 
-def learn_shrunk_ticks(x: Array, seconds: Array, y: Array, weights: Array) -> FittedMixture:
+def fit_unit_costs_by_interval(x: Array, seconds: Array, y: Array, weights: Array) -> FittedMixture:
     """Fit ticks themselves, shapes (T, K) and (T,), which costs less where K is above T."""
     totals, y_total = x.sum(axis=0), float(y.sum())
     active = np.flatnonzero(totals > 0)

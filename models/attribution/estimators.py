@@ -7,7 +7,7 @@ import numpy as np
 
 from models.attribution.class_intervals import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
-from models.attribution.median_cost import in_calls, usual_parts
+from models.attribution.median_cost import equivalent_calls, scaled_to_median_cost
 from models.attribution.normal_equations import COMPUTE_SPREAD
 from models.attribution.unit_costs import calls
 from models.attribution.waits import WHOLE_CPU, CpuBounds, capped, waits_by_text
@@ -122,7 +122,9 @@ def by_model(model: CostModel, computing: Array, ticks: ClassIntervals, target: 
         return Parts(learnt, work, error * _ratio(used, model.learned.totals), waits, model)
     explained = np.maximum(target.y - model.base_per_second * ticks.seconds, 0.0)
     divided = blame(computing * computing_time(ticks), explained)[0]
-    divided = usual_parts(divided, in_calls(model.regressors(ticks), calls(ticks)))
+    divided = scaled_to_median_cost(
+        divided, equivalent_calls(model.regressors(ticks), calls(ticks))
+    )
     apart = (1 - LEARNED_WEIGHT) * (learnt - divided).sum(axis=0)
     z = LEARNED_WEIGHT * learnt + (1 - LEARNED_WEIGHT) * divided
     error = np.hypot(error * _ratio(z.sum(axis=0), model.learned.totals), apart)

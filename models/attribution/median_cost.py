@@ -16,7 +16,7 @@ LEAST_GROUPS = 8
 """With fewer groups of calls the mean counts."""
 
 
-def in_calls(size: Array, count: Array) -> Array:
+def equivalent_calls(size: Array, count: Array) -> Array:
     """Count each class's priced calls and rows, `size`, in its mean calls; both of shape (T, K).
 
     Where nothing is priced, calls count as they are.
@@ -26,7 +26,7 @@ def in_calls(size: Array, count: Array) -> Array:
     return np.where(total > 0, part * count.sum(axis=0), count)
 
 
-def usual_parts(parts: Array, count: Array) -> Array:
+def scaled_to_median_cost(parts: Array, count: Array) -> Array:
     """Scale each class's parts to what its calls usually cost; all together stay what they were.
 
     Both have shape (T, K); `count` may be any measure of what was done, in calls.

@@ -101,20 +101,20 @@ class Problem:
     """How many ticks tell no more than an independent one."""
 
     @classmethod
-    def of(cls, moments: Moments, beliefs: Priors) -> "Problem":
+    def of(cls, moments: Moments, priors: Priors) -> "Problem":
         """Scale what is known; Σy must be above 0."""
-        work = np.zeros_like(beliefs.by_size) if beliefs.work is None else beliefs.work
+        work = np.zeros_like(priors.by_size) if priors.work is None else priors.work
         unit = float(work.sum()) or 1.0
-        most = np.full_like(work, np.inf) if beliefs.most is None else beliefs.most
+        most = np.full_like(work, np.inf) if priors.most is None else priors.most
         most = most / moments.y_total
-        size = np.minimum(beliefs.by_size / moments.y_total, most)
+        size = np.minimum(priors.by_size / moments.y_total, most)
         levels = (LOWEST_LEVEL, np.inf)
-        if beliefs.least_level is not None:
+        if priors.least_level is not None:
             second = unit / moments.y_total
-            levels = (max(beliefs.least_level, LOWEST_LEVEL) * second, second)
-        waiting = np.zeros_like(work) if beliefs.waiting is None else beliefs.waiting
+            levels = (max(priors.least_level, LOWEST_LEVEL) * second, second)
+        waiting = np.zeros_like(work) if priors.waiting is None else priors.waiting
         return cls(
-            moments.scaled(), size, most, work / unit, unit, levels, waiting, beliefs.inflation
+            moments.scaled(), size, most, work / unit, unit, levels, waiting, priors.inflation
         )
 
     @property

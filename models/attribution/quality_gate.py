@@ -28,7 +28,7 @@ FUNCTION = re.compile(r"[`\"]\s*\(|\.\s*\w+\s*\(")
 ROUNDED = 1 + 1e-9
 
 
-def is_proven(held_out: PredictionError) -> bool:
+def is_predicted_well(held_out: PredictionError) -> bool:
     """Whether what was predicted came, and moved as it was predicted to move."""
     error, moved = held_out.mape, held_out.r_squared
     if error is None or error > MOST_ERROR:
@@ -36,7 +36,7 @@ def is_proven(held_out: PredictionError) -> bool:
     return error <= STEADY_ERROR or (moved or 0.0) >= LEAST_R_SQUARED
 
 
-def may_use(resource: str, ticks: ClassIntervals) -> Mask:
+def may_have_used(resource: str, ticks: ClassIntervals) -> Mask:
     """Which classes may have used it, shape (K,): no bytes of disks for those who only wait.
 
     The agent's own statements read tables that are in memory, a class that names no table moves
@@ -86,16 +86,16 @@ def _touched(ticks: ClassIntervals) -> Array | None:
     return np.stack([sizes[name] for name in TOUCHED]) if len(sizes) == len(TOUCHED) else None
 
 
-def allowed(resource: str, ticks: ClassIntervals, held_out: PredictionError) -> Array:
+def passed_by_gate(resource: str, ticks: ClassIntervals, held_out: PredictionError) -> Array:
     """What is left of each class's part of bytes or rows, 0 or 1, shape (K,)."""
-    if not is_proven(held_out):
+    if not is_predicted_well(held_out):
         return np.zeros(len(ticks.names))
-    return may_use(resource, ticks).astype(np.float64)
+    return may_have_used(resource, ticks).astype(np.float64)
 
 
 def withheld(resource: str, ticks: ClassIntervals, found: Attribution) -> Attribution:
     """The same with what is not allowed left to no class; lines are of no use then."""
-    parts = allowed(resource, ticks, found.held_out)
+    parts = passed_by_gate(resource, ticks, found.held_out)
     totals = found.totals * parts
     together = float(totals.sum()) or 1.0
     classes = tuple(
@@ -107,6 +107,6 @@ def withheld(resource: str, ticks: ClassIntervals, found: Attribution) -> Attrib
         )
         for use, total, part in zip(found.classes, totals, parts, strict=True)
     )
-    why = () if is_proven(found.held_out) else (Reason.WITHHELD,)
+    why = () if is_predicted_well(found.held_out) else (Reason.WITHHELD,)
     rest = found.total - float(totals.sum())
     return replace(found, classes=classes, unattributed=rest, reasons=(*found.reasons, *why))

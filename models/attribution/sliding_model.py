@@ -12,7 +12,7 @@ from models.attribution.class_intervals import OTHER, Array, ClassIntervals
 from models.attribution.divide import Method
 from models.attribution.estimators import DividedResource, Target, within, work_of
 from models.attribution.prediction_error import PredictionError, disagreement
-from models.attribution.quality_gate import allowed
+from models.attribution.quality_gate import passed_by_gate
 from models.attribution.reasons import HostUse
 from models.attribution.sufficient_statistics import Autocorrelation, RegressionSums
 from models.attribution.waits import PART_OF_CPU, CpuBounds, least_level
@@ -191,7 +191,7 @@ class SlidingModel:
         error = np.where(used > 0, found.error / np.where(used > 0, used, 1.0), np.nan)
         if self.resource.cpu:
             return found.z, error, found.waits.astype(np.float64)
-        passed = allowed(self.resource.name, ticks, self.held_out)
+        passed = passed_by_gate(self.resource.name, ticks, self.held_out)
         error = np.where(passed > 0, error, np.nan)
         return found.z * passed, error, found.waits.astype(np.float64)
 

@@ -176,4 +176,4 @@ class Autocorrelation:
         return min(INFLATION * alike, MOST_INFLATION)
 
 
-NO_ECHO = Autocorrelation()
+NO_ERRORS = Autocorrelation()

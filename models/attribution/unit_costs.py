@@ -74,7 +74,7 @@ class UnitCosts:
         return answer
 
 
-def pool_prices(
+def fit_unit_costs(
     ticks: ClassIntervals,
     y: Array,
     least_share: float = FREE_CALL_SHARE,
@@ -98,7 +98,7 @@ def pool_prices(
     return _as_prices(prices, names, float(summed[0].sum()), float(y.sum()), least_share, bounds)
 
 
-def price_features(
+def unit_costs_from_sums(
     pooled: Moments, sizes: Sequence[str], least_share: float, bounds: CpuBounds | None = None
 ) -> UnitCosts:
     """Fit the same from moments whose columns are the calls and these sizes, summed over classes.

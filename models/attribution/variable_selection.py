@@ -63,7 +63,7 @@ class _Hypothesis:
     variance: float
 
 
-def who_waits(problem: Problem) -> Verdict:
+def select_waiting(problem: Problem) -> Verdict:
     """Find the most probable hypothesis, and weigh it with those beside it, each once."""
     best = _tried(problem, problem.work <= 0, FIRST_NOISE)
     seen = {best.waits.tobytes(): best}

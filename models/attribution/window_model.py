@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.blocks import Block, prices_of, summed
+from models.attribution.blocks import Block, summed, unit_costs_of_blocks
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block, fit_statement_times
 from models.attribution.estimators import (
@@ -20,12 +20,12 @@ from models.attribution.estimators import (
     computing_time,
     work_of,
 )
-from models.attribution.sufficient_statistics import NO_ECHO, Autocorrelation
+from models.attribution.sufficient_statistics import NO_ERRORS, Autocorrelation
 from models.attribution.unit_costs import (
     FREE_CALL_SHARE,
     LEAST_CALL_SHARE,
     UnitCosts,
-    pool_prices,
+    fit_unit_costs,
     robust_weights,
 )
 
@@ -62,7 +62,7 @@ class WindowModel:
         `prices` are those of the only block, which were fitted to its ticks; None: the sums tell.
         """
         time_like, bounds = target.time_like, target.cpu_bounds
-        prices = prices or prices_of(blocks, time_like=time_like, bounds=bounds)
+        prices = prices or unit_costs_of_blocks(blocks, time_like=time_like, bounds=bounds)
         together = summed(blocks, prices, names)
         model, waiting = fit_block(
             together, prices, time_like=time_like, bounds=bounds, texts=texts
@@ -99,21 +99,25 @@ def first_block(ticks: ClassIntervals, target: Target, prices: UnitCosts) -> Blo
     """Sum up ticks before which nothing is known: their own fit says what was to be expected."""
     expected = prices.total(ticks)
     if target.time_like and len(ticks) >= LEAST_FITTED:
-        first = block_of(ticks, target, prices, expected, NO_ECHO)
+        first = block_of(ticks, target, prices, expected, NO_ERRORS)
         model = WindowModel.of([first], ticks.names, target, ticks.texts, prices).model
         expected = model.predict(ticks)
     return block_of(ticks, target, prices, expected, Autocorrelation.of(target.y, expected))
 
 
 def block_of(
-    ticks: ClassIntervals, target: Target, prices: UnitCosts, expected: Array, echo: Autocorrelation
+    ticks: ClassIntervals,
+    target: Target,
+    prices: UnitCosts,
+    expected: Array,
+    errors: Autocorrelation,
 ) -> Block:
     """Sum up ticks at these prices; what missed the expected y, shape (T,), by far counts less."""
     weights = robust_weights(target.y, expected)
-    return Block.of(ticks, target.y, computing_time(ticks), prices, weights, echo)
+    return Block.of(ticks, target.y, computing_time(ticks), prices, weights, errors)
 
 
 def block_prices(ticks: ClassIntervals, target: Target) -> UnitCosts:
     """Fit the prices that all classes share to one block's ticks."""
     least = FREE_CALL_SHARE if target.time_like else LEAST_CALL_SHARE
-    return pool_prices(ticks, target.y, least, target.cpu_bounds)
+    return fit_unit_costs(ticks, target.y, least, target.cpu_bounds)
