@@ -8,12 +8,14 @@ from class_samples import samples
 from simulated_classes import simulate
 
 from agent.commands.profile_report import as_json, in_words
+from agent.config.query_classes import ClassSettings
 from agent.export.profile_rows import profile_of
+from agent.query_classes.assessment import ClassWindow, assess_classes
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.divided_resources import ALL_TIME, BUSY, IO_WAIT
 from agent.query_classes.observations import ObservedClasses, observed_classes
-from agent.query_classes.saturated_intervals import spells_of
+from agent.query_classes.saturated_intervals import saturated_periods
 from models.attribution.reasons import Reason
 
 
@@ -27,23 +29,27 @@ def watch(*parts: dict[str, float]) -> list[ClassInterval]:
     return [ClassInterval(100.0 + i, 1.0, None, part) for i, part in enumerate(parts)]
 
 
-def seen(*parts: dict[str, float]) -> ObservedClasses:
-    """A simulated server on such a host."""
-    book, ticks = ClassRegistry(), list[ClassInterval]()
-    maker = ClassIntervalMaker(book)
+def read(registry: ClassRegistry, *parts: dict[str, float]) -> list[ClassInterval]:
+    """Intervals of a simulated server on such a host."""
+    ticks = list[ClassInterval]()
+    maker = ClassIntervalMaker(registry)
     for sample in samples(simulate(3, ticks=len(parts) + 1)):
         maker.append(sample)
         ticks += maker.ticks(sample.at)
     assert len(ticks) == len(parts)
     both = zip(ticks, parts, strict=True)
-    return observed_classes(
-        book, [replace(tick, used={**tick.used, **part}) for tick, part in both]
-    )
+    return [replace(tick, used={**tick.used, **part}) for tick, part in both]
+
+
+def seen(*parts: dict[str, float]) -> ObservedClasses:
+    """The same, watched."""
+    registry = ClassRegistry()
+    return observed_classes(registry, read(registry, *parts))
 
 
 def test_a_spell_is_where_it_was() -> None:
     """Of a minute the 20 s that were full, though the mean of the minute is far from it."""
-    [spell] = spells_of(watch(*[used(0.4)] * 15, *[used(0.98)] * 20, *[used(0.4)] * 25))
+    [spell] = saturated_periods(watch(*[used(0.4)] * 15, *[used(0.98)] * 20, *[used(0.4)] * 25))
     assert (spell.reason, spell.start, spell.end) == (Reason.SATURATED, 15.0, 35.0)
     assert spell.use == pytest.approx(0.98)
 
@@ -51,14 +57,14 @@ def test_a_spell_is_where_it_was() -> None:
 def test_a_full_second_is_usual_and_an_unknown_one_ends_a_spell() -> None:
     """Nothing is made of either."""
     full, idle = used(1.0), used(0.1)
-    assert spells_of(watch(idle, full, full, idle)) == ()
-    assert spells_of(watch(full, full, {}, full, full)) == ()
-    assert spells_of([]) == ()
+    assert saturated_periods(watch(idle, full, full, idle)) == ()
+    assert saturated_periods(watch(full, full, {}, full, full)) == ()
+    assert saturated_periods([]) == ()
 
 
 def test_each_kind_has_its_own_spells() -> None:
     """A host that is full and then waits for its disk has one of each, in their order."""
-    found = spells_of(watch(*[used(0.95)] * 5, *[used(0.3, 0.5)] * 5))
+    found = saturated_periods(watch(*[used(0.95)] * 5, *[used(0.3, 0.5)] * 5))
     assert [(s.reason, s.start, s.end) for s in found] == [
         (Reason.SATURATED, 0.0, 5.0),
         (Reason.IO_BOUND, 5.0, 10.0),
@@ -70,12 +76,24 @@ def test_the_profile_says_when() -> None:
     profile = profile_of(seen(*[used(0.4)] * 70, *[used(0.97)] * 15), "cpu", with_text=False)
     assert Reason.SATURATED in profile.reasons
     text = in_words(profile, 5)
-    assert "time in queues looks like work (in the seconds 70 to 85 of 85)" in text
+    assert "time spent queueing looks like work (in the seconds 70 to 85 of 85)" in text
     [spell] = json.loads(as_json(profile, 5))["spells"]
     assert spell == {"reason": "saturated", "start": 70.0, "end": 85.0, "use": pytest.approx(0.97)}
     calm = profile_of(seen(*[used(0.4)] * 85), "cpu", with_text=False)
     assert Reason.SATURATED not in calm.reasons
     assert json.loads(as_json(calm, 5))["spells"] == []
+
+
+@pytest.mark.parametrize(("busy", "saturated"), [(0.97, True), (0.4, False)])
+def test_the_agent_judges_as_the_profile_does(busy: float, saturated: bool) -> None:
+    """By the worst of the interval: its mean is far from full."""
+    registry = ClassRegistry()
+    window = ClassWindow.empty(ClassSettings(), registry)
+    intervals = read(registry, *[used(0.4)] * 50, *[used(busy)] * 10)
+    state, _ = assess_classes(intervals, window, 0.0)
+    cpu = state.resource("cpu")
+    assert cpu is not None
+    assert (Reason.SATURATED in cpu.reasons) is saturated
 
 
 def test_many_spells_are_not_all_listed() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from agent.query_classes.class_intervals import ClassInterval, host_use, whole_use
 from agent.query_classes.divided_resources import RESOURCES
+from agent.query_classes.saturated_intervals import in_worst_period, saturated_periods
 from agent.query_classes.state import ResourceState
 from models.attribution.class_intervals import ClassIntervals
 from models.attribution.reasons import HostUse, Signs, find_reasons
@@ -21,7 +22,7 @@ class ClassModels:
 
     def __init__(self, blocks: int) -> None:
         self._models = {resource.name: SlidingModel(resource, blocks) for resource in RESOURCES}
-        self._host = HostUse()
+        self._worst = HostUse()
 
     def divide(self, table: ClassIntervals, intervals: Sequence[ClassInterval]) -> Shares:
         """Divide each resource over the classes of a block, by the intervals in which it is known.
@@ -29,12 +30,13 @@ class ClassModels:
         The table is of those intervals in which the classes are.
         """
         shares: dict[str, ClassShares] = {}
-        self._host = host_use(intervals)
+        host = host_use(intervals)
+        self._worst = in_worst_period(host, saturated_periods(intervals))
         for name, model in self._models.items():
             used = whole_use(name, table, intervals)
             known = np.flatnonzero(np.isfinite(used))
             if len(known):
-                shares[name] = model.take(table.at(known), used[known], self._host)
+                shares[name] = model.take(table.at(known), used[known], host)
         return shares
 
     def recent(self, key: str) -> dict[str, float]:
@@ -57,7 +59,7 @@ class ClassModels:
             ticks=model.ticks,
             held_out_mape=model.held_out.mape,
             level=model.level if model.resource.cpu else None,
-            host=self._host,
+            host=self._worst,
             time_is_work=False,
         )
         return ResourceState(

@@ -10,8 +10,8 @@ from agent.query_classes.class_intervals import ClassInterval, host_use, is_cpu_
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.saturated_intervals import (
     SaturatedPeriod,
-    in_the_worst_spell,
-    spells_of,
+    in_worst_period,
+    saturated_periods,
 )
 from agent.query_classes.tracked_classes import TrackedClasses
 from agent.window.intervals import Window
@@ -62,18 +62,19 @@ def observed_classes(
     tracked.update(whole)
     table = tracked.table(whole)
     used = {name: whole_use(name, table, whole) for name in ("cpu", "network", *OF_DISKS)}
-    spells = spells_of(whole)
-    host = in_the_worst_spell(host_use(whole), spells)
-    bytes_of = {name: _bytes(table, used[name], host) for name in ("network", *OF_DISKS)}
+    periods = saturated_periods(whole)
+    host = host_use(whole)
+    worst = in_worst_period(host, periods)
+    bytes_of = {name: _bytes(table, used[name], worst) for name in ("network", *OF_DISKS)}
     return ObservedClasses(
         registry=registry,
         seconds=float(table.seconds.sum()),
         ticks=table,
-        cpu=_cpu(table, used["cpu"], host),
+        cpu=_cpu(table, used["cpu"], host, worst),
         cpu_target=used["cpu"] if np.isfinite(used["cpu"]).all() else None,
         cpu_is_sum=is_cpu_sum(table, whole),
         disk={name: withheld(name, table, y) for name in OF_DISKS if (y := bytes_of[name])},
-        spells=spells,
+        spells=periods,
         network=bytes_of["network"],
     )
 
@@ -87,12 +88,12 @@ def _alike(intervals: Sequence[ClassInterval]) -> list[ClassInterval]:
     return [replace(i, used=used) for i, used in zip(intervals, without, strict=True)]
 
 
-def _cpu(table: ClassIntervals, y: Array, host: HostUse) -> Attribution | None:
+def _cpu(table: ClassIntervals, y: Array, host: HostUse, worst: HostUse) -> Attribution | None:
     measured = table.cpu is not None and bool(table.cpu.any())
     enough = len(table) >= (1 if measured else LEAST_TICKS)
     if not enough or not np.isfinite(y).all() or not y.any():
         return None
-    return attribute(table, Target(y, cpu_seconds=True), host=host)
+    return attribute(table, Target(y, cpu_seconds=True), host=host, worst=worst)
 
 
 def _bytes(table: ClassIntervals, y: Array, host: HostUse) -> Attribution | None:

@@ -1,4 +1,4 @@
-"""Spells in which the host was saturated or waited for IO, found tick by tick.
+"""Periods in which the host was saturated or waited for IO, found interval by interval.
 
 The mean over a watch hides them: 20 s of a full host in a minute are no more than a third of it,
 and shares are as rough in these 20 s as in a minute of them.
@@ -24,7 +24,7 @@ LIMITS: Mapping[Reason, tuple[str, float]] = {
 
 @dataclass(frozen=True)
 class SaturatedPeriod:
-    """A part of the watch in which a limit was passed in every tick."""
+    """A part of the watch in which a limit was passed in every interval."""
 
     reason: Reason
     start: float
@@ -34,19 +34,19 @@ class SaturatedPeriod:
     """The mean part of the host's time in it, 0..1."""
 
 
-def spells_of(ticks: Sequence[ClassInterval]) -> tuple[SaturatedPeriod, ...]:
-    """All spells of a watch, in the order in which they began."""
-    if not ticks:
+def saturated_periods(intervals: Sequence[ClassInterval]) -> tuple[SaturatedPeriod, ...]:
+    """All periods of a watch, in the order in which they began."""
+    if not intervals:
         return ()
-    found = (spell for reason in LIMITS for spell in _spells(ticks, reason))
-    return tuple(sorted(found, key=lambda spell: spell.start))
+    found = (period for reason in LIMITS for period in _periods(intervals, reason))
+    return tuple(sorted(found, key=lambda period: period.start))
 
 
-def in_the_worst_spell(host: HostUse, spells: Sequence[SaturatedPeriod]) -> HostUse:
-    """The host's use as it was in the worst spell of each kind, where there was one."""
+def in_worst_period(host: HostUse, periods: Sequence[SaturatedPeriod]) -> HostUse:
+    """The host's use as it was in the worst period of each kind, where there was one."""
 
     def worst(reason: Reason, usual: float | None) -> float | None:
-        return max((spell.use for spell in spells if spell.reason is reason), default=usual)
+        return max((period.use for period in periods if period.reason is reason), default=usual)
 
     return HostUse(
         busy=worst(Reason.SATURATED, host.busy),
@@ -55,10 +55,10 @@ def in_the_worst_spell(host: HostUse, spells: Sequence[SaturatedPeriod]) -> Host
     )
 
 
-def _spells(ticks: Sequence[ClassInterval], reason: Reason) -> Iterator[SaturatedPeriod]:
+def _periods(intervals: Sequence[ClassInterval], reason: Reason) -> Iterator[SaturatedPeriod]:
     name, limit = LIMITS[reason]
-    begun = ticks[0].end - ticks[0].seconds
-    for is_over, group in groupby(ticks, key=_is_over(name, limit)):
+    begun = intervals[0].end - intervals[0].seconds
+    for is_over, group in groupby(intervals, key=_is_over(name, limit)):
         together = list(group)
         start, end = together[0].end - together[0].seconds - begun, together[-1].end - begun
         if is_over and end - start >= SHORTEST:
@@ -67,10 +67,10 @@ def _spells(ticks: Sequence[ClassInterval], reason: Reason) -> Iterator[Saturate
 
 
 def _is_over(name: str, limit: float) -> Callable[[ClassInterval], bool]:
-    """Return a test of whether a tick is over the limit; one without data ends a spell."""
+    """Return a test of whether an interval is over the limit; one without data ends a period."""
 
-    def is_over(tick: ClassInterval) -> bool:
-        whole = tick.used.get(ALL_TIME, 0.0)
-        return whole > 0 and tick.used.get(name, 0.0) > limit * whole
+    def is_over(interval: ClassInterval) -> bool:
+        whole = interval.used.get(ALL_TIME, 0.0)
+        return whole > 0 and interval.used.get(name, 0.0) > limit * whole
 
     return is_over

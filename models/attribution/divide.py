@@ -96,12 +96,16 @@ def attribute(
     method: Method = Method.AUTO,
     host: HostUse | None = None,
     progress: Progress | None = None,
+    worst: HostUse | None = None,
 ) -> Attribution:
     """Divide the target over the classes; `progress` hears how many steps of how many are done.
+
+    `worst` is the host's use in its worst period, by which the reasons are found; None: as `host`.
 
     Raises ValueError where the shapes differ, or where `measured` is asked for and not there.
     """
     host = host or HostUse()
+    worst = worst or host
     if target.cpu_seconds and not target.bounds.is_of_a_part:
         level = least_level(host.running, host.io_wait)
         target = replace(target, bounds=replace(target.bounds, least_level=level))
@@ -130,7 +134,7 @@ def attribute(
         held_out=held_out,
         disagreement=apart,
         compared_with=other,
-        reasons=_reasons(ticks, target, chosen, parts, held_out, host),
+        reasons=_reasons(ticks, target, chosen, parts, held_out, worst),
         ticks=len(ticks),
     )
 
