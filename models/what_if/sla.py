@@ -33,7 +33,8 @@ the shortest that is predicted there R must be to refute the prediction."""
 
 NOT_TRUSTED = 0.3
 """Standard deviation of the logarithm by which a capacity that is not trusted was off, beyond its
-own interval: docs/sla.md has the servers on which that was measured."""
+own interval: on recorded real servers the bounds held 13 of 18 truths with 0, 15 with 0.2, all with
+this (docs/sla.md)."""
 MOST_FILLED = 0.99
 """Of the throughput at which contention ends the growth."""
 INDEPENDENT = 4

@@ -1,0 +1,95 @@
+"""The SLA on real servers: predicted from recorded loads below half of the peak, met above it.
+
+The runs are those of `test_real_servers`: MySQL 9.7 and MariaDB 10.11 with one processor. The mean
+residence time that was measured at a higher load later is taken for the SLA, so that the load that
+reaches it is known.
+"""
+
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_real_servers import RECORDED, RUNS
+
+from agent.config.settings import FitSettings
+from agent.intervals import Interval, Window
+from agent.pipeline import Now, assess
+from agent.sla import sla_of
+from agent.snapshot import FitState, Health, Snapshot
+from agent.utilisation import COUNTS, CPU, SERVER_CPU
+from models.trust import Trust
+from models.what_if.predict import Estimate
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
+
+from real_servers import saved, true_peak
+
+HALF = 1
+"""The place of what was seen below half of the peak."""
+HIGHER, ABOUT = (0.6, 0.7, 0.8, 0.9), 0.05
+"""Parts of the peak, and how far off intervals may be that are taken together."""
+CPUS = {COUNTS[CPU]: 2.0, COUNTS[SERVER_CPU]: 1.0}
+"""How many processors the host and the server had: the recordings are older than their counts."""
+UNIX, INTERVAL = 1.7e9, 4.0
+
+
+def known(seen: dict[str, Any]) -> tuple[Snapshot, list[Interval], float]:
+    """What the agent knows at half of the peak, the intervals after, and the peak."""
+    rows = [Interval(**row) for row in seen["intervals"]]
+    rows = [row._replace(resources={**row.resources, **CPUS}) for row in rows]
+    parts = seen["caps"]
+    count = parts[HALF]["intervals"]
+    now, settings = Now(rows[count - 1].end, UNIX), FitSettings(interval=INTERVAL, window=3600.0)
+    window = Window(rows[:count])
+    peak = float(np.mean([true_peak(part["peaks"])[0] for part in parts[HALF:]]))
+    return assess("db", window, Health(up=True), FitState(), settings, now), rows[count:], peak
+
+
+@cache
+def predicted(run: str) -> tuple[tuple[float, Estimate | None, Trust], ...]:
+    """For each higher load that was measured: that load, and the one predicted for its mean."""
+    snapshot, later, peak = known(saved(RECORDED / f"{run}.json.gz"))
+    found = []
+    for x, r in measured(later, peak):
+        state = sla_of(snapshot, r, UNIX)
+        found.append((x, state.found.throughput, state.trust))
+    return tuple(found)
+
+
+def measured(later: list[Interval], peak: float) -> Iterator[tuple[float, float]]:
+    """Mean X and R of the intervals with about each share of the peak."""
+    x = np.array([row.throughput for row in later])
+    n = np.array([row.statement_time for row in later])
+    for share in HIGHER:
+        about = np.abs(x / peak - share) < ABOUT
+        if np.count_nonzero(about) > 1:
+            yield float(np.mean(x[about])), float(np.sum(n[about]) / np.sum(x[about]))
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_interval_holds_the_load_that_had_this_mean(run: str) -> None:
+    """At every higher load that was measured; and none is trusted so far from it."""
+    rows = predicted(run)
+    assert len(rows) > 1
+    for x, found, trust in rows:
+        print(f"{run}: {x:.0f}/s had the mean, {found}")
+        assert found is not None
+        assert found.lower <= x
+        assert found.upper is None or x <= found.upper
+        assert trust is not Trust.TRUSTED
+
+
+def test_the_median_prediction_is_off_by_less_than_a_third() -> None:
+    """Over all runs and loads; the median of the errors' sizes."""
+    errors = [
+        abs(found.value / x - 1)
+        for run in RUNS
+        for x, found, _ in predicted(run)
+        if found is not None
+    ]
+    print(f"{np.median(errors):.0%} of {len(errors)}")
+    assert np.median(errors) < 1 / 3
