@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agent.query_classes.decayed_totals import DecayedTotals
+from agent.query_classes.class_counters import DecayedTotals
 from models.attribution.class_intervals import OTHER
 
 KEEP = 0.9

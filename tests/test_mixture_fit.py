@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulated_classes import simulate
 
 from agent.csv_input.class_file import read_classes
-from models.attribution import variable_selection
+from models.attribution import mixture_fit
 from models.attribution.class_intervals import Array, ClassIntervals, Mask
 from models.attribution.cost_model import CostModel
 from models.attribution.empirical_bayes import fit_class_unit_costs
@@ -326,25 +326,25 @@ def test_beliefs_alone_decide_where_the_data_are_silent() -> None:
 
 def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that it began with is beside the one that it came to as well."""
-    tried = list[tuple[Problem, variable_selection._Hypothesis]]()
-    settle = variable_selection._tried
+    tried = list[tuple[Problem, mixture_fit._Hypothesis]]()
+    settle = mixture_fit._tried
 
-    def noted(problem: Problem, waits: Mask, noise: float) -> variable_selection._Hypothesis:
+    def noted(problem: Problem, waits: Mask, noise: float) -> mixture_fit._Hypothesis:
         found = settle(problem, waits, noise)
         tried.append((problem, found))
         return found
 
-    monkeypatch.setattr(variable_selection, "_tried", noted)
+    monkeypatch.setattr(mixture_fit, "_tried", noted)
     simulated = simulate(ticks=120)
     ticks = simulated.blind
     fit_ticks(ticks, Target(simulated.y))
     problem = tried[-1][0]
     tried.clear()
-    verdict = variable_selection.select_waiting(problem)
+    verdict = mixture_fit.select_waiting(problem)
     best, *rest = (found for _, found in tried)
-    path, beside = [best], list[variable_selection._Hypothesis]()
+    path, beside = [best], list[mixture_fit._Hypothesis]()
     while rest:
-        many = len(list(variable_selection._beside(problem, path[-1])))
+        many = len(list(mixture_fit._beside(problem, path[-1])))
         beside, rest = rest[:many], rest[many:]
         if rest:
             path.append(max(beside, key=lambda one: one.evidence))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from known_classes import known_classes, one_class
 
 from agent.query_classes.capacity_gain import Saving, saving, savings_of
+from agent.query_classes.class_counters import ENTERS, REMEMBERED, TopKCounters
 from agent.query_classes.class_registry import SEVERAL
-from agent.query_classes.topk_counters import ENTERS, REMEMBERED, TopKCounters
 from models.attribution.capacity_gain import Limit, gain
 from models.attribution.class_intervals import AGENT, OTHER
 from models.attribution.divide import Method

@@ -10,12 +10,12 @@ from typing import Self
 import numpy as np
 
 from agent.config.query_classes import ClassSettings
+from agent.query_classes.class_counters import ALWAYS
 from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_models import ClassModels, Shares
 from agent.query_classes.class_registry import ClassRegistry, name_of
 from agent.query_classes.class_usage import ClassUsage
 from agent.query_classes.state import ClassesState, ClassState, IntervalUsage
-from agent.query_classes.topk_counters import ALWAYS
 from agent.query_classes.tracked_classes import TrackedClasses
 
 TRACKED, TRACKED_PER_SHOWN = 200, 3

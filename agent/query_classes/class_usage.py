@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from agent.query_classes.class_counters import DecayedTotals, TopKCounters
 from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_models import Shares
 from agent.query_classes.class_registry import NOBODY
-from agent.query_classes.decayed_totals import DecayedTotals
 from agent.query_classes.divided_resources import RESOURCES
 from agent.query_classes.state import IntervalUsage
-from agent.query_classes.topk_counters import TopKCounters
 from agent.query_classes.tracked_classes import TrackedClasses
 from models.attribution.class_intervals import Array, ClassIntervals
 

@@ -1,24 +1,55 @@
 """What each class uses, learnt from how the total moves with calls and rows.
 
-y_t = b·Δt + Σ_k C_k·g_kt + noise, g_kt the part of class k's priced calls and rows (`prices`) that
-fell into tick t: C_k is what class k used in all. Two priors about every C_k compete, and the
-data decides:
+y_t = b·Δt + Σ_k C_k·g_kt + noise, g_kt the part of class k's priced calls and rows
+(`unit_costs`) that fell into tick t: C_k is what class k used in all. Two priors about every C_k
+compete, and the data decides:
 
-- it computes: C_k ~ N(θ·W_k, (.3·θ·W_k)²), W_k its work time, θ the same for all and unknown;
+- it computes: C_k ~ N(θ·W_k, (0.3·θ·W_k)²), W_k its work time, θ the same for all and unknown;
 - it waits: C_k ~ N(P_k, (2·P_k)²), P_k its calls and rows at everybody's prices.
 
 A mixture of two normals per coefficient: E. George, R. McCulloch, "Variable Selection via Gibbs
-Sampling", JASA 88 (1993). Who waits is found among few hypotheses (`hypotheses`); where none is
-certain the precisions of both priors are weighed by their probabilities, as in a mean field.
+Sampling", JASA 88 (1993). Which classes wait is found among few hypotheses; where none is certain
+the precisions of both priors are weighed by their probabilities, as in a mean field.
+
+At first all classes are taken to compute. Then one after the other changes sides, each time the one
+that makes the whole most probable, for as long as it does. Given which wait everything is normal,
+and the evidence is in closed form:
+
+    −2·log Z = Σ w·(y − ŷ)²/s² + T'·log s² + |C − prior|² + log|A| − log|prior precision|
+
+with A the matrix of the normal equations and T' the ticks that their inflated noise s² leaves. (D.
+MacKay, "Bayesian Interpolation", Neural Computation 4 (1992).) The level θ and the noise settle
+under each by itself, so that no wrong one hides behind the level of another.
 """
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from models.attribution.class_intervals import Array
+from models.attribution.class_intervals import Array, Mask
 from models.attribution.nnls import hold, minimise_non_negative
-from models.attribution.normal_equations import FittedMixture, Priors, Problem
+from models.attribution.normal_equations import BASE_SHARE, FittedMixture, Priors, Problem, inflated
 from models.attribution.sufficient_statistics import Moments
-from models.attribution.variable_selection import select_waiting
+
+CALM = 0.1
+STRANGE = ((15.0, 0.7), (60.0, 0.19))
+"""How probable it is beforehand that a class waits: `CALM`, and more for one with more time than
+its rows explain. Half of each step is reached at so many times that time."""
+MOST_STRANGE = 1e6
+LEAST_STRANGE = 5.0
+"""A class with so many times that time may wait; one with less computes."""
+SUSPECT_WORK = 0.002
+"""Of the work time of all who compute; with less it does not matter whether a class waits."""
+LEAST_LEFT = 0.02
+"""Part of all work time that somebody computes in any case."""
+MOST_SUSPECTS, MOST_STEPS = 12, 12
+ROUNDS = 2
+"""In which level and noise settle; after one a hypothesis still has those of another."""
+FIRST_NOISE = 0.05
+FREE_TICKS = 0.75
+"""Of the ticks, those that are left for the noise."""
+LEAST_VARIANCE = 1e-8
 
 
 def fit_mixture(moments: Moments, priors: Priors) -> FittedMixture:
@@ -60,3 +91,90 @@ def _variances(matrix: Array) -> Array:
     scale = 1 / np.sqrt(np.diag(matrix))
     answer: Array = np.diag(np.linalg.inv(matrix * scale[:, None] * scale)) * scale**2
     return answer
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is to be believed of who computes."""
+
+    computing: Array
+    """Probability that each computes, shape (K,)."""
+    level: float
+    variance: float
+    """Of a tick, relative."""
+
+    @property
+    def noise(self) -> float:
+        """The variance, inflated."""
+        return inflated(self.variance)
+
+
+@dataclass(frozen=True)
+class _Hypothesis:
+    waits: Mask
+    evidence: float
+    level: float
+    variance: float
+
+
+def select_waiting(problem: Problem) -> Verdict:
+    """Find the most probable hypothesis, and weigh it with those beside it, each once."""
+    best = _tried(problem, problem.work <= 0, FIRST_NOISE)
+    seen = {best.waits.tobytes(): best}
+    for _ in range(MOST_STEPS):
+        noise = inflated(best.variance, problem.inflation)
+        beside = [_tried(problem, waits, noise) for waits in _beside(problem, best)]
+        if not beside:
+            break
+        likely = max(beside, key=lambda one: one.evidence)
+        if likely.evidence <= best.evidence:
+            seen = {one.waits.tobytes(): one for one in beside} | seen
+            break
+        seen, best = seen | {likely.waits.tobytes(): likely}, likely
+    tried = seen.values()
+    weights = np.array([np.exp(min(one.evidence - best.evidence, 0.0)) for one in tried])
+    computing = weights @ np.array([~one.waits for one in tried]) / weights.sum()
+    return Verdict(computing, best.level, best.variance)
+
+
+def _beside(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
+    """The same with one class on the other side: one that matters, and may be there."""
+    work, ratio = problem.work, problem.strangeness(known.level)
+    left = float(work[~known.waits].sum())
+    suspected = (ratio > LEAST_STRANGE) & (work > SUSPECT_WORK * left) & (work < left - LEAST_LEFT)
+    changes = np.where(known.waits, work > 0, suspected)
+    order = [k for k in np.argsort(-work, kind="stable") if changes[k]]
+    for k in order[:MOST_SUSPECTS]:
+        waits = known.waits.copy()
+        waits[k] = not waits[k]
+        yield waits
+
+
+def _tried(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
+    """Settle level and noise under a hypothesis, and weigh it."""
+    computing, k = (~waits).astype(float), problem.classes
+    work = float(computing @ problem.work)
+    level = problem.within((1 - BASE_SHARE) / work) if work > 0 else 0.0
+    for _ in range(ROUNDS):
+        prior = problem.prior(computing, level)
+        matrix, vector = problem.normal(prior, noise)
+        scale = 1 / np.sqrt(np.diag(matrix))
+        matrix = matrix * scale[:, None] * scale
+        mean = np.linalg.solve(matrix, vector * scale) * scale
+        square = problem.moments.residual_square(mean)
+        variance = max(square / (FREE_TICKS * problem.moments.ticks), LEAST_VARIANCE)
+        noise = inflated(variance, problem.inflation)
+        level = problem.within(float(computing @ mean[:k]) / work) if work > 0 else 0.0
+    log_det = float(np.linalg.slogdet(matrix)[1] - 2 * np.log(scale).sum())
+    loss = square / noise + problem.moments.ticks / problem.inflation * np.log(noise)
+    loss += problem.disbelief(prior, mean) + log_det - float(np.log(prior.precision).sum())
+    believed = _believed_beforehand(problem, waits, level)
+    return _Hypothesis(waits, believed - 0.5 * float(loss), level, variance)
+
+
+def _believed_beforehand(problem: Problem, waits: Mask, level: float) -> float:
+    """Log of how probable a hypothesis is before the totals: the strange are suspected."""
+    ratio = np.minimum(problem.strangeness(level), MOST_STRANGE)
+    odds = CALM + sum(more * (1 - 1 / (1 + (ratio / half) ** 2)) for half, more in STRANGE)
+    believed = np.log(np.where(waits, odds, 1 - odds)) + np.where(waits, problem.waiting, 0.0)
+    return float(believed[problem.work > 0].sum())

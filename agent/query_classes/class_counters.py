@@ -1,4 +1,4 @@
-"""Counters per class that only ever rise, for as many classes as are shown.
+"""Counters per class that only ever rise, for as many classes as are shown; decayed totals.
 
 Each series has its own sum. A class that comes among the shown ones begins at 0, and from then on
 the rest no longer receives it; one that leaves keeps its sum, unseen, to go on with when it comes
@@ -26,8 +26,6 @@ class TopKCounters:
         self.quantities = tuple(quantities)
         self.left_over = np.zeros(len(self.quantities))
         """Of each quantity, what no class explains."""
-        self.known: set[str] = set()
-        """Quantities that were ever measured."""
         self._places = places
         self._shown: dict[str, Array] = {name: self._zeros() for name in ALWAYS}
         self._gone: OrderedDict[str, Array] = OrderedDict()
@@ -49,7 +47,6 @@ class TopKCounters:
         left of each quantity.
         """
         before = {name: sums.copy() for name, sums in self._shown.items()}
-        self.known.update(left_over)
         for name, row in zip(names, uses, strict=True):
             owed = self._owed.pop(name, None)
             total = row if owed is None else row + owed
@@ -82,3 +79,36 @@ class TopKCounters:
 
     def _zeros(self) -> Array:
         return np.zeros(len(self.quantities))
+
+
+class DecayedTotals:
+    """What each class did of late: sums of which every interval that passes leaves a little less.
+
+    `keep` is the part that an interval leaves of those before it.
+    """
+
+    def __init__(self, quantities: Sequence[str], keep: float) -> None:
+        self.quantities = tuple(quantities)
+        self.seconds = 0.0
+        """How long they were summed up, faded as they are."""
+        self._keep = keep
+        self._sums: dict[str, Array] = {}
+
+    def add(self, names: Sequence[str], uses: Array, seconds: float) -> None:
+        """Add an interval, shape (names, quantities); whoever has no name now is of the rest."""
+        self.seconds = self._keep * self.seconds + seconds
+        sums = {name: np.maximum(row, 0.0) for name, row in zip(names, uses, strict=True)}
+        for name, before in self._sums.items():
+            into = name if name in sums else OTHER
+            sums[into] = sums.get(into, 0.0) + self._keep * before
+        self._sums = sums
+
+    def of(self, name: str) -> Mapping[str, float]:
+        """A class's sums by quantity."""
+        sums = self._sums.get(name, np.zeros(len(self.quantities)))
+        return dict(zip(self.quantities, map(float, sums), strict=True))
+
+    def by(self, quantity: str) -> dict[str, float]:
+        """One quantity's sums by class."""
+        i = self.quantities.index(quantity)
+        return {name: float(sums[i]) for name, sums in self._sums.items()}
