@@ -13,10 +13,10 @@ from conftest import ServerFactory
 from live import run_as_root, target, wait_until, write_config
 from servers import least_account
 
-from agent import target_monitor
 from agent.config.loader import load
 from agent.demo.server import Flavour, PrivateServer
 from agent.sampling.collector_health import CollectorHealth
+from agent.service import target_monitor
 from agent.service.daemon import Agent
 from agent.service.target_monitor import TargetMonitor
 from agent.support.worker import Worker

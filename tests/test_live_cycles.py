@@ -19,9 +19,9 @@ from conftest import FLAVOURS, ServerFactory
 from live import sessions, target, wait_until, write_config
 from proxy import Proxy
 
-from agent import target_monitor
 from agent.config.loader import load
 from agent.demo.server import PrivateServer
+from agent.service import target_monitor
 from agent.service.daemon import Agent
 from collectors.connection import Endpoint
 

@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 from test_real_servers import RECORDED, RUNS
 
+from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.settings import FitSettings
-from agent.intervals import Interval, Window
-from agent.pipeline import Now, assess
-from agent.sla import sla_of
-from agent.snapshot import FitState, Health, Snapshot
-from agent.utilisation import COUNTS, CPU, SERVER_CPU
+from agent.pipeline import assess
+from agent.support.instants import Now
+from agent.what_if.sla import sla_of
+from agent.window.intervals import Interval, Window
+from agent.window.utilisation import COUNTS, CPU, SERVER_CPU
 from models.trust import Trust
 from models.what_if.predict import Estimate
 
