@@ -85,7 +85,7 @@ class Kind:
     bursts: float = 0.0
     """A day; each is one to three hours of 1.3 to 2.5 times the load."""
     gaps: float = 0.0
-    """Share of the hours that are not known, in spells of 2 to 60 hours."""
+    """Share of the hours that are not known, in periods of 2 to 60 hours."""
     days: tuple[int, int] = (28, 60)
     """History."""
     wander: float = 0.004

@@ -173,7 +173,7 @@ def test_beyond_the_peak_the_processor_is_still_named(most: float) -> None:
 
 @pytest.mark.parametrize("spread", [0.05, 0.2, 0.4])
 def test_nothing_trusted_contradicts_what_was_seen(spread: float) -> None:
-    """A server whose speed varies by spells: no capacity below what it held, none without why."""
+    """A server whose speed varies by periods: no capacity below what it held, none without why."""
     for seed in range(12):
         rng = np.random.default_rng(seed)
         n = 1 + 5 * (1.1 - np.cos(np.arange(160) / 2.7)) * rng.uniform(0.3, 0.8, 160)

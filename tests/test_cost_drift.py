@@ -72,17 +72,17 @@ def test_a_mix_by_the_hour_is_never_trusted_and_far_off(phase: float) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_cost_that_wanders_takes_trust_away(seed: int) -> None:
-    """It goes up and down by a fifth from spell to spell; the next one's capacity is not known."""
+    """It goes up and down by a fifth from period to period: the next one is not known."""
     rng = np.random.default_rng([14, seed])
-    spells = rng.normal(0, 1, INTERVALS // 20)
-    seen = day(np.exp(np.repeat(0.2 * spells, 20)), seed)
+    periods = rng.normal(0, 1, INTERVALS // 20)
+    seen = day(np.exp(np.repeat(0.2 * periods, 20)), seed)
     assert WANDERS < cost_fluctuates(seen, "cpu") < 0.3
     found = assess_capacity(seen)
     assert CapacityReason.COST_FLUCTUATES in found.reasons
     assert found.trust is not Trust.TRUSTED
     noise = day(np.exp(rng.normal(0, 0.1, INTERVALS)), seed, reach=0.85)
     assert cost_fluctuates(noise, "cpu") == 0.0
-    little = day(np.exp(np.repeat(WANDERS / 2 * spells, 20)), seed, reach=0.85)
+    little = day(np.exp(np.repeat(WANDERS / 2 * periods, 20)), seed, reach=0.85)
     assert cost_fluctuates(little, "cpu") == 0.0
     assert CapacityReason.COST_FLUCTUATES not in assess_capacity(little).reasons
 
@@ -99,10 +99,10 @@ def test_neighbours_that_come_and_go_take_trust_away(seed: int) -> None:
         more = replace(cpu, utilisation=np.minimum(own + others, 1.0), own=own)
         return replace(seen, resources=(more,))
 
-    spells = np.repeat(rng.permutation(np.tile([0.0, 0.4], 6)), INTERVALS // 12)
-    wild = replace(seen, throughput=seen.throughput * (1 - spells))
-    own = cpu.of_ours * (1 - spells)
-    wild = replace(wild, resources=(replace(cpu, utilisation=own + 0.05 + spells, own=own),))
+    periods = np.repeat(rng.permutation(np.tile([0.0, 0.4], 6)), INTERVALS // 12)
+    wild = replace(seen, throughput=seen.throughput * (1 - periods))
+    own = cpu.of_ours * (1 - periods)
+    wild = replace(wild, resources=(replace(cpu, utilisation=own + 0.05 + periods, own=own),))
     assert others_fluctuate(wild, "cpu") > WANDERS
     found = assess_capacity(wild)
     assert CapacityReason.OTHERS_FLUCTUATE in found.reasons
@@ -116,11 +116,11 @@ def test_neighbours_that_come_and_go_take_trust_away(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_neighbours_that_halve_the_processor_are_never_trusted_wrongly(seed: int) -> None:
-    """By spells of ten minutes: two clouds of costs; the one left out may be that of now."""
+    """By periods of ten minutes: two clouds of costs; the one left out may be that of now."""
     rng = np.random.default_rng([16, seed])
-    spells = np.repeat(rng.permutation(np.tile([0, 1], 6)), INTERVALS // 12)
+    periods = np.repeat(rng.permutation(np.tile([0, 1], 6)), INTERVALS // 12)
     seen = day(np.ones(INTERVALS), seed, reach=0.75)
-    speed = np.where(spells, 0.5, 1.0)
+    speed = np.where(periods, 0.5, 1.0)
     [cpu] = seen.resources
     busy = np.minimum(cpu.of_ours, 0.93)
     slowed = replace(cpu, utilisation=busy + 0.02, own=busy)

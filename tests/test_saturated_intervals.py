@@ -49,9 +49,9 @@ def seen(*parts: dict[str, float]) -> ObservedClasses:
 
 def test_a_spell_is_where_it_was() -> None:
     """Of a minute the 20 s that were full, though the mean of the minute is far from it."""
-    [spell] = saturated_periods(watch(*[used(0.4)] * 15, *[used(0.98)] * 20, *[used(0.4)] * 25))
-    assert (spell.reason, spell.start, spell.end) == (Reason.SATURATED, 15.0, 35.0)
-    assert spell.use == pytest.approx(0.98)
+    [period] = saturated_periods(watch(*[used(0.4)] * 15, *[used(0.98)] * 20, *[used(0.4)] * 25))
+    assert (period.reason, period.start, period.end) == (Reason.SATURATED, 15.0, 35.0)
+    assert period.use == pytest.approx(0.98)
 
 
 def test_a_full_second_is_usual_and_an_unknown_one_ends_a_spell() -> None:
@@ -72,16 +72,16 @@ def test_each_kind_has_its_own_spells() -> None:
 
 
 def test_the_profile_says_when() -> None:
-    """In words and in JSON; without a spell there is no such care to take."""
+    """In words and in JSON; without a period there is no such care to take."""
     profile = profile_of(seen(*[used(0.4)] * 70, *[used(0.97)] * 15), "cpu", with_text=False)
     assert Reason.SATURATED in profile.reasons
     text = in_words(profile, 5)
     assert "time spent queueing looks like work (in the seconds 70 to 85 of 85)" in text
-    [spell] = json.loads(as_json(profile, 5))["spells"]
-    assert spell == {"reason": "saturated", "start": 70.0, "end": 85.0, "use": pytest.approx(0.97)}
+    [period] = json.loads(as_json(profile, 5))["saturated_periods"]
+    assert period == {"reason": "saturated", "start": 70.0, "end": 85.0, "use": pytest.approx(0.97)}
     calm = profile_of(seen(*[used(0.4)] * 85), "cpu", with_text=False)
     assert Reason.SATURATED not in calm.reasons
-    assert json.loads(as_json(calm, 5))["spells"] == []
+    assert json.loads(as_json(calm, 5))["saturated_periods"] == []
 
 
 @pytest.mark.parametrize(("busy", "saturated"), [(0.97, True), (0.4, False)])

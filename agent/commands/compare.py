@@ -32,7 +32,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="say what a server can do and what queries cost before and after, side by side",
         description="Assess two periods of one server, each for itself, and print capacity, "
         "contention, demands and the dearest classes side by side: what changed beyond the "
-        "uncertainty, what did not, and what cannot be told.",
+        "uncertainty, what did not, and what is not known.",
     )
     parser.add_argument(
         "source",

@@ -26,7 +26,7 @@ from models.time_split.split import Part
 
 NAME_WIDTH = 34
 DIGEST_LETTERS = 12
-MOST_SPELLS = 3
+MOST_PERIODS = 3
 COLUMNS = (
     *(field.name for field in fields(Row) if field.name != "time"),
     "limited_by",
@@ -81,7 +81,7 @@ def as_json(profile: Profile, top: int) -> str:
             "disagreement": profile.disagreement,
             "reasons": [reason.value for reason in profile.reasons],
         },
-        "spells": [asdict(spell) for spell in profile.spells],
+        "saturated_periods": [asdict(period) for period in profile.saturated_periods],
         "io": {
             name: {
                 "total": moved.total,
@@ -195,11 +195,13 @@ def _cpu_notes(profile: Profile) -> list[str]:
 
 def _sentence(reason: Reason, profile: Profile) -> str:
     """The reason, and of the watch the seconds for which it holds, where they are known."""
-    when = [f"{s.start:.0f} to {s.end:.0f}" for s in profile.spells if s.reason is reason]
+    when = [
+        f"{s.start:.0f} to {s.end:.0f}" for s in profile.saturated_periods if s.reason is reason
+    ]
     if not when:
         return reason.sentence
-    more = f" and {len(when) - MOST_SPELLS} more" if len(when) > MOST_SPELLS else ""
-    part = f"in the seconds {', '.join(when[:MOST_SPELLS])}{more} of {profile.seconds:.0f}"
+    more = f" and {len(when) - MOST_PERIODS} more" if len(when) > MOST_PERIODS else ""
+    part = f"in the seconds {', '.join(when[:MOST_PERIODS])}{more} of {profile.seconds:.0f}"
     return f"{reason.sentence} ({part})"
 
 

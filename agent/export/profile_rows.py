@@ -83,7 +83,7 @@ class Profile:
     disagreement: float | None
     compared_with: Method | None
     reasons: tuple[Reason, ...]
-    spells: tuple[SaturatedPeriod, ...] = ()
+    saturated_periods: tuple[SaturatedPeriod, ...] = ()
     """Spells in which the host was saturated or waited for IO."""
     io: Mapping[str, Moved] = field(default_factory=dict)
     """Of the bytes `read` and `written`, those that are known."""
@@ -129,7 +129,7 @@ def profile_of(
         disagreement=cpu.disagreement if cpu else None,
         compared_with=cpu.compared_with if cpu else None,
         reasons=cpu.reasons if cpu else (),
-        spells=observed.spells,
+        saturated_periods=observed.saturated_periods,
         time=observed.time,
         io={
             name: Moved(found.total, found.unattributed, found.held_out, found.reasons)

@@ -69,7 +69,7 @@ def sla_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
     yield gauge(
         "sla_reason",
-        "1 for the reason why the load at which the SLA is reached cannot be told.",
+        "1 for the reason why the load that reaches the SLA is not known.",
         (
             ((target, state.found.reason.value), 1.0)
             for target, state in known

@@ -17,7 +17,7 @@ def sla_words(state: SlaState) -> str:
     found = state.found
     if found.throughput is None or found.headroom is None:
         why = found.reason.sentence if found.reason else "nothing is known yet"
-        return f"{now}. At what load it is reached cannot be told yet: {why}."
+        return f"{now}. The load at which it is reached is not yet identifiable: {why}."
     first = (found.capacity_first or 0.0) > LIKELY
     reached = "The capacity is met before, at" if first else "It is reached at"
     left = found.headroom.value

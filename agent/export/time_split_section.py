@@ -25,7 +25,7 @@ def time_section(snapshot: Snapshot, now: float) -> str:
     time = snapshot.current_time_use(now)
     if time is None or not time.split.shares:
         return ""
-    limited = "What limits it cannot be told from"
+    limited = "What limits it is not identifiable from"
     if time.limited_by is not None:
         limited = f"Limited by {limited_words(time.limited_by)} of"
     lead = f"{limited} the statement time of the last {words(time.seconds)}."

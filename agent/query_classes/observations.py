@@ -43,7 +43,7 @@ class ObservedClasses:
     """The whole server's CPU is not known, only what the classes use."""
     disk: Mapping[str, Attribution]
     """Of the bytes `read` and `written`, those that are known."""
-    spells: tuple[SaturatedPeriod, ...]
+    saturated_periods: tuple[SaturatedPeriod, ...]
     """Spells in which the host was saturated or waited for IO."""
     network: Attribution | None = None
     """Of the bytes received and sent."""
@@ -74,7 +74,7 @@ def observed_classes(
         cpu_target=used["cpu"] if np.isfinite(used["cpu"]).all() else None,
         cpu_is_sum=is_cpu_sum(table, whole),
         disk={name: withheld(name, table, y) for name in OF_DISKS if (y := bytes_of[name])},
-        spells=periods,
+        saturated_periods=periods,
         network=bytes_of["network"],
     )
 

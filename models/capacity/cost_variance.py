@@ -13,21 +13,21 @@ from models.capacity.observations import Observations
 from models.robust import fit_linear
 from models.usl.law import Array
 
-SPELLS, LEAST_SPELL, FEWEST = 32, 8, 4
-"""The window is cut into so many spells, of so many intervals at least; fewer tell nothing."""
+PERIODS, LEAST_PERIOD, FEWEST = 32, 8, 4
+"""The window is cut into so many periods, of so many intervals at least; fewer tell nothing."""
 WANDERS = 0.07
 """The deviation of ln of a capacity between them, beyond chance, from which on it wanders."""
 
 
 def cost_fluctuates(seen: Observations, name: str) -> float:
-    """Compute the deviation of ln of what a query costs of this resource from spell to spell.
+    """Compute the deviation of ln of what a query costs of this resource from period to period.
 
     0 where that is little, or where too few intervals say how busy it was.
     """
     x, u = told_by(seen, name)
-    if len(x) < FEWEST * LEAST_SPELL:
+    if len(x) < FEWEST * LEAST_PERIOD:
         return 0.0
-    return _between_spells(off_the_curve(x, np.log(u) - np.log(x), u)[0])
+    return _between_periods(off_the_curve(x, np.log(u) - np.log(x), u)[0])
 
 
 def others_fluctuate(seen: Observations, name: str) -> float:
@@ -40,18 +40,18 @@ def others_fluctuate(seen: Observations, name: str) -> float:
         return 0.0
     left = 1 - (resource.utilisation - resource.own) / resource.ceiling
     known = (left > 0) & (x > 0)
-    if np.count_nonzero(known) < FEWEST * LEAST_SPELL:
+    if np.count_nonzero(known) < FEWEST * LEAST_PERIOD:
         return 0.0
     x, left = x[known], left[known]
     design, ln_left = np.column_stack([np.ones_like(x), x / x.max()]), np.log(left)
     fitted = fit_linear(design, ln_left, np.ones_like(x), NOISE)
-    return _between_spells(ln_left - design @ fitted.coefficients)
+    return _between_periods(ln_left - design @ fitted.coefficients)
 
 
-def _between_spells(off: Array) -> float:
-    """Compute the deviation between spells of what is in the order of time, or 0."""
-    spells = np.array_split(off, min(SPELLS, len(off) // LEAST_SPELL))
-    by_chance = float(np.square(np.diff(off)).mean()) / 2 * len(spells) / len(off)
-    between = float(np.var([spell.mean() for spell in spells]))
+def _between_periods(off: Array) -> float:
+    """Compute the deviation between periods of what is in the order of time, or 0."""
+    periods = np.array_split(off, min(PERIODS, len(off) // LEAST_PERIOD))
+    by_chance = float(np.square(np.diff(off)).mean()) / 2 * len(periods) / len(off)
+    between = float(np.var([period.mean() for period in periods]))
     deviation = float(np.sqrt(max(between - by_chance, 0.0)))
     return deviation if deviation > WANDERS else 0.0

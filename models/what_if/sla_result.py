@@ -11,7 +11,7 @@ from models.what_if.predict import Estimate
 
 
 class SlaReason(StrEnum):
-    """Why the load at which the SLA is reached cannot be told."""
+    """Why the load that reaches the SLA is not known."""
 
     sentence: str
 

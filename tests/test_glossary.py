@@ -1,0 +1,70 @@
+"""One word for each thing: the glossary, and no private language where users read."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.cli import COMMANDS
+from models.attribution.reasons import Reason as AttributionReason
+from models.capacity.outliers import OutlierReason
+from models.capacity.resource_limit import LimitReason
+from models.capacity.result import CapacityReason
+from models.forecast.saturation import ForecastReason
+from models.trust import Reason
+
+ROOT = Path(__file__).resolve().parent.parent
+GOLDEN = ROOT / "tests/golden/metrics.txt"
+MOST_TERMS = 30
+PRIVATE = re.compile(
+    r"\b(walls?(?!.clock)|lanes?|wanders?|spells?|faring|fares|of late|nobody's|no class's"
+    r"|take care|told)\b"
+)
+"""Words that users stumbled over."""
+REASONS = (Reason, CapacityReason, LimitReason, OutlierReason, ForecastReason, AttributionReason)
+
+
+def terms() -> list[str]:
+    """The terms of the glossary, in its order."""
+    rows = re.findall(r"^\| ([^|]+?) \|", (ROOT / "docs/glossary.md").read_text(), re.M)
+    return [row for row in rows if row not in ("Term", "---")]
+
+
+def said_to_users() -> Iterator[tuple[str, str]]:
+    """Names and texts that users read, with where each is from."""
+    for line in GOLDEN.read_text().splitlines():
+        if line.startswith("# HELP"):
+            yield "metric", line
+    for reasons in REASONS:
+        for reason in reasons:
+            yield reasons.__name__, f"{reason.value} {reason.sentence}"
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        yield page.name, page.read_text()
+    for name in COMMANDS:
+        command = [sys.executable, "-m", "agent.cli", name, "--help"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+        yield f"{name} --help", done.stdout
+
+
+def test_the_glossary_is_short_and_has_each_word_once() -> None:
+    """At most thirty terms."""
+    found = terms()
+    assert 20 <= len(found) <= MOST_TERMS
+    assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize("term", terms())
+def test_each_term_is_in_use(term: str) -> None:
+    """A word that no page of the documentation needs is not in the glossary."""
+    word = re.sub(r" \(.*\)", "", term).lower()
+    pages = [path for path in (ROOT / "docs").glob("*.md") if path.name != "glossary.md"]
+    assert any(word in path.read_text().lower() for path in [*pages, ROOT / "README.md"])
+
+
+def test_no_private_word_reaches_a_user() -> None:
+    """Metric names, HELP texts, reasons, --help and docs are in the words of the field."""
+    found = {f"{where}: {m[0]}" for where, text in said_to_users() for m in PRIVATE.finditer(text)}
+    assert not found
