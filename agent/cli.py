@@ -19,6 +19,7 @@ COMMANDS = (
     "history",
     "replay",
     "compare",
+    "mark",
     "analyze",
     "backfill",
     "what-if",

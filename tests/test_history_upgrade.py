@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from history_rows import SETTINGS, batch, everything, filled, is_sound
 
+from agent.assessment.markers import Marker
+from agent.history.database import open_to_read
+from agent.history.marker_table import read_markers
 from agent.history.record_types import KINDS, Row
 from agent.history.schema import MIGRATIONS, VERSION, version_of
 from agent.history.store import Store
@@ -18,6 +21,7 @@ from agent.history.store import Store
 HERE = Path(__file__).resolve().parent
 FIXTURES = HERE / "fixtures" / "history"
 SINCE = {"intervals": 1, "fits": 1, "samples": 2, "classes": 3}  # the version that brought a kind
+MARKER, MARKERS_SINCE = Marker(1.7e9, "release 4.2"), 4
 VERSIONS = range(1, VERSION + 1)
 WRITTEN, LATER = 2, 10  # batches in each file; one that comes after the upgrade
 
@@ -56,6 +60,8 @@ def is_brought_up_to_date(path: Path, version: int, folder: Path) -> None:
     store.put(batch(LATER))
     store.close()
     assert everything(path) == expected(version, folder)
+    with closing(open_to_read(path)) as connection:
+        assert read_markers(connection) == ([MARKER] if version >= MARKERS_SINCE else [])
     assert is_sound(path)
     assert tables(path) == tables(filled(folder / "new" / "tables.db", 1))
 

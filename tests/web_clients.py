@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from prometheus_client import CollectorRegistry
 
+from agent.assessment.markers import Marker
 from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.export.metrics import SnapshotCollector
 from agent.web import application
@@ -40,11 +41,12 @@ def listening(
     settings: Callable[[], Web] = Web,
     reload: application.Reload | None = None,
     hosts: Sequence[str] = (),
+    mark: Callable[[Marker], None] | None = None,
 ) -> Iterator[WebServer]:
     """The web server on a free port, for those snapshots."""
     registry = CollectorRegistry()
     registry.register(SnapshotCollector(lambda: snapshots, lambda: NOW))
-    pages = application.Pages(registry, lambda: snapshots, lambda: NOW, reload)
+    pages = application.Pages(registry, lambda: snapshots, lambda: NOW, reload, mark)
     server = application.serve(("127.0.0.1", 0), pages, settings, hosts)
     try:
         yield server

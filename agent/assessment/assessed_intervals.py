@@ -70,5 +70,14 @@ class Points:
 
     def curve(self, fate: Disposition) -> tuple[Array, Array]:
         """Concurrency and throughput of the points of one fate, where both are known."""
-        there = (self.fates == fate.value) & np.isfinite(self.concurrency)
+        there = self._on_curve(fate)
         return self.concurrency[there], self.throughput[there]
+
+    def is_later(self, fate: Disposition, at: float) -> NDArray[np.bool_]:
+        """For each point of that curve, whether its interval ended after `at` (Unix seconds)."""
+        later: NDArray[np.bool_] = self.at[self._on_curve(fate)] > at
+        return later
+
+    def _on_curve(self, fate: Disposition) -> NDArray[np.bool_]:
+        on_it: NDArray[np.bool_] = (self.fates == fate.value) & np.isfinite(self.concurrency)
+        return on_it

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from agent.assessment.assessed_intervals import Points
 from agent.assessment.assessment_counters import AssessmentCounters
+from agent.assessment.markers import Marker
 from agent.query_classes.class_time_splits import class_time_splits
 from agent.query_classes.state import ClassesState
 from agent.sampling.collector_health import CollectorHealth
@@ -109,6 +110,8 @@ class Snapshot:
     forecast: ForecastState | None = None
     time_use: TimeUse | None = None
     sla: SlaState | None = None
+    markers: tuple[Marker, ...] = ()
+    """Deploy markers that concern it, the oldest first."""
 
     def capacity(self, now: float) -> Capacity | None:
         """The capacity, unless there is none or it is stale at `now` (Unix seconds)."""

@@ -39,10 +39,14 @@ class AgentClient:
         self._headers = access.authorisation()
         self._opener = access.opener()
 
-    def ask(self, path: str, fields: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    def ask(
+        self, path: str, fields: Sequence[tuple[str, str]], method: str = "GET"
+    ) -> dict[str, Any]:
         """The answer; raises `AgentError` and `RefusedError`."""
         url = f"{self._url}{path}?{urllib.parse.urlencode(fields)}"
-        request = urllib.request.Request(url, headers=self._headers)  # noqa: S310  (checked above)
+        request = urllib.request.Request(  # noqa: S310  (checked above)
+            url, headers=self._headers, method=method
+        )
         try:
             found = json.loads(read_answer(self._opener, request, self._timeout, MOST_BYTES))
         except urllib.error.HTTPError as error:
@@ -69,4 +73,6 @@ class AgentClient:
             return RefusedError("--target: the agent watches no such target; its page lists them")
         if code == 400:
             return RefusedError(text.removeprefix("400 "))
+        if code in (421, 429):
+            return AgentError(f"{self._url}: {text.partition(' ')[2]}")
         return AgentError(f"{self._url}: it answers {code}; check the URL")

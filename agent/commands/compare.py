@@ -18,10 +18,12 @@ from agent.compare.periods import SHORTEST, Assessed, Period, assessed
 from agent.config.times import moment, zone_here
 from agent.csv_input.table_file import STANDARD_INPUT
 from agent.history.database import open_to_read
+from agent.history.marker_table import read_markers
 from agent.prometheus.source import prometheus_source
 from agent.replay.sources import ReplayOptions, Source, SourceError, is_history, opened
 
 DAY = 86400.0
+LISTED = 10  # markers in a message
 FORMATS = {"table": as_table, "json": as_json}
 
 
@@ -45,11 +47,17 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--after", metavar="PERIOD", help="likewise")
     parser.add_argument("--around", metavar="TIME", help="as much before it as after it")
     parser.add_argument(
+        "--around-marker",
+        dest="marker",
+        metavar="NAME",
+        help="around the latest deploy marker of that name, of a history",
+    )
+    parser.add_argument(
         "--length",
         type=duration(SHORTEST),
         default=DAY,
         metavar="DURATION",
-        help="how much on either side of --around (default: 1d, or as much as there is after it)",
+        help="how much on either side of that time (default: 1d, or as much as there is after it)",
     )
     parser.add_argument("--format", choices=list(FORMATS), default="table")
     add_pipeline_options(parser)
@@ -121,6 +129,8 @@ def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
     if args.source == STANDARD_INPUT:
         raise SourceError("compare reads its source twice: give a file, not standard input")
     now = time.time()
+    if args.marker is not None:
+        return _around_marker(args, now)
     has_dates = is_history(args.source) or args.source.startswith(("http://", "https://"))
 
     def at(text: str) -> float:
@@ -134,14 +144,37 @@ def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
     except ValueError as error:
         raise SourceError(str(error)) from None
     raise SourceError(
-        "no two periods; give --before FROM..TO and --after FROM..TO, or --around TIME"
+        "no two periods; give --before FROM..TO and --after FROM..TO, --around TIME,"
+        " or --around-marker NAME"
     )
+
+
+def _around_marker(args: argparse.Namespace, now: float) -> tuple[Period, Period]:
+    """The periods around the latest marker of that name; raises `SourceError`."""
+    if any(given is not None for given in (args.around, args.before, args.after)):
+        raise SourceError(
+            "--around, --before, --after: a period too many; give --around-marker alone"
+        )
+    if not is_history(args.source):
+        raise SourceError("--around-marker: only the history of an agent has markers; use --around")
+    with closing(open_to_read(Path(args.source))) as connection:
+        known = read_markers(connection)
+    wanted = [m for m in known if args.target is None or m.concerns(args.target)]
+    found = [marker for marker in wanted if marker.name == args.marker]
+    if not found:
+        names = ", ".join(dict.fromkeys(m.name for m in wanted[:-LISTED:-1]))
+        there = f"the latest are {names}" if names else "there is none"
+        raise SourceError(f"--around-marker: no marker {args.marker[:100]!r}; {there}")
+    try:
+        return _around(found[-1].at, args.length, now)
+    except ValueError as error:
+        raise SourceError(f"--around-marker: {error}") from None
 
 
 def _around(middle: float, length: float, now: float) -> tuple[Period, Period]:
     """As long before as after; where less than that has passed since, as long as has."""
     if middle >= now:
-        raise ValueError("--around is in the future; give a time that has passed")
+        raise ValueError("that time has not come; give one that has passed")
     length = min(length, now - middle)
     return Period(middle - length, middle).checked(), Period(middle, middle + length).checked()
 

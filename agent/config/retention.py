@@ -42,6 +42,11 @@ class RetentionSettings(Section):
     classes: Kept = 7 * DAY
 
     @property
+    def of_markers(self) -> float:
+        """Seconds for which deploy markers are kept: as long as what they are compared by."""
+        return max(self.intervals, self.fits, DAY)
+
+    @property
     def in_milliseconds(self) -> dict[str, int]:
         """The same, by kind, in whole milliseconds."""
         return {name: round(1000 * kept) for name, kept in self}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.assessment.assessed_intervals import Disposition, Points
+from agent.assessment.markers import Marker
 from agent.export.fit_report import quantity
 from models.capacity.result import Capacity
 from models.trust import Trust
@@ -33,11 +34,20 @@ class _Frame:
         return round(across, 1), round(up, 1)
 
 
-def chart(points: Points, capacity: Capacity, now: tuple[float, float] | None = None) -> str:
-    """An SVG element, empty where no concurrency is known; `now`: the load's n and x."""
+def chart(
+    points: Points,
+    capacity: Capacity,
+    now: tuple[float, float] | None = None,
+    marker: Marker | None = None,
+) -> str:
+    """An SVG element, empty where no concurrency is known; `now`: the load's n and x.
+
+    Points since the deploy marker have another colour.
+    """
     n, x = points.curve(Disposition.USED)
     if len(n) == 0:
         return ""
+    later = points.is_later(Disposition.USED, marker.at if marker else math.inf)
     law, seen = capacity.usl, float(n.max())
     right = max(1.15 * seen, min(1.3 * (law.n_max or 0.0), 3 * seen) if law else 0.0)
     at = np.linspace(0.0, right, 120)[1:]
@@ -50,7 +60,8 @@ def chart(points: Points, capacity: Capacity, now: tuple[float, float] | None = 
         _dots(
             frame, *points.curve(Disposition.OTHER_WORKLOAD), 'fill="currentColor" opacity=".15"'
         ),
-        _dots(frame, n, x, 'fill="currentColor" opacity=".45"'),
+        _dots(frame, n[~later], x[~later], 'fill="currentColor" opacity=".45"'),
+        _dots(frame, n[later], x[later], f'fill="{BLUE}" opacity=".7"'),
         _crosses(frame, *points.curve(Disposition.OUTLIER)),
         _line(frame, at, curve) if law else "",
         _peak(frame, law) if law else "",

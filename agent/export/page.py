@@ -19,6 +19,7 @@ from agent.export.class_table import classes_table
 from agent.export.fit_report import past_peak_words, quantity
 from agent.export.forecast_report import forecast_words
 from agent.export.limits_table import limits_table
+from agent.export.markers_section import markers_section
 from agent.export.sla_report import sla_words
 from agent.export.time_split_section import time_section
 from models.capacity.headroom import Headroom
@@ -54,8 +55,8 @@ def _target(snapshot: Snapshot, now: float) -> str:
         f"<section><header><h2>{escape(snapshot.target)}</h2>{_badges(snapshot, now)}"
         f'<span class="grey">{escape(snapshot.health.server)}</span></header>'
         f"{_lead(snapshot, now)}{_numbers(snapshot, now)}{limits_table(snapshot, now)}"
-        f"{time_section(snapshot, now)}{_chart(snapshot, now)}{classes_table(snapshot, now)}"
-        f"{_missing(snapshot)}{_collectors(snapshot, now)}</section>"
+        f"{time_section(snapshot, now)}{_chart(snapshot, now)}{markers_section(snapshot, now)}"
+        f"{classes_table(snapshot, now)}{_missing(snapshot)}{_collectors(snapshot, now)}</section>"
     )
 
 
@@ -165,7 +166,8 @@ def _chart(snapshot: Snapshot, now: float) -> str:
         return ""
     marks = legend(points)
     caption = f'<p class="grey">{escape(marks)}.</p>' if marks else ""
-    return chart(points, capacity, snapshot.current_place(now)) + caption
+    latest = snapshot.markers[-1] if snapshot.markers else None
+    return chart(points, capacity, snapshot.current_place(now), latest) + caption
 
 
 def _missing(snapshot: Snapshot) -> str:

@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any
 
 from agent import __version__
+from agent.assessment.markers import Marker
 from agent.assessment.snapshot import ForecastState, SlaState, Snapshot
 from agent.query_classes.class_time_splits import class_key
 from agent.window.recent_time_split import TimeUse
@@ -64,7 +65,13 @@ def target_object(snapshot: Snapshot, now: float) -> Object:
         "outliers": _outliers(snapshot) if capacity else [],
         "outliers_total": dict(snapshot.fitted.record.outliers),
         "points": _points(snapshot) if capacity else [],
+        "markers": [marker_object(marker) for marker in snapshot.markers],
     }
+
+
+def marker_object(marker: Marker) -> Object:
+    """A deploy marker; `target` is null where it is for all of them."""
+    return {"at": marker.at, "name": marker.name, "target": marker.target or None}
 
 
 def _load(snapshot: Snapshot, now: float) -> Object | None:

@@ -101,6 +101,16 @@ MIGRATIONS: Sequence[str] = (
       PRIMARY KEY (target, at, class)
     ) WITHOUT ROWID;
     """,
+    # Deploy markers; `target` is a name, empty where a marker is for all of them.
+    """
+    CREATE TABLE marker (
+      id INTEGER PRIMARY KEY,
+      at INTEGER NOT NULL,
+      name TEXT NOT NULL,
+      target TEXT NOT NULL,
+      UNIQUE (at, name, target)
+    );
+    """,
 )
 """Step k leads from version k to version k + 1. A step that was published is never changed."""
 

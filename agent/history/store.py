@@ -14,12 +14,14 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from agent.assessment.hourly_load import HourlySum
+from agent.assessment.markers import Marker
 from agent.config.retention import HistorySettings
 from agent.history import history_file, prune
 from agent.history.clock_check import SteadyClock
 from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import StoreError, StoreFailure, as_store_error
 from agent.history.hourly import hourly_sums
+from agent.history.marker_table import forget_markers, insert_markers, read_markers
 from agent.history.record_types import CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.retention_pace import RetentionPace
 from agent.history.status import StatusTracker, StoreState
@@ -70,7 +72,7 @@ class Store:
         self._cutoffs: dict[str, int] = {}
         self._more_to_forget = False
         self._waiting = WriteBuffer(most_waiting)
-        self._questions: SimpleQueue[tuple[Wanted, Callable[[sqlite3.Connection], None]]] = (
+        self._questions: SimpleQueue[tuple[Wanted | None, Callable[[sqlite3.Connection], None]]] = (
             SimpleQueue()
         )
         self._lock = history_file.Lock(path)
@@ -99,6 +101,16 @@ class Store:
     def load(self, wanted: Wanted) -> LoadAnswer:
         """The load by the hour of the intervals that were written, of any width, likewise."""
         return self._ask(wanted, hourly_sums)
+
+    def mark(self, marker: Marker) -> None:
+        """Have a deploy marker written soon."""
+        self._waiting.put(Batch("", "", markers=(marker,)))
+
+    def markers(self) -> Future[list[Marker]]:
+        """The deploy markers that were written, as soon as the file can be read."""
+        answer: Future[list[Marker]] = Future()
+        self._questions.put((None, lambda c: answer.set_result(read_markers(c))))
+        return answer
 
     def _ask(
         self, wanted: Wanted, read: Callable[[sqlite3.Connection, Wanted], Found]
@@ -193,7 +205,8 @@ class Store:
             except Empty:
                 return
             try:
-                self._mind_its_name(connection, wanted)
+                if wanted is not None:
+                    self._mind_its_name(connection, wanted)
                 answer(connection)
             except (sqlite3.Error, StoreError):
                 self._questions.put((wanted, answer))  # for when the file is in order
@@ -233,6 +246,8 @@ class Store:
             self._cutoffs = self._too_old(connection, now, milliseconds)
         most = self.settings.max_size
         gone, more = prune.step(connection, self.path, self._cutoffs, most, milliseconds)
+        if {INTERVALS.name, FITS.name} <= self._cutoffs.keys():
+            forget_markers(connection, min(self._cutoffs[k.name] for k in (INTERVALS, FITS)))
         self._more_to_forget = more
         self._faring.forgot(gone)
         self._prune_at = now if more else now + PRUNE_EVERY
@@ -292,6 +307,8 @@ def _commit(connection: sqlite3.Connection, batches: list[Batch]) -> Counter[str
         added[INTERVALS.name] += insert(connection, INTERVALS, batch.intervals)
         added[FITS.name] += insert(connection, FITS, batch.fits)
         added[CLASSES.name] += insert(connection, CLASSES, batch.classes)
+        if batch.markers:
+            insert_markers(connection, batch.markers)
         for chunk in batch.chunks:
             target = target_id(connection, batch.target, batch.server)
             added[SAMPLES.name] += insert_chunk(connection, target, chunk)

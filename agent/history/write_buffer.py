@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from agent.assessment.markers import Marker
 from agent.history.record_types import Row
 from agent.history.sample_codec import Chunk
 
@@ -21,11 +22,14 @@ class Batch:
     fits: Sequence[Row] = ()
     chunks: Sequence[Chunk] = field(default=(), repr=False)
     classes: Sequence[Row] = ()
+    markers: Sequence[Marker] = ()
+    """Of any target."""
 
     @property
     def bytes(self) -> int:
         """What it takes in memory, about."""
-        rows = len(self.intervals) + len(self.fits) + len(self.chunks) + len(self.classes)
+        kinds = (self.intervals, self.fits, self.chunks, self.classes, self.markers)
+        rows = sum(map(len, kinds))
         return ROW_BYTES * rows + sum(len(chunk.data) for chunk in self.chunks)
 
 

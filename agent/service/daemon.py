@@ -10,6 +10,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from agent import __version__
+from agent.assessment.markers import Marker, Markers
 from agent.assessment.snapshot import Snapshot
 from agent.config.settings import Config
 from agent.export.families import PREFIX
@@ -51,6 +52,7 @@ class Agent:
         self._store = store
         if store:
             store.watched = _names(config)
+        self.markers = Markers(config.history.retention.of_markers)
         self._watches = [TargetMonitor(config, target, store=store) for target in config.targets]
         self._settings = {t.name: settings_of(config, t) for t in config.targets}
         self._target_workers = {watch: _workers_of(watch) for watch in self._watches}
@@ -58,8 +60,16 @@ class Agent:
         self._fit_worker = Worker("fit", _fit_ticks(self._watches))
 
     def snapshots(self) -> list[Snapshot]:
-        """The latest snapshot of every target."""
-        return [watch.snapshot for watch in self._watches]
+        """The latest snapshot of every target, with its deploy markers."""
+        found = (watch.snapshot for watch in self._watches)
+        return [replace(each, markers=self.markers.of(each.target)) for each in found]
+
+    def mark(self, marker: Marker) -> None:
+        """Remember a deploy marker, in the history too where there is one."""
+        self.markers.add([marker])
+        if self._store:
+            self._store.mark(marker)
+        log.info("deploy marker", extra=fields(name=marker.name, target=marker.target or "all"))
 
     def workers(self) -> list[Worker]:
         """Every worker that should come round."""
@@ -72,6 +82,8 @@ class Agent:
 
     def start(self) -> None:
         """Begin to watch."""
+        if self._store:
+            self._store.markers().add_done_callback(lambda read: self.markers.add(read.result()))
         for worker in self.workers():
             worker.start()
 
@@ -105,6 +117,7 @@ class Agent:
                 watch.take_over(before[watch.target.name])
         if self._store:
             self._store.settings, self._store.watched = config.history, _names(config)
+        self.markers.kept = config.history.retention.of_markers
         self._watches, self._settings = watches, settings
         self._begin(new)
 
@@ -160,7 +173,8 @@ class Agent:
 
         registry.register(SelfCollector(own_state))
         ProcessCollector(namespace=PREFIX.rstrip("_"), registry=registry)
-        return serve(address, Pages(registry, self.snapshots, time.time, reload), web, hosts)
+        pages = Pages(registry, self.snapshots, time.time, reload, self.mark)
+        return serve(address, pages, web, hosts)
 
 
 def run(

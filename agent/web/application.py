@@ -10,24 +10,28 @@ from urllib.parse import parse_qs
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from agent.assessment.markers import Marker
 from agent.assessment.snapshot import Snapshot
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
-from agent.support.escaping import json_text, printable
+from agent.support.escaping import json_text
 from agent.web.access_control import AccessControl
+from agent.web.answers import Answer, bad_request, busy
 from agent.web.cross_site import HostNames
 from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse
+from agent.web.marker_requests import MARKERS, MarkerRequests
 from agent.web.reloading_config import Web
 from agent.web.server import WebServer as WebServer
 from agent.web.shared_answers import SharedAnswers
 from agent.what_if.answer import answer
 from agent.what_if.question import QuestionError, question
 
-Answer = tuple[HTTPStatus, str, bytes]
 Reload = Callable[[], list[str]]
 """Load the configuration again; answers why it was refused, or nothing."""
 
 RELOAD = "/-/reload"
+METHODS = {RELOAD: ("POST", "PUT"), MARKERS: ("GET", "HEAD", "POST")}
+"""Of the paths that change something; all others are only read."""
 WHAT_IF = "/api/v1/what-if"
 WHAT_IF_WAIT = 5.0  # seconds that a question waits for those before it, one at a time
 MOST_FIELDS = 40  # of a query string
@@ -51,11 +55,13 @@ class Pages:
         snapshots: Callable[[], Iterable[Snapshot]],
         clock: Callable[[], float],
         reload: Reload | None = None,
+        mark: Callable[[Marker], None] | None = None,
     ) -> None:
         self._registry = registry
         self._snapshots = snapshots
         self._clock = clock
         self._reload = reload
+        self._markers = MarkerRequests(snapshots, clock, mark)
         self._reloading = threading.Lock()
         self._predicting = threading.Lock()
         self._reload_at = -math.inf
@@ -78,6 +84,7 @@ class Pages:
             "/metrics": self._metrics,
             "/api/v1/snapshot": self._snapshot,
             WHAT_IF: self._what_if,
+            MARKERS: self._markers.answer,
             "/-/healthy": self._healthy,
             "/-/ready": self._ready,
             RELOAD: self._reloaded,
@@ -118,19 +125,19 @@ class Pages:
                 environ.get("QUERY_STRING", ""), keep_blank_values=True, max_num_fields=MOST_FIELDS
             )
         except ValueError:
-            return _bad_request(f"more than {MOST_FIELDS} fields; give fewer")
+            return bad_request(f"more than {MOST_FIELDS} fields; give fewer")
         names = asked.pop("target", [])
         known = [s for s in self._snapshots() if not names or s.target in names]
         if not known:
             return HTTPStatus.NOT_FOUND, TEXT, b"404 no such target\n"
         if len(known) > 1 or len(names) > 1:
-            return _bad_request("target: give the name of one target, target=NAME")
+            return bad_request("target: give the name of one target, target=NAME")
         if not self._predicting.acquire(timeout=WHAT_IF_WAIT):
-            return _busy("other questions are being answered")
+            return busy("other questions are being answered")
         try:
             text = json_text(answer(known[0], question(asked), self._clock()))
         except QuestionError as error:
-            return _bad_request(str(error))
+            return bad_request(str(error))
         finally:
             self._predicting.release()
         return HTTPStatus.OK, "application/json", text.encode()
@@ -155,25 +162,17 @@ class Pages:
         if self._reload is None:
             return HTTPStatus.FORBIDDEN, TEXT, b"Lifecycle API is not enabled.\n"
         if not self._reloading.acquire(blocking=False):
-            return _busy("a reload is going on")
+            return busy("a reload is going on")
         try:
             started = time.monotonic()
             if started < self._reload_at:
-                return _busy("the configuration was loaded a moment ago")
+                return busy("the configuration was loaded a moment ago")
             problems = self._reload()
             ended = time.monotonic()
             self._reload_at = ended + max(RELOAD_PAUSE * (ended - started), LEAST_RELOAD_PAUSE)
         finally:
             self._reloading.release()
         return _outcome(problems)
-
-
-def _bad_request(why: str) -> Answer:
-    return HTTPStatus.BAD_REQUEST, TEXT, f"400 {printable(why)}\n".encode()
-
-
-def _busy(why: str) -> Answer:
-    return HTTPStatus.TOO_MANY_REQUESTS, TEXT, f"429 {why}, try again\n".encode()
 
 
 def _outcome(problems: list[str]) -> Answer:
@@ -204,8 +203,8 @@ def _path(environ: Environ) -> str:
     return str(environ.get("PATH_INFO", ""))
 
 
-def _methods(environ: Environ) -> tuple[str, str]:
-    return ("POST", "PUT") if _path(environ) == RELOAD else ("GET", "HEAD")
+def _methods(environ: Environ) -> tuple[str, ...]:
+    return METHODS.get(_path(environ), ("GET", "HEAD"))
 
 
 def serve(

@@ -1,0 +1,60 @@
+"""Deploy markers: a time and a name, for one target or for all of them."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+MOST_MARKERS = 1000
+"""The oldest go for new ones."""
+LONGEST_NAME = 100
+"""Characters."""
+MOST_AHEAD = 60.0
+"""Seconds that a marker's time may be later than this machine's clock."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Marker:
+    """Something that happened at a time (Unix seconds); `target` is empty where it is for all."""
+
+    at: float
+    name: str
+    target: str = ""
+
+    def concerns(self, target: str) -> bool:
+        """Return whether it is for that target."""
+        return self.target in ("", target)
+
+
+def new_marker(name: str, target: str, at: float, now: float) -> Marker:
+    """Check a marker that somebody asks for; raises ValueError with what would be right."""
+    if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
+        rule = f"1 to {LONGEST_NAME} printable characters, with no space around them"
+        raise ValueError(f"name: {name[:30]!r} is no name of a marker; give {rule}")
+    if not 0 < at <= now + MOST_AHEAD:
+        raise ValueError("at: this time has not come; give one that has passed")
+    return Marker(round(at, 3), name, target)
+
+
+class Markers:
+    """The markers of the last `kept` seconds, bounded in number; for every thread."""
+
+    def __init__(self, kept: float, clock: Callable[[], float] = time.time) -> None:
+        self.kept = kept
+        self._clock = clock
+        self._known: tuple[Marker, ...] = ()
+        self._lock = threading.Lock()
+
+    def add(self, markers: Iterable[Marker]) -> None:
+        """Add these to the others; one that is there already changes nothing."""
+        with self._lock:
+            self._known = tuple(sorted({*self._known, *markers})[-MOST_MARKERS:])
+
+    def known(self) -> tuple[Marker, ...]:
+        """All of them, the oldest first."""
+        since = self._clock() - self.kept
+        return tuple(marker for marker in self._known if marker.at >= since)
+
+    def of(self, target: str) -> tuple[Marker, ...]:
+        """Those that concern a target, the oldest first."""
+        return tuple(marker for marker in self.known() if marker.concerns(target))

@@ -1,0 +1,66 @@
+"""`mysql-headroom mark`: set a deploy marker, to compare what is before it with what is after."""
+
+import argparse
+import time
+
+from agent.assessment.markers import Marker, new_marker
+from agent.commands.agent_client import AgentClient, RefusedError
+from agent.commands.login_options import access_of, add_login, login_problem
+from agent.commands.what_if import AGENT, FAILED
+from agent.config.cli_options import USAGE_ERROR
+from agent.config.times import moment, zone_here
+from agent.support.escaping import complain_of, say_line
+from agent.support.http_access import AccessError
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the sub-command."""
+    parser = subparsers.add_parser(
+        "mark",
+        help="set a deploy marker: a time and a name",
+        description="Tell a running agent that something was deployed: the marker is shown on the "
+        "page, and `compare --around-marker` compares what is before it with what is after.",
+    )
+    parser.add_argument("--name", required=True, help='what happened, as "release 4.2"')
+    parser.add_argument("--target", metavar="NAME", help="of one target (default: of all)")
+    parser.add_argument(
+        "--at",
+        metavar="TIME",
+        help=f"2026-11-21T13:00 ({zone_here()}; or with a zone), 6h (ago), or Unix seconds "
+        "(default: now)",
+    )
+    agent = parser.add_argument_group("the agent")
+    agent.add_argument(
+        "--agent", default=AGENT, metavar="URL", help=f"where it listens (default: {AGENT})"
+    )
+    add_login(agent)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when it was set, 1 when the agent cannot be asked, 2 for a wrong marker."""
+    try:
+        if problem := login_problem(args):
+            raise ValueError(problem)
+        marker = _marker(args, time.time())
+        fields = [("name", marker.name)]
+        fields += [("target", marker.target)] if marker.target else []
+        fields += [("at", f"{marker.at:.3f}")] if args.at is not None else []
+        AgentClient(access_of(args, args.agent)).ask("/api/v1/markers", fields, "POST")
+    except (ValueError, RefusedError) as error:
+        complain_of(error)
+        return USAGE_ERROR
+    except AccessError as error:
+        complain_of(error)
+        return FAILED
+    say_line(f"marked {marker.name!r} for {marker.target or 'all targets'}")
+    return 0
+
+
+def _marker(args: argparse.Namespace, now: float) -> Marker:
+    """The marker that was asked for; raises ValueError with what would be right."""
+    at = now if args.at is None else moment(args.at, now)
+    try:
+        return new_marker(args.name, args.target or "", at, now)
+    except ValueError as error:
+        raise ValueError(f"--{error}") from None

@@ -1,0 +1,34 @@
+"""Deploy markers in the history."""
+
+import sqlite3
+from collections.abc import Iterable
+
+from agent.assessment.markers import MOST_MARKERS, Marker
+from agent.history.failures import StoreError, StoreFailure
+
+
+def insert_markers(connection: sqlite3.Connection, markers: Iterable[Marker]) -> None:
+    """Add markers, unless they are there; of more than the most the oldest go."""
+    connection.executemany(
+        "INSERT OR IGNORE INTO marker (at, name, target) VALUES (?, ?, ?)",
+        [(round(1000 * marker.at), marker.name, marker.target) for marker in markers],
+    )
+    connection.execute(
+        "DELETE FROM marker WHERE id NOT IN (SELECT id FROM marker ORDER BY at DESC LIMIT ?)",
+        (MOST_MARKERS,),
+    )
+
+
+def read_markers(connection: sqlite3.Connection) -> list[Marker]:
+    """All markers, the oldest first; raises `StoreError` where one has no time."""
+    sql = "SELECT at, name, target FROM marker ORDER BY at DESC, id DESC LIMIT ?"
+    rows = connection.execute(sql, (MOST_MARKERS,)).fetchall()
+    try:
+        return [Marker(int(at) / 1000, str(name), str(target)) for at, name, target in rows[::-1]]
+    except (ValueError, TypeError, OverflowError):
+        raise StoreError(StoreFailure.CORRUPT, "a marker has no time") from None
+
+
+def forget_markers(connection: sqlite3.Connection, before: int) -> None:
+    """Delete the markers that are before that (ms)."""
+    connection.execute("DELETE FROM marker WHERE at < ?", (before,))

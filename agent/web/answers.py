@@ -1,0 +1,18 @@
+"""What a page answers: status, content type and body; refusals of one line."""
+
+from http import HTTPStatus
+
+from agent.support.escaping import printable
+from agent.web.handler import TEXT
+
+Answer = tuple[HTTPStatus, str, bytes]
+
+
+def bad_request(why: str) -> Answer:
+    """400: the question is wrong."""
+    return HTTPStatus.BAD_REQUEST, TEXT, f"400 {printable(why)}\n".encode()
+
+
+def busy(why: str) -> Answer:
+    """429: not now."""
+    return HTTPStatus.TOO_MANY_REQUESTS, TEXT, f"429 {why}, try again\n".encode()

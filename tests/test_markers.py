@@ -1,0 +1,274 @@
+"""Deploy markers: set by command and HTTP, kept in the history, shown, and compared around."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from complaints import one_line
+from history_rows import SETTINGS, batch
+from made_up import RISING, intervals, known
+from test_replay_history import SERVER, history, real_intervals
+from web_clients import NOW, ask, listening, password_hash, snapshot, written
+
+from agent.assessment.markers import LONGEST_NAME, MOST_MARKERS, Marker, Markers
+from agent.cli import main
+from agent.config.settings import Config
+from agent.export.page import render
+from agent.history.database import open_to_read, open_to_write
+from agent.history.marker_table import forget_markers, insert_markers, read_markers
+from agent.history.store import Store
+from agent.service.daemon import Agent
+from agent.web.marker_requests import MARKERS, MOST_A_MINUTE
+from agent.web.reloading_config import WebFile
+
+TARGET = "db<1>"
+
+
+@pytest.fixture
+def found() -> list[Marker]:
+    """The markers that were set."""
+    return []
+
+
+@pytest.fixture
+def port(found: list[Marker]) -> Iterator[int]:
+    """Pages of one target, where markers can be set."""
+    with listening(snapshot(True), mark=found.append) as server:
+        yield server.server_port
+
+
+def post(port: int, *fields: tuple[str, str], **headers: str) -> tuple[int, str]:
+    """Status and text of the answer to a POST."""
+    path = f"{MARKERS}?{urlencode(fields)}"
+    status, _, text = ask(port, path, "POST", tls=None, source="127.0.0.1", **headers)
+    return status, text
+
+
+def test_a_marker_is_set_for_one_target_or_for_all(port: int, found: list[Marker]) -> None:
+    """Its time is now unless it is given, and the answer says what was set."""
+    assert post(port, ("name", "release 4.2"))[0] == 200
+    status, text = post(port, ("name", "größer"), ("target", TARGET), ("at", str(NOW - 60)))
+    assert (status, json.loads(text)) == (200, {"at": NOW - 60, "name": "größer", "target": TARGET})
+    assert found == [Marker(NOW, "release 4.2"), Marker(NOW - 60, "größer", TARGET)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "text"),
+    [
+        ((), 400, "400 name: '' is no name of a marker; give 1 to 100 printable characters"),
+        ((("name", "a" * (LONGEST_NAME + 1)),), 400, "1 to 100 printable characters"),
+        ((("name", "a\x1b[2J"),), 400, "400 name: 'a\\x1b[2J' is no name"),
+        ((("name", " a"),), 400, "with no space around them"),
+        ((("name", "a"), ("at", "soon")), 400, "400 at: give Unix seconds"),
+        ((("name", "a"), ("at", "nan")), 400, "at: this time has not come"),
+        ((("name", "a"), ("at", str(NOW + 3600))), 400, "at: this time has not come"),
+        ((("name", "a"), ("name", "b")), 400, "name: given twice"),
+        ((("nmae", "a"),), 400, "nmae: no such field; give name, target, at"),
+        ((("name", "a"), ("target", "other")), 404, "404 no such target"),
+        (tuple(("name", str(k)) for k in range(9)), 400, "more than 3 fields"),
+    ],
+)
+def test_a_wrong_marker_is_refused_with_one_line(
+    port: int,
+    found: list[Marker],
+    fields: tuple[tuple[str, str], ...],
+    status: int,
+    text: str,
+) -> None:
+    """It names the field and the remedy, and nothing is set."""
+    answer = post(port, *fields)
+    assert answer[0] == status
+    assert text in answer[1]
+    assert answer[1].count("\n") == 1
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({"Origin": "null"}, 403), ({"Sec-Fetch-Site": "cross-site"}, 403), ({"Host": "evil"}, 421)],
+)
+def test_no_page_of_a_browser_can_set_one(
+    port: int, found: list[Marker], headers: dict[str, str], status: int
+) -> None:
+    """Neither a page elsewhere nor one whose name was turned to this address."""
+    assert post(port, ("name", "a"), **headers)[0] == status
+    assert found == []
+
+
+def test_a_flood_is_turned_away(port: int, found: list[Marker]) -> None:
+    """So many a minute are set, and others are answered 429."""
+    answers = [post(port, ("name", str(k)))[0] for k in range(MOST_A_MINUTE + 3)]
+    assert answers == [200] * MOST_A_MINUTE + [429] * 3
+    assert len(found) == MOST_A_MINUTE
+
+
+def test_they_are_listed_for_all_targets_or_for_one() -> None:
+    """Each once, the oldest first; by GET alone nothing is set."""
+    both, own = Marker(NOW - 9, "both"), Marker(NOW - 5, "own", "b")
+    first = replace(snapshot(True), target="a", markers=(both,))
+    second = replace(snapshot(True), target="b", markers=(both, own))
+    with listening(first, second) as server:
+        port = server.server_port
+        listed = json.loads(ask(port, MARKERS)[2])["markers"]
+        assert listed == [
+            {"at": NOW - 9, "name": "both", "target": None},
+            {"at": NOW - 5, "name": "own", "target": "b"},
+        ]
+        assert len(json.loads(ask(port, f"{MARKERS}?target=a")[2])["markers"]) == 1
+        assert ask(port, f"{MARKERS}?target=c")[0] == 404
+        assert ask(port, MARKERS, "PUT")[0] == 405
+        assert post(port, ("name", "a")) == (403, "403 no marker can be set here\n")
+
+
+def test_the_command_sets_one_where_the_login_is_right(
+    tmp_path: Path, found: list[Marker], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a wrong login, a wrong target or a wrong name it ends with one line."""
+    web = WebFile(written(tmp_path, basic_auth_users={"ops": password_hash("secret")}))
+    (password := tmp_path / "password").write_text("secret\n")
+    with listening(snapshot(True), settings=web, mark=found.append) as server:
+        agent = ("--agent", f"http://127.0.0.1:{server.server_port}")
+        login = (*agent, "--user", "ops", "--password-file", str(password))
+        words = ("mark", "--name", "release 4.2")
+        assert main([*words, "--target", TARGET, "--at", "2023-11-14T00:00Z", *login]) == 0
+        assert capsys.readouterr().out == "marked 'release 4.2' for db<1>\n"
+        assert found == [Marker(1_699_920_000.0, "release 4.2", TARGET)]
+        assert main([*words, *agent]) == 1
+        assert "the login is refused" in capsys.readouterr().err
+        assert "no such target" in one_line(capsys, main([*words, "--target", "x", *login]))
+        assert "--name: '' is no name" in one_line(capsys, main(["mark", "--name", "", *login]))
+        assert "is no moment" in one_line(capsys, main([*words, "--at", "soon", *login]))
+    assert len(found) == 1
+
+
+def test_only_the_latest_are_kept() -> None:
+    """In memory as in the history, the oldest go for new ones."""
+    many = [Marker(NOW + k, str(k)) for k in range(MOST_MARKERS + 5)]
+    markers = Markers(kept=1e9, clock=lambda: NOW)
+    markers.add(many)
+    assert markers.known() == tuple(many[5:])
+    assert Markers(kept=60.0, clock=lambda: NOW).known() == ()
+    recent = Markers(kept=60.0, clock=lambda: NOW + 100)
+    recent.add(many[:60])
+    assert recent.known() == tuple(many[40:60])
+
+
+def test_the_history_keeps_the_latest_and_forgets_the_old(tmp_path: Path) -> None:
+    """One that is written twice is there once."""
+    many = [Marker(NOW + k, "same", "db") for k in range(MOST_MARKERS + 5)]
+    with closing(open_to_write(tmp_path / "history.db")) as connection:
+        insert_markers(connection, [*many, many[-1]])
+        assert read_markers(connection) == many[5:]
+        forget_markers(connection, round(1000 * many[-2].at))
+        assert read_markers(connection) == many[-2:]
+
+
+def test_markers_go_when_what_they_are_compared_by_has_gone(tmp_path: Path) -> None:
+    """The store forgets them with its oldest intervals and fits, and keeps the younger."""
+    path = tmp_path / "history.db"
+    first = batch(0).intervals[0].at / 1000
+    now = first + SETTINGS.retention.fits + 100.0
+    store = Store(path, SETTINGS, clock=lambda: now)
+    store.put(batch(0))
+    old, new = Marker(first - 1e5, "old"), Marker(now - 10.0, "new")
+    store.mark(old)
+    store.mark(new)
+    ticks = (float(k) for k in range(0, 100_000, 61))
+    for tick in ticks:
+        store.tick(tick)
+        answer = store.markers()
+        store.tick(tick)
+        if answer.result(0) == [new]:
+            break
+    store.close()
+    with closing(open_to_read(path)) as connection:
+        assert read_markers(connection) == [new]
+
+
+def test_an_agent_that_starts_again_knows_its_markers(tmp_path: Path) -> None:
+    """They are in the snapshots of the targets that they concern."""
+    path = tmp_path / "history.db"
+    targets = [{"name": name, "host": "127.0.0.1", "port": 1, "user": "x"} for name in "ab"]
+    config = Config.model_validate({"targets": targets})
+    agent = Agent(config, Store(path, config.history))
+    mine, ours = Marker(round(time.time()) - 9.0, "mine", "b"), Marker(round(time.time()), "ours")
+    agent.mark(mine)
+    agent.mark(ours)
+    agent.stop()
+    assert agent._store is not None
+    agent._store.close()
+    again = Agent(config, store := Store(path, config.history))
+    answer = store.markers()
+    store.tick(time.monotonic())
+    again.markers.add(answer.result(0))
+    store.close()
+    assert [each.markers for each in again.snapshots()] == [(ours,), (mine, ours)]
+
+
+def test_the_page_shows_them_with_the_command_that_compares() -> None:
+    """Names are escaped, and the points since the latest have a colour of their own."""
+    found = known(intervals(RISING))
+    assert found.fitted.points is not None
+    middle = float(found.fitted.points.at[len(found.fitted.points) // 2])
+    assert 'fill="#3b82c4" opacity' not in render([found], found.at)
+    page = render([replace(found, markers=(Marker(middle, "a <b> 'c'", "db"),))], found.at)
+    assert page.count('fill="#3b82c4" opacity') == pytest.approx(len(RISING) / 2, abs=3)
+    assert "<li>a &lt;b&gt; " in page
+    assert "--around-marker=&#x27;a &lt;b&gt; &#x27;&quot;" in page
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """A history of a real run, with markers in its middle and near its end."""
+    rows = real_intervals()
+    path = history(tmp_path / "state" / "history.db", ("db", SERVER, rows))
+    middle, last = rows[len(rows) // 2].end, rows[-1].end
+    names = [Marker(rows[3].end, "4.2"), Marker(middle, "4.2"), Marker(last - 1, "4.2", "other")]
+    with closing(open_to_write(path)) as connection:
+        insert_markers(connection, names)
+    return path
+
+
+def test_the_latest_marker_of_a_name_is_compared_around(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `--around` with its time; one of another target does not count."""
+    rows = real_intervals()
+    middle, half = rows[len(rows) // 2].end, (rows[-1].end - rows[0].end) / 2
+    words = ["compare", str(recorded), "--target", "db", "--length", f"{half:.0f}", "--format"]
+    assert main([*words, "json", "--around-marker", "4.2"]) == 0
+    by_name = json.loads(capsys.readouterr().out)
+    assert by_name["before"]["end"] == by_name["after"]["start"] == middle
+    assert main([*words, "json", "--around", str(middle)]) == 0
+    assert json.loads(capsys.readouterr().out) == by_name
+
+
+def test_a_marker_that_is_not_there_is_one_line(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names those that are; what has no markers says so."""
+    words = ("compare", str(recorded), "--around-marker")
+    said = one_line(capsys, main([*words, "5.0"]))
+    assert "no marker '5.0'; the latest are 4.2" in said
+    assert "alone" in one_line(capsys, main([*words, "4.2", "--around", "6h"]))
+    (table := tmp_path / "db.csv").write_text("t_s,questions\n")
+    said = one_line(capsys, main(["compare", str(table), "--around-marker", "4.2"]))
+    assert "only the history of an agent has markers" in said
+
+
+def test_a_marker_whose_time_is_no_number_is_said(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file from elsewhere ends in one line and no trace."""
+    with closing(sqlite3.connect(recorded)) as connection, connection:
+        connection.execute("UPDATE marker SET at = 'x' WHERE id = 1")
+    assert main(["compare", str(recorded), "--around-marker", "4.2"]) == 1
+    said = capsys.readouterr().err
+    assert "a marker has no time" in said
+    assert said.count("\n") == 1
