@@ -93,7 +93,7 @@ def test_the_sla_is_said_in_words_where_there_is_one() -> None:
         text(0.004),
     )
     assert "The capacity is met before, at " in text(5.0)
-    assert "At what load it is reached cannot be told yet: " in text(0.0001)
+    assert "The load at which it is reached is not yet identifiable: " in text(0.0001)
 
 
 def test_what_cannot_be_trusted_says_why_and_what_would_settle_it() -> None:
