@@ -144,7 +144,7 @@ def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
     except ValueError as error:
         raise SourceError(str(error)) from None
     raise SourceError(
-        "no two periods; give --before FROM..TO and --after FROM..TO, --around TIME,"
+        "no two periods; give --before FROM..TO and --after FROM..TO, or --around TIME,"
         " or --around-marker NAME"
     )
 
