@@ -26,7 +26,7 @@ LOST = 0.1
 
 
 @dataclass(eq=False, slots=True)
-class Extrapolation:
+class MonthlyLoad:
     """What happens to a server, a value each minute; arrays of shape (MINUTES,)."""
 
     load: Array
@@ -49,7 +49,7 @@ class Month:
 
     story: str
     server: Server
-    course: Extrapolation
+    course: MonthlyLoad
     asked: Array
     """The truth: what is asked for over what can be done; 1 is saturated. Shape (MINUTES,)."""
     rng: np.random.Generator
@@ -120,36 +120,36 @@ def _middays(rng: np.random.Generator, load: Array, count: int) -> list[int]:
     return [int(np.clip(top + rng.integers(-240, 240), 0, MINUTES - 400)) for top in tops]
 
 
-def _steady(low: float, high: float) -> Callable[[np.random.Generator], Extrapolation]:
-    def draw(rng: np.random.Generator) -> Extrapolation:
-        return Extrapolation(rng.uniform(low, high) * _pattern(rng))
+def _steady(low: float, high: float) -> Callable[[np.random.Generator], MonthlyLoad]:
+    def draw(rng: np.random.Generator) -> MonthlyLoad:
+        return MonthlyLoad(rng.uniform(low, high) * _pattern(rng))
 
     return draw
 
 
-def _growth(rng: np.random.Generator) -> Extrapolation:
+def _growth(rng: np.random.Generator) -> MonthlyLoad:
     """One or two per cent a day; the usual peak meets the capacity in the second half."""
     at, pace = np.arange(MINUTES) / PER_DAY, rng.uniform(0.01, 0.02)
-    return Extrapolation(_pattern(rng) * (1 + pace * (at - rng.uniform(10, 24))))
+    return MonthlyLoad(_pattern(rng) * (1 + pace * (at - rng.uniform(10, 24))))
 
 
-def _launch(rng: np.random.Generator) -> Extrapolation:
+def _launch(rng: np.random.Generator) -> MonthlyLoad:
     """More load for good, that comes within half an hour to four hours."""
     load = rng.uniform(0.55, 0.8) * _pattern(rng)
     (at,) = _middays(rng, load, 1)
     ramp = np.clip((np.arange(MINUTES) - at) / rng.uniform(30, 240), 0, 1)
-    return Extrapolation(load * (1 + rng.uniform(0.2, 1.0) * ramp), events=[at])
+    return MonthlyLoad(load * (1 + rng.uniform(0.2, 1.0) * ramp), events=[at])
 
 
-def _deploy(rng: np.random.Generator) -> Extrapolation:
+def _deploy(rng: np.random.Generator) -> MonthlyLoad:
     """A query becomes dearer within five minutes, by a tenth to four fifths."""
     load = rng.uniform(0.55, 0.85) * _pattern(rng)
     (at,) = _middays(rng, load, 1)
     ramp = np.clip((np.arange(MINUTES) - at) / 5, 0, 1)
-    return Extrapolation(load, cost=1 + rng.uniform(0.1, 0.8) * ramp, events=[at])
+    return MonthlyLoad(load, cost=1 + rng.uniform(0.1, 0.8) * ramp, events=[at])
 
 
-def _bursts(rng: np.random.Generator) -> Extrapolation:
+def _bursts(rng: np.random.Generator) -> MonthlyLoad:
     """Four times more load for twenty minutes to two hours; it rises within 2 to 60 minutes."""
     load = rng.uniform(0.5, 0.75) * _pattern(rng)
     events = _middays(rng, load, 4)
@@ -158,19 +158,19 @@ def _bursts(rng: np.random.Generator) -> Extrapolation:
         since = np.arange(MINUTES) - at
         shape = np.clip(since / rise, 0, 1) * np.clip((lasts + rise - since) / rise, 0, 1)
         load = load * (1 + rng.uniform(0.2, 1.5) * shape)
-    return Extrapolation(load, events=events)
+    return MonthlyLoad(load, events=events)
 
 
-def _neighbours(rng: np.random.Generator) -> Extrapolation:
+def _neighbours(rng: np.random.Generator) -> MonthlyLoad:
     """Others take a quarter to a half of the processors for one to three hours, on four days."""
     load, others = rng.uniform(0.5, 0.85) * _pattern(rng), np.full(MINUTES, 0.02)
     events = _middays(rng, load, 4)
     for at in events:
         others[at : at + rng.integers(60, 180)] = rng.uniform(0.25, 0.5)
-    return Extrapolation(load, others=others, events=events)
+    return MonthlyLoad(load, others=others, events=events)
 
 
-def _backups(rng: np.random.Generator) -> Extrapolation:
+def _backups(rng: np.random.Generator) -> MonthlyLoad:
     """Every night the disk is busy for two hours, and some of the processors are."""
     load = rng.uniform(0.5, 0.85) * _pattern(rng)
     others, disk, events = np.full(MINUTES, 0.02), np.zeros(MINUTES), []
@@ -178,19 +178,19 @@ def _backups(rng: np.random.Generator) -> Extrapolation:
     for at in range(low, MINUTES - 120, PER_DAY):
         others[at : at + 120], disk[at : at + 120] = 0.15, 0.95
         events.append(at)
-    return Extrapolation(load, others=others, disk=disk, events=events[DAYS // 2 :])
+    return MonthlyLoad(load, others=others, disk=disk, events=events[DAYS // 2 :])
 
 
-def _locks(rng: np.random.Generator) -> Extrapolation:
+def _locks(rng: np.random.Generator) -> MonthlyLoad:
     """On four days a lock holds most statements up, for 5 to 25 minutes."""
     load, stuck = rng.uniform(0.4, 0.8) * _pattern(rng), np.zeros(MINUTES)
     events = _middays(rng, load, 4)
     for at in events:
         stuck[at : at + rng.integers(5, 25)] = rng.uniform(0.4, 0.7)
-    return Extrapolation(load, stuck=stuck, events=events)
+    return MonthlyLoad(load, stuck=stuck, events=events)
 
 
-STORIES: Mapping[str, Callable[[np.random.Generator], Extrapolation]] = {
+STORIES: Mapping[str, Callable[[np.random.Generator], MonthlyLoad]] = {
     "growth": _growth,
     "launch": _launch,
     "deploy": _deploy,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.support.worker import ClassInterval, Worker
+from agent.support.worker import Tick, Worker
 
 DEADLINE = 5.0
 
@@ -42,7 +42,7 @@ def started() -> Iterator[list[Worker]]:
         assert not worker.is_alive()
 
 
-def start(started: list[Worker], *ticks: ClassInterval) -> None:
+def start(started: list[Worker], *ticks: Tick) -> None:
     """A worker with those ticks."""
     worker = Worker("test", ticks)
     started.append(worker)

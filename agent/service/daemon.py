@@ -31,7 +31,7 @@ from agent.service.systemd_notify import Notifier
 from agent.service.target_monitor import TargetMonitor
 from agent.support.heap_trim import collect, give_back
 from agent.support.logs import fields, set_up
-from agent.support.worker import ClassInterval, Worker
+from agent.support.worker import Tick, Worker
 from agent.web.application import Pages, Reload, WebServer, serve
 from agent.web.reloading_config import Web, WebFile
 
@@ -234,7 +234,7 @@ def _web_state(web: Callable[[], Web]) -> WebState | None:
     return WebState(not web.broken, web.failures) if isinstance(web, WebFile) else None
 
 
-def _fit_ticks(watches: Sequence[TargetMonitor]) -> list[ClassInterval]:
+def _fit_ticks(watches: Sequence[TargetMonitor]) -> list[Tick]:
     """Every target's fit, SLA, classes and forecast: a defect in one costs nobody the others."""
     ticks = [
         tick
@@ -244,7 +244,7 @@ def _fit_ticks(watches: Sequence[TargetMonitor]) -> list[ClassInterval]:
     return [*ticks, collect, give_back]
 
 
-def _host_ticks(watches: Sequence[TargetMonitor]) -> list[ClassInterval]:
+def _host_ticks(watches: Sequence[TargetMonitor]) -> list[Tick]:
     """The targets on this host: its counters are read without waiting for anybody."""
     return [watch.host_tick for watch in watches if watch.target.node_exporter is None]
 

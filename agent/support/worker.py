@@ -9,7 +9,7 @@ from agent.support.logs import fields, located
 
 log = logging.getLogger(__name__)
 
-ClassInterval = Callable[[float], float]
+Tick = Callable[[float], float]
 """Do what is due at `now` and answer when to be called next, both in monotonic seconds."""
 
 IDLE = 1.0  # seconds a worker without work waits before it looks again
@@ -26,7 +26,7 @@ class Worker(threading.Thread):
     def __init__(
         self,
         name: str,
-        ticks: Sequence[ClassInterval],
+        ticks: Sequence[Tick],
         *,
         allowance: float = ALLOWANCE,
         progress: Callable[[], object] = lambda: None,
@@ -38,7 +38,7 @@ class Worker(threading.Thread):
         self.failures = 0  # ticks that ended by a defect of ours
         self._progress = progress
         self._at_end = at_end
-        self._due: dict[ClassInterval, float] = dict.fromkeys(ticks, 0.0)
+        self._due: dict[Tick, float] = dict.fromkeys(ticks, 0.0)
         self._changing = threading.Lock()
         self._stop_asked = threading.Event()
         self._wake = threading.Event()
@@ -63,7 +63,7 @@ class Worker(threading.Thread):
         self._stop_asked.set()
         self._wake.set()
 
-    def replace_ticks(self, ticks: Sequence[ClassInterval]) -> None:
+    def replace_ticks(self, ticks: Sequence[Tick]) -> None:
         """Take these from now on; those that were taken before keep their turn."""
         with self._changing:
             self._due = {tick: self._due.get(tick, 0.0) for tick in ticks}
@@ -92,7 +92,7 @@ class Worker(threading.Thread):
                 if tick in self._due:
                     self._due[tick] = next_due
 
-    def _take(self, tick: ClassInterval) -> float:
+    def _take(self, tick: Tick) -> float:
         now = time.monotonic()
         try:
             return tick(now)
