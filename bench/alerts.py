@@ -38,7 +38,7 @@ SATURATION = "Saturat"
 
 
 @dataclass(frozen=True, slots=True)
-class Elasticity:
+class PlayedSpan:
     """What is played of a month, and how many like it there are."""
 
     span: Span
@@ -50,7 +50,7 @@ class Played:
     """A stretch as it was scraped."""
 
     known: Month
-    stretch: Elasticity
+    stretch: PlayedSpan
     saturations: Sequence[Saturation]
     scrapes: Sequence[Scrape]
 
@@ -67,28 +67,28 @@ class Recorder(Alerts):
         self.seen.append(scrape)
 
 
-def stretches(known: Month, found: Sequence[Saturation]) -> Iterator[Elasticity]:
+def stretches(known: Month, found: Sequence[Saturation]) -> Iterator[PlayedSpan]:
     """Choose what is played."""
     rng = np.random.default_rng(len(found))
     full = [s for s in found if s.start > 1.3 * DAY]
     for one in full[:SATURATED]:
         end = min(one.end, one.start + AT_MOST) + LATER
-        yield Elasticity(
+        yield PlayedSpan(
             (one.start - EARLIER, min(end, DAYS * DAY)), len(full) / len(full[:SATURATED])
         )
     days = {int(s.start // DAY) for s in found} | {int(s.end // DAY) for s in found}
     calm = [m for m in known.course.events if m // PER_DAY not in days]
     for minute in calm[:EACH]:
         at = MINUTE * minute
-        yield Elasticity((at - HOUR, min(at + 3 * HOUR, DAYS * DAY)), len(calm) / len(calm[:EACH]))
+        yield PlayedSpan((at - HOUR, min(at + 3 * HOUR, DAYS * DAY)), len(calm) / len(calm[:EACH]))
     days |= {minute // PER_DAY for minute in known.course.events}
     ordinary = [day for day in range(2, DAYS - 1) if day not in days]
     for day in rng.permutation(ordinary)[:EACH]:
         top = MINUTE * (day * PER_DAY + int(np.argmax(known.asked[day * PER_DAY :][:PER_DAY])))
-        yield Elasticity((top - 2.5 * HOUR, top + 2.5 * HOUR), len(ordinary) / EACH)
+        yield PlayedSpan((top - 2.5 * HOUR, top + 2.5 * HOUR), len(ordinary) / EACH)
 
 
-def play(known: Month, stretch: Elasticity) -> list[Scrape]:
+def play(known: Month, stretch: PlayedSpan) -> list[Scrape]:
     """Scrape the agent every minute of the stretch; it knows the day before."""
     first, last = (int(at / MINUTE) for at in stretch.span)
     history = IntervalBuffer(MINUTE, DAY, 1.0)

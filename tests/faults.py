@@ -45,7 +45,7 @@ EXACT = ("restart", "reset", "columns", "churn")  # kinds of intervals that are 
 
 
 @dataclass
-class ConnectionSlot:
+class WatchedServer:
     """One server that things happen to, the proxy before it, and the agent's account there."""
 
     name: Release  # the target's, too
@@ -70,7 +70,7 @@ class Scene:
     config: Path
     clock: Path  # see `set_clock`
     history: Path
-    places: list[ConnectionSlot]
+    places: list[WatchedServer]
     crowd: list[socket.socket] = field(default_factory=list)  # web clients that hold the line
 
 
@@ -105,7 +105,7 @@ class Fault:
     back_within: float = BACK_WITHIN  # seconds
 
 
-def each(act: Callable[[ConnectionSlot], None]) -> Act:
+def each(act: Callable[[WatchedServer], None]) -> Act:
     """Do it to every place at once."""
 
     def to_all(scene: Scene) -> None:
@@ -118,13 +118,13 @@ def each(act: Callable[[ConnectionSlot], None]) -> Act:
 def say(*statements: str) -> Act:
     """Have root say it to every server; `{}` is the agent's account."""
 
-    def run(place: ConnectionSlot) -> None:
+    def run(place: WatchedServer) -> None:
         place.run(*(statement.format(place.account.user) for statement in statements))
 
     return each(run)
 
 
-def cut(place: ConnectionSlot) -> None:
+def cut(place: WatchedServer) -> None:
     """End the agent's session; it comes back after a second or so."""
     with root(place.server) as ask:
         sessions = "SELECT id FROM information_schema.processlist WHERE user = '{}'"
@@ -133,25 +133,25 @@ def cut(place: ConnectionSlot) -> None:
                 ask(f"KILL {session}")
 
 
-def write_wrong_password(place: ConnectionSlot) -> None:
+def write_wrong_password(place: WatchedServer) -> None:
     """The file has another password than the server."""
     place.password_file.write_text("wrong")
     cut(place)
 
 
-def write_password(place: ConnectionSlot) -> None:
+def write_password(place: WatchedServer) -> None:
     """The file has the server's password again."""
     place.password_file.write_text(place.account.password)
 
 
-def rotate_password(place: ConnectionSlot) -> None:
+def rotate_password(place: WatchedServer) -> None:
     """The server has a new password, and the file not yet."""
     place.account = place.account._replace(password=f"rotated-{time.monotonic_ns()}")
     place.run(PASSWORD.format(*place.account))
     cut(place)
 
 
-def _held_as(place: ConnectionSlot, account: Account) -> bool:
+def _held_as(place: WatchedServer, account: Account) -> bool:
     """Take one more session of that account; False where there is no place for it."""
     code = 0
     try:
@@ -166,7 +166,7 @@ def _held_as(place: ConnectionSlot, account: Account) -> bool:
     return code == 0
 
 
-def take_places_of(account_of: Callable[[ConnectionSlot], Account], place: ConnectionSlot) -> None:
+def take_places_of(account_of: Callable[[WatchedServer], Account], place: WatchedServer) -> None:
     """Take every session that account may have, the agent's own place among them."""
     deadline = time.monotonic() + 60  # the agent tries again meanwhile, and may come first
     while sessions_of_the_agent(place) or not place.held:
@@ -176,27 +176,27 @@ def take_places_of(account_of: Callable[[ConnectionSlot], Account], place: Conne
         assert time.monotonic() < deadline
 
 
-def sessions_of_the_agent(place: ConnectionSlot) -> int:
+def sessions_of_the_agent(place: WatchedServer) -> int:
     """How many sessions come through the proxy or are not ours to hold."""
     query = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = '{}'"
     held = sum(connection.user == place.account.user.encode() for connection in place.held)
     return int(run_as_root(place.server, query.format(place.account.user))[0][0]) - held
 
 
-def fill_the_server(place: ConnectionSlot) -> None:
+def fill_the_server(place: WatchedServer) -> None:
     """Nobody but root gets in any more."""
     place.run("CREATE USER IF NOT EXISTS 'crowd'@'%' IDENTIFIED BY 'crowd'")
     place.run("SET GLOBAL max_connections = 10")
     take_places_of(lambda _: Account("crowd", "crowd"), place)
 
 
-def empty_the_server(place: ConnectionSlot) -> None:
+def empty_the_server(place: WatchedServer) -> None:
     """Everybody gets in again."""
     leave(place)
     place.run("SET GLOBAL max_connections = 151")
 
 
-def leave(place: ConnectionSlot) -> None:
+def leave(place: WatchedServer) -> None:
     """Give back every session that was taken."""
     for connection in place.held:
         with suppress(pymysql.MySQLError):
@@ -204,13 +204,13 @@ def leave(place: ConnectionSlot) -> None:
     place.held.clear()
 
 
-def without_schema(place: ConnectionSlot) -> None:
+def without_schema(place: WatchedServer) -> None:
     """Start it again without performance_schema."""
     place.server._options.append(OFF)
     place.server.restart()
 
 
-def with_schema(place: ConnectionSlot) -> None:
+def with_schema(place: WatchedServer) -> None:
     """Start it again as it was."""
     place.server._options.remove(OFF)
     place.server.restart()
@@ -219,7 +219,7 @@ def with_schema(place: ConnectionSlot) -> None:
 def set_proxy(*, delay: float = 0.0, piece: int = 65536) -> Act:
     """How slowly answers come, and in pieces of how many bytes."""
 
-    def to_place(place: ConnectionSlot) -> None:
+    def to_place(place: WatchedServer) -> None:
         place.proxy.delay, place.proxy.piece = delay, piece
 
     return each(to_place)

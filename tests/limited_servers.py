@@ -28,7 +28,7 @@ Load = Callable[[int, float], Clients]
 
 
 @dataclass(frozen=True)
-class ResourceLimit:
+class PredictedLimit:
     """What the agent said, from at most half of the peak, and the peak."""
 
     page: Page
@@ -58,7 +58,7 @@ def watched(
     return watching(folder, there, fit=FIT, collectors=OFTEN, resources=resources)
 
 
-def approached(load: Load, watcher: AbstractContextManager[Daemon]) -> ResourceLimit:
+def approached(load: Load, watcher: AbstractContextManager[Daemon]) -> PredictedLimit:
     """Measure the peak, have the agent watch up to half of it, measure again."""
     peak = most(load)
     with watcher as agent:
@@ -67,7 +67,7 @@ def approached(load: Load, watcher: AbstractContextManager[Daemon]) -> ResourceL
                 time.sleep(STEP)
         wait_until("capacity", lambda: agent.get("capacity_queries_per_second"), 10)
         page = agent.page
-    return ResourceLimit(page, (peak + most(load)) / 2)
+    return PredictedLimit(page, (peak + most(load)) / 2)
 
 
 def most(load: Load) -> float:

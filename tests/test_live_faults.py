@@ -20,7 +20,7 @@ from faults import (
     EXACT,
     FAULTS,
     NAP,
-    ConnectionSlot,
+    WatchedServer,
     Fault,
     Scene,
 )
@@ -77,7 +77,7 @@ def scene(
             file = folder / f"{release}.password"
             load = stack.enter_context(Clients(server, LOAD, CLIENTS))
             places.append(
-                ConnectionSlot(release, server, proxy, account, file, load, digest_of(LOAD, server))
+                WatchedServer(release, server, proxy, account, file, load, digest_of(LOAD, server))
             )
         patient = [{**there, "timeout": "3s"} for there in targets]
         set_ahead(clock := folder / "clock", 0.0)
@@ -211,7 +211,7 @@ def loses_what_it_must(fault: Fault, name: str, before: Page, agent: Daemon) -> 
     assert exact in (least, most), name
 
 
-def assert_nothing_is_made_up(place: ConnectionSlot, before: Page, after: Page) -> None:
+def assert_nothing_is_made_up(place: WatchedServer, before: Page, after: Page) -> None:
     """The counters of query classes have no more than was done, and what may have been late."""
     seconds = after.at - before.at + LAG
     calls = after.get("query_calls_total", target=place.name, digest=place.digest)

@@ -51,7 +51,7 @@ class Seen:
 
 
 @dataclass
-class ConnectionSlot:
+class WatchedServer:
     """One server, the proxy before it, and who looks on."""
 
     server: PrivateServer
@@ -87,7 +87,7 @@ class ConnectionSlot:
 
 
 @contextmanager
-def looked_on(place: ConnectionSlot) -> Iterator[None]:
+def looked_on(place: WatchedServer) -> Iterator[None]:
     """Ask the server all the while; a server that does not answer is asked again."""
     stop = threading.Event()
 
@@ -113,7 +113,7 @@ def looked_on(place: ConnectionSlot) -> Iterator[None]:
 
 
 @pytest.fixture
-def places(private_server: ServerFactory) -> Iterator[list[ConnectionSlot]]:
+def places(private_server: ServerFactory) -> Iterator[list[WatchedServer]]:
     """A server of each flavour that logs every statement, each behind a proxy."""
 
     def start(flavour: object) -> PrivateServer:
@@ -123,7 +123,7 @@ def places(private_server: ServerFactory) -> Iterator[list[ConnectionSlot]]:
         made = []
         for server in map(start, FLAVOURS):
             proxy = stack.enter_context(Proxy(server.port))
-            place = ConnectionSlot(server, proxy, least_account(server))
+            place = WatchedServer(server, proxy, least_account(server))
             run_as_root(
                 server,
                 f"SET GLOBAL general_log_file = '{place.log}'",
@@ -133,7 +133,7 @@ def places(private_server: ServerFactory) -> Iterator[list[ConnectionSlot]]:
         yield made
 
 
-def rates(places: list[ConnectionSlot], seconds: float = PHASE) -> list[float]:
+def rates(places: list[WatchedServer], seconds: float = PHASE) -> list[float]:
     """How many statements a second the agent asks each server for, by the server's own log."""
     before = [len(place.statements()) for place in places]
     began = time.monotonic()
@@ -143,24 +143,24 @@ def rates(places: list[ConnectionSlot], seconds: float = PHASE) -> list[float]:
     return [(after - early) / took for early, after in zip(before, counts, strict=True)]
 
 
-def all_up(agent: Daemon, places: list[ConnectionSlot], up: int) -> bool:
+def all_up(agent: Daemon, places: list[WatchedServer], up: int) -> bool:
     """Whether it calls them all up, or all down."""
     page = agent.page
     return all(page.get("up", target=place.name) == up for place in places)
 
 
-def counted(agent: Daemon, name: str, place: ConnectionSlot) -> float:
+def counted(agent: Daemon, name: str, place: WatchedServer) -> float:
     """A counter of one target, over all its collectors."""
     return sum(agent.page.all(name, target=place.name))
 
 
-def freeze(places: list[ConnectionSlot]) -> None:
+def freeze(places: list[WatchedServer]) -> None:
     """Halt every server."""
     for place in places:
         place.server.freeze()
 
 
-def thaw(places: list[ConnectionSlot]) -> None:
+def thaw(places: list[WatchedServer]) -> None:
     """Let every server go on."""
     for place in places:
         place.server.thaw()
@@ -168,7 +168,7 @@ def thaw(places: list[ConnectionSlot]) -> None:
 
 @pytest.mark.timeout(300 + 6 * PHASE)
 def test_the_server_itself_says_that_it_is_safe(
-    places: list[ConnectionSlot], tmp_path: Path
+    places: list[WatchedServer], tmp_path: Path
 ) -> None:
     """One session, no transaction, nothing but reading, and less of it the worse the server fares.
 
@@ -201,7 +201,7 @@ def test_the_server_itself_says_that_it_is_safe(
         is_harmless(place)
 
 
-def limits_are_set(places: list[ConnectionSlot]) -> None:
+def limits_are_set(places: list[WatchedServer]) -> None:
     """The session carries its own limits; MariaDB has no table that shows a session's."""
     for place in places:
         asked = " ".join(text for _, text in place.statements())
@@ -215,7 +215,7 @@ def limits_are_set(places: list[ConnectionSlot]) -> None:
             assert found["autocommit"] == "ON"
 
 
-def while_slow(agent: Daemon, places: list[ConnectionSlot]) -> list[float]:
+def while_slow(agent: Daemon, places: list[WatchedServer]) -> list[float]:
     """Each answer takes most of the time-out: turns are skipped and counted, none made up for."""
     before = [counted(agent, "collector_skipped_total", place) for place in places]
     for place in places:
@@ -229,7 +229,7 @@ def while_slow(agent: Daemon, places: list[ConnectionSlot]) -> list[float]:
     return found
 
 
-def while_frozen(agent: Daemon, places: list[ConnectionSlot]) -> list[float]:
+def while_frozen(agent: Daemon, places: list[WatchedServer]) -> list[float]:
     """Nothing is asked of a server that does not answer, and nothing is waiting for it after."""
     freeze(places)
     wait_until("down", lambda: all_up(agent, places, 0))
@@ -239,7 +239,7 @@ def while_frozen(agent: Daemon, places: list[ConnectionSlot]) -> list[float]:
     return found
 
 
-def while_denied(agent: Daemon, places: list[ConnectionSlot], folder: Path) -> list[float]:
+def while_denied(agent: Daemon, places: list[WatchedServer], folder: Path) -> list[float]:
     """An account that is refused is tried less and less often."""
     for place in places:
         (folder / f"{place.name}.password").write_text("wrong")
@@ -252,7 +252,7 @@ def while_denied(agent: Daemon, places: list[ConnectionSlot], folder: Path) -> l
     return found
 
 
-def broken_again_and_again(agent: Daemon, places: list[ConnectionSlot]) -> None:
+def broken_again_and_again(agent: Daemon, places: list[WatchedServer]) -> None:
     """Sessions that are reset: as many connections as were lost, one at a time."""
     for _ in range(4):
         before = [counted(agent, "connects_total", place) for place in places]
@@ -262,7 +262,7 @@ def broken_again_and_again(agent: Daemon, places: list[ConnectionSlot]) -> None:
             wait_until("again", lambda p=place, e=early: counted(agent, "connects_total", p) > e)  # type: ignore[misc]
 
 
-def is_harmless(place: ConnectionSlot) -> None:
+def is_harmless(place: WatchedServer) -> None:
     """By the server's own tables and its own log."""
     assert len(place.seen.sessions) > 100
     assert max(place.seen.sessions) <= 2  # one that is ending beside the next, at most

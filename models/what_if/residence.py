@@ -138,10 +138,10 @@ def _contention(
     if place is not None:
         now = now * law.x_max / draws.limits[place]
     x = now * changes.load * grown / changes.servers / faster
-    return _held_up(law, x) / _held_up(law, now)
+    return _law_factor(law, x) / _law_factor(law, now)
 
 
-def _held_up(law: Usl, x: Array) -> Array:
+def _law_factor(law: Usl, x: Array) -> Array:
     """Compute 1 + σ(N−1) + κN(N−1) at each throughput of the present hardware."""
     at = np.minimum(x, NEAR_PEAK * (law.x_max or np.inf))
     n = np.maximum(law.concurrency_at_throughput(at), 1.0)

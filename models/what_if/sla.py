@@ -145,12 +145,12 @@ def _draws(today: CurrentState, *, is_trusted: bool = True) -> Draws:
 def _times(today: CurrentState, load: Load, draws: Draws, grown: Array) -> Array:
     """Compute each draw's R at its own load, and how far off today's R is with it."""
     times = residence_times(today, load, Changes(), draws, grown)
-    times = times * _held_up(today, load, draws, grown)
+    times = times * _contention_growth(today, load, draws, grown)
     scattered: Array = times * np.exp(load.scatter * draws.measured)
     return scattered
 
 
-def _held_up(today: CurrentState, load: Load, draws: Draws, grown: Array) -> Array:
+def _contention_growth(today: CurrentState, load: Load, draws: Draws, grown: Array) -> Array:
     """Compute how many times as long R becomes on the way to where contention ends the growth.
 
     Where a law was fitted `residence_times` follows it. Where none can be, R grows like a queue
