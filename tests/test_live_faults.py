@@ -20,9 +20,9 @@ from faults import (
     EXACT,
     FAULTS,
     NAP,
-    WatchedServer,
     Fault,
     Scene,
+    WatchedServer,
 )
 from faults_around import AROUND
 from history_rows import is_sound as is_sound_file
