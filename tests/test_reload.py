@@ -177,9 +177,13 @@ def test_the_methods_that_are_documented_are_those_that_are_answered() -> None:
     """docs/web.md names for each page the methods that are let through, and no other is."""
     page = (Path(__file__).parent.parent / "docs" / "web.md").read_text()
     [row] = re.findall(r"^\| methods \| (.*) \|$", page, re.MULTILINE)
-    reading, _, reloading = row.partition(", and ")
+    reading, marking, reloading, _ = row.split("; ")
     with pages(list) as port:
-        for path, words in (("/metrics", reading), ("/-/reload", reloading)):
+        for path, words in (
+            ("/metrics", reading),
+            ("/api/v1/markers", marking),
+            ("/-/reload", reloading),
+        ):
             named = set(re.findall(r"`([A-Z]+)`", words))
             tried = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
             assert {method for method in tried if ask(port, path, method)[0] != 405} == named
