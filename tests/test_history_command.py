@@ -27,6 +27,7 @@ from history_rows import (
 from agent.cli import main
 from agent.history.database import open_to_write
 from agent.history.record_types import INTERVALS, KINDS
+from agent.history.schema import VERSION
 from agent.history.store import Store
 from agent.history.text.csv_text import header
 
@@ -38,7 +39,7 @@ def test_show_says_what_is_there(path: Path, run: Run) -> None:
     assert (code, err) == (0, "")
     first, head, *lines = out.splitlines()
     assert first.startswith(f"{path}: ")
-    assert first.endswith(" KiB, schema 3")
+    assert first.endswith(f" KiB, schema {VERSION}")
     assert head.split() == ["target", "server", "kind", "rows", "from", "to"]
     assert [line.split() for line in lines][:4] == [
         ["primary", SERVER, "intervals", "40", "2023-11-14T22:13:20Z", "2023-11-14T22:23:05Z"],
