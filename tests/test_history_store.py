@@ -343,12 +343,12 @@ def test_after_a_long_pause_what_is_old_still_goes(path: Path) -> None:
 
 
 def test_after_many_turns_the_file_is_no_larger(path: Path) -> None:
-    """Written and forgotten for nine hours, it holds what it is to hold, and says how much."""
+    """Written and forgotten for five hours, it holds what it is to hold, and says how much."""
     kept = RetentionSettings(samples=300, intervals=600, fits=1200, classes=600)
     now = 0.0
     store = Store(path, HistorySettings(retention=kept), clock=lambda: ZERO / 1000 + now)
     sizes = []
-    for number in range(2200):
+    for number in range(1200):
         now = number * STEP / 1000
         store.put(batch(number))
         while store.tick(now) <= now:
@@ -361,7 +361,7 @@ def test_after_many_turns_the_file_is_no_larger(path: Path) -> None:
     assert 80 <= counts["fits"] <= 85
     assert 20 * 15 <= counts["samples"] <= 25 * 15
     assert 3 * 40 <= counts["classes"] <= 3 * 45
-    assert max(sizes[1500:]) <= 1.01 * max(sizes[700:1500])
+    assert max(sizes[800:]) <= 1.01 * max(sizes[400:800])
     store.close()
     assert path.stat().st_size < 2**18
 

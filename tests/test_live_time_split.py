@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from conftest import one_in_every_run
 from live import is_root
 from servers import ROOT, server_program
 
@@ -18,6 +19,7 @@ POINTS = 25.0
 
 
 @pytest.mark.live
+@pytest.mark.parametrize("flavour", one_in_every_run("mysql"), indirect=True)
 @pytest.mark.skipif(not is_root(), reason="only root throttles a disk and a link")
 def test_loads_are_split_as_performance_schema_has_it(flavour: Flavour) -> None:
     """A scan that computes, one of a disk, results over a link, updates of one row, and SLEEP."""

@@ -108,6 +108,6 @@ def test_what_limits_stays_open_where_the_parts_contradict_the_statement_time() 
     limits = [use.limited_by.limit if use.limited_by else None for use in uses]
     assert limits == [Limit.CPU, Limit.CPU, None]
     shown = replace(SHOWN, time_use=uses[-1])
-    assert "cannot be told" in time_section(shown, NOW)
+    assert "is not identifiable" in time_section(shown, NOW)
     (target,) = json.loads(snapshots_as_json([shown], NOW))["targets"]
     assert (target["time"]["limited_by"], target["time"]["over_explained"]) == (None, True)
