@@ -46,18 +46,22 @@ def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) ->
 
     The limits of a capacity that is not trusted are farther off than their distributions say.
     """
+    present = today.load
     reason = _why_not(today)
-    today = _with_limits(today)
-    if today.load is None or reason is not None:
-        return refused(reason or SlaReason.NO_LOAD, today.load, sla)
-    draws, load = _draws(today, is_trusted=is_trusted), _usual(today.load)
+    if present is None or reason is not None:
+        return refused(reason or SlaReason.NO_LOAD, present, sla)
+    today, draws, load = _with_limits(today), _draws(today), _usual(present)
+    if _grew_otherwise(today, load, draws):
+        return refused(SlaReason.GROWS_OTHERWISE, present, sla)
+    if not is_trusted:
+        draws = _farther_off(draws, load.throughput)
     ends = draws.capacity / load.throughput
     met = _crossings(today, load, draws, sla, ends)
     low, middle, high = np.quantile(load.throughput * met, QUANTILES)
     if middle <= LEAST_FACTOR * load.throughput:
         is_never = high <= LEAST_FACTOR * load.throughput
         return refused(
-            SlaReason.NEVER_MET if is_never else SlaReason.NOT_IDENTIFIABLE, today.load, sla
+            SlaReason.NEVER_MET if is_never else SlaReason.NOT_IDENTIFIABLE, present, sla
         )
     first = float(np.mean(met >= ends))
     is_bounded = today.upper is not None or first <= 1 - QUANTILES[2]
@@ -66,7 +70,7 @@ def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) ->
     return SlaHeadroom(
         throughput=throughput,
         concurrency=_scaled(throughput, sla) if first < QUANTILES[1] else None,
-        headroom=none_left(headroom) if today.load.residence_time > sla else headroom,
+        headroom=none_left(headroom) if present.residence_time > sla else headroom,
         capacity_first=first,
     )
 
@@ -89,7 +93,7 @@ def _usual(load: Load) -> Load:
 
 
 def _why_not(today: CurrentState) -> SlaReason | None:
-    """Tell what is missing, or how residence times were seen to follow no model of theirs."""
+    """Tell what is missing for a prediction."""
     load = today.load
     if load is None or load.throughput <= 0:
         return SlaReason.NO_LOAD
@@ -100,15 +104,14 @@ def _why_not(today: CurrentState) -> SlaReason | None:
     has_law = today.law is not None and today.law.x_max is not None
     if not has_law and unexplained_part(today, load) > MOST_UNEXPLAINED:
         return SlaReason.UNEXPLAINED
-    return SlaReason.GROWS_OTHERWISE if _grew_otherwise(today, load) else None
+    return None
 
 
-def _grew_otherwise(today: CurrentState, load: Load) -> bool:
+def _grew_otherwise(today: CurrentState, load: Load, draws: Draws) -> bool:
     """Tell whether R at the window's lighter loads was shorter than any draw has it there."""
-    x, r = load.lighter or (load.throughput, load.residence_time)
-    if x * LIGHTER >= load.throughput:
+    if load.lighter is None or load.lighter[0] * LIGHTER >= load.throughput:
         return False
-    today, draws, load = _with_limits(today), _draws(today), _usual(load)
+    x, r = load.lighter
     there = _times(today, load, draws, np.full_like(draws.normal, x / load.throughput))
     return bool(r < (1 - MISSED) * np.quantile(there, QUANTILES[0]))
 
@@ -127,16 +130,14 @@ def residence_at_capacity(today: CurrentState) -> Estimate | None:
     return Estimate(float(middle), float(low), float(high) if np.isfinite(high) else None)
 
 
-def _draws(today: CurrentState, *, is_trusted: bool = True) -> Draws:
-    """Draw, with the queues of random arrivals inside the 90 % interval and not at its edge.
-
-    No draw's limits are below the load that is served now.
-    """
+def _draws(today: CurrentState) -> Draws:
+    """Draw, with the queues of random arrivals inside the 90 % interval and not at its edge."""
     draws = draws_of(today).some(DRAWS)
-    draws = replace(draws, queueing=np.minimum(1.0, LONGEST_QUEUES * draws.queueing))
-    if is_trusted or today.load is None:
-        return draws
-    served = today.load.throughput
+    return replace(draws, queueing=np.minimum(1.0, LONGEST_QUEUES * draws.queueing))
+
+
+def _farther_off(draws: Draws, served: float) -> Draws:
+    """Spread limits that are not trusted, none of them below the load that is served now."""
     off = np.exp(NOT_TRUSTED * draws.normal)
     off = np.maximum(off, np.minimum(1.0, served / draws.capacity))
     return replace(draws, capacity=off * draws.capacity, limits=off * draws.limits)
