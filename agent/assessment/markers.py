@@ -54,7 +54,3 @@ class Markers:
         """All of them, the oldest first."""
         since = self._clock() - self.kept
         return tuple(marker for marker in self._known if marker.at >= since)
-
-    def of(self, target: str) -> tuple[Marker, ...]:
-        """Those that concern a target, the oldest first."""
-        return tuple(marker for marker in self.known() if marker.concerns(target))

@@ -61,8 +61,14 @@ class Agent:
 
     def snapshots(self) -> list[Snapshot]:
         """The latest snapshot of every target, with its deploy markers."""
-        found = (watch.snapshot for watch in self._watches)
-        return [replace(each, markers=self.markers.of(each.target)) for each in found]
+        found = [watch.snapshot for watch in self._watches]
+        known = self.markers.known()
+        if not known:
+            return found
+        return [
+            replace(each, markers=tuple(m for m in known if m.concerns(each.target)))
+            for each in found
+        ]
 
     def mark(self, marker: Marker) -> None:
         """Remember a deploy marker, in the history too where there is one."""
