@@ -6,6 +6,19 @@ from pathlib import Path
 from agent.commands.replay_options import duration
 from agent.support.http_access import Access
 
+AGENT = "http://127.0.0.1:10104"
+"""Where an agent listens by default."""
+FAILED = 1  # the server cannot be asked
+
+
+def add_agent(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where the agent listens, and how to get in."""
+    group = parser.add_argument_group("the agent")
+    group.add_argument(
+        "--agent", default=AGENT, metavar="URL", help=f"where it listens (default: {AGENT})"
+    )
+    add_login(group)
+
 
 def add_login(group: "argparse._ArgumentGroup") -> None:
     """Add the options for the login, the certificate authority and the timeout."""

@@ -5,8 +5,7 @@ import time
 
 from agent.assessment.markers import Marker, new_marker
 from agent.commands.agent_client import AgentClient, RefusedError
-from agent.commands.login_options import access_of, add_login, login_problem
-from agent.commands.what_if import AGENT, FAILED
+from agent.commands.login_options import FAILED, access_of, add_agent, login_problem
 from agent.config.cli_options import USAGE_ERROR
 from agent.config.times import moment, zone_here
 from agent.support.escaping import complain_of, say_line
@@ -29,11 +28,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help=f"2026-11-21T13:00 ({zone_here()}; or with a zone), 6h (ago), or Unix seconds "
         "(default: now)",
     )
-    agent = parser.add_argument_group("the agent")
-    agent.add_argument(
-        "--agent", default=AGENT, metavar="URL", help=f"where it listens (default: {AGENT})"
-    )
-    add_login(agent)
+    add_agent(parser)
     parser.set_defaults(run=run)
 
 

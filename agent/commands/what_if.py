@@ -5,15 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from agent.commands.agent_client import AgentClient, RefusedError
-from agent.commands.login_options import access_of, add_login, login_problem
+from agent.commands.login_options import FAILED, access_of, add_agent, login_problem
 from agent.commands.what_if_report import as_table
 from agent.config.cli_options import USAGE_ERROR
 from agent.support.escaping import complain_of, json_text, say
 from agent.support.http_access import AccessError
 from agent.what_if.question import FACTORS, QUERY, QuestionError, question
 
-FAILED = 1
-AGENT = "http://127.0.0.1:10104"
 FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
     "table": as_table,
     "json": lambda found: json_text(found, indent=2),
@@ -39,11 +37,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="each call of this class costs so many times as much (0.5x: half); may be repeated",
     )
     parser.add_argument("--format", choices=list(FORMATS), default="table")
-    agent = parser.add_argument_group("the agent")
-    agent.add_argument(
-        "--agent", default=AGENT, metavar="URL", help=f"where it listens (default: {AGENT})"
-    )
-    add_login(agent)
+    add_agent(parser)
     parser.set_defaults(run=run)
 
 
