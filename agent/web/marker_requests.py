@@ -59,10 +59,12 @@ class MarkerRequests:
         now = self._clock()
         try:
             at = float(given.get("at", now))
+        except ValueError:
+            return bad_request("at: give Unix seconds")
+        try:
             marker = new_marker(given.get("name", ""), target, at, now)
         except ValueError as error:
-            text = str(error)
-            return bad_request(text if ":" in text[:6] else "at: give Unix seconds")
+            return bad_request(str(error))
         if not self._has_room():
             return busy(f"{MOST_A_MINUTE} markers were set within a minute")
         self._mark(marker)
