@@ -1,1 +1,1 @@
-"""What is known of a target: its snapshot, and what is kept from one assessment to the next."""
+"""The snapshot of a target, and the counters that outlive one assessment."""

@@ -25,7 +25,7 @@ shown; the others are one. A fit's time grows with their third power, its memory
 
 @dataclass(frozen=True)
 class ClassWindow:
-    """What is kept of the intervals of a window."""
+    """The state kept between the intervals of a window."""
 
     settings: ClassSettings
     tracked: TrackedClasses

@@ -1,4 +1,4 @@
-"""What each class that is shown costs in capacity, by the limits that the snapshot knows."""
+"""The capacity that each shown class costs, by the resource limits of the snapshot."""
 
 from dataclasses import dataclass
 

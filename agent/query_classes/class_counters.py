@@ -82,7 +82,7 @@ class TopKCounters:
 
 
 class DecayedTotals:
-    """What each class did of late: sums of which every interval that passes leaves a little less.
+    """Recent totals of each class: sums that decay a little with every interval.
 
     `keep` is the part that an interval leaves of those before it.
     """

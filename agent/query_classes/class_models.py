@@ -40,7 +40,7 @@ class ClassModels:
         return shares
 
     def recent(self, key: str) -> dict[str, float]:
-        """What a class used of each resource of late, older blocks counting less."""
+        """The recent use of each resource by a class, older blocks counting less."""
         return {name: model.use().get(key, 0.0) for name, model in self._models.items()}
 
     def recent_cpu(self) -> dict[str, float]:

@@ -13,10 +13,10 @@ from models.attribution.class_intervals import AGENT, OTHER
 Numbers = NDArray[np.intp]
 
 OVERFLOW, NONE = "overflow", "none"
-"""What stands for a digest where several classes are one, beside `OTHER` and `AGENT`: those that
-found the server's table full, and those that the server gives no digest."""
+"""In place of a digest where several classes are one, beside `OTHER` and `AGENT`: statements that
+found the server's table full, and statements that the server gives no digest."""
 NOBODY = "unattributed"
-"""What stands for one where no class explains the use."""
+"""In place of one for use that is attributed to no class."""
 SEVERAL = (OTHER, AGENT, OVERFLOW, NONE)
 TEXTS_KEPT = MOST_TEXTS + TEXTS_AT_ONCE
 LETTERS_KEPT = MOST_CHARACTERS + TEXTS_AT_ONCE * LONGEST_TEXT

@@ -1,4 +1,4 @@
-"""What the classes used: counters of those that are shown, and totals of late."""
+"""Use by the classes: counters of those that are shown, and recent totals."""
 
 from collections.abc import Mapping, Sequence
 
@@ -63,7 +63,7 @@ class ClassUsage:
         return IntervalUsage.of(at, seconds, by_name, shares.get("cpu"), table.names)
 
     def show_greatest(self, cpu: Mapping[str, float]) -> None:
-        """Show the classes that used most CPU of late, or most time where no CPU is known."""
+        """Show the classes that recently used most CPU, or most time where no CPU is known."""
         self.counters.choose(cpu if any(cpu.values()) else self.recent.by(TIME))
 
     def totals(self, key: str) -> dict[str, float]:
@@ -71,7 +71,7 @@ class ClassUsage:
         return self._by_quantity(self.counters.shown[key])
 
     def recent_of(self, key: str) -> dict[str, float]:
-        """A class's calls, time and waits of late, older intervals counting less."""
+        """A class's recent calls, time and waits, older intervals counting less."""
         return {**self.recent.of(key), **self._waited.of(key)}
 
     def divided(self) -> list[str]:

@@ -61,7 +61,7 @@ COUNTERS = {LOST, *(counter for _, _, counters in SUMS for counter in counters)}
 
 
 class ResourceMeter:
-    """Samples of host and status of late: by how much each resource's use rose between instants."""
+    """Recent samples of host and status: how much each resource's use rose between instants."""
 
     def __init__(self) -> None:
         self._samples: dict[str, deque[Sample]] = {"host": deque(), "status": deque()}

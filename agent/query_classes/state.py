@@ -21,7 +21,7 @@ class ClassState:
     totals: Mapping[str, float]
     """Sums since it is shown, by quantity: calls, statement_time (s), resources in their units."""
     recent: Mapping[str, float]
-    """The same of late, older minutes counting less."""
+    """The same, recently: older minutes count less."""
     error: float | None
     """Standard error of its CPU as a part of it; None where measured or unknown."""
     line: Line | None
@@ -40,12 +40,12 @@ class ResourceState:
     unattributed: float | None
     """Σ of what no class explains, units of the resource; None where the whole is not known."""
     unattributed_share: float | None
-    """The part of the resource of late that no class explains."""
+    """The share of the resource's recent use that is attributed to no class."""
     held_out: PredictionError
     disagreement: float | None
     reasons: tuple[Reason, ...]
     total: float
-    """Use of late by all, what no class explains included; older minutes count less."""
+    """Recent use by all classes and unattributed; older minutes count less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ClassesState:
     interval: float
     """Seconds from one state to the next."""
     recent_seconds: float
-    """Over how many seconds what is of late was summed up, older minutes counting less."""
+    """Seconds that the recent sums stand for, older minutes counting less."""
 
     def resource(self, name: str) -> ResourceState | None:
         """The resource of that name, if it is known."""

@@ -41,7 +41,7 @@ def n_variance(window: Window, source: Source) -> Array:
 
 
 def best_source(window: Window) -> Source:
-    """Little's law where statement time is known of late, else Threads_running."""
+    """Little's law where recent statement time is known, else Threads_running."""
     end = window["end"]
     late = end > end[-1] - LATELY * window["seconds"][-1]
     known = np.average(
