@@ -12,7 +12,16 @@ from agent.support.instants import Now
 from agent.window.concurrency import Source, best_source, concurrency, idle_baseline, n_variance
 from agent.window.intervals import EXCLUDED, Window
 from agent.window.recent_time_split import TimeUse, time_use
-from agent.window.utilisation import CLOCK, COUNTS, PARTS, limiting, with_ceilings
+from agent.window.utilisation import (
+    CLOCK,
+    COUNTS,
+    CPU,
+    PARTS,
+    CpuSource,
+    cpu_source,
+    limiting,
+    with_ceilings,
+)
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.thinning import thin
@@ -73,12 +82,15 @@ def latest_load(window: Window, now: Now, ceilings: ResourceSettings = NO_CEILIN
         excluded={kind: n for kind, n in excluded.items() if np.isfinite(n)},
         resources={name: u for name, u in busy.items() if np.isfinite(u)},
         clock=clock if np.isfinite(clock) else None,
-        cpus=_cpus(window),
+        cpus=_cpus(window, ceilings),
+        cpu_source=cpu_source(window.utilisations, window.rates, ceilings),
     )
 
 
-def _cpus(window: Window) -> dict[str, float]:
+def _cpus(window: Window, ceilings: ResourceSettings) -> dict[str, float]:
     """The latest number of processors behind each resource, where it is known."""
+    if cpu_source(window.utilisations, window.rates, ceilings) is CpuSource.STATEMENTS:
+        return {CPU: ceilings.vcpus or 0.0}
     known = {name: window.utilisations.get(key) for name, key in COUNTS.items()}
     return {
         name: float(count[-1])

@@ -1,5 +1,8 @@
 """`statements`: total statement time and count from performance_schema.
 
+Beside them their CPU time, where the server accounts for it (MySQL 8.0.28 and later): all that is
+known of the CPU where nothing of the host can be read.
+
 The sums move when a statement ends, so what runs right now is read beside them: its time so far.
 Statements inside stored programs (`statement/sp/…`) are part of the CALL that runs them, and a
 binlog dump lasts as long as its replica: neither is counted.
@@ -17,8 +20,9 @@ ALL_CLIENTS = """performance_schema.events_statements_summary_global_by_event_na
    AND EVENT_NAME NOT LIKE 'statement/com/Binlog Dump%'"""
 """All statements of clients that have ended."""
 TOTALS = f"""
-SELECT SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT)
+SELECT SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT), {{cpu}}
   FROM {ALL_CLIENTS}"""  # noqa: S608  (our own words only)
+NO_CPU, CPU = "NULL", "SUM(SUM_CPU_TIME)"
 
 RUNNING = """END_EVENT_ID IS NULL AND NESTING_EVENT_LEVEL = 0
    AND (EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%'
@@ -28,7 +32,7 @@ RUNNING = """END_EVENT_ID IS NULL AND NESTING_EVENT_LEVEL = 0
 """Statements of clients in flight, those of this session left out."""
 
 IN_FLIGHT = f"""
-SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0)
+SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0), NULL
   FROM performance_schema.events_statements_current
  WHERE {RUNNING}"""  # noqa: S608  (our own words only)
 
@@ -41,7 +45,11 @@ SELECT COUNT(*) FROM performance_schema.setup_instruments
 CONSUMERS = """
 SELECT NAME FROM performance_schema.setup_consumers WHERE ENABLED = 'YES'"""
 CONSUMER_NAMES = Shape(rows=100)  # there are 16
-SUMS, SUMS_AND_RUNNING = Shape(columns=2), Shape(columns=2, rows=2)
+CPU_CONSUMER = "events_statements_cpu"
+"""Of MySQL 8.0.28 and later, as is the column SUM_CPU_TIME; off by default."""
+CPU_ENABLED = f"""
+SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = '{CPU_CONSUMER}'"""  # noqa: S608
+SUMS, SUMS_AND_RUNNING = Shape(columns=3), Shape(columns=3, rows=2)
 
 LONGEST_ACCOUNT = 32 + 1 + 255  # characters
 GRANT = "GRANT SELECT ON performance_schema.* TO {account}"
@@ -64,10 +72,12 @@ def prepare(connection: Connection) -> Prepared:
     if lack is not None:
         in_flight = Feature("statements_in_flight", False, lack.reason, lack.remedy)
         return Prepared(None, (lack, in_flight))
-    in_flight = _in_flight(connection)
+    in_flight, cpu = _in_flight(connection), _cpu(connection)
     current = IN_FLIGHT.format(thread_id=own_thread(connection)) if in_flight.enabled else None
-    read = _Reader(connection, current)
-    return Prepared(read, (Feature("statements", enabled=True), in_flight))
+    totals = TOTALS.format(cpu=CPU if cpu is not None and cpu.enabled else NO_CPU)
+    read = _Reader(connection, totals, current)
+    offered = (in_flight,) if cpu is None else (in_flight, cpu)
+    return Prepared(read, (Feature("statements", enabled=True), *offered))
 
 
 def missing_grant(connection: Connection, feature: str) -> Feature:
@@ -101,7 +111,7 @@ def _lack(connection: Connection) -> Feature | None:
     if "global_instrumentation" not in consumers(connection):
         remedy = CONSUMER_ON.format("global_instrumentation")
         return Feature("statements", False, "the consumer global_instrumentation is off", remedy)
-    connection.row(TOTALS, SUMS)
+    connection.row(TOTALS.format(cpu=NO_CPU), SUMS)
     return None
 
 
@@ -120,15 +130,26 @@ def _in_flight(connection: Connection) -> Feature:
     return Feature("statements_in_flight", enabled=True)
 
 
+def _cpu(connection: Connection) -> Feature | None:
+    """Whether the CPU time of statements is summed; None where no version of this server does."""
+    rows = connection.query(CPU_ENABLED, ONE_CELL)
+    if not rows:
+        return None
+    if text(rows[0][0]) == "YES":
+        return Feature("statements_cpu", enabled=True)
+    reason = f"the consumer {CPU_CONSUMER} is off: the CPU time of statements is not known"
+    return Feature("statements_cpu", False, reason, CONSUMER_ON.format(CPU_CONSUMER))
+
+
 class _Reader:
     """Two reads as one. A statement that ends between them is in neither: its time seems undone.
 
     Time spent never falls, so a sum that does is read again; it stays so where somebody reset it.
     """
 
-    def __init__(self, connection: Connection, current: str | None) -> None:
+    def __init__(self, connection: Connection, totals: str, current: str | None) -> None:
         self._connection = connection
-        self._query = TOTALS if current is None else f"{TOTALS}\n UNION ALL{current}"
+        self._query = totals if current is None else f"{totals}\n UNION ALL{current}"
         self._shape = SUMS if current is None else SUMS_AND_RUNNING
         self._least = 0.0
 
@@ -146,12 +167,14 @@ class _Reader:
         if len(rows) != self._shape.rows:
             message = f"{len(rows)} rows of sums instead of {self._shape.rows}"
             raise CollectorError(FailureKind.UNREADABLE, message)
-        (count, wait), *current = rows
+        (count, wait, cpu), *current = rows
         values = {
             "statements": number_or_zero("COUNT_STAR", count),
             "statement_seconds": number_or_zero("SUM_TIMER_WAIT", wait) * PICOSECOND,
         }
-        for running, elapsed in current:
+        if cpu is not None:
+            values["statement_cpu_seconds"] = number("SUM_CPU_TIME", cpu) * PICOSECOND
+        for running, elapsed, _ in current:
             values["in_flight"] = number("the count of running statements", running)
             values["in_flight_seconds"] = number("TIMER_WAIT", elapsed) * PICOSECOND
         return values

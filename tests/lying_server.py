@@ -215,18 +215,20 @@ class LyingServer:
         yield r"CONNECTION_ID", one(self.sessions, LONGLONG)
         yield r"CURRENT_USER", one("headroom@%")
         yield r"setup_instruments", one(0, LONGLONG)
+        yield r"SELECT ENABLED\s+FROM", one("YES")
         yield r"setup_consumers", lambda: table(*((name,) for name in CONSUMERS))
         yield r"COLUMN_NAME", lambda: table(*((name,) for name in COLUMNS))
         yield r"SELECT 1 FROM", one(1, LONGLONG)
         yield r"PROCESSLIST_ID", one(42, LONGLONG)
         yield r"Binlog Dump%'\), 0", lambda: table((0, 1))
+        totals = (round(10 * age), round(1e12 * age), round(1e11 * age))
         yield (
-            r"SUM\(COUNT_STAR\), SUM\(SUM_TIMER_WAIT\)\s+FROM(?s:.)*UNION",
-            lambda: table((round(10 * age), round(1e12 * age)), (0, 0), type_code=NEWDECIMAL),
+            r"SELECT SUM\(COUNT_STAR\), SUM\(SUM_TIMER_WAIT\), (?s:.)*UNION",
+            lambda: table(totals, (0, 0, None), type_code=NEWDECIMAL),
         )
         yield (
-            r"SUM\(COUNT_STAR\), SUM\(SUM_TIMER_WAIT\)\s+FROM",
-            lambda: table((round(10 * age), round(1e12 * age)), type_code=NEWDECIMAL),
+            r"SELECT SUM\(COUNT_STAR\), SUM\(SUM_TIMER_WAIT\), ",
+            lambda: table(totals, type_code=NEWDECIMAL),
         )
         yield r"CONCAT_WS\(' ', SUM", one(sums)
         yield r"GROUP_CONCAT\(", lambda: table((1, f"1000000 {sums}", key))

@@ -336,3 +336,15 @@ def test_an_environment_variable_that_is_not_set_is_no_empty_password(tmp_path: 
         "1: targets[0]: cannot read the password: the environment variable that password_env names"
         " is not set"
     ]
+
+
+def test_processors_are_counted_by_one_source(tmp_path: Path) -> None:
+    """Where a node_exporter counts them a target names none; that of the file is not used."""
+    target = "{name: a, user: u, node_exporter: {url: http://h:9100}"
+    file = tmp_path / "config.yaml"
+    file.write_text(f"targets:\n  - {target}, resources: {{vcpus: 4}}}}\n")
+    with pytest.raises(ConfigError, match="node_exporter counts the processors"):
+        load(file)
+    file.write_text(f"resources: {{vcpus: 4}}\ntargets:\n  - {target}}}\n")
+    config = load(file)
+    assert config.resource_settings(config.targets[0]).vcpus is None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ServerFactory
-from live import COMMAND, run_as_root, target, write_config
+from live import COLLECTORS, COMMAND, run_as_root, target, write_config
 from servers import Account, Release, least_account
 
 from agent.demo.server import PrivateServer
@@ -160,3 +160,15 @@ def test_a_server_that_cannot_be_watched_fails_the_check(
     assert "FAILED" in answer.text
     assert said in answer.text
     assert account.password not in answer.text
+
+
+def test_the_source_of_the_cpu_is_named(mysql_server: PrivateServer, tmp_path: Path) -> None:
+    """Where nothing of the host is read: that of statements with vcpus, and the remedy without."""
+    no_host = {**COLLECTORS, "host": {"enabled": False}}
+    without = check(tmp_path, mysql_server, collectors=no_host)
+    assert without.says("missing", "cpu"), without.text
+    assert any("vcpus" in remedy for remedy in without.remedies)
+    answer = check(tmp_path, mysql_server, resources={"vcpus": 4}, collectors=no_host)
+    assert "  ok       cpu: the CPU time of statements, of 4 processors\n" in answer.text, (
+        answer.text
+    )

@@ -11,6 +11,7 @@ from agent.query_classes.state import ClassesState
 from agent.sampling.collector_health import CollectorHealth
 from agent.window.concurrency import Source
 from agent.window.recent_time_split import TimeUse
+from agent.window.utilisation import CpuSource
 from collectors.base import Feature
 from models.capacity.goodness_of_fit import Finding
 from models.capacity.headroom import Headroom, headroom
@@ -54,6 +55,8 @@ class Load:
     """How fast the clocks of the server's CPUs run; 1 is as fast as they can."""
     cpus: Mapping[str, float] = field(default_factory=dict)
     """How many processors there are behind the resources `cpu` and `server_cpu`."""
+    cpu_source: CpuSource | None = None
+    """What the CPU is known from; None: it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,11 @@ from agent.support.escaping import say_line
 from collectors import CollectorSpec
 from collectors.base import CollectorError, Feature
 from collectors.connection import Connection
+from collectors.node_exporter import FEATURE
 
 BROKEN = 1
+HOSTS = {"host", FEATURE}
+"""The features with which a host's own counters are read."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -45,11 +48,13 @@ def check(config: Config, target: Target) -> int:
     try:
         connection.open()
         say_line(f"  ok       connected to {connection.flavour}")
+        offered: set[str] = set()
         for spec in collectors_of(config, target):
             if config.collector_settings(target, spec.name).enabled:
-                _try(spec, connection)
+                offered |= _try(spec, connection)
             else:
                 say_line(f"  off      {spec.name}")
+        _say_cpu_source(offered, config.resource_settings(target).vcpus)
     except CollectorError as error:
         say_line(f"  FAILED   {error}")
         return BROKEN
@@ -58,17 +63,35 @@ def check(config: Config, target: Target) -> int:
     return 0
 
 
-def _try(spec: CollectorSpec, connection: Connection) -> None:
-    """Prepare the collector and read once; raises `CollectorError` where the session has ended."""
+def _say_cpu_source(offered: set[str], vcpus: float | None) -> None:
+    """Print what the CPU is known from where nothing of the host can be read."""
+    if offered & HOSTS:
+        return
+    if vcpus is None:
+        say_line("  missing  cpu: nothing of the server's host can be read")
+        say_line("           remedy: name its node_exporter, or how many processors it has: vcpus")
+    elif "statements_cpu" in offered:
+        say_line(f"  ok       cpu: the CPU time of statements, of {vcpus:g} processors")
+    else:
+        say_line("  missing  cpu: the server does not count the CPU time of statements")
+
+
+def _try(spec: CollectorSpec, connection: Connection) -> set[str]:
+    """Prepare the collector and read once; answers the features that are there.
+
+    Raises `CollectorError` where the session has ended.
+    """
     try:
         prepared = spec.prepare(connection)
         _print(prepared.features)
         if prepared.read is not None:
             prepared.read()
+        return {feature.name for feature in prepared.features if feature.enabled}
     except CollectorError as error:
         if error.kind.ends_session or spec.vital:
             raise
         say_line(f"  missing  {spec.name}: {error}")
+        return set()
 
 
 def _print(features: tuple[Feature, ...]) -> None:

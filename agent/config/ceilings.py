@@ -45,6 +45,11 @@ class ResourceSettings(Section):
     """The utilisation at which a resource counts as full; 1 where it is not named."""
     disks: Mapping[DeviceName, DiskSettings] = Field(default_factory=dict)
     interfaces: Mapping[DeviceName, InterfaceSettings] = Field(default_factory=dict)
+    vcpus: Annotated[float, Field(gt=0, le=4096, strict=False)] | None = None
+    """Processors of a server of whose host nothing can be read; None: not known."""
+    statement_cpu_share: Share | None = None
+    """The part of that host's CPU in use that is statements' CPU time, as somebody measured it;
+    None: that of other servers is assumed."""
 
     @property
     def limits(self) -> dict[str, float]:
@@ -72,6 +77,10 @@ class ResourceSettings(Section):
             ceilings={**other.ceilings, **self.ceilings},
             disks={**other.disks, **self.disks},
             interfaces={**other.interfaces, **self.interfaces},
+            vcpus=other.vcpus if self.vcpus is None else self.vcpus,
+            statement_cpu_share=other.statement_cpu_share
+            if self.statement_cpu_share is None
+            else self.statement_cpu_share,
         )
 
 

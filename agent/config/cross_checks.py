@@ -52,6 +52,10 @@ def _of_target(target: dict[Any, Any]) -> Iterator[tuple[KeyPath, str]]:
         yield ("socket",), "give either a socket, or host and port"
     if not target.get("user") and not target.get("defaults_file"):
         yield ("user",), "missing (or give a defaults_file that names one)"
+    resources = target.get("resources")
+    has_vcpus = isinstance(resources, dict) and resources.get("vcpus") is not None
+    if has_vcpus and target.get("node_exporter") is not None:
+        yield ("resources", "vcpus"), "node_exporter counts the processors; give one of the two"
     if _status_is_off(target):
         yield ("collectors", "status", "enabled"), STATUS
 

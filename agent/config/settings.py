@@ -225,8 +225,12 @@ class Config(Section):
         return self.fit.model_copy(update=own)
 
     def resource_settings(self, target: Target) -> ResourceSettings:
-        """The target's own settings over the file's, resource by resource."""
-        return target.resources.over(self.resources)
+        """The target's own settings over the file's, resource by resource.
+
+        A host that has a node_exporter tells its processors itself.
+        """
+        settings = target.resources.over(self.resources)
+        return settings.model_copy(update={"vcpus": None}) if target.node_exporter else settings
 
     def collector_settings(self, target: Target, name: str) -> CollectorSettings:
         """The target's own settings of one collector over the file's, key by key."""

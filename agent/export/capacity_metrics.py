@@ -136,6 +136,12 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         "resource",
     )
     yield gauge(
+        "cpu_source_info",
+        "What the server's CPU is known from.",
+        (((t, load.cpu_source.value), 1.0) for t, load in loads if load.cpu_source is not None),
+        "source",
+    )
+    yield gauge(
         "cpu_clock_ratio",
         "Clock rate of the server's CPUs as a share of their highest without turbo.",
         (((t,), load.clock) for t, load in loads),

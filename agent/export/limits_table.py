@@ -2,12 +2,18 @@
 
 from html import escape
 
-from agent.assessment.snapshot import Snapshot
+from agent.assessment.snapshot import Load, Snapshot
 from agent.export.capacity_report import resource_words
 from agent.export.fit_report import quantity, short_time
+from agent.window.utilisation import CpuSource
 from models.capacity.resource_limit import ResourceLimit
 
 COLUMNS = ("resource", "used now", "a query takes", "full at", "90 % interval", "trust", "limit")
+CPU_SOURCES = {
+    CpuSource.HOST: "the counters of this host",
+    CpuSource.NODE_EXPORTER: "the node_exporter of the server's host",
+    CpuSource.STATEMENTS: "the CPU time of statements, scaled by what it misses, and vcpus",
+}
 WORTH_TELLING = 0.005  # a smaller probability to be the limit is none
 
 
@@ -23,7 +29,14 @@ def limits_table(snapshot: Snapshot, now: float) -> str:
     )
     rows = "".join(_row(w, used.get(w.resource), capacity.shares.get(w.resource)) for w in ordered)
     head = "".join(f"<th>{name}</th>" for name in COLUMNS)
-    return f'<table class="limits"><tr>{head}</tr>{rows}</table>'
+    return f'<table class="limits"><tr>{head}</tr>{rows}</table>{_cpu_source(load)}'
+
+
+def _cpu_source(load: Load | None) -> str:
+    """What the CPU is known from, in a line."""
+    if load is None or load.cpu_source is None:
+        return ""
+    return f'<p class="grey">CPU from {escape(CPU_SOURCES[load.cpu_source])}.</p>'
 
 
 def _row(resource_limit: ResourceLimit, used: float | None, share: float | None) -> str:

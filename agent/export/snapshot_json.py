@@ -85,6 +85,7 @@ def _load(snapshot: Snapshot, now: float) -> Object | None:
         "excluded_threads": dict(load.excluded),
         "utilisation": dict(load.resources),
         "cpu_clock": load.clock,
+        "cpu_source": load.cpu_source,
     }
 
 

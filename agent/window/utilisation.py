@@ -6,6 +6,7 @@ since it is not to be had; hyper-threads count as CPUs, which they are only in p
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from agent.config.ceilings import DISK, NETWORK, ResourceSettings
 from agent.window.resampling import Columns
 from agent.window.time_split_rates import time_counters
 from models.capacity.resource_limit import Resource
+from models.capacity.statement_cpu import accounted_share
 from models.rates import Array
 
 CPU = "cpu"
@@ -30,6 +32,9 @@ CLOCK = "cpu:clock"
 """How fast the clocks run of the CPUs that the server may use; 1 is as fast as they can."""
 IDLE_ENTRIES = "cpu:idle_entries_per_second"
 """How often each of the CPUs that the server may use went idle."""
+STATEMENT_CPU = "statement_cpu_per_second"
+"""CPU seconds per second of statements, as the server counts them (SUM_CPU_TIME): kept where
+nothing of the host is known. They come when a statement ends."""
 ALL = 0.99
 """A server that may use more than this share of the host's CPUs may use all."""
 BUSY = tuple(
@@ -67,11 +72,12 @@ def with_ceilings(
         for name, u in utilisations.items()
         if name not in (*PARTS, *COUNTS.values(), CLOCK)
     }
+    of_statements = _cpu_of_statements(utilisations, rates, ceilings)
     own = {CPU: utilisations.get(OF_THE_CPU), SERVER_CPU: utilisations.get(SERVER_CPU)}
     for name, limit in ceilings.limits.items():
         if name + RATE in rates:
             used[name] = (rates[name + RATE], limit)
-    return [
+    known = [
         Resource(
             name,
             u,
@@ -86,6 +92,48 @@ def with_ceilings(
         )
         for name, (u, limit) in used.items()
     ]
+    return known if of_statements is None else [*known, of_statements]
+
+
+class CpuSource(StrEnum):
+    """What the CPU of a server is known from."""
+
+    HOST = "host"
+    """The counters of this host, and of the server's process on it."""
+    NODE_EXPORTER = "node_exporter"
+    """Those of another host, without the server's own part."""
+    STATEMENTS = "statements"
+    """The CPU time that the server counts for its statements, and how many processors it has."""
+
+
+def cpu_source(
+    utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
+) -> CpuSource | None:
+    """Find what the CPU is known from; None where it is not known."""
+    if CPU in utilisations:
+        return CpuSource.HOST if OF_THE_CPU in utilisations else CpuSource.NODE_EXPORTER
+    if ceilings.vcpus is not None and STATEMENT_CPU in rates:
+        return CpuSource.STATEMENTS
+    return None
+
+
+def _cpu_of_statements(
+    utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
+) -> Resource | None:
+    """The processors where only statements' CPU time is known: full at the share that they have."""
+    is_source = cpu_source(utilisations, rates, ceilings) is CpuSource.STATEMENTS
+    if ceilings.vcpus is None or not is_source:
+        return None
+    share = accounted_share(ceilings.statement_cpu_share)
+    used = rates[STATEMENT_CPU] / ceilings.vcpus
+    return Resource(
+        CPU,
+        used,
+        share.value * ceilings.ceilings.get(CPU, 1.0),
+        ceiling_deviation=share.deviation,
+        is_ceiling_assumed=share.is_assumed,
+        own=used,
+    )
 
 
 def limiting(resources: Sequence[Resource], utilisations: Mapping[str, Array]) -> list[Resource]:
@@ -106,7 +154,9 @@ def usage(columns: Mapping[str, Columns], statement_time: Array, edges: Array) -
     """Each utilisation between edges, or rate; shape (intervals,), NaN where not known."""
     found = dict(_limits(columns["status"], statement_time, edges))
     found |= dict(time_counters(columns, edges))
-    host = columns.get("host")
+    host, statements = columns.get("host"), columns.get("statements")
+    if host is None and statements is not None:
+        found[STATEMENT_CPU] = statements.rate(edges, "statement_cpu_seconds")
     if host is not None:
         found |= dict((*_cpus(host, edges), *_disks(host, edges), *_interfaces(host, edges)))
     return {name: used for name, used in found.items() if np.isfinite(used).any()}

@@ -102,6 +102,8 @@ def assess_capacity(seen: Observations) -> Capacity:
     first = _first(usable)
     if first is not None and kept.resource(first.resource).counts_waits:
         context.add(CapacityReason.WAITS_COUNTED)
+    if first is not None and kept.resource(first.resource).is_ceiling_assumed:
+        context.add(CapacityReason.CPU_ASSUMED)
     if np.mean(kept.disturbed) > MAX_SHARE:
         context.add(CapacityReason.OTHERS_INTERFERE)
     if x_seen < MIN_RANGE * float(np.quantile(kept.throughput, 1 - SEEN)):

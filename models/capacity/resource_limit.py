@@ -26,6 +26,7 @@ class LimitReason(StrEnum):
     WIDE_INTERVAL = "wide_interval"
     FILLED_BY_OTHERS = "filled_by_others"
     SEVERAL_AT_ONCE = "several_at_once"
+    CEILING_ASSUMED = "ceiling_assumed"
 
     @property
     def sentence(self) -> str:
@@ -44,11 +45,14 @@ SENTENCES = {
     LimitReason.WIDE_INTERVAL: "the limit's interval is too wide",
     LimitReason.FILLED_BY_OTHERS: "other processes fill the resource",
     LimitReason.SEVERAL_AT_ONCE: "it serves several requests at once, and looks busy early",
+    LimitReason.CEILING_ASSUMED: "how much of the resource the counter misses is assumed",
 }
 
 
 FULL = 0.97
 """A resource this near its ceiling is full: its utilisation can no longer follow the load."""
+CEILING_SURE = 2.0
+"""A ceiling that is not known exactly is surely reached so many deviations above."""
 OWN_SHARE = 0.5
 """A full resource of which the server uses less was filled by others: it says nothing of ours."""
 
@@ -62,6 +66,10 @@ class Resource:
     """Shape (intervals,), NaN where not known."""
     ceiling: float = 1.0
     """The utilisation at which the resource is full."""
+    ceiling_deviation: float = 0.0
+    """The standard deviation of ln ceiling; 0: it is known."""
+    is_ceiling_assumed: bool = False
+    """Whether the ceiling was measured on other servers only."""
     is_setting: bool = False
     """Whether somebody set its limit; such a one says nothing of where contention ends."""
     is_busy_time: bool = False
@@ -82,7 +90,8 @@ class Resource:
     @property
     def full(self) -> NDArray[np.bool_]:
         """Where it is full, shape (intervals,): a processor that queries find idle is not."""
-        full: NDArray[np.bool_] = self.utilisation >= FULL * self.ceiling
+        surely = self.ceiling * np.exp(CEILING_SURE * self.ceiling_deviation)
+        full: NDArray[np.bool_] = self.utilisation >= FULL * surely
         return full if self.idleness is None else full & self.idleness.allows_full
 
     @property

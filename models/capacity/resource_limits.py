@@ -17,7 +17,7 @@ from models.capacity.demand import MEASURED_SHARES, NOISE, OWN_BASE_PRIOR, OWN_S
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
 from models.capacity.extrapolation import CEILING, Extrapolations
 from models.capacity.resource_limit import LimitReason, Resource, ResourceLimit
-from models.robust import fit_columns, student_cdf
+from models.robust import fit_columns, normal_cdf, student_cdf
 from models.trust import Trust
 from models.usl.law import Array
 from models.usl.posterior import Interval
@@ -46,6 +46,8 @@ ALONE = 0.9
 CURVED = 0.5
 """From this probability of a growing demand on it is reported as such."""
 GRID = 128
+CEILING_REACH = 4.0
+"""So many deviations of an uncertain ceiling are looked at beyond the limit's own."""
 PASSED = 0.01
 """A throughput that a limit allows with less probability refutes it."""
 
@@ -86,6 +88,8 @@ def find_resource_limits(
         resource_limit = _resource_limit(
             resource, x, u[:, i], full[:, i], float(seen[i]), parts, x_scale
         )
+        if resource.ceiling_deviation > 0 and resource_limit.usable:
+            resource_limit = _with_ceiling_of(resource, resource_limit)
         if by_others[i] and not resource_limit.usable:
             resource_limit = replace(
                 resource_limit, reasons=(LimitReason.FILLED_BY_OTHERS, *resource_limit.reasons)
@@ -182,6 +186,39 @@ def _resource_limit(
     if np.count_nonzero(follows) < MIN_POINTS:
         return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
     return _extrapolated(resource, seen, parts, x_scale)
+
+
+def _with_ceiling_of(resource: Resource, limit: ResourceLimit) -> ResourceLimit:
+    """Widen the limit by how uncertain the ceiling is: ln limit shifts with ln ceiling."""
+    sd, step = resource.ceiling_deviation, float(limit.grid[1] - limit.grid[0])
+    reach = int(np.ceil(CEILING_REACH * sd / step))
+    ends = step * np.arange(1, reach + 1)
+    grid = np.concatenate((limit.grid[0] - ends[::-1], limit.grid, limit.grid[-1] + ends))
+    cdf = np.interp(grid, limit.grid, limit.cdf, left=0.0)
+    weights = np.diff(cdf, prepend=0.0)  # what is above all that was looked at stays there
+    below = normal_cdf((grid[:, None] - (grid - step / 2)[None, :]) / sd)
+    wider = _describe(
+        limit.resource,
+        limit.utilisation_max,
+        grid,
+        below @ weights,
+        limit.demand or 0,
+        limit.growth,
+    )
+    reasons = [reason for reason in limit.reasons if reason not in wider.reasons]
+    trust = wider.trust
+    if resource.is_ceiling_assumed:
+        reasons.append(LimitReason.CEILING_ASSUMED)
+        trust = Trust.INDICATIVE if trust is Trust.TRUSTED else trust
+    error = np.hypot(limit.demand_error or 0.0, sd * (limit.demand or 0.0))
+    return replace(
+        wider,
+        trust=trust,
+        reasons=(*reasons, *wider.reasons),
+        demand_error=None if limit.demand_error is None else float(error),
+        waking=limit.waking,
+        further_fall=limit.further_fall,
+    )
 
 
 def _fills(u: Array) -> bool:
