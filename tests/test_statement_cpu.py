@@ -1,6 +1,4 @@
-"""CPU where nothing of the server's host can be read: that of its statements, and vcpus."""
-
-from dataclasses import replace
+"""CPU where the server's process cannot be seen: that of its statements."""
 
 import numpy as np
 import pytest
@@ -25,6 +23,7 @@ DEMAND = 0.001
 VCPUS = 2.0
 RDS = ResourceSettings(vcpus=VCPUS)
 MEASURED = ResourceSettings(vcpus=VCPUS, statement_cpu_share=0.9)
+PROCESSORS, OTHERS = 4.0, 2.5
 LOADS = [200.0 + 1300.0 * (0.5 + 0.5 * np.sin(k / 5)) for k in range(150)]
 """Queries/s, up to four fifths of what the processors can do."""
 
@@ -162,7 +161,48 @@ def test_a_host_that_can_be_read_comes_first(names: tuple[str, ...], source: Cpu
     assert cpu.is_ceiling_assumed is (source is CpuSource.STATEMENTS)
 
 
-def samples(*, host: bool) -> dict[str, list[Sample]]:
+def test_a_host_without_the_servers_process_has_its_statements_as_its_part() -> None:
+    """What they account for over their share, in processors of that host, and never above all."""
+    seen = {"cpu": np.array([0.5, 0.5, 0.2]), "cpu:cpus": np.full(3, 4.0)}
+    rates = {STATEMENT_CPU: np.array([0.9, 0.0, 0.9])}
+    [cpu] = with_ceilings(seen, rates, ResourceSettings(statement_cpu_share=0.9))
+    assert cpu.own == pytest.approx([0.25, 0.0, 0.2])
+    [without] = with_ceilings(seen, {}, ResourceSettings())
+    assert without.own is None
+
+
+def beside_others(*, counted: bool) -> Capacity:
+    """On a host with four processors, of which other work takes two and a half, now more, now less.
+
+    The load is a fifth of the others', so that the whole hardly follows it.
+    """
+    rng, kept = np.random.default_rng(1), []
+    for k, x in enumerate(np.array(LOADS) / 5):
+        others = float(np.clip(rng.normal(OTHERS, 0.8), 0.0, PROCESSORS))
+        used = min(x * DEMAND / ASSUMED.value + others, PROCESSORS) / PROCESSORS
+        resources = {"cpu": used, "cpu:cpus": PROCESSORS}
+        if counted:
+            resources[STATEMENT_CPU] = x * DEMAND * float(np.exp(rng.normal(0, 0.02)))
+        kept.append(interval(k, 2.0, throughput=x)._replace(resources=resources))
+    window = Window(kept)
+    at = now(float(window["end"][-1]) + 1)
+    capacity = assess("db", window, UP, FitState(), SETTINGS, at).fitted.capacity
+    assert capacity is not None
+    return capacity
+
+
+def test_beside_other_work_the_statements_tell_the_servers_part() -> None:
+    """What the others leave is the limit, within its interval; without them there is none."""
+    assert beside_others(counted=False).value is None
+    capacity = beside_others(counted=True)
+    truth = (PROCESSORS - OTHERS) * ASSUMED.value / DEMAND
+    assert capacity.limit == "cpu"
+    assert capacity.lower is not None
+    assert capacity.upper is not None
+    assert capacity.lower < truth < capacity.upper
+
+
+def samples(*, host: bool, process: bool) -> dict[str, list[Sample]]:
     """Ten seconds of a server whose statements use 0.3 of a processor."""
     status = {"uptime": 5.0, "questions": 10.0, "own_statements": 1.0, "threads_running": 1.0}
     kept: dict[str, list[Sample]] = {"status": [], "statements": []}
@@ -172,17 +212,18 @@ def samples(*, host: bool) -> dict[str, list[Sample]]:
         kept["status"].append(Sample("status", at, counted))
         kept["statements"].append(Sample("statements", at, spent))
     if host:
+        own = {"process_cpu_seconds": 1.0} if process else {}
         kept["host"] = [
-            replace(s, collector="host", values={"cpu_user_seconds": s.at, "cpus": 2.0})
+            Sample("host", s.at, {"cpu_user_seconds": s.at, "cpus": 2.0, **own})
             for s in kept["status"]
         ]
     return kept
 
 
 @pytest.mark.parametrize("host", [False, True])
-def test_the_rate_is_kept_where_nothing_of_the_host_is_known(*, host: bool) -> None:
-    """With a host it has no use, and takes no room."""
-    [one] = intervals(samples(host=host), np.array([0.0, 10.0]), max_gap=5.0)
-    assert (STATEMENT_CPU in one.resources) is not host
-    if not host:
-        assert one.resources[STATEMENT_CPU] == pytest.approx(0.3)
+def test_the_rate_is_kept_where_the_servers_process_cannot_be_seen(*, host: bool) -> None:
+    """Beside a process it has no use, and takes no room."""
+    [one] = intervals(samples(host=host, process=False), np.array([0.0, 10.0]), max_gap=5.0)
+    assert one.resources[STATEMENT_CPU] == pytest.approx(0.3)
+    [one] = intervals(samples(host=True, process=True), np.array([0.0, 10.0]), max_gap=5.0)
+    assert STATEMENT_CPU not in one.resources

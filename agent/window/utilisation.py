@@ -33,8 +33,8 @@ CLOCK = "cpu:clock"
 IDLE_ENTRIES = "cpu:idle_entries_per_second"
 """How often each of the CPUs that the server may use went idle."""
 STATEMENT_CPU = "statement_cpu_per_second"
-"""CPU seconds per second of statements, as the server counts them (SUM_CPU_TIME): kept where
-nothing of the host is known. They come when a statement ends."""
+"""CPU seconds per second of statements, as the server counts them (SUM_CPU_TIME): kept where its
+process cannot be seen. They come when a statement ends."""
 ALL = 0.99
 """A server that may use more than this share of the host's CPUs may use all."""
 BUSY = tuple(
@@ -73,7 +73,8 @@ def with_ceilings(
         if name not in (*PARTS, *COUNTS.values(), CLOCK)
     }
     of_statements = _cpu_of_statements(utilisations, rates, ceilings)
-    own = {CPU: utilisations.get(OF_THE_CPU), SERVER_CPU: utilisations.get(SERVER_CPU)}
+    of_its = _of_the_cpu(utilisations, rates, ceilings)
+    own = {CPU: of_its, SERVER_CPU: utilisations.get(SERVER_CPU)}
     for name, limit in ceilings.limits.items():
         if name + RATE in rates:
             used[name] = (rates[name + RATE], limit)
@@ -101,7 +102,7 @@ class CpuSource(StrEnum):
     HOST = "host"
     """The counters of this host, and of the server's process on it."""
     NODE_EXPORTER = "node_exporter"
-    """Those of another host, without the server's own part."""
+    """Those of another host, on which the server's process cannot be seen."""
     STATEMENTS = "statements"
     """The CPU time that the server counts for its statements, and how many processors it has."""
 
@@ -115,6 +116,20 @@ def cpu_source(
     if ceilings.vcpus is not None and STATEMENT_CPU in rates:
         return CpuSource.STATEMENTS
     return None
+
+
+def _of_the_cpu(
+    utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
+) -> Array | None:
+    """The server's part of the host's CPU: its process's, or else its statements' in full."""
+    if OF_THE_CPU in utilisations:
+        return utilisations[OF_THE_CPU]
+    if CPU not in utilisations or CPUS not in utilisations or STATEMENT_CPU not in rates:
+        return None
+    share = accounted_share(ceilings.statement_cpu_share)
+    own = rates[STATEMENT_CPU] / share.value / utilisations[CPUS]
+    part: Array = np.minimum(own, utilisations[CPU])
+    return part
 
 
 def _cpu_of_statements(
@@ -155,7 +170,8 @@ def usage(columns: Mapping[str, Columns], statement_time: Array, edges: Array) -
     found = dict(_limits(columns["status"], statement_time, edges))
     found |= dict(time_counters(columns, edges))
     host, statements = columns.get("host"), columns.get("statements")
-    if host is None and statements is not None:
+    sees_process = host is not None and "process_cpu_seconds" in host.names
+    if statements is not None and not sees_process:
         found[STATEMENT_CPU] = statements.rate(edges, "statement_cpu_seconds")
     if host is not None:
         found |= dict((*_cpus(host, edges), *_disks(host, edges), *_interfaces(host, edges)))
