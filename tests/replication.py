@@ -21,7 +21,7 @@ DUMPS = (
 
 def let_follow(source: PrivateServer, replica: PrivateServer) -> None:
     """Have one server replicate another, and wait until it does."""
-    run_as_root(source, "CREATE USER follower IDENTIFIED BY 'follow'")
+    run_as_root(source, "CREATE USER IF NOT EXISTS follower IDENTIFIED BY 'follow'")
     run_as_root(source, "GRANT REPLICATION SLAVE ON *.* TO follower")
     run_as_root(replica, FOLLOW[replica.flavour].format(port=source.port), START[replica.flavour])
     wait_until("a binlog dump", lambda: run_as_root(source, DUMPS))

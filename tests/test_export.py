@@ -22,7 +22,9 @@ from record_samples import FIXTURES, recorded
 from agent import __version__
 from agent.assessment.snapshot import FitState, ForecastState, Health, SlaState, Snapshot
 from agent.config.settings import FitSettings
+from agent.export.group_metrics import GroupCollector
 from agent.export.metrics import SnapshotCollector
+from agent.groups.group_monitor import GroupState
 from agent.history.failures import StoreFailure
 from agent.history.status import StoreState
 from agent.pipeline import assess
@@ -40,6 +42,8 @@ from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
 from models.forecast.saturation import DAY, ForecastReason, Saturation
+from models.group.scaling import GroupLoad, fit_scaling
+from models.group.summary import Node, summarise
 from models.trust import Trust
 from models.what_if.predict import Estimate
 from models.what_if.sla_result import SlaHeadroom, SlaReason
@@ -66,6 +70,12 @@ OWN = AgentState(
     ),
     WebState(successful=False, failures=2),
 )
+NODES = (
+    Node("mysql", 800.0, 1000.0, 0.2, Trust.TRUSTED),
+    Node("full", 500.0, 2000.0, 0.75, Trust.INDICATIVE),
+    Node("down", None),
+)
+FULLY_USED = [GroupLoad(k, x, 0.95) for k, x in ((1, 900.0), (2, 1600.0), (3, 2100.0))]
 OF_THE_AGENT = ("build", "worker", "config", "process", "history", "web")  # what has no target
 DIGITS = 9  # beyond these, one machine's arithmetic may differ from another's
 SERIES = re.compile(r"^([^#].*) (\S+)$", re.MULTILINE)
@@ -139,8 +149,16 @@ def page(snapshots: list[Snapshot], now: float | None = None) -> str:
     registry = CollectorRegistry()
     at = now if now is not None else max(snapshot.at for snapshot in snapshots)
     registry.register(SnapshotCollector(lambda: snapshots, lambda: at))
+    registry.register(GroupCollector(lambda: [group(at)], lambda: at))
     registry.register(SelfCollector(lambda: OWN))
     return generate_latest(registry).decode()
+
+
+def group(at: float) -> GroupState:
+    """Three of the targets as a group, one of which could not be read."""
+    names = tuple(node.name for node in NODES)
+    scaling = fit_scaling(5 * FULLY_USED, len(NODES))
+    return GroupState("shop", names, 60.0, at, summarise(NODES), scaling, {"down": 4})
 
 
 def rounded(text: str) -> str:
@@ -188,12 +206,12 @@ def test_the_page_passes_prometheus_own_check(snapshots: list[Snapshot], promtoo
 
 
 def test_every_metric_has_the_prefix_and_a_target(snapshots: list[Snapshot]) -> None:
-    """One agent watches many servers; only what is the agent's own is nobody's."""
+    """One agent watches many servers; only what is the agent's own has neither target nor group."""
     for family in text_string_to_metric_families(page(snapshots)):
         for sample in family.samples:
             assert sample.name.startswith("mysql_headroom_")
             of_the_agent = sample.name.split("_")[2] in OF_THE_AGENT
-            assert ("target" in sample.labels) != of_the_agent, sample.name
+            assert bool({"target", "group"} & set(sample.labels)) != of_the_agent, sample.name
 
 
 def test_every_metric_is_documented(snapshots: list[Snapshot]) -> None:

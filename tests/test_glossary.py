@@ -14,6 +14,8 @@ from models.capacity.outliers import OutlierReason
 from models.capacity.resource_limit import LimitReason
 from models.capacity.result import CapacityReason
 from models.forecast.saturation import ForecastReason
+from models.group.scaling import ScalingReason
+from models.group.summary import GroupReason
 from models.trust import Reason
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,7 +26,16 @@ PRIVATE = re.compile(
     r"|take care|told)\b"
 )
 """Words that users stumbled over."""
-REASONS = (Reason, CapacityReason, LimitReason, OutlierReason, ForecastReason, AttributionReason)
+REASONS = (
+    Reason,
+    CapacityReason,
+    LimitReason,
+    OutlierReason,
+    ForecastReason,
+    AttributionReason,
+    GroupReason,
+    ScalingReason,
+)
 
 
 def terms() -> list[str]:

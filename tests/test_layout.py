@@ -29,6 +29,7 @@ ROOMS = (
     "replay",
     "prometheus",
     "compare",
+    "groups",
     "export",
     "what_if",
     "web",

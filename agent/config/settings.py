@@ -119,6 +119,8 @@ class Target(Section):
     resources: ResourceSettings = ResourceSettings()
     node_exporter: NodeExporterSettings | None = None
     """Of the server's host, where that is another machine."""
+    group: Annotated[str, Field(pattern=NAME)] | None = None
+    """Servers that share a load: shards, a primary and its replicas."""
     sla_seconds: Annotated[Duration, within(1e-6, 3600)] | None = None
     """The mean residence time of a statement that was agreed on."""
 
@@ -203,6 +205,18 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _groups_have_one_time_base(self) -> "Config":
+        for name, targets in self.groups.items():
+            widths = {self.fit_settings(target).interval for target in targets}
+            if len(widths) > 1:
+                listed = ", ".join(f"{width:g} s" for width in sorted(widths))
+                raise ValueError(
+                    f"targets: the group {name!r} has targets with fit.interval {listed};"
+                    " give all of them the same"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _history_holds_windows(self) -> "Config":
         longest = max((self.fit_settings(target).window for target in self.targets), default=0.0)
         kept = self.history.retention.intervals
@@ -218,6 +232,15 @@ class Config(Section):
         """Host and port of the web pages; an empty host is every interface."""
         host, _, port = self.listen.rpartition(":")
         return host.strip("[]"), int(port)
+
+    @property
+    def groups(self) -> dict[str, list[Target]]:
+        """The targets of each group, in the order of the file."""
+        found: dict[str, list[Target]] = {}
+        for target in self.targets:
+            if target.group is not None:
+                found.setdefault(target.group, []).append(target)
+        return found
 
     def fit_settings(self, target: Target) -> FitSettings:
         """The target's own settings over the file's, key by key."""

@@ -10,12 +10,22 @@ PREFIX = "mysql_headroom_"
 BOUND = "bound of the 90 % interval."
 
 Rows = Iterable[tuple[tuple[str, ...], float | None]]
-"""Label values, the target first, and the sample; a sample that is None is left out."""
+"""Label values, the target or group first, and the sample; a sample that is None is left out."""
 
 
 def gauge(name: str, text: str, rows: Rows, *labels: str) -> Metric:
     """A gauge; `labels` are the names of those beside the target."""
     return _filled(GaugeMetricFamily(PREFIX + name, text, labels=("target", *labels)), rows)
+
+
+def group_gauge(name: str, text: str, rows: Rows, *labels: str) -> Metric:
+    """A gauge of groups; `labels` are the names of those beside the group."""
+    return _filled(GaugeMetricFamily(PREFIX + name, text, labels=("group", *labels)), rows)
+
+
+def group_counter(name: str, text: str, rows: Rows, *labels: str) -> Metric:
+    """A counter of groups, named without its `_total`."""
+    return _filled(CounterMetricFamily(PREFIX + name, text, labels=("group", *labels)), rows)
 
 
 def counter(name: str, text: str, rows: Rows, *labels: str) -> Metric:

@@ -1,6 +1,6 @@
 """The page for people: what is known about every target, in words first, numbers after."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
@@ -18,10 +18,12 @@ from agent.export.capacity_report import (
 from agent.export.class_table import classes_table
 from agent.export.fit_report import past_peak_words, quantity
 from agent.export.forecast_report import forecast_words
+from agent.export.group_section import groups_section
 from agent.export.limits_table import limits_table
 from agent.export.markers_section import markers_section
 from agent.export.sla_report import sla_words
 from agent.export.time_split_section import time_section
+from agent.groups.group_monitor import GroupState
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
 from models.trust import Trust
@@ -36,15 +38,16 @@ TRUST_KINDS = {Trust.TRUSTED: "good", Trust.INDICATIVE: "fair", Trust.NOT_IDENTI
 STYLE = (files("agent.export") / "page.css").read_text(encoding="utf-8")
 
 
-def render(snapshots: list[Snapshot], now: float) -> str:
+def render(snapshots: list[Snapshot], now: float, groups: Sequence[GroupState] = ()) -> str:
     """The whole page as HTML; `now` in Unix seconds."""
     sections = "".join(_target(s, now) for s in sorted(snapshots, key=lambda s: s.target))
+    shared = groups_section(groups, now)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="refresh" content="{REFRESH}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>mysql-headroom</title><style>{STYLE}</style></head><body>"
-        f'<h1>mysql-headroom <span class="grey">{escape(__version__)}</span></h1>{sections}'
+        f'<h1>mysql-headroom <span class="grey">{escape(__version__)}</span></h1>{shared}{sections}'
         '<p class="grey"><a href="/metrics">/metrics</a> for Prometheus,'
         ' <a href="/api/v1/snapshot">/api/v1/snapshot</a> for programs</p></body></html>'
     )

@@ -14,7 +14,9 @@ from agent.assessment.markers import Marker, Markers
 from agent.assessment.snapshot import Snapshot
 from agent.config.settings import Config
 from agent.export.families import PREFIX
+from agent.export.group_metrics import GroupCollector
 from agent.export.metrics import SnapshotCollector
+from agent.groups.groups import Groups
 from agent.history.history_file import history_path
 from agent.history.store import Store
 from agent.service.agent_metrics import (
@@ -56,8 +58,9 @@ class Agent:
         self._watches = [TargetMonitor(config, target, store=store) for target in config.targets]
         self._settings = {t.name: settings_of(config, t) for t in config.targets}
         self._target_workers = {watch: _workers_of(watch) for watch in self._watches}
+        self.groups = Groups(config, self.snapshots)
         self._host_worker = Worker("host", _host_ticks(self._watches))
-        self._fit_worker = Worker("fit", _fit_ticks(self._watches))
+        self._fit_worker = Worker("fit", self._fit_ticks())
 
     def snapshots(self) -> list[Snapshot]:
         """The latest snapshot of every target, with its deploy markers."""
@@ -125,6 +128,7 @@ class Agent:
             self._store.settings, self._store.watched = config.history, _names(config)
         self.markers.kept = config.history.retention.of_markers
         self._watches, self._settings = watches, settings
+        self.groups.apply(config)
         self._begin(new)
 
     def _retire(self, watches: list[TargetMonitor]) -> None:
@@ -141,10 +145,13 @@ class Agent:
         begun = {watch: _workers_of(watch) for watch in watches}
         self._target_workers |= begun
         self._host_worker.replace_ticks(_host_ticks(self._watches))
-        self._fit_worker.replace_ticks(_fit_ticks(self._watches))
+        self._fit_worker.replace_ticks(self._fit_ticks())
         for workers in begun.values():
             for worker in workers:
                 worker.start()
+
+    def _fit_ticks(self) -> list[Tick]:
+        return [*_fit_ticks(self._watches), self.groups.tick, collect, give_back]
 
     def own_state(self) -> AgentState:
         """The agent's own status."""
@@ -173,13 +180,15 @@ class Agent:
         """Serve /metrics and the page; raises OSError when the address cannot be had."""
         registry = CollectorRegistry()
         registry.register(SnapshotCollector(self.snapshots, time.time))
+        registry.register(GroupCollector(self.groups.states, time.time))
 
         def own_state() -> AgentState:
             return replace(self.own_state(), reload=reload_state(), web=_web_state(web))
 
         registry.register(SelfCollector(own_state))
         ProcessCollector(namespace=PREFIX.rstrip("_"), registry=registry)
-        pages = Pages(registry, self.snapshots, time.time, reload, self.mark)
+        states = self.groups.states
+        pages = Pages(registry, self.snapshots, time.time, reload, self.mark, states)
         return serve(address, pages, web, hosts)
 
 
@@ -242,12 +251,11 @@ def _web_state(web: Callable[[], Web]) -> WebState | None:
 
 def _fit_ticks(watches: Sequence[TargetMonitor]) -> list[Tick]:
     """Every target's fit, SLA, classes and forecast: a defect in one costs nobody the others."""
-    ticks = [
+    return [
         tick
         for watch in watches
         for tick in (watch.fit_tick, watch.sla_tick, watch.class_tick, watch.forecast_tick)
     ]
-    return [*ticks, collect, give_back]
 
 
 def _host_ticks(watches: Sequence[TargetMonitor]) -> list[Tick]:

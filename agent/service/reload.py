@@ -71,7 +71,7 @@ def _refuse_what_needs_a_restart(old: Config, new: Config) -> None:
 
 def settings_of(config: Config, target: Target) -> tuple[Any, ...]:
     """All that decides how a target is watched: equal where nothing changes for it."""
-    own = target.model_dump(exclude={"collectors", "fit", "resources"})
+    own = target.model_dump(exclude={"collectors", "fit", "resources", "group"})
     collectors = [config.collector_settings(target, spec.name) for spec in COLLECTORS]
     models = config.fit_settings(target), config.resource_settings(target)
     return own, target.endpoint, *models, config.classes, collectors

@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
 from urllib.parse import parse_qs
 
@@ -12,8 +12,10 @@ from prometheus_client.exposition import choose_encoder
 
 from agent.assessment.markers import Marker
 from agent.assessment.snapshot import Snapshot
+from agent.export.group_json import groups_as_json
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
+from agent.groups.group_monitor import GroupState
 from agent.support.escaping import json_text
 from agent.web.access_control import AccessControl
 from agent.web.answers import Answer, bad_request, busy
@@ -56,9 +58,11 @@ class Pages:
         clock: Callable[[], float],
         reload: Reload | None = None,
         mark: Callable[[Marker], None] | None = None,
+        groups: Callable[[], Sequence[GroupState]] = tuple,
     ) -> None:
         self._registry = registry
         self._snapshots = snapshots
+        self._groups = groups
         self._clock = clock
         self._reload = reload
         self._markers = MarkerRequests(snapshots, clock, mark)
@@ -83,6 +87,7 @@ class Pages:
             "/": self._page,
             "/metrics": self._metrics,
             "/api/v1/snapshot": self._snapshot,
+            "/api/v1/groups": self._groups_json,
             WHAT_IF: self._what_if,
             MARKERS: self._markers.answer,
             "/-/healthy": self._healthy,
@@ -100,7 +105,7 @@ class Pages:
         del environ
 
         def page() -> bytes:
-            return render(list(self._snapshots()), self._clock()).encode()
+            return render(list(self._snapshots()), self._clock(), self._groups()).encode()
 
         return HTTPStatus.OK, "text/html; charset=utf-8", self._shared.get("page", page)
 
@@ -116,6 +121,12 @@ class Pages:
         if wanted is not None and len(known) < len(set(wanted)):
             return HTTPStatus.NOT_FOUND, TEXT, b"404 no such target\n"
         text = snapshots_as_json(known, self._clock())
+        return HTTPStatus.OK, "application/json", text.encode()
+
+    def _groups_json(self, environ: Environ) -> Answer:
+        """All groups of targets."""
+        del environ
+        text = groups_as_json(self._groups(), self._clock())
         return HTTPStatus.OK, "application/json", text.encode()
 
     def _what_if(self, environ: Environ) -> Answer:

@@ -1,0 +1,66 @@
+"""Groups of targets as JSON, for programs: docs/groups.md has the keys; null is not known."""
+
+import json
+from collections.abc import Iterable
+
+from agent.export.snapshot_json import Object, finite
+from agent.groups.group_monitor import GroupState
+from models.group.scaling import NodeScaling
+from models.group.summary import GroupSummary, Node
+
+
+def groups_as_json(states: Iterable[GroupState], now: float) -> str:
+    """One JSON document; `now` in Unix seconds decides what is stale."""
+    document = finite({"at": now, "groups": [_group(state, now) for state in states]})
+    return json.dumps(document, allow_nan=False, ensure_ascii=False)
+
+
+def _group(state: GroupState, now: float) -> Object:
+    summary = state.current(now)
+    return {
+        "group": state.name,
+        "targets": list(state.targets),
+        "at": state.at,
+        "summary": summary and _summary(summary),
+        "scaling": _scaling(state.scaling) if summary and state.scaling else None,
+        "intervals_lost": dict(state.lost),
+    }
+
+
+def _summary(summary: GroupSummary) -> Object:
+    return {
+        "throughput": summary.throughput,
+        "capacity": summary.capacity,
+        "bottleneck": summary.bottleneck,
+        "divided_at_will_headroom": summary.divided_at_will_headroom,
+        "divided_as_today_growth": summary.divided_as_today_growth,
+        "imbalance": summary.imbalance,
+        "lost": list(summary.lost),
+        "trust": summary.trust,
+        "reasons": [{"reason": r.value, "text": r.sentence} for r in summary.reasons],
+        "nodes": [_node(node) for node in summary.nodes],
+    }
+
+
+def _node(node: Node) -> Object:
+    return {
+        "target": node.name,
+        "throughput": node.throughput,
+        "capacity": node.capacity,
+        "headroom": node.headroom,
+        "capacity_used": node.used,
+        "trust": node.trust,
+    }
+
+
+def _scaling(scaling: NodeScaling) -> Object:
+    fit = scaling.fit
+    return {
+        "sigma": fit and fit.law.sigma,
+        "kappa": fit and fit.law.kappa,
+        "lambda": fit and fit.law.lam,
+        "max_nodes": fit and fit.n_max,
+        "trust": scaling.trust,
+        "reasons": [{"reason": r.value, "text": r.sentence} for r in scaling.reasons],
+        "points": [{"nodes": k, "throughput": x} for k, x in scaling.points.items()],
+    }

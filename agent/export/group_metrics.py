@@ -1,0 +1,137 @@
+"""Groups of targets as Prometheus metrics, named as the fleet's recording rules are."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from agent.export.families import group_counter, group_gauge, states_of
+from agent.groups.group_monitor import GroupState
+from models.group.scaling import NodeScaling
+from models.group.summary import GroupSummary
+
+GAUGES: tuple[tuple[str, str, Callable[[GroupSummary], float | None]], ...] = (
+    (
+        "group_up",
+        "Targets of the group that were read over its latest interval.",
+        lambda summary: float(len(summary.nodes) - len(summary.lost)),
+    ),
+    (
+        "group_capacity_known",
+        "Targets of the group whose capacity is known.",
+        lambda summary: float(sum(node.used is not None for node in summary.nodes)),
+    ),
+    (
+        "group_throughput_queries_per_second",
+        "Queries per second of the group's targets together.",
+        lambda summary: summary.throughput,
+    ),
+    (
+        "group_capacity_queries_per_second",
+        "The known capacities of the group's targets, added up.",
+        lambda summary: summary.capacity,
+    ),
+    (
+        "group_divided_at_will_headroom_ratio",
+        "Share of the capacities that would be unused if the load could be divided at will.",
+        lambda summary: summary.divided_at_will_headroom,
+    ),
+    (
+        "group_divided_as_today_growth_ratio",
+        "By how much the load can grow as it is divided, until one target is at its capacity.",
+        lambda summary: summary.divided_as_today_growth,
+    ),
+    (
+        "group_capacity_used_imbalance_ratio",
+        "Greatest share of its capacity that a target uses, over their mean; 1 is balanced.",
+        lambda summary: summary.imbalance,
+    ),
+)
+LAW: tuple[tuple[str, str, Callable[[NodeScaling], float | None]], ...] = (
+    (
+        "group_scaling_sigma",
+        "Contention between the nodes of the group: the share that cannot run in parallel.",
+        lambda scaling: scaling.fit.law.sigma if scaling.fit else None,
+    ),
+    (
+        "group_scaling_kappa",
+        "Coherency between the nodes of the group: the cost of keeping each pair consistent.",
+        lambda scaling: scaling.fit.law.kappa if scaling.fit else None,
+    ),
+    (
+        "group_scaling_max_nodes",
+        "Number of nodes beyond which another one lowers the group's throughput.",
+        lambda scaling: scaling.fit.n_max if scaling.fit else None,
+    ),
+)
+
+
+class GroupCollector(Collector):
+    """The groups' latest states as metric families; both arguments are asked at a scrape."""
+
+    def __init__(
+        self, states: Callable[[], Iterable[GroupState]], clock: Callable[[], float]
+    ) -> None:
+        self._states = states
+        self._clock = clock
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family that has a sample, in a fixed order."""
+        for family in group_families(list(self._states()), self._clock()):
+            if family.samples:
+                yield family
+
+
+def group_families(states: list[GroupState], now: float) -> Iterator[Metric]:
+    """What the targets of each group do together."""
+    known = [(s.name, summary) for s in states if (summary := s.current(now)) is not None]
+    yield group_gauge(
+        "group_targets",
+        "Targets of the group.",
+        (((s.name,), float(len(s.targets))) for s in states),
+    )
+    for name, text, of_summary in GAUGES:
+        yield group_gauge(name, text, [((group,), of_summary(summary)) for group, summary in known])
+    yield group_gauge(
+        "group_bottleneck_info",
+        "The target of the group with the least headroom, which ends its growth first.",
+        (((group, s.bottleneck), 1.0) for group, s in known if s.bottleneck is not None),
+        "target",
+    )
+    yield group_gauge(
+        "group_trust",
+        "Trust in the group's capacity: 1 for the current state, 0 for the others.",
+        (row for group, summary in known for row in states_of((group,), summary.trust)),
+        "trust",
+    )
+    yield group_gauge(
+        "group_reason",
+        "1 for each reason why the group's summary is not complete, or not trusted.",
+        (((group, reason.value), 1.0) for group, summary in known for reason in summary.reasons),
+        "reason",
+    )
+    yield group_counter(
+        "group_intervals_lost",
+        "Intervals of the group over which a target could not be read.",
+        (((s.name, t), float(count)) for s in states for t, count in sorted(s.lost.items())),
+        "target",
+    )
+    yield from _scaling_families(states, now)
+
+
+def _scaling_families(states: list[GroupState], now: float) -> Iterator[Metric]:
+    found = [(s.name, s.scaling) for s in states if s.current(now) and s.scaling is not None]
+    for name, text, of_scaling in LAW:
+        yield group_gauge(name, text, [((group,), of_scaling(scaling)) for group, scaling in found])
+    yield group_gauge(
+        "group_scaling_trust",
+        "Trust in the law over the group's nodes: 1 for the current state, 0 for the others.",
+        (row for group, scaling in found for row in states_of((group,), scaling.trust)),
+        "trust",
+    )
+    yield group_gauge(
+        "group_scaling_reason",
+        "Why there is no law over the group's nodes, or why it is not trusted.",
+        (((group, r.value), 1.0) for group, scaling in found for r in scaling.reasons),
+        "reason",
+    )

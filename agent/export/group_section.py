@@ -1,0 +1,78 @@
+"""The groups on the page: a sentence, a row for each node, and how the group scales."""
+
+from collections.abc import Iterable
+from html import escape
+
+from agent.export.fit_report import quantity
+from agent.groups.group_monitor import GroupState
+from models.group.scaling import NodeScaling
+from models.group.summary import GroupSummary, Node
+
+COLUMNS = ("node", "queries/s", "capacity", "used", "headroom", "trust", "lost intervals")
+
+
+def groups_section(states: Iterable[GroupState], now: float) -> str:
+    """A section for each group; empty where there is none."""
+    return "".join(_group(state, now) for state in states)
+
+
+def _group(state: GroupState, now: float) -> str:
+    summary = state.current(now)
+    title = f"<header><h2>Group {escape(state.name)}</h2></header>"
+    if summary is None:
+        return f'<section>{title}<p class="lead">No interval of its targets yet.</p></section>'
+    reasons = "".join(f"<li>{escape(reason.sentence)}</li>" for reason in summary.reasons)
+    rows = "".join(_row(node, state.lost.get(node.name, 0)) for node in summary.nodes)
+    head = "".join(f"<th>{name}</th>" for name in COLUMNS)
+    return (
+        f'<section>{title}<p class="lead">{escape(group_words(summary))}</p>'
+        + (f"<ul>{reasons}</ul>" if reasons else "")
+        + f'<table class="limits"><tr>{head}</tr>{rows}</table>'
+        + (f'<p class="grey">{escape(scaling_words(state.scaling))}</p>' if state.scaling else "")
+        + "</section>"
+    )
+
+
+def group_words(summary: GroupSummary) -> str:
+    """The group in a few sentences, the bottleneck by its name."""
+    read = len(summary.nodes) - len(summary.lost)
+    count = f"{read} of {len(summary.nodes)} nodes do"
+    said = f"{count} {quantity(summary.throughput or 0.0)} queries/s."
+    if summary.bottleneck is not None:
+        said += f" {summary.bottleneck} has the least headroom"
+        said += f" and ends the growth first{_growth(summary)}."
+    if summary.divided_at_will_headroom is not None:
+        said += f" If the load could be divided at will {summary.divided_at_will_headroom:.0%}"
+        said += " would be unused."
+    return said
+
+
+def _growth(summary: GroupSummary) -> str:
+    growth = summary.divided_as_today_growth
+    if growth is None:
+        return ""
+    return ": it is there now" if growth <= 0 else f": with {growth:.0%} more load, divided as now"
+
+
+def scaling_words(scaling: NodeScaling) -> str:
+    """How throughput scales with the number of nodes, or why that is not known."""
+    if scaling.fit is None:
+        return f"Scaling over nodes: {scaling.reason.sentence if scaling.reason else 'not known'}."
+    law = scaling.fit.law
+    most = f"; the most at {scaling.fit.n_max:.1f} nodes" if scaling.fit.n_max else ""
+    trust = scaling.trust.value.replace("_", " ")
+    parts = f"contention {law.sigma:.1%}, coherency {law.kappa:.2%} of a node's work{most}"
+    return f"Scaling over nodes: {parts} ({trust})."
+
+
+def _row(node: Node, lost: int) -> str:
+    cells = (
+        node.name,
+        "lost" if node.throughput is None else quantity(node.throughput),
+        "" if node.capacity is None else quantity(node.capacity),
+        "" if node.used is None else f"{node.used:.0%}",
+        "" if node.headroom is None else f"{node.headroom:.0%}",
+        "" if node.capacity is None else node.trust.value.replace("_", " "),
+        str(lost) if lost else "",
+    )
+    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"

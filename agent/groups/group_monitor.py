@@ -1,0 +1,94 @@
+"""Watching a group of targets: after each interval, what they do together.
+
+It looks at their latest snapshots and asks no server. A node that could not be read is lost for
+that interval and counted, and the summary is of the others.
+"""
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from agent.assessment.snapshot import Snapshot
+from agent.groups.common_intervals import CommonIntervals, TargetInterval
+from models.group.scaling import GroupLoad, NodeScaling, fit_scaling
+from models.group.summary import GroupSummary, Node, summarise
+from models.trust import Trust
+
+MOST_LOADS = 100
+"""Intervals that are remembered of each number of serving nodes."""
+SERVES = 0.01
+"""A node serves when its throughput is at least this share of the busiest node's."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """The latest summary of a group; `at`, the end of its interval, in Unix seconds."""
+
+    name: str
+    targets: tuple[str, ...]
+    stale_after: float
+    at: float | None = None
+    summary: GroupSummary | None = None
+    scaling: NodeScaling | None = None
+    lost: Mapping[str, int] = field(default_factory=dict)
+    """Intervals in which each node could not be read."""
+
+    def current(self, now: float) -> GroupSummary | None:
+        """The summary, unless there is none or it is stale at `now` (Unix seconds)."""
+        is_fresh = self.at is not None and now - self.at <= self.stale_after
+        return self.summary if is_fresh else None
+
+
+class GroupMonitor:
+    """One group. `observe` is called by the worker that fits; it replaces `state` at once."""
+
+    def __init__(self, name: str, targets: tuple[str, ...], width: float, stale: float) -> None:
+        self.settings = name, targets, width, stale
+        self.state = GroupState(name, targets, stale)
+        self._intervals = CommonIntervals(targets, width)
+        self._loads: dict[int, deque[GroupLoad]] = {}
+        self._lost: Counter[str] = Counter()
+
+    def observe(self, snapshots: Sequence[Snapshot], now: float) -> None:
+        """Look at the targets' latest snapshots at `now` (Unix seconds)."""
+        known = {s.target: s for s in snapshots if s.target in self.state.targets}
+        for name, snapshot in known.items():
+            if snapshot.load is not None:
+                self._intervals.add(
+                    name, TargetInterval(snapshot.load.end, snapshot.load.throughput)
+                )
+        taken = self._intervals.take(name for name, s in known.items() if s.health.up)
+        if taken is None:
+            return
+        end, throughputs = taken
+        nodes = [
+            _node(name, throughputs.get(name), known.get(name), now) for name in self.state.targets
+        ]
+        summary = summarise(nodes)
+        self._lost.update(summary.lost)
+        load = group_load(summary)
+        self._loads.setdefault(load.nodes, deque(maxlen=MOST_LOADS)).append(load)
+        loads = [load for kept in self._loads.values() for load in kept]
+        scaling = fit_scaling(loads, len(nodes))
+        self.state = replace(
+            self.state, at=end, summary=summary, scaling=scaling, lost=dict(self._lost)
+        )
+
+
+def group_load(summary: GroupSummary) -> GroupLoad:
+    """Count the nodes that serve, and how far they are used together."""
+    busiest = max((node.throughput or 0.0 for node in summary.nodes), default=0.0)
+    serving = [n for n in summary.nodes if (n.throughput or 0.0) > SERVES * busiest]
+    x = sum(node.throughput or 0.0 for node in serving)
+    if not serving or any(not node.capacity for node in serving):
+        return GroupLoad(len(serving), x, None)
+    return GroupLoad(len(serving), x, x / sum(node.capacity or 0.0 for node in serving))
+
+
+def _node(name: str, throughput: float | None, snapshot: Snapshot | None, now: float) -> Node:
+    """A target over the common interval, with the capacity of its own latest assessment."""
+    capacity = snapshot.capacity(now) if snapshot and throughput is not None else None
+    if snapshot is None or capacity is None or capacity.trust is Trust.NOT_IDENTIFIABLE:
+        return Node(name, throughput)
+    left = snapshot.headroom(now)
+    return Node(name, throughput, capacity.value, left.ratio if left else None, capacity.trust)

@@ -1,0 +1,42 @@
+"""All groups of a configuration, looked at together."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from agent.assessment.snapshot import Snapshot
+from agent.config.settings import Config
+from agent.groups.group_monitor import GroupMonitor, GroupState
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks for an interval that all nodes have in common."""
+
+
+class Groups:
+    """A monitor for each group; `tick` is run by the worker that fits."""
+
+    def __init__(self, config: Config, snapshots: Callable[[], Sequence[Snapshot]]) -> None:
+        self._snapshots = snapshots
+        self._monitors: list[GroupMonitor] = []
+        self.apply(config)
+
+    def apply(self, config: Config) -> None:
+        """Watch the groups of this configuration; one that it leaves as it is goes on."""
+        before = {monitor.settings: monitor for monitor in self._monitors}
+        wanted = []
+        for name, targets in config.groups.items():
+            settings = config.fit_settings(targets[0])
+            names = tuple(target.name for target in targets)
+            wanted.append((name, names, settings.interval, settings.stale_after))
+        self._monitors = [before.get(each) or GroupMonitor(*each) for each in wanted]
+
+    def states(self) -> list[GroupState]:
+        """The latest state of every group, in the order of their names."""
+        return sorted((monitor.state for monitor in self._monitors), key=lambda s: s.name)
+
+    def tick(self, now: float) -> float:
+        """Look at all of them; `now` in monotonic seconds, answers when to look again."""
+        if self._monitors:
+            snapshots, at = self._snapshots(), time.time()
+            for monitor in self._monitors:
+                monitor.observe(snapshots, at)
+        return now + LOOK_EVERY

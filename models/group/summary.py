@@ -1,0 +1,123 @@
+"""A group of servers at one time: totals, imbalance, and which of them ends the growth first.
+
+The notions are those of the recording rules over many agents (docs/fleet.md): X is a node's
+throughput and C its capacity, both in queries/s.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from models.trust import Trust
+
+
+class GroupReason(StrEnum):
+    """Why the summary is not complete, or not trusted."""
+
+    NODES_LOST = "nodes_lost"
+    CAPACITY_UNKNOWN = "capacity_unknown"
+    CAPACITY_NOT_TRUSTED = "capacity_not_trusted"
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return SENTENCES[self]
+
+
+SENTENCES = {
+    GroupReason.NODES_LOST: "a node could not be read: totals are without it",
+    GroupReason.CAPACITY_UNKNOWN: "the capacity of a node is not known: sums are without it",
+    GroupReason.CAPACITY_NOT_TRUSTED: "the capacity of a node is not trusted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One server over the interval that all of the group have in common."""
+
+    name: str
+    throughput: float | None
+    """None: lost, it could not be read over that interval."""
+    capacity: float | None = None
+    """None: not known."""
+    headroom: float | None = None
+    """1 − X/C, and below 0 past the peak; None: not known."""
+    trust: Trust = Trust.NOT_IDENTIFIABLE
+    """Of the capacity."""
+
+    @property
+    def used(self) -> float | None:
+        """X/C; None where either is not known."""
+        if self.throughput is None or not self.capacity:
+            return None
+        return self.throughput / self.capacity
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """What the nodes do together; ratios are over those whose capacity is known."""
+
+    nodes: tuple[Node, ...]
+    throughput: float | None
+    """ΣX of those that could be read; None: none could."""
+    capacity: float | None
+    """ΣC of those whose capacity is known; None: of none."""
+    bottleneck: str | None
+    """The node with the least headroom, which ends the growth first; None: not known."""
+    divided_at_will_headroom: float | None
+    """1 − ΣX/ΣC: what would be unused if the load could be divided at will."""
+    divided_as_today_growth: float | None
+    """The least C/X, less 1: by how much the load can grow, divided as it is, until the first node
+    is at its capacity."""
+    imbalance: float | None
+    """The greatest X/C over their mean: 1 where all use the same part."""
+    trust: Trust
+    """The least of the nodes', where all capacities are known."""
+    reasons: tuple[GroupReason, ...] = field(default=())
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """The nodes that could not be read."""
+        return tuple(node.name for node in self.nodes if node.throughput is None)
+
+
+def summarise(nodes: Sequence[Node]) -> GroupSummary:
+    """Put the nodes of one interval together; a node that was lost counts in no sum."""
+    read = [node for node in nodes if node.throughput is not None]
+    known = [(node, used) for node in read if (used := node.used) is not None]
+    placed = [node for node in read if node.headroom is not None]
+    x = sum(node.throughput or 0.0 for node, _ in known)
+    c = sum(node.capacity or 0.0 for node, _ in known)
+    most = max((used for _, used in known), default=0.0)
+    mean = sum(used for _, used in known) / len(known) if known else 0.0
+    bottleneck = min(placed, key=lambda node: node.headroom or 0.0, default=None)
+    return GroupSummary(
+        nodes=tuple(nodes),
+        throughput=sum(node.throughput or 0.0 for node in read) if read else None,
+        capacity=c if known else None,
+        bottleneck=bottleneck.name if bottleneck else None,
+        divided_at_will_headroom=1 - x / c if known else None,
+        divided_as_today_growth=1 / most - 1 if most > 0 else None,
+        imbalance=most / mean if mean > 0 else None,
+        trust=_trust(read, len(known)),
+        reasons=tuple(_reasons(nodes, read, len(known))),
+    )
+
+
+def _trust(read: Sequence[Node], known: int) -> Trust:
+    """Believe the whole as far as the node that is believed least."""
+    if not read or known < len(read):
+        return Trust.NOT_IDENTIFIABLE
+    order = (Trust.NOT_IDENTIFIABLE, Trust.INDICATIVE, Trust.TRUSTED)
+    return min((node.trust for node in read), key=order.index)
+
+
+def _reasons(nodes: Sequence[Node], read: Sequence[Node], known: int) -> list[GroupReason]:
+    found = {
+        GroupReason.NODES_LOST: len(read) < len(nodes),
+        GroupReason.CAPACITY_UNKNOWN: known < len(read),
+        GroupReason.CAPACITY_NOT_TRUSTED: any(
+            node.trust is not Trust.TRUSTED for node in read if node.used is not None
+        ),
+    }
+    return [reason for reason, holds in found.items() if holds]

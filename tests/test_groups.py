@@ -1,0 +1,294 @@
+"""Groups of targets: one summary of one interval, the bottleneck, scaling over nodes."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_up import UP, WIDTH, ZERO, intervals, known, now, with_resources
+
+from agent.assessment.snapshot import FitState, Health, Load, Snapshot
+from agent.config.loader import ConfigError, load
+from agent.config.settings import Config
+from agent.export.group_json import groups_as_json
+from agent.export.group_metrics import GroupCollector
+from agent.export.group_section import group_words, groups_section
+from agent.groups.common_intervals import LATEST, CommonIntervals, TargetInterval
+from agent.groups.group_monitor import GroupMonitor, group_load
+from agent.groups.groups import Groups
+from models.group.scaling import LEAST_INTERVALS, GroupLoad, ScalingReason, fit_scaling
+from models.group.summary import GroupReason, Node, summarise
+from models.trust import Trust
+from models.usl.law import Usl
+
+NAMES = ("a", "b", "c")
+LAW = Usl(sigma=0.06, kappa=0.01, lam=1000.0)
+"""Over nodes."""
+
+
+def node(name: str, x: float | None, c: float | None, trust: Trust = Trust.TRUSTED) -> Node:
+    """One that is below its peak."""
+    left = None if x is None or c is None else 1 - x / c
+    return Node(name, x, c, left, trust)
+
+
+SHARDS = (node("a", 800.0, 1000.0), node("b", 500.0, 2000.0))
+"""The example of docs/fleet.md."""
+
+
+def test_the_picture_is_that_of_the_fleets_rules() -> None:
+    """Of two shards of 1,000 and 2,000 that use 80 and 25 %, 57 % is unused, 25 % can be added."""
+    summary = summarise(SHARDS)
+    assert (summary.throughput, summary.capacity) == (1300.0, 3000.0)
+    assert summary.bottleneck == "a"
+    assert summary.divided_at_will_headroom == pytest.approx(0.567, abs=0.001)
+    assert summary.divided_as_today_growth == pytest.approx(0.25)
+    assert summary.imbalance == pytest.approx(0.8 / 0.525)
+    assert (summary.trust, summary.reasons) == (Trust.TRUSTED, ())
+
+
+def test_a_lost_node_counts_in_no_sum() -> None:
+    """The others are what they were, and the summary says that one is missing."""
+    summary = summarise([*SHARDS, node("c", None, None)])
+    assert summary.lost == ("c",)
+    assert (summary.throughput, summary.capacity, summary.bottleneck) == (1300.0, 3000.0, "a")
+    assert summary.reasons == (GroupReason.NODES_LOST,)
+
+
+def test_what_is_not_known_takes_the_trust() -> None:
+    """A capacity that is missing leaves sums of the others; one not trusted lowers the whole."""
+    unknown = summarise([*SHARDS, node("c", 100.0, None)])
+    assert (unknown.throughput, unknown.capacity) == (1400.0, 3000.0)
+    assert (unknown.trust, unknown.reasons) == (
+        Trust.NOT_IDENTIFIABLE,
+        (GroupReason.CAPACITY_UNKNOWN,),
+    )
+    doubtful = summarise([*SHARDS, node("c", 100.0, 1000.0, Trust.INDICATIVE)])
+    assert doubtful.trust is Trust.INDICATIVE
+    assert doubtful.reasons == (GroupReason.CAPACITY_NOT_TRUSTED,)
+
+
+def test_of_nothing_nothing_is_known() -> None:
+    """No node that could be read, and no load at all, divide by nothing."""
+    nothing = summarise([node("a", None, None)])
+    assert (nothing.throughput, nothing.bottleneck, nothing.imbalance) == (None, None, None)
+    idle = summarise([node("a", 0.0, 1000.0)])
+    assert (idle.divided_at_will_headroom, idle.divided_as_today_growth) == (1.0, None)
+
+
+def loads(counts: tuple[int, ...], used: float = 0.97) -> list[GroupLoad]:
+    """Intervals in which so many nodes served, on the law, with 1 % of noise."""
+    rng = np.random.default_rng(2)
+    return [
+        GroupLoad(k, float(LAW.throughput(k)) * float(np.exp(rng.normal(0, 0.01))), used)
+        for k in counts
+        for _ in range(20)
+    ]
+
+
+def test_the_law_over_nodes_is_found_where_their_number_varied() -> None:
+    """From one to eight nodes at full load: its throughputs within 1 %, where it was seen."""
+    found = fit_scaling(loads((1, 2, 3, 4, 6, 8)), nodes=8)
+    assert found.fit is not None
+    for k in (1, 2, 3, 4, 6, 8):
+        assert found.fit.law.throughput(k) == pytest.approx(LAW.throughput(k), rel=0.01)
+    assert found.trust is not Trust.NOT_IDENTIFIABLE
+
+
+def test_three_nodes_say_little() -> None:
+    """Of three parameters and three numbers of nodes nothing is left to check the law by."""
+    found = fit_scaling(loads((1, 2, 3)), nodes=3)
+    assert found.fit is not None
+    assert found.trust is Trust.NOT_IDENTIFIABLE
+
+
+@pytest.mark.parametrize(
+    ("seen", "nodes", "reason"),
+    [
+        (loads((1, 2)), 2, ScalingReason.FEW_NODES),
+        (loads((3,)), 3, ScalingReason.NODES_DID_NOT_VARY),
+        (loads((2, 3)), 3, ScalingReason.NODES_DID_NOT_VARY),
+        (loads((1, 2, 3), used=0.5), 3, ScalingReason.NEVER_AT_FULL_LOAD),
+        (loads((1, 2, 3))[:: 20 // (LEAST_INTERVALS - 1)], 3, ScalingReason.NEVER_AT_FULL_LOAD),
+        ([], 3, ScalingReason.NODES_DID_NOT_VARY),
+    ],
+)
+def test_without_it_there_is_a_reason(
+    seen: list[GroupLoad], nodes: int, reason: ScalingReason
+) -> None:
+    """A load that the nodes did not fill, or that never moved, says nothing of how they scale."""
+    found = fit_scaling(seen, nodes)
+    assert (found.fit, found.reason) == (None, reason)
+
+
+def test_an_idle_replica_does_not_serve() -> None:
+    """It is counted as a node and not among those that the load was divided over."""
+    summary = summarise([*SHARDS, node("c", 1.0, 2000.0)])
+    load = group_load(summary)
+    assert (load.nodes, load.throughput) == (2, 1300.0)
+    assert load.used == pytest.approx(1300 / 3000)
+
+
+def test_intervals_that_end_together_are_taken_together() -> None:
+    """A node that is up and late by one interval is given that time, and no more."""
+    base = CommonIntervals(NAMES, WIDTH)
+    for name in NAMES:
+        base.add(name, TargetInterval(10.0, 1.0))
+    assert base.take(NAMES) == (10.0, dict.fromkeys(NAMES, 1.0))
+    assert base.take(NAMES) is None
+    for name in ("a", "b"):
+        base.add(name, TargetInterval(20.02, 2.0))
+    assert base.take(NAMES) is None
+    base.add("c", TargetInterval(19.98, 3.0))
+    assert base.take(NAMES) == (20.02, {"a": 2.0, "b": 2.0, "c": 3.0})
+
+
+def test_one_that_is_lost_is_not_waited_for() -> None:
+    """One that is down is left out at once, one that hangs after an interval."""
+    base = CommonIntervals(NAMES, WIDTH)
+    for name in NAMES:
+        base.add(name, TargetInterval(10.0, 1.0))
+    base.take(NAMES)
+    for end in (20.0, 30.0, 40.0):
+        for name in ("a", "b"):
+            base.add(name, TargetInterval(end, 2.0))
+        taken = base.take(("a", "b"))
+        assert taken == (end, {"a": 2.0, "b": 2.0})
+    for end in (50.0, 60.0):
+        for name in ("a", "b"):
+            base.add(name, TargetInterval(end, 2.0))
+        base.take(NAMES)
+    base.add("a", TargetInterval(70.0, 2.0))
+    base.add("b", TargetInterval(70.0, 2.0))
+    assert base.take(NAMES) == (60.0, {"a": 2.0, "b": 2.0})
+    assert all(len(kept) <= LATEST for kept in base._latest.values())
+
+
+def snapshot(name: str, demand: float, *, up: bool = True) -> Snapshot:
+    """A target with a processor of which a query takes so much; its load comes near its end."""
+    rows = with_resources(intervals([1.0 + 0.2 * (k % 40) for k in range(120)]), cpu=demand)
+    return replace(known(rows, Health(up=up, server="MySQL 9")), target=name)
+
+
+SNAPSHOTS = [snapshot("a", 0.0002), snapshot("b", 0.0003), snapshot("c", 0.0002)]
+END = SNAPSHOTS[0].load.end  # type: ignore[union-attr]
+
+
+def later(one: Snapshot, intervals_later: int) -> Snapshot:
+    """The same server some intervals on, with the same load."""
+    assert one.load is not None
+    end = one.load.end + WIDTH * intervals_later
+    return replace(one, load=replace(one.load, end=end), fitted=replace(one.fitted, at=end), at=end)
+
+
+def watched() -> GroupMonitor:
+    """A group of three that was looked at once."""
+    monitor = GroupMonitor("shop", NAMES, WIDTH, stale=100.0)
+    monitor.observe(SNAPSHOTS, END + 1)
+    return monitor
+
+
+def test_the_dearest_node_is_the_bottleneck() -> None:
+    """Three with the same load: that whose queries take most of its processor."""
+    summary = watched().state.current(END + 1)
+    assert summary is not None
+    assert summary.bottleneck == "b"
+    assert summary.throughput == pytest.approx(sum(s.load.throughput for s in SNAPSHOTS if s.load))
+    assert "b has the least headroom" in group_words(summary)
+
+
+def test_a_node_that_is_gone_is_counted_and_the_picture_goes_on() -> None:
+    """It is lost from the first interval without it, and the others are as they were."""
+    monitor = watched()
+    for k in range(1, 4):
+        down = replace(SNAPSHOTS[1], health=Health(up=False))
+        monitor.observe([later(SNAPSHOTS[0], k), down, later(SNAPSHOTS[2], k)], END + WIDTH * k + 1)
+    at = END + 3 * WIDTH + 1
+    summary = monitor.state.current(at)
+    assert summary is not None
+    assert monitor.state.at == pytest.approx(END + 3 * WIDTH)
+    assert summary.lost == ("b",)
+    assert summary.bottleneck in ("a", "c")
+    assert monitor.state.lost == {"b": 3}
+    assert GroupReason.NODES_LOST in summary.reasons
+
+
+def test_a_stale_summary_is_withheld() -> None:
+    """When no target can be read any more there is none, rather than the last."""
+    state = watched().state
+    assert state.current(END + 101) is None
+    assert json.loads(groups_as_json([state], END + 101))["groups"][0]["summary"] is None
+    assert "No interval" in groups_section([state], END + 101)
+
+
+def test_it_is_shown_everywhere() -> None:
+    """The same bottleneck in metrics, in JSON and on the page; a target's name is escaped."""
+    state, at = watched().state, END + 1
+    families = {f.name: f for f in GroupCollector(lambda: [state], lambda: at).collect()}
+    [sample] = families["mysql_headroom_group_bottleneck_info"].samples
+    assert sample.labels == {"group": "shop", "target": "b"}
+    [group] = json.loads(groups_as_json([state], at))["groups"]
+    assert group["summary"]["bottleneck"] == "b"
+    assert [one["target"] for one in group["summary"]["nodes"]] == list(NAMES)
+    assert group["scaling"]["reasons"][0]["reason"] == "nodes_did_not_vary"
+    assert "b has the least headroom" in groups_section([state], at)
+
+
+TARGETS = """
+fit: {interval: 10s, stale_after: 100s}
+targets:
+  - {name: a, user: u, group: shop}
+  - {name: b, user: u, port: 3307, group: shop}
+  - {name: c, user: u, port: 3308, group: shop}
+"""
+
+
+def configured(folder: Path, text: str = TARGETS) -> Config:
+    """The configuration with this text."""
+    file = folder / "config.yaml"
+    file.write_text(text)
+    return load(file)
+
+
+def test_a_group_goes_on_over_a_reload_that_leaves_it_as_it_is(tmp_path: Path) -> None:
+    """One that changes begins again, and one that is gone is not shown."""
+    groups = Groups(configured(tmp_path), lambda: SNAPSHOTS)
+    groups.tick(0.0)
+    [state] = groups.states()
+    assert state.summary is not None
+    groups.apply(configured(tmp_path))
+    assert groups.states() == [state]
+    groups.apply(configured(tmp_path, TARGETS.replace("100s", "200s")))
+    assert [(each.name, each.summary) for each in groups.states()] == [("shop", None)]
+    groups.apply(configured(tmp_path, TARGETS.replace(", group: shop", "")))
+    assert groups.states() == []
+
+
+def test_the_targets_of_a_group_have_one_interval(tmp_path: Path) -> None:
+    """Else no interval is of all of them; the message names the group."""
+    text = TARGETS.replace("port: 3308", "port: 3308, fit: {interval: 20s}")
+    with pytest.raises(ConfigError, match=r"'shop' has targets with fit\.interval 10 s, 20 s"):
+        configured(tmp_path, text)
+
+
+def test_a_group_has_few_series() -> None:
+    """Of three targets two dozen, whatever they do."""
+    state = watched().state
+    families = GroupCollector(lambda: [state], lambda: END + 1).collect()
+    assert sum(len(family.samples) for family in families) <= 24
+
+
+def test_a_target_without_an_interval_is_lost_and_not_zero() -> None:
+    """One that was never read: its group is shown, its throughput is not."""
+    monitor = GroupMonitor("shop", NAMES, WIDTH, stale=100.0)
+    none = Snapshot("c", END, 100.0, UP, None, FitState())
+    monitor.observe([*SNAPSHOTS[:2], none], END + 1)
+    assert monitor.state.summary is None  # it is up, and has an interval's time
+    assert isinstance(SNAPSHOTS[0].load, Load)
+    monitor.observe([*(later(s, 1) for s in SNAPSHOTS[:2]), none], END + WIDTH + 1)
+    summary = monitor.state.current(END + WIDTH + 1)
+    assert summary is not None
+    assert summary.lost == ("c",)
+    assert summary.nodes[2].throughput is None
+    assert now(0.0).unix == ZERO

@@ -1,0 +1,132 @@
+"""Two groups of real servers: the node that is slowed down is named, one that is killed left out.
+
+A primary with two replicas (MySQL) and three shards (MariaDB), each server with a part of a
+processor. The load of a group is divided evenly, so the node with half the part is used most.
+"""
+
+import json
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cgroups import cpu_quota
+from conftest import ServerFactory
+from limited_servers import OFTEN
+from live import Clients, Daemon, is_root, target, wait_until, watching
+from replication import let_follow
+
+from agent.demo.server import PrivateServer
+
+STATEMENT = "DO BENCHMARK(200000, 1 + 1)"
+"""About four milliseconds."""
+REPLICAS, SHARDS = ("primary", "replica1", "replica2"), ("shard1", "shard2", "shard3")
+SLOW = {"replicas": "replica1", "shards": "shard2"}
+PART, SLOWED = 0.2, 0.1  # of a processor
+RATE = 16.0
+"""Statements/s of each node: a third of what the whole part can do."""
+SHARES, STEP = (0.3, 1.0, 0.6, 0.9, 0.4, 0.8), 1.5
+FIT = {"interval": "1s", "window": "2m"}
+PATIENCE = 120.0
+
+Servers = dict[str, PrivateServer]
+
+
+@pytest.fixture
+def servers(private_server: ServerFactory) -> Servers:
+    """The nodes of both groups by their names; the replicas follow the primary."""
+    started = {"primary": private_server("mysql", log_bin=True)}
+    for number, name in enumerate(REPLICAS[1:], 2):
+        started[name] = private_server("mysql", options=[f"--server-id={number}", "--log-bin=bin"])
+        let_follow(started["primary"], started[name])
+    return started | {name: private_server("mariadb") for name in SHARDS}
+
+
+def group_of(agent: Daemon, name: str) -> dict[str, Any]:
+    """The summary of a group as JSON; empty where there is none."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{agent.port}/api/v1/groups", timeout=5) as got:
+        [group] = [group for group in json.load(got)["groups"] if group["group"] == name]
+    return group["summary"] or {}
+
+
+def use(summary: dict[str, Any]) -> dict[str, float | None]:
+    """The share of its capacity that each node uses."""
+    return {node["target"]: node["capacity_used"] for node in summary.get("nodes", [])}
+
+
+def is_named(agent: Daemon, group: str) -> bool:
+    """Say whether all capacities are known, and the slow node is the bottleneck."""
+    summary = group_of(agent, group)
+    return summary.get("bottleneck") == SLOW[group] and None not in use(summary).values()
+
+
+@contextmanager
+def loaded(servers: Servers, share: float) -> Iterator[None]:
+    """The same load on each of them."""
+    with ExitStack() as stack:
+        for server in servers.values():
+            stack.enter_context(Clients(server, STATEMENT, 2, pace=1 / (RATE * share)))
+        yield
+
+
+def load_until_named(agent: Daemon, servers: Servers) -> None:
+    """Vary the load until the slow node of each group is known to be its bottleneck."""
+    deadline = time.monotonic() + PATIENCE
+    for share in cycle(SHARES):
+        with loaded(servers, share):
+            time.sleep(STEP)
+        if all(is_named(agent, group) for group in SLOW):
+            return
+        assert time.monotonic() < deadline, {group: group_of(agent, group) for group in SLOW}
+
+
+@pytest.mark.live
+@pytest.mark.skipif(not is_root(), reason="only root limits what a process may use")
+def test_the_slow_node_is_the_bottleneck_and_a_killed_one_is_left_out(
+    servers: Servers, tmp_path: Path
+) -> None:
+    """The slow node by its name; once it is killed it is lost, and the others are shown on."""
+    there = [
+        {
+            **target(tmp_path, server, name=name),
+            "group": "shards" if name in SHARDS else "replicas",
+        }
+        for name, server in servers.items()
+    ]
+    with ExitStack() as stack:
+        for name, server in servers.items():
+            part = SLOWED if name in SLOW.values() else PART
+            stack.enter_context(cpu_quota(server.pid, part))
+        agent = stack.enter_context(watching(tmp_path, *there, fit=FIT, collectors=OFTEN))
+        load_until_named(agent, servers)
+        for group, slow in SLOW.items():
+            summary = group_of(agent, group)
+            print(f"\n{group}: {json.dumps(summary)}")
+            assert summary["imbalance"] > 1.1
+            assert agent.get("group_bottleneck_info", group=group, target=slow) == 1.0
+            servers[slow].kill()
+        left = {name: server for name, server in servers.items() if name not in SLOW.values()}
+        with loaded(left, 0.8):
+            for group, slow in SLOW.items():
+                goes_on_without(agent, group, slow)
+
+
+def goes_on_without(agent: Daemon, group: str, slow: str) -> None:
+    """Wait for three more intervals of the group: without the node, and with the other two."""
+    wait_until("it is lost", lambda: group_of(agent, group).get("lost") == [slow], PATIENCE)
+    lost = "group_intervals_lost_total"
+    before = agent.get(lost, group=group, target=slow) or 0
+    wait_until(
+        "three more intervals",
+        lambda: (agent.get(lost, group=group, target=slow) or 0) >= before + 3,
+        PATIENCE,
+    )
+    summary = group_of(agent, group)
+    assert summary["lost"] == [slow]
+    assert summary["bottleneck"] not in (None, slow)
+    assert summary["throughput"] > RATE
+    assert agent.get("group_up", group=group) == 2.0
