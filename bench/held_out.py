@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from math import exp, inf, log
+from math import exp, log
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +22,11 @@ from other_estimators import (
     bounded_least_squares,
     least_squares,
     ours,
+    peak_of,
     relative_prior,
     white_paper,
 )
 
-from models.trust import Trust
 from models.usl.fit import fit_map
 from models.usl.grid import TABLE, PeakPrior
 from models.usl.law import Array
@@ -132,8 +132,7 @@ def held_out(found: list[Task]) -> tuple[list[Peak], dict[str, PeakPrior]]:
 
 def predict_with(prior: PeakPrior, found: list[Task]) -> list[Peak]:
     """Predict with this prior instead of the models' own."""
-    fits = [fit_map(task.n, task.x, prior=prior) for task in found]
-    return [Peak(f.x_max or inf, f.x_max_interval, f.trust is Trust.TRUSTED) for f in fits]
+    return [peak_of(fit_map(task.n, task.x, prior=prior)) for task in found]
 
 
 def _loss(found: list[Task], peaks: list[Peak], study: str) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import OptimizeWarning, curve_fit
 
 from models.trust import Trust
-from models.usl.fit import Method, fit
+from models.usl.fit import Method, UslFit, fit
 from models.usl.law import Array
 from models.usl.posterior import Interval
 
@@ -28,7 +28,11 @@ class Peak:
 
 def ours(n: Array, x: Array) -> Peak:
     """Predict as `mysql-headroom fit` does."""
-    fitted = fit(n, x)
+    return peak_of(fit(n, x))
+
+
+def peak_of(fitted: UslFit) -> Peak:
+    """The peak of a fit, with its interval and its trust."""
     return Peak(fitted.x_max or inf, fitted.x_max_interval, fitted.trust is Trust.TRUSTED)
 
 

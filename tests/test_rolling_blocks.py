@@ -32,7 +32,7 @@ def block_and_prices() -> tuple[Block, UnitCosts]:
         (60, 51, 60),
         (180, 161, 180),
         (1440, 1321, 1440),
-        (17_280, 15_841, 17_280),
+        pytest.param(17_280, 15_841, 17_280, marks=pytest.mark.long),
     ],
 )
 def test_a_long_window_is_held_in_few_sums(window: int, fewest: int, held: int) -> None:
