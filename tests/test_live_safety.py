@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import pymysql
@@ -39,7 +40,11 @@ LIMITS = (
     " AND VARIABLE_NAME IN ('max_execution_time', 'lock_wait_timeout', 'autocommit')"
 )
 PEACEFUL = {"select", "set_option", "Quit", "Ping", "error"}  # and all that begins with show_
-PHASE = float(os.environ.get("HEADROOM_PHASE_SECONDS", "15"))  # that each phase lasts at least
+PHASE = float(os.environ.get("HEADROOM_PHASE_SECONDS", "10"))  # that each phase lasts at least
+CLIENTS, NAP = 3, 0.05  # each asks for a sleep of so many seconds, again and again
+LOOK = 0.05  # seconds between two looks at the server's own tables, of two statements each
+OWN = 50.0  # statements a second that the agent and a new session ask for at most
+MOST = 1.2 * (CLIENTS / NAP + 2 / LOOK) + OWN
 
 
 @dataclass
@@ -92,7 +97,7 @@ def looked_on(place: WatchedServer) -> Iterator[None]:
     stop = threading.Event()
 
     def look(ask: Ask) -> None:
-        while not stop.wait(0.03):
+        while not stop.wait(LOOK):
             seen = place.seen
             seen.sessions.append(int(ask(SESSIONS.format(user=place.account.user))[0][0]))
             seen.transactions.append(int(ask(TRANSACTIONS.format(user=place.account.user))[0][0]))
@@ -182,8 +187,8 @@ def test_the_server_itself_says_that_it_is_safe(
     with ExitStack() as stack:
         for place in places:
             stack.enter_context(looked_on(place))
-            stack.enter_context(Clients(place.server, "SELECT SLEEP(0.05)", 3))
-        agent = stack.enter_context(watching(tmp_path, *targets, sane=Sane(150, 8)))
+            stack.enter_context(Clients(place.server, f"SELECT SLEEP({NAP})", CLIENTS))
+        agent = stack.enter_context(watching(tmp_path, *targets, sane=Sane(MOST, 8)))
         wait_until("up", lambda: all_up(agent, places, 1))
         good = rates(places)
         limits_are_set(places)
@@ -268,7 +273,8 @@ def is_harmless(place: WatchedServer) -> None:
     assert max(place.seen.sessions) <= 2  # one that is ending beside the next, at most
     twice = sum(count > 1 for count in place.seen.sessions)
     assert twice < len(place.seen.sessions) / 20
-    assert max(place.seen.transactions) == 0
+    # what a halted server was doing has begun long before the first look after it
+    assert not any(now and then for now, then in pairwise(place.seen.transactions))
     names = {
         str(name).rpartition("/")[2]
         for (name,) in run_as_root(place.server, SAID.format(user=place.account.user))
