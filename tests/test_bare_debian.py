@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import pytest
 from bare_root import CHECKOUT, BareRoot
-from first_command import PATIENCE, assert_whole, run_first_command
+from first_command import DEMO, PATIENCE, assert_a_whole_run, assert_whole, run_first_command
 
 pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 
@@ -23,15 +23,17 @@ pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 @pytest.mark.parametrize(
     ("release", "lists"),
     [
-        pytest.param("bookworm", True, marks=pytest.mark.long),
+        ("bookworm", True),
         ("trixie", True),
-        pytest.param("trixie", False, marks=pytest.mark.long),
+        ("trixie", False),
     ],
 )
+@pytest.mark.long
 def test_the_first_command(release: str, lists: bool) -> None:
     """On a bare Debian it installs what it needs, has a fit, ends with a table, leaves nothing.
 
-    A bookworm without package lists is in `test_bare_failures.py`, whose tests go on from there.
+    In every run it does so on a bookworm without package lists (`test_bare_failures.py`, whose
+    tests go on from there), and, interrupted again and again, on a trixie with them.
     """
     for root in run_first_command(release, lists):
         assert "mariadbd" in root.do("ls", "/usr/sbin")
@@ -87,8 +89,15 @@ class Terminal:
         return True
 
 
-def test_interrupted_it_leaves_nothing_half_installed(bare: BareRoot) -> None:
-    """Ctrl-C or SIGTERM in any step ends it soon, nothing half installed; the next run works."""
+def test_interrupted_it_leaves_nothing_half_installed() -> None:
+    """Ctrl-C or SIGTERM in any step ends it soon, nothing half installed; the next run is whole."""
+    with BareRoot("trixie") as root:
+        root.check_out()
+        is_interrupted_and_then_whole(root)
+
+
+def is_interrupted_and_then_whole(bare: BareRoot) -> None:
+    """The first command is interrupted in each of its steps, and then runs to its end."""
     before = bare.state()
 
     def interrupted(moment: Callable[[Terminal], bool], act: Callable[[Terminal], None]) -> None:
@@ -106,15 +115,15 @@ def test_interrupted_it_leaves_nothing_half_installed(bare: BareRoot) -> None:
     def unpacks(_: Terminal) -> bool:
         return any(_name(words) == "dpkg" and "--unpack" in words for words in bare.processes())
 
-    interrupted(lambda t: "installing python3.11" in t.text, Terminal.terminate)
+    interrupted(lambda t: "installing python3.13" in t.text, Terminal.terminate)
     interrupted(unpacks, Terminal.press_ctrl_c)
-    assert "Python 3.11" in bare.do("python3.11", "--version")
+    assert "Python 3.13" in bare.do("python3.13", "--version")
     interrupted(lambda t: "making .venv" in t.text, Terminal.press_ctrl_c)
     interrupted(lambda t: "into .venv" in t.text, Terminal.terminate)
     interrupted(lambda t: "installing mariadb" in t.text, Terminal.press_ctrl_c)
-    done = bare.run("scripts/demo", "--seconds", "5")
-    assert done.returncode == 0, done
+    assert_a_whole_run(bare.run(*DEMO, timeout=PATIENCE))
     assert bare.state() == before
+    assert_whole(bare)
 
 
 def _name(words: str) -> str:
