@@ -179,8 +179,9 @@ def test_nothing_trusted_contradicts_what_was_seen(spread: float) -> None:
         n = 1 + 5 * (1.1 - np.cos(np.arange(160) / 2.7)) * rng.uniform(0.3, 0.8, 160)
         slow = np.repeat(np.exp(rng.normal(0, spread, 20)), 8)
         found = assess_capacity(Observations.of(2.0 * np.arange(160), LAW.throughput(n) * slow, n))
-        if found.upper is not None:
-            assert found.upper >= found.x_seen
+        assert found.lower is not None
+        assert found.lower >= found.x_seen
+        assert found.trust is not Trust.TRUSTED
         explained_well(found)
 
 

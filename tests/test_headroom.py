@@ -157,9 +157,9 @@ def of_stage(run: str, stage: int) -> list[Reported]:
 @pytest.mark.parametrize("run", RUNS)
 def test_a_real_server_at_half_its_best_concurrency_is_not_overloaded(run: str) -> None:
     """In no interval, before the peak was met; after it the headroom is positive again."""
-    for _, snapshot in of_stage(run, 1):
-        known = snapshot.headroom(snapshot.at)
-        assert known is None or not known.overloaded
+    found = [snapshot.headroom(snapshot.at) for _, snapshot in of_stage(run, 1)]
+    assert any(found)
+    assert not any(known.overloaded for known in found if known is not None)
     for _, snapshot in of_stage(run, 4)[2:]:
         known = snapshot.headroom(snapshot.at)
         assert known is not None

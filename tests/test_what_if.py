@@ -127,10 +127,11 @@ def test_capacity_never_rises_when_something_gets_slower(
 def test_every_interval_contains_its_point(factors: dict[str, float]) -> None:
     """For capacity, gain and residence time."""
     found = what_if(TODAY, changed(factors)).together
-    for each in (found.capacity, found.gain, found.residence_time):
-        if each is not None:
-            assert each.lower <= each.value
-            assert each.upper is None or each.value <= each.upper
+    assert found.capacity is not None
+    assert found.gain is not None
+    for each in filter(None, (found.capacity, found.gain, found.residence_time)):
+        assert each.lower <= each.value
+        assert each.upper is None or each.value <= each.upper
 
 
 def test_the_limit_moves_to_the_next_one() -> None:
