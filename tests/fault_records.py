@@ -1,6 +1,6 @@
 """What a fault leaves behind in the history: nothing that cannot be, and no hole elsewhere."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,14 +25,17 @@ class Span:
     ended: float
 
 
-def left_behind(
-    path: Path, span: Span, unbroken: Collection[str], sane: Sane, longest_gap: int = 1
-) -> list[str]:
-    """What is wrong with the file: its pages, a hole in those targets' intervals, a value."""
-    wait_until("it is written", lambda: not unwritten(path, span, unbroken))
+def left_behind(path: Path, span: Span, longest_gaps: Mapping[str, int], sane: Sane) -> list[str]:
+    """What is wrong with the file: its pages, a value, or a longer gap (s) in a target's intervals.
+
+    Targets that are not named may have gaps of any length.
+    """
+    wait_until("it is written", lambda: not unwritten(path, span, longest_gaps))
     found = [row for row in rows(path, INTERVALS) if row.at / 1000 >= span.began]
     sick = [] if is_sound(path) else ["the file is not sound"]
-    holes = [text for name in unbroken for text in holes_of(name, found, span, longest_gap)]
+    holes = [
+        text for name, most in longest_gaps.items() for text in holes_of(name, found, span, most)
+    ]
     return sick + holes + [text for row in found for text in complaints(row, sane)]
 
 
