@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -27,12 +28,15 @@ from collectors.connection import Endpoint
 PREFIX = "mysql_headroom_"
 COMMAND = Path(sys.executable).with_name("mysql-headroom")
 SCRAPE_EVERY = 0.2  # seconds
+POLL_EVERY = 0.1  # seconds; a condition is often a scrape, which costs the agent some milliseconds
 PATIENCE = 20.0  # seconds, for what takes one or two on a machine at rest
 TOO_MANY_CONNECTIONS = 1040  # the server's error
 OUT_OF_STEP = 0.037  # seconds between the starts of clients, lest they act as one
 FIT = {"interval": "1s"}
 COLLECTORS = {name: {"interval": "500ms"} for name in ("status", "statements", "threads")}
 
+Series = tuple[str, frozenset[tuple[str, str]]]
+"""A name and its labels."""
 T = TypeVar("T")
 Config = Mapping[str, Any]
 
@@ -45,7 +49,7 @@ def wait_until(what: str, predicate: Callable[[], T], deadline: float = PATIENCE
         if answer:
             return answer
         assert time.monotonic() < end, f"not within {deadline:g} s: {what} (last: {answer!r})"
-        time.sleep(0.05)
+        time.sleep(POLL_EVERY)
 
 
 @dataclass(frozen=True)
@@ -55,15 +59,15 @@ class Page:
     at: float
     seconds: float
     text: str
-    samples: Mapping[tuple[str, frozenset[tuple[str, str]]], float]
+    samples: Mapping[Series, float]
 
     def all(self, name: str, **labels: str) -> list[float]:
         """Every sample of a metric, named without its prefix, that has these labels."""
-        wanted = labels.items()
+        metric, wanted = PREFIX + name, labels.items()
         return [
             value
             for (found, has), value in self.samples.items()
-            if found == PREFIX + name and wanted <= has
+            if found == metric and wanted <= has
         ]
 
     def get(self, name: str, **labels: str) -> float | None:
@@ -80,12 +84,20 @@ def fetch(port: int, **headers: str) -> Page:
     with urllib.request.urlopen(asked, timeout=5) as answer:
         text = answer.read().decode()
     at = time.monotonic()
-    samples = {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-    return Page(at, at - started, text, samples)
+    return Page(at, at - started, text, parse(text))
+
+
+def parse(text: str) -> dict[Series, float]:
+    """Parse a page; each series by prometheus_client once, for pages are read again and again."""
+    lines = (line.rpartition(" ") for line in text.splitlines() if line and line[0] != "#")
+    return {series_of(series): float(value) for series, _, value in lines}
+
+
+@cache
+def series_of(text: str) -> Series:
+    """The name and labels before a value."""
+    ((sample,),) = (family.samples for family in text_string_to_metric_families(f"{text} 0\n"))
+    return sample.name, frozenset(sample.labels.items())
 
 
 @dataclass(frozen=True)
