@@ -150,8 +150,11 @@ def _processes_with(token: str) -> list[str]:
 
 @pytest.fixture(scope="session")
 def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where new data directories are kept, so that each is made once."""
-    return tmp_path_factory.mktemp("templates")
+    """Where new data directories are kept, so that all processes of a run make each once."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "templates"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="session")

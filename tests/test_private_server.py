@@ -22,6 +22,7 @@ from agent.demo.server import (
     SOCKET_PATH_LIMIT,
     PrivateServer,
     ServerError,
+    _keep,
     find_server,
 )
 from agent.demo.server_user import ServerUser
@@ -243,6 +244,18 @@ def test_an_exception_leaves_nothing(
     assert not is_alive(pids[0])
     assert not listens(server.port)
     assert not server.folder.exists()
+
+
+def test_a_template_of_another_process_is_kept_whole(tmp_path: Path) -> None:
+    """Of two processes that keep a new data directory at once, one does, and nothing else stays."""
+    template = tmp_path / "template"
+    for name in ("first", "second"):
+        data = tmp_path / name
+        data.mkdir()
+        (data / "ibdata1").write_text(name)
+        _keep(data, template)
+    assert (template / "ibdata1").read_text() == "first"
+    assert {path.name for path in tmp_path.iterdir()} == {"first", "second", "template"}
 
 
 START_AND_WAIT = """

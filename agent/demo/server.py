@@ -231,7 +231,7 @@ class PrivateServer:
             return
         self._initialise()
         if self._template is not None:
-            _copy_data(self.datadir, self._template)
+            _keep(self.datadir, self._template)
 
     def _initialise(self) -> None:
         """Fill a new data directory, with no account that another user could be."""
@@ -323,6 +323,18 @@ def _reason(error: subprocess.SubprocessError) -> str:
 def _copy_data(source: Path, target: Path) -> None:
     """Copy a data directory, less the server's own identity."""
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("auto.cnf"))
+
+
+def _keep(data: Path, template: Path) -> None:
+    """Make the template appear whole, unless another process was faster."""
+    made = template.with_name(f"{template.name}-{os.getpid()}-{secrets.token_hex(4)}")
+    _copy_data(data, made)
+    try:
+        made.rename(template)
+    except OSError:
+        shutil.rmtree(made)
+        if not template.exists():
+            raise
 
 
 def _accepts(path: str) -> bool:
