@@ -3,6 +3,9 @@
 MySQL adds up the CPU time of statements only. What it misses is the network (waiting for the next
 packet, TLS), connections, and background threads. Each load runs at several rates of arrival, over
 the socket and over TCP with TLS. Takes two minutes.
+
+    python bench/statement_cpu.py              what it misses
+    python bench/statement_cpu.py --consumer   what the server pays for counting it
 """
 
 import argparse
@@ -13,6 +16,7 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 from sysbench import CACHE, DATABASE
 
 from agent.demo.server import PrivateServer, find_server
@@ -24,6 +28,9 @@ MICROSECOND = 1e-6
 ROWS = "--table-size=50000"
 USER = "sysbench"
 SUMS = f"SELECT SUM(COUNT_STAR), SUM(SUM_CPU_TIME) FROM {ALL_CLIENTS}"
+CONSUMER = """
+UPDATE performance_schema.setup_consumers SET ENABLED = %s WHERE NAME = 'events_statements_cpu'"""
+PAIRS = 60
 OPTIONS = ("--innodb-buffer-pool-size=256M",)
 
 LOADS: dict[str, tuple[str, ...]] = {
@@ -114,9 +121,34 @@ def measured(server: PrivateServer, password: str, seconds: int) -> Iterator[tup
                 yield f"{name}, {way}, {'full' if part == 1 else '10 %'}", found
 
 
+def point_read(server: PrivateServer, consumer: str, seconds: int) -> float:
+    """The CPU seconds of the process for each prepared point read, with the consumer so."""
+    with server.connect_as_root() as session, session.cursor() as cursor:
+        cursor.execute(CONSUMER, [consumer])
+    run = (f"--time={seconds}", "--threads=4", "run")
+    before = reading(server)
+    sysbench(server, "socket", "", "oltp_point_select", "--db-ps-mode=auto", *run)
+    after = reading(server)
+    return (after.process - before.process) / (after.statements - before.statements)
+
+
+def print_consumer_cost(server: PrivateServer, seconds: int) -> None:
+    """The median of what the consumer adds, off and on by turns, with the quartiles."""
+    off, on = np.zeros(PAIRS), np.zeros(PAIRS)
+    for k in range(PAIRS):
+        off[k] = point_read(server, "NO", seconds) / MICROSECOND
+        on[k] = point_read(server, "YES", seconds) / MICROSECOND
+    low, middle, high = np.quantile(on - off, (0.25, 0.5, 0.75))
+    print(f"a point read takes {np.median(off):.1f} us of the server's CPU without the consumer,")
+    print(f"and {middle:.2f} us ({low:.2f} to {high:.2f}) more with it")
+
+
 def main() -> None:
     """Print a row for each load."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--consumer", action="store_true")
     parser.add_argument("--seconds", type=int, default=3)
     args = parser.parse_args()
     program = find_server("mysql", CACHE / "mysql")
@@ -130,6 +162,9 @@ def main() -> None:
             cursor.execute(f"GRANT ALL ON {DATABASE}.* TO {USER}")
         (server.datadir / "cacert.pem").symlink_to("ca.pem")
         sysbench(server, "socket", "", "oltp_read_write", "prepare")
+        if args.consumer:
+            print_consumer_cost(server, args.seconds)
+            return
         quiet = reading(server)
         time.sleep(args.seconds)
         idle = reading(server)
