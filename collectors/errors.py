@@ -22,6 +22,7 @@ PRIVILEGE = {
     ER.TABLEACCESS_DENIED_ERROR,
     ER.COLUMNACCESS_DENIED_ERROR,
     ER.SPECIFIC_ACCESS_DENIED_ERROR,
+    1370,  # a routine
 }
 SLOW = {3024, 1969, 1317, 1205}  # time limits: MySQL's, MariaDB's; interrupted; lock wait
 LAST_WORDS = {1053, 1152, 1158, 1159, 1160, 1161, 1927, 4031}  # shutdown, network, kill, idle

@@ -82,10 +82,15 @@ def prepare(connection: Connection) -> Prepared:
 
 def missing_grant(connection: Connection, feature: str) -> Feature:
     """The feature that needs a privilege this account lacks, with the GRANT that mends it."""
+    remedy = GRANT.format(account=own_account(connection))
+    return Feature(feature, False, "the account may not read performance_schema", remedy)
+
+
+def own_account(connection: Connection) -> str:
+    """The account that the server has this session under, as a GRANT writes it."""
     account = text(connection.cell("SELECT CURRENT_USER()"), LONGEST_ACCOUNT)
     user, _, host = account.rpartition("@")
-    remedy = GRANT.format(account=f"'{user}'@'{host}'")
-    return Feature(feature, False, "the account may not read performance_schema", remedy)
+    return f"'{user}'@'{host}'"
 
 
 def own_thread(connection: Connection) -> int:

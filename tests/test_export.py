@@ -20,7 +20,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from record_samples import FIXTURES, recorded
 
 from agent import __version__
-from agent.assessment.snapshot import FitState, ForecastState, Health, SlaState, Snapshot
+from agent.assessment.snapshot import (
+    BusinessState,
+    FitState,
+    ForecastState,
+    Health,
+    SlaState,
+    Snapshot,
+)
 from agent.config.settings import FitSettings
 from agent.export.group_metrics import GroupCollector
 from agent.export.metrics import SnapshotCollector
@@ -41,6 +48,7 @@ from agent.support.instants import Now
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
+from models.business_unit import UnitHeadroom, UnitReason
 from models.forecast.saturation import DAY, ForecastReason, Saturation
 from models.group.scaling import GroupLoad, fit_scaling
 from models.group.summary import Node, summarise
@@ -125,6 +133,12 @@ def snapshots() -> list[Snapshot]:
     well[0] = replace(well[0], sla=SlaState(well[0].at, 0.05, 0.01, far, slow, Trust.INDICATIVE))
     never = SlaHeadroom(reason=SlaReason.NEVER_MET)
     well[1] = replace(well[1], sla=SlaState(well[1].at, 0.001, 0.01, never, None))
+    room = UnitHeadroom(Estimate(1840.0, 900.0, 3000.0), None, Trust.INDICATIVE)
+    users = BusinessState("active_users", "users", well[0].at, 3200.0, 180.0, room)
+    alone = UnitHeadroom(reason=UnitReason.DOES_NOT_FOLLOW)
+    orders = BusinessState("orders", "orders/s", well[0].at - 60, 12.5, 180.0, alone)
+    never_read = BusinessState("carts", "carts", None, None, 180.0, alone)
+    well[0] = replace(well[0], business=(users, orders, never_read))
     well[1] = replace(well[1], forecast=ForecastState(well[1].at, flat, None, 31))
     failing = CollectorHealth(
         "status", False, 3.0, 2, {FailureKind.TIMEOUT: 4, FailureKind.REFUSED: 1}, "no answer", ZERO

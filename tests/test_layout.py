@@ -28,6 +28,7 @@ ROOMS = (
     "history",
     "replay",
     "prometheus",
+    "business_metrics",
     "compare",
     "groups",
     "export",

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from made_up import SETTINGS, WAVES, ZERO, intervals, known, now, seen_at, with_resources
 
-from agent.assessment.snapshot import FitState, Health, Snapshot
+from agent.assessment.snapshot import BusinessState, FitState, Health, Snapshot
 from agent.export.capacity_report import headline
 from agent.export.page import render
 from agent.pipeline import assess
@@ -16,7 +16,9 @@ from agent.sampling.collector_health import CollectorHealth
 from agent.what_if.sla import sla_of
 from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
+from models.business_unit import UnitHeadroom, UnitReason
 from models.trust import Trust
+from models.what_if.predict import Estimate
 
 NOW = ZERO + 400.0
 VOID = {"meta", "circle", "line", "polyline", "br"}
@@ -94,6 +96,23 @@ def test_the_sla_is_said_in_words_where_there_is_one() -> None:
     )
     assert "The capacity is met before, at " in text(5.0)
     assert "The load at which it is reached is not yet identifiable: " in text(0.0001)
+
+
+def test_the_headroom_in_a_unit_is_said_in_words() -> None:
+    """How many more are possible, or why not; a value that is stale is not shown."""
+    known, at = snapshot(WAVES), now(400.0).unix
+
+    def text(found: UnitHeadroom, age: float = 0.0) -> str:
+        state = BusinessState("active_users", "users", at - age, 3200.0, 180.0, found)
+        return seen(replace(known, business=(state,)))
+
+    room = UnitHeadroom(Estimate(1840.0, 900.0, 3000.0), trust=Trust.INDICATIVE)
+    assert (
+        "active_users is 3,200 users; 1,840 more are possible (900 to 3,000). That is indicative"
+    ) in text(room)
+    assert "active_users is not read; how many more are possible is not yet" in text(room, 500.0)
+    full = UnitHeadroom(Estimate(0.0, 0.0, 0.0), trust=Trust.TRUSTED, reason=UnitReason.PAST_PEAK)
+    assert "no more are possible: the server is past its peak: none is left." in text(full)
 
 
 def test_what_cannot_be_trusted_says_why_and_what_would_settle_it() -> None:

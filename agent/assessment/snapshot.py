@@ -1,7 +1,7 @@
 """What is known about one target at one time: immutable, published by one assignment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.assessment.assessed_intervals import Points
 from agent.assessment.assessment_counters import AssessmentCounters
@@ -13,6 +13,7 @@ from agent.window.concurrency import Source
 from agent.window.recent_time_split import TimeUse
 from agent.window.utilisation import CpuSource
 from collectors.base import Feature
+from models.business_unit import UnitHeadroom, UnitReason
 from models.capacity.goodness_of_fit import Finding
 from models.capacity.headroom import Headroom, headroom
 from models.capacity.result import Capacity
@@ -100,6 +101,23 @@ class SlaState:
 
 
 @dataclass(frozen=True, slots=True)
+class BusinessState:
+    """A business metric: its latest value, and the headroom in its unit."""
+
+    name: str
+    unit: str
+    at: float | None
+    """When it was read, Unix seconds; None: not yet."""
+    value: float | None
+    stale_after: float  # seconds
+    found: UnitHeadroom
+
+    def without_headroom(self, reason: UnitReason) -> "BusinessState":
+        """The same with the reason why none is shown."""
+        return replace(self, found=UnitHeadroom(reason=reason))
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """All that any way out may show of one target; `at` in Unix seconds."""
 
@@ -113,6 +131,8 @@ class Snapshot:
     forecast: ForecastState | None = None
     time_use: TimeUse | None = None
     sla: SlaState | None = None
+    business: tuple[BusinessState, ...] = ()
+    """The target's business metrics, in the order of the configuration."""
     markers: tuple[Marker, ...] = ()
     """Deploy markers that concern it, the oldest first."""
 
@@ -180,6 +200,11 @@ class Snapshot:
             return None
         return self.sla if now - self.sla.at <= self.stale_after else None
 
+    def current_business(self, now: float) -> tuple[BusinessState, ...]:
+        """The business metrics, without what is stale at `now` (Unix seconds)."""
+        is_known = self.current_load(now) is not None and self.capacity(now) is not None
+        return tuple(_current_business(one, now, is_known=is_known) for one in self.business)
+
     def headroom(self, now: float) -> Headroom | None:
         """Distance of the load from the capacity, on either side of the peak; None if not known."""
         load, capacity = self.current_load(now), self.capacity(now)
@@ -196,3 +221,10 @@ class Snapshot:
         if load is None or capacity is None:
             return ()
         return saturation_probability(capacity, load.throughput, self.headroom(now))
+
+
+def _current_business(known: BusinessState, now: float, *, is_known: bool) -> BusinessState:
+    """Withhold a value that is stale, and the headroom with it or without a current load."""
+    if known.at is None or now - known.at > known.stale_after:
+        return replace(known, value=None).without_headroom(UnitReason.NO_VALUE)
+    return known if is_known else known.without_headroom(UnitReason.NO_CAPACITY)

@@ -3,7 +3,9 @@
 import argparse
 from functools import partial
 
+from agent.business_metrics.reader import connection_for, spec_of
 from agent.commands.file_options import add_file_options, loaded
+from agent.config.business_metrics import BusinessMetric
 from agent.config.cli_options import complain
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, Target
@@ -11,6 +13,7 @@ from agent.sampling.remote_host import collectors_of
 from agent.support.escaping import say_line
 from collectors import CollectorSpec
 from collectors.base import CollectorError, Feature
+from collectors.business_query import VALUE, MissingGrantError
 from collectors.connection import Connection
 from collectors.node_exporter import FEATURE
 
@@ -60,6 +63,7 @@ def check(config: Config, target: Target) -> int:
         return BROKEN
     finally:
         connection.close()
+    _check_business(target)  # after that session: an account may have three, and an agent two
     return 0
 
 
@@ -92,6 +96,30 @@ def _try(spec: CollectorSpec, connection: Connection) -> set[str]:
             raise
         say_line(f"  missing  {spec.name}: {error}")
         return set()
+
+
+def _check_business(target: Target) -> None:
+    """Read each business metric once, on a session as the agent's; none of them is vital."""
+    connection = connection_for(target)
+    try:
+        for metric in target.business_metrics:
+            _try_metric(metric, connection)
+    finally:
+        connection.close()
+
+
+def _try_metric(metric: BusinessMetric, connection: Connection) -> None:
+    spec = spec_of(metric)
+    try:
+        if spec.on_server and not connection.is_open:
+            connection.open()
+        read = spec.prepare(connection).read
+        value = read()[VALUE] if read else 0.0
+        say_line(f"  ok       {spec.name}: {value:g} {metric.unit}")
+    except MissingGrantError as error:
+        _print((Feature(spec.name, False, error.reason, error.remedy),))
+    except CollectorError as error:
+        say_line(f"  missing  {spec.name}: {error}")
 
 
 def _print(features: tuple[Feature, ...]) -> None:

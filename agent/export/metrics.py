@@ -7,6 +7,7 @@ from prometheus_client.registry import Collector
 
 from agent import __version__
 from agent.assessment.snapshot import Snapshot
+from agent.export.business_metrics import business_families
 from agent.export.capacity_metrics import capacity_families
 from agent.export.class_metrics import class_families
 from agent.export.families import BOUND, PREFIX, counter, gauge, states_of
@@ -235,6 +236,7 @@ FAMILIES = (
     capacity_families,
     forecast_families,
     sla_families,
+    business_families,
     fit_families,
     class_families,
 )

@@ -8,6 +8,7 @@ from agent import __version__
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import words
 from agent.export.assessment_chart import chart, legend
+from agent.export.business_report import business_words
 from agent.export.capacity_report import (
     bounds,
     doubts,
@@ -88,6 +89,7 @@ def _lead(snapshot: Snapshot, now: float) -> str:
     items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts(capacity))
     sentence = escape(headline(capacity, snapshot.headroom(now)))
     lead = f'<p class="lead">{sentence}</p>{_forecast(snapshot, now)}{_sla(snapshot, now)}'
+    lead += _business(snapshot, now)
     return lead + (f"<ul>{items}</ul>" if items else "")
 
 
@@ -101,6 +103,12 @@ def _sla(snapshot: Snapshot, now: float) -> str:
     """Where residence times reach the SLA, in a few sentences."""
     known = snapshot.current_sla(now)
     return f"<p>{escape(sla_words(known))}</p>" if known else ""
+
+
+def _business(snapshot: Snapshot, now: float) -> str:
+    """How much more the server bears in the units of the business, a sentence each."""
+    said = (business_words(one) for one in snapshot.current_business(now))
+    return "".join(f"<p>{escape(words)}</p>" for words in said)
 
 
 def _why_none(snapshot: Snapshot, now: float) -> str:

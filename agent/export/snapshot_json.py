@@ -11,7 +11,7 @@ from typing import Any
 
 from agent import __version__
 from agent.assessment.markers import Marker
-from agent.assessment.snapshot import ForecastState, SlaState, Snapshot
+from agent.assessment.snapshot import BusinessState, ForecastState, SlaState, Snapshot
 from agent.query_classes.class_time_splits import class_key
 from agent.window.recent_time_split import TimeUse
 from models.capacity.resource_limit import ResourceLimit
@@ -54,6 +54,7 @@ def target_object(snapshot: Snapshot, now: float) -> Object:
         "forecast": _forecast(snapshot.current_forecast(now)),
         "residence_time": snapshot.residence_time(now),
         "sla": _sla(snapshot.current_sla(now)),
+        "business_metrics": [_business(one) for one in snapshot.current_business(now)],
         "resource_limits": [
             _resource_limit(resource_limit) for resource_limit in capacity.resource_limits
         ]
@@ -179,6 +180,20 @@ def _sla(state: SlaState | None) -> Object | None:
         "capacity_first": found.capacity_first,
         "residence_time_at_capacity": estimate_object(state.at_capacity),
         "trust": state.trust,
+        "reasons": _reasons([found.reason] if found.reason else []),
+    }
+
+
+def _business(state: BusinessState) -> Object:
+    found = state.found
+    return {
+        "name": state.name,
+        "unit": state.unit,
+        "at": state.at,
+        "value": state.value,
+        "headroom": estimate_object(found.headroom),
+        "per_query_rate": estimate_object(found.per_query_rate),
+        "trust": found.trust,
         "reasons": _reasons([found.reason] if found.reason else []),
     }
 

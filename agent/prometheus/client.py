@@ -58,12 +58,15 @@ class Series(NamedTuple):
 class Client:
     """Asks one server; each question is one request, and its answer is bounded."""
 
-    def __init__(self, access: Access, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self, access: Access, sleep: Callable[[float], None] = time.sleep, tries: int = TRIES
+    ) -> None:
         self._url = access.base("http://HOST:9090")
         self._timeout = access.timeout
         self._headers = {**access.headers, **access.authorisation()}
         self._opener = access.opener()
         self._sleep = sleep
+        self._tries = tries
 
     def series(self, selector: str, start: float, end: float) -> list[Labels]:
         """The label sets of the series that have samples in that time."""
@@ -83,6 +86,16 @@ class Client:
         wanted = {"query": query, "start": _time(start), "end": _time(end), "step": f"{step:g}"}
         return self._matrix(self._ask("query_range", wanted), start, end)
 
+    def now(self, query: str) -> list[float]:
+        """The values of an expression now: of a scalar one, of a vector one for each series."""
+        data = self._ask("query", {"query": query})
+        try:
+            rows = data["result"]
+            pairs = [rows] if data["resultType"] == "scalar" else [row["value"] for row in rows]
+            return [float(value) for _, value in pairs]
+        except (TypeError, KeyError, ValueError, AttributeError):
+            raise self._unusable("instant value") from None
+
     def _matrix(self, data: Any, start: float, end: float) -> list[Series]:
         try:
             return [_one_series(one, start, end) for one in data["result"]]
@@ -96,12 +109,13 @@ class Client:
             f"{self._url}/api/v1/{what}", data=body, headers=self._headers
         )
         backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(self._tries)):
             try:
                 return self._read(request)
             except _MayPassError as error:
                 if not left:
-                    raise PrometheusError(f"{self._url}: {error}; tried {TRIES} times") from None
+                    tried = f"; tried {self._tries} times" if self._tries > 1 else ""
+                    raise PrometheusError(f"{self._url}: {error}{tried}") from None
                 self._sleep(backoff.failed())
         raise AssertionError
 

@@ -250,11 +250,17 @@ def _web_state(web: Callable[[], Web]) -> WebState | None:
 
 
 def _fit_ticks(watches: Sequence[TargetMonitor]) -> list[Tick]:
-    """Every target's fit, SLA, classes and forecast: a defect in one costs nobody the others."""
+    """Every target's fit and what follows from it: a defect in one costs nobody the others."""
     return [
         tick
         for watch in watches
-        for tick in (watch.fit_tick, watch.sla_tick, watch.class_tick, watch.forecast_tick)
+        for tick in (
+            watch.fit_tick,
+            watch.sla_tick,
+            watch.business_tick,
+            watch.class_tick,
+            watch.forecast_tick,
+        )
     ]
 
 
@@ -264,10 +270,19 @@ def _host_ticks(watches: Sequence[TargetMonitor]) -> list[Tick]:
 
 
 def _workers_of(watch: TargetMonitor) -> list[Worker]:
-    """The target's own: its server, and its host where another machine answers for that."""
-    if watch.target.node_exporter is None:
-        return [_server_worker(watch)]
-    return [_server_worker(watch), _remote_host_worker(watch)]
+    """The target's own: its server; its host on another machine, and its business metrics."""
+    workers = [_server_worker(watch)]
+    if watch.target.node_exporter is not None:
+        workers.append(_remote_host_worker(watch))
+    if watch.target.business_metrics:
+        workers.append(_business_worker(watch))
+    return workers
+
+
+def _business_worker(watch: TargetMonitor) -> Worker:
+    """It waits for queries of the operator's own: they delay no sample."""
+    business, name = watch.business, f"business metrics {watch.target.name}"
+    return Worker(name, [business.tick], allowance=float("inf"), at_end=business.close)
 
 
 def _remote_host_worker(watch: TargetMonitor) -> Worker:

@@ -8,7 +8,9 @@ from enum import StrEnum
 
 from agent.assessment.assessment_counters import AssessmentCounters
 from agent.assessment.forecaster import Forecaster
-from agent.assessment.snapshot import FitState, Health, SlaState, Snapshot
+from agent.assessment.snapshot import BusinessState, FitState, Health, SlaState, Snapshot
+from agent.business_metrics.assessment import headroom_in_unit, state_of
+from agent.business_metrics.reader import BusinessMetricsReader
 from agent.config.settings import CLOCKING, Config, Target
 from agent.history.recorder import Recorder
 from agent.history.row_mapping import ClassUses
@@ -29,6 +31,7 @@ from agent.window.intervals import Window
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import Connection
+from models.business_unit import UnitHeadroom, UnitReason
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +53,7 @@ class Part(StrEnum):
     CLASSES = "classes"
     FORECAST = "forecast"
     SLA = "sla"
+    BUSINESS_METRICS = "business_metrics"
 
 
 class TargetMonitor:
@@ -57,7 +61,7 @@ class TargetMonitor:
 
     The first two fill the history; the third replaces `snapshot` by one assignment. `class_tick`
     takes turns with it and divides what was used over the query classes, and `forecast_tick`
-    forecasts the load.
+    forecasts the load. `business` is read by a worker of its own.
     """
 
     def __init__(
@@ -97,6 +101,9 @@ class TargetMonitor:
         self._assessed: tuple[Window, Now] | None = None  # by the snapshot
         self._sla: SlaState | None = None
         self._sla_at: float | None = None  # the end of the load that it was last computed from
+        self.business = BusinessMetricsReader(target)
+        self._units: dict[str, UnitHeadroom] = {}
+        self._units_at: float | None = None
         self._answering: str | None = None  # the server behind the session
         self.assessment_failures: Mapping[str, int] = {}
         self.connects = 0  # sessions opened
@@ -110,6 +117,7 @@ class TargetMonitor:
     def interrupt(self) -> None:
         """From another thread: end a read in progress, and the session with it."""
         self._connection.interrupt()
+        self.business.interrupt()
 
     def progress(self) -> object:
         """Another answer whenever the server has answered; see `Worker`."""
@@ -122,6 +130,7 @@ class TargetMonitor:
         self._health, self.connects = before._health, before.connects
         self._answering = before._answering
         self._history.server = before._history.server
+        self.business.take_over(before.business)
         self._forecaster = before._forecaster
         if self._classes.settings == before._classes.settings:
             self._classes = before._classes
@@ -171,6 +180,7 @@ class TargetMonitor:
     def fit_tick(self, now: float) -> float:
         """Publish what is known now, and see to it that no answer takes for ever."""
         self._connection.break_off_if_overdue(now)
+        self.business.break_off_if_overdue(now)
         before = self.snapshot
         self._mind_the_server(now)
         try:
@@ -198,6 +208,8 @@ class TargetMonitor:
             self._classes = QueryClasses(self._classes.settings)
             self._forecaster = Forecaster(self.target.name, now)
             self._sla = None
+            self.business.forget()
+            self._units = {}
 
     def forecast_tick(self, now: float) -> float:
         """Forecast when the load meets the capacity, once an hour; shown with the next fit."""
@@ -230,6 +242,38 @@ class TargetMonitor:
             self._note_defect(Part.SLA, error)
             raise
         return now + ASSESS_EVERY
+
+    def business_tick(self, now: float) -> float:
+        """Find the headroom in the units of the business, once for each interval."""
+        clock = Now(now, time.time())
+        load = self.snapshot.current_load(clock.unix)
+        end = None if load is None else load.end
+        if not self.target.business_metrics or self._assessed is None or end == self._units_at:
+            return now + ASSESS_EVERY
+        self._units_at = end  # also where it fails: the same again would fail again
+        window, series = self._assessed[0], self.business.series
+        try:
+            self._units = {
+                name: headroom_in_unit(values, window, self.snapshot, clock)
+                for name, values in series.items()
+            }
+        except Exception as error:
+            self._units = {}
+            self._note_defect(Part.BUSINESS_METRICS, error)
+            raise
+        return now + ASSESS_EVERY
+
+    def _business_states(self, now: Now) -> tuple[BusinessState, ...]:
+        unknown = UnitHeadroom(reason=UnitReason.NO_CAPACITY)
+        return tuple(
+            state_of(
+                metric,
+                self.business.series[metric.name],
+                self._units.get(metric.name, unknown),
+                now,
+            )
+            for metric in self.target.business_metrics
+        )
 
     def class_tick(self, now: float) -> float:
         """Divide what was used over the query classes, once a minute; shown with the next fit."""
@@ -278,6 +322,7 @@ class TargetMonitor:
             classes=self._classes.state,
             forecast=self._forecaster.state,
             sla=self._sla,
+            business=self._business_states(clock),
         )
 
     def _is_assessed(self, window: Window, clock: Now) -> bool:
@@ -290,7 +335,7 @@ class TargetMonitor:
     def _current_health(self) -> Health:
         return replace(
             self._health,
-            collectors=tuple(job.health for job in self._jobs),
+            collectors=(*(job.health for job in self._jobs), *self.business.health),
             features=tuple(feature for job in self._jobs for feature in job.features),
         )
 

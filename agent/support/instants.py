@@ -13,3 +13,7 @@ class Now:
     def to_unix(self, monotonic: float) -> float:
         """The Unix time of a moment on the monotonic clock."""
         return self.unix - (self.monotonic - monotonic)
+
+    def to_monotonic(self, unix: float) -> float:
+        """The time on the monotonic clock of a Unix time."""
+        return self.monotonic - (self.unix - unix)

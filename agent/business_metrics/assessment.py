@@ -1,0 +1,46 @@
+"""The headroom of a target in the units of its business metrics, from all that a snapshot knows."""
+
+from agent.assessment.snapshot import BusinessState, Snapshot
+from agent.business_metrics.joined_values import ValueSeries
+from agent.config.business_metrics import BusinessMetric
+from agent.support.instants import Now
+from agent.window.intervals import Window
+from models.business_unit import UnitHeadroom, unit_headroom
+
+STALE_VALUES = 3
+"""A value is recent for so many of its intervals."""
+
+
+def headroom_in_unit(
+    series: ValueSeries, window: Window, snapshot: Snapshot, now: Now
+) -> UnitHeadroom:
+    """Compute the headroom from the values in the intervals of the present workload."""
+    load, capacity = snapshot.current_load(now.unix), snapshot.capacity(now.unix)
+    changed = _changed_at(snapshot)
+    if changed is not None:
+        window = window.select(window["end"] > now.to_monotonic(changed))
+    seen = series.joined(window, snapshot.fitted.source)
+    throughput = load.throughput if load else None
+    return unit_headroom(seen, capacity, throughput, snapshot.headroom(now.unix))
+
+
+def state_of(
+    metric: BusinessMetric, series: ValueSeries, found: UnitHeadroom, now: Now
+) -> BusinessState:
+    """Join the latest value with the latest headroom."""
+    at, value = series.latest or (None, None)
+    return BusinessState(
+        name=metric.name,
+        unit=metric.unit,
+        at=None if at is None else now.to_unix(at),
+        value=value,
+        stale_after=STALE_VALUES * metric.interval,
+        found=found,
+    )
+
+
+def _changed_at(snapshot: Snapshot) -> float | None:
+    """When the workload changed within the window, Unix seconds."""
+    capacity, points = snapshot.fitted.capacity, snapshot.fitted.points
+    change = capacity.regimes.change if capacity and capacity.regimes else None
+    return float(points.at[change.index]) if change and points else None

@@ -1,0 +1,143 @@
+"""Reads a target's business metrics, each on its schedule, and never on the session that samples.
+
+A query that is cut off waits twice as long after each time, as other collectors do. Between rounds
+that are a minute apart there is no session.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+
+from agent.business_metrics.joined_values import ValueSeries
+from agent.config.business_metrics import BusinessMetric, PrometheusQuery
+from agent.config.settings import Target
+from agent.prometheus.client import Client
+from agent.sampling.collector_health import CollectorHealth
+from agent.sampling.scheduled_collector import ScheduledCollector
+from agent.support.backoff import Backoff
+from agent.support.http_access import AccessError
+from collectors import CollectorSpec, business_query
+from collectors.base import CollectorError, FailureKind, Prepared, Values
+from collectors.business_query import VALUE, checked
+from collectors.connection import Connection
+
+KEEP_OPEN = 60.0
+"""Seconds for which a session may wait for its next query; the server ends it after 120."""
+RECONNECT_FIRST, RECONNECT_LONGEST = 5.0, 60.0  # seconds
+ROUND_TRIP = 1.0  # seconds beyond the server's own time limit until an answer must be there
+MOST_SHARE = 0.05  # of the time that a query may take in all
+
+
+class BusinessMetricsReader:
+    """The business metrics of one target; `tick` is run by a worker of its own."""
+
+    def __init__(self, target: Target) -> None:
+        self._metrics = {metric.name: metric for metric in target.business_metrics}
+        self.series = {name: ValueSeries() for name in self._metrics}
+        self._connection = connection_for(target)
+        jobs = {name: _job(target.name, metric) for name, metric in self._metrics.items()}
+        self._jobs = jobs
+        for job in jobs.values():
+            job.prepare(self._connection)
+        self._backoff = Backoff(RECONNECT_FIRST, RECONNECT_LONGEST)
+        self._retry_at = 0.0
+
+    @property
+    def health(self) -> tuple[CollectorHealth, ...]:
+        """The status of each."""
+        return tuple(job.health for job in self._jobs.values())
+
+    def take_over(self, before: "BusinessMetricsReader") -> None:
+        """Go on with the values of each metric that is defined as before."""
+        for name, metric in self._metrics.items():
+            if before._metrics.get(name) == metric:
+                self.series[name] = before.series[name]
+
+    def forget(self) -> None:
+        """Another server answers: its values have nothing to do with these."""
+        self.series = {name: ValueSeries() for name in self._metrics}
+
+    def close(self) -> None:
+        """End the session on the server."""
+        self._connection.close()
+
+    def interrupt(self) -> None:
+        """From another thread: end a read in progress."""
+        self._connection.interrupt()
+
+    def break_off_if_overdue(self, now: float) -> None:
+        """From another thread: end an answer that only trickles in."""
+        self._connection.break_off_if_overdue(now)
+
+    def tick(self, now: float) -> float:
+        """Read what is due; answers when the next one is."""
+        for name, job in self._jobs.items():
+            if self._next(job) <= time.monotonic():
+                self._read(name, job)
+        due = min(map(self._next, self._jobs.values()), default=math.inf)
+        queries = (job.due for job in self._jobs.values() if job.spec.on_server)
+        if self._connection.is_open and min(queries, default=math.inf) > now + KEEP_OPEN:
+            self._connection.close()
+        return due
+
+    def _next(self, job: ScheduledCollector) -> float:
+        """When the job's turn comes; one on the server waits until that may be asked again."""
+        waits = job.spec.on_server and not self._connection.is_open
+        return max(job.due, self._retry_at) if waits else job.due
+
+    def _read(self, name: str, job: ScheduledCollector) -> None:
+        try:
+            if job.spec.on_server and not self._connection.is_open:
+                self._connect(job)
+            sample = job.run(time.monotonic())
+        except CollectorError:
+            self._connection.close()
+            return
+        if sample is not None:
+            self.series[name].append(sample.at, sample.values[VALUE])
+
+    def _connect(self, job: ScheduledCollector) -> None:
+        try:
+            self._connection.open()
+        except CollectorError as error:
+            job.failed(error)
+            self._retry_at = time.monotonic() + self._backoff.failed()
+            raise
+        self._backoff.succeeded()
+
+
+def connection_for(target: Target) -> Connection:
+    """Describe the session of a target's own queries; it is opened when one is due."""
+    longest = max((m.timeout for m in target.business_metrics), default=ROUND_TRIP)
+    timeout = max(target.timeout, longest + ROUND_TRIP)
+    return Connection(target.endpoint, target.credentials.login, timeout=timeout, limit=longest)
+
+
+def spec_of(metric: BusinessMetric) -> CollectorSpec:
+    """Make a collector of the metric."""
+    name = f"business_metric_{metric.name}"
+    if metric.prometheus is not None:
+        read = partial(_from_prometheus, metric.prometheus, metric.timeout)
+        return CollectorSpec(name, lambda _: Prepared(read, ()), metric.interval, on_server=False)
+    query = metric.query or ""
+    prepare: Callable[[Connection], Prepared] = partial(
+        business_query.prepare, query=query, timeout=metric.timeout
+    )
+    return CollectorSpec(name, prepare, metric.interval, on_server=True, most_share=MOST_SHARE)
+
+
+def _job(target: str, metric: BusinessMetric) -> ScheduledCollector:
+    return ScheduledCollector(target, spec_of(metric), metric.interval)
+
+
+def _from_prometheus(settings: PrometheusQuery, timeout: float) -> Values:
+    """Ask once: the next turn is soon enough for what may pass."""
+    try:
+        found = Client(settings.access(timeout), tries=1).now(settings.query)
+    except AccessError as error:
+        raise CollectorError(FailureKind.UNREADABLE, str(error)) from None
+    if len(found) != 1 or not math.isfinite(found[0]):
+        gave = f"{len(found)} series" if len(found) != 1 else f"{found[0]}"
+        raise CollectorError(FailureKind.UNREADABLE, f"the query gave {gave} instead of one number")
+    return {VALUE: checked(found[0])}

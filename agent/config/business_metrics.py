@@ -1,0 +1,104 @@
+"""Business metrics of a target: a number by SQL or from Prometheus, and the unit that it counts."""
+
+import re
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from agent.config.base_model import Section
+from agent.config.durations import seconds, within
+from agent.config.existing_file import ExistingFile
+from agent.support.http_access import Access, AccessError
+
+MOST = 8
+"""Business metrics of one target."""
+LONGEST_QUERY = 4000  # characters
+NAME = r"^[a-z_][a-z0-9_]{0,62}$"
+UNIT = r"^[^\x00-\x1f\x7f]{1,40}$"
+EXAMPLE = "http://HOST:9090"
+
+QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`", re.DOTALL)
+COMMENT = re.compile(r"/\*|#|--(?:\s|$)")
+LOCKING = re.compile(r"\bFOR\s+(UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\s+MODE\b", re.IGNORECASE)
+INTO = re.compile(r"\bINTO\b", re.IGNORECASE)
+READS = re.compile(r"\s*(SELECT|WITH)\b", re.IGNORECASE)
+NOT_ONE_SELECT = "must be one SELECT that gives one number"
+
+Interval = Annotated[float, BeforeValidator(seconds), within(1, 3600)]
+Patience = Annotated[float, BeforeValidator(seconds), within(0.1, 10)]
+
+
+def one_select(query: str) -> str:
+    """A query that only reads; slips are found here, and the session refuses all that writes."""
+    bare = QUOTED.sub("''", query)
+    if COMMENT.search(bare):
+        raise ValueError("comments and hints are not accepted; put comments into the YAML")
+    if not READS.match(bare) or ";" in bare.rstrip().removesuffix(";"):
+        raise ValueError(NOT_ONE_SELECT)
+    if LOCKING.search(bare):
+        raise ValueError("locks rows; leave FOR UPDATE, FOR SHARE and LOCK IN SHARE MODE out")
+    if INTO.search(bare):
+        raise ValueError("writes a file or a variable with INTO; leave it out")
+    return query.strip().removesuffix(";").rstrip()
+
+
+class PrometheusQuery(Section):
+    """An instant query that gives one number, and the server that answers it."""
+
+    url: str = Field(max_length=2000)
+    query: Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]
+    user: str | None = None
+    password_file: ExistingFile | None = None
+    token_file: ExistingFile | None = None
+    ca: ExistingFile | None = None
+
+    def access(self, timeout: float) -> Access:
+        """Describe how the server is reached."""
+        return Access(self.url, self.user, self.password_file, self.token_file, self.ca, timeout)
+
+    @model_validator(mode="after")
+    def _is_usable(self) -> Self:
+        if self.password_file and not self.user:
+            raise ValueError("password_file is of no use alone; name the user")
+        if self.user and self.token_file:
+            raise ValueError("give a user or a token_file, not both")
+        try:
+            self.access(1.0).base(EXAMPLE)
+            self.access(1.0).opener()
+        except AccessError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+
+class BusinessMetric(Section):
+    """One number of the business that grows with the load."""
+
+    name: Annotated[str, Field(pattern=NAME)]
+    unit: Annotated[str, Field(pattern=UNIT)]
+    query: Annotated[str, Field(max_length=LONGEST_QUERY), AfterValidator(one_select)] | None = None
+    prometheus: PrometheusQuery | None = None
+    interval: Interval = 60.0
+    timeout: Patience = 1.0
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if (self.query is None) == (self.prometheus is None):
+            raise ValueError("give either a query or prometheus")
+        if self.timeout > self.interval / 2:
+            raise ValueError("timeout must be at most half of interval")
+        return self
+
+
+def _are_distinct(metrics: tuple[BusinessMetric, ...]) -> tuple[BusinessMetric, ...]:
+    names = [metric.name for metric in metrics]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"the name {name!r} is given twice")
+    return metrics
+
+
+BusinessMetrics = Annotated[
+    tuple[BusinessMetric, ...],
+    Field(strict=False, max_length=MOST),
+    AfterValidator(_are_distinct),
+]

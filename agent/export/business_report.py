@@ -1,0 +1,20 @@
+"""The headroom in the units of the business in words."""
+
+from agent.assessment.snapshot import BusinessState
+from agent.export.fit_report import quantity
+from models.trust import Trust
+
+
+def business_words(state: BusinessState) -> str:
+    """One or two sentences."""
+    now = "not read" if state.value is None else f"{quantity(state.value)} {state.unit}"
+    begin = f"{state.name} is {now}"
+    found = state.found
+    if found.headroom is None or found.headroom.value <= 0:
+        why = f": {found.reason.sentence}" if found.reason else ""
+        left = "how many more are possible is not yet identifiable"
+        return f"{begin}; {left if found.headroom is None else 'no more are possible'}{why}."
+    upper = f"to {quantity(found.headroom.upper)}" if found.headroom.upper else "or more"
+    bounds = f"{quantity(found.headroom.lower)} {upper}"
+    doubt = "" if found.trust is Trust.TRUSTED else " That is indicative, as the capacity is."
+    return f"{begin}; {quantity(found.headroom.value)} more are possible ({bounds}).{doubt}"

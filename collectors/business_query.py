@@ -1,0 +1,83 @@
+"""A query of the operator's own that gives one number, in a session that can only read.
+
+The session is none that samples. Its transactions are READ ONLY and end with their statement; the
+server gives up a lock after a second and the statement after its own time limit.
+"""
+
+import re
+
+from collectors.base import CollectorError, FailureKind, Prepared
+from collectors.connection import Connection
+from collectors.query_results import Shape, number
+from collectors.statements import own_account
+
+VALUE = "value"
+FEW_ROWS = Shape(columns=1, rows=2, bytes=4096)
+READ_ONLY = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY"
+LOCK_WAIT = 1  # seconds
+
+TABLE = re.compile(r"SELECT command denied .* table (?:[`'](\w+)[`']\.)?[`'](\w+)[`']")
+ROUTINE = re.compile(r"execute command denied .* routine '([\w.]+)'", re.IGNORECASE)
+
+
+class MissingGrantError(CollectorError):
+    """The account may not run the query; `remedy` is the GRANT that mends it."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(FailureKind.PRIVILEGE, f"{message}; {remedy}")
+        self.reason = message
+        self.remedy = remedy
+
+
+def prepare(connection: Connection, query: str, timeout: float) -> Prepared:
+    """Make what runs the query; `timeout` in seconds is the server's limit for it."""
+    return Prepared(lambda: {VALUE: _read(connection, query, timeout)}, ())
+
+
+def checked(value: float) -> float:
+    """A number that can count something; raises `CollectorError` for one below 0."""
+    if value < 0:
+        raise CollectorError(FailureKind.UNREADABLE, f"its value is below 0: {value:g}")
+    return value
+
+
+def _read(connection: Connection, query: str, timeout: float) -> float:
+    connection.run(READ_ONLY)
+    connection.run("SET SESSION " + ", ".join(_limits(connection, timeout)))
+    try:
+        rows = connection.query(query, FEW_ROWS)
+    except CollectorError as error:
+        if error.kind is not FailureKind.PRIVILEGE:
+            raise
+        raise MissingGrantError(str(error), _grant(connection, query, str(error))) from None
+    if len(rows) != 1:
+        count = "more than one row" if rows else "no row"
+        raise CollectorError(FailureKind.UNREADABLE, f"the query gave {count} instead of one")
+    return checked(number("its value", rows[0][0]))
+
+
+def _limits(connection: Connection, timeout: float) -> list[str]:
+    limits = [f"innodb_lock_wait_timeout = {LOCK_WAIT}", f"sql_select_limit = {FEW_ROWS.rows}"]
+    if "max_execution_time" in connection.variables:
+        limits.append(f"max_execution_time = {max(1, round(timeout * 1000))}")
+    if "max_statement_time" in connection.variables:
+        limits.append(f"max_statement_time = {timeout:.3f}")
+    return limits
+
+
+def _grant(connection: Connection, query: str, refusal: str) -> str:
+    """Write the GRANT for what the server refused: the refusal names it."""
+    account = own_account(connection)
+    if found := ROUTINE.search(refusal):
+        return f"GRANT EXECUTE ON FUNCTION {found[1]} TO {account}"
+    if found := TABLE.search(refusal):
+        schema = found[1] or _schema_of(found[2], query)
+        if schema:
+            return f"GRANT SELECT ON `{schema}`.`{found[2]}` TO {account}"
+    return f"grant SELECT on the tables of its query to {account}"
+
+
+def _schema_of(table: str, query: str) -> str | None:
+    """Find the schema that the query names before the table: MySQL's refusal leaves it out."""
+    found = re.search(rf"`?(\w+)`?\s*\.\s*`?{table}\b", query, re.IGNORECASE)
+    return found[1] if found else None

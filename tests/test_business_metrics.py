@@ -1,0 +1,202 @@
+"""A target's business metrics: their values in the window's intervals, and what a failure costs."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from made_up import WAVES, intervals
+from prometheus_server import fill, serving
+
+from agent.assessment.snapshot import Health
+from agent.business_metrics.joined_values import MOST_VALUES, ValueSeries
+from agent.business_metrics.reader import BusinessMetricsReader
+from agent.config.settings import Config, Target
+from agent.service.target_monitor import TargetMonitor
+from agent.window.concurrency import Source
+from agent.window.intervals import Window
+from collectors.base import FailureKind
+from models.business_unit import UnitReason
+from models.trust import Trust
+
+USERS = {"name": "active_users", "unit": "users", "query": "SELECT 1"}
+
+
+def watched(*metrics: dict[str, Any]) -> TargetMonitor:
+    """A monitor of a server that nobody asks, with intervals whose load went up and down."""
+    target = {"name": "db", "user": "u", "business_metrics": list(metrics)}
+    config = Config.model_validate({"targets": [target], "fit": {"interval": 10}})
+    watch = TargetMonitor(config, config.targets[0])
+    watch._history.restore(intervals(WAVES))
+    watch._health = Health(up=True)
+    return watch
+
+
+def test_values_belong_to_the_interval_that_they_were_read_in() -> None:
+    """Several are averaged; an interval without one is left out, and nothing is interpolated."""
+    series, window = ValueSeries(), Window(intervals([1.0, 2.0, 4.0, 8.0]))
+    for at, value in ((9.0, 5.0), (10.0, 7.0), (10.1, 3.0), (39.0, 1.0), (41.0, 99.0)):
+        series.append(at, value)
+    joined = series.joined(window, Source.STATEMENT_TIME)
+    assert joined.unit.tolist() == [6.0, 3.0, 1.0]
+    assert joined.concurrency.tolist() == [1.0, 2.0, 8.0]
+    assert joined.throughput.tolist() == window["throughput"][[0, 1, 3]].tolist()
+    assert len(ValueSeries().joined(window, None).unit) == 0
+
+
+def test_values_are_bounded() -> None:
+    """The oldest give way, however long the agent runs."""
+    series = ValueSeries()
+    for at in range(MOST_VALUES + 10):
+        series.append(float(at), 1.0)
+    assert len(series._pairs) == MOST_VALUES
+
+
+def test_a_number_that_follows_the_load_has_a_headroom() -> None:
+    """From values and intervals to the snapshot, once for each interval."""
+    watch, rows = watched(USERS), intervals(WAVES)
+    for row in rows:
+        watch.business.series["active_users"].append(row.end - 1, 2 * row.throughput)
+    now = rows[-1].end + 1
+    watch.fit_tick(now)
+    [before] = watch.snapshot.current_business(watch.snapshot.at)
+    assert before.found.reason is UnitReason.NO_CAPACITY
+    watch.business_tick(now)
+    watch.fit_tick(now)
+    [known] = watch.snapshot.current_business(watch.snapshot.at)
+    capacity, load = watch.snapshot.fitted.capacity, watch.snapshot.load
+    assert capacity is not None
+    assert capacity.value is not None
+    assert load is not None
+    assert known.value == pytest.approx(2 * rows[-1].throughput)
+    assert known.found.headroom is not None
+    left = 2 * (capacity.value - load.throughput)
+    assert known.found.headroom.value == pytest.approx(left, rel=0.02)
+    assert known.found.trust is capacity.trust is Trust.TRUSTED
+    [stale] = watch.snapshot.current_business(watch.snapshot.at + 200)
+    assert (stale.value, stale.found.reason) == (None, UnitReason.NO_VALUE)
+
+
+def test_a_headroom_that_cannot_be_computed_costs_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A defect there is counted as its own part, once for each interval; the capacity stays."""
+    watch, rows = watched(USERS), intervals(WAVES)
+    now = rows[-1].end + 1
+    watch.fit_tick(now)
+    monkeypatch.setattr("agent.service.target_monitor.headroom_in_unit", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        watch.business_tick(now)
+    watch.business_tick(now)
+    watch.fit_tick(now)
+    assert watch.assessment_failures == {"business_metrics": 1}
+    assert watch.snapshot.fitted.capacity is not None
+
+
+def test_a_reload_keeps_the_values_of_what_is_defined_as_before() -> None:
+    """Another query under the same name is another number."""
+    one, other = watched(USERS).business, watched(USERS).business
+    changed = watched({**USERS, "query": "SELECT 2"}).business
+    one.series["active_users"].append(1.0, 5.0)
+    other.take_over(one)
+    changed.take_over(one)
+    assert other.series["active_users"].latest == (1.0, 5.0)
+    assert changed.series["active_users"].latest is None
+
+
+def test_a_server_that_is_not_there_is_tried_again_later() -> None:
+    """A refused connection is counted, and the next try is seconds away, not at once."""
+    target = {"name": "db", "user": "u", "port": 1, "business_metrics": [USERS]}
+    reader = BusinessMetricsReader(Target.model_validate(target))
+    now = time.monotonic()
+    assert reader.tick(now) > now + 3
+    [health] = reader.health
+    assert health.failures == {FailureKind.REFUSED: 1}
+
+
+@contextmanager
+def answering(*bodies: object) -> Iterator[str]:
+    """The URL of a server that gives these answers, one after the other."""
+    left = list(bodies)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.dumps(left.pop(0)).encode()
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def asked(url: str, query: str) -> BusinessMetricsReader:
+    """A reader that has asked there once."""
+    metric = {"name": "orders", "unit": "o", "prometheus": {"url": url, "query": query}}
+    target = {"name": "db", "user": "u", "business_metrics": [metric]}
+    reader = BusinessMetricsReader(Target.model_validate(target))
+    assert reader.tick(time.monotonic()) > time.monotonic() + 50
+    return reader
+
+
+@pytest.mark.live
+def test_a_real_prometheus_is_asked_for_the_number_now(
+    prometheus: str, promtool: str, tmp_path: Path
+) -> None:
+    """The value of an expression; what it refuses is a reason."""
+    data = fill(tmp_path, promtool, [("orders_total", {"job": "shop"}, time.time() - 60, 41.0)])
+    with serving(prometheus, data) as url:
+        latest = asked(url, "1 + sum(orders_total)").series["orders"].latest
+        [broken] = asked(url, "sum(").health
+    assert latest is not None
+    assert latest[1] == 42.0
+    assert "parse error" in broken.last_error
+
+
+def answer(kind: str, result: object) -> object:
+    """A success as Prometheus writes it."""
+    return {"status": "success", "data": {"resultType": kind, "result": result}}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (answer("vector", [{"metric": {}, "value": [1.0, "12.5"]}]), 12.5),
+        (answer("scalar", [1.0, "3"]), 3.0),
+        (answer("vector", []), "the query gave 0 series instead of one number"),
+        (answer("vector", 2 * [{"metric": {}, "value": [1.0, "1"]}]), "gave 2 series instead"),
+        (answer("scalar", [1.0, "NaN"]), "the query gave nan instead of one number"),
+        (answer("scalar", [1.0, "-1"]), "its value is below 0: -1"),
+        (answer("matrix", [{"metric": {}, "values": []}]), "this is not Prometheus' instant value"),
+        ({"status": "error"}, "this is not Prometheus' answer"),
+    ],
+)
+def test_prometheus_gives_one_number_or_one_reason(given: object, expected: float | str) -> None:
+    """Anything but one finite number from 0 up is a failed reading, in one line."""
+    with answering(given) as url:
+        reader = asked(url, "orders")
+    [health], latest = reader.health, reader.series["orders"].latest
+    if isinstance(expected, str):
+        assert expected in health.last_error
+        assert latest is None
+    else:
+        assert latest is not None
+        assert np.isclose(latest[1], expected)
