@@ -1,7 +1,7 @@
 """Predict a real server's capacity from a load far below it, and compare with the truth.
 
     python bench/real_servers.py [--flavour mysql|mariadb] [--workload hot] [--level 15] [--step 12]
-                                 [--save FOLDER]
+                                 [--interval 4] [--moment 3] [--save FOLDER]
     python bench/real_servers.py --replay FILE...
 
 First a closed loop finds where the true peak is: sysbench with more and more threads, each for
@@ -10,6 +10,7 @@ First a closed loop finds where the true peak is: sysbench with more and more th
 within minutes: so the peak is measured again before each step, by a closed loop at the best three
 numbers of threads in turn, which the agent's window does not hold. After each share, every
 estimator predicts the peak from what was seen up to then; the truth is that of the same minutes.
+At last a closed loop of four times the best number of threads drives the server past its peak.
 The server has the machine's first processor to itself and sysbench the second, as if it ran
 elsewhere, both ahead of all other work where we are root. `--save` keeps what was seen, and
 `--replay` predicts from it again. The last table is of all workloads together.
@@ -22,14 +23,14 @@ import json
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sysbench import Level, ladder, loaded_server, questions, sysbench
-from workloads import CLASSIC, ZOO, Workload
+from sysbench import Level, ladder, loaded_server, open_loop, questions, sysbench
+from workloads import CLASSIC, ZOO, Arrivals, Workload
 
 from agent.config.settings import Config
 from agent.demo.server import Flavour, PrivateServer
@@ -47,11 +48,11 @@ CAPS = (0.3, 0.5, 0.7, 0.9)
 SHARES = (0.2, 0.6, 0.4, 0.9, 0.3, 0.75, 0.5, 1.0)  # of the cap, a step each
 LONGER = 3
 """So many times as long below the last cap: trust takes twelve intervals near the capacity."""
-INTERVAL = 4.0
 TRIED = 3
 """So many numbers of threads, the best of the ladder, are tried for the peak again and again."""
-MOMENT = 3.0
-"""For so long each time, s."""
+PAST = 4
+"""Threads past the peak, in multiples of the best number."""
+PAST_INTERVALS = 6
 SLACK = 0.1
 
 
@@ -77,8 +78,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--flavour", choices=["mysql", "mariadb"], default="mysql")
     parser.add_argument("--workload", choices=list(ZOO), action="append")
-    parser.add_argument("--level", type=float, default=15.0)
-    parser.add_argument("--step", type=float, default=12.0)
+    parser.add_argument("--level", type=float, default=15.0, help="of the ladder, seconds each")
+    parser.add_argument("--step", type=float, default=12.0, help="of the open loop, seconds each")
+    parser.add_argument("--interval", type=float, default=4.0, help="of the agent, seconds")
+    parser.add_argument("--moment", type=float, default=3.0, help="of the peak's measurements")
     parser.add_argument("--save", type=Path, metavar="FOLDER")
     parser.add_argument("--replay", type=Path, nargs="+", metavar="FILE")
     args = parser.parse_args()
@@ -86,7 +89,8 @@ def main() -> None:
     for file in args.replay or []:
         said += replay(saved(file))
     for workload in args.workload or ([] if args.replay else CLASSIC):
-        seen = run(args.flavour, workload, args.level, args.step)
+        pace = Pace(args.level, args.step, args.interval, args.moment)
+        seen = run(args.flavour, workload, pace)
         if args.save:
             file = args.save / f"{args.flavour}-{workload}.json.gz"
             file.write_bytes(gzip.compress(json.dumps(seen).encode(), mtime=0))
@@ -94,40 +98,80 @@ def main() -> None:
     summarise(said)
 
 
-def run(flavour: Flavour, name: str, level: float, step: float) -> dict[str, Any]:
-    """One workload on a server of its own: the ladder, then what was seen below each cap."""
+class Pace(NamedTuple):
+    """How long what takes, s."""
+
+    level: float
+    """A level of the ladder."""
+    step: float
+    """A step of the open loop."""
+    interval: float
+    """The agent's."""
+    moment: float
+    """Of the closed loop that measures the peak before each step."""
+
+
+def run(flavour: Flavour, name: str, pace: Pace) -> dict[str, Any]:
+    """Record one workload on a server of its own: the ladder, below each cap, past the peak."""
     with loaded_server(flavour, name) as (server, workload, title):
-        caps = []
-        per_event, truth = ladder(server, workload, level)
+        per_event, truth = ladder(server, workload, pace.level)
         best = sorted(truth, key=lambda n: -truth[n].throughput)[:TRIED]
-        tried = itertools.cycle(best)
-        lately = deque(((n, truth[n].throughput) for n in best), maxlen=2 * TRIED)
-        beside: list[tuple[float, float]] = []
-        with watched(server, INTERVAL) as agent:
+        moments = Moments(server, workload, pace, best)
+        moments.recent.extend((n, truth[n].throughput) for n in best)
+        caps: list[dict[str, Any]] = []
+        with watched(server, pace.interval) as agent:
             for cap in CAPS:
                 found = []
-                for share in SHARES * (LONGER if cap == CAPS[-1] else 1):
-                    threads, start = next(tried), time.monotonic()
-                    found.append((threads, peak_now(server, workload, threads)))
-                    beside.append((start, until_next_interval()))
-                    lately.append(found[-1])
-                    rate = cap * share * true_peak(lately)[0] / per_event
-                    sysbench(server, workload, step, 64, rate)
-                rows = [row._asdict() for row in window_of(agent).rows if is_of(row, beside)]
+                for share in steps_below(cap, workload):
+                    found.append(moments.measure())
+                    rate = cap * share * true_peak(moments.recent)[0] / per_event
+                    open_loop(server, workload, pace.step, rate)
+                rows = moments.others_of(window_of(agent))
                 caps.append({"cap": cap, "intervals": len(rows), "peaks": found})
+            peaks = [moments.measure() for _ in best]
+            sysbench(server, workload, PAST_INTERVALS * pace.interval, PAST * best[0])
+            rows = moments.others_of(window_of(agent))
+            caps.append({"cap": PAST, "intervals": len(rows), "peaks": peaks})
     return {"name": title, "truth": truth, "caps": caps, "intervals": rows}
 
 
-def peak_now(server: PrivateServer, workload: Workload, threads: int) -> float:
-    """Measure the throughput of a closed loop, queries/s, for a moment."""
-    before, start = questions(server), time.monotonic()
-    sysbench(server, workload, MOMENT, threads)
-    return (questions(server) - before) / (time.monotonic() - start)
+def steps_below(cap: float, workload: Workload) -> list[float]:
+    """Shares of a cap, one for each step."""
+    shares = SHARES * (LONGER if cap == CAPS[-1] else 1)
+    return sorted(shares) if workload.arrivals is Arrivals.RISING else list(shares)
 
 
-def until_next_interval() -> float:
+class Moments:
+    """Measures the peak again and again, and which intervals that touched."""
+
+    def __init__(
+        self, server: PrivateServer, workload: Workload, pace: Pace, threads: Sequence[int]
+    ) -> None:
+        self.recent: deque[tuple[int, float]] = deque(maxlen=2 * TRIED)
+        self._server = server
+        self._workload = workload
+        self._pace = pace
+        self._tried = itertools.cycle(threads)
+        self._beside: list[tuple[float, float]] = []
+
+    def measure(self) -> tuple[int, float]:
+        """Measure a closed loop's throughput, queries/s; answers its number of threads too."""
+        threads, start = next(self._tried), time.monotonic()
+        before = questions(self._server)
+        sysbench(self._server, self._workload, self._pace.moment, threads)
+        found = threads, (questions(self._server) - before) / (time.monotonic() - start)
+        self._beside.append((start, until_next_interval(self._pace.interval)))
+        self.recent.append(found)
+        return found
+
+    def others_of(self, window: Window) -> list[dict[str, Any]]:
+        """Return the intervals in which no peak was measured."""
+        return [row._asdict() for row in window.rows if is_of(row, self._beside)]
+
+
+def until_next_interval(interval: float) -> float:
     """Wait for the end of the agent's interval; answers when it was."""
-    end = math.ceil(time.monotonic() / INTERVAL) * INTERVAL
+    end = math.ceil(time.monotonic() / interval) * interval
     time.sleep(max(end - time.monotonic(), 0.0))
     return end
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from workloads import ZOO, Workload
+from workloads import ZOO, Arrivals, Workload
 
 from agent.demo.server import Flavour, PrivateServer, find_server
 from collectors.host import process_clock
@@ -19,6 +19,8 @@ DATABASE = "headroom_bench"
 SERVER_CPU, CLIENT_CPU = 0, 1
 SERVER_OPTIONS = ("--max-connections=500", "--innodb-buffer-pool-size=256M")
 CACHE = Path(__file__).resolve().parent.parent / ".cache"
+BURST = 1.6
+"""A burst's rate, in multiples of the mean."""
 FIRST = -20  # the highest priority there is
 
 
@@ -105,6 +107,16 @@ def questions(server: PrivateServer) -> float:
         cursor.execute("SHOW GLOBAL STATUS LIKE 'Questions'")
         row = cursor.fetchone()
         return float(row[1]) if row else 0.0
+
+
+def open_loop(server: PrivateServer, workload: Workload, seconds: float, rate: float) -> None:
+    """Requests at that mean rate (events/s) for so long, as the workload's clients send them."""
+    if workload.arrivals is not Arrivals.BURSTY:
+        sysbench(server, workload, seconds, workload.connections, rate)
+        return
+    for second in range(round(seconds)):
+        burst = BURST if second % 2 else 2.0 - BURST
+        sysbench(server, workload, 1.0, workload.connections, burst * rate)
 
 
 def sysbench(

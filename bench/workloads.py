@@ -1,5 +1,6 @@
 """The real workloads that the benches play: what sysbench runs, and on what server."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,17 @@ TINY_POOL = ("--innodb-buffer-pool-size=8M", "--innodb-flush-method=O_DIRECT")
 PREPARED = ("--db-ps-mode=auto",)
 
 
+class Arrivals(StrEnum):
+    """How the requests of an open loop come, apart from their mean rate."""
+
+    STEADY = "steady"
+    """As a Poisson process of the same rate for the whole step."""
+    BURSTY = "bursty"
+    """Every second at 1.6 and at 0.4 times the rate in turn."""
+    RISING = "rising"
+    """Each step higher than the one before, as in a morning."""
+
+
 class Workload(NamedTuple):
     """One kind of load."""
 
@@ -25,14 +37,19 @@ class Workload(NamedTuple):
     options: tuple[str, ...] = ()
     server: tuple[str, ...] = ()
     """Options of the server."""
+    connections: int = 64
+    """Of the open loop."""
+    arrivals: Arrivals = Arrivals.STEADY
 
     @property
     def prepares(self) -> bool:
         """Whether sysbench makes its tables."""
-        return "/" not in self.script
+        return self.script != HOT
 
 
 HOT = str(BENCH / "hot.lua")
+SCANS = str(BENCH / "scans.lua")
+SHOP = str(BENCH / "shop.lua")
 CLASSIC = {
     "hot": Workload(HOT),
     "read-only": Workload("oltp_read_only", SMALL),
@@ -59,4 +76,19 @@ ZOO = CLASSIC | {
     "writes": Workload("oltp_write_only", SMALL, DURABLE),
     "writes-relaxed": Workload("oltp_write_only", SMALL, RELAXED),
     "hot-relaxed": Workload(HOT, (), RELAXED),
+    "scans": Workload(SCANS, SMALL),
+    "shop": Workload(SHOP, SMALL, DURABLE),
+    "points-8": Workload("oltp_point_select", ONE_TABLE, connections=8),
+    "points-200": Workload("oltp_point_select", ONE_TABLE, connections=200),
+    "points-bursty": Workload("oltp_point_select", ONE_TABLE, arrivals=Arrivals.BURSTY),
+    "points-rising": Workload("oltp_point_select", ONE_TABLE, arrivals=Arrivals.RISING),
+    "updates-8": Workload("oltp_update_non_index", ONE_TABLE, DURABLE, connections=8),
+    "updates-200": Workload("oltp_update_non_index", ONE_TABLE, DURABLE, connections=200),
+    "updates-bursty": Workload(
+        "oltp_update_non_index", ONE_TABLE, DURABLE, arrivals=Arrivals.BURSTY
+    ),
+    "updates-rising": Workload(
+        "oltp_update_non_index", ONE_TABLE, DURABLE, arrivals=Arrivals.RISING
+    ),
+    "shop-bursty": Workload(SHOP, SMALL, DURABLE, arrivals=Arrivals.BURSTY),
 }
