@@ -14,17 +14,12 @@ from models.robust import TINY, fit_columns
 WHILES = 8
 """The window is cut into so many, each of as many intervals."""
 MIN_POINTS = 4 * WHILES
-OTHERWISE = float(np.log(1.06))
-"""By so much in ln the last level must differ. A drift of the mix is to a part one of the load,
-which the curve takes: measured, capacities were off by twice of what the levels differ by."""
 ERRORS = 2.5
-"""And by so many standard errors. In simulation no day without a drift differs by so much."""
-FAR = float(np.log(1.12))
-"""By so much in ln the cost of the latest intervals is another one."""
+"""By so many standard errors a difference is beyond chance."""
 
 
 def cost_drift(seen: Observations, name: str) -> float:
-    """Compute ln of what a query costs of this resource of late over its cost at high loads.
+    """Compute ln of what a query costs of this resource now over its cost at high loads.
 
     0 where that is no more than chance, or where too few intervals say how busy it was.
     """
@@ -41,17 +36,17 @@ def cost_drift(seen: Observations, name: str) -> float:
     off[WHILES - 1] += 1.0
     drift = float(off @ fitted.coefficients)
     error = float(np.sqrt(max(float(off @ fitted.covariance @ off), TINY)))
-    return drift if abs(drift) > max(OTHERWISE, ERRORS * error) else 0.0
+    return drift if abs(drift) > ERRORS * error else 0.0
 
 
-def costs_otherwise(seen: Observations, name: str) -> bool:
-    """Tell whether of late a query cost far more or less of this resource than at this load before.
+def latest_cost_change(seen: Observations, name: str) -> float:
+    """Compute ln of what a query of the last few intervals cost over others at like loads.
 
-    By the last few intervals, of all and not only of those that outliers were taken from.
+    0 where that is no more than chance, or where too few intervals say how busy it was.
     """
     x, u = told_by(seen, name)
     if len(x) < MIN_POINTS:
-        return False
+        return 0.0
     off, deviation = off_the_curve(x, np.log(u) - np.log(x), u)
-    chance = ERRORS * deviation / float(np.sqrt(LATEST))
-    return abs(float(np.median(off[-LATEST:]))) > max(FAR, chance)
+    change = float(np.median(off[-LATEST:]))
+    return change if abs(change) > ERRORS * deviation / float(np.sqrt(LATEST)) else 0.0

@@ -15,14 +15,12 @@ from models.usl.law import Array
 
 PERIODS, LEAST_PERIOD, FEWEST = 32, 8, 4
 """The window is cut into so many periods, of so many intervals at least; fewer tell nothing."""
-WANDERS = 0.07
-"""The deviation of ln of a capacity between them, beyond chance, from which on it wanders."""
 
 
-def cost_fluctuates(seen: Observations, name: str) -> float:
+def cost_variance(seen: Observations, name: str) -> float:
     """Compute the deviation of ln of what a query costs of this resource from period to period.
 
-    0 where that is little, or where too few intervals say how busy it was.
+    0 where too few intervals say how busy it was.
     """
     x, u = told_by(seen, name)
     if len(x) < FEWEST * LEAST_PERIOD:
@@ -30,10 +28,10 @@ def cost_fluctuates(seen: Observations, name: str) -> float:
     return _between_periods(off_the_curve(x, np.log(u) - np.log(x), u)[0])
 
 
-def others_fluctuate(seen: Observations, name: str) -> float:
+def variance_of_what_is_left(seen: Observations, name: str) -> float:
     """Compute the same of what others leave of the resource, but for what follows the throughput.
 
-    0 too where the server's own part is not known.
+    0 where the server's own part is not known, or too few intervals tell.
     """
     resource, x = seen.resource(name), seen.throughput
     if resource.own is None:
@@ -49,9 +47,8 @@ def others_fluctuate(seen: Observations, name: str) -> float:
 
 
 def _between_periods(off: Array) -> float:
-    """Compute the deviation between periods of what is in the order of time, or 0."""
+    """Compute the deviation between periods, beyond chance, of what is in the order of time."""
     periods = np.array_split(off, min(PERIODS, len(off) // LEAST_PERIOD))
     by_chance = float(np.square(np.diff(off)).mean()) / 2 * len(periods) / len(off)
     between = float(np.var([period.mean() for period in periods]))
-    deviation = float(np.sqrt(max(between - by_chance, 0.0)))
-    return deviation if deviation > WANDERS else 0.0
+    return float(np.sqrt(max(between - by_chance, 0.0)))

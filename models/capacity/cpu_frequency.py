@@ -10,27 +10,26 @@ from models.capacity.observations import Observations
 
 HIGH = 0.9
 """The quantile of the throughputs from which on they count as high."""
-FAST = 0.9
-"""A clock that is slower at high loads, as a share of how fast it can run, may still be raised."""
-FROM, RISES = 0.5, 1.1
-"""By so much the clock at high loads is above that of the others, from such a share of them on,
-where it rises with the load. Lower loads do not matter: the limit rests on the higher ones."""
+FROM = 0.5
+"""The share of the high loads from which on others are compared: a limit rests on those."""
+LEAST_CLOCK = 0.01
 MIN_POINTS = 6
 """So many intervals must tell it."""
 
 
-def clock_low(seen: Observations, name: str) -> bool:
-    """Tell whether the clock of this resource was low at the highest loads, or rose towards them.
+def clock_rise(seen: Observations, name: str) -> float:
+    """Compute how many times as fast this resource's clock may still run, or ran at high loads.
 
-    False where the clock is not known, and for a resource that has none.
+    A clock below 1 at the highest loads may still be raised; one that is above that of the loads
+    from half of them on has been. 1 where the clock is not known, or the resource has none.
     """
     clock = seen.resource(name).clock
     if clock is None or np.count_nonzero(np.isfinite(clock)) < MIN_POINTS:
-        return False
+        return 1.0
     known = np.isfinite(clock)
     x, clock = seen.throughput[known], clock[known]
     high = x >= np.quantile(x, HIGH)
     fast = float(np.median(clock[high]))
     below = clock[~high & (x >= FROM * np.median(x[high]))]
-    rises = len(below) >= MIN_POINTS and fast > RISES * float(np.median(below))
-    return rises or fast < FAST
+    rise = fast / float(np.median(below)) if len(below) >= MIN_POINTS else 1.0
+    return max(rise, 1 / max(fast, LEAST_CLOCK))

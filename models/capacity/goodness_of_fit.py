@@ -5,7 +5,7 @@ Scalability Law* (Percona): efficiency X/(λN) must not pass 1, residuals must h
 Threads_running of two or three makes points that look almost random.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -14,6 +14,8 @@ import numpy as np
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import FULL
 from models.robust import fit_linear, neighbour_deviation, persistence
+from models.trust import Reason, Trust
+from models.usl.fit import UslFit
 from models.usl.law import Array, Usl
 
 MIN_POINTS = 5
@@ -36,8 +38,8 @@ PATTERN_Z = 5.0
 
 TOP = 0.95
 """From this quantile of the throughputs on loads are the highest."""
-OFF_CURVE = (0.05, 0.1)
-"""By so much, and by such a share of it, a utilisation there must be off to contradict a limit."""
+HALF_USED = 0.5
+"""Of a utilisation below, errors are compared with this."""
 CURVE_NOISE = 0.002
 
 
@@ -160,21 +162,32 @@ def _pattern(n: Array, residuals: Array, noise: float) -> float:
     return max(beyond, key=abs, default=0.0)
 
 
-def contradicts_limit(seen: Observations, name: str) -> bool:
-    """Whether this resource was far busier, or less, at the highest loads than at all others.
+def with_doubts(law: UslFit | None, finding: Finding | None) -> UslFit | None:
+    """The same law, not trusted where the checks find that its shape is wrong."""
+    if law is None or finding is None:
+        return law
+    doubt = Reason.SUPERLINEAR if finding.check is Check.SUPERLINEAR else Reason.RESIDUAL_PATTERN
+    reasons = tuple(reason for reason in Reason if reason in {*law.reasons, doubt})
+    trust = Trust.INDICATIVE if law.trust is Trust.TRUSTED else law.trust
+    return replace(law, trust=trust, reasons=reasons)
+
+
+def off_at_highest_loads(seen: Observations, name: str) -> float:
+    """Compute by which share this resource was busier at the highest loads than all others say.
 
     A few intervals do not steer a limit, which is right for a backup; at the highest loads they are
-    what tells where it ends: the second half of the hyper-threads does less than the first.
+    what tells where it ends: the second half of the hyper-threads does less than the first. 0 where
+    too few intervals tell.
     """
     resource = seen.resource(name)
     u = resource.of_ours
     known = (u < FULL) & (seen.throughput > 0)
     if resource.is_busy_time or np.count_nonzero(known) < 5 * PATTERN_GROUPS:
-        return False
+        return 0.0
     u, t = u[known], seen.throughput[known] / float(seen.throughput[known].max())
     design = np.stack([np.ones_like(t), t, t * t], axis=1)
     weights = seen.weights[known] / np.maximum(t / float(np.median(t)), 0.25)
     curve = design @ fit_linear(design, u, weights, CURVE_NOISE).coefficients
     top = t >= np.quantile(t, TOP)
-    off = abs(float(np.median((u - curve)[top])))
-    return off > max(OFF_CURVE[0], OFF_CURVE[1] * float(np.median(u[top])))
+    off = float(np.median((u - curve)[top]))
+    return off / max(float(np.median(u[top])), HALF_USED)

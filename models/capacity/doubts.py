@@ -1,0 +1,298 @@
+"""What speaks against a capacity: one table of doubts.
+
+Each doubt is a statistic of the evidence, the value beyond which it counts, and the scenario of a
+bench or the test that shows what it is worth. Which of them take the trust away and which only
+inform is `result.INFORMATION`; which speak of a capacity that was measured is `OF_MEASURED`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from models.capacity.change_points import Regimes
+from models.capacity.cost_drift import cost_drift, latest_cost_change
+from models.capacity.cost_variance import cost_variance, variance_of_what_is_left
+from models.capacity.cpu_frequency import clock_rise
+from models.capacity.estimate import Estimate
+from models.capacity.goodness_of_fit import Finding, off_at_highest_loads
+from models.capacity.observations import LATEST, SEEN, Observations
+from models.capacity.outliers import MAX_SHARE, Outliers
+from models.capacity.resource_limit import ResourceLimit
+from models.capacity.result import USL
+from models.capacity.result import CapacityReason as Why
+from models.trust import Reason, Trust
+from models.usl.fit import UslFit
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """All that a capacity was estimated from, and the estimate."""
+
+    seen: Observations = field(repr=False)
+    """All intervals; concurrency is not known where other programs disturbed it."""
+    current: Observations = field(repr=False)
+    """Those of the present workload."""
+    kept: Observations = field(repr=False)
+    """Those without outliers, and below a peak that was passed."""
+    regimes: Regimes
+    outliers: Outliers
+    nearest: ResourceLimit | None
+    """The lowest limit that contention may be expected beside."""
+    lowest: ResourceLimit | None
+    """The lowest limit of all."""
+    law: UslFit | None
+    finding: Finding | None
+    """Why there is no law, or what is wrong with it."""
+    plateau: float | None
+    """The throughput (queries/s) that more statements did not raise; None: it still grew."""
+    estimate: Estimate
+
+
+class Doubt(NamedTuple):
+    """One thing that may speak against a capacity."""
+
+    reason: Why
+    statistic: Callable[[Evidence], float]
+    beyond: float
+    """The statistic counts where it is greater."""
+    shown_by: str
+    """A scenario of bench/capacity.py, or a test."""
+
+
+MIN_LOAD = 0.7
+"""The least share of the capacity that must have been seen for a trusted one."""
+MIN_NEAR = 12
+"""So many intervals must have come so near: one burst of load tells little of what ends it."""
+TRUSTED_RATIO = 1.42
+"""The 95 % quantile of a trusted capacity over its 5 % quantile is below."""
+MORE = 1.25
+"""By so much more than the capacity's upper bound must have been served to contradict it."""
+OFF = 0.1
+CLOCK = 1.1
+VARIANCE = 0.07
+DRIFT = float(np.log(1.06))
+CHANGE = float(np.log(1.12))
+"""A drift of the mix is to a part one of the load, which the curve of the cost takes: capacities
+were off by twice of what the levels differ by."""
+
+
+def doubts(evidence: Evidence) -> set[Why]:
+    """Find every reason whose statistic is beyond its threshold."""
+    found = {doubt.reason for doubt in DOUBTS if doubt.statistic(evidence) > doubt.beyond}
+    return found & OF_MEASURED if evidence.estimate.observed else found
+
+
+def _of_nearest(
+    statistic: Callable[[Observations, str], float], of: Callable[[Evidence], Observations]
+) -> Callable[[Evidence], float]:
+    """Apply a statistic to the nearest limit's resource, in these intervals; 0 without one."""
+
+    def value(evidence: Evidence) -> float:
+        limit = evidence.nearest
+        return 0.0 if limit is None else abs(statistic(of(evidence), limit.resource))
+
+    return value
+
+
+def _kept(evidence: Evidence) -> Observations:
+    return evidence.kept
+
+
+def _current(evidence: Evidence) -> Observations:
+    return evidence.current
+
+
+def _seen(evidence: Evidence) -> Observations:
+    return evidence.seen
+
+
+def _share_of_outliers(evidence: Evidence) -> float:
+    return evidence.outliers.suspects / max(len(evidence.outliers.kept), 1)
+
+
+def _share_of_latest_left_out(evidence: Evidence) -> float:
+    return 1 - float(np.mean(evidence.regimes.current[-LATEST:]))
+
+
+def _latest_outliers(evidence: Evidence) -> float:
+    return float(evidence.outliers.latest_differ)
+
+
+def _further_fall(evidence: Evidence) -> float:
+    return 0.0 if evidence.nearest is None else evidence.nearest.further_fall
+
+
+def _alternating(evidence: Evidence) -> float:
+    return float(evidence.regimes.clouds is not None)
+
+
+def _changed(evidence: Evidence) -> float:
+    return float(evidence.regimes.change is not None)
+
+
+def _plateau(evidence: Evidence) -> float:
+    return float(evidence.plateau is not None)
+
+
+def _share_of_law(evidence: Evidence) -> float:
+    """Compute the probability that the law sets the capacity; 1 where there is only a bound."""
+    estimate = evidence.estimate
+    return 1.0 if estimate.value is None else estimate.shares.get(USL, 0.0)
+
+
+def _share_of_wrong_law(evidence: Evidence) -> float:
+    law, finding = evidence.law, evidence.finding
+    is_wrong = finding is not None and not finding.refuses
+    if evidence.estimate.value is None and law is not None and evidence.nearest is None:
+        is_wrong |= Reason.SEEN_ABOVE_PEAK in law.reasons
+    return _share_of_law(evidence) * is_wrong
+
+
+def _served_before(evidence: Evidence) -> float:
+    """Compute the share of intervals before a change that served more than the law allows."""
+    change, estimate = evidence.regimes.change, evidence.estimate
+    if change is None or estimate.limit != USL or estimate.upper is None:
+        return 0.0
+    most = estimate.upper * max(change.ratio, 1.0) * MORE
+    x = evidence.seen.throughput
+    return np.count_nonzero(x[~evidence.regimes.current] > most) / len(x)
+
+
+def _law_alone_is_unsure(evidence: Evidence) -> float:
+    if evidence.estimate.value is None or evidence.nearest is not None:
+        return 0.0
+    return float(evidence.law is not None and evidence.law.trust is not Trust.TRUSTED)
+
+
+def _share_of_unsure_law(evidence: Evidence) -> float:
+    is_sure = evidence.law is not None and evidence.law.trust is Trust.TRUSTED
+    if is_sure or evidence.nearest is None:
+        return 0.0
+    return evidence.estimate.shares.get(USL, 0.0)
+
+
+def _low_over_high(evidence: Evidence) -> float:
+    low, high = np.quantile(evidence.kept.throughput, (1 - SEEN, SEEN))
+    return float(low / high)
+
+
+def _over_seen(evidence: Evidence) -> float:
+    return (evidence.estimate.value or 0.0) / evidence.estimate.x_seen
+
+
+def _lacking_near(evidence: Evidence) -> float:
+    value = evidence.estimate.value
+    if value is None or _over_seen(evidence) > 1 / MIN_LOAD:
+        return 0.0
+    return MIN_NEAR - float(np.count_nonzero(evidence.kept.throughput >= MIN_LOAD * value))
+
+
+def _ratio(evidence: Evidence) -> float:
+    return 0.0 if evidence.estimate.value is None else evidence.estimate.ratio
+
+
+def _counts_waits(evidence: Evidence) -> float:
+    lowest = evidence.lowest
+    return float(lowest is not None and evidence.kept.resource(lowest.resource).counts_waits)
+
+
+def _is_assumed(evidence: Evidence) -> float:
+    lowest = evidence.lowest
+    return float(lowest is not None and evidence.kept.resource(lowest.resource).is_ceiling_assumed)
+
+
+def _law_refused(evidence: Evidence) -> float:
+    return float(evidence.finding is not None and evidence.finding.refuses)
+
+
+def _disturbed(evidence: Evidence) -> float:
+    return float(np.mean(evidence.kept.disturbed))
+
+
+DOUBTS = (
+    Doubt(Why.NO_LIMIT_SEEN, lambda e: float(e.estimate.value is None), 0.5, "Amdahl, κ ≈ 0"),
+    Doubt(Why.MODEL_DOES_NOT_FIT, _share_of_outliers, MAX_SHARE, "pile-ups 4 %"),
+    Doubt(
+        Why.MODEL_DOES_NOT_FIT,
+        _of_nearest(off_at_highest_loads, _kept),
+        OFF,
+        "test_the_highest_loads_may_contradict_a_limit",
+    ),
+    Doubt(Why.LATEST_DIFFER, _latest_outliers, 0.5, "mix changed"),
+    Doubt(Why.LATEST_DIFFER, _share_of_latest_left_out, 0.5, "night jobs"),
+    Doubt(
+        Why.LATEST_DIFFER,
+        _of_nearest(cost_drift, _kept),
+        DRIFT,
+        "test_a_mix_that_drifts_takes_trust_away",
+    ),
+    Doubt(
+        Why.LATEST_DIFFER,
+        _of_nearest(latest_cost_change, _current),
+        CHANGE,
+        "test_queries_that_cost_more_of_late_take_trust_away_at_once",
+    ),
+    Doubt(
+        Why.COST_FLUCTUATES,
+        _of_nearest(cost_variance, _kept),
+        VARIANCE,
+        "test_a_cost_that_wanders_takes_trust_away",
+    ),
+    Doubt(
+        Why.OTHERS_FLUCTUATE,
+        _of_nearest(variance_of_what_is_left, _seen),
+        VARIANCE,
+        "test_neighbours_that_come_and_go_take_trust_away",
+    ),
+    Doubt(
+        Why.CLOCK_LOW,
+        _of_nearest(clock_rise, _kept),
+        CLOCK,
+        "test_a_clock_that_is_lowered_at_low_loads_takes_trust_away",
+    ),
+    Doubt(Why.DEMAND_FALLS, _further_fall, 0.1, "one processor, wake-ups"),
+    Doubt(Why.THROUGHPUT_PLATEAU, _plateau, 0.5, "queueing, and a lock"),
+    Doubt(Why.LAW_DOES_NOT_FIT, _share_of_wrong_law, 0.25, "law, plateau at the cores"),
+    Doubt(
+        Why.LAW_DOES_NOT_FIT,
+        _served_before,
+        MAX_SHARE,
+        "test_contention_that_an_older_mix_contradicts_is_not_trusted",
+    ),
+    Doubt(Why.LAW_NOT_SURE, _law_alone_is_unsure, 0.5, "law, full far beyond"),
+    Doubt(Why.ONE_LOAD, _low_over_high, 1 / 1.15, "hour only"),
+    Doubt(Why.LOAD_TOO_LOW, _over_seen, 1 / MIN_LOAD, "hour only"),
+    Doubt(
+        Why.FEW_HIGH_LOADS,
+        _lacking_near,
+        0.5,
+        "test_a_short_burst_of_load_is_trusted_for_nothing",
+    ),
+    Doubt(Why.WIDE_INTERVAL, _ratio, TRUSTED_RATIO, "noise 6 %"),
+    Doubt(
+        Why.WAITS_COUNTED,
+        _counts_waits,
+        0.5,
+        "test_statements_that_wait_elsewhere_fill_no_innodb",
+    ),
+    Doubt(Why.CPU_ASSUMED, _is_assumed, 0.5, "test_an_assumed_share_leaves_an_indication"),
+    Doubt(Why.CONTENTION_UNKNOWN, _share_of_unsure_law, 0.1, "law, convoy"),
+    Doubt(Why.CONCURRENCY_UNKNOWN, _law_refused, 0.5, "few processors, no delay"),
+    Doubt(Why.NO_RESOURCE_LIMIT, lambda e: float(e.nearest is None), 0.5, "Amdahl, κ ≈ 0"),
+    Doubt(Why.OTHERS_INTERFERE, _disturbed, MAX_SHARE, "neighbours"),
+    Doubt(Why.MIX_CHANGED, _changed, 0.5, "mix changed"),
+    Doubt(Why.TWO_WORKLOADS, _alternating, 0.5, "night jobs"),
+)
+OF_MEASURED = {
+    Why.LATEST_DIFFER,
+    Why.COST_FLUCTUATES,
+    Why.OTHERS_FLUCTUATE,
+    Why.WIDE_INTERVAL,
+    Why.TWO_WORKLOADS,
+    Why.MIX_CHANGED,
+    Why.OTHERS_INTERFERE,
+    Why.CONCURRENCY_UNKNOWN,
+}
+"""What speaks of a capacity that was measured; all others speak against an extrapolation."""

@@ -1,0 +1,162 @@
+"""The capacity as a distribution, before it is judged: from limits, from the law, or as observed.
+
+Resource limits and contention's peak are both uncertain. The lower of independent quantities is
+above c when each of them is: P(C > c) = P(peak > c) · P(lowest limit > c), and the probability of
+each to be the lowest follows from their hazards.
+"""
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+
+from models.capacity.contention import Peak
+from models.capacity.distribution import Distribution
+from models.capacity.goodness_of_fit import Check, Finding
+from models.capacity.observations import Observations
+from models.capacity.observed_maximum import likelihood
+from models.capacity.observed_peak import ObservedPeak
+from models.capacity.resource_limit import ResourceLimit
+from models.capacity.result import USL
+from models.robust import NORMAL_95
+from models.trust import Reason, Trust
+from models.usl.fit import UslFit
+from models.usl.law import Array
+
+GRID = 400
+FAR_BELOW = 1 / 3
+"""Below this share of the nearest limit, the most likely one, nothing of contention shows, and the
+limit is the best guess. That contention may come before is in the bounds."""
+BEYOND = 0.05
+"""With more than this probability above all that was looked at, there is no upper bound."""
+MEASURED_ERROR = 0.025
+"""The least standard deviation of ln of a capacity that was measured."""
+ENOUGH_THREADS = 6.0
+"""Where concurrency is too low for the law, the load at which it would be this is to be seen."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Median, 5 and 95 % quantile of the capacity (queries/s), and what sets it."""
+
+    value: float | None
+    """None: only a lower bound is known."""
+    lower: float
+    upper: float | None
+    """None: nothing bounds it."""
+    shares: dict[str, float]
+    """The probability of each limit to be the lowest; empty where only a bound is known."""
+    x_seen: float
+    """The highest throughput that was held for a while, queries/s."""
+    distribution: Distribution | None = field(repr=False, default=None)
+    observed: bool = False
+    """Whether the peak was passed, so that nothing is extrapolated."""
+    settle: float | None = None
+    """The load that would tell more, where there is only a lower bound; queries/s."""
+
+    @property
+    def ratio(self) -> float:
+        """The 95 % quantile over the 5 % quantile."""
+        return np.inf if self.upper is None or not self.lower else self.upper / self.lower
+
+    @property
+    def limit(self) -> str | None:
+        """What most likely ends the growth."""
+        return max(self.shares, key=lambda name: self.shares[name], default=None)
+
+    @classmethod
+    def at_least(cls, bound: float, x_seen: float, settle: float | None = None) -> Self:
+        """Only a lower bound is known, queries/s."""
+        return cls(None, bound, None, {}, x_seen, settle=settle)
+
+    @classmethod
+    def of_observed(cls, peak: ObservedPeak, x_seen: float) -> Self:
+        """Take the throughput at a peak that was passed."""
+        spread = float(np.exp(NORMAL_95 * np.hypot(peak.error, MEASURED_ERROR)))
+        x = peak.throughput
+        quantiles = Distribution.of_quantiles(x / spread, x, x * spread)
+        seen = max(x_seen, x)
+        shares = {peak.resource: 1.0}
+        return cls(x, x / spread, x * spread, shares, seen, quantiles, observed=True)
+
+    @classmethod
+    def of_law(cls, law: UslFit | None, finding: Finding | None, x_seen: float) -> Self:
+        """Take the law's peak, or where that is not identifiable a lower bound only."""
+        if finding is not None and finding.check is Check.LOW_CONCURRENCY:
+            # below contention N grows with X
+            return cls.at_least(x_seen, x_seen, x_seen * ENOUGH_THREADS / finding.value)
+        if law is None or law.x_max is None or law.x_max_interval is None:
+            return cls.at_least(x_seen, x_seen)
+        if law.x_max_median is None or Reason.SEEN_ABOVE_PEAK in law.reasons:
+            return cls.at_least(x_seen, x_seen)
+        low, high = law.x_max_interval.low, law.x_max_interval.high
+        if law.trust is Trust.NOT_IDENTIFIABLE:
+            settle = law.settle_concurrency
+            load = float(law.law.throughput(settle)) if settle else None
+            return cls.at_least(max(min(low, law.x_max), x_seen), x_seen, load)
+        quantiles = Distribution.of_quantiles(low, law.x_max, high)
+        upper = high if np.isfinite(high) else None
+        return cls(law.x_max, low, upper, {USL: 1.0}, x_seen, quantiles)
+
+    @classmethod
+    def of_lowest(
+        cls, usable: list[ResourceLimit], peak: Peak, served: Observations, x_seen: float
+    ) -> Self:
+        """Take the lower of the limits and the peak, given that what was served is possible."""
+        ends = [float(limit.grid[-1]) for limit in usable]
+        grid = np.linspace(np.log(x_seen) - 0.1, max(min(ends), np.log(x_seen) + 0.2), GRID)
+        names = [limit.resource for limit in usable] + [USL]
+        survivals = [limit.survival(grid) for limit in usable] + [peak.survival(grid)]
+        each = np.maximum(np.stack(survivals), 1e-12)
+        each = np.minimum(each / each[:, :1], 1.0)
+        each[:-1] = _parts_of_lowest(each[:-1])
+        lowest = lowest_of(usable)
+        possible = likelihood(grid, served, lowest.resource)
+        survival = np.prod(each, axis=0)
+        shares = _shares(each, survival, possible)
+        survival = _given(survival, possible)
+        low, middle, high = np.exp(np.interp((0.05, 0.5, 0.95), 1 - survival, grid))
+        if lowest.x_max is not None and shares[-1] < 0.5 and x_seen < FAR_BELOW * lowest.x_max:
+            middle = np.clip(lowest.x_max, low, np.inf if survival[-1] > BEYOND else high)
+        return cls(
+            value=float(middle),
+            lower=float(low),
+            upper=None if survival[-1] > BEYOND else float(high),
+            shares=dict(zip(names, map(float, shares), strict=True)),
+            x_seen=x_seen,
+            distribution=Distribution(grid, 1 - survival),
+        )
+
+
+def lowest_of(limits: list[ResourceLimit]) -> ResourceLimit:
+    """Find the lowest of one or more limits."""
+    return min(limits, key=lambda limit: limit.x_max or np.inf)
+
+
+def _parts_of_lowest(limits: Array) -> Array:
+    """Give each the part of the least survival's fall that it makes; their product is the least.
+
+    Two limits are no independent draws: the host's processors and the server's are one measurement.
+    """
+    least = np.minimum.accumulate(limits.min(axis=0))
+    falls = np.diff(np.log(least), prepend=0.0)
+    makes = np.arange(len(limits))[:, None] == np.argmin(limits, axis=0)
+    parts: Array = np.exp(np.cumsum(makes * falls, axis=1))
+    return parts
+
+
+def _given(survival: Array, likelihood: Array) -> Array:
+    """Weigh each place's density by how likely it makes what was served."""
+    falls = -np.diff(survival) * likelihood[1:]
+    whole = float(falls.sum()) + float(survival[-1] * likelihood[-1])
+    left: Array = 1 - np.append(0.0, np.cumsum(falls)) / max(whole, 1e-300)
+    return left
+
+
+def _shares(each: Array, survival: Array, likelihood: Array) -> Array:
+    """Compute the probability of each to be the lowest: ∫ S(c)·L(c)·dH_i(c), H_i = −ln S_i."""
+    hazards = -np.diff(np.log(each), axis=1)
+    middle = (survival[1:] + survival[:-1]) / 2
+    lowest = hazards @ (middle * likelihood[1:])
+    shares: Array = lowest / max(float(lowest.sum()), 1e-300)
+    return shares
