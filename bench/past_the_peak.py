@@ -7,7 +7,8 @@
 A closed loop finds the number of threads with the highest throughput. Then the agent watches a
 closed loop at a quarter of it, at half, at the best, at four times the best and at half again.
 Printed is what the agent's own pipeline reports after every interval, and the error of the capacity
-against the throughput that was served at the best number of threads.
+against the highest mean throughput of these stages: on a machine whose speed varies, the number of
+threads that was best on the ladder may not be the best a minute later.
 """
 
 import argparse
@@ -79,6 +80,22 @@ def windows(seen: dict[str, Any]) -> Iterator[tuple[int, Window]]:
         done = stage["intervals"]
 
 
+SETTLED = 2
+"""The first intervals of a stage hold something of the one before."""
+
+
+def best_stage(seen: dict[str, Any]) -> tuple[int, float]:
+    """Find the stage that served most: its threads, and its mean throughput, queries/s."""
+    found, done = [], 0
+    for stage in seen["stages"]:
+        rows = seen["intervals"][done + SETTLED : stage["intervals"]]
+        done = stage["intervals"]
+        if rows:
+            served = sum(row["throughput"] for row in rows) / len(rows)
+            found.append((stage["threads"], served))
+    return max(found, key=lambda each: each[1])
+
+
 class Reported(NamedTuple):
     """The snapshot after one interval."""
 
@@ -100,14 +117,14 @@ def reported(seen: dict[str, Any]) -> Iterator[Reported]:
 
 def report(seen: dict[str, Any]) -> None:
     """Print what is reported after each interval, and what was served at the best concurrency."""
-    best = next(s for s in seen["stages"] if s["threads"] == seen["best"])
-    print(f"\n{seen['name']}: {best['served']:,.0f} queries/s with {best['threads']} threads")
+    threads, served = best_stage(seen)
+    print(f"\n{seen['name']}: {served:,.0f} queries/s with {threads} threads")
     print("threads  queries/s  capacity  error  N at it  headroom  overloaded  lost  limit")
     for threads, snapshot in reported(seen):
         capacity, headroom = snapshot.capacity(snapshot.at), snapshot.headroom(snapshot.at)
         if capacity is None or capacity.value is None or headroom is None or not snapshot.load:
             continue
-        error = capacity.value / best["served"] - 1
+        error = capacity.value / served - 1
         at_peak = "–" if capacity.concurrency is None else f"{capacity.concurrency:.1f}"
         print(
             f"{threads:7}  {snapshot.load.throughput:9,.0f}  {capacity.value:8,.0f}  {error:+5.0%}"

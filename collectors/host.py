@@ -44,11 +44,11 @@ def prepare(connection: Connection, named: Devices = NONE_NAMED) -> Prepared:
         clock = clocks.ratio()  # first: it may wait, and the counters are of the sample's time
         values = _read(process, devices, ceilings, io=io.enabled)
         more = {
-            "process_run_delay_seconds": delay.seconds(),
             "cpu_clock_ratio": clock,
             "cpu_idle_entries": idle.per_processor(),
         }
-        return {**values, **{name: value for name, value in more.items() if value is not None}}
+        known = {name: value for name, value in more.items() if value is not None}
+        return {**values, **delay.read(), **known}
 
     quota = quota_feature(process.pid)
     return Prepared(read, (Feature("host", enabled=True), *named_feature(named), quota, io))

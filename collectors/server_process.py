@@ -138,7 +138,13 @@ def process_io(pid: int) -> dict[str, float]:
 
 
 NANOSECOND = 1e-9
-MOST_THREADS = 256  # of a process: beyond, reading them all costs more than it tells
+MOST_THREADS = 256
+"""So many threads of a process are read; of more, an even part stands for all."""
+
+
+ALL_WAITED, CLIENTS_WAITED = "process_run_delay_seconds", "connection_run_delay_seconds"
+CONNECTIONS = ("connection", "one_connection")
+"""What a server names the threads of its clients, where it names its threads."""
 
 
 class RunDelay:
@@ -150,27 +156,51 @@ class RunDelay:
     def __init__(self, pid: int) -> None:
         self._tasks = Path(f"/proc/{pid}/task")
         self._seen: dict[str, int] = {}
-        self._total = 0
+        self._clients: dict[str, bool] = {}
+        self._step = 1
+        self._sums = {ALL_WAITED: 0.0, CLIENTS_WAITED: 0.0}
 
-    def seconds(self) -> float | None:
-        """The sum since the first call; None where the kernel does not say, or for too many."""
+    def read(self) -> dict[str, float]:
+        """The sums since the first call, of all and of the clients' threads; none if not known.
+
+        Where no thread has a client's name (MariaDB), all count as such.
+        """
         now = {}
         try:
             tasks = os.listdir(self._tasks)  # noqa: PTH208  (half the time of iterdir)
-            if len(tasks) > MOST_THREADS:
-                return None
+            step = -(-len(tasks) // MOST_THREADS)
             for task in tasks:
-                now[task] = _waited(f"{self._tasks}/{task}/schedstat")
-        except (OSError, ValueError, IndexError):
-            return None
+                if int(task) % step == 0:
+                    now[task] = _waited(f"{self._tasks}/{task}/schedstat")
+        except (OSError, ValueError, IndexError, ZeroDivisionError):
+            return {}
         if not any(now.values()):
-            return None
-        self._total += sum(
-            max(0, waited - self._seen.get(task, 0 if self._seen else waited))
-            for task, waited in now.items()
-        )
-        self._seen = now
-        return self._total * NANOSECOND
+            return {}
+        self._add(now, step, len(tasks) / len(now))
+        return dict(self._sums)
+
+    def _add(self, now: dict[str, int], step: int, stands_for: float) -> None:
+        """Add what each thread waited since it was read last; a new one, since it began."""
+        begins = bool(self._seen) and step == self._step
+        self._clients = {
+            task: self._clients[task] if task in self._clients else self._is_client(task)
+            for task in now
+        }
+        named = any(self._clients.values())
+        for task, waited in now.items():
+            before = self._seen.get(task, 0 if begins else waited)
+            grown = stands_for * max(0, waited - before) * NANOSECOND
+            self._sums[ALL_WAITED] += grown
+            if self._clients[task] or not named:
+                self._sums[CLIENTS_WAITED] += grown
+        self._seen, self._step = now, step
+
+    def _is_client(self, task: str) -> bool:
+        """Whether the server named this thread as one of a client."""
+        try:
+            return (self._tasks / task / "comm").read_text().strip() in CONNECTIONS
+        except OSError:
+            return False
 
 
 def _waited(path: str) -> int:

@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from models.attribution.waits import LEAST_LEVEL, CpuBounds, least_level, must_w
 from models.attribution.window_model import fit_ticks
 from models.wlr import fit_line
 
+PROCESS = "process_run_delay_seconds"
 SIMULATED = simulate(2, ticks=240)
 TICKS, Y = SIMULATED.ticks, SIMULATED.y
 PRICES = UnitCosts(60e-6, (("rows_examined", 3e-7), ("rows_sent", 1e-6)), 0.01)
@@ -152,10 +154,10 @@ def test_a_hidden_waiter_is_found_once_the_level_is_known() -> None:
 def test_this_process_tells_what_it_read_and_how_long_it_waited() -> None:
     """Counters that do not fall; nothing of a process that is gone."""
     before, delay = process_io(os.getpid()), RunDelay(os.getpid())
-    first = delay.seconds()
+    first = delay.read().get(PROCESS)
     for _ in range(50):
         os.sched_yield()
-    after, second = process_io(os.getpid()), delay.seconds()
+    after, second = process_io(os.getpid()), delay.read().get(PROCESS)
     assert set(before) == {
         "process_read_bytes",
         "process_written_bytes",
@@ -167,4 +169,47 @@ def test_this_process_tells_what_it_read_and_how_long_it_waited() -> None:
         assert 0 <= first <= second
     with pytest.raises(OSError, match="No such"):
         process_io(2**22 + 1)
-    assert RunDelay(2**22 + 1).seconds() is None
+    assert RunDelay(2**22 + 1).read() == {}
+
+
+def waited(folder: Path, tasks: int, nanoseconds: int, name: str = "connection") -> None:
+    """A process with so many threads, each of which has waited that long for a processor."""
+    for task in range(1000, 1000 + tasks):
+        (folder / str(task)).mkdir(exist_ok=True)
+        (folder / str(task) / "schedstat").write_text(f"5 {nanoseconds} {nanoseconds // 10**9}\n")
+        (folder / str(task) / "comm").write_text("log_writer\n" if task % 5 == 0 else f"{name}\n")
+
+
+def of(folder: Path) -> RunDelay:
+    """The wait of the threads in that folder."""
+    delay = RunDelay(1)
+    delay._tasks = folder
+    return delay
+
+
+@pytest.mark.parametrize("tasks", [100, 256, 257, 900])
+def test_the_wait_of_many_threads_is_that_of_an_even_part_of_them(
+    tasks: int, tmp_path: Path
+) -> None:
+    """Each waits 2 s more: two seconds a thread, also where threads are added beyond 256."""
+    delay = of(tmp_path)
+    waited(tmp_path, tasks, 10**9)
+    assert delay.read()[PROCESS] == 0
+    waited(tmp_path, tasks, 3 * 10**9)
+    assert delay.read()[PROCESS] == pytest.approx(2 * tasks, rel=0.02)
+    waited(tmp_path, 3 * tasks, 3 * 10**9)
+    now = delay.read()[PROCESS]
+    waited(tmp_path, 3 * tasks, 4 * 10**9)
+    assert delay.read()[PROCESS] - now == pytest.approx(3 * tasks, rel=0.02)
+
+
+@pytest.mark.parametrize(("name", "share"), [("connection", 0.8), ("mariadbd", 1.0)])
+def test_the_servers_own_threads_are_no_clients(name: str, share: float, tmp_path: Path) -> None:
+    """Where threads have names, one of five writes the log; where they have none, all count."""
+    delay = of(tmp_path)
+    waited(tmp_path, 100, 10**9, name)
+    delay.read()
+    waited(tmp_path, 100, 2 * 10**9, name)
+    found = delay.read()
+    assert found[PROCESS] == pytest.approx(100)
+    assert found["connection_run_delay_seconds"] == pytest.approx(100 * share)

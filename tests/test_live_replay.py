@@ -25,7 +25,7 @@ EACH = 3.0  # seconds
 WORK = "SELECT SLEEP(0.01)"
 NOT_RECORDED = (
     *("redo_", "checkpoint_", "innodb_", "disk:", "network:", "replicas_"),
-    *("cpu_clock_", "cpu_idle_entries", "process_run_delay_"),
+    *("cpu_clock_", "cpu_idle_entries", "process_run_delay_", "connection_run_delay_"),
 )
 """What the agent reads and a recording has no column for: it is kept from both."""
 Json = dict[str, Any]

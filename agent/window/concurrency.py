@@ -5,6 +5,8 @@ from enum import StrEnum
 import numpy as np
 
 from agent.window.intervals import Window
+from agent.window.time_split_rates import CLIENT_RUN_DELAY
+from agent.window.utilisation import SERVER_CPU, SERVER_CPUS
 from models.rates import Array
 
 
@@ -24,7 +26,22 @@ NEVER_RESTS = 0.9  # a thread that runs in so many of the samples
 
 
 def concurrency(window: Window, source: Source) -> Array:
-    """Concurrency of the clients by one source, threads, shape (k,); NaN where not known."""
+    """Concurrency of the clients by one source, threads, shape (k,); NaN where not known.
+
+    Statement time begins when the server has read a statement. A thread that is woken for one and
+    waits for a processor is not in it, and before a full processor most of them are: where the
+    kernel reports that wait, at least as many run as wait, and as have a processor.
+    """
+    counted = statements_at_work(window, source)
+    if source is not Source.STATEMENT_TIME:
+        return counted
+    on_cpu = window.used(SERVER_CPU) * window.used(SERVER_CPUS)
+    runnable = window.used(CLIENT_RUN_DELAY) + np.minimum(on_cpu, counted)
+    return np.where(np.isfinite(counted), np.fmax(counted, runnable), np.nan)
+
+
+def statements_at_work(window: Window, source: Source) -> Array:
+    """Statements at work by one source, without those that wait to begin; as `concurrency`."""
     if source is Source.STATEMENT_TIME:
         return window["statement_time"]
     return np.maximum(window.client_threads - idle_baseline(window), 0.0)

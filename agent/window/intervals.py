@@ -98,6 +98,11 @@ class Window:
         """The same of what has no known ceiling, per second."""
         return {name: rate for name, rate in self._used.items() if is_rate(name)}
 
+    def used(self, name: str) -> Array:
+        """Return a utilisation or a rate, shape (k,); all NaN where it was never known."""
+        known = self._used.get(name)
+        return np.full(len(self), np.nan) if known is None else known
+
     def __getitem__(self, name: str) -> Array:
         """The column of that name."""
         return self._columns[name]

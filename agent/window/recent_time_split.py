@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from agent.config.ceilings import DISK, NETWORK, DiskSettings, ResourceSettings
-from agent.window.concurrency import best_source, concurrency
+from agent.window.concurrency import best_source, statements_at_work
 from agent.window.intervals import Window
 from agent.window.time_split_rates import (
     DISK_READS,
@@ -46,7 +46,7 @@ class LatestIntervals:
 
     def __init__(self, window: Window, statements: float | None = None) -> None:
         self._window = window
-        self._statements = concurrency(window, best_source(window))
+        self._statements = statements_at_work(window, best_source(window))
         if statements is not None:
             self._statements = np.full(len(window), statements)
         known = np.isfinite(self._statements)

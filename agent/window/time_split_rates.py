@@ -15,6 +15,8 @@ from models.rates import Array
 RATE = "_per_second"
 ROW_LOCKS = f"row_lock_seconds{RATE}"
 RUN_DELAY = f"run_delay_seconds{RATE}"
+CLIENT_RUN_DELAY = f"client_run_delay_seconds{RATE}"
+"""Of all the server's threads, and of those of its clients: how many wait for a processor."""
 READS_WAITING = f"waiting_for_reads{RATE}"
 """Seconds per second: the mean number of statements that wait for a read or a flush."""
 PROCESS_READS = f"process_read_bytes{RATE}"
@@ -40,6 +42,7 @@ def time_counters(columns: Mapping[str, Columns], edges: Array) -> Iterator[Name
     if host is None:
         return
     yield RUN_DELAY, host.rate(edges, "process_run_delay_seconds")
+    yield CLIENT_RUN_DELAY, host.rate(edges, "connection_run_delay_seconds")
     yield PROCESS_READS, host.rate(edges, "process_read_bytes")
     for name in sorted(host.names):
         if name.startswith(DISK) and name.endswith(":reads"):

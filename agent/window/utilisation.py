@@ -12,7 +12,7 @@ import numpy as np
 
 from agent.config.ceilings import DISK, NETWORK, ResourceSettings
 from agent.window.resampling import Columns
-from agent.window.time_split_rates import time_counters
+from agent.window.time_split_rates import CLIENT_RUN_DELAY, time_counters
 from models.capacity.resource_limit import Resource
 from models.capacity.statement_cpu import accounted_share
 from models.rates import Array
@@ -90,6 +90,7 @@ def with_ceilings(
             own=own.get(name),
             clock=utilisations.get(CLOCK) if name in own else None,
             idle_entries=rates.get(IDLE_ENTRIES) if name in own else None,
+            waiting=rates.get(CLIENT_RUN_DELAY) if name in own else None,
         )
         for name, (u, limit) in used.items()
     ]

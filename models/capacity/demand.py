@@ -34,7 +34,7 @@ SHARES = (0.8, 0.12, 0.08)
 """The probabilities that it stays, grows, falls with the utilisation."""
 OWN_SHARES = (0.3, 0.1, 0.6)
 """The same for a processor, of which the server's own part is known: waking it costs."""
-MEASURED_SHARES = (0.1, 0.1, 0.3, 0.5)
+MEASURED_SHARES = (0.1, 0.1, 0.5, 0.3)
 """The same, and that it falls by (3), where it is measured how many queries find it busy."""
 
 

@@ -60,25 +60,35 @@ class Extrapolation:
     covariance: Array
     """Shape (places, 3, 3)."""
     ln_p: Array
-    """Of the points and each strength, up to a constant that all courses share."""
+    """Of each strength, given the fit."""
     freedom: float
     falls: bool
-    """Whether the third coefficient is w of (2), and not Q of (1)."""
+    """Whether the third coefficient is w of (2) or (3), and not Q of (1)."""
+    scale: float
+    """The deviation of the points from it."""
 
     @classmethod
     def of(
         cls, fit: LinearFit, rows: Array, values: Array, prior: Prior, falls: bool
     ) -> "Extrapolation":
-        """Follow the fit where each row·coefficients is about its value (a Kalman step each)."""
+        """Follow the fit where each row·coefficients is about its value (a Kalman step each).
+
+        How likely the points are is compared by `weighed`, once the others are known.
+        """
         spread = rows @ fit.covariance
         variance = np.sum(spread * rows, axis=1)
         off, whole = values - rows @ fit.coefficients, variance + prior.width**2
-        ln_p = prior.ln_p + 0.5 * np.log(variance / whole) - fit.freedom * np.log(fit.scale)
+        ln_p = prior.ln_p + 0.5 * np.log(variance / whole)
         ln_p = ln_p - 0.5 * (fit.freedom + 1) * np.log1p(off**2 / (whole * fit.freedom))
         gain = spread / whole[:, None]
         coefficients = fit.coefficients + gain * off[:, None]
         covariance = fit.covariance - gain[:, :, None] * spread[:, None, :]
-        return cls(coefficients, covariance, ln_p, fit.freedom, falls)
+        return cls(coefficients, covariance, ln_p, fit.freedom, falls, fit.scale)
+
+    def weighed(self, freedom: float) -> Array:
+        """Compute ln p of each strength and the points, which count as that many for all."""
+        ln_p: Array = self.ln_p - freedom * np.log(self.scale)
+        return ln_p
 
     def reached(self, t: Array) -> Array:
         """Compute the probability that the ceiling is below each t, ascending: (places, points)."""
@@ -130,7 +140,10 @@ class Extrapolations:
             most = min(LONGEST_WAKING * part, LARGEST_PART)
             prior = Prior.within(0.0, most, mean=0.0, deviation=WAKING * part)
             courses.append(_falling(first, busy[-1], prior))
-        ln_p = [c.ln_p + np.log(share) for c, share in zip(courses, first.shares, strict=True)]
+        # points that correlate count as fewer: as the same number for all, else that would decide
+        freedom = min(course.freedom for course in courses)
+        weighed = [course.weighed(freedom) for course in courses]
+        ln_p = [p + np.log(share) for p, share in zip(weighed, first.shares, strict=True)]
         highest = max(float(each.max()) for each in ln_p)
         p = [np.exp(each - highest) for each in ln_p]
         whole = sum(float(each.sum()) for each in p)

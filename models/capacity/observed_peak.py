@@ -31,6 +31,8 @@ PLATEAU = 3.0
 BUSY_AT_PEAK = 0.8
 """What ends the growth is used so much at the peak already. Where it is full beyond and not there,
 other queries, or dearer ones, filled it: a report, a backup."""
+MOST = 0.5
+"""Where more than this share of the statements at once wait for a resource, it is full."""
 KNOWN = 0.1
 """Concurrencies with a larger relative error are not used."""
 
@@ -63,14 +65,14 @@ def find_observed_peak(seen: Observations) -> ObservedPeak | None:
     far = known & (n >= BEYOND * knee)
     if np.count_nonzero(far) < LEAST or np.median(x[far]) > cells[:, 1].max():
         return None
-    around = known & np.isin(_cell(n), _cell(cells[at_peak, 0]))
-    resource = _full(seen, far, around)
+    resource = _full(seen, far, known & np.isin(_cell(n), _cell(cells[at_peak, 0])))
     if resource is None:
         return None
     upper = min(_end(cells, at_peak), PLATEAU * knee)
     inside = cells[at_peak & (cells[:, 0] <= upper)]
     best = float(inside[np.argmax(inside[:, 1]), 0])
-    served = x[around]
+    # all intervals between both ends: the cells at the peak alone would be the fast moments
+    served = x[known & (_cell(n) >= _cell(cells[at_peak, 0])[0]) & (n <= upper)]
     return ObservedPeak(float(np.median(served)), _error(np.log(served)), best, upper, resource)
 
 
@@ -113,15 +115,26 @@ def _end(cells: Array, at_peak: NDArray[np.bool_]) -> float:
 def _full(seen: Observations, far: NDArray[np.bool_], around: NDArray[np.bool_]) -> str | None:
     """Find the resource that was full in most of the intervals beyond, and busy at the peak."""
     limits = [r for r in seen.resources if not (r.is_setting or r.is_busy_time or r.is_stock)]
-    full = {r.name: _used(r, far) for r in limits if _fills(r, far, around)}
+    full = {r.name: _used(r, far) for r in limits if _fills(seen, r, far, around)}
     return max(full, key=lambda name: full[name], default=None)
 
 
-def _fills(resource: Resource, far: NDArray[np.bool_], around: NDArray[np.bool_]) -> bool:
-    full = resource.full & ~resource.filled_by_others
+def _fills(
+    seen: Observations, resource: Resource, far: NDArray[np.bool_], around: NDArray[np.bool_]
+) -> bool:
+    full = (resource.full | _queued(seen, resource)) & ~resource.filled_by_others
     mostly = 2 * np.count_nonzero(full & far) > np.count_nonzero(far)
     at_peak = float(medians(resource.utilisation[around])) / resource.ceiling
     return bool(mostly and at_peak >= BUSY_AT_PEAK)
+
+
+def _queued(seen: Observations, resource: Resource) -> NDArray[np.bool_]:
+    """Mark where a busy resource keeps most of the statements waiting."""
+    if resource.waiting is None:
+        return np.zeros(len(seen), dtype=np.bool_)
+    busy = resource.utilisation >= BUSY_AT_PEAK * resource.ceiling
+    queued: NDArray[np.bool_] = busy & (resource.waiting > MOST * seen.concurrency)
+    return queued
 
 
 def _used(resource: Resource, which: NDArray[np.bool_]) -> float:

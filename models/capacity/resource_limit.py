@@ -84,6 +84,8 @@ class Resource:
     """How fast it ran, 1 is as fast as it can, shape (intervals,); None: not known."""
     idle_entries: Array | None = field(repr=False, default=None)
     """How often one of its processors went idle, per second; shape (intervals,); None: unknown."""
+    waiting: Array | None = field(repr=False, default=None)
+    """How many of the server's threads waited for it, shape (intervals,); None: not known."""
     idleness: Idleness | None = field(repr=False, default=None)
     """What follows of it for the queries; `Observations.of` compares it with the throughput."""
 
@@ -112,6 +114,7 @@ class Resource:
         own = None if self.own is None else change(self.own)
         clock = None if self.clock is None else change(self.clock)
         idle = None if self.idle_entries is None else change(self.idle_entries)
+        waiting = None if self.waiting is None else change(self.waiting)
         asked = self.idleness and self.idleness.selected(change(self.idleness.found_busy))
         return replace(
             self,
@@ -119,6 +122,7 @@ class Resource:
             own=own,
             clock=clock,
             idle_entries=idle,
+            waiting=waiting,
             idleness=asked,
         )
 

@@ -1,0 +1,98 @@
+"""Statements at once: by statement time, with those that wait for a processor before they begin."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_up import RISING, intervals, with_usage
+
+from agent.window.concurrency import Source, concurrency, statements_at_work
+from agent.window.intervals import Interval, Window
+from models.capacity.observations import Observations
+from models.capacity.observed_peak import find_observed_peak
+from models.capacity.resource_limit import Resource
+from models.usl.law import Array
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
+
+from past_the_peak import SETTLED, reported
+from real_servers import saved
+
+RECORDED = Path(__file__).parent / "fixtures" / "queue" / "mariadb-read-only.json.gz"
+WAITING = "client_run_delay_seconds_per_second"
+TWO_BUSY = {"server_cpu": 0.5, "server_cpu:cpus": 4.0}
+
+
+def window(run_delay: float | None) -> Window:
+    """Two of four processors are used, and so many threads wait for one."""
+    known = {} if run_delay is None else {WAITING: run_delay}
+    return Window(with_usage(intervals(RISING), TWO_BUSY | known))
+
+
+def test_threads_that_wait_for_a_processor_run_at_once_too() -> None:
+    """At low loads they are more than the statements that have begun; then those count."""
+    seen = window(run_delay=8.0)
+    assert statements_at_work(seen, Source.STATEMENT_TIME) == pytest.approx(RISING)
+    expected = [max(load, 8.0 + min(load, 2.0)) for load in RISING]
+    assert concurrency(seen, Source.STATEMENT_TIME) == pytest.approx(expected)
+    sampled = statements_at_work(seen, Source.THREADS_RUNNING)
+    assert concurrency(seen, Source.THREADS_RUNNING) == pytest.approx(sampled)
+
+
+def test_without_the_kernels_word_statement_time_stands_alone() -> None:
+    """Another host, another system: nothing is added, and what is not known stays so."""
+    assert concurrency(window(None), Source.STATEMENT_TIME) == pytest.approx(RISING)
+    rows = with_usage(intervals(RISING, statement_time=False), TWO_BUSY | {WAITING: 3.0})
+    assert np.isnan(concurrency(Window(rows), Source.STATEMENT_TIME)).all()
+
+
+def closed_loop(waiting: float | None) -> Observations:
+    """A processor that 4 threads fill and 40 do not fill better; it never counts as full."""
+    n = np.repeat([2.0, 4.0, 40.0], 8)
+    x = np.repeat([700.0, 1000.0, 960.0], 8) * np.tile([0.99, 1.01], 12)
+    used: Array = np.repeat([0.7, 0.93, 0.95], 8)
+    queue = None if waiting is None else np.maximum(n - 1, 0.0) * waiting
+    return Observations.of(
+        np.arange(24.0), x, n, resources=[Resource("cpu", used, own=used, waiting=queue)]
+    )
+
+
+@pytest.mark.parametrize(("waiting", "is_passed"), [(1.0, True), (0.3, False), (None, False)])
+def test_a_processor_before_which_most_statements_wait_is_full(
+    waiting: float | None, is_passed: bool
+) -> None:
+    """So the peak was passed, however busy the processor says it was."""
+    found = find_observed_peak(closed_loop(waiting))
+    assert (found is not None) == is_passed
+    if found is not None:
+        assert found.throughput == pytest.approx(1000, rel=0.02)
+        assert 4 <= found.concurrency_upper < 40
+
+
+def test_clients_of_a_real_server_are_seen_before_their_statements_begin() -> None:
+    """Of 3 to 48 clients of a MariaDB whose processor is full, as many run as there are.
+
+    By statement time alone there were one to five of them.
+    """
+    run = saved(RECORDED)
+    rows = Window(Interval(**row) for row in run["intervals"])
+    both = [f(rows, Source.STATEMENT_TIME) for f in (concurrency, statements_at_work)]
+    begun = 0
+    for stage in run["stages"]:
+        ours, theirs = (n[begun + SETTLED : stage["intervals"]] for n in both)
+        begun = stage["intervals"]
+        assert np.median(ours) == pytest.approx(stage["threads"], rel=0.07)
+        assert np.median(theirs) < 5
+
+
+def test_a_real_server_with_a_queue_before_its_processor_is_overloaded() -> None:
+    """Four times the best number of threads: past its peak, and the capacity was measured."""
+    past = [snapshot for threads, snapshot in reported(saved(RECORDED)) if threads == 48]
+    for snapshot in past[3:]:
+        known, capacity = snapshot.headroom(snapshot.at), snapshot.capacity(snapshot.at)
+        assert known is not None
+        assert capacity is not None
+        assert known.overloaded
+        assert known.ratio < -1
+        assert capacity.value == pytest.approx(9524, rel=0.05)  # the most that was served
