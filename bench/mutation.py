@@ -1,0 +1,208 @@
+"""Mutation testing: one small mistake at a time in our code, and how many of them the tests notice.
+
+A comparison, an operator, a number, `and`, `or` or `not` is changed in a copy of the checkout, and
+the test files that name the module are run there, or where none does those that name its package. A
+random sample is taken until the time is up; each change that no test notices is printed. Other test
+files may notice it: the score is that of a module's own tests.
+
+    python bench/mutation.py models/capacity --seconds 600 --without test_capacity_simulated.py
+"""
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COPIED = ("agent", "bench", "collectors", "deploy", "docs", "models", "scripts", "tests")
+FILES = ("pyproject.toml", "config.example.yaml", "README.md", "CHANGELOG.md")
+LONGEST = 180.0  # seconds for the tests of one mutant; one that takes longer is noticed
+OTHER: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A module (path within the checkout) with one change."""
+
+    module: Path
+    line: int
+    change: str
+    text: str
+
+
+class Change(ast.NodeTransformer):
+    """Make the change with this number, counted from 0 as the tree is walked."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+        self.line, self.text = 0, ""
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """Change the node, or look below it."""
+        other = changed(node)
+        if other is None:
+            return self.generic_visit(node)
+        self._left -= 1
+        if self._left >= 0:
+            return self.generic_visit(node)
+        if not self.line:
+            self.line = getattr(node, "lineno", 0)
+            self.text = f"{ast.unparse(node)}  →  {ast.unparse(other)}"
+            return other
+        return node
+
+
+def changed(node: ast.AST) -> ast.expr | None:
+    """The expression with one mistake in it; None where there is nothing to change."""
+    match node:
+        case ast.Compare(left, [operator], others) if type(operator) in OTHER:
+            return ast.Compare(left, [_other(operator)], others)  # type: ignore[list-item]
+        case ast.BinOp(left, operator, right) if type(operator) in OTHER:
+            return ast.BinOp(left, _other(operator), right)  # type: ignore[arg-type]
+        case ast.BoolOp(operator, values):
+            return ast.BoolOp(_other(operator), values)  # type: ignore[arg-type]
+        case ast.UnaryOp(ast.Not(), operand):
+            return operand
+        case ast.Constant(bool()):
+            return None
+        case ast.Constant(int(number)):
+            return ast.Constant(number + 1)
+        case ast.Constant(float(number)):
+            return ast.Constant(1.5 * number if number else 1.0)
+    return None
+
+
+def _other(operator: ast.AST) -> ast.AST:
+    return OTHER[type(operator)]()
+
+
+def mutants(module: Path) -> Iterator[Mutant]:
+    """Every change of a module (path within the checkout)."""
+    source = (ROOT / module).read_text(encoding="utf-8")
+    for number in range(sum(changed(node) is not None for node in ast.walk(ast.parse(source)))):
+        change = Change(number)
+        tree = change.visit(ast.parse(source))
+        if change.line:
+            text = ast.unparse(ast.fix_missing_locations(tree))
+            yield Mutant(module, change.line, change.text, text)
+
+
+def tests_of(module: Path, without: list[str]) -> list[str]:
+    """The test files that name the module, or else its package; none that needs a real server."""
+    dotted = ".".join(module.with_suffix("").parts)
+    files = {f"tests/{f.name}": f.read_text() for f in sorted((ROOT / "tests").glob("test_*.py"))}
+    fit = {n: t for n, t in files.items() if Path(n).name not in without and "_live_" not in n}
+    own = [name for name, text in fit.items() if dotted in text]
+    return own or [name for name, text in fit.items() if dotted.rpartition(".")[0] in text]
+
+
+def copy_checkout(to: Path) -> None:
+    """Copy what the tests need, less what was fetched or compiled."""
+    for name in COPIED:
+        shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in FILES:
+        shutil.copy2(ROOT / name, to / name)
+
+
+def is_noticed(mutant: Mutant, checkout: Path, tests: list[str]) -> bool:
+    """Whether a test fails, or none ends, while the module has that change."""
+    file = checkout / mutant.module
+    whole = file.read_text(encoding="utf-8")
+    file.write_text(mutant.text, encoding="utf-8")
+    try:
+        return not passes(checkout, tests)
+    finally:
+        file.write_text(whole, encoding="utf-8")
+
+
+def passes(checkout: Path, tests: list[str], seconds: float = LONGEST) -> bool:
+    """Whether these test files pass in that checkout, in time."""
+    options = (
+        "-x",
+        "-q",
+        "--reruns=0",
+        "-m",
+        "not live",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, *tests],
+            cwd=checkout,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def main() -> int:
+    """Draw mutants until the time is up; print those that survive and the score."""
+    parser = argparse.ArgumentParser(description="Mutation testing of a package.")
+    parser.add_argument(
+        "packages", nargs="+", type=Path, help="or modules; such as models/capacity"
+    )
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--most", type=int, default=10**6, help="mutants")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--without", action="append", default=[], help="a test file's name")
+    options = parser.parse_args()
+    modules = [
+        path.relative_to(ROOT)
+        for package in options.packages
+        for path in sorted((ROOT / package).rglob("*.py")) or [ROOT / package]
+    ]
+    drawn = [mutant for module in modules for mutant in mutants(module)]
+    random.Random(options.seed).shuffle(drawn)
+    noticed = tried = 0
+    with tempfile.TemporaryDirectory() as folder:
+        checkout = Path(folder)
+        copy_checkout(checkout)
+        everything = sorted({t for m in modules for t in tests_of(m, options.without)})
+        if not passes(checkout, everything, options.seconds):
+            parser.error("the tests fail without a change, or take longer than --seconds")
+        ends = time.monotonic() + options.seconds
+        for mutant in drawn[: options.most]:
+            if time.monotonic() > ends:
+                break
+            tests = tests_of(mutant.module, options.without)
+            found = is_noticed(mutant, checkout, tests)
+            tried, noticed = tried + 1, noticed + found
+            if not found:
+                print(f"survived: {mutant.module}:{mutant.line}: {mutant.change}", flush=True)
+    share = f", {100 * noticed / tried:.0f} %" if tried else ""
+    print(f"{noticed} of {tried} mutants noticed{share}; {len(drawn)} are possible")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
