@@ -55,6 +55,16 @@ def test_a_crowd_of_equal_intervals_weighs_little() -> None:
     assert old == pytest.approx(young / 2)
 
 
+def test_there_are_six_cells_to_the_octave_of_load_and_one_to_the_octave_of_age() -> None:
+    """A crowd over one octave weighs as much as six full cells; one over two ages as two."""
+    octave = 1000.0 * 2.0 ** -np.linspace(0, 1, 600, endpoint=False)
+    of_loads = thin(np.zeros(600), octave, 0.0, limit=600, half_life=1e12)
+    assert of_loads.weights.sum() == pytest.approx(6 * CELL_WEIGHT)
+    at = np.arange(-1800.0, 0.0, 10.0)
+    of_ages = thin(at, np.full(len(at), 50.0), 0.0, half_life=1e12)
+    assert of_ages.weights.sum() == pytest.approx(2 * CELL_WEIGHT)
+
+
 def test_thinning_what_was_kept_needs_bounded_memory_and_keeps_the_peak() -> None:
     """Fed interval by interval for three days, the store stays small and the peak stays in it."""
     rng = np.random.default_rng(5)
