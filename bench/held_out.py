@@ -5,8 +5,10 @@ that was seen: points with N ≤ share · N(best). Most ladders double, so that 
 what was seen up to half of the load, and 0.4 what was seen up to a quarter of it; where fewer than
 three points are left, there is no prediction.
 
-Constants are chosen for each study with the other studies' curves alone: an author's curves of one
-server resemble each other, and none is on both sides.
+Constants are chosen for each group with the other groups' curves alone, once by study and once by
+author. A study is an author and a server: curves of one server resemble each other, and none is on
+both sides. Two studies of one author may share a server or a habit; by author, these are on one
+side too.
 """
 
 import sys
@@ -33,7 +35,9 @@ from models.usl.law import Array
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from published_curves import CURVES
+from published_curves import CURVES, Curve
+
+Grouping = Callable[[Curve], str]
 
 CUTS = (0.4, 0.6, 0.8)
 WRONG = 0.15
@@ -45,19 +49,26 @@ ESTIMATORS: dict[str, Callable[[Array, Array], Peak]] = {
     "prior relative to the load seen": relative_prior,
     "fit": ours,
 }
+GROUPINGS: dict[str, Grouping] = {
+    "study": lambda curve: curve.study,
+    "author": lambda curve: curve.author,
+}
 MEANS, DEVIATIONS, NEARNESSES = (2.0, 2.5, 3.0), (0.5, 0.7, 1.0), (1.0, 1.5)
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The points of a curve up to a share of its peak's load, and the peak's throughput."""
+    """The points of a curve up to a share of its peak's load."""
 
-    study: str
-    name: str
+    curve: Curve
     cut: float
     n: Array
     x: Array
-    x_max: float
+
+    @property
+    def x_max(self) -> float:
+        """The greatest throughput of the whole curve."""
+        return self.curve.x_max
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +81,8 @@ class Score:
     covered: float | None
     trusted: float
     wrong: int
+    worst: float | None
+    """The greatest error of a trusted prediction; None where none is trusted."""
 
     @classmethod
     def of(cls, tasks: list[Task], peaks: list[Peak]) -> "Score":
@@ -86,20 +99,22 @@ class Score:
             covered=float(np.mean(held)) if held else None,
             trusted=float(trusted.mean()),
             wrong=int(np.sum(trusted & (size > WRONG))),
+            worst=float(size[trusted].max()) if trusted.any() else None,
         )
 
     def __str__(self) -> str:
-        """Median/90 % quantile, signed median; coverage; trusted, wrongly trusted."""
-        told = f"{100 * self.median:.0f}/{100 * self.far:.0f} ({100 * self.signed:+.0f})"
+        """The cells of a row of the table."""
+        errors = f"{100 * self.median:.0f} | {100 * self.far:.0f} | {100 * self.signed:+.0f}"
         if self.covered is None:
-            return told
-        return f"{told}; {100 * self.covered:.0f}; {100 * self.trusted:.0f}, {self.wrong}"
+            return f"{errors} | – | – | –"
+        worst = "–" if self.worst is None else f"{100 * self.worst:.0f} ({self.wrong})"
+        return f"{errors} | {100 * self.covered:.0f} | {100 * self.trusted:.0f} | {worst}"
 
 
 def tasks() -> list[Task]:
     """Cut every published curve at every share that leaves three points."""
     return [
-        Task(curve.study, curve.name, cut, n, x, curve.x_max)
+        Task(curve, cut, n, x)
         for cut in CUTS
         for curve in CURVES
         for n, x in [curve.up_to(cut)]
@@ -116,18 +131,25 @@ def scores(found: list[Task], peaks: list[Peak]) -> list[Score]:
     ]
 
 
-def held_out(found: list[Task]) -> tuple[list[Peak], dict[str, PeakPrior]]:
-    """Predict each study with the constants that do best on the others; tell which these are."""
-    choices = [
+def held_out(
+    found: list[Task], group: Grouping, predicted: dict[PeakPrior, list[Peak]]
+) -> tuple[list[Peak], dict[str, PeakPrior]]:
+    """Predict each group with the prior that does best on the others; return the priors too."""
+    groups = dict.fromkeys(group(task.curve) for task in found)
+    chosen = {
+        held: min(predicted, key=lambda prior: _loss(found, predicted[prior], group, held))
+        for held in groups
+    }
+    return [predicted[chosen[group(task.curve)]][i] for i, task in enumerate(found)], chosen
+
+
+def predict_with_each(found: list[Task]) -> dict[PeakPrior, list[Peak]]:
+    """Predict with every prior that there is to choose from."""
+    priors = [
         PeakPrior(log(mean), deviation, nearness)
         for mean, deviation, nearness in product(MEANS, DEVIATIONS, NEARNESSES)
     ]
-    predicted = {choice: predict_with(choice, found) for choice in choices}
-    chosen = {
-        study: min(choices, key=lambda choice: _loss(found, predicted[choice], study))
-        for study in dict.fromkeys(task.study for task in found)
-    }
-    return [predicted[chosen[task.study]][i] for i, task in enumerate(found)], chosen
+    return {prior: predict_with(prior, found) for prior in priors}
 
 
 def predict_with(prior: PeakPrior, found: list[Task]) -> list[Peak]:
@@ -135,38 +157,55 @@ def predict_with(prior: PeakPrior, found: list[Task]) -> list[Peak]:
     return [peak_of(fit_map(task.n, task.x, prior=prior)) for task in found]
 
 
-def _loss(found: list[Task], peaks: list[Peak], study: str) -> float:
-    """Mean |ln(prediction/truth)|, at most 1 each, of the other studies' curves."""
+def _loss(found: list[Task], peaks: list[Peak], group: Grouping, held: str) -> float:
+    """Mean |ln(prediction/truth)|, at most 1 each, of the other groups' curves."""
     logs = [
         min(abs(log(peak.x_max / task.x_max)), 1.0)
         for task, peak in zip(found, peaks, strict=True)
-        if task.study != study
+        if group(task.curve) != held
     ]
     return float(np.mean(logs))
 
 
 def print_published(*, choose: bool) -> None:
-    """Print the table of all estimators, and the studies' own scores."""
+    """Print a table of all estimators for each cut, and the studies' own scores."""
     found = tasks()
-    studies = sorted({task.study for task in found})
-    print(f"{len(CURVES)} published curves, {len(found)} predictions, {len(studies)} studies\n")
-    print("|error| of Xmax in %, median/90 % quantile (signed median); truths in the 90 % interval")
-    print("in %; trusted in %, how many of these are off by more than 15 %\n")
-    print("| points up to, of the peak's load | " + " | ".join(map(str, CUTS)) + " |")
-    print("|---|" + "---|" * len(CUTS))
+    studies = {task.curve.study for task in found}
+    print(f"{len(CURVES)} published curves, {len(found)} predictions, {len(studies)} studies")
     predicted = {
         name: [estimate(task.n, task.x) for task in found] for name, estimate in ESTIMATORS.items()
     }
-    for name, peaks in predicted.items():
-        print(f"| {name} | " + " | ".join(map(str, scores(found, peaks))) + " |", flush=True)
-    if choose:
-        peaks, chosen = held_out(found)
-        print("| fit, study held out | " + " | ".join(map(str, scores(found, peaks))) + " |")
-        print("\nconstants chosen without the study: mean, deviation, nearness\n")
-        for study, choice in chosen.items():
-            print(f"- {study}: {exp(choice.mean):.1f}, {choice.deviation}, {choice.nearness}")
-        print(f"- the models' own: {exp(TABLE.mean):.1f}, {TABLE.deviation}, {TABLE.nearness}")
+    choices = print_chosen(found) if choose else {}
+    print_cuts(found, predicted | choices)
     print_studies(found, predicted)
+
+
+def print_chosen(found: list[Task]) -> dict[str, list[Peak]]:
+    """Print the constants that were chosen without each group; return the predictions by them."""
+    by_prior, predicted = predict_with_each(found), {}
+    for name, group in GROUPINGS.items():
+        predicted[f"fit, {name} held out"], chosen = held_out(found, group, by_prior)
+        print(f"\nconstants chosen without the {name}: mean, deviation, nearness\n")
+        for held, prior in (chosen | {"the models' own": TABLE}).items():
+            print(f"- {held}: {exp(prior.mean):.1f}, {prior.deviation}, {prior.nearness}")
+    return predicted
+
+
+def print_cuts(found: list[Task], predicted: dict[str, list[Peak]]) -> None:
+    """Print each cut's table, and the share of all predictions that are trusted."""
+    for i, cut in enumerate(CUTS):
+        print(f"\npoints up to {cut} of the peak's load, in %\n")
+        print("| estimator | median | 90th percentile | signed | held | trusted | worst |")
+        print("|---|---|---|---|---|---|---|", flush=True)
+        for name, peaks in predicted.items():
+            print(f"| {name} | {scores(found, peaks)[i]} |")
+    print(
+        "\n|error| of Xmax: median and 90th percentile, and the signed error's median; truths that"
+    )
+    print("the 90 % interval holds; predictions that are trusted, and the worst error of one (in")
+    print("brackets how many are off by more than 15 %). Trusted at all cuts together, in %:\n")
+    for name, peaks in predicted.items():
+        print(f"- {name}: {100 * np.mean([peak.trusted for peak in peaks]):.0f}")
 
 
 def print_studies(found: list[Task], predicted: dict[str, list[Peak]]) -> None:
@@ -174,11 +213,11 @@ def print_studies(found: list[Task], predicted: dict[str, list[Peak]]) -> None:
     print("\nmedian |error| over all cuts in %, by study\n")
     print("| study | predictions | " + " | ".join(predicted) + " |")
     print("|---|---|" + "---|" * len(predicted))
-    for study in dict.fromkeys(task.study for task in found):
-        mine = [i for i, task in enumerate(found) if task.study == study]
+    for study in dict.fromkeys(task.curve.study for task in found):
+        mine = [i for i, task in enumerate(found) if task.curve.study == study]
         sizes = [
             [abs(peaks[i].x_max / found[i].x_max - 1) for i in mine] for peaks in predicted.values()
         ]
         medians = [np.quantile(errors, 0.5, method="higher") for errors in sizes]
-        told = " | ".join(f"{100 * median:.0f}" for median in medians)
-        print(f"| {study} | {len(mine)} | {told} |")
+        cells = " | ".join(f"{100 * median:.0f}" for median in medians)
+        print(f"| {study} | {len(mine)} | {cells} |")

@@ -4,8 +4,8 @@
     python bench/usl_peak_prediction.py [FOLDER or FILE.csv[:N,X] ...] [--simulated 100] [--each]
 
 `--published` judges the published curves of tests/published_curves.py, cut by load, beside other
-estimators, study by study (`held_out.py` says how); `--choose` chooses the constants anew too, for
-each study without its curves (a minute or two).
+estimators, study by study (`held_out.py` says how); `--choose` chooses the constants anew too,
+without each study and without each author (three minutes).
 
 Each file, and each file in a folder, holds one curve that was measured to its peak or past it; the
 truth is the greatest throughput in it. The columns are `concurrency` and `throughput` unless named

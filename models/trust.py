@@ -42,7 +42,7 @@ TRUSTED_RATIO, INDICATIVE_RATIO = 1.5, 2.0
 """The 95 % quantile of Xmax over the 5 % quantile must be below."""
 MAX_GROWTH = 0.15
 """dlnX/dlnN at the highest loads. Curves that paused and rose again grew by 0.2 and more there."""
-ENDING_SHARE, ENDING_RATIO, ENDING_LEVELS = 0.5, 1.25, 5
+ENDING_SHARE, ENDING_RATIO, ENDING_LEVELS = 0.5, 1.35, 5
 """Or it fell to half of the growth before, so that a step more ends it; then the interval is to
 be narrower, and levels are to have shown it. Of what that lets through, nothing was off by 15 %."""
 MAX_NOISE = 0.05

@@ -29,6 +29,11 @@ class Curve:
         return STUDIES[self.family]
 
     @property
+    def author(self) -> str:
+        """The author, or the company that published."""
+        return AUTHORS.get(self.study, self.study)
+
+    @property
     def x_max(self) -> float:
         """The greatest throughput that was measured."""
         return float(self.x.max())
@@ -550,3 +555,11 @@ STUDIES = {
     **dict.fromkeys(("proxy, read-only", "proxy, read-write", "proxy, more"), "Schwenke, MaxScale"),
 }
 """Who measured a family's curves, and on which server."""
+
+AUTHORS = {
+    **dict.fromkeys(("Tkachenko 2010", "Percona 2016", "Tkachenko 2018"), "Percona"),
+    **{study: "Schwenke" for study in STUDIES.values() if study.startswith("Schwenke")},
+    **dict.fromkeys(("Callaghan 2016", "Yabandeh 2018"), "Facebook"),
+    **dict.fromkeys(("PingCAP 2019", "PingCAP 2018"), "PingCAP"),
+}
+"""Whose studies may share a server: these are held out together."""

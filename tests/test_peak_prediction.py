@@ -116,8 +116,7 @@ def test_the_error_is_as_documented(cut: str, share: float, median: float, far: 
 
 def our_peaks(tasks: list[held_out.Task]) -> list[Peak]:
     """Predict each task's peak as `fit` does."""
-    curves = {curve.name: curve for curve in CURVES}
-    return [peak_of(predicted(curves[task.name], tuple(task.n)).fitted) for task in tasks]
+    return [peak_of(predicted(task.curve, tuple(task.n)).fitted) for task in tasks]
 
 
 def test_published_peaks_are_nearer_than_by_other_estimators() -> None:
@@ -131,8 +130,11 @@ def test_published_peaks_are_nearer_than_by_other_estimators() -> None:
             assert our.far < their.far
 
 
-def test_a_study_is_predicted_as_well_without_its_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Constants chosen without each study: errors, bias, coverage and trust are as documented."""
+def test_a_group_is_predicted_as_well_without_its_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Constants chosen without each study, or author: errors, bias, coverage, trust as documented.
+
+    Without Schwenke's, three quarters of all, the others' curves may choose another mean.
+    """
     monkeypatch.setattr(held_out, "DEVIATIONS", (0.7,))
     monkeypatch.setattr(held_out, "NEARNESSES", (1.5,))
     predict_with = held_out.predict_with
@@ -142,16 +144,19 @@ def test_a_study_is_predicted_as_well_without_its_curves(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(held_out, "predict_with", predict_once)
     tasks = held_out.tasks()
-    scores = held_out.scores(tasks, held_out.held_out(tasks)[0])
+    by_prior = held_out.predict_with_each(tasks)
     limits = [(0.13, 0.42, 0.1), (0.07, 0.27, 0.04), (0.06, 0.26, 0.04)]
-    for score, (median, far, bias) in zip(scores, limits, strict=True):
-        assert score.median < median
-        assert score.far < far
-        assert abs(score.signed) < bias
-        assert score.covered is not None
-        assert 0.9 <= score.covered <= 0.97
-        assert score.wrong == 0
-    assert np.mean([score.trusted for score in scores]) >= 0.15
+    for group in held_out.GROUPINGS.values():
+        scores = held_out.scores(tasks, held_out.held_out(tasks, group, by_prior)[0])
+        for score, (median, far, bias) in zip(scores, limits, strict=True):
+            assert score.median < median
+            assert score.far < far
+            assert abs(score.signed) < bias
+            assert score.covered is not None
+            assert 0.9 <= score.covered <= 0.97
+            assert score.worst is not None
+            assert score.worst < 0.1
+        assert np.mean([score.trusted for score in scores]) >= 0.19
 
 
 @pytest.mark.parametrize(("cut", "share"), CUTS)
@@ -179,8 +184,8 @@ def test_no_trusted_peak_is_wrong() -> None:
 
 
 def test_many_right_peaks_are_trusted() -> None:
-    """Of the curves measured up to .8 of the peak's load a sixth, of the whole ones a half."""
-    assert np.mean([p.trusted for p in predictions("load", 0.8)]) > 0.16
+    """Of the curves measured up to 0.8 of the peak's load a quarter, of the whole ones a half."""
+    assert np.mean([p.trusted for p in predictions("load", 0.8)]) > 0.25
     whole = [p for p in beginnings() if p.levels == len(p.curve.n)]
     assert np.mean([p.trusted for p in whole]) > 0.5
 
