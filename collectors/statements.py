@@ -22,7 +22,8 @@ ALL_CLIENTS = """performance_schema.events_statements_summary_global_by_event_na
 TOTALS = f"""
 SELECT SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT), {{cpu}}
   FROM {ALL_CLIENTS}"""  # noqa: S608  (our own words only)
-NO_CPU, CPU = "NULL", "SUM(SUM_CPU_TIME)"
+NO_CPU, CPU = "NULLIF(0, 0)", "SUM(SUM_CPU_TIME)"
+"""A literal NULL would be no word of the digest's text, by which our own statements are known."""
 
 RUNNING = """END_EVENT_ID IS NULL AND NESTING_EVENT_LEVEL = 0
    AND (EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%'
@@ -32,7 +33,7 @@ RUNNING = """END_EVENT_ID IS NULL AND NESTING_EVENT_LEVEL = 0
 """Statements of clients in flight, those of this session left out."""
 
 IN_FLIGHT = f"""
-SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0), NULL
+SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0), {NO_CPU}
   FROM performance_schema.events_statements_current
  WHERE {RUNNING}"""  # noqa: S608  (our own words only)
 
