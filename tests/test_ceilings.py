@@ -140,8 +140,9 @@ targets:
 def test_every_key_is_documented() -> None:
     """docs/configuration.md has each, by its path."""
     text = (ROOT / "docs" / "configuration.md").read_text()
-    paths = ["resources.ceilings.RESOURCE"]
+    paths = [f"resources.{key}" for key in ("ceilings.RESOURCE", "vcpus", "statement_cpu_share")]
     paths += [f"resources.disks.DISK.{key}" for key in DiskSettings.model_fields]
     paths += [f"resources.interfaces.INTERFACE.{key}" for key in InterfaceSettings.model_fields]
     assert [path for path in paths if f"`{path}`" not in text] == []
-    assert set(ResourceSettings.model_fields) == {"ceilings", "disks", "interfaces"}
+    named = {path.split(".")[1] for path in paths}
+    assert set(ResourceSettings.model_fields) == named
