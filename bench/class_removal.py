@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from real_servers import watched
 from record_classes import DATABASE, prepare
-from sysbench import ahead, give_a_processor, sysbench
+from sysbench import ahead, give_processors, sysbench
 from workloads import Workload
 
 from agent.assessment.snapshot import Snapshot
@@ -132,7 +132,7 @@ def main() -> None:
     options = ["--max-connections=300", "--innodb-buffer-pool-size=512M"]
     with PrivateServer(program, options=options) as server:
         prepare(server)
-        give_a_processor(server.pid)
+        give_processors(server.pid, 1)
         changes = changed_mixes()
         with ahead(server.pid, os.getpid()):
             threads, peak = find_peak(server, args.level)

@@ -24,11 +24,11 @@ BURST = 1.6
 FIRST = -20  # the highest priority there is
 
 
-def give_a_processor(pid: int) -> None:
-    """Let the server run on the first processor alone, and ahead of others if we may."""
+def give_processors(pid: int, processors: int) -> None:
+    """Let the server run on the first processors alone, and ahead of others if we may."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         thread = int(task.name)
-        os.sched_setaffinity(thread, {SERVER_CPU})
+        os.sched_setaffinity(thread, range(SERVER_CPU, SERVER_CPU + processors))
         if os.geteuid() == 0:
             os.setpriority(os.PRIO_PROCESS, thread, FIRST)
 
@@ -56,9 +56,9 @@ def loaded_server(flavour: Flavour, name: str) -> Iterator[tuple[PrivateServer, 
         sys.exit(f"no {flavour} here; scripts/test installs it")
     workload = ZOO[name]
     with PrivateServer(program, options=[*SERVER_OPTIONS, *workload.server]) as server:
-        give_a_processor(server.pid)
+        give_processors(server.pid, workload.processors)
         prepare(server, workload)
-        with ahead(server.pid, os.getpid()):
+        with ahead(server.pid, os.getpid()), beside(server, workload):
             yield server, workload, f"{name} on {flavour} {program.version}"
 
 
@@ -130,14 +130,34 @@ def sysbench(
     return 0
 
 
+@contextmanager
+def beside(server: PrivateServer, workload: Workload) -> Iterator[None]:
+    """Run the workload's other script with one thread, if it has one."""
+    if workload.beside is None:
+        yield
+        return
+    other = Workload(workload.beside, workload.options)
+    words = words_of(server, other, "run", "--time=0", "--threads=1", "--rate=2")
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as running:
+        try:
+            yield
+        finally:
+            running.terminate()
+
+
 def command(server: PrivateServer, workload: Workload, verb: str, *options: str) -> str:
     """One call of sysbench on the server's socket; answers what it printed."""
-    place = [f"--mysql-socket={server.socket}", "--mysql-user=root", f"--mysql-db={DATABASE}"]
-    ignore = ["--db-ps-mode=disable", "--mysql-ignore-errors=1213,1205,1062"]
-    first = ["nice", "-n", str(FIRST)] if os.geteuid() == 0 else []
-    pinned = ["taskset", "-c", str(CLIENT_CPU), *first, "sysbench", workload.script]
-    words = [*pinned, *place, *ignore, *workload.options, *options, verb]
+    words = words_of(server, workload, verb, *options)
     ended = subprocess.run(words, capture_output=True, text=True, check=False)
     if ended.returncode:
         sys.exit(f"sysbench failed: {ended.stdout[-2000:]}{ended.stderr[-2000:]}")
     return ended.stdout
+
+
+def words_of(server: PrivateServer, workload: Workload, verb: str, *options: str) -> list[str]:
+    """Build the command line of one call of sysbench."""
+    place = [f"--mysql-socket={server.socket}", "--mysql-user=root", f"--mysql-db={DATABASE}"]
+    ignore = ["--db-ps-mode=disable", "--mysql-ignore-errors=1213,1205,1062"]
+    first = ["nice", "-n", str(FIRST)] if os.geteuid() == 0 else []
+    pinned = ["taskset", "-c", str(CLIENT_CPU), *first, "sysbench", workload.script]
+    return [*pinned, *place, *ignore, *workload.options, *options, verb]

@@ -15,6 +15,7 @@ DURABLE = (
 )
 RELAXED = ("--innodb-flush-log-at-trx-commit=2",)
 TINY_POOL = ("--innodb-buffer-pool-size=8M", "--innodb-flush-method=O_DIRECT")
+POOL_OF_THREADS = ("--thread-handling=pool-of-threads",)
 PREPARED = ("--db-ps-mode=auto",)
 
 
@@ -40,6 +41,10 @@ class Workload(NamedTuple):
     connections: int = 64
     """Of the open loop."""
     arrivals: Arrivals = Arrivals.STEADY
+    beside: str | None = None
+    """A script that one thread runs meanwhile, over and over: a dump, a report."""
+    processors: int = 1
+    """Of the server; two are all there are, and the clients use them too."""
 
     @property
     def prepares(self) -> bool:
@@ -50,6 +55,8 @@ class Workload(NamedTuple):
 HOT = str(BENCH / "hot.lua")
 SCANS = str(BENCH / "scans.lua")
 SHOP = str(BENCH / "shop.lua")
+BULK = str(BENCH / "bulk.lua")
+WAREHOUSES = str(BENCH / "warehouses.lua")
 CLASSIC = {
     "hot": Workload(HOT),
     "read-only": Workload("oltp_read_only", SMALL),
@@ -77,6 +84,12 @@ ZOO = CLASSIC | {
     "writes-relaxed": Workload("oltp_write_only", SMALL, RELAXED),
     "hot-relaxed": Workload(HOT, (), RELAXED),
     "scans": Workload(SCANS, SMALL),
+    "bulk-inserts": Workload(BULK, ONE_TABLE, DURABLE),
+    "warehouses": Workload(WAREHOUSES, (), DURABLE),
+    "points-beside-a-dump": Workload("oltp_point_select", SMALL, beside=SCANS),
+    "points-thread-pool": Workload("oltp_point_select", ONE_TABLE, POOL_OF_THREADS),
+    "points-2-processors": Workload("oltp_point_select", ONE_TABLE, processors=2),
+    "read-write-2-processors": Workload("oltp_read_write", SMALL, processors=2),
     "shop": Workload(SHOP, SMALL, DURABLE),
     "points-8": Workload("oltp_point_select", ONE_TABLE, connections=8),
     "points-200": Workload("oltp_point_select", ONE_TABLE, connections=200),
