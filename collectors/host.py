@@ -17,6 +17,7 @@ from collectors.cpu_frequency import Clocks
 from collectors.cpu_idle import IdleEntries
 from collectors.cpu_quota import process_cpus, quota_feature
 from collectors.devices import Devices, link_speeds, named_feature, physical_devices
+from collectors.disk_flushes import disk_flushes
 from collectors.server_process import ProcessNotFound, RunDelay, find_server_process, process_io
 
 MILLISECOND = 1e-3
@@ -145,7 +146,7 @@ def _disks(disks: frozenset[str]) -> dict[str, float]:
             values[f"disk:{name}:merged_reads"] = float(getattr(io, "read_merged_count", 0))
             values[f"disk:{name}:read_seconds"] = io.read_time * MILLISECOND
             values[f"disk:{name}:busy_seconds"] = io.busy_time * MILLISECOND
-    return values
+    return values | disk_flushes(disks)
 
 
 def _interfaces(interfaces: frozenset[str]) -> dict[str, float]:

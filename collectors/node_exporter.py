@@ -29,6 +29,8 @@ DISK_COUNTERS = {
     "node_disk_io_time_seconds_total": "busy_seconds",
     "node_disk_reads_merged_total": "merged_reads",
     "node_disk_read_time_seconds_total": "read_seconds",
+    "node_disk_flush_requests_total": "flushes",
+    "node_disk_flush_requests_time_seconds_total": "flush_seconds",
 }
 LINK_COUNTERS = {
     "node_network_receive_bytes_total": "received_bytes",

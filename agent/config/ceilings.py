@@ -13,7 +13,7 @@ DISK, NETWORK = "disk:", "network:"
 """How the names of the resources that are devices begin; the device's own name follows."""
 RESOURCE = (
     r"^(cpu|server_cpu|connections|innodb_threads|redo_log"
-    rf"|{DISK}[^:\s]+(:operations|:bytes)?|{NETWORK}[^:\s]+:(received|sent))$"
+    rf"|{DISK}[^:\s]+(:operations|:bytes|:flush)?|{NETWORK}[^:\s]+:(received|sent))$"
 )
 ResourceName = Annotated[str, Field(pattern=RESOURCE)]
 DeviceName = Annotated[str, Field(pattern=r"^[^:/\s]{1,64}$")]

@@ -10,7 +10,7 @@ from agent.config.ceilings import DISK, NETWORK
 from agent.query_classes.capacity_gain import share_of, share_of_use
 from agent.query_classes.class_registry import SEVERAL
 from agent.query_classes.state import ClassesState
-from agent.window.utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_disk
+from agent.window.utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_busy_time, is_disk
 from models.capacity.assess import HOPELESS_RATIO
 from models.capacity.contention import Ahead, find_peak
 from models.capacity.goodness_of_fit import Points
@@ -136,7 +136,7 @@ def kind_of(resource: str, *, is_bound: bool) -> Kind:
         return Kind.CONTENTION
     if resource.startswith(NETWORK):
         return Kind.NETWORK
-    if is_disk(resource):
+    if is_busy_time(resource):
         return Kind.DISK_TIME
     if resource.startswith(DISK):
         return Kind.DISK_BYTES if resource.endswith(":bytes") else Kind.DISK_OPERATIONS

@@ -32,6 +32,8 @@ CLOCK = "cpu:clock"
 """How fast the clocks run of the CPUs that the server may use; 1 is as fast as they can."""
 IDLE_ENTRIES = "cpu:idle_entries_per_second"
 """How often each of the CPUs that the server may use went idle."""
+FLUSH = ":flush"
+"""What follows the name of a disk: the part of the time in which its cache is flushed."""
 STATEMENT_CPU = "statement_cpu_per_second"
 """CPU seconds per second of statements, as the server counts them (SUM_CPU_TIME): kept where its
 process cannot be seen. They come when a statement ends."""
@@ -63,6 +65,16 @@ def is_disk(name: str) -> bool:
     return name.startswith(DISK) and ":" not in name.removeprefix(DISK)
 
 
+def is_flush(name: str) -> bool:
+    """Whether this is the time that flushes of a disk's cache took."""
+    return name.startswith(DISK) and name.endswith(FLUSH)
+
+
+def is_busy_time(name: str) -> bool:
+    """Whether one request at a time makes it as busy as many at once."""
+    return is_disk(name) or is_flush(name)
+
+
 def with_ceilings(
     utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
 ) -> list[Resource]:
@@ -86,7 +98,7 @@ def with_ceilings(
             is_setting=name in SETTINGS,
             is_stock=name == REDO_LOG,
             counts_waits=name == INNODB_THREADS,
-            is_busy_time=is_disk(name) and name not in ceilings.ceilings,
+            is_busy_time=is_busy_time(name) and name not in ceilings.ceilings,
             own=own.get(name),
             clock=utilisations.get(CLOCK) if name in own else None,
             idle_entries=rates.get(IDLE_ENTRIES) if name in own else None,
@@ -216,6 +228,9 @@ def _disks(host: Columns, edges: Array) -> Iterator[Named]:
             yield f"{disk}:operations{RATE}", host.rate(edges, f"{disk}:reads", f"{disk}:writes")
             moved = host.rate(edges, f"{disk}:read_bytes", f"{disk}:written_bytes")
             yield f"{disk}:bytes{RATE}", moved
+            if f"{disk}:flushes" in host.names:
+                yield f"{disk}{FLUSH}", host.rate(edges, f"{disk}:flush_seconds")
+                yield f"{disk}:flushes{RATE}", host.rate(edges, f"{disk}:flushes")
 
 
 def _interfaces(host: Columns, edges: Array) -> Iterator[Named]:

@@ -1,0 +1,73 @@
+"""Flushes of a disk's cache are counted, and their time is a utilisation of that disk."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.config.ceilings import ResourceSettings
+from agent.window.utilisation import is_busy_time, with_ceilings
+from collectors import disk_flushes as module
+from collectors.devices import physical_disks
+from collectors.disk_flushes import disk_flushes
+from collectors.node_exporter import values_of
+
+TABLE = """\
+   7       0 loop0 10 0 80 1 0 0 0 0 0 4 1 0 0 0 0 0 0
+ 259       0 nvme0n1 900 1 7200 40 700 3 9000 90 0 80 130 0 0 0 0 250 500
+ 259       1 nvme0n1p1 800 1 7000 39 700 3 9000 90 0 80 130 0 0 0 0 0 0
+   8       0 sda 900 1 7200 40 700 3 9000 90 0 80 130
+   8      16 sdb 900 1 7200 40 700 3 9000 90 0 80 130 0 0 0 0 0 0
+"""
+
+
+def test_of_each_disk_that_was_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions are not flushed, old kernels do not count, and what never was is no series."""
+    table = tmp_path / "diskstats"
+    table.write_text(TABLE)
+    monkeypatch.setattr(module, "DISKSTATS", table)
+    found = disk_flushes(frozenset(["nvme0n1", "sda", "sdb"]))
+    assert found == {"disk:nvme0n1:flushes": 250.0, "disk:nvme0n1:flush_seconds": 0.5}
+
+
+def test_a_kernel_without_the_table_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As macOS is."""
+    monkeypatch.setattr(module, "DISKSTATS", tmp_path / "missing")
+    assert disk_flushes(frozenset(["sda"])) == {}
+
+
+def test_a_synced_file_is_counted_by_the_kernel(tmp_path: Path) -> None:
+    """The real table, around real flushes."""
+    disks = physical_disks()
+    before = disk_flushes(disks)
+    with (tmp_path / "log").open("wb") as log:
+        for _ in range(20):
+            log.write(b"a commit")
+            log.flush()
+            os.fsync(log.fileno())
+    after = disk_flushes(disks)
+    if not after:
+        pytest.skip("no disk of this machine is ever flushed: its cache is safe, or it has none")
+    assert sum(after.values()) > sum(before.values())
+
+
+def test_node_exporter_tells_them_too() -> None:
+    """Under the names that this host gives them."""
+    page = (
+        'node_cpu_seconds_total{cpu="0",mode="user"} 1\n'
+        'node_disk_flush_requests_total{device="sda"} 40\n'
+        'node_disk_flush_requests_time_seconds_total{device="sda"} 0.25\n'
+    )
+    found = values_of(page.encode())
+    assert (found["disk:sda:flushes"], found["disk:sda:flush_seconds"]) == (40.0, 0.25)
+
+
+def test_one_flush_serves_many_commits_so_its_time_looks_busy_early() -> None:
+    """As the busy time of a disk does."""
+    (flush,) = with_ceilings({"disk:sda:flush": np.full(8, 0.9)}, {}, ResourceSettings())
+    assert flush.is_busy_time
+    assert is_busy_time("disk:sda")
+    assert not is_busy_time("disk:sda:operations")
