@@ -5,10 +5,11 @@
     python bench/past_the_peak.py --replay FILE...
 
 A closed loop finds the number of threads with the highest throughput. Then the agent watches a
-closed loop at a quarter of it, at half, at the best, at four times the best and at half again.
-Printed is what the agent's own pipeline reports after every interval, and the error of the capacity
-against the highest mean throughput of these stages: on a machine whose speed varies, the number of
-threads that was best on the ladder may not be the best a minute later.
+closed loop at a quarter of it, at half, at the best, at four times the best, at both once more and
+at half again. Printed is what the agent's own pipeline reports after every interval, and the error
+of the capacity against what was served until then at the best number of threads: on a machine whose
+speed varies, the number that was best on the ladder may not be the best a minute later, and one
+stage may be a fast or a slow moment's.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from agent.support.instants import Now
 from agent.window.intervals import Interval, Window
 
 INTERVAL = 2.0
-STAGES = (0.25, 0.5, 1.0, 4.0, 0.5)
+STAGES = (0.25, 0.5, 1.0, 4.0, 1.0, 4.0, 0.5)
 """Threads of each stage, in multiples of the best number."""
 
 
@@ -70,30 +71,35 @@ def run(flavour: Flavour, name: str, seconds: float) -> dict[str, Any]:
     return {"name": title, "truth": truth, "best": best, "stages": stages, "intervals": rows}
 
 
-def windows(seen: dict[str, Any]) -> Iterator[tuple[int, Window]]:
-    """Yield the number of threads and the window after each interval."""
-    rows = [Interval(**row) for row in seen["intervals"]]
-    done = 0
-    for stage in seen["stages"]:
-        for end in range(done + 1, stage["intervals"] + 1):
-            yield stage["threads"], Window(rows[:end])
-        done = stage["intervals"]
-
-
 SETTLED = 2
 """The first intervals of a stage hold something of the one before."""
 
 
-def best_stage(seen: dict[str, Any]) -> tuple[int, float]:
-    """Find the stage that served most: its threads, and its mean throughput, queries/s."""
-    found, done = [], 0
+class Reached(NamedTuple):
+    """What the agent has seen after one interval."""
+
+    threads: int
+    """Of the closed loop."""
+    window: Window
+    served: tuple[int, float]
+    """The best number of threads until then, and what was served with it, queries/s."""
+
+
+def intervals(seen: dict[str, Any]) -> Iterator[Reached]:
+    """Yield what the agent has seen after each interval."""
+    rows = [Interval(**row) for row in seen["intervals"]]
+    served: dict[int, list[float]] = {}
+    done = 0
     for stage in seen["stages"]:
-        rows = seen["intervals"][done + SETTLED : stage["intervals"]]
+        of_stage = served.setdefault(stage["threads"], [])
+        for end in range(done + 1, stage["intervals"] + 1):
+            if end > done + SETTLED:
+                of_stage.append(rows[end - 1].throughput)
+            means = {n: sum(each) / len(each) for n, each in served.items() if len(each) >= SETTLED}
+            means = means or {stage["threads"]: rows[end - 1].throughput}
+            best = max(means, key=lambda n: means[n])
+            yield Reached(stage["threads"], Window(rows[:end]), (best, means[best]))
         done = stage["intervals"]
-        if rows:
-            served = sum(row["throughput"] for row in rows) / len(rows)
-            found.append((stage["threads"], served))
-    return max(found, key=lambda each: each[1])
 
 
 class Reported(NamedTuple):
@@ -101,6 +107,8 @@ class Reported(NamedTuple):
 
     threads: int
     """Of the closed loop."""
+    served: tuple[int, float]
+    """The best number of threads until then, and what was served with it, queries/s."""
     snapshot: Snapshot
 
 
@@ -108,26 +116,30 @@ def reported(seen: dict[str, Any]) -> Iterator[Reported]:
     """Yield what the agent's pipeline reports after each interval."""
     settings = FitSettings(interval=INTERVAL, window=3600.0)
     state = FitState()
-    for threads, window in windows(seen):
+    for threads, window, served in intervals(seen):
         end = float(window["end"][-1])
         snapshot = assess("bench", window, Health(up=True), state, settings, Now(end, end))
         state = snapshot.fitted
-        yield Reported(threads, snapshot)
+        yield Reported(threads, served, snapshot)
 
 
 def report(seen: dict[str, Any]) -> None:
     """Print what is reported after each interval, and what was served at the best concurrency."""
-    threads, served = best_stage(seen)
-    print(f"\n{seen['name']}: {served:,.0f} queries/s with {threads} threads")
-    print("threads  queries/s  capacity  error  N at it  headroom  overloaded  lost  limit")
-    for threads, snapshot in reported(seen):
+    print(f"\n{seen['name']}")
+    print(
+        "threads  queries/s  best: threads  served  capacity  error  N at it  headroom  overloaded",
+        end="",
+    )
+    print("  lost  limit")
+    for threads, (best, served), snapshot in reported(seen):
         capacity, headroom = snapshot.capacity(snapshot.at), snapshot.headroom(snapshot.at)
         if capacity is None or capacity.value is None or headroom is None or not snapshot.load:
             continue
         error = capacity.value / served - 1
         at_peak = "–" if capacity.concurrency is None else f"{capacity.concurrency:.1f}"
         print(
-            f"{threads:7}  {snapshot.load.throughput:9,.0f}  {capacity.value:8,.0f}  {error:+5.0%}"
+            f"{threads:7}  {snapshot.load.throughput:9,.0f}  {best:13}  {served:6,.0f}"
+            f"  {capacity.value:8,.0f}  {error:+5.0%}"
             f"  {at_peak:>7}  {headroom.ratio:+8.2f}  {headroom.overloaded!s:>10}"
             f"  {headroom.overload_loss:4.0%}  {capacity.limit} {capacity.trust}"
         )

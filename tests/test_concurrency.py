@@ -88,7 +88,7 @@ def test_clients_of_a_real_server_are_seen_before_their_statements_begin() -> No
 
 def test_a_real_server_with_a_queue_before_its_processor_is_overloaded() -> None:
     """Four times the best number of threads: past its peak, and the capacity was measured."""
-    past = [snapshot for threads, snapshot in reported(saved(RECORDED)) if threads == 48]
+    past = [each.snapshot for each in reported(saved(RECORDED)) if each.threads == 48]
     for snapshot in past[3:]:
         known, capacity = snapshot.headroom(snapshot.at), snapshot.capacity(snapshot.at)
         assert known is not None

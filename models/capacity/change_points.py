@@ -113,14 +113,14 @@ def _costs(seen: Observations) -> dict[str, Array]:
 def _clearest_change(costs: dict[str, Array], seen: Observations) -> Change | None:
     """Find the latest step of each cost, and take the most significant of these.
 
-    A query's time is a curve of the concurrency, where that is exact: past the peak it has two
+    What a query takes is a curve of the concurrency, where that is exact: past the peak it has two
     values at a throughput. Time and concurrency share their noise, which at steps of the load looks
     like one of the time: it must show over the throughput too.
     """
     x, n = seen.throughput, seen.concurrency
     found = {name: _step(name, cost, x) for name, cost in costs.items()}
-    if found.get(TIME_PER_QUERY) and not seen.n_variance.any():
-        found[TIME_PER_QUERY] = _step(TIME_PER_QUERY, costs[TIME_PER_QUERY], n)
+    if not seen.n_variance.any():
+        found = {name: step and _step(name, costs[name], n) for name, step in found.items()}
     steps = [step for step in found.values() if step]
     return max(steps, key=lambda step: step[0])[1] if steps else None
 
