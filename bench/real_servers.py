@@ -52,7 +52,7 @@ TRIED = 3
 """So many numbers of threads, the best of the ladder, are tried for the peak again and again."""
 PAST = 4
 """Threads past the peak, in multiples of the best number."""
-PAST_INTERVALS = 6
+PAST_INTERVALS = 10
 SLACK = 0.1
 
 

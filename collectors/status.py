@@ -23,6 +23,9 @@ NAMES = {
     "Innodb_row_lock_time": "innodb_row_lock_milliseconds",
     "Innodb_data_pending_reads": "innodb_pending_reads",
     "Innodb_os_log_pending_fsyncs": "redo_pending_flushes",
+    "Innodb_log_writes": "redo_writes",
+    "Innodb_os_log_fsyncs": "redo_syncs",  # MySQL only
+    "Binlog_group_commits": "binlog_groups",  # MariaDB only
     "Performance_schema_digest_lost": "digests_lost",
     "Innodb_redo_log_checkpoint_lsn": "redo_checkpoint_lsn",  # MySQL 8.0.30 and later
     "Innodb_redo_log_current_lsn": "redo_current_lsn",

@@ -97,8 +97,8 @@ def test_the_share_that_finds_it_busy_is_that_of_random_arrivals() -> None:
     idleness = Idleness.of(x, x * (1 - u))
     assert idleness is not None
     assert idleness.per_query == pytest.approx(0.75, abs=0.1)
-    assert idleness.found_busy[-1] == pytest.approx(1.0)
-    assert np.all(np.diff(idleness.found_busy) >= 0)
+    assert idleness.spared[-1] == pytest.approx(1.0)
+    assert np.all(np.diff(idleness.spared) >= 0)
 
 
 def test_nothing_is_said_where_too_little_is_known() -> None:
@@ -113,7 +113,7 @@ def test_a_resource_is_full_only_where_queries_find_it_busy() -> None:
     """All of its time is used in each interval, and in the first half it went idle each time."""
     x = np.full(20, 500.0)
     entries = np.where(np.arange(20) < 10, 500.0, 5.0)
-    processor = Resource("cpu", np.ones(20), idle_entries=entries).with_idleness(x)
+    processor = Resource("cpu", np.ones(20), idle_entries=entries).with_shared_costs(x)
     assert processor.full.tolist() == [False] * 10 + [True] * 10
     assert Resource("cpu", np.ones(20)).full.all()
 

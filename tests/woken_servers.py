@@ -11,6 +11,7 @@ import numpy as np
 
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
+from models.usl.law import Array
 
 INTERVALS = 120
 
@@ -62,3 +63,29 @@ def server_of_many_processors(
     entries = idle if is_measured else None
     processor = Resource("cpu", u, own=u, idle_entries=entries)
     return Observations.of(5.0 * np.arange(INTERVALS), x, n, resources=[processor])
+
+
+def committing_server(
+    demand: float, write: float, write_time: float, upto: float, *, seed: int, is_measured: bool
+) -> tuple[Observations, float]:
+    """Observe one whose commits share the writes of its log, and answer its capacity, queries/s.
+
+    A commit computes for D, and each write of the log costs `write` seconds of the processor and
+    takes `write_time`, one at a time. What commits meanwhile shares the next: X/(1 + X·write_time)
+    writes a second.
+    """
+    rng = np.random.default_rng(seed)
+
+    def writes(x: Array) -> Array:
+        return np.asarray(x / (1 + x * write_time))
+
+    loads = np.linspace(0.1, 1.0, 2000) / demand
+    capacity = float(np.interp(1.0, loads * demand + write * writes(loads), loads))
+    x = upto * capacity * rng.uniform(0.2, 1.0, INTERVALS)
+    u = x * demand + write * writes(x)
+    n = x * (1.5 * write_time + demand / (1 - u)) * rng.normal(1.0, 0.03, INTERVALS)
+    u = np.minimum(u * rng.normal(1.0, 0.02, INTERVALS), 1.0)
+    counted = writes(x) * rng.normal(1.0, 0.03, INTERVALS) if is_measured else None
+    processor = Resource("server_cpu", u, own=u, log_writes=counted)
+    seen = Observations.of(5.0 * np.arange(INTERVALS), x, n, resources=[processor])
+    return seen, capacity

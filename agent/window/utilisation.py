@@ -48,11 +48,23 @@ INNODB_THREADS = "innodb_threads"
 """By the statements at once: no counter says how many of them wait outside of InnoDB."""
 REDO_LOG = "redo_log"
 """By the age of the checkpoint. MariaDB lets it grow for a while, and then empties it at once."""
+LOG_WRITES = "redo_log:writes_per_second"
+LOG_RATES = {
+    LOG_WRITES: "redo_writes",
+    "redo_log:syncs_per_second": "redo_syncs",
+    "binlog:groups_per_second": "binlog_groups",
+}
+"""Writes and syncs of the logs: each serves all that commit meanwhile."""
 SETTINGS = {"connections", INNODB_THREADS, REDO_LOG}
 """The server's own limits, which somebody set."""
 RATE = "_per_second"
 
 Named = tuple[str, Array]
+
+
+def _log_writes(rates: Mapping[str, Array]) -> Array | None:
+    """How often the log was written, per second, by the first counter that is known."""
+    return next((rates[name] for name in LOG_RATES if name in rates), None)
 
 
 def is_rate(name: str) -> bool:
@@ -103,6 +115,7 @@ def with_ceilings(
             clock=utilisations.get(CLOCK) if name in own else None,
             idle_entries=rates.get(IDLE_ENTRIES) if name in own else None,
             waiting=rates.get(CLIENT_RUN_DELAY) if name in own else None,
+            log_writes=_log_writes(rates) if name in own else None,
         )
         for name, (u, limit) in used.items()
     ]
@@ -198,6 +211,9 @@ def _limits(status: Columns, statement_time: Array, edges: Array) -> Iterator[Na
     yield INNODB_THREADS, _share(statement_time, status.last(edges, "innodb_thread_concurrency"))
     age = status.average(edges, "checkpoint_age_bytes")
     yield REDO_LOG, _share(age, status.last(edges, "checkpoint_max_age_bytes"))
+    for name, counter in LOG_RATES.items():
+        if counter in status.names:
+            yield name, status.rate(edges, counter)
 
 
 def _share(used: Array, limit: Array) -> Array:

@@ -138,7 +138,9 @@ def _law(
     finding = check if law is None else check_fit(n, x, w, v, law.law)
     if resource_limit is None or resource_limit.x_max is None:
         return law, finding, None
-    ahead = Ahead(resource_limit.x_max, _together(kept, resource_limit.x_max))
+    ahead = Ahead(
+        resource_limit.x_max, _together(kept, resource_limit.x_max), resource_limit.log_shared
+    )
     fitted = points if law else Points(*(column[:0] for column in points))
     return law, finding, find_peak(fitted, ahead, x_seen)
 

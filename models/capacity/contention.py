@@ -53,6 +53,9 @@ class Ahead:
     """Queries/s."""
     n: float | None
     """How many statements at once fill it while none waits; None: not known."""
+    log_shared: float = 0.0
+    """The probability that its demand falls as more commits share the writes of the log: what they
+    wait for then is the next write, which all share, and no contention."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +106,8 @@ def find_peak(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
     ln_p = np.logaddexp.reduce(shapes)
     if _may_mislead(points, resource_limit, x_seen):
         ln_p = np.logaddexp(ln_p, ln_p.max() - MOST_SURE)
-    told = (1 - MISTAKEN) * _cdf(prior * np.exp(ln_p - ln_p.max())) + MISTAKEN * _cdf(unseen)
+    mistaken = max(MISTAKEN, resource_limit.log_shared)
+    told = (1 - mistaken) * _cdf(prior * np.exp(ln_p - ln_p.max())) + mistaken * _cdf(unseen)
     return Peak(ln_peak, 1 - (1 - told) * (1 - ABRUPT * abrupt), from_points=True)
 
 

@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from models.capacity.cpu_idleness import Idleness
+from models.capacity.shared_cost import SharedCost
 from models.robust import LinearFit, fit_linear
 from models.usl.law import Array
 
@@ -36,6 +37,8 @@ OWN_SHARES = (0.3, 0.1, 0.6)
 """The same for a processor, of which the server's own part is known: waking it costs."""
 MEASURED_SHARES = (0.1, 0.1, 0.5, 0.3)
 """The same, and that it falls by (3), where it is measured how many queries find it busy."""
+LOG_SHARES = (0.4, 0.4)
+"""Beside these, that it falls by (3) as more commits share the writes of the log, some or all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +55,7 @@ class Part:
     shares: tuple[float, ...] = SHARES
     """Of `courses`, in their order."""
     idleness: Idleness | None = None
+    log_sharing: SharedCost | None = None
 
     @cached_property
     def bent(self) -> LinearFit:

@@ -66,6 +66,8 @@ class Extrapolation:
     """Whether the third coefficient is w of (2) or (3), and not Q of (1)."""
     scale: float
     """The deviation of the points from it."""
+    spared: float = CEILING[0]
+    """The share of the queries at the ceiling that are spared what falls."""
 
     @classmethod
     def of(
@@ -93,7 +95,7 @@ class Extrapolation:
     def reached(self, t: Array) -> Array:
         """Compute the probability that the ceiling is below each t, ascending: (places, points)."""
         ceiling, deviation = CEILING
-        third = -t * ceiling if self.falls else t * t
+        third = -t * self.spared if self.falls else t * t
         rows = np.stack([np.ones_like(t), t, third], axis=1)
         over = self.coefficients @ rows.T - ceiling
         products = (rows[:, :, None] * rows[:, None, :]).reshape(len(t), -1)
@@ -117,6 +119,8 @@ class Extrapolations:
     expected w/(D + w), since the expected w/D has a long tail."""
     further_fall: float
     """By how much the demand is expected to fall from the highest loads seen on, as a share."""
+    log_shared: float = 0.0
+    """The probability that it falls as more commits share the writes of the log."""
 
     @classmethod
     def of(cls, parts: Sequence[Part], reach: float) -> "Extrapolations":
@@ -135,11 +139,14 @@ class Extrapolations:
         ]
         busy = [total]
         if first.idleness is not None:
-            busy.append(first.idleness.found_busy)
+            busy.append(first.idleness.spared)
             part = first.idleness.per_query / first.slope
             most = min(LONGEST_WAKING * part, LARGEST_PART)
             prior = Prior.within(0.0, most, mean=0.0, deviation=WAKING * part)
             courses.append(_falling(first, busy[-1], prior))
+        if first.log_sharing is not None:
+            busy += len(LOG_SHARED) * [first.log_sharing.spared]
+            courses += _sharing(first, first.log_sharing.spared)
         # points that correlate count as fewer: as the same number for all, else that would decide
         freedom = min(course.freedom for course in courses)
         weighed = [course.weighed(freedom) for course in courses]
@@ -154,8 +161,15 @@ class Extrapolations:
             _fall(*each, float(np.median(by[high]))) for each, by in zip(falling, busy, strict=True)
         ]
         part = sum(float(p @ _parts(course)) for course, p in falling)
+        log = sum(float(p.sum()) for p in shares[-len(LOG_SHARED) :])
         every = tuple(_beside(course, others) for course in courses)
-        return cls(every, shares, part / (1 - part), sum(falls))
+        return cls(
+            every,
+            shares,
+            part / (1 - part),
+            sum(falls),
+            0.0 if first.log_sharing is None else log,
+        )
 
     @property
     def growth(self) -> float:
@@ -181,6 +195,18 @@ def _falling(first: Part, busy: Array, prior: Prior) -> Extrapolation:
     return Extrapolation.of(awake, rows, np.zeros(PLACES), prior, falls=True)
 
 
+LOG_SHARED = (0.5, 1.0)
+"""How far the share of the commits that others' writes serve may go on, from that at the highest
+loads up to all: commits pile up where a resource is full, and how many do, clients decide."""
+
+
+def _sharing(first: Part, spared: Array) -> list[Extrapolation]:
+    """Follow (3) by the share of the commits that were spared a write of the log."""
+    seen = float(np.median(spared[first.t >= np.quantile(first.t, HIGH)]))
+    course = _falling(first, spared, FALLING)
+    return [replace(course, spared=seen + part * (CEILING[0] - seen)) for part in LOG_SHARED]
+
+
 def _total(parts: Sequence[Part]) -> Array:
     """Smooth the whole utilisation at each t."""
     smooth = sum((part.bent.coefficients for part in parts), np.zeros(3))
@@ -194,7 +220,7 @@ def _fall(falling: Extrapolation, shares: Array, busy: float) -> float:
     The demand is D + w − w·busy; busy is the share that finds the resource busy at those loads.
     """
     part = _parts(falling)
-    at_ceiling = max(CEILING[0], busy)
+    at_ceiling = max(falling.spared, busy)
     return float(shares @ (part * (at_ceiling - busy) / (1 - part * busy)))
 
 

@@ -50,7 +50,7 @@ class Observations:
             raise ValueError("the ceiling of a resource must be above 0")
         columns = [_column(times, c) for c in (throughput, concurrency, n_variance, weights)]
         checked = [r.mapped(lambda column: _column(times, column)) for r in resources]
-        known = tuple(resource.with_idleness(columns[0]) for resource in checked)
+        known = tuple(resource.with_shared_costs(columns[0]) for resource in checked)
         variance, weigh = np.nan_to_num(columns[2]), np.nan_to_num(columns[3])
         return cls(times, columns[0], columns[1], variance, weigh, known)
 

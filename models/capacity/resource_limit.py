@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.cpu_idleness import Idleness
+from models.capacity.shared_cost import SharedCost
 from models.trust import Trust
 from models.usl.law import Array
 from models.usl.posterior import Interval
@@ -84,10 +85,14 @@ class Resource:
     """How fast it ran, 1 is as fast as it can, shape (intervals,); None: not known."""
     idle_entries: Array | None = field(repr=False, default=None)
     """How often one of its processors went idle, per second; shape (intervals,); None: unknown."""
+    log_writes: Array | None = field(repr=False, default=None)
+    """How often the server wrote its log, per second; shape (intervals,); None: not known."""
     waiting: Array | None = field(repr=False, default=None)
     """How many of the server's threads waited for it, shape (intervals,); None: not known."""
     idleness: Idleness | None = field(repr=False, default=None)
-    """What follows of it for the queries; `Observations.of` compares it with the throughput."""
+    """How many queries found it busy; `Observations.of` compares idle entries and throughput."""
+    log_sharing: SharedCost | None = field(repr=False, default=None)
+    """How many queries shared the log writes of others, likewise."""
 
     @property
     def full(self) -> NDArray[np.bool_]:
@@ -115,7 +120,9 @@ class Resource:
         clock = None if self.clock is None else change(self.clock)
         idle = None if self.idle_entries is None else change(self.idle_entries)
         waiting = None if self.waiting is None else change(self.waiting)
-        asked = self.idleness and self.idleness.selected(change(self.idleness.found_busy))
+        log = None if self.log_writes is None else change(self.log_writes)
+        shared = self.log_sharing and self.log_sharing.selected(change(self.log_sharing.spared))
+        asked = self.idleness and self.idleness.selected(change(self.idleness.spared))
         return replace(
             self,
             utilisation=change(self.utilisation),
@@ -123,14 +130,19 @@ class Resource:
             clock=clock,
             idle_entries=idle,
             waiting=waiting,
+            log_writes=log,
+            log_sharing=shared,
             idleness=asked,
         )
 
-    def with_idleness(self, x: Array) -> "Resource":
-        """The same, its idle entries compared with the throughput x, in queries/s."""
-        if self.idle_entries is None:
-            return self
-        return replace(self, idleness=Idleness.of(x, self.idle_entries))
+    def with_shared_costs(self, x: Array) -> "Resource":
+        """The same, idle entries and log writes compared with the throughput x, in queries/s."""
+        idle, log = self.idle_entries, self.log_writes
+        return replace(
+            self,
+            idleness=None if idle is None else Idleness.of(x, idle),
+            log_sharing=None if log is None else SharedCost.of(x, log),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +169,8 @@ class ResourceLimit:
     expected part of an idle processor's demand, none where waking costs nothing."""
     further_fall: float = 0.0
     """By how much the demand is expected to fall from the highest loads seen up to the limit."""
+    log_shared: float = 0.0
+    """The probability that its demand falls as more commits share the writes of the log."""
     demand_error: float | None = None
     """The standard error of the demand; None: not known."""
 

@@ -12,8 +12,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.cpu_idleness import Idleness
-from models.capacity.demand import MEASURED_SHARES, NOISE, OWN_BASE_PRIOR, OWN_SHARES, Part
+from models.capacity.demand import (
+    LOG_SHARES,
+    MEASURED_SHARES,
+    NOISE,
+    OWN_BASE_PRIOR,
+    OWN_SHARES,
+    Part,
+)
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
 from models.capacity.extrapolation import CEILING, Extrapolations
 from models.capacity.resource_limit import LimitReason, Resource, ResourceLimit
@@ -41,6 +47,8 @@ MIN_SEEN = 0.05
 """The least share of its ceiling that a resource must have been used."""
 TRUSTED_RATIO, INDICATIVE_RATIO = 1.3, 2.0
 """The limit's 95 % quantile over its 5 % quantile must be below."""
+LEAST_WRITES = 0.02
+"""Writes of the log per query: with fewer they are not what a query costs."""
 ALONE = 0.9
 """From this probability of a single channel on a busy time counts as a utilisation."""
 CURVED = 0.5
@@ -84,7 +92,7 @@ def find_resource_limits(
     resource_limits = []
     for i, resource in enumerate(resources):
         parts = every[i :: len(resources)]
-        parts = _apart(parts, resource.idleness, x_scale) if apart[i] >= MIN_POINTS else parts[:1]
+        parts = _apart(parts, resource, x_scale) if apart[i] >= MIN_POINTS else parts[:1]
         resource_limit = _resource_limit(
             resource, x, u[:, i], full[:, i], float(seen[i]), parts, x_scale
         )
@@ -130,17 +138,21 @@ def _of_the_ceiling(resources: Sequence[Resource]) -> tuple[Array, Array, NDArra
     return np.where(filled, np.nan, u), np.where(filled, np.nan, np.minimum(own, u)), by_others
 
 
-def _apart(parts: Sequence[Part], idleness: Idleness | None, x_scale: float) -> list[Part]:
+def _apart(parts: Sequence[Part], resource: Resource, x_scale: float) -> list[Part]:
     """Describe what the server uses and what others use of it.
 
     Others may work for it (clients on the same host, the kernel's network): somewhat less.
     """
     whole, own, others = parts
     own = replace(own, base=OWN_BASE_PRIOR, shares=OWN_SHARES)
+    idleness, log = resource.idleness, resource.log_sharing
     if idleness is not None:
         idle = replace(idleness, per_query=idleness.per_query * x_scale)
         smooth = idle.smoothed(own.t, whole.u, own.weights)
         own = replace(own, shares=MEASURED_SHARES, idleness=smooth)
+    if log is not None and log.per_query > LEAST_WRITES:
+        shared = log.smoothed(own.t, np.zeros_like(own.t), own.weights)
+        own = replace(own, shares=(*own.shares, *LOG_SHARES), log_sharing=shared)
     per_unit = np.array([0.0, 1.0, 0.0])
     for_us = others.fit.given(per_unit, 0.1 * own.slope, 0.4 * abs(own.slope))
     return [own, replace(others, fit=for_us)]
@@ -218,6 +230,7 @@ def _with_ceiling_of(resource: Resource, limit: ResourceLimit) -> ResourceLimit:
         demand_error=None if limit.demand_error is None else float(error),
         waking=limit.waking,
         further_fall=limit.further_fall,
+        log_shared=limit.log_shared,
     )
 
 
@@ -248,7 +261,10 @@ def _extrapolated(
             name, seen, grid + np.log(x_scale), cdf, slope / x_scale, courses.growth
         )
         resource_limit = replace(
-            resource_limit, further_fall=courses.further_fall, demand_error=error
+            resource_limit,
+            further_fall=courses.further_fall,
+            demand_error=error,
+            log_shared=courses.log_shared,
         )
         return replace(resource_limit, waking=courses.waking) if len(parts) > 1 else resource_limit
     channels = DeviceParallelism(parts[0], courses)

@@ -1,0 +1,71 @@
+"""How many queries are spared a cost that one pays for all, by a counter of how often it is paid.
+
+An idle processor is woken once for all queries that come while it runs, and a log is written and
+flushed once for all that commit meanwhile (group commit: D. DeWitt and others 1984; D. Gawlick, D.
+Kinkade 1985). At low loads each query pays; the more overlap, the fewer do. So what a query costs
+falls, and how far it has fallen is measured and not assumed.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+
+from models.usl.law import Array
+
+MIN_POINTS = 6
+"""So many intervals must tell how often it was paid."""
+LOADED = 0.2
+"""From this share of the highest throughput on, what the system does by itself hardly counts."""
+AT_LOW_LOAD = 0.9
+"""The quantile of the payments per query that counts as their number at low loads."""
+DEGREE = 3
+"""The share over the throughput is smoothed by a polynomial: as a regressor it must have no noise
+of its own, which would hide what it explains."""
+
+
+@dataclass(frozen=True, eq=False)
+class SharedCost:
+    """How many queries were spared a cost in each interval."""
+
+    spared: Array = field(repr=False)
+    """The share of the queries that did not pay it, shape (intervals,); NaN where not known."""
+    per_query: float
+    """How often it is paid for each query, at low loads."""
+
+    @classmethod
+    def of(cls, x: Array, paid: Array) -> Self | None:
+        """Compare how often a query pays with how often it does at low loads.
+
+        x in queries/s, paid per second, both of shape (intervals,). None where too few of them are
+        known.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            per_query = np.where(x > 0, paid / x, np.nan)
+        known = np.isfinite(per_query)
+        if np.count_nonzero(known) < MIN_POINTS:
+            return None
+        loaded = known & (x >= LOADED * x[known].max())
+        at_low_load = float(np.quantile(per_query[loaded], AT_LOW_LOAD))
+        if at_low_load <= 0:
+            return None
+        return cls(np.clip(1 - per_query / at_low_load, 0.0, 1.0), at_low_load)
+
+    def selected(self, spared: Array) -> Self:
+        """Take the same with other intervals."""
+        return replace(self, spared=spared)
+
+    def smoothed(self, t: Array, otherwise: Array, weights: Array) -> Self:
+        """Smooth the share over the throughput t; what weighs nothing is left out.
+
+        Where nothing is known it is what it would be otherwise. All of shape (intervals,).
+        """
+        spared = np.where(np.isfinite(self.spared), self.spared, np.clip(otherwise, 0.0, 1.0))
+        used = (weights > 0) & np.isfinite(spared)
+        if np.count_nonzero(used) <= DEGREE:
+            return self.selected(np.nan_to_num(spared))
+        powers = np.vander(t, DEGREE + 1)
+        root = np.sqrt(weights[used])
+        rows, right = powers[used] * root[:, None], spared[used] * root
+        coefficients = np.linalg.lstsq(rows, right, rcond=None)[0]
+        return self.selected(np.clip(powers @ coefficients, 0.0, 1.0))
