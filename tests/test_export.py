@@ -22,6 +22,8 @@ from record_samples import FIXTURES, recorded
 from agent import __version__
 from agent.assessment.snapshot import (
     BusinessState,
+    ClassSlas,
+    ClassSlaState,
     FitState,
     ForecastState,
     Health,
@@ -53,6 +55,7 @@ from models.forecast.saturation import DAY, ForecastReason, Saturation
 from models.group.scaling import GroupLoad, fit_scaling
 from models.group.summary import Node, summarise
 from models.trust import Trust
+from models.what_if.class_sla import ClassHeadroom
 from models.what_if.predict import Estimate
 from models.what_if.sla_result import SlaHeadroom, SlaReason
 
@@ -131,6 +134,12 @@ def snapshots() -> list[Snapshot]:
     less, slow = Estimate(800.0, 700.0, 900.0), Estimate(0.02, 0.01, 0.05)
     far = SlaHeadroom(less, Estimate(40.0, 35.0, 45.0), Estimate(0.25, 0.1, 0.5), 0.125)
     well[0] = replace(well[0], sla=SlaState(well[0].at, 0.05, 0.01, far, slow, Trust.INDICATIVE))
+    grown = ClassHeadroom(Estimate(1.5, 1.25, 2.0), 0.75)
+    few = ClassHeadroom(reason=SlaReason.FEW_CALLS)
+    near = ClassSlaState("d1", 0.95, 0.05, Estimate(0.02, 0.01, 0.03), 500, grown)
+    seldom = ClassSlaState("d2", 0.999, 1.0, None, 0, few)
+    slas = ClassSlas(well[0].at, (near, seldom), Trust.INDICATIVE)
+    well[0] = replace(well[0], class_slas=slas)
     never = SlaHeadroom(reason=SlaReason.NEVER_MET)
     well[1] = replace(well[1], sla=SlaState(well[1].at, 0.001, 0.01, never, None))
     room = UnitHeadroom(Estimate(1840.0, 900.0, 3000.0), None, Trust.INDICATIVE)

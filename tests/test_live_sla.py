@@ -1,4 +1,7 @@
-"""The load at which a real server breaks its SLA: predicted from half of the load, then met."""
+"""The load at which a real server breaks its SLA: predicted from half of the load, then met.
+
+Of two query classes the one that was expected to breaks its own first.
+"""
 
 import time
 from pathlib import Path
@@ -7,7 +10,19 @@ import pytest
 from cgroups import cpu_quota
 from conftest import ServerFactory
 from limited_servers import FEW_CLIENTS, FIT, OFTEN, SHARES, Load
-from live import Clients, Daemon, Page, is_root, target, wait_until, watching
+from live import (
+    Clients,
+    Config,
+    Daemon,
+    Page,
+    is_root,
+    run_as_root,
+    target,
+    wait_until,
+    watching,
+)
+
+from agent.demo.server import PrivateServer
 
 COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
 HALF = 0.5  # of a processor
@@ -19,6 +34,8 @@ STEP, CLOSED_LOOP = 2.5, 2.0  # seconds
 WANDERS = 0.15
 """The processor that others leave to the server differs between the prediction and the truth."""
 DEADLINE = 60.0
+QUICK, QUICK_PACE, PATIENT = "SELECT BENCHMARK(300, 1 + 1)", 0.05, 2.0
+"""Another class of statements, how often one comes, and how long 95 % of them may take (s)."""
 
 pytestmark = [
     pytest.mark.live,
@@ -35,12 +52,52 @@ def test_an_sla_is_broken_at_the_load_that_half_of_it_predicts(
     with cpu_quota(server.pid, HALF):
         before = served(load, AT_SLA)
         sla = AT_SLA / before
-        there = {**target(tmp_path, server), "sla_seconds": sla}
-        with watching(tmp_path, there, fit=FIT, collectors=OFTEN) as agent:
+        classes = [
+            {"digest": digest_of(server, COMPUTE), "seconds": sla, "quantile": 0.5},
+            {"digest": digest_of(server, QUICK), "seconds": PATIENT},
+        ]
+        there = {**target(tmp_path, server), "sla_seconds": sla, "class_slas": classes}
+        others = Clients(server, QUICK, pace=QUICK_PACE)
+        with watching(tmp_path, there, fit=FIT, collectors=OFTEN) as agent, others:
             page = predicted(agent, load, before)
+            with load(MORE, 0.0):
+                wait_until("the class is over", lambda: is_over(agent, classes[0]), DEADLINE)
+                broken = agent.page
         fewer, after, more = (served(load, count) for count in (FEWER, AT_SLA, MORE))
     assert FEWER / fewer < sla < MORE / more
     assert_met(page, (before + after) / 2)
+    assert_is_first(page, broken, classes[0], classes[1])
+
+
+def digest_of(server: PrivateServer, statement: str) -> str:
+    """The digest under which the server counts a statement."""
+    return str(run_as_root(server, f"SELECT STATEMENT_DIGEST('{statement}')")[0][0])
+
+
+def of_class(page: Page, name: str, sla: Config) -> float:
+    """One number of a class that has an SLA."""
+    value = page.get(name, digest=sla["digest"])
+    assert value is not None, (name, page.text)
+    return value
+
+
+def is_over(agent: Daemon, sla: Config) -> bool:
+    """Whether the class's response times are beyond its SLA."""
+    time = agent.get("query_response_time_seconds", digest=sla["digest"])
+    return time is not None and time > sla["seconds"]
+
+
+def assert_is_first(before: Page, after: Page, first: Config, last: Config) -> None:
+    """The class that broke its SLA was expected to be the first, at more load than there was."""
+    slow, quick = (of_class(before, "query_sla_first_probability", one) for one in (first, last))
+    ratios = [of_class(before, "query_sla_load_ratio", one) for one in (first, last)]
+    grown = after.get("throughput_queries_per_second"), before.get("throughput_queries_per_second")
+    print(f"first with {slow}, the other with {quick}; at {ratios} times the load, grown {grown}")
+    assert slow > 0.5 > quick
+    assert 1 < ratios[0] <= ratios[1]
+    for one in (first, last):
+        assert of_class(before, "query_response_time_seconds", one) < one["seconds"]
+    assert of_class(after, "query_response_time_seconds", last) < last["seconds"]
 
 
 def served(load: Load, count: int) -> float:

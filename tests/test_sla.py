@@ -14,7 +14,7 @@ from models.capacity.result import CapacityReason
 from models.robust import normal_cdf
 from models.usl.law import Usl
 from models.what_if.current_state import CurrentState, Kind, Load, Use
-from models.what_if.sla import residence_at_capacity, sla_headroom
+from models.what_if.sla import sla_headroom
 from models.what_if.sla_result import SlaReason
 
 GREW = SlaReason.GROWS_OTHERWISE
@@ -176,10 +176,10 @@ def test_the_residence_time_at_a_peak_is_the_laws() -> None:
     """Nmax/Xmax, whatever load it is seen from; without a capacity it is not known."""
     assert LAW.n_max is not None
     assert LAW.x_max is not None
-    found = residence_at_capacity(on_the_law(5.0))
+    found = sla_headroom(on_the_law(5.0), 3600.0).at_capacity
     assert found is not None
     assert found.value == pytest.approx(LAW.n_max / LAW.x_max, rel=0.2)
-    assert residence_at_capacity(replace(TODAY, capacity=None)) is None
+    assert sla_headroom(replace(TODAY, capacity=None), 3600.0).at_capacity is None
 
 
 def watched(throughput: float, concurrency: float, *reasons: CapacityReason) -> Snapshot:

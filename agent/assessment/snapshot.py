@@ -22,6 +22,7 @@ from models.forecast.saturation import Saturation
 from models.time_split.split import TimeSplit
 from models.trust import Trust
 from models.usl.fit import UslFit
+from models.what_if.class_sla import ClassHeadroom
 from models.what_if.predict import Estimate
 from models.what_if.sla_result import SlaHeadroom
 
@@ -101,6 +102,39 @@ class SlaState:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassSlaState:
+    """One query class and its SLA; times in seconds."""
+
+    digest: str
+    quantile: float
+    seconds: float
+    """What that quantile of the class's response times may be."""
+    present: Estimate | None
+    """What it was in the last minutes; None where too few statements were seen."""
+    calls: int
+    """The statements that it rests on."""
+    found: ClassHeadroom
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSlas:
+    """The query classes that have an SLA, in the configuration's order; `at` in Unix seconds."""
+
+    at: float
+    classes: tuple[ClassSlaState, ...]
+    trust: Trust = Trust.NOT_IDENTIFIABLE
+    """No more than the capacity's."""
+
+    @property
+    def first(self) -> ClassSlaState | None:
+        """The class that most likely breaks its SLA first; None: not known, or the capacity."""
+        known = [(one.found.first, one) for one in self.classes if one.found.first is not None]
+        first, state = max(known, key=lambda pair: pair[0], default=(0.0, None))
+        capacity_first = 1 - sum(probability for probability, _ in known)
+        return state if first > capacity_first else None
+
+
+@dataclass(frozen=True, slots=True)
 class BusinessState:
     """A business metric: its latest value, and the headroom in its unit."""
 
@@ -131,6 +165,7 @@ class Snapshot:
     forecast: ForecastState | None = None
     time_use: TimeUse | None = None
     sla: SlaState | None = None
+    class_slas: ClassSlas | None = None
     business: tuple[BusinessState, ...] = ()
     """The target's business metrics, in the order of the configuration."""
     markers: tuple[Marker, ...] = ()
@@ -199,6 +234,12 @@ class Snapshot:
         if self.sla is None or self.current_load(now) is None:
             return None
         return self.sla if now - self.sla.at <= self.stale_after else None
+
+    def current_class_slas(self, now: float) -> ClassSlas | None:
+        """The classes that have an SLA; None without one, where stale, or the target is down."""
+        if self.class_slas is None or self.current_load(now) is None:
+            return None
+        return self.class_slas if now - self.class_slas.at <= self.stale_after else None
 
     def current_business(self, now: float) -> tuple[BusinessState, ...]:
         """The business metrics, without what is stale at `now` (Unix seconds)."""

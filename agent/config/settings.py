@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from agent.config.base_model import Section
 from agent.config.business_metrics import BusinessMetrics
 from agent.config.ceilings import ResourceSettings
+from agent.config.class_slas import ClassSlas
 from agent.config.credentials import Credentials, client_options, reason
 from agent.config.durations import seconds, within
 from agent.config.existing_file import ExistingFile, is_file
@@ -124,6 +125,8 @@ class Target(Section):
     """Servers that share a load: shards, a primary and its replicas."""
     sla_seconds: Annotated[Duration, within(1e-6, 3600)] | None = None
     """The mean residence time of a statement that was agreed on."""
+    class_slas: ClassSlas = ()
+    """How long a part of a query class's statements may take."""
     business_metrics: BusinessMetrics = ()
     """Numbers of the business, in whose units the headroom is exported."""
 

@@ -10,6 +10,7 @@ from agent.assessment.snapshot import Snapshot
 from agent.export.business_metrics import business_families
 from agent.export.capacity_metrics import capacity_families
 from agent.export.class_metrics import class_families
+from agent.export.class_sla_metrics import class_sla_families
 from agent.export.families import BOUND, PREFIX, counter, gauge, states_of
 from agent.export.forecast_metrics import forecast_families
 from agent.export.sla_metrics import sla_families
@@ -236,6 +237,7 @@ FAMILIES = (
     capacity_families,
     forecast_families,
     sla_families,
+    class_sla_families,
     business_families,
     fit_families,
     class_families,

@@ -16,6 +16,7 @@ from agent.export.capacity_report import (
     saturation_words,
     why_none,
 )
+from agent.export.class_sla_report import class_sla_words
 from agent.export.class_table import classes_table
 from agent.export.fit_report import past_peak_words, quantity
 from agent.export.forecast_report import forecast_words
@@ -100,9 +101,11 @@ def _forecast(snapshot: Snapshot, now: float) -> str:
 
 
 def _sla(snapshot: Snapshot, now: float) -> str:
-    """Where residence times reach the SLA, in a few sentences."""
+    """Where residence times reach the SLAs, in a few sentences."""
     known = snapshot.current_sla(now)
-    return f"<p>{escape(sla_words(known))}</p>" if known else ""
+    said = [sla_words(known)] if known else []
+    said += class_sla_words(snapshot, now)
+    return "".join(f"<p>{escape(sentence)}</p>" for sentence in said)
 
 
 def _business(snapshot: Snapshot, now: float) -> str:

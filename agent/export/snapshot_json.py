@@ -11,7 +11,14 @@ from typing import Any
 
 from agent import __version__
 from agent.assessment.markers import Marker
-from agent.assessment.snapshot import BusinessState, ForecastState, SlaState, Snapshot
+from agent.assessment.snapshot import (
+    BusinessState,
+    ClassSlas,
+    ClassSlaState,
+    ForecastState,
+    SlaState,
+    Snapshot,
+)
 from agent.query_classes.class_time_splits import class_key
 from agent.window.recent_time_split import TimeUse
 from models.capacity.resource_limit import ResourceLimit
@@ -54,6 +61,7 @@ def target_object(snapshot: Snapshot, now: float) -> Object:
         "forecast": _forecast(snapshot.current_forecast(now)),
         "residence_time": snapshot.residence_time(now),
         "sla": _sla(snapshot.current_sla(now)),
+        "class_slas": _class_slas(snapshot.current_class_slas(now)),
         "business_metrics": [_business(one) for one in snapshot.current_business(now)],
         "resource_limits": [
             _resource_limit(resource_limit) for resource_limit in capacity.resource_limits
@@ -180,6 +188,31 @@ def _sla(state: SlaState | None) -> Object | None:
         "capacity_first": found.capacity_first,
         "residence_time_at_capacity": estimate_object(state.at_capacity),
         "trust": state.trust,
+        "reasons": _reasons([found.reason] if found.reason else []),
+    }
+
+
+def _class_slas(state: ClassSlas | None) -> Object | None:
+    if state is None:
+        return None
+    first = state.first
+    return {
+        "first": first and {"digest": first.digest, "quantile": first.quantile},
+        "trust": state.trust,
+        "classes": [_class_sla(one) for one in state.classes],
+    }
+
+
+def _class_sla(state: ClassSlaState) -> Object:
+    found = state.found
+    return {
+        "digest": state.digest,
+        "quantile": state.quantile,
+        "seconds": state.seconds,
+        "response_time": estimate_object(state.present),
+        "calls": state.calls,
+        "load_ratio": estimate_object(found.load_ratio),
+        "first": found.first,
         "reasons": _reasons([found.reason] if found.reason else []),
     }
 

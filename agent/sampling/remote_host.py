@@ -3,19 +3,37 @@
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Sequence
+from functools import partial
 
 from agent.config.node_exporter import EXAMPLE, NodeExporterSettings
 from agent.config.settings import Config, Target
 from agent.support.http_access import AccessError, NoAnswerError, UntrustedError, read_answer
-from collectors import CollectorSpec, collectors_with
+from collectors import CollectorSpec, collectors_with, histograms
 from collectors.base import CollectorError, FailureKind
 from collectors.node_exporter import MOST_BYTES, WANTED, Fetch
 
+HISTOGRAMS_EVERY = 5.0  # seconds
+HISTOGRAMS_SHARE = 0.01
+"""Of all time: with many digests a reading looks through their summary as `digests` does."""
+
 
 def collectors_of(config: Config, target: Target) -> tuple[CollectorSpec, ...]:
-    """All collectors, with the host of this target: this machine, or the one of its exporter."""
+    """All collectors, with the host of this target: this machine, or the one of its exporter.
+
+    Histograms are read only of digests that have an SLA.
+    """
     remote = fetch_from(target.node_exporter) if target.node_exporter else None
-    return collectors_with(config.resource_settings(target).devices, remote)
+    found = collectors_with(config.resource_settings(target).devices, remote)
+    digests = tuple(dict.fromkeys(sla.digest for sla in target.class_slas))
+    return (*found, _histograms_of(digests)) if digests else found
+
+
+def _histograms_of(digests: Sequence[str]) -> CollectorSpec:
+    prepare = partial(histograms.prepare, digests=digests)
+    return CollectorSpec(
+        histograms.NAME, prepare, HISTOGRAMS_EVERY, on_server=True, most_share=HISTOGRAMS_SHARE
+    )
 
 
 def fetch_from(settings: NodeExporterSettings) -> Fetch:

@@ -8,7 +8,14 @@ from enum import StrEnum
 
 from agent.assessment.assessment_counters import AssessmentCounters
 from agent.assessment.forecaster import Forecaster
-from agent.assessment.snapshot import BusinessState, FitState, Health, SlaState, Snapshot
+from agent.assessment.snapshot import (
+    BusinessState,
+    ClassSlas,
+    FitState,
+    Health,
+    SlaState,
+    Snapshot,
+)
 from agent.business_metrics.assessment import headroom_in_unit, state_of
 from agent.business_metrics.reader import BusinessMetricsReader
 from agent.config.settings import CLOCKING, Config, Target
@@ -18,6 +25,7 @@ from agent.history.server_identity import server_identity
 from agent.history.store import Store
 from agent.pipeline import assess
 from agent.query_classes.capacity_gain import savings_of
+from agent.query_classes.recent_response_times import RecentResponseTimes
 from agent.query_classes.tracker import QueryClasses
 from agent.sampling.remote_host import collectors_of
 from agent.sampling.restart_detector import RestartDetector, Session
@@ -25,12 +33,14 @@ from agent.sampling.scheduled_collector import ScheduledCollector, as_failure
 from agent.support.backoff import Backoff, spread
 from agent.support.instants import Now
 from agent.support.logs import fields, located
+from agent.what_if.class_sla import class_slas_of
 from agent.what_if.sla import sla_of
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import Connection
+from collectors.histograms import HistogramValues
 from models.business_unit import UnitHeadroom, UnitReason
 
 log = logging.getLogger(__name__)
@@ -100,6 +110,8 @@ class TargetMonitor:
         self._fitted = FitState(record=AssessmentCounters(since=time.monotonic()))
         self._assessed: tuple[Window, Now] | None = None  # by the snapshot
         self._sla: SlaState | None = None
+        self._class_slas: ClassSlas | None = None
+        self._response_times = RecentResponseTimes()
         self._sla_at: float | None = None  # the end of the load that it was last computed from
         self.business = BusinessMetricsReader(target)
         self._units: dict[str, UnitHeadroom] = {}
@@ -131,6 +143,8 @@ class TargetMonitor:
         self._answering = before._answering
         self._history.server = before._history.server
         self.business.take_over(before.business)
+        if self.target.class_slas == before.target.class_slas:
+            self._response_times = before._response_times
         self._forecaster = before._forecaster
         if self._classes.settings == before._classes.settings:
             self._classes = before._classes
@@ -207,7 +221,8 @@ class TargetMonitor:
             self._fitted = FitState(record=AssessmentCounters(since=now))
             self._classes = QueryClasses(self._classes.settings)
             self._forecaster = Forecaster(self.target.name, now)
-            self._sla = None
+            self._sla = self._class_slas = None
+            self._response_times = RecentResponseTimes()
             self.business.forget()
             self._units = {}
 
@@ -228,20 +243,29 @@ class TargetMonitor:
         return now + ASSESS_EVERY
 
     def sla_tick(self, now: float) -> float:
-        """Find the load that reaches the SLA, once for each interval; shown with the next look."""
-        seconds, known, at = self.target.sla_seconds, self.snapshot, time.time()
-        load = known.current_load(at)
+        """Find the load that reaches the SLAs, once for each interval; shown with the next look."""
+        known, clock = self.snapshot, Now(now, time.time())
+        load = known.current_load(clock.unix)
         end = None if load is None else load.end
-        if seconds is None or end == self._sla_at:
+        has_any = self.target.sla_seconds is not None or self.target.class_slas
+        if not has_any or end == self._sla_at:
             return now + ASSESS_EVERY
         self._sla_at = end  # also where it fails: the same again would fail again
         try:
-            self._sla = sla_of(known, seconds, at)
+            self._find_slas(known, clock)
         except Exception as error:
-            self._sla = None
+            self._sla = self._class_slas = None
             self._note_defect(Part.SLA, error)
             raise
         return now + ASSESS_EVERY
+
+    def _find_slas(self, known: Snapshot, clock: Now) -> None:
+        seconds, slas = self.target.sla_seconds, self.target.class_slas
+        if seconds is not None:
+            self._sla = sla_of(known, seconds, clock.unix)
+        if slas and self._assessed is not None:
+            window, times = self._assessed[0], self._response_times
+            self._class_slas = class_slas_of(known, slas, times, window, clock.unix)
 
     def business_tick(self, now: float) -> float:
         """Find the headroom in the units of the business, once for each interval."""
@@ -322,6 +346,7 @@ class TargetMonitor:
             classes=self._classes.state,
             forecast=self._forecaster.state,
             sla=self._sla,
+            class_slas=self._class_slas,
             business=self._business_states(clock),
         )
 
@@ -364,6 +389,9 @@ class TargetMonitor:
 
     def _keep(self, sample: Sample | None) -> None:
         if sample is None:
+            return
+        if isinstance(sample.values, HistogramValues):
+            self._response_times.append(sample.at, sample.values)
             return
         self._classes.append(sample)
         if sample.collector == "digests":

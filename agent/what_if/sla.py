@@ -6,7 +6,7 @@ from models.capacity.result import CapacityReason
 from models.capacity.saturation_probability import is_contradicted
 from models.trust import Trust
 from models.what_if.current_state import CurrentState
-from models.what_if.sla import residence_at_capacity, sla_headroom
+from models.what_if.sla import sla_headroom
 from models.what_if.sla_result import SlaHeadroom, SlaReason, past_peak, refused
 
 DOUBTS = {
@@ -22,7 +22,7 @@ def sla_of(snapshot: Snapshot, seconds: float, now: float) -> SlaState:
     today = today_of(snapshot, now)
     capacity = snapshot.capacity(now)
     is_trusted = capacity is not None and capacity.trust is Trust.TRUSTED
-    found = _refused(snapshot, today, seconds, now)
+    found = refusal(snapshot, today, seconds, now)
     found = found or sla_headroom(today, seconds, is_trusted=is_trusted)
     is_told = found.throughput is not None and capacity is not None
     return SlaState(
@@ -30,12 +30,12 @@ def sla_of(snapshot: Snapshot, seconds: float, now: float) -> SlaState:
         seconds=seconds,
         residence_time=today.load.residence_time if today.load else None,
         found=found,
-        at_capacity=residence_at_capacity(today) if is_told else None,
+        at_capacity=found.at_capacity,
         trust=capacity.trust if is_told and capacity is not None else Trust.NOT_IDENTIFIABLE,
     )
 
 
-def _refused(snapshot: Snapshot, today: CurrentState, sla: float, now: float) -> SlaHeadroom | None:
+def refusal(snapshot: Snapshot, today: CurrentState, sla: float, now: float) -> SlaHeadroom | None:
     """Say why nothing may be predicted, if so: a prediction starts from a load below the peak."""
     capacity, left = snapshot.capacity(now), snapshot.headroom(now)
     if today.load is None or capacity is None or capacity.value is None:

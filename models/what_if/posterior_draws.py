@@ -75,6 +75,13 @@ def draws_of(today: CurrentState) -> Draws:
     )
 
 
+def more_normals(count: int, rows: int) -> Array:
+    """Draw standard normals that are independent of all others, shape (rows, count)."""
+    random = np.random.default_rng((SEED, rows))
+    uniform = np.stack([(random.permutation(count) + 0.5) / count for _ in range(rows)])
+    return _normal_quantile(uniform)
+
+
 def of_share(share: Share, draws: Draws) -> Array:
     """Draw a class's share."""
     drawn: Array = np.clip(share.value * (1 + share.error * draws.normal), 0.0, 1.0)

@@ -4,7 +4,7 @@ R(X) is that of `residence_times`, for each draw of what is uncertain today; whe
 limit, or the capacity is met before, that draw's load ends. There N = X·R by Little's law.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
@@ -41,38 +41,93 @@ INDEPENDENT = 4
 """So many intervals at most count as independent of each other: what disturbs one lasts."""
 
 
-def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) -> SlaHeadroom:
-    """Find the load at which the mean residence time is `sla` seconds.
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """How R grows with the load, and where the growth ends: one set of draws for all answers."""
+
+    today: CurrentState
+    load: Load
+    draws: Draws
+
+    @property
+    def ends(self) -> Array:
+        """The multiple of today's load at which each draw's capacity is met, shape (draws,)."""
+        return self.draws.capacity / self.load.throughput
+
+    def times(self, grown: Array) -> Array:
+        """Compute each draw's R at its own load, and how far off today's R is with it."""
+        today, load, draws = self.today, self.load, self.draws
+        times = residence_times(today, load, Changes(), draws, grown)
+        times = times * _contention_growth(today, load, draws, grown)
+        scattered: Array = times * np.exp(load.scatter * draws.measured)
+        return scattered
+
+
+def growth_of(today: CurrentState, *, is_trusted: bool = True) -> Growth | SlaReason:
+    """Draw how R grows, or say why that is not known.
 
     The limits of a capacity that is not trusted are farther off than their distributions say.
     """
-    present = today.load
-    reason = _why_not(today)
+    present, reason = today.load, _why_not(today)
     if present is None or reason is not None:
-        return refused(reason or SlaReason.NO_LOAD, present, sla)
-    today, draws, load = _with_limits(today), _draws(today), _usual(present)
-    if _grew_otherwise(today, load, draws):
-        return refused(SlaReason.GROWS_OTHERWISE, present, sla)
-    if not is_trusted:
-        draws = _farther_off(draws, load.throughput)
-    ends = draws.capacity / load.throughput
-    met = _crossings(today, load, draws, sla, ends)
-    low, middle, high = np.quantile(load.throughput * met, QUANTILES)
-    if middle <= LEAST_FACTOR * load.throughput:
-        is_never = high <= LEAST_FACTOR * load.throughput
+        return reason or SlaReason.NO_LOAD
+    today, load = _with_limits(today), _usual(present)
+    growth = Growth(today, load, _draws(today))
+    if _grew_otherwise(growth):
+        return SlaReason.GROWS_OTHERWISE
+    return growth if is_trusted else replace(growth, draws=_farther_off(growth))
+
+
+def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) -> SlaHeadroom:
+    """Find the load at which the mean residence time is `sla` seconds."""
+    growth, present = growth_of(today, is_trusted=is_trusted), today.load
+    if isinstance(growth, SlaReason) or present is None:
+        reason = growth if isinstance(growth, SlaReason) else SlaReason.NO_LOAD
+        return refused(reason, present, sla)
+    x, ends = growth.load.throughput, growth.ends
+    met = crossings(growth, sla)
+    low, middle, high = np.quantile(x * met, QUANTILES)
+    if middle <= LEAST_FACTOR * x:
+        is_never = high <= LEAST_FACTOR * x
         return refused(
             SlaReason.NEVER_MET if is_never else SlaReason.NOT_IDENTIFIABLE, present, sla
         )
     first = float(np.mean(met >= ends))
     is_bounded = today.upper is not None or first <= 1 - QUANTILES[2]
     throughput = Estimate(float(middle), float(low), float(high) if is_bounded else None)
-    headroom = _headroom(throughput, load.throughput)
+    headroom = _headroom(throughput, x)
     return SlaHeadroom(
         throughput=throughput,
         concurrency=_scaled(throughput, sla) if first < QUANTILES[1] else None,
         headroom=none_left(headroom) if present.residence_time > sla else headroom,
         capacity_first=first,
+        at_capacity=_at_capacity(growth),
     )
+
+
+def crossings(growth: Growth, sla: Array | float) -> Array:
+    """Find the factor of today's load at which each draw's R is the SLA (s), at most its end.
+
+    By halving the interval of ln factor: R does not fall with the load.
+    """
+    ends = growth.ends
+    low, high = np.full_like(ends, np.log(LEAST_FACTOR)), np.log(np.maximum(ends, LEAST_FACTOR))
+    is_met = growth.times(np.exp(high)) < sla
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        is_below = growth.times(np.exp(middle)) < sla
+        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+    found: Array = np.where(is_met, ends, np.exp(low))
+    return found
+
+
+def _at_capacity(growth: Growth) -> Estimate | None:
+    """Compute R, s, where each draw's capacity is met; None where it grows without end there."""
+    times = growth.times(growth.ends)
+    low, middle, high = np.quantile(times, QUANTILES, method="inverted_cdf")
+    if not np.isfinite(middle):
+        return None
+    return Estimate(float(middle), float(low), float(high) if np.isfinite(high) else None)
 
 
 def _with_limits(today: CurrentState) -> CurrentState:
@@ -107,27 +162,14 @@ def _why_not(today: CurrentState) -> SlaReason | None:
     return None
 
 
-def _grew_otherwise(today: CurrentState, load: Load, draws: Draws) -> bool:
+def _grew_otherwise(growth: Growth) -> bool:
     """Tell whether R at the window's lighter loads was shorter than any draw has it there."""
+    load = growth.load
     if load.lighter is None or load.lighter[0] * LIGHTER >= load.throughput:
         return False
     x, r = load.lighter
-    there = _times(today, load, draws, np.full_like(draws.normal, x / load.throughput))
+    there = growth.times(np.full_like(growth.draws.normal, x / load.throughput))
     return bool(r < (1 - MISSED) * np.quantile(there, QUANTILES[0]))
-
-
-def residence_at_capacity(today: CurrentState) -> Estimate | None:
-    """Compute R, s, at the capacity; None where it is not known or grows without end there."""
-    load = today.load
-    is_known = today.capacity is not None and today.limits and (today.law or today.uses)
-    if load is None or not is_known:
-        return None
-    today, draws, load = _with_limits(today), _draws(today), _usual(load)
-    times = _times(today, load, draws, draws.capacity / load.throughput)
-    low, middle, high = np.quantile(times, QUANTILES, method="inverted_cdf")
-    if not np.isfinite(middle):
-        return None
-    return Estimate(float(middle), float(low), float(high) if np.isfinite(high) else None)
 
 
 def _draws(today: CurrentState) -> Draws:
@@ -136,19 +178,12 @@ def _draws(today: CurrentState) -> Draws:
     return replace(draws, queueing=np.minimum(1.0, LONGEST_QUEUES * draws.queueing))
 
 
-def _farther_off(draws: Draws, served: float) -> Draws:
+def _farther_off(growth: Growth) -> Draws:
     """Spread limits that are not trusted, none of them below the load that is served now."""
+    draws = growth.draws
     off = np.exp(NOT_TRUSTED * draws.normal)
-    off = np.maximum(off, np.minimum(1.0, served / draws.capacity))
+    off = np.maximum(off, np.minimum(1.0, 1 / growth.ends))
     return replace(draws, capacity=off * draws.capacity, limits=off * draws.limits)
-
-
-def _times(today: CurrentState, load: Load, draws: Draws, grown: Array) -> Array:
-    """Compute each draw's R at its own load, and how far off today's R is with it."""
-    times = residence_times(today, load, Changes(), draws, grown)
-    times = times * _contention_growth(today, load, draws, grown)
-    scattered: Array = times * np.exp(load.scatter * draws.measured)
-    return scattered
 
 
 def _contention_growth(today: CurrentState, load: Load, draws: Draws, grown: Array) -> Array:
@@ -166,21 +201,6 @@ def _contention_growth(today: CurrentState, load: Load, draws: Draws, grown: Arr
     then = np.minimum(grown * now, MOST_FILLED)
     factor: Array = (1 - draws.queueing * now) / (1 - draws.queueing * then)
     return factor
-
-
-def _crossings(today: CurrentState, load: Load, draws: Draws, sla: float, ends: Array) -> Array:
-    """Find the factor of today's load at which each draw's R is the SLA, at most its end.
-
-    By halving the interval of ln factor: R does not fall with the load.
-    """
-    low, high = np.full_like(ends, np.log(LEAST_FACTOR)), np.log(np.maximum(ends, LEAST_FACTOR))
-    is_met = _times(today, load, draws, np.exp(high)) < sla
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        is_below = _times(today, load, draws, np.exp(middle)) < sla
-        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
-    found: Array = np.where(is_met, ends, np.exp(low))
-    return found
 
 
 def _scaled(found: Estimate, factor: float) -> Estimate:

@@ -47,6 +47,8 @@ class SlaReason(StrEnum):
         "not_identifiable",
         "how short a query becomes at less load is not known",
     )
+    NO_HISTOGRAMS = "no_histograms", "the server has no histograms per digest, or none were read"
+    FEW_CALLS = "few_calls", "too few statements of the class were seen in the last minutes"
     NEVER_MET = "never_met", "even a fiftieth of the load takes longer than the SLA"
 
 
@@ -63,6 +65,8 @@ class SlaHeadroom:
     then 1 − R/SLA. Past the peak the capacity's own."""
     capacity_first: float | None = None
     """The probability that the capacity is met before the SLA is broken."""
+    at_capacity: Estimate | None = None
+    """R at the capacity, s, from the same draws; None: not known, or without end there."""
     reason: SlaReason | None = None
 
 

@@ -1,0 +1,58 @@
+"""SLAs of query classes: how long a part of a class's statements may take at most."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from agent.config.base_model import Section
+from agent.config.durations import seconds, within
+
+MOST = 8
+"""Classes of one target that have one: each is several series."""
+DIGEST = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}")
+NO_DIGEST = (
+    "must be the 64 hexadecimal digits of a digest: column DIGEST of performance_schema."
+    "events_statements_summary_by_digest, or the label of mysql_headroom_query_calls_total"
+)
+LEAST, GREATEST = 0.5, 0.999
+NO_QUANTILE = f"must be a number from {LEAST:g} to {GREATEST:g}; write 0.95 for 95 % of statements"
+
+
+def _digest(value: str) -> str:
+    """The digest as the server writes it; MariaDB's have 32 digits."""
+    if not DIGEST.fullmatch(value.lower()):
+        raise ValueError(NO_DIGEST)
+    return value.lower()
+
+
+def _quantile(value: object) -> float:
+    """A part of the statements."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not LEAST <= value <= GREATEST:  # type: ignore[operator]
+        raise ValueError(NO_QUANTILE)
+    return float(value)  # type: ignore[arg-type]
+
+
+class ClassSla(Section):
+    """So many seconds at most for that part of the statements of a digest, over all schemas."""
+
+    digest: Annotated[str, AfterValidator(_digest)]
+    seconds: Annotated[float, BeforeValidator(seconds), within(1e-6, 3600)]
+    quantile: Annotated[float, BeforeValidator(_quantile)] = 0.95
+
+
+def _are_distinct(slas: tuple[ClassSla, ...]) -> tuple[ClassSla, ...]:
+    known = [(sla.digest, sla.quantile) for sla in slas]
+    for digest, quantile in known:
+        if known.count((digest, quantile)) > 1:
+            raise ValueError(
+                f"the digest {digest[:16]}… has two SLAs for the quantile {quantile:g};"
+                " leave one out, or give it another quantile"
+            )
+    return slas
+
+
+ClassSlas = Annotated[
+    tuple[ClassSla, ...], Field(strict=False, max_length=MOST), AfterValidator(_are_distinct)
+]

@@ -1,0 +1,54 @@
+"""The SLAs of query classes in words: which breaks first, and a sentence for each."""
+
+from collections.abc import Iterator, Mapping
+
+from agent.assessment.snapshot import ClassSlas, ClassSlaState, Snapshot
+from agent.export.fit_report import quantity, short_time
+from models.trust import Trust
+from models.what_if.predict import Estimate
+
+DIGEST_LETTERS, TEXT_LETTERS = 16, 60
+
+
+def class_sla_words(snapshot: Snapshot, now: float) -> Iterator[str]:
+    """One sentence on the first, if one is known, and one on each class; empty without SLAs."""
+    state = snapshot.current_class_slas(now)
+    if state is None:
+        return
+    classes = snapshot.current_classes(now)
+    texts = {one.name.digest: one.text for one in classes.classes if one.text} if classes else {}
+    if (said := _first(state, texts)) is not None:
+        yield said
+    for one in state.classes:
+        yield _class(one, texts)
+
+
+def _first(state: ClassSlas, texts: Mapping[str, str]) -> str | None:
+    first = state.first
+    if first is None or first.found.first is None:
+        return None
+    doubt = "" if state.trust is Trust.TRUSTED else " That is indicative, as the capacity is."
+    name = _name(first, texts)
+    probability = f"probability {first.found.first:.0%}"
+    return f"The first class to break its SLA as the load grows is {name} ({probability}).{doubt}"
+
+
+def _class(one: ClassSlaState, texts: Mapping[str, str]) -> str:
+    share = f"{100 * one.quantile:g} %"
+    sla = f"{_name(one, texts)}: {share} of its statements may take {short_time(one.seconds)}"
+    if one.present is not None:
+        sla += f"; they take up to {short_time(one.present.value)} now"
+    ratio = one.found.load_ratio
+    if ratio is None:
+        why = one.found.reason.sentence if one.found.reason else "nothing is known yet"
+        return f"{sla}. The load at which that is reached is not yet identifiable: {why}."
+    return f"{sla}. That is reached at {quantity(ratio.value)} times the load ({_bounds(ratio)})."
+
+
+def _name(one: ClassSlaState, texts: Mapping[str, str]) -> str:
+    return texts.get(one.digest, one.digest[:DIGEST_LETTERS])[:TEXT_LETTERS]
+
+
+def _bounds(found: Estimate) -> str:
+    upper = "+" if found.upper is None else f" to {quantity(found.upper)}"
+    return quantity(found.lower) + upper

@@ -1,0 +1,81 @@
+"""The query classes that have an SLA: how far each is from it, and which breaks it first."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from agent.assessment.snapshot import ClassSlas, ClassSlaState, Snapshot
+from agent.config.class_slas import ClassSla
+from agent.query_classes.recent_response_times import (
+    RecentResponseTimes,
+    RecentTimes,
+    least_calls,
+)
+from agent.what_if.current_state import today_of
+from agent.what_if.sla import refusal
+from agent.window.intervals import Window
+from models.trust import Trust
+from models.what_if.class_sla import ClassHeadroom, MeasuredClass, class_headroom
+from models.what_if.current_state import CurrentState
+from models.what_if.predict import Estimate
+from models.what_if.sla_result import SlaReason
+
+
+def class_slas_of(
+    snapshot: Snapshot,
+    slas: Sequence[ClassSla],
+    times: RecentResponseTimes,
+    window: Window,
+    now: float,
+) -> ClassSlas:
+    """Find where each class breaks its SLA, with what is known at `now` (Unix seconds)."""
+    today, capacity = today_of(snapshot, now), snapshot.capacity(now)
+    known = {sla: _enough(times.of(sla.digest, sla.quantile), sla.quantile) for sla in slas}
+    measured = {
+        sla: MeasuredClass(recent.times, x, sla.quantile, sla.seconds)
+        for sla, recent in known.items()
+        if recent is not None and (x := _throughput(window, recent, today)) is not None
+    }
+    is_trusted = capacity is not None and capacity.trust is Trust.TRUSTED
+    refused = refusal(snapshot, today, np.inf, now)
+    if refused is not None:
+        found = [ClassHeadroom(reason=refused.reason)] * len(measured)
+    else:
+        found = class_headroom(today, list(measured.values()), is_trusted=is_trusted)
+    headrooms = dict(zip(measured, found, strict=True))
+    lack = SlaReason.FEW_CALLS if times.is_read else SlaReason.NO_HISTOGRAMS
+    is_told = any(one.load_ratio is not None for one in found)
+    return ClassSlas(
+        at=now,
+        classes=tuple(
+            _state(sla, recent, headrooms.get(sla) or _unknown(recent, lack))
+            for sla, recent in known.items()
+        ),
+        trust=capacity.trust if is_told and capacity is not None else Trust.NOT_IDENTIFIABLE,
+    )
+
+
+def _enough(recent: RecentTimes | None, quantile: float) -> RecentTimes | None:
+    return recent if recent and recent.times.calls >= least_calls(quantile) else None
+
+
+def _throughput(window: Window, recent: RecentTimes, today: CurrentState) -> float | None:
+    """Compute the throughput while those statements were counted; the latest where not known."""
+    ends, x = window["end"], window["throughput"]
+    then = (ends > recent.start) & (ends - window["seconds"] < recent.end) & (x > 0)
+    if then.any():
+        return float(np.average(x[then], weights=window["seconds"][then]))
+    return today.load.throughput if today.load is not None else None
+
+
+def _unknown(recent: RecentTimes | None, lack: SlaReason) -> ClassHeadroom:
+    return ClassHeadroom(reason=lack if recent is None else SlaReason.NO_LOAD)
+
+
+def _state(sla: ClassSla, recent: RecentTimes | None, found: ClassHeadroom) -> ClassSlaState:
+    present, calls = None, 0
+    if recent is not None:
+        low, high = recent.times.interval(sla.quantile)
+        present = Estimate(float(recent.times.quantile(sla.quantile)), low, high)
+        calls = round(recent.times.calls)
+    return ClassSlaState(sla.digest, sla.quantile, sla.seconds, present, calls, found)

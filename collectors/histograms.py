@@ -1,0 +1,95 @@
+"""`histograms`: how long statements took, from events_statements_histogram_by_digest.
+
+The table counts, per schema and digest, statements by response time in buckets that are 4.7 % wide.
+It has 450 rows for each class, and an index by schema and digest: the schemas that a digest was
+seen in come from the summary, so that only the rows of these digests are looked at. The counts are
+sums since the server's start, and read as they are. MariaDB has no such table.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
+from collectors.connection import Connection
+from collectors.digest_table import PICOSECOND, TABLE
+from collectors.digests import LONGEST_DIGEST
+from collectors.query_results import Cell, Shape, number, text, whole
+from collectors.statements import CONSUMER_ON, consumers, missing_grant, performance_schema_off
+
+NAME = "histograms"
+FEATURE = "digest_histograms"
+HISTOGRAMS = "events_statements_histogram_by_digest"
+IS_THERE = f"""
+SELECT COUNT(*) FROM information_schema.TABLES
+ WHERE TABLE_SCHEMA = 'performance_schema' AND TABLE_NAME = '{HISTOGRAMS}'"""  # noqa: S608
+MOST_ROWS = 20_000
+"""Buckets in use: a class has some 60 of its 450, so that they do for 300 schemas."""
+COUNTS = f"""
+SELECT STRAIGHT_JOIN h.DIGEST, h.BUCKET_TIMER_LOW, h.BUCKET_TIMER_HIGH, h.COUNT_BUCKET
+  FROM {TABLE} s
+  JOIN performance_schema.{HISTOGRAMS} h
+    ON h.SCHEMA_NAME <=> s.SCHEMA_NAME AND h.DIGEST = s.DIGEST
+ WHERE s.DIGEST IN ({{digests}}) AND h.COUNT_BUCKET > 0
+ LIMIT {MOST_ROWS + 1}"""  # noqa: S608  (hexadecimal digits of the configuration)
+COUNTS_SHAPE = Shape(columns=4, rows=MOST_ROWS + 1, bytes=(MOST_ROWS + 1) * (LONGEST_DIGEST + 60))
+NO_TABLE = "the server has no histograms per digest"
+CONSUMER = "statements_digest"
+
+Edges = tuple[float, float]
+"""From and to, in seconds; the last bucket's end is more than a hundred days."""
+Buckets = Mapping[Edges, float]
+"""Statements since the server's start by response time; a bucket that is not there has none."""
+
+
+class HistogramValues(dict[str, float]):
+    """How many of the digests the server has; and their buckets, summed over schemas."""
+
+    def __init__(self, buckets: Mapping[str, Buckets]) -> None:
+        super().__init__({"digests": float(len(buckets))})
+        self.buckets = buckets
+
+
+def prepare(connection: Connection, digests: Sequence[str]) -> Prepared:
+    """Look for the table, the grant and the consumer; a lack is reported with its remedy.
+
+    What no version of this server offers has no remedy.
+    """
+    lack = performance_schema_off(connection, FEATURE) or _lack(connection)
+    if lack is not None:
+        return Prepared(None, (lack,))
+    listed = ", ".join(f"'{digest}'" for digest in digests)
+    read = partial(_read, connection, COUNTS.format(digests=listed))
+    return Prepared(read, (Feature(FEATURE, enabled=True),))
+
+
+def _lack(connection: Connection) -> Feature | None:
+    try:
+        connection.query(f"SELECT 1 FROM {TABLE} LIMIT 1")  # noqa: S608
+        on = consumers(connection)
+    except CollectorError as error:
+        if error.kind is not FailureKind.PRIVILEGE:
+            raise
+        return missing_grant(connection, FEATURE)
+    if whole("the count of tables", connection.cell(IS_THERE)) == 0:
+        return Feature(FEATURE, False, NO_TABLE)
+    if CONSUMER not in on:
+        reason, remedy = f"the consumer {CONSUMER} is off", CONSUMER_ON.format(CONSUMER)
+        return Feature(FEATURE, False, reason, remedy)
+    return None
+
+
+def _read(connection: Connection, query: str) -> Values:
+    rows = connection.query(query, COUNTS_SHAPE)
+    if len(rows) > MOST_ROWS:
+        message = f"more than {MOST_ROWS:,} buckets of the digests are in use: in too many schemas"
+        raise CollectorError(FailureKind.UNREADABLE, message)
+    found: dict[str, dict[Edges, float]] = {}
+    for digest, low, high, count in rows:
+        buckets = found.setdefault(text(digest, LONGEST_DIGEST).lower(), {})
+        edges = _seconds("BUCKET_TIMER_LOW", low), _seconds("BUCKET_TIMER_HIGH", high)
+        buckets[edges] = buckets.get(edges, 0.0) + number("COUNT_BUCKET", count)
+    return HistogramValues(found)
+
+
+def _seconds(name: str, cell: Cell) -> float:
+    return number(name, cell) * PICOSECOND

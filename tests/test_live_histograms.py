@@ -1,0 +1,65 @@
+"""Response times per digest as real servers count them; MariaDB does not."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from live import run_as_root
+from reached import connected
+
+from agent.demo.server import PrivateServer
+from agent.query_classes.recent_response_times import RecentResponseTimes
+from collectors import histograms
+from collectors.histograms import NO_TABLE, HistogramValues
+
+NAP = 0.01
+CALLS = 60
+SCHEMAS = ("one", "other`s")
+
+
+@pytest.fixture
+def schemas(mysql_server: PrivateServer) -> Iterator[None]:
+    """Two schemas, one of a strange name."""
+    names = ["`" + name.replace("`", "``") + "`" for name in SCHEMAS]
+    run_as_root(mysql_server, *(f"CREATE DATABASE {name}" for name in names))
+    yield
+    run_as_root(mysql_server, *(f"DROP DATABASE {name}" for name in names))
+
+
+def naps(server: PrivateServer, seconds: float, count: int, *first: str) -> None:
+    """So many statements of one class that sleep so long."""
+    run_as_root(server, *first, *[f"DO SLEEP({seconds})"] * count)
+
+
+@pytest.mark.usefixtures("schemas")
+def test_recent_response_times_are_those_of_the_clients(mysql_server: PrivateServer) -> None:
+    """Of all schemas and without one, and none from before; a class that was never met has none."""
+    digest = run_as_root(mysql_server, "SELECT STATEMENT_DIGEST('DO SLEEP(0.5)')")[0][0]
+    naps(mysql_server, 0.05, 20)
+    with connected(mysql_server, "socket") as connection:
+        prepared = histograms.prepare(connection, (digest, "f" * 64))
+        assert prepared.read is not None
+        assert [feature.enabled for feature in prepared.features] == [True]
+        times = RecentResponseTimes()
+        for _ in range(2):
+            values = prepared.read()
+            assert isinstance(values, HistogramValues)
+            times.append(time.monotonic(), values)
+            if times.of(digest, 0.5) is None:
+                for name in SCHEMAS:
+                    naps(mysql_server, NAP, CALLS, "USE `" + name.replace("`", "``") + "`")
+                naps(mysql_server, NAP, CALLS)
+    found = times.of(digest, 0.5)
+    assert found is not None
+    assert found.times.calls == 3 * CALLS
+    assert NAP <= float(found.times.quantile(0.1)) < 0.05
+    assert times.of("f" * 64, 0.5) is None
+
+
+def test_a_mariadb_has_none_and_says_so(mariadb_server: PrivateServer) -> None:
+    """There is no statement that mends it."""
+    with connected(mariadb_server, "socket") as connection:
+        prepared = histograms.prepare(connection, ("f" * 64,))
+    assert prepared.read is None
+    [feature] = prepared.features
+    assert (feature.enabled, feature.reason, feature.remedy) == (False, NO_TABLE, "")
