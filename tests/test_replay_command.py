@@ -9,9 +9,11 @@ import random
 import re
 import tracemalloc
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from class_data import FOLDER
 from complaints import one_line
@@ -26,6 +28,7 @@ from agent.export.snapshot_json import snapshots_as_json
 from agent.pipeline import assess
 from agent.replay.sample_file import SampleFile
 from agent.support.instants import Now
+from agent.what_if.sla import sla_of
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
 
@@ -77,9 +80,12 @@ def test_a_recorded_server_gives_what_the_daemon_says_of_it(
     samples = [sample for sample in samples if sample.collector != "digests"]
     settings = FitSettings(interval=5.0, stale_after=60.0)
     daemon = as_the_daemon(samples, settings, sampling=1.0)
+    daemon = replace(daemon, sla=sla_of(daemon, 0.05, daemon.at))
     expected = json.loads(snapshots_as_json([daemon], daemon.at))["targets"][0]
+    assert expected["sla"]["throughput"] or expected["sla"]["reasons"]
     file = written(tmp_path / "db.csv", as_rows(samples))
     options = ("--interval", "5s", "--stale-after", "1m", "--sampling", "1s")
+    options = (*options, "--sla-seconds", "50ms")
     [found] = replayed(file, "--at", daemon.at, *options)
     assert found.pop("at") == daemon.at
     assert all(alert["firing_at"] is None for alert in found.pop("alerts"))
@@ -351,6 +357,41 @@ def test_settings_of_a_configured_target_are_used(hour: Path, replayed: Replayed
     assert len(of_a["points"]) == pytest.approx(120, abs=1)
     used = [line["load"]["utilisation"]["cpu"] for line in (of_a, of_b)]
     assert used[1] == pytest.approx(2 * used[0])
+
+
+def test_with_an_sla_each_step_says_where_it_is_reached(hour: Path, replayed: Replayed) -> None:
+    """On the law it is where the law has it, seen from any load; without one `sla` is null."""
+    assert {line["sla"] for line in replayed(hour, "--every", "20m")} == {None}
+    lines = replayed(hour, "--every", "20m", "--sla-seconds", "3ms")
+    n = np.linspace(1.0, LAW.n_max or 1.0, 5000)
+    truth = float(np.interp(0.003, n / LAW.throughput(n), LAW.throughput(n)))
+    for line in lines:
+        sla = line["sla"]
+        assert (sla["seconds"], sla["trust"]) == (0.003, line["capacity"]["trust"])
+        assert sla["throughput"]["lower"] <= truth <= sla["throughput"]["upper"]
+        left = 1 - line["load"]["throughput"] / sla["throughput"]["value"]
+        assert sla["headroom"]["value"] == pytest.approx(left)
+
+
+def test_the_table_has_the_sla_of_the_configured_target(
+    hour: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `sla_seconds` has it, unless the option says otherwise; a sentence at the end."""
+    config = hour.with_name("config.yaml")
+    config.write_text("targets: [{name: a, user: u, sla_seconds: 20ms}]\n")
+    words = ["replay", str(hour), "--every", "30m", "--config.file", str(config)]
+    assert main(words) == 0
+    header, first, *rest = capsys.readouterr().out.splitlines()[1:]
+    place = header.index("SLA reached at")
+    assert re.match(r"[\d,]+ \([\d,]+ to [\d,]+\) +\d+ %$", first[place:])
+    assert re.search(r"trust +R ", header)
+    assert rest[-1].startswith("The SLA is a mean residence time of 20 ms; it is ")
+    assert main([*words, "--sla-seconds", "1ms"]) == 0
+    table = capsys.readouterr().out
+    assert "mean residence time of 1 ms" in table
+    assert "not_identifiable" in table or "never_met" in table
+    assert main(words[:-2]) == 0
+    assert "SLA" not in capsys.readouterr().out
 
 
 def test_a_recording_is_read_as_a_stream(tmp_path: Path) -> None:

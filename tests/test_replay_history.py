@@ -60,7 +60,7 @@ def test_a_recorded_run_gives_the_answers_of_its_hours(
     """Each step says what the models make of the intervals up to then, and no more."""
     rows = real_intervals()
     path = history(tmp_path / "state" / "history.db", ("db", SERVER, rows))
-    lines = said(capsys, path, "--every", "2m")
+    lines = said(capsys, path, "--every", "2m", "--sla-seconds", "5ms")
     assert len(lines) >= 4
     assert lines[-1]["at"] == rows[-1].end
     for line in lines:
@@ -72,6 +72,9 @@ def test_a_recorded_run_gives_the_answers_of_its_hours(
         assert (found["limit"], found["trust"]) == (expected.limit, expected.trust)
         assert line["load"]["throughput"] == window["throughput"][-1]
         assert isfinite(line["capacity"]["headroom"])
+        at, lasts = line["sla"]["throughput"], line["residence_time"]
+        assert at or line["sla"]["reasons"]
+        assert not at or (at["value"] > line["load"]["throughput"]) == (lasts < 0.005)
     assert lines[-1]["capacity"]["value"] == pytest.approx(PEAK, rel=0.25)
 
 

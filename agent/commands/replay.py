@@ -5,15 +5,18 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import add_pipeline_options, duration, exit_code, wishes_of
 from agent.commands.replay_report import as_json, as_table
+from agent.config.settings import LONGEST_SLA, SHORTEST_SLA
 from agent.prometheus.source import prometheus_source
 from agent.replay.replay import PACE, Replay, Step
 from agent.replay.sources import ReplayOptions, Source, SourceError, opened
 from agent.support.escaping import complain_of
+from agent.what_if.sla import sla_of
 
 HOUR, DAY = 3600.0, 86400.0
 FORMATS: dict[str, Callable[[Source, Iterable[Step]], Iterator[str]]] = {
@@ -59,6 +62,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="DURATION",
         help="how often the capacity is assessed between two steps, for the alerts (default: 5m)",
     )
+    parser.add_argument(
+        "--sla-seconds",
+        type=duration(SHORTEST_SLA, LONGEST_SLA),
+        metavar="DURATION",
+        help="the mean residence time agreed on, as 50ms: where each step would have it reached "
+        "(default: the configured target's sla_seconds)",
+    )
     add_pipeline_options(parser)
     add_prometheus_options(parser, DAY, "where SOURCE is the URL of a Prometheus")
     parser.add_argument("--server", metavar="ID", help="of a history: one of the target's servers")
@@ -79,6 +89,9 @@ def _replay(args: argparse.Namespace) -> int:
         steps: Iterable[Step] = player.steps(args.every)
         if args.at is not None:
             steps = [_at(player, source, args.at)]
+        seconds = wishes.sla_seconds if args.sla_seconds is None else args.sla_seconds
+        if seconds is not None:
+            steps = (_with_sla(step, seconds) for step in steps)
         for text in FORMATS[args.format](source, steps):
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
@@ -108,6 +121,13 @@ def _at(player: Replay, source: Source, time: float) -> Step:
         end = step.snapshot.at
         raise SourceError(f"--at {time:g} is after the recording, which ends at {end:g}")
     return step
+
+
+def _with_sla(step: Step, seconds: float) -> Step:
+    """The step with what the daemon would have said of the SLA then."""
+    known = step.snapshot
+    found = replace(known, sla=sla_of(known, seconds, known.at))
+    return replace(step, snapshot=found)
 
 
 def _moment(text: str) -> float:

@@ -69,6 +69,7 @@ def wishes_of(args: argparse.Namespace) -> ReplayOptions:
         interval=settings.interval if is_chosen else None,
         settings=settings,
         ceilings=config.resource_settings(target) if config and target else NO_CEILINGS,
+        sla_seconds=target.sla_seconds if target else None,
     )
 
 

@@ -8,7 +8,8 @@ from agent.assessment.snapshot import Snapshot
 from agent.commands.text_table import DASH, aligned
 from agent.config.durations import words, written
 from agent.export.capacity_report import doubts, headline, resource_words, why_none
-from agent.export.fit_report import quantity
+from agent.export.fit_report import quantity, short_time
+from agent.export.sla_report import sla_words
 from agent.export.snapshot_json import finite, target_object
 from agent.replay.alert_rules import Episode
 from agent.replay.replay import Step
@@ -19,6 +20,9 @@ UNIX = range(100_000_000, 253_402_300_800)
 """Times that are taken for seconds since 1970, up to the year 9999, and shown as dates."""
 HEADER = ("time", "queries/s", "at once", "capacity", "90 % interval", "left", "limit", "trust")
 WIDTHS = (20, 10, 8, 10, 19, 6, 22, 16)
+SLA_HEADER = ("R", "SLA reached at", "left")
+SLA_WIDTHS = (8, 24, 6)
+"""The columns that a replay with an SLA has besides, at the end."""
 RIGHT = range(1, 6)
 """The columns of numbers."""
 
@@ -38,13 +42,14 @@ def as_table(source: Source, steps: Iterable[Step]) -> Iterator[str]:
     settings = source.settings
     fitted = f"intervals of {written(settings.interval)}, a window of {written(settings.window)}"
     yield printable(f"{source.title}, {fitted}")
-    yield _row(HEADER)
     log = _AlertLog()
     last: Snapshot | None = None
     for step in steps:
+        if last is None:
+            yield _row((*HEADER, *SLA_HEADER) if step.snapshot.sla else HEADER)
         last = step.snapshot
         yield from log.lines(step.alerts)
-        yield _row(_cells(last))
+        yield _row((*_cells(last), *_sla_cells(last)))
     yield ""
     yield from log.summary()
     if last is not None:
@@ -59,7 +64,7 @@ def time_text(at: float) -> str:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return printable(aligned(cells, WIDTHS, RIGHT))
+    return printable(aligned(cells, (*WIDTHS, *SLA_WIDTHS)[: len(cells)], RIGHT))
 
 
 def _cells(snapshot: Snapshot) -> tuple[str, ...]:
@@ -88,13 +93,29 @@ def _cells(snapshot: Snapshot) -> tuple[str, ...]:
     )
 
 
+def _sla_cells(snapshot: Snapshot) -> tuple[str, ...]:
+    """Write R, the throughput that reaches the SLA or why none is named, and what is left."""
+    known = snapshot.sla
+    if known is None:
+        return ()
+    found, r = known.found, known.residence_time
+    at = found.reason.value if found.reason else DASH
+    if found.throughput is not None:
+        upper = f" to {quantity(found.throughput.upper)}" if found.throughput.upper else "+"
+        at = f"{quantity(found.throughput.value)} ({quantity(found.throughput.lower)}{upper})"
+    left = f"{100 * found.headroom.value:.0f} %" if found.headroom else DASH
+    return (DASH if r is None else short_time(r), at, left)
+
+
 def _in_words(snapshot: Snapshot) -> list[str]:
     """The state at the end."""
     now = snapshot.at
     capacity = snapshot.capacity(now)
+    sla = [sla_words(snapshot.sla)] if snapshot.sla else []
     if capacity is None:
-        return [f"At the end: {why_none(snapshot)}."]
-    return [headline(capacity, snapshot.headroom(now)), *(f"  - {t}" for t in doubts(capacity))]
+        return [f"At the end: {why_none(snapshot)}.", *sla]
+    said = headline(capacity, snapshot.headroom(now))
+    return [said, *(f"  - {t}" for t in doubts(capacity)), *sla]
 
 
 class _AlertLog:

@@ -26,6 +26,7 @@ from collectors.regular_file import read_whole
 
 Duration = Annotated[float, BeforeValidator(seconds)]
 MOST_PORT = 65535
+SHORTEST_SLA, LONGEST_SLA = 1e-6, 3600.0  # seconds
 LONGEST_PEM = 2**22  # bytes; all authorities that browsers trust take 220 KiB
 CLOCKING = ("status", "statements")  # the collectors whose samples bound an interval
 TLS_MODES = ("REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")  # of a my.cnf, the strictest last
@@ -123,7 +124,7 @@ class Target(Section):
     """Of the server's host, where that is another machine."""
     group: Annotated[str, Field(pattern=NAME)] | None = None
     """Servers that share a load: shards, a primary and its replicas."""
-    sla_seconds: Annotated[Duration, within(1e-6, 3600)] | None = None
+    sla_seconds: Annotated[Duration, within(SHORTEST_SLA, LONGEST_SLA)] | None = None
     """The mean residence time of a statement that was agreed on."""
     class_slas: ClassSlas = ()
     """How long a part of a query class's statements may take."""

@@ -45,6 +45,8 @@ class ReplayOptions:
     settings: FitSettings = DEFAULTS
     """The other settings."""
     ceilings: ResourceSettings = NO_CEILINGS
+    sla_seconds: float | None = None
+    """The configured target's SLA; None: it has none."""
     since: float = -math.inf
     """What is before is not read, nor what is after `until`; on the recording's clock."""
     until: float = math.inf
