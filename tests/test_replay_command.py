@@ -84,8 +84,8 @@ def test_a_recorded_server_gives_what_the_daemon_says_of_it(
     expected = json.loads(snapshots_as_json([daemon], daemon.at))["targets"][0]
     assert expected["sla"]["throughput"] or expected["sla"]["reasons"]
     file = written(tmp_path / "db.csv", as_rows(samples))
-    options = ("--interval", "5s", "--stale-after", "1m", "--sampling", "1s")
-    options = (*options, "--sla-seconds", "50ms")
+    options = ["--interval", "5s", "--stale-after", "1m", "--sampling", "1s"]
+    options += ["--sla-seconds", "50ms"]
     [found] = replayed(file, "--at", daemon.at, *options)
     assert found.pop("at") == daemon.at
     assert all(alert["firing_at"] is None for alert in found.pop("alerts"))

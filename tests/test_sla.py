@@ -240,5 +240,5 @@ def test_a_capacity_that_is_not_trusted_widens_the_bounds() -> None:
     assert sure.upper is not None
     assert unsure.upper is not None
     assert 500.0 < unsure.lower < 0.8 * sure.lower
-    assert unsure.upper > 1.2 * sure.upper
+    assert sure.upper < unsure.upper <= 1030.0
     assert unsure.value == pytest.approx(sure.value, rel=0.05)

@@ -19,10 +19,12 @@ from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
 from agent.support.instants import Now
+from agent.what_if.current_state import today_of
 from agent.what_if.sla import sla_of
 from agent.window.intervals import Interval, Window
 from agent.window.utilisation import COUNTS, CPU, SERVER_CPU
 from models.trust import Trust
+from models.what_if.posterior_draws import draws_of
 from models.what_if.predict import Estimate
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
@@ -94,3 +96,23 @@ def test_the_median_prediction_is_off_by_less_than_a_third() -> None:
     ]
     print(f"{np.median(errors):.0%} of {len(errors)}")
     assert np.median(errors) < 1 / 3
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_sla_capacity_and_saturation_never_contradict_each_other(run: str) -> None:
+    """They come from one set of draws, also where the capacity is not trusted."""
+    snapshot, later, peak = known(saved(RECORDED / f"{run}.json.gz"))
+    capacity, draws = snapshot.capacity(UNIX), draws_of(today_of(snapshot, UNIX))
+    assert capacity is not None
+    assert capacity.upper is not None
+    assert snapshot.load is not None
+    for growth, probability in snapshot.saturation_probability(UNIX):
+        drawn = np.mean(draws.capacity <= growth * snapshot.load.throughput)
+        assert drawn == pytest.approx(probability, abs=0.001)
+    for _, r in measured(later, peak):
+        found, at = sla_of(snapshot, r, UNIX).found, sla_of(snapshot, r, UNIX).at_capacity
+        assert found.throughput is not None
+        assert found.throughput.upper is not None
+        assert found.throughput.upper <= 1.01 * capacity.upper
+        if at is not None and found.capacity_first is not None and found.capacity_first < 0.45:
+            assert at.value >= r

@@ -13,6 +13,7 @@ from agent.query_classes.state import ClassesState
 from agent.window.utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_busy_time, is_disk
 from models.capacity.assess import HOPELESS_RATIO
 from models.capacity.contention import Ahead, find_peak
+from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Points
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
@@ -22,7 +23,7 @@ from models.what_if import current_state as model
 from models.what_if.current_state import CurrentState, Kind, Limit, Share, Shares, Use
 
 EXACT = 1e-6
-"""The width, in ln X, of a limit of which only its place is known."""
+"""The width, in ln X, of a limit of which only its place is known; and what counts as the same."""
 MIN_POINTS = 6
 """So many intervals tell how much residence times scatter."""
 NEAR = 0.15
@@ -42,6 +43,7 @@ def today_of(snapshot: Snapshot, now: float) -> CurrentState:
         capacity=capacity.value if capacity else None,
         lower=capacity.lower if capacity else None,
         upper=capacity.upper if capacity else None,
+        distribution=_distribution(capacity) if capacity else None,
         limits=limits,
         load=_measured(snapshot, *place) if place and is_loaded else None,
         uses=tuple(_uses(load, classes)) if load and load.throughput > 0 else (),
@@ -49,6 +51,18 @@ def today_of(snapshot: Snapshot, now: float) -> CurrentState:
         time_shares=_time_shares(classes),
         seen=_seen(load, limits),
     )
+
+
+def _distribution(capacity: Capacity) -> Distribution | None:
+    """Take the one that the saturation probability comes from, so that both say the same.
+
+    None where it has no 95 % quantile, or its median is not the value: a capacity far above all
+    that was seen is the nearest limit (`models.capacity.estimate`).
+    """
+    known = capacity.distribution
+    if known is None or capacity.value is None or capacity.upper is None:
+        return None
+    return known if abs(np.log(known.median / capacity.value)) < EXACT else None
 
 
 def digests_of(classes: ClassesState | None) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from models.capacity.distribution import Distribution
 from models.usl.law import Array, Usl
 
 
@@ -97,6 +98,8 @@ class CurrentState:
     limits: tuple[Limit, ...]
     load: Load | None
     uses: tuple[Use, ...] = ()
+    distribution: Distribution | None = field(repr=False, default=None)
+    """Of the capacity, where more is known of it than those three numbers."""
     law: Usl | None = None
     """The law of the present hardware; None where it cannot be fitted."""
     time_shares: Shares = field(default_factory=dict)

@@ -92,6 +92,8 @@ def _capacity(today: CurrentState, uniform: Array) -> Array:
     """Draw with the quantiles that are reported: 5 %, the value as the median, 95 %."""
     if today.capacity is None:
         return np.full(DRAWS, np.nan)
+    if today.distribution is not None:
+        return today.distribution.quantiles(uniform)
     lower = today.lower or today.capacity
     known = Distribution.of_quantiles(lower, today.capacity, today.upper)
     return known.quantiles(uniform)

@@ -183,7 +183,7 @@ def _farther_off(growth: Growth) -> Draws:
     draws = growth.draws
     off = np.exp(NOT_TRUSTED * draws.normal)
     off = np.maximum(off, np.minimum(1.0, 1 / growth.ends))
-    return replace(draws, capacity=off * draws.capacity, limits=off * draws.limits)
+    return replace(draws, limits=off * draws.limits)
 
 
 def _contention_growth(today: CurrentState, load: Load, draws: Draws, grown: Array) -> Array:
