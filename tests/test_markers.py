@@ -1,6 +1,9 @@
 """Deploy markers: set by command and HTTP, kept in the history, shown, and compared around."""
 
+import html
 import json
+import re
+import shlex
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -111,9 +114,8 @@ def test_a_flood_is_turned_away(port: int, found: list[Marker]) -> None:
 def test_they_are_listed_for_all_targets_or_for_one() -> None:
     """Each once, the oldest first; by GET alone nothing is set."""
     both, own = Marker(NOW - 9, "both"), Marker(NOW - 5, "own", "b")
-    first = replace(snapshot(True), target="a", markers=(both,))
-    second = replace(snapshot(True), target="b", markers=(both, own))
-    with listening(first, second) as server:
+    first, second = (replace(snapshot(True), target=name) for name in "ab")
+    with listening(first, second, markers=(both, own)) as server:
         port = server.server_port
         listed = json.loads(ask(port, MARKERS)[2])["markers"]
         assert listed == [
@@ -217,10 +219,16 @@ def test_the_page_shows_them_with_the_command_that_compares() -> None:
     assert found.fitted.points is not None
     middle = float(found.fitted.points.at[len(found.fitted.points) // 2])
     assert 'fill="#3b82c4" opacity' not in render([found], found.at)
-    page = render([replace(found, markers=(Marker(middle, "a <b> 'c'", "db"),))], found.at)
+    marked = replace(found, markers=(Marker(middle, "a <b> 'c'", "db"),))
+    page = render([marked], found.at, history="/var/lib/it's/history.db")
     assert page.count('fill="#3b82c4" opacity') == pytest.approx(len(RISING) / 2, abs=3)
     assert "<li>a &lt;b&gt; " in page
-    assert "--around-marker=&#x27;a &lt;b&gt; &#x27;&quot;" in page
+    words = f"&#x27; --target db --around {middle:.3f}</code>"
+    assert (
+        f"mysql-headroom compare &#x27;/var/lib/it&#x27;&quot;&#x27;&quot;&#x27;s/history.db{words}"
+        in page
+    )
+    assert "nothing can be compared" in render([marked], found.at)
 
 
 @pytest.fixture
@@ -247,6 +255,80 @@ def test_the_latest_marker_of_a_name_is_compared_around(
     assert by_name["before"]["end"] == by_name["after"]["start"] == middle
     assert main([*words, "json", "--around", str(middle)]) == 0
     assert json.loads(capsys.readouterr().out) == by_name
+
+
+def test_the_pages_command_compares(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As it is shown, to be pasted into a shell: it says what changed at that very marker."""
+    rows = real_intervals()
+    middle = rows[len(rows) // 2].end
+    found = replace(known(intervals(RISING)), target="db", markers=(Marker(middle, "4.2"),))
+    page = render([found], found.at, history=str(recorded))
+    [command] = re.findall(r"compare: <code>mysql-headroom (.*?)</code>", page)
+    assert main(shlex.split(html.unescape(command))) == 0
+    assert "capacity, queries/s" in capsys.readouterr().out
+
+
+def test_all_markers_are_listed_the_newest_first(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However many there are; a message names ten, and says how to see the others."""
+    start = real_intervals()[0].end
+    with closing(open_to_write(recorded)) as connection:
+        insert_markers(connection, [Marker(start + k, f"release {k}", "db") for k in range(30)])
+    words = ["compare", str(recorded), "--markers"]
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 33
+    assert lines == sorted(lines, reverse=True, key=lambda line: line[:20])
+    assert lines[0].split()[1:] == ["other", "4.2"]
+    assert main([*words, "--target", "db", "--format", "json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["markers"]
+    assert len(listed) == 32
+    assert [one["at"] for one in listed] == sorted((m["at"] for m in listed), reverse=True)
+    said = one_line(capsys, main(["compare", str(recorded), "--around-marker", "5.0"]))
+    assert "the latest are 4.2, release 29, " in said
+    assert "release 21, and 21 more that --markers lists" in said
+    assert "leave the periods out" in one_line(capsys, main([*words, "--around", "6h"]))
+
+
+@pytest.mark.parametrize("style", ["csv", "openmetrics"])
+def test_markers_are_exported_and_imported(
+    recorded: Path, tmp_path: Path, style: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With every sign of their names, for all targets or for one; twice adds none."""
+    odd = Marker(1_700_000_000.123, 'a "b", =1+1 \\ größer')
+    with closing(open_to_write(recorded)) as connection:
+        insert_markers(connection, [odd])
+        before = read_markers(connection)
+    text, other = str(tmp_path / "markers.txt"), tmp_path / "other" / "history.db"
+    kind = ["--kind", "markers", "--format", style]
+    assert main(["history", "export", "--file", str(recorded), *kind, "-o", text]) == 0
+    assert main(["history", "import", "--file", str(other), text]) == 0
+    assert capsys.readouterr().out == "markers: 4 added, 0 were there\n"
+    with closing(open_to_read(other)) as connection:
+        assert read_markers(connection) == before
+    assert main(["history", "import", "--file", str(other), text]) == 0
+    assert capsys.readouterr().out == "markers: 0 added, 4 were there\n"
+    assert main(["history", "export", "--file", str(recorded), *kind, "--target", "db"]) == 0
+    assert 'target="other"' not in (shown := capsys.readouterr().out)
+    assert "other," not in shown
+    every = ["--kind", "all", "--format", "openmetrics"]
+    assert main(["history", "export", "--file", str(recorded), *every]) == 0
+    assert "mysql_headroom_history_marker_set" in capsys.readouterr().out
+
+
+def test_a_marker_that_cannot_be_is_not_imported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line for each, with its place, and nothing is written."""
+    (text := tmp_path / "markers.csv").write_text(
+        f"target,name,time,set\n,{'a' * 101},1700000000,1\nno target!,b,1700000000,1\n,,5,1\n"
+    )
+    path = tmp_path / "new" / "history.db"
+    assert main(["history", "import", "--file", str(path), str(text)]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition("markers.csv:")[2][:2] for line in said] == ["2:", "3:", "4:"]
+    assert not path.exists()
 
 
 def test_a_marker_that_is_not_there_is_one_line(

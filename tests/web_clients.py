@@ -42,11 +42,14 @@ def listening(
     reload: application.Reload | None = None,
     hosts: Sequence[str] = (),
     mark: Callable[[Marker], None] | None = None,
+    markers: Sequence[Marker] = (),
 ) -> Iterator[WebServer]:
     """The web server on a free port, for those snapshots."""
     registry = CollectorRegistry()
     registry.register(SnapshotCollector(lambda: snapshots, lambda: NOW))
-    pages = application.Pages(registry, lambda: snapshots, lambda: NOW, reload, mark)
+    pages = application.Pages(
+        registry, lambda: snapshots, lambda: NOW, reload, mark, markers=lambda: markers
+    )
     server = application.serve(("127.0.0.1", 0), pages, settings, hosts)
     try:
         yield server

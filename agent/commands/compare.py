@@ -9,21 +9,27 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agent.assessment.markers import Marker
 from agent.commands.compare_report import Comparison, as_json, as_table
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import add_pipeline_options, duration, exit_code, wishes_of
+from agent.commands.replay_report import time_text
+from agent.commands.text_table import table_lines
 from agent.compare.class_costs import ClassCosts, class_costs
 from agent.compare.comparison import class_rows, compare, loads_differ
 from agent.compare.periods import SHORTEST, Assessed, Period, assessed
 from agent.config.times import moment, zone_here
 from agent.csv_input.table_file import STANDARD_INPUT
+from agent.export.snapshot_json import marker_object
 from agent.history.database import open_to_read
 from agent.history.marker_table import read_markers
 from agent.prometheus.source import prometheus_source
 from agent.replay.sources import ReplayOptions, Source, SourceError, is_history, opened
+from agent.support.escaping import json_text, printable, say
 
 DAY = 86400.0
-LISTED = 10  # markers in a message
+LISTED = 10
+"""Names in a message; `--markers` lists all."""
 FORMATS = {"table": as_table, "json": as_json}
 
 
@@ -53,6 +59,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="around the latest deploy marker of that name, of a history",
     )
     parser.add_argument(
+        "--markers",
+        action="store_true",
+        help="list the deploy markers of a history instead, of --target or all, the newest first",
+    )
+    parser.add_argument(
         "--length",
         type=duration(SHORTEST),
         default=DAY,
@@ -72,6 +83,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
+    if args.markers:
+        return _list_markers(args)
     wishes = wishes_of(args)
     periods = _periods(args)
     sides = [_side(args, wishes, period) for period in periods]
@@ -85,6 +98,19 @@ def _compare(args: argparse.Namespace) -> int:
     )
     for line in FORMATS[args.format](comparison):
         sys.stdout.write(line + "\n")
+    return 0
+
+
+def _list_markers(args: argparse.Namespace) -> int:
+    """Print every marker, the newest first, each with its target where it has one."""
+    if any(given is not None for given in (args.around, args.before, args.after, args.marker)):
+        raise SourceError("--markers lists them and compares nothing; leave the periods out")
+    known = _markers(args, "--markers")[::-1]
+    if args.format == "json":
+        say(json_text({"markers": [marker_object(marker) for marker in known]}))
+    elif known:
+        rows = [(time_text(m.at), m.target or "all targets", m.name) for m in known]
+        say("\n".join(map(printable, table_lines(rows))))
     return 0
 
 
@@ -155,20 +181,27 @@ def _around_marker(args: argparse.Namespace, now: float) -> tuple[Period, Period
         raise SourceError(
             "--around, --before, --after: a period too many; give --around-marker alone"
         )
-    if not is_history(args.source):
-        raise SourceError("--around-marker: only the history of an agent has markers; use --around")
-    with closing(open_to_read(Path(args.source))) as connection:
-        known = read_markers(connection)
-    wanted = [m for m in known if args.target is None or m.concerns(args.target)]
+    wanted = _markers(args, "--around-marker")
     found = [marker for marker in wanted if marker.name == args.marker]
     if not found:
-        names = ", ".join(dict.fromkeys(m.name for m in wanted[:-LISTED:-1]))
-        there = f"the latest are {names}" if names else "there is none"
+        names = list(dict.fromkeys(marker.name for marker in reversed(wanted)))
+        there = f"the latest are {', '.join(names[:LISTED])}" if names else "there is none"
+        if len(names) > LISTED:
+            there += f", and {len(names) - LISTED} more that --markers lists"
         raise SourceError(f"--around-marker: no marker {args.marker[:100]!r}; {there}")
     try:
         return _around(found[-1].at, args.length, now)
     except ValueError as error:
         raise SourceError(f"--around-marker: {error}") from None
+
+
+def _markers(args: argparse.Namespace, option: str) -> list[Marker]:
+    """Read the markers of the target, or all, the oldest first; raises `SourceError`."""
+    if not is_history(args.source):
+        raise SourceError(f"{option}: only the history of an agent has markers; use --around")
+    with closing(open_to_read(Path(args.source))) as connection:
+        known = read_markers(connection)
+    return [m for m in known if args.target is None or m.concerns(args.target)]
 
 
 def _around(middle: float, length: float, now: float) -> tuple[Period, Period]:

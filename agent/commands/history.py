@@ -17,7 +17,7 @@ from agent.csv_input.table_file import STANDARD_INPUT, TableFileError
 from agent.history import history_file, prune
 from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import StoreError, as_store_error
-from agent.history.record_types import INTERVALS, KINDS, Kind, Row
+from agent.history.record_types import IN_TEXT, INTERVALS, KINDS, Kind, Row
 from agent.history.tables import LAST, Choice, extents, insert, read, target_names
 from agent.history.text.csv_text import as_csv
 from agent.history.text.import_file import rereadable
@@ -41,7 +41,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     _add(actions, "show", show, "print what is there: targets, from when to when, how much")
     out = _add(actions, "export", export, "write rows as text; a running agent does not notice")
     out.add_argument("--format", choices=["csv", "openmetrics"], default="csv")
-    _add_kind(out, [*KINDS, ALL], INTERVALS.name)
+    _add_kind(out, [*IN_TEXT, ALL], INTERVALS.name)
     when = f"2026-11-21T13:00 ({zone_here()}; or with a zone), or 6h (ago)"
     out.add_argument("--since", metavar="TIME", type=_moment, help=when)
     out.add_argument("--until", metavar="TIME", type=_moment, help="likewise")
@@ -72,7 +72,7 @@ def export(args: argparse.Namespace, path: Path) -> int:
         complain_of("--since is later than --until: nothing lies between")
         return USAGE_ERROR
     choice = Choice(args.target, None, since, until)
-    kinds = _kinds(args.kind)
+    kinds = [kind for kind in IN_TEXT.values() if args.kind in (kind.name, ALL)]
     if args.format == "csv" and len(kinds) > 1:
         complain_of("a CSV file has rows of one --kind")
         return USAGE_ERROR

@@ -1,4 +1,7 @@
-"""The latest deploy markers of a target on the page, each with the command that compares."""
+"""The latest deploy markers of a target on the page, each with the command that compares.
+
+It names the time and not the marker, for a later one may have the same name.
+"""
 
 import shlex
 from datetime import UTC, datetime
@@ -12,22 +15,25 @@ LATEST = 5
 """So many are shown; all are in the snapshot's JSON."""
 
 
-def markers_section(snapshot: Snapshot, now: float) -> str:
-    """A list, the latest first; empty where there is no marker."""
+def markers_section(snapshot: Snapshot, now: float, history: str | None) -> str:
+    """A list, the latest first; empty where there is no marker.
+
+    `history` is the file that is compared in, None where there is none.
+    """
     shown = snapshot.markers[: -LATEST - 1 : -1]
     if not shown:
         return ""
-    items = "".join(_item(marker, snapshot.target, now) for marker in shown)
+    items = "".join(_item(marker, snapshot.target, now, history) for marker in shown)
     key = f"Blue points: since {escape(shown[0].name)}." if snapshot.fitted.points else ""
     return f"<p>Deploy markers: {key}</p><ul>{items}</ul>"
 
 
-def _item(marker: Marker, target: str, now: float) -> str:
+def _item(marker: Marker, target: str, now: float, history: str | None) -> str:
     at = datetime.fromtimestamp(marker.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    options = f"--target {shlex.quote(target)} --around-marker={shlex.quote(marker.name)}"
-    command = f"mysql-headroom compare HISTORY {options}"
     age = words(max(0.0, now - marker.at))
-    return (
-        f"<li>{escape(marker.name)}, {at} ({escape(age)} ago)"
-        f"<br>compare: <code>{escape(command)}</code></li>"
-    )
+    said = f"<li>{escape(marker.name)}, {at} ({escape(age)} ago)"
+    if history is None:
+        return f"{said}<br>without a history (history.path) nothing can be compared</li>"
+    options = f"--target {shlex.quote(target)} --around {marker.at:.3f}"
+    command = f"mysql-headroom compare {shlex.quote(history)} {options}"
+    return f"{said}<br>compare: <code>{escape(command)}</code></li>"

@@ -40,9 +40,14 @@ TRUST_KINDS = {Trust.TRUSTED: "good", Trust.INDICATIVE: "fair", Trust.NOT_IDENTI
 STYLE = (files("agent.export") / "page.css").read_text(encoding="utf-8")
 
 
-def render(snapshots: list[Snapshot], now: float, groups: Sequence[GroupState] = ()) -> str:
-    """The whole page as HTML; `now` in Unix seconds."""
-    sections = "".join(_target(s, now) for s in sorted(snapshots, key=lambda s: s.target))
+def render(
+    snapshots: list[Snapshot],
+    now: float,
+    groups: Sequence[GroupState] = (),
+    history: str | None = None,
+) -> str:
+    """The whole page as HTML; `now` in Unix seconds, `history` the file's path."""
+    sections = "".join(_target(s, now, history) for s in sorted(snapshots, key=lambda s: s.target))
     shared = groups_section(groups, now)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -55,12 +60,13 @@ def render(snapshots: list[Snapshot], now: float, groups: Sequence[GroupState] =
     )
 
 
-def _target(snapshot: Snapshot, now: float) -> str:
+def _target(snapshot: Snapshot, now: float, history: str | None) -> str:
     return (
         f"<section><header><h2>{escape(snapshot.target)}</h2>{_badges(snapshot, now)}"
         f'<span class="grey">{escape(snapshot.health.server)}</span></header>'
         f"{_lead(snapshot, now)}{_numbers(snapshot, now)}{limits_table(snapshot, now)}"
-        f"{time_section(snapshot, now)}{_chart(snapshot, now)}{markers_section(snapshot, now)}"
+        f"{time_section(snapshot, now)}{_chart(snapshot, now)}"
+        f"{markers_section(snapshot, now, history)}"
         f"{classes_table(snapshot, now)}{_missing(snapshot)}{_collectors(snapshot, now)}</section>"
     )
 

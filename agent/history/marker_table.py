@@ -7,16 +7,22 @@ from agent.assessment.markers import MOST_MARKERS, Marker
 from agent.history.failures import StoreError, StoreFailure
 
 
-def insert_markers(connection: sqlite3.Connection, markers: Iterable[Marker]) -> None:
-    """Add markers, unless they are there; of more than the most the oldest go."""
+def insert_markers(connection: sqlite3.Connection, markers: Iterable[Marker]) -> int:
+    """Add markers, unless they are there; of more than the most the oldest go.
+
+    Answers how many of them were new.
+    """
+    before = connection.total_changes
     connection.executemany(
         "INSERT OR IGNORE INTO marker (at, name, target) VALUES (?, ?, ?)",
         [(round(1000 * marker.at), marker.name, marker.target) for marker in markers],
     )
+    added = connection.total_changes - before
     connection.execute(
         "DELETE FROM marker WHERE id NOT IN (SELECT id FROM marker ORDER BY at DESC LIMIT ?)",
         (MOST_MARKERS,),
     )
+    return added
 
 
 def read_markers(connection: sqlite3.Connection) -> list[Marker]:

@@ -145,4 +145,10 @@ CLASSES = Kind(
 """What the classes that were shown used in one interval of `classes.interval`, the others as one,
 and what no class explains (`unattributed`); units as in `ClassState.totals`."""
 
+MARKERS = Kind("markers", "marker", ("target", "name"), (Column("set", required=True),))
+"""Deploy markers; an empty target is all of them, and each is set with a 1."""
+
 KINDS = {kind.name: kind for kind in (INTERVALS, FITS, SAMPLES, CLASSES)}
+"""What is kept of a target on a server."""
+IN_TEXT = {**KINDS, MARKERS.name: MARKERS}
+"""What is exported and imported."""

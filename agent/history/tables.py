@@ -6,9 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
+from agent.assessment.markers import Marker
 from agent.history import class_uses
 from agent.history.failures import StoreError, StoreFailure
-from agent.history.record_types import CLASSES, SAMPLES, Cell, CellType, Column, Kind, Row
+from agent.history.marker_table import insert_markers, read_markers
+from agent.history.record_types import (
+    CLASSES,
+    MARKERS,
+    SAMPLES,
+    Cell,
+    CellType,
+    Column,
+    Kind,
+    Row,
+)
 from agent.history.sample_codec import Chunk, pack, unpack
 
 PAGE = 1000  # rows read at once: between two pages nobody's log is held
@@ -47,6 +58,8 @@ def insert(connection: sqlite3.Connection, kind: Kind, rows: Iterable[Row]) -> i
         return _insert_samples(connection, rows)
     if kind is CLASSES:
         return _insert_class_uses(connection, rows)
+    if kind is MARKERS:
+        return insert_markers(connection, (_marker(row) for row in rows))
     names = ", ".join(("target", "at", *(column.name for column in kind.columns)))
     marks = ", ".join("?" * (2 + len(kind.columns)))
     sql = f"INSERT OR IGNORE INTO {kind.one} ({names}) VALUES ({marks})"  # noqa: S608  (our names)
@@ -83,6 +96,9 @@ def target_id(connection: sqlite3.Connection, name: str, server: str) -> int:
 
 def read(connection: sqlite3.Connection, kind: Kind, choice: Choice = EVERYTHING) -> Iterator[Row]:
     """Rows of a kind, by label and then by time, a page at a time."""
+    if kind is MARKERS:
+        yield from _read_markers(connection, choice)
+        return
     for target, *labels in _targets(connection, choice):
         if kind is CLASSES:
             times = (choice.since, choice.until)
@@ -184,6 +200,24 @@ def _insert_samples(connection: sqlite3.Connection, rows: Iterable[Row]) -> int:
             chunk = pack(collector, new[start : start + CHUNK])
             added += insert_chunk(connection, target, chunk)
     return added
+
+
+def _marker(row: Row) -> Marker:
+    target, name = row.labels
+    return Marker(row.at / 1000, name, target)
+
+
+def _read_markers(connection: sqlite3.Connection, choice: Choice) -> Iterator[Row]:
+    """The markers that concern the target, those for all of them included."""
+    known = [
+        marker
+        for marker in read_markers(connection)
+        if choice.target is None or marker.concerns(choice.target)
+    ]
+    for marker in sorted(known, key=lambda marker: (marker.target, marker.name, marker.at)):
+        at = round(1000 * marker.at)
+        if choice.since <= at <= choice.until:
+            yield Row((marker.target, marker.name), at, (1.0,))
 
 
 def _insert_class_uses(connection: sqlite3.Connection, rows: Iterable[Row]) -> int:

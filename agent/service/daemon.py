@@ -188,7 +188,16 @@ class Agent:
         registry.register(SelfCollector(own_state))
         ProcessCollector(namespace=PREFIX.rstrip("_"), registry=registry)
         states = self.groups.states
-        pages = Pages(registry, self.snapshots, time.time, reload, self.mark, states)
+        pages = Pages(
+            registry,
+            self.snapshots,
+            time.time,
+            reload,
+            self.mark,
+            states,
+            self.markers.known,
+            str(self._store.path.absolute()) if self._store else None,
+        )
         return serve(address, pages, web, hosts)
 
 

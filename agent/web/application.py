@@ -59,13 +59,16 @@ class Pages:
         reload: Reload | None = None,
         mark: Callable[[Marker], None] | None = None,
         groups: Callable[[], Sequence[GroupState]] = tuple,
+        markers: Callable[[], Sequence[Marker]] = tuple,
+        history: str | None = None,
     ) -> None:
         self._registry = registry
         self._snapshots = snapshots
         self._groups = groups
+        self._history = history
         self._clock = clock
         self._reload = reload
-        self._markers = MarkerRequests(snapshots, clock, mark)
+        self._markers = MarkerRequests(snapshots, clock, mark, markers)
         self._reloading = threading.Lock()
         self._predicting = threading.Lock()
         self._reload_at = -math.inf
@@ -105,7 +108,8 @@ class Pages:
         del environ
 
         def page() -> bytes:
-            return render(list(self._snapshots()), self._clock(), self._groups()).encode()
+            snapshots, groups = list(self._snapshots()), self._groups()
+            return render(snapshots, self._clock(), groups, self._history).encode()
 
         return HTTPStatus.OK, "text/html; charset=utf-8", self._shared.get("page", page)
 

@@ -31,10 +31,12 @@ class MarkerRequests:
         snapshots: Callable[[], Iterable[Snapshot]],
         clock: Callable[[], float],
         mark: Callable[[Marker], None] | None,
+        markers: Callable[[], Iterable[Marker]],
     ) -> None:
         self._snapshots = snapshots
         self._clock = clock
         self._mark = mark
+        self._markers = markers
         self._set_at: deque[float] = deque(maxlen=MOST_A_MINUTE)
         self._lock = threading.Lock()
 
@@ -50,7 +52,7 @@ class MarkerRequests:
             return NO_SUCH_TARGET
         if environ["REQUEST_METHOD"] == "POST":
             return self._set(given, target)
-        known = {m for s in snapshots if target in ("", s.target) for m in s.markers}
+        known = (m for m in self._markers() if not target or m.concerns(target))
         return _json({"markers": [marker_object(marker) for marker in sorted(known)]})
 
     def _set(self, given: dict[str, str], target: str) -> Answer:

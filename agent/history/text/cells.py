@@ -4,9 +4,10 @@ import json
 import math
 import re
 
+from agent.assessment.markers import LONGEST_NAME
 from agent.config.settings import NAME
 from agent.csv_input.table_file import shortened
-from agent.history.record_types import Cell, CellType, Column, Kind, Row
+from agent.history.record_types import MARKERS, Cell, CellType, Column, Kind, Row
 from agent.support.escaping import for_spreadsheet, from_spreadsheet, json_text
 
 LATEST = 253_402_300_800.0  # the year 10,000, in Unix seconds
@@ -79,11 +80,25 @@ def read_word(name: str, text: str, choices: tuple[str, ...] = ()) -> str:
 
 def read_labels(kind: Kind, texts: tuple[str, ...]) -> tuple[str, ...]:
     """The labels of a row; raises `CellError`."""
+    if kind is MARKERS:
+        return _marker_labels(*texts)
     labels = tuple(read_word(name, text) for name, text in zip(kind.labels, texts, strict=True))
-    if not TARGET.fullmatch(labels[0]):
-        problem = f"target is {shortened(labels[0])!r}"
+    return (_target(labels[0]), *labels[1:])
+
+
+def _marker_labels(target: str, name: str) -> tuple[str, str]:
+    """A marker is of one target or, where none is named, of all."""
+    if len(name) > LONGEST_NAME:
+        remedy = f"give 1 to {LONGEST_NAME} printable characters"
+        raise CellError(f"name is {shortened(name)!r}", remedy)
+    return _target(target) if target else "", read_word("name", name)
+
+
+def _target(name: str) -> str:
+    if not TARGET.fullmatch(name):
+        problem = f"target is {shortened(name)!r}"
         raise CellError(problem, "name it as a configuration can: letters, digits, _ . : -")
-    return labels
+    return name
 
 
 def read_row(kind: Kind, labels: tuple[str, ...], at: int, cells: tuple[Cell, ...]) -> Row:

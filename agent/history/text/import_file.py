@@ -16,7 +16,7 @@ from agent.csv_input.table_file import (
     unreadable,
 )
 from agent.history.failures import StoreError, as_store_error
-from agent.history.record_types import KINDS, Kind, Row
+from agent.history.record_types import IN_TEXT, Kind, Row
 from agent.history.text.csv_text import read_csv
 from agent.history.text.import_result import Mistakes
 from agent.history.text.openmetrics_text import (
@@ -47,7 +47,7 @@ class ImportFile:
         """The same, some rows of a kind at once, by label and time."""
         rows = self.rows(mistakes)
         while some := list(islice(rows, AT_ONCE)):
-            for kind in KINDS.values():
+            for kind in IN_TEXT.values():
                 if of_one := [row for its_kind, row in some if its_kind is kind]:
                     yield kind, sorted(of_one, key=lambda row: (row.labels, row.at))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from agent.csv_input.table_file import TableFileError
-from agent.history.record_types import KINDS, Cell, CellType, Column, Kind, Row
+from agent.history.record_types import IN_TEXT, Cell, CellType, Column, Kind, Row
 from agent.history.text.cells import (
     CellError,
     read_labels,
@@ -42,7 +42,7 @@ def family(kind: Kind, column: Column) -> str:
 
 
 FAMILIES = {
-    family(kind, column): (kind, column) for kind in KINDS.values() for column in kind.columns
+    family(kind, column): (kind, column) for kind in IN_TEXT.values() for column in kind.columns
 }
 
 
@@ -81,7 +81,7 @@ def read_openmetrics(text: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[
         problem = f"the file does not end with {END}: it was cut off"
         mistakes.add(number + 1, CellError(problem, "export it again"))
     for (kind_name, labels, at), known in cells.items():
-        kind = KINDS[kind_name]
+        kind = IN_TEXT[kind_name]
         try:
             row = tuple(known.get(column.name) for column in kind.columns)
             yield kind, read_row(kind, labels, at, row)
