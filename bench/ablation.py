@@ -1,22 +1,28 @@
-"""What each part of the capacity's models is worth: one is changed, the same servers assessed.
+"""What each part of the models is worth: one is changed, the same servers assessed.
 
-    python bench/ablation.py [--module doubts] [--constant NAME] [--factor 1.5] [--servers 1]
-                             [--only-what-matters]
+    python bench/ablation.py [--module capacity.doubts] [--constant NAME] [--factor 1.5]
+                             [--servers 1] [--seed 1] [--results FILE] [--only-what-matters]
 
-Parts are the numbers that the modules of `models/capacity` define, each multiplied and divided by
-a factor, and the doubts, each switched off. Every variant is a copy of `models` of its own, with
-that one line changed, and assesses the simulated days of `bench/capacity.py` and the recorded real
-servers of the tests. The days and the recordings are the same for all, so errors are compared pair
-by pair: the mean change of |ln(capacity/truth)| in per cent, with its standard error; then how many
-more are covered, trusted, and trusted and off by more than 15 %.
+Parts are the numbers that the modules of the capacity, of the law and of trust define, each
+multiplied and divided by a factor, and the doubts, each switched off. Every variant is a copy of
+`models` of its own, with that one line changed. It assesses the simulated days of
+`bench/capacity.py` and the real servers that the tests have recorded, and fits the published
+curves below 40, 60 and 80 % of their peaks. The cases are the same for all, so errors are compared
+pair by pair: the mean change of |ln(capacity/truth)| in per cent, with its standard error; the
+change of its 90 % quantile, and of the intervals' mean width (ln(upper/lower), in per cent); then
+how many more are covered, trusted, and trusted and off by more than 15 %.
+
+*Nothing* is a variant that no case tells from what is: no error moves by 1 %, and no case is
+covered or trusted that was not. `--results` keeps each variant that is done in a file, by its
+title, and takes those that are there from it: the bench goes on where it was stopped.
 """
 
 import argparse
 import ast
 import json
+import multiprocessing
 import pickle
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -27,22 +33,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = ROOT / "models" / "capacity"
-RECORDED = ROOT / "tests" / "fixtures" / "real"
+MODELS = ROOT / "models"
+FIXTURES = ROOT / "tests" / "fixtures"
+PARTS = ("capacity/*.py", "usl/*.py", "trust.py", "robust.py")
+MIN_POINTS = 3
+SHARES = (0.4, 0.6, 0.8)
+"""Of their peaks the published curves are seen up to."""
 WRONG = 0.15
-ASSESS = """
-import json, pickle, sys
-from dataclasses import replace
-from models.capacity.assess import assess_capacity
-for seen in pickle.load(open(sys.argv[1], "rb")):
-    known = tuple(r.with_idleness(seen.throughput) for r in seen.resources)
-    seen = replace(seen, resources=known)
-    try:
-        found = assess_capacity(seen)
-        print(json.dumps([found.value, found.lower, found.upper, found.trust == "trusted"]))
-    except Exception as error:
-        print(json.dumps([None, None, None, False]))
-"""
+WIDEST = np.log(100.0)
+"""An interval that is wider, or has one end only, counts as so wide."""
+Row = tuple[float | None, float | None, float | None, bool]
+"""Capacity, lower and upper end of its interval (queries/s), and whether it is trusted."""
 
 
 class Part(NamedTuple):
@@ -64,6 +65,8 @@ class Outcome(NamedTuple):
 
     error: np.ndarray[Any, np.dtype[np.float64]]
     """ln(capacity/truth); 1 where there is no capacity."""
+    width: np.ndarray[Any, np.dtype[np.float64]]
+    """ln(upper/lower)."""
     covered: np.ndarray[Any, np.dtype[np.bool_]]
     trusted: np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -76,91 +79,154 @@ class Outcome(NamedTuple):
 def main() -> None:
     """Print a line for each variant."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--module", action="append", help="of models/capacity; all if not given")
+    parser.add_argument(
+        "--module", action="append", help="such as capacity.doubts; all if not given"
+    )
     parser.add_argument("--constant", action="append")
     parser.add_argument("--factor", type=float, default=1.5)
     parser.add_argument("--servers", type=int, default=1, help="simulated, per scenario and load")
+    parser.add_argument("--seed", type=int, default=1, help="of the simulated days")
+    parser.add_argument("--results", type=Path, help="keep them here, and go on from there")
     parser.add_argument("--only-what-matters", action="store_true")
     args = parser.parse_args()
+    done = _done(args.results)
     with tempfile.TemporaryDirectory() as folder:
-        file, truths = Path(folder) / "cases", []
-        with file.open("wb") as cases:
-            truths = _write_cases(cases, args.servers)
+        file = Path(folder) / "cases"
+        truths = _write_cases(file, args.servers, args.seed)
         base = _outcome(ROOT, file, truths)
         print(f"{len(truths)} cases: {_summary(base)}\n")
-        print("| part | now | changed to | mean error | covered | trusted | trusted and wrong |")
-        print("|---|---|---|---|---|---|---|")
+        print("| part | now | changed to | mean error | 90 % | width | covered | trusted | wrong |")
+        print("|---|---|---|---|---|---|---|---|---|")
         for part in parts(args.factor):
             if args.module and part.module not in args.module:
                 continue
             if args.constant and part.name not in args.constant:
                 continue
-            line = _compared(part, base, _variant(part, Path(folder), file, truths))
-            if line or not args.only_what_matters:
-                print(line or f"| {_title(part)} | nothing | | | |", flush=True)
+            title = _title(part)
+            if title not in done:
+                variant = _variant(part, Path(folder), file, truths)
+                done[title] = _compared(base, variant) if variant else "does not run | | | | |"
+                if args.results:
+                    with args.results.open("a", encoding="utf-8") as kept:
+                        print(json.dumps([title, done[title]]), file=kept)
+            if done[title] or not args.only_what_matters:
+                print(f"| {title} | {done[title] or 'nothing | | | | |'} |", flush=True)
 
 
-def _write_cases(cases: Any, servers: int) -> list[float]:
-    """Pickle the observations, and return the true capacities."""
-    from real_servers import saved, seen_below, true_peak
+def _done(results: Path | None) -> dict[str, str | None]:
+    """Read what an earlier run has found, by the variant's title."""
+    if results is None or not results.exists():
+        return {}
+    return dict(json.loads(line) for line in results.read_text(encoding="utf-8").splitlines())
+
+
+def _write_cases(file: Path, servers: int, seed: int) -> list[float]:
+    """Pickle what is seen of each case, and return the true capacities."""
+    cases = [*_simulated(servers, seed), *_recorded(), *_published()]
+    file.write_bytes(pickle.dumps([seen for seen, _ in cases]))
+    return [truth for _, truth in cases]
+
+
+def _simulated(servers: int, seed: int) -> Iterator[tuple[Any, float]]:
     from simulated_days import live, scenarios
 
-    from agent.pipeline import observations
-    from agent.window.concurrency import Source
     from models.capacity.thinning import thin
 
-    found, truths = [], []
     for number, scenario in enumerate(scenarios()):
         for reach in scenario.reaches:
             for i in range(servers):
-                rng = np.random.default_rng([1, number, int(100 * reach), i])
+                rng = np.random.default_rng([seed, number, int(100 * reach), i])
                 server = scenario.server(rng)
                 seen = live(server, scenario.life(reach), rng)
                 kept = thin(seen.at, seen.throughput, float(seen.at[-1]))
-                found.append(replace(seen.select(kept.indices), weights=kept.weights))
-                truths.append(server.capacity)
-    for recording in sorted(RECORDED.glob("*.json.gz")):
+                yield replace(seen.select(kept.indices), weights=kept.weights), server.capacity
+
+
+def _recorded() -> Iterator[tuple[Any, float]]:
+    from real_servers import saved, seen_below, true_peak
+
+    from agent.pipeline import observations
+    from agent.window.concurrency import Source
+
+    for recording in sorted(FIXTURES.glob("real/*.json.gz")) + sorted(FIXTURES.glob("zoo/*")):
         run = saved(recording)
         for part in run["caps"]:
-            found.append(observations(seen_below(run, part), Source.STATEMENT_TIME))
-            truths.append(true_peak(part["peaks"])[0])
-    pickle.dump(found, cases)
-    return truths
+            seen = observations(seen_below(run, part), Source.STATEMENT_TIME)
+            yield seen, true_peak(part["peaks"])[0]
+
+
+def _published() -> Iterator[tuple[Any, float]]:
+    sys.path.insert(0, str(ROOT / "tests"))
+    from published_curves import CURVES
+
+    for curve in CURVES:
+        for share in SHARES:
+            n, x = curve.below(share)
+            if len(n) >= MIN_POINTS:
+                yield (n, x), curve.x_max
 
 
 def _outcome(root: Path, file: Path, truths: list[float]) -> Outcome:
-    """Assess every case with the models below that folder."""
-    words = [sys.executable, "-c", ASSESS, str(file)]
-    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    if len(rows) != len(truths):
-        sys.exit(done.stderr[-2000:])
+    """Assess every case with the models below that folder, in a process of its own."""
+    context = multiprocessing.get_context("fork")
+    with context.Pool(1) as pool:
+        rows: list[Row] = pool.apply(_assessed, (root, file))
     error = [1.0 if not r[0] else np.log(r[0] / t) for r, t in zip(rows, truths, strict=True)]
+    width = [min(np.log(r[2] / r[1]), WIDEST) if r[1] and r[2] else WIDEST for r in rows]
     covered = [(r[1] or 0.0) <= t <= (r[2] or np.inf) for r, t in zip(rows, truths, strict=True)]
-    return Outcome(np.array(error), np.array(covered), np.array([r[3] for r in rows]))
+    trusted = [r[3] for r in rows]
+    return Outcome(np.array(error), np.array(width), np.array(covered), np.array(trusted))
 
 
-def _variant(part: Part, folder: Path, file: Path, truths: list[float]) -> Outcome:
-    """Assess with a copy of the models in which one statement is another."""
+def _assessed(root: Path, file: Path) -> list[Row]:
+    """Forget the models that this process knows, and take those below that folder."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "models"]:
+        del sys.modules[name]
+    sys.path.insert(0, str(root))
+    from models.capacity.assess import assess_capacity
+    from models.usl.fit import fit
+
+    rows: list[Row] = []
+    for seen in pickle.loads(file.read_bytes()):
+        try:
+            if isinstance(seen, tuple):
+                law = fit(*seen)
+                ends = law.x_max_interval or (None, None)
+                rows.append((law.x_max, *ends, law.trust == "trusted"))
+                continue
+            known = tuple(r.with_shared_costs(seen.throughput) for r in seen.resources)
+            found = assess_capacity(replace(seen, resources=known))
+            rows.append((found.value, found.lower, found.upper, found.trust == "trusted"))
+        except (ArithmeticError, LookupError, ValueError, np.linalg.LinAlgError):
+            rows.append((None, None, None, False))
+    return rows
+
+
+def _variant(part: Part, folder: Path, file: Path, truths: list[float]) -> Outcome | None:
+    """Assess with a copy of the models in which one statement is another; None: it fails."""
     root = folder / "variant"
     shutil.rmtree(root, ignore_errors=True)
-    shutil.copytree(ROOT / "models", root / "models", ignore=shutil.ignore_patterns("*.pyc"))
-    module = root / "models" / "capacity" / f"{part.module}.py"
+    shutil.copytree(MODELS, root / "models", ignore=shutil.ignore_patterns("*.pyc"))
+    module = root / "models" / f"{part.module.replace('.', '/')}.py"
     lines = module.read_text(encoding="utf-8").splitlines()
     lines[part.line - 1 : part.line - 1 + part.lines] = [part.text]
     module.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return _outcome(root, file, truths)
+    try:
+        return _outcome(root, file, truths)
+    except (ArithmeticError, LookupError, ValueError):
+        return None
 
 
 def parts(factor: float) -> Iterator[Part]:
     """Find every number that a module defines, changed either way, and every doubt."""
-    for file in sorted(MODULES.glob("*.py")):
+    for file in (file for pattern in PARTS for file in sorted(MODELS.glob(pattern))):
         source = file.read_text(encoding="utf-8")
+        module = ".".join(file.relative_to(MODELS).with_suffix("").parts)
         for node in ast.parse(source).body:
             if isinstance(node, ast.Assign) and _is_number(node.value):
-                yield from _numbers(file.stem, node, source, factor)
+                yield from _numbers(module, node, source, factor)
             elif isinstance(node, ast.Assign) and _names(node) == "DOUBTS":
-                yield from _doubts(file.stem, node, source)
+                yield from _doubts(module, node, source)
 
 
 def _numbers(module: str, node: ast.Assign, source: str, factor: float) -> Iterator[Part]:
@@ -182,14 +248,18 @@ def _numbers(module: str, node: ast.Assign, source: str, factor: float) -> Itera
 
 
 def _scaled(value: float, by: float) -> float:
-    """Multiply a number; one that is whole stays whole, and changes by 1 at least."""
+    """Multiply a number; one that is whole stays whole, and changes by 1 at least.
+
+    Of a share of more than a half, what it lacks of 1 is divided: it stays one.
+    """
     if isinstance(value, int):
         return (
             max(round(value * by), value + 1)
             if by > 1
             else max(min(round(value * by), value - 1), 1)
         )
-    return float(f"{value * by:.4g}")
+    scaled = 1 - (1 - value) / by if 0.5 < value < 1 else value * by
+    return float(f"{scaled:.4g}")
 
 
 def _doubts(module: str, node: ast.Assign, source: str) -> Iterator[Part]:
@@ -238,16 +308,20 @@ def _title(part: Part) -> str:
     return f"{part.module}.{part.name} | {part.before} | {part.after}"
 
 
-def _compared(part: Part, base: Outcome, other: Outcome) -> str | None:
+def _compared(base: Outcome, other: Outcome) -> str | None:
     """Describe what changed; None where nothing did."""
     change = 100 * (np.abs(other.error) - np.abs(base.error))
     covered = int(other.covered.sum()) - int(base.covered.sum())
     trusted = int(other.trusted.sum()) - int(base.trusted.sum())
-    if not covered and not trusted and float(np.abs(change).max()) < 1.0:
+    same = np.array_equal(other.covered, base.covered)
+    same &= np.array_equal(other.trusted, base.trusted)
+    if same and float(np.abs(change).max()) < 1.0:
         return None
+    tail = 100 * (np.quantile(np.abs(other.error), 0.9) - np.quantile(np.abs(base.error), 0.9))
+    width = 100 * (other.width.mean() - base.width.mean())
     error = float(change.std() / np.sqrt(len(change)))
-    cells = [f"{change.mean():+.2f} ± {error:.2f}", f"{covered:+d}", f"{trusted:+d}"]
-    return f"| {_title(part)} | " + " | ".join([*cells, f"{other.wrong - base.wrong:+d}"]) + " |"
+    cells = [f"{change.mean():+.2f} ± {error:.2f}", f"{tail:+.1f}", f"{width:+.1f}"]
+    return " | ".join([*cells, f"{covered:+d}", f"{trusted:+d}", f"{other.wrong - base.wrong:+d}"])
 
 
 def _summary(outcome: Outcome) -> str:
