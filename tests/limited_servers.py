@@ -14,6 +14,7 @@ import pytest
 from live import COLLECTORS, Clients, Daemon, Page, target, wait_until, watching
 
 from agent.demo.server import PrivateServer
+from agent.export.resource_labels import LABELS, resource_labels
 
 CLOSED_LOOP, CLIENTS = 5.0, 8
 SHARES, FEW_CLIENTS = (0.1, 0.3, 0.2, 0.45, 0.15, 0.4, 0.25, 0.5), 3
@@ -47,7 +48,8 @@ class PredictedLimit:
         if high is not None and high < NARROW * low:
             assert value == pytest.approx(self.peak, rel=near)
         assert (1 - wanders) * low < self.peak < (1 + wanders) * (high or self.peak)
-        assert (self.page.get("capacity_limit", resource=limit) or 0) > LIKELY
+        labels = dict(zip(LABELS, resource_labels(limit), strict=True))
+        assert (self.page.get("capacity_limit_probability", **labels) or 0) > LIKELY
 
 
 def watched(

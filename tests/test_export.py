@@ -303,7 +303,9 @@ def test_the_numbers_agree_with_each_other(snapshots: list[Snapshot]) -> None:
             states = [value for key, value in found.items() if key[:2] == (name, target)]
             assert sorted(states) == [0, 0, 1]
         shares = [
-            value for key, value in found.items() if key[0] == "capacity_limit" and target in key
+            value
+            for key, value in found.items()
+            if key[0] == "capacity_limit_probability" and target in key
         ]
         assert sum(shares) == pytest.approx(1)
         assert found["overloaded", target] == 0

@@ -135,7 +135,9 @@ def assert_the_limit_was_found(agent: Daemon) -> None:
     assert trusted, told(agent)
     capacities = [page.get("capacity_queries_per_second") or 0.0 for page in trusted]
     assert median(capacities) == pytest.approx(CAPACITY, rel=0.3), told(agent)
-    assert all((page.get("capacity_limit", resource="usl") or 0) > 0.5 for page in trusted)
+    assert all(
+        (page.get("capacity_limit_probability", resource="usl") or 0) > 0.5 for page in trusted
+    )
 
 
 def told(agent: Daemon) -> str:

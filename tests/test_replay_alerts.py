@@ -53,7 +53,7 @@ def series(found: Sequence[Scrape]) -> list[dict[str, str]]:
         'saturation_probability{load="1.1", %s}': [s.likely.get(1.1) for s in found],
         'saturation_probability{load="1.25", %s}': [s.likely.get(1.25) for s in found],
         'resource_utilisation_ratio{resource="cpu", %s}': [s.resources.get("cpu") for s in found],
-        'resource_utilisation_ratio{resource="disk:sda", %s}': [
+        'resource_utilisation_ratio{resource="disk", device="sda", dimension="busy", %s}': [
             s.resources.get("disk:sda") for s in found
         ],
         "overloaded{%s}": [s.overloaded for s in found],

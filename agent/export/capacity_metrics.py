@@ -6,6 +6,7 @@ from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
 from agent.export.families import BOUND, counter, gauge, states_of
+from agent.export.resource_labels import LABELS, cpu_part, resource_labels
 from models.capacity.headroom import Headroom
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import Capacity
@@ -105,10 +106,15 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     for name, text, value in CAPACITY_GAUGES:
         yield gauge(name, text, [((target,), value(capacity)) for target, capacity in known])
     yield gauge(
-        "capacity_limit",
-        "Probability that this limit ends the growth of throughput.",
-        (((t, name), share) for t, c in known for name, share in sorted(c.shares.items())),
-        "resource",
+        "capacity_limit_probability",
+        "Probability that this resource, or contention (usl), is what ends the growth of "
+        "throughput; they sum to 1.",
+        (
+            ((target, *resource_labels(name)), share)
+            for target, capacity in known
+            for name, share in sorted(capacity.shares.items())
+        ),
+        *LABELS,
     )
     yield gauge(
         "capacity_trust",
@@ -132,8 +138,25 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
     yield gauge(
         "resource_utilisation_ratio",
         "Utilisation of the resource over the latest interval; 1 is full.",
-        (((t, name), used) for t, load in loads for name, used in sorted(load.resources.items())),
-        "resource",
+        (
+            ((target, *resource_labels(name)), used)
+            for target, load in loads
+            for name, used in sorted(load.resources.items())
+            if cpu_part(name) is None
+        ),
+        *LABELS,
+    )
+    yield gauge(
+        "cpu_part_utilisation_ratio",
+        "Part of the host's CPU time that the server took, or the hypervisor gave to others "
+        "(steal), over the latest interval; both are in the utilisation of the resource cpu.",
+        (
+            ((target, part), used)
+            for target, load in loads
+            for name, used in sorted(load.resources.items())
+            if (part := cpu_part(name)) is not None
+        ),
+        "part",
     )
     yield gauge(
         "cpu_source_info",
@@ -147,7 +170,7 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         (((t,), load.clock) for t, load in loads),
     )
     resource_limits = [
-        (s.target, resource_limit.resource, resource_limit)
+        ((s.target, *resource_labels(resource_limit.resource)), resource_limit)
         for s in snapshots
         if (capacity := s.capacity(now)) is not None
         for resource_limit in sorted(
@@ -155,31 +178,28 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         )
     ]
     for name, text, value in LIMIT_GAUGES:
-        rows = [
-            ((target, resource), value(resource_limit))
-            for target, resource, resource_limit in resource_limits
-        ]
-        yield gauge(name, text, rows, "resource")
+        rows = [(labels, value(resource_limit)) for labels, resource_limit in resource_limits]
+        yield gauge(name, text, rows, *LABELS)
     yield gauge(
         "resource_limit_trust",
         "Trust in the limit: 1 for the current state, 0 for the others.",
         (
             row
-            for target, name, resource_limit in resource_limits
-            for row in states_of((target, name), resource_limit.trust)
+            for labels, resource_limit in resource_limits
+            for row in states_of(labels, resource_limit.trust)
         ),
-        "resource",
+        *LABELS,
         "trust",
     )
     yield gauge(
         "resource_limit_reason",
         "1 for each reason why the limit is not trusted, or what to know about it.",
         (
-            ((t, r, reason.value), 1.0)
-            for t, r, resource_limit in resource_limits
+            ((*labels, reason.value), 1.0)
+            for labels, resource_limit in resource_limits
             for reason in resource_limit.reasons
         ),
-        "resource",
+        *LABELS,
         "reason",
     )
 
