@@ -109,7 +109,7 @@ def dead(folder: Path, number: int) -> dict[str, object]:
 
 def totals(agent: Program) -> tuple[float, float, float]:
     """CPU seconds, seconds late, turns skipped, up to now."""
-    late = agent.value("mysql_headroom_worker_late_seconds_total", 'worker="server ')
+    late = agent.value("mysql_headroom_worker_late_seconds_total", 'worker="server"')
     return agent.cpu(), late, agent.value("mysql_headroom_collector_skipped_total")
 
 

@@ -17,8 +17,6 @@ COUNTERS = (
     ("calls", "calls", "Statements"),
     ("statement_time", "statement_seconds", "Statement time"),
     ("cpu", "cpu_seconds", "CPU time"),
-    ("user_cpu", "user_cpu_seconds", "User CPU time"),
-    ("system_cpu", "system_cpu_seconds", "System CPU time"),
     ("read", "read_bytes", "Bytes read from disk"),
     ("written", "written_bytes", "Bytes written to disk"),
     ("network", "network_bytes", "Network bytes sent and received"),
@@ -26,6 +24,9 @@ COUNTERS = (
 )
 """Quantities of a class, and what follows `query_` and, for what no class explains,
 `unattributed_`."""
+
+MODES = (("user_cpu", "user"), ("system_cpu", "system"))
+"""Parts of the CPU time, and their values of the label `mode`; they are no more than estimated."""
 
 EVENTS = (
     ("errors", "errors", "Failed statements of the query class."),
@@ -74,6 +75,7 @@ def class_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     known = [(s, s.classes) for s in snapshots if s.classes is not None]
     fresh = [(s, c) for s, _ in known if (c := s.current_classes(now)) is not None]
     yield from _counters(known)
+    yield from _modes(known)
     yield from _events(known)
     yield from _of_classes(fresh, now)
     yield from _of_models(fresh)
@@ -110,6 +112,35 @@ def _counters(known: Known) -> Iterator[Metric]:
         )
 
 
+def _modes(known: Known) -> Iterator[Metric]:
+    yield counter(
+        "query_cpu_mode_seconds",
+        "CPU time of the query class in the server's own code (user) or in the kernel (system); "
+        "estimated apart from query_cpu_seconds_total.",
+        (
+            ((*_labels(s, one), mode), one.totals.get(quantity))
+            for quantity, mode in MODES
+            for s, c in known
+            for one in c.classes
+        ),
+        "schema",
+        "digest",
+        "mode",
+    )
+    yield counter(
+        "unattributed_cpu_mode_seconds",
+        "CPU time not attributed to any class, in the server's own code (user) or in the kernel "
+        "(system).",
+        (
+            ((s.target, mode), resource.unattributed)
+            for quantity, mode in MODES
+            for s, c in known
+            if (resource := c.resource(quantity))
+        ),
+        "mode",
+    )
+
+
 def _events(known: Known) -> Iterator[Metric]:
     for quantity, name, text in EVENTS:
         counts = (
@@ -143,14 +174,19 @@ def _of_classes(fresh: Known, now: float) -> Iterator[Metric]:
         "digest",
     )
     gains = [(_labels(s, one), saving(c, one, s.capacity(now))) for s, c, one in each]
-    for action, value in (("removed", "removed"), ("halved", "halved")):
-        yield gauge(
-            f"query_{action}_capacity_gain_ratio",
-            f"Extra capacity for all other queries with the class {action}.",
-            ((labels, getattr(found, value)) for labels, found in gains),
-            "schema",
-            "digest",
-        )
+    yield gauge(
+        "query_capacity_gain_ratio",
+        "Extra capacity for all other queries were the class removed, or its cost halved; "
+        "0.25 is a quarter more.",
+        (
+            ((*labels, change), gain)
+            for labels, found in gains
+            for change, gain in (("removed", found.removed), ("halved", found.halved))
+        ),
+        "schema",
+        "digest",
+        "change",
+    )
     yield gauge(
         "query_digest_info",
         "The normalised text of a class's statements.",

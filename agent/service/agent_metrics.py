@@ -19,6 +19,8 @@ class WorkerState:
     lag: float
     late: float
     failures: int = 0
+    target: str = ""
+    """Whose worker it is; empty where it works for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +80,23 @@ def _workers(state: AgentState) -> Iterator[Metric]:
     lag = GaugeMetricFamily(
         PREFIX + "worker_lag_seconds",
         "Seconds that the worker has been in its present run, or is late for its next.",
-        labels=("worker",),
+        labels=("worker", "target"),
     )
     late = CounterMetricFamily(
         PREFIX + "worker_late_seconds",
         "Total delay of the worker's runs after they were due.",
-        labels=("worker",),
+        labels=("worker", "target"),
     )
     failures = CounterMetricFamily(
         PREFIX + "worker_failures",
         "Runs that a defect of the agent ended; see the log.",
-        labels=("worker",),
+        labels=("worker", "target"),
     )
-    for worker in sorted(state.workers, key=lambda worker: worker.name):
-        lag.add_metric((worker.name,), worker.lag)
-        late.add_metric((worker.name,), worker.late)
-        failures.add_metric((worker.name,), worker.failures)
+    for worker in sorted(state.workers, key=lambda one: (one.name, one.target)):
+        labels = worker.name, worker.target
+        lag.add_metric(labels, worker.lag)
+        late.add_metric(labels, worker.late)
+        failures.add_metric(labels, worker.failures)
     yield lag
     yield late
     yield failures

@@ -158,7 +158,13 @@ class Agent:
         now = time.monotonic()
         return AgentState(
             tuple(
-                WorkerState(worker.name, worker.lag(now), worker.late_seconds, worker.failures)
+                WorkerState(
+                    worker.kind,
+                    worker.lag(now),
+                    worker.late_seconds,
+                    worker.failures,
+                    worker.target,
+                )
                 for worker in self.workers()
             ),
             tuple(
@@ -290,23 +296,32 @@ def _workers_of(watch: TargetMonitor) -> list[Worker]:
 
 def _business_worker(watch: TargetMonitor) -> Worker:
     """It waits for queries of the operator's own: they delay no sample."""
-    business, name = watch.business, f"business metrics {watch.target.name}"
-    return Worker(name, [business.tick], allowance=float("inf"), at_end=business.close)
+    business = watch.business
+    return Worker(
+        "business_metrics",
+        [business.tick],
+        allowance=float("inf"),
+        at_end=business.close,
+        target=watch.target.name,
+    )
 
 
 def _remote_host_worker(watch: TargetMonitor) -> Worker:
     """It waits for another machine; one that never ends its answer is no reason for a restart."""
-    return Worker(f"host {watch.target.name}", [watch.host_tick], allowance=float("inf"))
+    return Worker(
+        "remote_host", [watch.host_tick], allowance=float("inf"), target=watch.target.name
+    )
 
 
 def _server_worker(watch: TargetMonitor) -> Worker:
     """One that hangs when the server has left more than one answer out."""
     return Worker(
-        f"server {watch.target.name}",
+        "server",
         [watch.server_tick],
         allowance=RESOLVER + CONNECT_READS * watch.target.timeout,
         progress=watch.progress,
         at_end=watch.close,
+        target=watch.target.name,
     )
 
 

@@ -20,7 +20,8 @@ class Worker(threading.Thread):
     """Take ticks until stopped. A tick's defect is counted, logged on one line and costs no other.
 
     A tick that takes longer than `allowance` seconds hangs, unless `progress` answers something
-    new from time to time. `at_end` is called last of all, by the worker's own thread.
+    new from time to time. `at_end` is called last of all, by the worker's own thread. `target` is
+    whom it works for, empty where that is all of them.
     """
 
     def __init__(
@@ -31,8 +32,11 @@ class Worker(threading.Thread):
         allowance: float = ALLOWANCE,
         progress: Callable[[], object] = lambda: None,
         at_end: Callable[[], None] = lambda: None,
+        target: str = "",
     ) -> None:
-        super().__init__(name=name, daemon=True)
+        super().__init__(name=f"{name} {target}".rstrip(), daemon=True)
+        self.kind = name
+        self.target = target
         self.allowance = allowance
         self.late_seconds = 0.0  # in all, by which ticks were taken after they were due
         self.failures = 0  # ticks that ended by a defect of ours
