@@ -89,7 +89,7 @@ def running_agent(
     folder: Path, targets: Sequence[Mapping[str, Any]], **options: object
 ) -> Iterator[Program]:
     """The daemon with the default configuration but for these options, once all targets are up."""
-    port = _free_port()
+    port = free_port()
     file = folder / "config.yaml"
     config = {"listen": f"127.0.0.1:{port}", "targets": list(targets), **options}
     file.write_text(yaml.safe_dump(config))
@@ -119,7 +119,7 @@ def running_exporter(watched: WatchedServer, folder: Path) -> Iterator[Program]:
 
     Less `slave_status`: MySQL 9 no longer knows that statement.
     """
-    login, port = watched.logins["exporter"], _free_port()
+    login, port = watched.logins["exporter"], free_port()
     words = [
         installed_exporter(),
         f"--web.listen-address=127.0.0.1:{port}",
@@ -141,7 +141,8 @@ def installed_exporter() -> str:
     return shutil.which(EXPORTER) or sys.exit(f"no {EXPORTER} here")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A TCP port of loopback that is free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

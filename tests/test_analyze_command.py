@@ -9,7 +9,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import bcrypt
 import pytest
@@ -243,17 +243,17 @@ def test_a_login_and_a_certificate_are_used_and_asked_for(
 
 
 class Gate(BaseHTTPRequestHandler):
-    """Stands before a Prometheus: it asks for a token, and every other request gets a 503."""
+    """Stands before a Prometheus: asks for a token, and refuses a question the first time (503)."""
 
     upstream = ""
-    requests = 0
+    asked: ClassVar[set[bytes]] = set()
 
     def do_POST(self) -> None:
-        """Forward what has the token, every second time."""
-        type(self).requests += 1
+        """Forward what has the token, at its second try."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         is_known = self.headers.get("Authorization") == "Bearer open sesame"
-        if not is_known or type(self).requests % 2:
+        if not is_known or body not in self.asked:
+            self.asked.add(body)
             self._answer(503 if is_known else 401, b"busy")
             return
         with urllib.request.urlopen(self.upstream + self.path, body, timeout=30) as answer:
@@ -275,6 +275,7 @@ def test_a_token_is_shown_and_a_busy_server_is_asked_again(
     """Every question fails once, and the document is the same."""
     monkeypatch.setattr("agent.prometheus.client.FIRST_PAUSE", 0.01)
     monkeypatch.setattr(Gate, "upstream", url)
+    monkeypatch.setattr(Gate, "asked", set())
     token = tmp_path / "token"
     token.write_text("open sesame\n")
     direct = analysed(capsys, url)

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from agent.assessment.snapshot import Snapshot
 from agent.commands.analyze_report import as_csv, as_table, by_danger
@@ -14,7 +15,7 @@ from agent.config.settings import FitSettings
 from agent.export.snapshot_json import snapshots_object
 from agent.prometheus.analysis import analyse
 from agent.prometheus.client import Client
-from agent.prometheus.targets import FleetQuery, find_targets
+from agent.prometheus.targets import FleetQuery, FleetTarget, find_targets
 from agent.replay.sources import SourceError
 from agent.support.escaping import complain_of, json_text
 from agent.support.http_access import AccessError
@@ -23,6 +24,8 @@ FAILED = 1
 MONTH = 30 * 86400.0
 LONGEST_WINDOW = 31 * 86400.0
 """Seconds; `fit.window` is at most this."""
+AT_ONCE = 2
+"""Targets that are analysed at once: while Prometheus answers for one, another computes."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -85,14 +88,21 @@ def _snapshots(
     targets = find_targets(client, query)
     settings = FitSettings(window=min(query.end - query.start, LONGEST_WINDOW))
     show, snapshots, failed = progress_of("analysing targets"), [], 0
-    for done, target in enumerate(targets):
-        show(done, len(targets))
+
+    def analysed(target: FleetTarget) -> Snapshot | Exception:
         try:
-            snapshots.append(analyse(client, target, query, settings, interval))
+            return analyse(client, target, query, settings, interval)
         except AccessError as error:
-            complain_of(f"{target.instance}: {error}")
-            failed += 1
+            return AccessError(f"{target.instance}: {error}")
         except SourceError as error:
-            complain_of(error)
-            failed += 1
+            return error
+
+    with ThreadPoolExecutor(AT_ONCE) as executor:
+        for done, found in enumerate(executor.map(analysed, targets)):
+            show(done, len(targets))
+            if isinstance(found, Snapshot):
+                snapshots.append(found)
+            else:
+                complain_of(found)
+                failed += 1
     return snapshots, failed

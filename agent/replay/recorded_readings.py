@@ -41,6 +41,10 @@ CEILINGS = ("max_connections", CPUS, SERVER_CPUS)
 """Columns of what seldom changes: the latest that is known holds. None of them can be 0."""
 BESIDES = ("threads_connected", "own_statements", "statement_in_flight_s")
 """Columns that alone make no sample."""
+TELLING: Mapping[str, frozenset[str]] = {
+    collector: frozenset(names) - {*CEILINGS, *BESIDES} for collector, names in VALUES.items()
+}
+"""Of each collector but `STATUS` the columns of which one makes a sample."""
 
 
 class Reading(NamedTuple):
@@ -76,16 +80,16 @@ class Collectors:
             at,
             tuple(
                 Sample(collector, at, _values(collector, found))
-                for collector, names in VALUES.items()
-                if _is_read(collector, set(names) & set(found))
+                for collector in VALUES
+                if _is_read(collector, found)
             ),
         )
 
 
-def _is_read(collector: str, found: set[str]) -> bool:
+def _is_read(collector: str, found: Mapping[str, float]) -> bool:
     if collector == STATUS:
-        return found.issuperset(NEEDED)
-    return not found <= {*CEILINGS, *BESIDES}
+        return all(name in found for name in NEEDED)
+    return not TELLING[collector].isdisjoint(found)
 
 
 def _values(collector: str, found: Mapping[str, float]) -> dict[str, float]:
