@@ -1,6 +1,6 @@
 """Cost of following query classes live, beside scipy's solver on the same problem in the same run.
 
-    OPENBLAS_NUM_THREADS=1 python bench/classes.py [--known 10000] [--active 500] [--ticks 3600]
+    OPENBLAS_NUM_THREADS=1 python bench/classes.py [--known 10000] [--active 500] [--intervals 3600]
 
 A reading of the digest table from its text to the changes per class; a minute's refit of one
 resource from the sums of the window; the memory of each. Times are this machine's, ratios any's.
@@ -33,38 +33,38 @@ NAMES = tuple(COUNTERS.values())
 def main() -> None:
     """Print one row per task."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name, default in (("known", 10_000), ("active", 500), ("ticks", 3600)):
+    for name, default in (("known", 10_000), ("active", 500), ("intervals", 3600)):
         parser.add_argument(f"--{name}", type=int, default=default)
     args = parser.parse_args()
     rng = np.random.default_rng(1)
-    minutes = args.ticks // TICKS_A_MINUTE
-    ticks, y = window(rng, args.ticks)
+    minutes = args.intervals // TICKS_A_MINUTE
+    intervals, y = window(rng, args.intervals)
     print("| task | ms of CPU | of nnls | MB |")
     print("|---|---|---|---|")
-    count = ticks.count
+    count = intervals.count
     assert count is not None
-    design = np.column_stack((count, ticks.seconds))
+    design = np.column_stack((count, intervals.seconds))
     reference = best(lambda: nnls(design, y, maxiter=10 * design.shape[1]))
-    row(f"scipy.optimize.nnls, {args.ticks} ticks", reference, reference, design.nbytes)
+    row(f"scipy.optimize.nnls, {args.intervals} intervals", reference, reference, design.nbytes)
     for text, complete in (("all", True), (f"{args.active} in use", False)):
         elapsed, size = reading(rng, args.known, args.known if complete else args.active)
         row(f"a reading of {args.known} known classes, {text}", elapsed, reference, size)
     for resource in (RESOURCES[0], RESOURCES[3]):
-        elapsed, size = refit(resource.name, ticks, y, minutes)
+        elapsed, size = refit(resource.name, intervals, y, minutes)
         row(f"a minute's division of {resource.name}", elapsed, reference, size)
 
 
-def window(rng: np.random.Generator, ticks: int) -> tuple[ClassIntervals, Array]:
+def window(rng: np.random.Generator, intervals: int) -> tuple[ClassIntervals, Array]:
     """Draw a window of as many classes as are tracked."""
     names = (*(f"q{k}" for k in range(TRACKED)), "other", "agent")
     rate = 10 ** rng.uniform(-2, 3, len(names))
     cost = 10 ** rng.uniform(-5, -2, len(names)) / np.maximum(rate, 1) ** 0.7
-    count = rng.poisson(rate * np.exp(0.3 * rng.normal(size=(ticks, len(names))))).astype(float)
+    count = rng.poisson(rate * np.exp(0.3 * rng.normal(size=(intervals, len(names))))).astype(float)
     work = count * cost * 1.5
-    y = (count @ cost + 0.02) * np.exp(rng.normal(0, 0.03, ticks))
+    y = (count @ cost + 0.02) * np.exp(rng.normal(0, 0.03, intervals))
     sizes = tuple((name, count * 7.0) for name in ("rows_examined", "rows_sent"))
     return ClassIntervals(
-        names, np.ones(ticks), work, count, inflight_delta=0 * work, sizes=sizes
+        names, np.ones(intervals), work, count, inflight_delta=0 * work, sizes=sizes
     ), y
 
 
@@ -110,7 +110,7 @@ def parsed(keys: list[str], texts: list[str], since: float | None) -> DigestRows
     )
 
 
-def refit(name: str, ticks: ClassIntervals, y: Array, minutes: int) -> tuple[float, int]:
+def refit(name: str, intervals: ClassIntervals, y: Array, minutes: int) -> tuple[float, int]:
     """Time the last minutes of a window of so many, each alike, and measure what is kept."""
     resource = next(resource for resource in RESOURCES if resource.name == name)
     host, timings = HostUse(busy=0.3, io_wait=0.0, running=0.8), []
@@ -118,7 +118,7 @@ def refit(name: str, ticks: ClassIntervals, y: Array, minutes: int) -> tuple[flo
     model = SlidingModel(resource, minutes)
     for minute in range(minutes):
         part = slice(minute * TICKS_A_MINUTE, (minute + 1) * TICKS_A_MINUTE)
-        block, total = ticks.at(part), y[part]
+        block, total = intervals.at(part), y[part]
         last = minute >= minutes - LATELY
         if last and tracemalloc.is_tracing():
             size = tracemalloc.get_traced_memory()[0]

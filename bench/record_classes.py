@@ -80,8 +80,8 @@ def record(path: Path, kind: Kind, seconds: float) -> None:
         prepare(server)
         with load(server, kind, seconds + 2 * WARM_UP):
             time.sleep(WARM_UP)
-            registry, ticks = watch(server, seconds)
-    write(path, registry, ticks)
+            registry, intervals = watch(server, seconds)
+    write(path, registry, intervals)
 
 
 def prepare(server: PrivateServer) -> None:
@@ -152,17 +152,21 @@ def watch(server: PrivateServer, seconds: float) -> tuple[ClassRegistry, list[Cl
     connection = Connection(Endpoint(socket=server.socket), lambda: login, timeout=10, limit=10)
     connection.open()
     registry = ClassRegistry()
-    maker, ticks = ClassIntervalMaker(registry), list[ClassInterval]()
+    maker, intervals = ClassIntervalMaker(registry), list[ClassInterval]()
     try:
         readers = dict(readers_of(connection))
         end = time.monotonic() + seconds + EVERY
         while (now := time.monotonic()) < end:
             read_once(readers, maker)
-            ticks += maker.ticks(time.monotonic())
+            intervals += maker.intervals(time.monotonic())
             time.sleep(max(0.0, EVERY - (time.monotonic() - now)))
     finally:
         connection.close()
-    return registry, [tick for tick in ticks if tick.changes is not None and "cpu" in tick.used]
+    return registry, [
+        interval
+        for interval in intervals
+        if interval.changes is not None and "cpu" in interval.used
+    ]
 
 
 def readers_of(connection: Connection) -> Iterator[tuple[str, Callable[[], Values]]]:
@@ -173,10 +177,10 @@ def readers_of(connection: Connection) -> Iterator[tuple[str, Callable[[], Value
             yield spec.name, read
 
 
-def write(path: Path, registry: ClassRegistry, ticks: list[ClassInterval]) -> None:
+def write(path: Path, registry: ClassRegistry, intervals: list[ClassInterval]) -> None:
     """Write both files."""
     names = tuple(registry.keys)
-    table = class_table(ticks, np.arange(len(registry)), names, None)
+    table = class_table(intervals, np.arange(len(registry)), names, None)
     columns = {
         "count": table.count,
         "timer_wait_s": table.statement_time,
@@ -190,18 +194,22 @@ def write(path: Path, registry: ClassRegistry, ticks: list[ClassInterval]) -> No
     with path.with_suffix(".csv").open("w", newline="") as file:
         out = csv.writer(file)
         out.writerow(["t_s", "dt_s", "class", "digest_text", *known])
-        for i, tick in enumerate(ticks):
+        for i, interval in enumerate(intervals):
             for k in np.flatnonzero(table.statement_time[i] + np.abs(known["inflight_delta_s"][i])):
                 values = (f"{values[i, k]:.9g}" for values in known.values())
-                out.writerow([tick.end, tick.seconds, names[k], registry.text(names[k]), *values])
+                out.writerow(
+                    [interval.end, interval.seconds, names[k], registry.text(names[k]), *values]
+                )
     with path.with_name(f"{path.name}_host.csv").open("w", newline="") as file:
         out = csv.writer(file)
         kinds = ("user", "nice", "sys", "idle", "iowait", "irq", "softirq", "steal")
         out.writerow(["t_s", "mysqld_cpu_s", *(f"host_{kind}" for kind in kinds)])
-        for tick in ticks:
-            busy, waits, whole = (tick.used.get(name, 0.0) for name in (BUSY, IO_WAIT, ALL_TIME))
-            row = (tick.used["cpu"], busy, 0, 0, max(whole - busy - waits, 0), waits, 0, 0, 0)
-            out.writerow([tick.end, *(round(value, 6) for value in row)])
+        for interval in intervals:
+            busy, waits, whole = (
+                interval.used.get(name, 0.0) for name in (BUSY, IO_WAIT, ALL_TIME)
+            )
+            row = (interval.used["cpu"], busy, 0, 0, max(whole - busy - waits, 0), waits, 0, 0, 0)
+            out.writerow([interval.end, *(round(value, 6) for value in row)])
 
 
 if __name__ == "__main__":

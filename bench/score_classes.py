@@ -38,34 +38,34 @@ def main() -> None:
         found = joined(read_classes(str(path)), file := read_host(str(host)))
         assert found.y is not None
         assert found.truth is not None
-        score(path.name.split(".")[0], found.ticks, found.y, found.truth, file.use)
+        score(path.name.split(".")[0], found.intervals, found.y, found.truth, file.use)
 
 
-def score(name: str, ticks: ClassIntervals, y: Array, truth: Array, host: HostUse) -> None:
+def score(name: str, intervals: ClassIntervals, y: Array, truth: Array, host: HostUse) -> None:
     """Print the row of one recording."""
     target = Target(y, cpu_seconds=True)
-    blind = replace(ticks, texts=None)
+    blind = replace(intervals, texts=None)
     used = truth.sum(axis=0)
-    with_texts, without = (attribute(t, target, host=host) for t in (ticks, blind))
-    wlr = attribute(ticks, target, Method.WLR, host=host)
+    with_texts, without = (attribute(t, target, host=host) for t in (intervals, blind))
+    wlr = attribute(intervals, target, Method.WLR, host=host)
     errors = [disagreement(found.totals, used) or 0.0 for found in (wlr, with_texts, without)]
-    sleepers = np.array([any(f in (t or "") for f in CHECKED) for t in ticks.texts or ()])
+    sleepers = np.array([any(f in (t or "") for f in CHECKED) for t in intervals.texts or ()])
     blamed = np.where(sleepers, without.totals / without.totals.sum(), 0.0)
     worst = int(np.argmax(blamed))
     true = used[worst] / used.sum()
     care = ", ".join(reason.value for reason in with_texts.reasons)
     cells = [f"{y.mean():.2f}, {host.busy or 0:.0%}", *(f"{error:.3f}" for error in errors)]
-    cells += [f"{blamed[worst]:.2%} ({true:.2%})", f"{half(ticks, target):.1%}", care]
+    cells += [f"{blamed[worst]:.2%} ({true:.2%})", f"{half(intervals, target):.1%}", care]
     print(f"| {name} | {' | '.join(cells)} |")
 
 
-def half(ticks: ClassIntervals, target: Target) -> float:
-    """Predict the second half from the first: the mean error of a tick, as a part of it."""
-    middle = len(ticks) // 2
+def half(intervals: ClassIntervals, target: Target) -> float:
+    """Predict the second half from the first: the mean error of an interval, as a part of it."""
+    middle = len(intervals) // 2
     first, second = slice(None, middle), slice(middle, None)
-    found: Attribution = attribute(ticks.at(first), replace(target, y=target.y[first]))
+    found: Attribution = attribute(intervals.at(first), replace(target, y=target.y[first]))
     return (
-        PredictionError.of(target.y[second], found.predictor.predict(ticks.at(second))).mape
+        PredictionError.of(target.y[second], found.predictor.predict(intervals.at(second))).mape
         or np.nan
     )
 

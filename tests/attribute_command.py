@@ -48,7 +48,7 @@ def csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def long_rows(s: Simulated, *, shift: float = 0.0) -> list[list[object]]:
     """Give the rows of the long form, truth included."""
-    t = s.ticks
+    t = s.intervals
     assert t.count is not None
     assert t.lock_time is not None
     examined, sent = (matrix for _, matrix in t.sizes)
@@ -64,7 +64,7 @@ def long_rows(s: Simulated, *, shift: float = 0.0) -> list[list[object]]:
 @pytest.fixture
 def served() -> Simulated:
     """A simulated server, watched for two minutes."""
-    return simulate(ticks=120)
+    return simulate(intervals=120)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def long_file(tmp_path: Path, served: Simulated) -> Path:
 
 @pytest.fixture
 def host_file(tmp_path: Path, served: Simulated) -> Path:
-    """Its host file, two ticks longer, with times that differ a little."""
+    """Its host file, two intervals longer, with times that differ a little."""
     path = tmp_path / "host.csv"
     times = np.arange(len(served.y)) + 1.0004
     rows = [[t, y, 1e6 * y] for t, y in zip(times, served.y, strict=True)]

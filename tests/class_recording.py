@@ -74,4 +74,4 @@ def looked_at(taken: list[Sample]) -> ObservedClasses:
     maker = ClassIntervalMaker(registry)
     for sample in taken:
         maker.append(blind(sample))
-    return observed_classes(registry, maker.ticks(taken[-1].at + LATER))
+    return observed_classes(registry, maker.intervals(taken[-1].at + LATER))

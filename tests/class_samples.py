@@ -22,20 +22,24 @@ def samples(
     simulated: Simulated, *, host: bool = True, measured: bool = False, texts: bool = True
 ) -> Iterator[Sample]:
     """One reading of each collector a second; with `measured` the server accounts for CPU."""
-    ticks = simulated.ticks
-    assert ticks.count is not None
-    assert ticks.lock_time is not None
-    sizes = dict(ticks.sizes)
-    tables = [ticks.count, ticks.statement_time, ticks.lock_time]
+    intervals = simulated.intervals
+    assert intervals.count is not None
+    assert intervals.lock_time is not None
+    sizes = dict(intervals.sizes)
+    tables = [intervals.count, intervals.statement_time, intervals.lock_time]
     tables += [sizes["rows_sent"], sizes["rows_examined"]]
     names = NAMES
     if measured:
         names, tables = (*NAMES, "cpu_time"), [*tables, simulated.truth]
     sums = np.cumsum(np.stack(tables, axis=2), axis=0)
     cpu, rows = np.cumsum(simulated.y), np.cumsum(sizes["rows_examined"].sum(axis=1))
-    known = dict(zip(ticks.names, ticks.texts, strict=True)) if texts and ticks.texts else {}
+    known = (
+        dict(zip(intervals.names, intervals.texts, strict=True))
+        if texts and intervals.texts
+        else {}
+    )
     assert all(known.values())
-    for t in range(len(ticks)):
+    for t in range(len(intervals)):
         at = START + t
         if host:
             times = {"process_cpu_seconds": float(cpu[t]), "process_user_seconds": 0.8 * cpu[t]}
@@ -47,9 +51,9 @@ def samples(
         yield Sample("status", at, status)
         digests = DigestRows(
             names=names,
-            keys=[f"1|{name}|=shop" for name in ticks.names],
+            keys=[f"1|{name}|=shop" for name in intervals.names],
             counters=sums[t],
-            age=np.full(len(ticks.names), 1e6),
+            age=np.full(len(intervals.names), 1e6),
             complete=t == 0,
             since=None if t == 0 else 1.0,
             running={},

@@ -242,7 +242,7 @@ def watching(
     assert agent.pages
     assert agent.unanswered == []
     assert not nonsense, nonsense
-    assert "a tick failed" not in agent.log, agent.log
+    assert "a scheduled run failed" not in agent.log, agent.log
     assert agent.process.returncode == 0, agent.log
 
 

@@ -33,16 +33,16 @@ TEXTS = {"sleep": "SELECT `SLEEP` (?)", "hash": "SELECT `BENCHMARK` ( ? , `SHA2`
 class Simulated:
     """What an agent sees, and the truth it does not."""
 
-    ticks: ClassIntervals
+    intervals: ClassIntervals
     y: Array
-    """Process CPU, s per tick."""
+    """Process CPU, s per interval."""
     truth: Array
-    """CPU per tick and class, s."""
+    """CPU per interval and class, s."""
 
     @property
     def blind(self) -> ClassIntervals:
         """The same without digest texts."""
-        return replace(self.ticks, texts=None)
+        return replace(self.intervals, texts=None)
 
     @property
     def true_shares(self) -> Array:
@@ -55,7 +55,7 @@ class Simulated:
 def simulate(
     seed: int = 1,
     *,
-    ticks: int = 300,
+    intervals: int = 300,
     busy: float = 0.4,
     common: float = 0.0,
     base: float = 0.03,
@@ -67,7 +67,7 @@ def simulate(
     """Simulate two cores, busy to this part, whose queues stretch all times.
 
     `common` is how much of the load's movement all classes share, `base` the CPU per second of no
-    class, `cost_drift` how far costs per call wander (IO-bound), `noise` by how much a tick's CPU
+    class, `cost_drift` how far costs per call wander (IO-bound), `noise` how far an interval's CPU
     is off what its calls cost (a neighbour on the machine).
     """
     rng = np.random.default_rng(seed)
@@ -75,35 +75,37 @@ def simulate(
     k = len(names)
     waiting = np.isin(names, ("sleep", "locked"))
     cost = cost * np.exp(rng.normal(0, 0.2, k) * ~waiting)
-    load = np.sqrt(1 - common) * wander(rng, ticks, k) + np.sqrt(common) * wander(rng, ticks, 1)
+    load = np.sqrt(1 - common) * wander(rng, intervals, k) + np.sqrt(common) * wander(
+        rng, intervals, 1
+    )
     rate = np.array(rates) * np.exp(0.5 * load)
     count = rng.poisson(rate * 2 * busy / (rate * cost).sum(axis=1).mean()).astype(float)
-    drift = np.exp(cost_drift * wander(rng, ticks, k))
-    per_call = np.exp(rng.normal(0, 0.2, (ticks, k)) / np.sqrt(np.maximum(count, 1)))
+    drift = np.exp(cost_drift * wander(rng, intervals, k))
+    per_call = np.exp(rng.normal(0, 0.2, (intervals, k)) / np.sqrt(np.maximum(count, 1)))
     truth = count * cost * drift * per_call
     queue = 1.15 / (1 - np.minimum(truth.sum(axis=1) / 2, 0.9))
     work = truth * queue[:, None] * np.exp(rng.normal(0, 0.12, k)) * drift
     locks = count * LOCK_SECONDS * (np.array(names) == "locked")
     sleeps = count * SLEEP_SECONDS * (np.array(names) == "sleep")
-    y = (truth.sum(axis=1) + base) * np.exp(rng.normal(0, noise, ticks))
+    y = (truth.sum(axis=1) + base) * np.exp(rng.normal(0, noise, intervals))
     seen = ClassIntervals(
         names=names,
-        seconds=np.ones(ticks),
+        seconds=np.ones(intervals),
         statement_time=work + locks + sleeps,
         count=count,
         lock_time=locks,
-        inflight_delta=np.zeros((ticks, k)),
+        inflight_delta=np.zeros((intervals, k)),
         sizes=(("rows_examined", count * EXAMINED), ("rows_sent", count * SENT)),
         texts=tuple(TEXTS.get(name, f"SELECT `{name}`") for name in names),
     )
     return Simulated(seen, y, truth)
 
 
-def wander(rng: np.random.Generator, ticks: int, k: int) -> Array:
-    """Draw k series of standard deviation 1 that keep some memory for 20 ticks."""
+def wander(rng: np.random.Generator, intervals: int, k: int) -> Array:
+    """Draw k series of standard deviation 1 that keep some memory for 20 intervals."""
     keep = np.exp(-1 / 20)
-    answer = np.empty((ticks, k))
+    answer = np.empty((intervals, k))
     answer[0] = rng.normal(size=k)
-    for t in range(1, ticks):
+    for t in range(1, intervals):
         answer[t] = keep * answer[t - 1] + np.sqrt(1 - keep**2) * rng.normal(size=k)
     return answer

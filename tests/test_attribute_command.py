@@ -19,7 +19,7 @@ from models.attribution.class_intervals import ClassIntervals
 from models.attribution.divide import Method, attribute
 from models.attribution.estimators import Target
 
-KEYS = ["method", "resource", "ticks", "total", "classes", "unattributed", "fit", "held_out"]
+KEYS = ["method", "resource", "intervals", "total", "classes", "unattributed", "fit", "held_out"]
 KEYS += ["prediction", "disagreement", "compared_with", "reasons", "truth_error"]
 CLASS_KEYS = ["total", "share", "slope", "intercept", "r_squared", "stderr"]
 CLASS_KEYS += ["slope_stderr", "intercept_stderr", "samples", "waits"]
@@ -34,7 +34,7 @@ def test_json_has_its_keys_in_order(
     """The same keys from every method, numbers finite, totals that add up."""
     answer = as_json(capsys, long_file, "--host", host_file, "--method", method)
     assert list(answer) == KEYS
-    assert answer["ticks"] == 120
+    assert answer["intervals"] == 120
     assert answer["resource"] == "mysqld_cpu_s"
     assert answer["prediction"] is None
     for quality in (answer["fit"], answer["held_out"]):
@@ -166,8 +166,8 @@ def test_many_classes_with_long_names_fit_the_screen(classes: int) -> None:
     rng = np.random.default_rng(classes)
     x = rng.gamma(1, 1, (30, classes))
     names = tuple(f"{k:03d} SELECT {'a' * 90} {k:03d}\t" for k in range(classes))
-    ticks = ClassIntervals(names, np.ones(30), x)
-    found = attribute(ticks, Target(1e9 * x.sum(axis=1)))
+    intervals = ClassIntervals(names, np.ones(30), x)
+    found = attribute(intervals, Target(1e9 * x.sum(axis=1)))
     lines = in_words("a_resource_with_quite_a_long_name", found, found.fit, 0.1).splitlines()
     assert max(map(len, lines)) <= 80
     rows = [line for line in lines if "…" in line and "%" in line][1:]
@@ -177,10 +177,10 @@ def test_many_classes_with_long_names_fit_the_screen(classes: int) -> None:
 
 def test_nothing_explained_is_said_in_words() -> None:
     """No class did anything: all of it is unattributed."""
-    ticks = ClassIntervals(("a", "b"), np.ones(5), np.zeros((5, 2)))
-    found = attribute(ticks, Target(np.ones(5)), Method.WLR)
+    intervals = ClassIntervals(("a", "b"), np.ones(5), np.zeros((5, 2)))
+    found = attribute(intervals, Target(np.ones(5)), Method.WLR)
     text = in_words("cpu", found, None, None)
-    assert text.startswith("No class explains any of cpu: 5.00 in 5 ticks.")
+    assert text.startswith("No class explains any of cpu: 5.00 in 5 intervals.")
     assert "100 % of all" in text
 
 

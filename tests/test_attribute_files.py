@@ -25,11 +25,11 @@ def test_packed_files_are_unpacked(
     assert as_json(capsys, packed, "--host", host_file) == plain
 
 
-def test_rows_of_one_class_and_tick_are_summed(tmp_path: Path) -> None:
+def test_rows_of_one_class_and_interval_are_summed(tmp_path: Path) -> None:
     """A digest that stands twice in the table is one class."""
     path = tmp_path / "twice.csv"
     path.write_text("t_s,class,timer_wait_s\n1,a,1\n1,a,2\n2,b,5\n2,a,1\n")
-    assert read_classes(str(path)).ticks.statement_time.tolist() == [[3, 0], [1, 5]]
+    assert read_classes(str(path)).intervals.statement_time.tolist() == [[3, 0], [1, 5]]
 
 
 def test_optional_columns_may_be_absent_and_unknown_ones_are_passed_over(tmp_path: Path) -> None:
@@ -37,17 +37,21 @@ def test_optional_columns_may_be_absent_and_unknown_ones_are_passed_over(tmp_pat
     path = tmp_path / "little.csv"
     path.write_text("note,t_s,class,count,digest_text\nx,2,a,1,\ny,1,a,3,\n")
     read = read_classes(str(path))
-    assert read.ticks.statement_time.tolist() == [[3], [1]]
-    assert (read.ticks.lock_time, read.ticks.sizes, read.ticks.texts) == (None, (), (None,))
-    assert read.ticks.seconds.tolist() == [1, 1]
+    assert read.intervals.statement_time.tolist() == [[3], [1]]
+    assert (read.intervals.lock_time, read.intervals.sizes, read.intervals.texts) == (
+        None,
+        (),
+        (None,),
+    )
+    assert read.intervals.seconds.tolist() == [1, 1]
 
 
 WIDE = {
     "empty": (b"", ":1: the file is empty"),
     "comments only": (b"# nothing\n\n", ":1: the file is empty"),
     "one column": (b"cpu\n1\n2\n", ":1: no class besides the resource"),
-    "no ticks": (b"a,cpu\n", ":1: no ticks"),
-    "one tick": (b"a,cpu\n1,2\n", ":2: 1 tick"),
+    "no intervals": (b"a,cpu\n", ":1: no intervals"),
+    "one interval": (b"a,cpu\n1,2\n", ":2: 1 interval"),
     "twice": (b"a,a,cpu\n1,1,1\n", ":1: two columns are named a"),
     "no name": (b"a,,cpu\n1,1,1\n", ":1: a column has no name"),
     "word": (b"a,cpu\n1,2\nmany,2\n", ":3: a is 'many'"),
@@ -58,7 +62,7 @@ WIDE = {
     "missing": (b"a,cpu\n1,2\n1\n", ":3: cpu is missing"),
     "blank": (b"a,cpu\n1,2\n ,1\n", ":3: a is missing"),
     "ragged": (b"a,cpu\n1,2\n1,2,3\n", ":3: 3 cells under 2 columns"),
-    "idle": (b"a,cpu\n1,0\n2,0\n", ": cpu is 0 in every tick"),
+    "idle": (b"a,cpu\n1,0\n2,0\n", ": cpu is 0 in every interval"),
     "open quote": (b'a,cpu\n1,2\n"1,2\n', ":3: this is not CSV"),
     "binary": (b"a,cpu\n1,2\n\0\0", ":3: this is not a text file"),
     "latin-1": (b"a,cpu\n1,\xb5\n", ":2: this is not UTF-8"),
@@ -67,24 +71,24 @@ WIDE = {
 }
 LONG_ERRORS = {
     "no time": (b"t_s,class,rows_sent\n1,a,1\n", ":1: neither timer_wait_s nor count"),
-    "one tick": (b"t_s,class,count\n1,a,1\n1,b,1\n", ":3: 1 tick"),
-    "no ticks": (b"t_s,class,count\n", ":1: no ticks"),
+    "one interval": (b"t_s,class,count\n1,a,1\n1,b,1\n", ":3: 1 interval"),
+    "no intervals": (b"t_s,class,count\n", ":1: no intervals"),
     "no class": (b"t_s,class,count\n1,a,1\n2,,1\n", ":3: class is missing"),
     "word": (b"t_s,class,count\n1,a,1\nnoon,a,1\n", ":3: t_s is 'noon'"),
     "negative": (b"t_s,class,count\n1,a,1\n2,a,-1\n", ":3: count is -1"),
     "no length": (b"t_s,dt_s,class,count\n1,0,a,1\n", ":2: dt_s is 0"),
-    "other times": (b"t_s,class,count\n1001,a,1\n1002,a,1\n", "it has 0 ticks at the same t_s"),
-    "one common": (b"t_s,class,count\n120,a,1\n121,a,1\n", "it has 1 ticks at the same t_s"),
+    "other times": (b"t_s,class,count\n1001,a,1\n1002,a,1\n", "it has 0 intervals at the same t_s"),
+    "one common": (b"t_s,class,count\n120,a,1\n121,a,1\n", "it has 1 intervals at the same t_s"),
 }
 HOST_ERRORS = {
     "empty": (b"", ":1: the file is empty"),
     "no t_s": (b"t,mysqld_cpu_s\n1,1\n", ":1: no column t_s"),
     "no resource": (b"t_s,cpu\n1,1\n", ":1: no column mysqld_cpu_s"),
-    "no ticks": (b"t_s,mysqld_cpu_s\n", ":1: no ticks"),
+    "no intervals": (b"t_s,mysqld_cpu_s\n", ":1: no intervals"),
     "twice": (b"t_s,mysqld_cpu_s\n1,1\n1,2\n", ":3: two rows have the same t_s"),
     "negative": (b"t_s,mysqld_cpu_s\n1,1\n2,-2\n", ":3: mysqld_cpu_s is -2"),
-    "one row": (b"t_s,mysqld_cpu_s\n1,1\n", "it has 1 ticks at the same t_s"),
-    "idle": (b"t_s,mysqld_cpu_s\n1,0\n2,0\n3,0\n", "mysqld_cpu_s is 0 in every tick"),
+    "one row": (b"t_s,mysqld_cpu_s\n1,1\n", "it has 1 intervals at the same t_s"),
+    "idle": (b"t_s,mysqld_cpu_s\n1,0\n2,0\n3,0\n", "mysqld_cpu_s is 0 in every interval"),
 }
 
 
@@ -109,7 +113,7 @@ def test_a_bad_wide_file_is_one_line_with_its_place_and_a_remedy(
 def test_a_bad_long_file_is_one_line_with_its_place_and_a_remedy(
     tmp_path: Path, host_file: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    """The same for a row per tick and class."""
+    """The same for a row per interval and class."""
     content, expected = LONG_ERRORS[name]
     path = tmp_path / "bad.csv"
     path.write_bytes(content)

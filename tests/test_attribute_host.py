@@ -40,7 +40,7 @@ def test_bytes_that_nothing_predicts_are_no_classs(
 ) -> None:
     """A checkpoint writes when it likes; bytes that go with rows are given, whoever asks."""
     rng = np.random.default_rng(1)
-    rows = dict(served.ticks.sizes)["rows_sent"].sum(axis=1)
+    rows = dict(served.intervals.sizes)["rows_sent"].sum(axis=1)
     columns = {"write_bytes": rng.exponential(1e6, len(rows)), "sent_bytes": 100.0 * rows}
     host = tmp_path / "bytes.csv"
     table = np.column_stack((np.arange(1, len(rows) + 1), *columns.values()))
@@ -74,11 +74,11 @@ def test_a_part_of_the_cpu_is_not_what_was_measured_of_all(
 KINDS = ("user", "nice", "sys", "idle", "iowait", "irq", "softirq", "steal")
 AT_REST, BUSY = [50, 0, 2, 147, 1, 0, 0, 0], [150, 0, 48, 1, 1, 0, 0, 0]
 READING = [50, 0, 9, 101, 40, 0, 0, 0]
-"""Jiffies of a tick, by these kinds."""
+"""Jiffies of an interval, by these kinds."""
 
 
 def busy_file(path: Path, served: Simulated, kinds: Sequence[list[int]], begin: int = 1) -> Path:
-    """A host file with these jiffies, a tick each, of which some are the simulated server's."""
+    """A host file with these jiffies, an interval each; some are the simulated server's."""
     y = dict(enumerate(served.y, 1))
     rows = [[t, y.get(t, 0.0), *kind] for t, kind in enumerate(kinds, begin)]
     path.write_text(csv(["t_s", "mysqld_cpu_s", *(f"host_{kind}" for kind in KINDS)], rows))
@@ -113,7 +113,7 @@ def test_the_hosts_jiffies_tell_a_stretch_that_was_saturated_or_waited_for_io(
     assert ("caution        the host waits for IO" in text) == ("io_bound" in reasons)
 
 
-def test_the_host_is_judged_by_the_ticks_that_are_divided(
+def test_the_host_is_judged_by_the_intervals_that_are_divided(
     tmp_path: Path, long_file: Path, served: Simulated, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An hour at rest around two busy minutes takes nothing away, nor does a busy one add."""

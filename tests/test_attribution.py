@@ -70,14 +70,14 @@ def test_a_waiting_call_costs_what_a_call_costs() -> None:
 def test_work_time_leaves_locks_out_and_takes_statements_in_flight_in() -> None:
     """Statement − lock + change of elapsed time, never below 0."""
     one = np.array([[2.0, 1.0]])
-    ticks = ClassIntervals(
+    intervals = ClassIntervals(
         ("a", "b"),
         np.ones(1),
         one,
         lock_time=np.array([[0.5, 0.0]]),
         inflight_delta=np.array([[1.0, -3.0]]),
     )
-    assert ticks.work_time.tolist() == [[2.5, 0]]
+    assert intervals.work_time.tolist() == [[2.5, 0]]
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_simulated_shares_are_found(
     errors = {True: [], False: []}  # type: dict[bool, list[float]]
     for seed in range(6):
         s = simulate(seed, **options)
-        for known, ticks in ((True, s.ticks), (False, s.blind)):
-            found = attribute(ticks, cpu(s))
+        for known, intervals in ((True, s.intervals), (False, s.blind)):
+            found = attribute(intervals, cpu(s))
             errors[known].append(truth_error(found, s))
             assert shares(found)["sleep"] < (0.01 if "cost_drift" not in options else 0.03)
     assert np.mean(errors[True]) <= with_texts
@@ -118,12 +118,12 @@ def test_who_computes_without_rows_is_not_taken_for_a_sleeper(noise: float) -> N
         assert shares(found)["sleep"] < 0.02
 
 
-@pytest.mark.parametrize(("ticks", "most"), [(60, 0.3), (300, 0.12)])
-def test_noise_does_not_make_everybody_idle(ticks: int, most: float) -> None:
-    """Where ticks say little, what is believed counts: the base does not swallow the classes."""
+@pytest.mark.parametrize(("intervals", "most"), [(60, 0.3), (300, 0.12)])
+def test_noise_does_not_make_everybody_idle(intervals: int, most: float) -> None:
+    """Where intervals say little, beliefs count: the base does not swallow the classes."""
     errors = []
     for seed in range(8):
-        s = simulate(seed, ticks=ticks, noise=0.15)
+        s = simulate(seed, intervals=intervals, noise=0.15)
         found = attribute(s.blind, cpu(s))
         errors.append(truth_error(found, s))
         assert found.unattributed < 0.4 * found.total
@@ -131,11 +131,11 @@ def test_noise_does_not_make_everybody_idle(ticks: int, most: float) -> None:
 
 
 @pytest.mark.parametrize("running", [0.1, 0.9])
-@pytest.mark.parametrize("ticks", [60, 300])
-def test_little_that_ran_is_no_bound_from_above(running: float, ticks: int) -> None:
+@pytest.mark.parametrize("intervals", [60, 300])
+def test_little_that_ran_is_no_bound_from_above(running: float, intervals: int) -> None:
     """Threads that wake up often wait for a CPU as often, and it is not their work that waits."""
     for seed in range(4):
-        s = simulate(seed, ticks=ticks, noise=0.1)
+        s = simulate(seed, intervals=intervals, noise=0.1)
         found = attribute(s.blind, cpu(s), host=HostUse(busy=0.9, io_wait=0.0, running=running))
         assert truth_error(found, s) < 0.2
         assert shares(found)["sleep"] < 0.02
@@ -151,8 +151,8 @@ def test_a_minute_tells_who_waits(name: str) -> None:
         errors = []
         for begin in range(0, len(recorded.y) - length + 1, length):
             part = slice(begin, begin + length)
-            ticks = replace(recorded.ticks.at(part), texts=None)
-            found = attribute(ticks, Target(recorded.y[part], cpu_seconds=True))
+            intervals = replace(recorded.intervals.at(part), texts=None)
+            found = attribute(intervals, Target(recorded.y[part], cpu_seconds=True))
             error = disagreement(found.totals, recorded.truth[part].sum(axis=0))
             assert error is not None
             errors.append(error)
@@ -168,9 +168,9 @@ def test_recorded_shares_are_found(name: str, with_texts: float, without: float)
     recorded = recording(name)
     assert recorded.y is not None
     assert recorded.truth is not None
-    for texts, most in ((recorded.ticks.texts, with_texts), (None, without)):
+    for texts, most in ((recorded.intervals.texts, with_texts), (None, without)):
         target = Target(recorded.y, cpu_seconds=True)
-        found = attribute(replace(recorded.ticks, texts=texts), target)
+        found = attribute(replace(recorded.intervals, texts=texts), target)
         error = disagreement(found.totals, recorded.truth.sum(axis=0))
         assert error is not None
         assert error <= most
@@ -185,9 +185,9 @@ def test_parts_of_a_recording_are_enough(name: str, quarters: int) -> None:
     """Two minutes of A, one and a half of D, without texts: nobody who waits gets 1 %."""
     recorded = recording(name)
     assert recorded.y is not None
-    ticks = replace(recorded.ticks, texts=None)
-    for part in np.array_split(np.arange(len(ticks)), quarters):
-        found = attribute(ticks.at(part), Target(recorded.y[part], cpu_seconds=True))
+    intervals = replace(recorded.intervals, texts=None)
+    for part in np.array_split(np.arange(len(intervals)), quarters):
+        found = attribute(intervals.at(part), Target(recorded.y[part], cpu_seconds=True))
         assert shares(found)["sleep"] < 0.01
         assert shares(found)["getlock"] < 0.01
 
@@ -200,10 +200,10 @@ def recording(name: str) -> ClassFile:
 
 def test_the_best_source_is_chosen() -> None:
     """Measured, then work time with known waits, then the learnt model."""
-    s = simulate(ticks=30)
-    measured = replace(s.ticks, cpu=s.truth)
+    s = simulate(intervals=30)
+    measured = replace(s.intervals, cpu=s.truth)
     assert choose(measured, cpu(s)) is Method.MEASURED
-    assert choose(s.ticks, cpu(s)) is Method.WORK_TIME
+    assert choose(s.intervals, cpu(s)) is Method.WORK_TIME
     assert choose(s.blind, cpu(s)) is Method.LEARNED
     assert choose(measured, Target(s.y, time_like=False)) is Method.LEARNED
 
@@ -211,7 +211,7 @@ def test_the_best_source_is_chosen() -> None:
 def test_measured_cpu_is_taken_as_it_is_and_the_estimate_is_compared() -> None:
     """What it does not cover is unattributed; totals are the server's own."""
     s = simulate()
-    found = attribute(replace(s.ticks, cpu=s.truth), cpu(s))
+    found = attribute(replace(s.intervals, cpu=s.truth), cpu(s))
     assert found.method is Method.MEASURED
     assert found.totals == pytest.approx(s.truth.sum(axis=0))
     assert found.unattributed == pytest.approx(s.y.sum() - s.truth.sum())
@@ -224,7 +224,7 @@ def test_measured_cpu_is_taken_as_it_is_and_the_estimate_is_compared() -> None:
 def test_an_estimate_is_compared_with_what_was_measured() -> None:
     """A method that was asked for says how far it is from the measured CPU."""
     s = simulate()
-    measured = replace(s.ticks, cpu=s.truth)
+    measured = replace(s.intervals, cpu=s.truth)
     found = attribute(measured, cpu(s), Method.WLR)
     assert (found.method, found.compared_with) == (Method.WLR, Method.MEASURED)
     assert found.disagreement == pytest.approx(truth_error(found, s))
@@ -235,10 +235,10 @@ def test_an_estimate_is_compared_with_what_was_measured() -> None:
 @pytest.mark.parametrize("counted", [True, False], ids=["calls", "no calls"])
 def test_no_division_is_compared_with_itself(method: Method, known: bool, counted: bool) -> None:
     """Whatever was asked for and is known, the other source says something else."""
-    s = simulate(ticks=100)
-    ticks = s.ticks if known else s.blind
-    ticks = ticks if counted else replace(ticks, count=None, sizes=())
-    found = attribute(ticks, cpu(s), method)
+    s = simulate(intervals=100)
+    intervals = s.intervals if known else s.blind
+    intervals = intervals if counted else replace(intervals, count=None, sizes=())
+    found = attribute(intervals, cpu(s), method)
     assert found.disagreement is not None
     assert found.disagreement > 0
 
@@ -246,25 +246,25 @@ def test_no_division_is_compared_with_itself(method: Method, known: bool, counte
 def test_auto_is_compared_with_work_time_alone() -> None:
     """What the corrections of work time have moved."""
     s = simulate()
-    found = attribute(s.ticks, cpu(s))
+    found = attribute(s.intervals, cpu(s))
     assert (found.method, found.compared_with) == (Method.WORK_TIME, Method.WORK_TIME)
-    alone = attribute(s.ticks, cpu(s), Method.WORK_TIME)
+    alone = attribute(s.intervals, cpu(s), Method.WORK_TIME)
     assert found.disagreement == pytest.approx(disagreement(found.totals, alone.totals))
 
 
 def test_measured_cannot_be_had_without_measurements() -> None:
     """A ValueError."""
-    s = simulate(ticks=10)
+    s = simulate(intervals=10)
     with pytest.raises(ValueError, match="measured"):
-        attribute(s.ticks, cpu(s), Method.MEASURED)
+        attribute(s.intervals, cpu(s), Method.MEASURED)
 
 
 @pytest.mark.parametrize("method", [Method.AUTO, Method.WLR, Method.WORK_TIME, Method.LEARNED])
 @pytest.mark.parametrize("options", [{}, {"base": 3.0}, {"cost_drift": 0.5}])
 def test_totals_and_unattributed_add_up(method: Method, options: dict[str, Any]) -> None:
     """To the resource; shares to 1; nothing below 0, whatever the method and the load."""
-    s = simulate(4, ticks=100, **options)
-    found = attribute(s.ticks, cpu(s), method)
+    s = simulate(4, intervals=100, **options)
+    found = attribute(s.intervals, cpu(s), method)
     assert found.totals.sum() + found.unattributed == pytest.approx(s.y.sum())
     assert sum(shares(found).values()) == pytest.approx(1)
     assert (found.totals >= 0).all()
@@ -273,40 +273,42 @@ def test_totals_and_unattributed_add_up(method: Method, options: dict[str, Any])
 
 def test_no_class_uses_more_cpu_than_its_time() -> None:
     """A server that burns 5 CPU while statements ran for less: the rest is nobody's."""
-    s = simulate(ticks=100)
+    s = simulate(intervals=100)
     target = Target(s.y + 5, cpu_seconds=True)
     for method in (Method.AUTO, Method.WORK_TIME, Method.WLR, Method.LEARNED):
-        found = attribute(s.ticks, target, method)
-        time = s.ticks.statement_time.sum(axis=0)
+        found = attribute(s.intervals, target, method)
+        time = s.intervals.statement_time.sum(axis=0)
         assert (found.totals <= time * (1 + 1e-9)).all()
         if method is not Method.WLR:  # which takes sleeping for computing
             assert found.unattributed > 0.5 * found.total
 
 
-def test_ticks_in_which_nobody_ran_blame_nobody() -> None:
-    """CPU of idle ticks is unattributed by every method."""
-    s = simulate(ticks=80)
+def test_intervals_in_which_nobody_ran_blame_nobody() -> None:
+    """CPU of idle intervals is unattributed by every method."""
+    s = simulate(intervals=80)
     idle = np.arange(80) % 2 == 0
-    ticks = replace(s.ticks, statement_time=np.where(idle[:, None], 0, s.ticks.statement_time))
-    found = attribute(ticks, cpu(s), Method.WLR)
+    intervals = replace(
+        s.intervals, statement_time=np.where(idle[:, None], 0, s.intervals.statement_time)
+    )
+    found = attribute(intervals, cpu(s), Method.WLR)
     assert found.unattributed >= s.y[idle].sum() * (1 - 1e-9)
 
 
 def test_weighted_regression_blames_sleepers_and_says_so() -> None:
     """The published method is there to compare with; its weakness is named."""
     s = simulate()
-    found = attribute(s.ticks, cpu(s), Method.WLR)
+    found = attribute(s.intervals, cpu(s), Method.WLR)
     assert shares(found)["sleep"] > 0.2
     assert Reason.WAITS_UNSEEN in found.reasons
-    assert Reason.WAITS_UNSEEN not in attribute(s.ticks, cpu(s), Method.WORK_TIME).reasons
+    assert Reason.WAITS_UNSEEN not in attribute(s.intervals, cpu(s), Method.WORK_TIME).reasons
     assert Reason.WAITS_UNSEEN in attribute(s.blind, cpu(s), Method.WORK_TIME).reasons
 
 
 def test_an_unknown_wait_is_found_behind_innocent_texts() -> None:
     """A stored function that sleeps is named by no rule; with texts it is found all the same."""
     s = simulate()
-    texts = tuple(f"SELECT `f_{name}` ( )" for name in s.ticks.names)
-    found = attribute(replace(s.ticks, texts=texts), cpu(s))
+    texts = tuple(f"SELECT `f_{name}` ( )" for name in s.intervals.names)
+    found = attribute(replace(s.intervals, texts=texts), cpu(s))
     assert found.method is Method.WORK_TIME
     assert shares(found)["sleep"] < 0.01
     assert [use.name for use in found.classes if use.waits] == ["sleep"]
@@ -318,7 +320,7 @@ def test_two_errors_around_the_estimate_hold_the_truth() -> None:
         inside = []
         for seed in range(8):
             s = simulate(seed)
-            found = attribute(s.ticks if known else s.blind, cpu(s))
+            found = attribute(s.intervals if known else s.blind, cpu(s))
             errors = np.array([use.stderr for use in found.classes], dtype=float)
             inside += list(np.abs(found.totals - s.truth.sum(axis=0)) < 2 * errors)
         assert np.mean(inside) >= 0.88
@@ -330,29 +332,29 @@ def test_two_errors_around_the_estimate_hold_the_truth() -> None:
 )
 def test_a_saturated_or_io_bound_host_is_named(host: HostUse, reason: Reason) -> None:
     """Where the host's own time is known."""
-    s = simulate(ticks=100)
-    assert attribute(s.ticks, cpu(s), host=host).reasons == (reason,)
-    assert attribute(s.ticks, cpu(s), host=HostUse(0.5, 0.01)).reasons == ()
+    s = simulate(intervals=100)
+    assert attribute(s.intervals, cpu(s), host=host).reasons == (reason,)
+    assert attribute(s.intervals, cpu(s), host=HostUse(0.5, 0.01)).reasons == ()
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_costs_that_vary_are_noticed_without_the_host(seed: int) -> None:
     """IO-bound: CPU per call is no constant, and quarters do not predict each other."""
     s = simulate(seed, cost_drift=0.5)
-    assert Reason.COST_VARIES in attribute(s.ticks, cpu(s)).reasons
+    assert Reason.COST_VARIES in attribute(s.intervals, cpu(s)).reasons
 
 
 def test_time_that_is_mostly_waiting_is_noticed() -> None:
     """CPU is a tenth of the work time: IO, or queues."""
     s = simulate()
-    ticks = replace(s.ticks, statement_time=8 * s.ticks.statement_time)
-    assert Reason.MOSTLY_WAITING in attribute(ticks, cpu(s)).reasons
+    intervals = replace(s.intervals, statement_time=8 * s.intervals.statement_time)
+    assert Reason.MOSTLY_WAITING in attribute(intervals, cpu(s)).reasons
 
 
-def test_few_ticks_are_named() -> None:
+def test_few_intervals_are_named() -> None:
     """Below a minute of seconds."""
-    s = simulate(ticks=20)
-    assert Reason.FEW_TICKS in attribute(s.ticks, cpu(s)).reasons
+    s = simulate(intervals=20)
+    assert Reason.FEW_INTERVALS in attribute(s.intervals, cpu(s)).reasons
 
 
 def test_every_reason_has_a_sentence() -> None:
@@ -361,29 +363,29 @@ def test_every_reason_has_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("method", [Method.AUTO, Method.WLR, Method.WORK_TIME, Method.LEARNED])
-def test_ticks_that_say_too_little_are_divided_all_the_same(method: Method) -> None:
-    """One tick, one class, nobody active, no resource: finite, adding up."""
-    s = simulate(ticks=12)
+def test_intervals_that_say_too_little_are_divided_all_the_same(method: Method) -> None:
+    """One interval, one class, nobody active, no resource: finite, adding up."""
+    s = simulate(intervals=12)
     cases: list[tuple[ClassIntervals, Any]] = [
-        (s.ticks.at(slice(1)), s.y[:1]),
-        (s.ticks.arranged(["sleep"]), s.y),
-        (s.ticks.arranged(["nobody", "none"]), s.y),
-        (s.ticks, np.zeros(12)),
+        (s.intervals.at(slice(1)), s.y[:1]),
+        (s.intervals.arranged(["sleep"]), s.y),
+        (s.intervals.arranged(["nobody", "none"]), s.y),
+        (s.intervals, np.zeros(12)),
     ]
-    for ticks, y in cases:
-        found = attribute(ticks, Target(y, cpu_seconds=True), method)
+    for intervals, y in cases:
+        found = attribute(intervals, Target(y, cpu_seconds=True), method)
         assert np.isfinite(found.totals).all()
         assert found.totals.sum() + found.unattributed == pytest.approx(y.sum())
 
 
 @pytest.mark.parametrize("y", [np.ones(3), np.full(30, np.nan), np.full(30, -1.0)])
-def test_a_resource_that_does_not_fit_the_ticks_is_refused(y: Any) -> None:
+def test_a_resource_that_does_not_fit_the_intervals_is_refused(y: Any) -> None:
     """A ValueError: length, NaN, negative."""
     with pytest.raises(ValueError, match="resource"):
-        attribute(simulate(ticks=30).ticks, Target(y))
+        attribute(simulate(intervals=30).intervals, Target(y))
 
 
-def test_ticks_that_contradict_themselves_are_refused() -> None:
+def test_intervals_that_contradict_themselves_are_refused() -> None:
     """Shapes, signs, texts."""
     zeros = np.zeros((2, 2))
     with pytest.raises(ValueError, match="shape"):
@@ -397,7 +399,7 @@ def test_ticks_that_contradict_themselves_are_refused() -> None:
 
 
 def test_quality_is_told_only_where_it_exists() -> None:
-    """No busy tick, one tick, a constant: None instead of NaN."""
+    """No busy interval, one interval, a constant: None instead of NaN."""
     assert PredictionError.of(np.zeros(3), np.ones(3)) == PredictionError(None, None, None)
     assert PredictionError.of(np.array([2.0]), np.array([1.0])) == PredictionError(0.5, None, None)
     assert PredictionError.of(np.full(3, 2.0), np.arange(3.0)).r_squared is None

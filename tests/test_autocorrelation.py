@@ -1,4 +1,4 @@
-"""How much of one tick's error is the next one's."""
+"""How much of one interval's error is the next one's."""
 
 import numpy as np
 import pytest
@@ -10,21 +10,21 @@ from models.attribution.sufficient_statistics import (
     Autocorrelation,
 )
 
-TICKS = 20_000
+INTERVALS = 20_000
 
 
 def errors(rho: float, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Ticks whose relative errors have this lag-1 autocorrelation, and what was expected."""
+    """Intervals whose relative errors have this lag-1 autocorrelation, and what was expected."""
     rng = np.random.default_rng(seed)
-    off, draws = np.zeros(TICKS), rng.normal(0, 0.05, TICKS)
-    for t in range(1, TICKS):
+    off, draws = np.zeros(INTERVALS), rng.normal(0, 0.05, INTERVALS)
+    for t in range(1, INTERVALS):
         off[t] = rho * off[t - 1] + draws[t]
-    expected = rng.uniform(0.5, 1.5, TICKS)
+    expected = rng.uniform(0.5, 1.5, INTERVALS)
     return expected * (1 + off), expected
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.6])
-def test_errors_that_last_make_ticks_worth_less(rho: float) -> None:
+def test_errors_that_last_make_intervals_worth_less(rho: float) -> None:
     """As many times as by Bayley and Hammersley, beside what holds in any case."""
     found = Autocorrelation.of(*errors(rho)).inflation
     assert found == pytest.approx(INFLATION * (1 + rho) / (1 - rho), rel=0.06)
@@ -39,7 +39,7 @@ def test_errors_that_alternate_are_worth_no_more() -> None:
 
 
 def test_one_accident_is_no_echo() -> None:
-    """A tick a thousand times what was expected, as after a frozen minute."""
+    """An interval a thousand times what was expected, as after a frozen minute."""
     y, expected = errors(0.0)
     y[100] = 1000.0
     assert Autocorrelation.of(y, expected).inflation == pytest.approx(INFLATION, rel=0.06)
@@ -48,7 +48,9 @@ def test_one_accident_is_no_echo() -> None:
 def test_blocks_add_up() -> None:
     """But for the step from one to the next."""
     y, expected = errors(0.6)
-    parts = [Autocorrelation.of(y[k : k + 60], expected[k : k + 60]) for k in range(0, TICKS, 60)]
+    parts = [
+        Autocorrelation.of(y[k : k + 60], expected[k : k + 60]) for k in range(0, INTERVALS, 60)
+    ]
     together = sum(parts, start=NO_ERRORS)
     assert together.squares == pytest.approx(Autocorrelation.of(y, expected).squares)
     assert together.inflation == pytest.approx(Autocorrelation.of(y, expected).inflation, rel=0.1)

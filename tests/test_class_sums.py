@@ -1,4 +1,4 @@
-"""Sums of minutes say what their ticks say; who cannot have computed is known without a text."""
+"""Sums of minutes say what their intervals do; who cannot have computed is known without a text."""
 
 import os
 from dataclasses import replace
@@ -18,35 +18,35 @@ from models.attribution.cost_model import fit_block
 from models.attribution.estimators import Target, work_of
 from models.attribution.prediction_error import disagreement
 from models.attribution.sufficient_statistics import RegressionSums
-from models.attribution.unit_costs import UnitCosts, fit_unit_costs, tick_weights
+from models.attribution.unit_costs import UnitCosts, fit_unit_costs, interval_weights
 from models.attribution.waits import LEAST_LEVEL, CpuBounds, least_level, must_wait
 from models.attribution.window_model import fit_ticks
 from models.wlr import fit_line
 
 PROCESS = "process_run_delay_seconds"
-SIMULATED = simulate(2, ticks=240)
-TICKS, Y = SIMULATED.ticks, SIMULATED.y
+SIMULATED = simulate(2, intervals=240)
+INTERVALS, Y = SIMULATED.intervals, SIMULATED.y
 PRICES = UnitCosts(60e-6, (("rows_examined", 3e-7), ("rows_sent", 1e-6)), 0.01)
 
 
-def block(ticks: ClassIntervals, y: Array, prices: UnitCosts = PRICES) -> Block:
-    """All of these ticks as sums."""
-    return Block.of(ticks, y, work_of(ticks), prices, tick_weights(Y))
+def block(intervals: ClassIntervals, y: Array, prices: UnitCosts = PRICES) -> Block:
+    """All of these intervals as sums."""
+    return Block.of(intervals, y, work_of(intervals), prices, interval_weights(Y))
 
 
 def parts(*edges: int) -> list[Block]:
-    """The same ticks as several blocks, all with one set of weights."""
-    weights = tick_weights(Y)
+    """The same intervals as several blocks, all with one set of weights."""
+    weights = interval_weights(Y)
     return [
-        Block.of(TICKS.at(slice(a, b)), Y[a:b], work_of(TICKS)[a:b], PRICES, weights[a:b])
+        Block.of(INTERVALS.at(slice(a, b)), Y[a:b], work_of(INTERVALS)[a:b], PRICES, weights[a:b])
         for a, b in pairwise(edges)
     ]
 
 
-def test_blocks_add_up_to_their_ticks() -> None:
+def test_blocks_add_up_to_their_intervals() -> None:
     """However the window is cut."""
     one, two, three = parts(0, 60, 61, 240)
-    together, whole = one + two + three, block(TICKS, Y)
+    together, whole = one + two + three, block(INTERVALS, Y)
     assert np.allclose(together.moments.gram, whole.moments.gram)
     assert np.allclose(together.pooled.projection, whole.pooled.projection)
     assert np.allclose(together.uses, whole.uses)
@@ -56,19 +56,19 @@ def test_blocks_add_up_to_their_ticks() -> None:
 
 
 def test_a_class_without_a_column_is_part_of_the_rest() -> None:
-    """Exactly as if its ticks had been the rest's from the start."""
-    names = (*TICKS.names[:4], "other")
-    folded = TICKS.pooled(names, "other")
-    expected = Block.of(folded, Y, work_of(TICKS) @ _to(names), PRICES, tick_weights(Y))
-    found = block(TICKS, Y).arranged(names, "other")
+    """Exactly as if its intervals had been the rest's from the start."""
+    names = (*INTERVALS.names[:4], "other")
+    folded = INTERVALS.pooled(names, "other")
+    expected = Block.of(folded, Y, work_of(INTERVALS) @ _to(names), PRICES, interval_weights(Y))
+    found = block(INTERVALS, Y).arranged(names, "other")
     assert np.allclose(found.moments.gram, expected.moments.gram)
     assert np.allclose(found.moments.totals, expected.moments.totals)
     assert np.allclose(found.work, expected.work)
 
 
 def _to(names: tuple[str, ...]) -> Array:
-    to = np.zeros((len(TICKS.names), len(names)))
-    for i, name in enumerate(TICKS.names):
+    to = np.zeros((len(INTERVALS.names), len(names)))
+    for i, name in enumerate(INTERVALS.names):
         to[i, names.index(name) if name in names else len(names) - 1] = 1.0
     return to
 
@@ -76,7 +76,7 @@ def _to(names: tuple[str, ...]) -> Array:
 def test_other_prices_are_exact_where_calls_and_rows_keep_their_proportion() -> None:
     """As they do in the simulation; the totals are exact in any case."""
     dear = UnitCosts(90e-6, (("rows_examined", 1e-6), ("rows_sent", 2e-7)), 0.0)
-    found, expected = block(TICKS, Y).repriced(dear), block(TICKS, Y, dear)
+    found, expected = block(INTERVALS, Y).repriced(dear), block(INTERVALS, Y, dear)
     assert np.allclose(found.moments.totals, expected.moments.totals)
     assert np.allclose(found.moments.gram, expected.moments.gram)
 
@@ -85,7 +85,7 @@ def test_a_fit_of_sums_is_near_that_of_samples() -> None:
     """And as near to the truth."""
     blocks = parts(0, 60, 120, 180, 240)
     prices = unit_costs_of_blocks(blocks, time_like=True)
-    assert prices.per_call == pytest.approx(fit_unit_costs(TICKS, Y).per_call, rel=0.5)
+    assert prices.per_call == pytest.approx(fit_unit_costs(INTERVALS, Y).per_call, rel=0.5)
     total = blocks[0].repriced(prices)
     for other in blocks[1:]:
         total = total + other.repriced(prices)
@@ -93,18 +93,18 @@ def test_a_fit_of_sums_is_near_that_of_samples() -> None:
     assert not waiting.any()
     found = dict(zip(model.names, model.learned.totals, strict=True))
     true = SIMULATED.truth.sum(axis=0)
-    score = disagreement(np.array([found[name] for name in TICKS.names]), true)
+    score = disagreement(np.array([found[name] for name in INTERVALS.names]), true)
     assert score is not None
     assert score < 0.25
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(3, 60))
-def test_lines_of_sums_are_the_lines_of_samples(seed: int, ticks: int) -> None:
-    """Slope, intercept, R² and both standard errors; a tick without the class is not in it."""
+def test_lines_of_sums_are_the_lines_of_samples(seed: int, intervals: int) -> None:
+    """Slope, intercept, R² and both standard errors; an interval without the class is not in it."""
     rng = np.random.default_rng(seed)
-    x = rng.gamma(2.0, 1.0, (ticks, 3)) * (rng.random((ticks, 3)) < 0.8)
+    x = rng.gamma(2.0, 1.0, (intervals, 3)) * (rng.random((intervals, 3)) < 0.8)
     z = 0.7 * x + 0.1 + rng.normal(0, 0.05, x.shape)
-    half = ticks // 2
+    half = intervals // 2
     sums = RegressionSums.of(x[:half], z[:half]) + RegressionSums.of(x[half:], z[half:])
     for k in range(3):
         expected, found = fit_line(x[:, k], z[:, k]), sums.line(k)
@@ -135,15 +135,15 @@ def test_the_least_level_is_that_of_threads_that_could_run() -> None:
 
 def test_a_hidden_waiter_is_found_once_the_level_is_known() -> None:
     """A row lock that no lock time and no text tells: minutes of waiting, milliseconds of CPU."""
-    few, locked = slice(0, 30), TICKS.names.index("locked")
-    hidden = TICKS.statement_time[few].copy()
+    few, locked = slice(0, 30), INTERVALS.names.index("locked")
+    hidden = INTERVALS.statement_time[few].copy()
     hidden[:, locked] += 2.0 * np.random.default_rng(1).random(30)
-    ticks = replace(TICKS.at(few), statement_time=hidden, lock_time=np.zeros_like(hidden))
+    intervals = replace(INTERVALS.at(few), statement_time=hidden, lock_time=np.zeros_like(hidden))
     true = SIMULATED.truth[few].sum(axis=0)
     scores, shares = {}, {}
     for level in (0.0, 0.3):
         target = Target(Y[few], cpu_seconds=True, bounds=CpuBounds(level))
-        totals = fit_ticks(ticks, target).divide(ticks, target).z.sum(axis=0)
+        totals = fit_ticks(intervals, target).divide(intervals, target).z.sum(axis=0)
         scores[level] = disagreement(totals, true)
         shares[level] = totals[locked] / totals.sum()
     assert scores[0.3] is not None

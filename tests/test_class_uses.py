@@ -35,14 +35,14 @@ def path(tmp_path: Path) -> Path:
 def test_the_intervals_add_up_to_all_that_was_used(top: int) -> None:
     """Nothing is lost in between, whoever comes to the top or leaves it meanwhile."""
     settings = ClassSettings(top=top, interval=A_MINUTE.interval, window=A_MINUTE.window)
-    simulated = simulate(7, ticks=SECONDS)
+    simulated = simulate(7, intervals=SECONDS)
     classes, states = followed(simulated, settings)
     spent = classes.take_new()
     assert [one.at for one in spent] == [state.at for state in states]
-    assert simulated.ticks.count is not None
+    assert simulated.intervals.count is not None
     last = round(states[-1].at - 1e9 - START)
     assert sum(one.seconds for one in spent) == pytest.approx(last)
-    calls = float(simulated.ticks.count[1 : last + 1].sum())
+    calls = float(simulated.intervals.count[1 : last + 1].sum())
     for quantity, whole in (("calls", calls), ("cpu", float(simulated.y[1 : last + 1].sum()))):
         found = sum(used[quantity] for one in spent for used in one.uses.values())
         assert found == pytest.approx(whole, rel=1e-9)
@@ -52,7 +52,7 @@ def test_the_intervals_add_up_to_all_that_was_used(top: int) -> None:
 
 def test_an_interval_is_written_with_what_each_class_costs(path: Path) -> None:
     """Its use, error and gains; what is not known is nothing, and nobody's has no name."""
-    classes, _ = followed(simulate(7, ticks=SECONDS))
+    classes, _ = followed(simulate(7, intervals=SECONDS))
     last = classes.take_new()[-1]
     life = Life(path, UNIX)
     life.begin()

@@ -195,8 +195,8 @@ def test_one_restart_loses_one_interval_whenever_it_is_told(
         values = DigestValues(rows, {}) if rows else {"uptime": float(uptime or 0.0)}
         maker.append(Sample(name, at, values))
         if not at_once:
-            maker.ticks(at)
-    maker.ticks(60.0)
+            maker.intervals(at)
+    maker.intervals(60.0)
     assert {kind: n for kind, n in maker.deltas.lost.items() if n} == after
 
 
@@ -209,7 +209,7 @@ def test_a_servers_clock_that_is_set_loses_nothing(ahead: float) -> None:
         maker.append(Sample("status", 2.0 * k, {"uptime": uptime}))
         rows = reading({f"1|{A}": (10 + k, 0.0)})
         maker.append(Sample("digests", 2.0 * k + 0.1, DigestValues(rows, {})))
-    found = [tick.changes for tick in maker.ticks(60.0)]
+    found = [interval.changes for interval in maker.intervals(60.0)]
     assert [changes.values[0, 0] for changes in found if changes is not None] == [1, 1, 1]
 
 
@@ -223,7 +223,7 @@ def test_a_servers_clock_that_is_set_loses_nothing(ahead: float) -> None:
 def test_a_gap_and_other_columns_lose_one_interval(
     followed: Followed, how: dict[str, float], why: Lost
 ) -> None:
-    """The changes over a gap say nothing of a tick; another column has no earlier sum."""
+    """The changes over a gap say nothing of an interval; another column has no earlier sum."""
     assert followed.take(reading({f"1|{A}": (99, 9.0)}, **how)) is None  # type: ignore[arg-type]
     assert followed.lost() == {why: 1}
 
@@ -287,13 +287,13 @@ def test_a_text_outlives_its_classes_number() -> None:
 
 
 @pytest.mark.parametrize("every", [1, 2])
-def test_a_full_table_is_noticed_in_every_tick_in_which_it_lost_a_class(every: int) -> None:
-    """Whenever status is read within a tick; before the first count nothing is known."""
+def test_a_full_table_is_noticed_in_every_interval_in_which_it_lost_a_class(every: int) -> None:
+    """Whenever status is read within an interval; before the first count nothing is known."""
     meter = ResourceMeter()
     for t in range(60):
         meter.append(Sample("status", t + 0.001, {"digests_lost": float(t // every)}))
-    ticks = [(t + 0.002, t + every + 0.002) for t in range(0, 58, every)]
-    assert all(meter.lost_digests(*tick) for tick in ticks)
+    intervals = [(t + 0.002, t + every + 0.002) for t in range(0, 58, every)]
+    assert all(meter.lost_digests(*interval) for interval in intervals)
     assert not meter.lost_digests(59.5, 61.0)
     assert not meter.lost_digests(-2.0, 0.002)
 

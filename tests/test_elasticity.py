@@ -18,27 +18,29 @@ from models.attribution.divide import attribute
 from models.attribution.elasticity import Elasticity
 from models.attribution.estimators import Target, computing_share, computing_time
 from models.attribution.normal_equations import FittedMixture
-from models.attribution.unit_costs import fit_unit_costs, tick_weights
+from models.attribution.unit_costs import fit_unit_costs, interval_weights
 
 CALLS, SECONDS = 30, 0.03
 
 
-def told(ticks: ClassIntervals, y: Array) -> dict[str, float]:
+def told(intervals: ClassIntervals, y: Array) -> dict[str, float]:
     """The evidence that each class waits."""
-    assert ticks.count is not None
-    size = fit_unit_costs(ticks, y).price(ticks)
-    found = Elasticity.of_parts(computing_time(ticks), ticks.count, size).evidence(size.sum(axis=0))
-    return dict(zip(ticks.names, map(float, found), strict=True))
+    assert intervals.count is not None
+    size = fit_unit_costs(intervals, y).price(intervals)
+    found = Elasticity.of_parts(computing_time(intervals), intervals.count, size).evidence(
+        size.sum(axis=0)
+    )
+    return dict(zip(intervals.names, map(float, found), strict=True))
 
 
 def with_a_steady_waiter(
     s: Simulated, rng: np.random.Generator, calls: int = CALLS
 ) -> tuple[ClassIntervals, Array]:
-    """The same with so many calls in every tick that wait 30 ms each, and cost 50 µs."""
+    """The same with so many calls in every interval that wait 30 ms each, and cost 50 µs."""
     n = calls + rng.integers(-1, 2, (len(s.y), 1)).astype(float)
     t, none = s.blind, np.zeros_like(n)
     assert t.count is not None
-    ticks = replace(
+    intervals = replace(
         t,
         names=(*t.names, "steady"),
         statement_time=np.hstack((t.statement_time, SECONDS * n)),
@@ -47,7 +49,7 @@ def with_a_steady_waiter(
         inflight_delta=None,
         sizes=tuple((name, np.hstack((rows, none))) for name, rows in t.sizes),
     )
-    return ticks, s.y + 50e-6 * n[:, 0]
+    return intervals, s.y + 50e-6 * n[:, 0]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -63,8 +65,8 @@ def test_one_who_is_always_there_is_not_taken_for_what_nobody_causes() -> None:
     """Calls alone cannot tell a steady waiter from the base; its time per call can."""
     for seed in range(6):
         s = simulate(seed, base=0.3, noise=0.06)
-        ticks, y = with_a_steady_waiter(s, np.random.default_rng(seed + 100))
-        found = attribute(ticks, Target(y, cpu_seconds=True))
+        intervals, y = with_a_steady_waiter(s, np.random.default_rng(seed + 100))
+        found = attribute(intervals, Target(y, cpu_seconds=True))
         assert found.classes[-1].share < 0.01
         assert found.classes[-1].waits
 
@@ -73,10 +75,10 @@ def test_many_who_wait_do_not_make_waiters_of_those_who_compute() -> None:
     """With 60 % of the calls a steady waiter holds the mean e down, and that of others is 2."""
     for seed in range(4):
         s = simulate(seed)
-        assert s.ticks.count is not None
-        others = float(s.ticks.count.sum(axis=1).mean())
-        ticks, y = with_a_steady_waiter(s, np.random.default_rng(seed), round(1.5 * others))
-        found = told(ticks, y)
+        assert s.intervals.count is not None
+        others = float(s.intervals.count.sum(axis=1).mean())
+        intervals, y = with_a_steady_waiter(s, np.random.default_rng(seed), round(1.5 * others))
+        found = told(intervals, y)
         assert found["steady"] > 2
         assert max(found[name] for name in ("point", "sum", "join", "scan", "hash")) < 0
 
@@ -84,10 +86,10 @@ def test_many_who_wait_do_not_make_waiters_of_those_who_compute() -> None:
 def test_the_sums_of_minutes_know_it_too() -> None:
     """As the agent has them: the seed at which calls and totals alone are wrong."""
     s = simulate(4, base=0.3, noise=0.06)
-    ticks, y = with_a_steady_waiter(s, np.random.default_rng(104))
-    prices, work = fit_unit_costs(ticks, y), computing_time(ticks)
+    intervals, y = with_a_steady_waiter(s, np.random.default_rng(104))
+    prices, work = fit_unit_costs(intervals, y), computing_time(intervals)
     minutes = [
-        Block.of(ticks.at(part), y[part], work[part], prices, tick_weights(y)[part])
+        Block.of(intervals.at(part), y[part], work[part], prices, interval_weights(y)[part])
         for part in (slice(begin, begin + 60) for begin in range(0, len(y), 60))
     ]
     model, _ = fit_block(reduce(add, minutes), prices, time_like=True)
@@ -104,10 +106,10 @@ def test_where_the_queue_never_changes_nothing_is_told() -> None:
     assert np.abs(found).max() < 1
 
 
-def test_too_few_ticks_and_classes_that_did_nothing_tell_nothing() -> None:
+def test_too_few_intervals_and_classes_that_did_nothing_tell_nothing() -> None:
     """No evidence, and no warning of a division by zero."""
-    s = simulate(1, ticks=12)
-    assert not any(told(s.ticks, s.y).values())
+    s = simulate(1, intervals=12)
+    assert not any(told(s.intervals, s.y).values())
     none = np.zeros((40, 3))
     assert not Elasticity.of_parts(none, none, none).evidence(none.sum(axis=0)).any()
 
@@ -127,24 +129,26 @@ def test_any_work_time_is_a_share_of_computing(work: float) -> None:
     """Of no work time, or next to none: all where something was learnt, and nothing else."""
     nothing, totals = np.zeros((2, 2)), np.array([1e10, 0.0])
     doubt, both = np.full(2, 0.5), np.ones(2, dtype=np.bool_)
-    learned = FittedMixture(totals, 0.0, nothing, doubt, level=0.5, noise=0.1, ticks=60)
+    learned = FittedMixture(totals, 0.0, nothing, doubt, level=0.5, noise=0.1, intervals=60)
     model = CostModel(("a", "b"), learned, np.ones(2), 0.0, None)
     found = computing_share(model, np.full(2, work), both)
     assert found.tolist() == [pytest.approx(1e10 / max(0.5 * work, 1e10)), 0.0]
 
 
 def test_one_part_tells_nothing() -> None:
-    """Within it ticks are no independent draws, and there is no other to compare with."""
+    """Within it intervals are no independent draws, and there is no other to compare with."""
     s = simulate(1)
-    assert s.ticks.count is not None
-    found = Elasticity.of(s.ticks.work_time, s.ticks.count, s.truth).evidence(s.truth.sum(axis=0))
+    assert s.intervals.count is not None
+    found = Elasticity.of(s.intervals.work_time, s.intervals.count, s.truth).evidence(
+        s.truth.sum(axis=0)
+    )
     assert not found.any()
 
 
 def test_units_do_not_matter() -> None:
     """Milliseconds for seconds, prices twice as high."""
     s = simulate(2)
-    work, count, size = s.ticks.work_time, s.ticks.count, s.truth
+    work, count, size = s.intervals.work_time, s.intervals.count, s.truth
     assert count is not None
     plain = Elasticity.of_parts(work, count, size).elasticities(size.sum(axis=0))
     other = Elasticity.of_parts(1e3 * work, count, 2 * size).elasticities(size.sum(axis=0))
@@ -155,10 +159,10 @@ def test_units_do_not_matter() -> None:
 def test_classes_are_taken_by_their_place() -> None:
     """Of one that is new nothing is known; parts of the same classes add up."""
     s = simulate(5)
-    count, size = s.ticks.count, s.truth
+    count, size = s.intervals.count, s.truth
     assert count is not None
     one, two = (
-        Elasticity.of(s.ticks.work_time[part], count[part], size[part])
+        Elasticity.of(s.intervals.work_time[part], count[part], size[part])
         for part in (slice(0, 150), slice(150, 300))
     )
     both = (one + two).at([3, -1, 0])
@@ -172,8 +176,8 @@ def test_recorded_sleepers_are_told_from_those_who_compute() -> None:
     recorded = joined(read_classes(path), read_host(host))
     assert recorded.y is not None
     assert recorded.truth is not None
-    found = told(replace(recorded.ticks, texts=None), recorded.y)
+    found = told(replace(recorded.intervals, texts=None), recorded.y)
     assert found["sleep"] > 2
     assert found["getlock"] > 2
     greatest = np.argsort(-recorded.truth.sum(axis=0))[:8]
-    assert max(found[recorded.ticks.names[k]] for k in greatest) < 0
+    assert max(found[recorded.intervals.names[k]] for k in greatest) < 0

@@ -105,14 +105,14 @@ def test_no_wide_table_brings_attribute_to_a_trace(tmp_path: Path, content: byte
 
 
 @fuzz(40)
-@given(ticks=st.lists(st.tuples(USED, USED, USED), min_size=2, max_size=12))
+@given(intervals=st.lists(st.tuples(USED, USED, USED), min_size=2, max_size=12))
 @pytest.mark.parametrize("method", ["auto", "wlr", "work-time", "learned"])
 def test_no_numbers_that_are_accepted_bring_attribute_to_a_trace(
-    tmp_path: Path, method: str, ticks: list[tuple[float, ...]]
+    tmp_path: Path, method: str, intervals: list[tuple[float, ...]]
 ) -> None:
     """Two classes and what they used, from nothing to far too much."""
     path = tmp_path / "wide.csv"
-    path.write_bytes(table("a,b,cpu_s", [list(tick) for tick in ticks]))
+    path.write_bytes(table("a,b,cpu_s", [list(interval) for interval in intervals]))
     answers_or_complains("attribute", str(path), "--method", method)
 
 
@@ -123,7 +123,7 @@ def test_no_numbers_that_are_accepted_bring_attribute_to_a_trace(
 def test_no_long_table_brings_attribute_to_a_trace(
     tmp_path: Path, long: bytes, host: bytes, which: str
 ) -> None:
-    """A row per tick and class, and the host's file beside it."""
+    """A row per interval and class, and the host's file beside it."""
     files = tmp_path / "long.csv", tmp_path / "host.csv"
     files[0].write_bytes(LONG.encode() if which == "host" else long)
     files[1].write_bytes(HOST.encode() if which == "long" else host)

@@ -214,7 +214,9 @@ def test_bytes_are_theirs_who_moved_them_or_nobodys(scene: Scene) -> None:
         assert resource is not None
         assert resource.unattributed is not None
         whole = resource.unattributed + sum(one.totals[name] for one in state.classes)
-        most = risen(scene.taken, collector, *counters)  # before the first tick, to after the last
+        most = risen(
+            scene.taken, collector, *counters
+        )  # before the first interval, to after the last
         assert 0.8 * most < whole < 1.001 * most
 
 
@@ -283,13 +285,13 @@ def test_what_runs_counts_while_it_runs(scene: Scene) -> None:
     for sample in scene.sleeping:
         maker.append(sample)
     ended, running = 0.0, []
-    for tick in maker.ticks(scene.sleeping[-1].at + LATER):
-        assert tick.changes is not None
-        for k, number in enumerate(tick.changes.classes):
+    for interval in maker.intervals(scene.sleeping[-1].at + LATER):
+        assert interval.changes is not None
+        for k, number in enumerate(interval.changes.classes):
             if class_of(registry.text(registry.keys[number]) or "") == "long":
-                time = tick.changes.names.index("statement_time")
-                ended += tick.changes.values[k, time]
-                running.append(float(tick.changes.in_flight[k]))
+                time = interval.changes.names.index("statement_time")
+                ended += interval.changes.values[k, time]
+                running.append(float(interval.changes.in_flight[k]))
     assert ended == pytest.approx(SLEEP_SECONDS, abs=1.0)
     if scene.flavour == "mysql":
         assert sum(1 for seconds in running if seconds > 0) >= SLEEP_SECONDS - 2

@@ -62,7 +62,7 @@ def use_of(seen: ObservedClasses, word: str) -> tuple[ClassUse, float]:
     """What the class with this word used of the CPU, and how long it ran."""
     assert seen.cpu is not None
     [use] = [use for use in seen.cpu.classes if word in (seen.registry.text(use.name) or "")]
-    return use, float(seen.ticks.work_time[:, seen.ticks.names.index(use.name)].sum())
+    return use, float(seen.intervals.work_time[:, seen.intervals.names.index(use.name)].sum())
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ BURST, MINUTE = 10, 60
 
 
 def dear_at_times(
-    seed: int, part: float, times: float, ticks: int = 300
+    seed: int, part: float, times: float, intervals: int = 300
 ) -> tuple[ClassIntervals, Array]:
     """Four classes; calls of the first read and cost so many times as much in a part of the time.
 
@@ -32,14 +32,14 @@ def dear_at_times(
     all times, and .08 of the CPU is nobody's.
     """
     rng = np.random.default_rng(seed)
-    count = rng.poisson((60, 100, 80, 40), (ticks, 4)).astype(float)
-    burst = np.repeat(rng.random(ticks // BURST) < part, BURST)
-    factor = np.column_stack((np.where(burst, times, 1.0), np.ones((ticks, 3))))
+    count = rng.poisson((60, 100, 80, 40), (intervals, 4)).astype(float)
+    burst = np.repeat(rng.random(intervals // BURST) < part, BURST)
+    factor = np.column_stack((np.where(burst, times, 1.0), np.ones((intervals, 3))))
     used = count * factor * (1e-3, 1e-3, 1.5e-3, 2e-3) * np.exp(rng.normal(0, 0.03, count.shape))
     queue = 1.1 / (1 - np.minimum(used.sum(axis=1) / 2, 0.8))
     seen = ClassIntervals(
         names=("dear", "b", "c", "d"),
-        seconds=np.ones(ticks),
+        seconds=np.ones(intervals),
         statement_time=used * queue[:, None],
         count=count,
         sizes=(("rows_examined", 10 * count * factor),),
@@ -55,7 +55,7 @@ def test_calls_that_always_cost_the_same_stay_as_they_are() -> None:
 
 
 def test_bursts_of_waiting_go_to_the_others() -> None:
-    """A class that takes five times as long in every fifth tick, beside a steady one."""
+    """A class that takes five times as long in every fifth interval, beside a steady one."""
     rng = np.random.default_rng(2)
     count = rng.poisson((300, 200), (300, 2)).astype(float)
     cost = count * (1e-3, 1e-3)
@@ -65,7 +65,7 @@ def test_bursts_of_waiting_go_to_the_others() -> None:
 
 
 def test_calls_of_all_sizes_are_not_cut_to_the_small_ones() -> None:
-    """One call a tick, of exponential cost: the median call is .7 of the mean, but of many not."""
+    """One call an interval, of exponential cost: the median is .7 of the mean, but of many not."""
     rng = np.random.default_rng(3)
     count = np.column_stack((np.ones(3000), np.full(3000, 100.0)))
     parts = np.column_stack((rng.exponential(1.0, 3000), np.full(3000, 1.0)))
@@ -74,7 +74,7 @@ def test_calls_of_all_sizes_are_not_cut_to_the_small_ones() -> None:
 
 
 def test_too_few_calls_count_by_their_mean() -> None:
-    """One in a hundred ticks, each at another cost."""
+    """One in a hundred intervals, each at another cost."""
     count, parts = np.zeros((300, 2)), np.full((300, 2), 0.01)
     count[::100, 0], count[:, 1] = 1, CALLS
     parts[:, 0] = count[:, 0] * np.arange(300)
@@ -82,8 +82,8 @@ def test_too_few_calls_count_by_their_mean() -> None:
     assert scaled_to_median_cost(parts, count) == pytest.approx(parts)
 
 
-def test_any_number_of_calls_takes_the_memory_of_its_ticks() -> None:
-    """10¹² calls a tick, a fifth of the ticks at five times the cost, are divided as few are."""
+def test_any_number_of_calls_takes_the_memory_of_its_intervals() -> None:
+    """10¹² calls an interval, a fifth of them at five times the cost, are divided as few are."""
     rng = np.random.default_rng(5)
     count = rng.poisson((300, 200), (300, 2)).astype(float)
     parts = count * np.where(rng.random((300, 1)) < 0.2, (5e-3, 1e-3), (1e-3, 1e-3))
@@ -96,9 +96,9 @@ def test_calls_that_read_more_and_cost_more_keep_their_cpu(part: float, times: f
     """A class that really costs more at times is not cut to its cheap calls, texts or not."""
     texts = tuple(f"SELECT `{name}` FROM `t`" for name in "abcd")
     for seed in range(4):
-        ticks, used = dear_at_times(seed, part, times)
+        intervals, used = dear_at_times(seed, part, times)
         true = used[:, 0].sum() / used.sum()
-        for known in (ticks, replace(ticks, texts=texts)):
+        for known in (intervals, replace(intervals, texts=texts)):
             found = attribute(known, Target(used.sum(axis=1) * 1.08, cpu_seconds=True))
             assert found.classes[0].share == pytest.approx(true, abs=0.05)
 
@@ -106,11 +106,11 @@ def test_calls_that_read_more_and_cost_more_keep_their_cpu(part: float, times: f
 def test_the_live_model_keeps_their_cpu_as_well() -> None:
     """Minute by minute, beside a class for all others."""
     for seed in range(3):
-        ticks, used = dear_at_times(seed, 0.2, 10, ticks=20 * MINUTE)
-        ticks, y = ticks.arranged([*ticks.names, OTHER]), used.sum(axis=1) * 1.08
+        intervals, used = dear_at_times(seed, 0.2, 10, intervals=20 * MINUTE)
+        intervals, y = intervals.arranged([*intervals.names, OTHER]), used.sum(axis=1) * 1.08
         model = SlidingModel(RESOURCES[0], MINUTE)
         minutes = [slice(begin, begin + MINUTE) for begin in range(0, len(y), MINUTE)]
-        found = sum(model.take(ticks.at(part), y[part], HostUse()).uses for part in minutes)
+        found = sum(model.take(intervals.at(part), y[part], HostUse()).uses for part in minutes)
         shares = np.asarray(found) / np.sum(found)
         assert shares[0] == pytest.approx(used[:, 0].sum() / used.sum(), abs=0.05)
 
@@ -123,10 +123,10 @@ def test_rows_are_counted_in_calls() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 40), st.integers(1, 5))
-def test_all_together_stay_what_they_were(seed: int, ticks: int, classes: int) -> None:
-    """Also where classes or ticks are empty; a part that was nothing stays nothing."""
+def test_all_together_stay_what_they_were(seed: int, intervals: int, classes: int) -> None:
+    """Also where classes or intervals are empty; a part that was nothing stays nothing."""
     rng = np.random.default_rng(seed)
-    there = rng.random((ticks, classes)) < 0.5
+    there = rng.random((intervals, classes)) < 0.5
     count = np.where(there, rng.poisson(20, there.shape), 0.0)
     parts = np.where(rng.random(classes) < 0.8, count * rng.exponential(1.0, there.shape), 0.0)
     found = scaled_to_median_cost(parts, count)

@@ -21,20 +21,20 @@ from models.attribution.nnls import minimise_non_negative
 from models.attribution.normal_equations import Priors, Problem
 from models.attribution.prediction_error import PredictionError
 from models.attribution.sufficient_statistics import Moments
-from models.attribution.unit_costs import MOST_CPU, fit_unit_costs, robust_weights, tick_weights
+from models.attribution.unit_costs import MOST_CPU, fit_unit_costs, interval_weights, robust_weights
 from models.attribution.waits import CpuBounds
 from models.attribution.window_model import fit_ticks
 
 
 def one_column(x: Array, seconds: float = 1.0) -> ClassIntervals:
-    """Ticks of which only the statement time is known."""
+    """Intervals of which only the statement time is known."""
     names = tuple(f"q{k}" for k in range(x.shape[1]))
     return ClassIntervals(names, np.full(len(x), seconds), x)
 
 
 def moments_of(x: Array, y: Array) -> Moments:
-    """Moments with the usual weights and ticks of 1 s."""
-    return Moments.of(x, np.ones(len(y)), y, tick_weights(y))
+    """Moments with the usual weights and intervals of 1 s."""
+    return Moments.of(x, np.ones(len(y)), y, interval_weights(y))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -63,17 +63,17 @@ def test_a_start_from_a_similar_problem_changes_nothing() -> None:
 
 def test_moments_of_blocks_add_up_to_the_whole() -> None:
     """So that a sliding window is a sum of minutes, and nothing is ever subtracted."""
-    s = simulate(ticks=120)
-    x, w = s.truth, tick_weights(s.y)
+    s = simulate(intervals=120)
+    x, w = s.truth, interval_weights(s.y)
     blocks = [
-        Moments.of(x[b], s.ticks.seconds[b], s.y[b], w[b])
+        Moments.of(x[b], s.intervals.seconds[b], s.y[b], w[b])
         for b in (slice(0, 50), slice(50, 60), slice(60, 120))
     ]
     together = blocks[0] + blocks[1] + blocks[2]
-    whole = Moments.of(x, s.ticks.seconds, s.y, w)
+    whole = Moments.of(x, s.intervals.seconds, s.y, w)
     assert together.gram == pytest.approx(whole.gram)
     assert together.projection == pytest.approx(whole.projection)
-    assert together.ticks == 120
+    assert together.intervals == 120
     assert together.square == pytest.approx(whole.square)
 
 
@@ -81,7 +81,7 @@ def test_the_residual_of_moments_is_that_of_the_samples() -> None:
     """Σ w(y − ŷ)², from the sums alone."""
     rng = np.random.default_rng(2)
     x, y = rng.uniform(size=(40, 3)), rng.uniform(1, 2, 40)
-    w, c = tick_weights(y), np.array([0.5, 0.2, 0.1, 0.9])
+    w, c = interval_weights(y), np.array([0.5, 0.2, 0.1, 0.9])
     residual = y - np.column_stack((x, np.ones(40))) @ c
     found = Moments.of(x, np.ones(40), y, w).residual_square(c)
     assert found == pytest.approx(float(w @ residual**2))
@@ -89,11 +89,11 @@ def test_the_residual_of_moments_is_that_of_the_samples() -> None:
 
 def test_pooled_prices_are_found_where_all_pay_the_same() -> None:
     """20 µs a call, 1 µs a row, .1 CPU of nobody."""
-    s = simulate(ticks=400)
-    assert s.ticks.count is not None
-    rows = dict(s.ticks.sizes)["rows_examined"].sum(axis=1)
-    y = 20e-6 * s.ticks.count.sum(axis=1) + 1e-6 * rows + 0.1
-    prices = fit_unit_costs(s.ticks, y)
+    s = simulate(intervals=400)
+    assert s.intervals.count is not None
+    rows = dict(s.intervals.sizes)["rows_examined"].sum(axis=1)
+    y = 20e-6 * s.intervals.count.sum(axis=1) + 1e-6 * rows + 0.1
+    prices = fit_unit_costs(s.intervals, y)
     assert prices.per_call == pytest.approx(20e-6, rel=1e-3)
     assert dict(prices.sizes)["rows_examined"] == pytest.approx(1e-6, rel=1e-3)
     assert prices.per_second == pytest.approx(0.1, rel=1e-3)
@@ -101,12 +101,12 @@ def test_pooled_prices_are_found_where_all_pay_the_same() -> None:
 
 def test_no_row_is_priced_at_more_than_is_possible() -> None:
     """Where y is CPU seconds: rows of few classes take the blame for what others do."""
-    s = simulate(ticks=100)
-    affected = s.ticks.statement_time * (np.arange(len(s.ticks.names)) < 2)
-    ticks = replace(s.ticks, sizes=(("rows_affected", affected),))
+    s = simulate(intervals=100)
+    affected = s.intervals.statement_time * (np.arange(len(s.intervals.names)) < 2)
+    intervals = replace(s.intervals, sizes=(("rows_affected", affected),))
     y = 5.0 * affected.sum(axis=1) + 0.1
-    free = fit_unit_costs(ticks, y)
-    held = fit_unit_costs(ticks, y, bounds=CpuBounds(0.3))
+    free = fit_unit_costs(intervals, y)
+    held = fit_unit_costs(intervals, y, bounds=CpuBounds(0.3))
     assert dict(free.sizes)["rows_affected"] == pytest.approx(5.0, rel=1e-3)
     assert dict(held.sizes)["rows_affected"] == pytest.approx(MOST_CPU["rows_affected"], rel=2e-3)
 
@@ -125,7 +125,7 @@ def test_who_waits_is_found_without_a_text(options: dict[str, Any], seed: int) -
     model = fit_ticks(s.blind, Target(s.y)).model
     computing = dict(zip(model.names, model.learned.computing, strict=True))
     totals = dict(zip(model.names, model.learned.totals, strict=True))
-    assert s.ticks.statement_time[:, -1].sum() > 0.2 * s.ticks.statement_time.sum()
+    assert s.intervals.statement_time[:, -1].sum() > 0.2 * s.intervals.statement_time.sum()
     assert computing["sleep"] < 0.02
     assert computing["hash"] > 0.5
     assert totals["sleep"] < 0.01 * s.y.sum()
@@ -142,7 +142,7 @@ def test_nine_in_ten_intervals_of_two_errors_hold_the_truth() -> None:
     """Here costs differ by .12 from class to class, on real servers by up to .32."""
     inside = []
     for seed in range(12):
-        s = simulate(seed, ticks=240)
+        s = simulate(seed, intervals=240)
         learned = fit_ticks(s.blind, Target(s.y)).model.learned
         inside += list(np.abs(learned.totals - s.truth.sum(axis=0)) / learned.stderr)
     assert 0.9 <= np.mean(np.array(inside) < 2) <= 1.0
@@ -150,8 +150,8 @@ def test_nine_in_ten_intervals_of_two_errors_hold_the_truth() -> None:
 
 
 def test_the_second_half_is_predicted_from_the_first() -> None:
-    """Within 4 % a second, where ticks have 2 % of noise and calls 20 %."""
-    s = simulate(ticks=400)
+    """Within 4 % a second, where intervals have 2 % of noise and calls 20 %."""
+    s = simulate(intervals=400)
     first, second = slice(200), slice(200, 400)
     known = s.blind.at(first)
     model = fit_ticks(known, Target(s.y[first])).model
@@ -162,16 +162,16 @@ def test_the_second_half_is_predicted_from_the_first() -> None:
 
 @pytest.mark.parametrize(("name", "most"), [("A_moderate", 0.06), ("D_light", 0.05)])
 def test_the_second_half_of_a_recording_is_predicted(name: str, most: float) -> None:
-    """MySQL 9.7, 1 s ticks: at most 6 % on a moderate load, 5 % on a light one."""
+    """MySQL 9.7, 1 s intervals: at most 6 % on a moderate load, 5 % on a light one."""
     from agent.csv_input.host_file import joined, read_host
 
     classes = read_classes(str(data(f"mysql97/{name}.csv.gz")))
     recorded = joined(classes, read_host(str(data(f"mysql97/{name}_host.csv.gz"))))
     assert recorded.y is not None
     half = len(recorded.y) // 2
-    known = recorded.ticks.at(slice(half))
+    known = recorded.intervals.at(slice(half))
     model = fit_ticks(known, Target(recorded.y[:half])).model
-    predicted = model.predict(recorded.ticks.at(slice(half, None)))
+    predicted = model.predict(recorded.intervals.at(slice(half, None)))
     mape = PredictionError.of(recorded.y[half:], predicted).mape
     assert mape is not None
     assert mape <= most
@@ -182,8 +182,8 @@ def test_the_published_second_file_is_predicted_better_than_published() -> None:
     train, test = (read_classes(str(data(f"wlr/{name}.csv"))) for name in ("001", "002"))
     assert train.y is not None
     assert test.y is not None
-    model = fit_ticks(train.ticks, Target(train.y, time_like=False)).model
-    quality = PredictionError.of(test.y, model.predict(test.ticks))
+    model = fit_ticks(train.intervals, Target(train.y, time_like=False)).model
+    quality = PredictionError.of(test.y, model.predict(test.intervals))
     assert quality.mape is not None
     assert quality.r_squared is not None
     assert quality.mape <= 0.028
@@ -211,9 +211,9 @@ def test_classes_of_different_prices_keep_them() -> None:
     assert learned.base == pytest.approx(3 * 400, rel=0.1)
 
 
-def odd_ticks() -> dict[str, ClassIntervals]:
-    """Ticks that say too little."""
-    s = simulate(ticks=40)
+def odd_intervals() -> dict[str, ClassIntervals]:
+    """Intervals that say too little."""
+    s = simulate(intervals=40)
     rng = np.random.default_rng(6)
     one = s.blind.arranged(["point"])
     zeros = np.zeros((5, 3))
@@ -223,8 +223,8 @@ def odd_ticks() -> dict[str, ClassIntervals]:
     twin.statement_time[:, 1] = twin.statement_time[:, 0]
     return {
         "one class": one,
-        "one tick": s.blind.at(slice(1)),
-        "more classes than ticks": s.blind.at(slice(4)),
+        "one interval": s.blind.at(slice(1)),
+        "more classes than intervals": s.blind.at(slice(4)),
         "collinear": twin,
         "idle": ClassIntervals(("a", "b", "c"), np.ones(5), zeros, zeros),
         "no time": ClassIntervals(
@@ -236,15 +236,15 @@ def odd_ticks() -> dict[str, ClassIntervals]:
     }
 
 
-@pytest.mark.parametrize("name", odd_ticks())
+@pytest.mark.parametrize("name", odd_intervals())
 @pytest.mark.parametrize("y", [0.0, 1.0])
-def test_ticks_that_say_too_little_still_get_a_finite_answer(name: str, y: float) -> None:
+def test_intervals_that_say_too_little_still_get_a_finite_answer(name: str, y: float) -> None:
     """Never NaN, never below 0, never more than there is by much."""
-    ticks = odd_ticks()[name]
-    series = np.full(len(ticks), y)
-    model = fit_ticks(ticks, Target(series)).model
+    intervals = odd_intervals()[name]
+    series = np.full(len(intervals), y)
+    model = fit_ticks(intervals, Target(series)).model
     learned = model.learned
-    for values in (learned.totals, learned.stderr, learned.computing, model.predict(ticks)):
+    for values in (learned.totals, learned.stderr, learned.computing, model.predict(intervals)):
         assert np.isfinite(values).all()
         assert (values >= 0).all()
     assert learned.totals.sum() + learned.base <= 1.5 * series.sum()
@@ -252,7 +252,7 @@ def test_ticks_that_say_too_little_still_get_a_finite_answer(name: str, y: float
 
 def test_classes_that_cannot_be_told_apart_share() -> None:
     """Two that always run together get the same, and both know that they are uncertain."""
-    twin = odd_ticks()["collinear"]
+    twin = odd_intervals()["collinear"]
     assert twin.count is not None
     y = twin.count[:, 0] * 100e-6 + 0.01
     learned = fit_ticks(twin, Target(y)).model.learned
@@ -264,7 +264,7 @@ def test_classes_that_cannot_be_told_apart_share() -> None:
 @given(st.integers(0, 1000), st.sampled_from([2.0**-20, 0.25, 2.0**30]))
 def test_units_of_the_resource_do_not_matter(seed: int, unit: float) -> None:
     """Bytes instead of gigabytes: the same shares, to the last digits in powers of two."""
-    s = simulate(seed, ticks=60)
+    s = simulate(seed, intervals=60)
     plain = fit_ticks(s.blind, Target(s.y)).model.learned
     other = fit_ticks(s.blind, Target(unit * s.y)).model.learned
     whole = unit * float(s.y.sum())
@@ -274,10 +274,10 @@ def test_units_of_the_resource_do_not_matter(seed: int, unit: float) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 1000), st.integers(2, 40))
-def test_whatever_the_load_no_class_uses_less_than_nothing(seed: int, ticks: int) -> None:
+def test_whatever_the_load_no_class_uses_less_than_nothing(seed: int, intervals: int) -> None:
     """Random totals that have nothing to do with the classes."""
-    s = simulate(seed, ticks=ticks)
-    y = np.random.default_rng(seed).gamma(0.5, 1, ticks)
+    s = simulate(seed, intervals=intervals)
+    y = np.random.default_rng(seed).gamma(0.5, 1, intervals)
     learned = fit_ticks(s.blind, Target(y)).model.learned
     assert (learned.totals >= 0).all()
     assert learned.base >= 0
@@ -286,16 +286,16 @@ def test_whatever_the_load_no_class_uses_less_than_nothing(seed: int, ticks: int
 
 def test_time_that_says_nothing_is_left_out() -> None:
     """Bytes written do not follow time: who inserts writes, however short it runs."""
-    s = simulate(ticks=300)
-    assert s.ticks.count is not None
-    y = 16384 * s.ticks.count[:, 2] + 1000.0
+    s = simulate(intervals=300)
+    assert s.intervals.count is not None
+    y = 16384 * s.intervals.count[:, 2] + 1000.0
     learned = fit_ticks(s.blind, Target(y, time_like=False)).model.learned
     assert learned.totals[2] > 0.8 * y.sum()
 
 
-def test_a_tick_that_is_far_off_counts_less() -> None:
-    """A backup that ran for three ticks does not move everybody's price."""
-    s = simulate(ticks=200)
+def test_a_interval_that_is_far_off_counts_less() -> None:
+    """A backup that ran for three intervals does not move everybody's price."""
+    s = simulate(intervals=200)
     y = s.y.copy()
     y[50:53] += 5 * s.y.mean()
     model = fit_ticks(s.blind, Target(y)).model
@@ -307,17 +307,17 @@ def test_a_tick_that_is_far_off_counts_less() -> None:
 
 def test_new_and_missing_classes_are_no_obstacle_to_a_prediction() -> None:
     """A class never seen adds nothing, one that is gone uses nothing."""
-    s = simulate(ticks=100)
+    s = simulate(intervals=100)
     model = fit_ticks(s.blind, Target(s.y)).model
     assert isinstance(model, CostModel)
-    more = s.blind.arranged([*s.ticks.names, "new"])
+    more = s.blind.arranged([*s.intervals.names, "new"])
     assert model.predict(more) == pytest.approx(model.predict(s.blind))
-    fewer = s.blind.arranged([name for name in s.ticks.names if name != "scan"])
+    fewer = s.blind.arranged([name for name in s.intervals.names if name != "scan"])
     assert (model.predict(fewer) <= model.predict(s.blind)).all()
 
 
 def test_beliefs_alone_decide_where_the_data_are_silent() -> None:
-    """One tick: prices and time are all there is, and the sum is the total."""
+    """One interval: prices and time are all there is, and the sum is the total."""
     x = np.array([[1.0, 3.0]])
     learned = fit_mixture(moments_of(x, np.array([8.0])), Priors(x[0], x[0]))
     assert learned.totals.sum() + learned.base == pytest.approx(8, rel=0.05)
@@ -335,9 +335,9 @@ def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return found
 
     monkeypatch.setattr(mixture_fit, "_tried", noted)
-    simulated = simulate(ticks=120)
-    ticks = simulated.blind
-    fit_ticks(ticks, Target(simulated.y))
+    simulated = simulate(intervals=120)
+    intervals = simulated.blind
+    fit_ticks(intervals, Target(simulated.y))
     problem = tried[-1][0]
     tried.clear()
     verdict = mixture_fit.select_waiting(problem)

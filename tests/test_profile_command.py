@@ -29,13 +29,13 @@ from models.attribution.class_intervals import OTHER
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def observed(*, measured: bool = False, host: bool = True, ticks: int = 120) -> ObservedClasses:
+def observed(*, measured: bool = False, host: bool = True, intervals: int = 120) -> ObservedClasses:
     """A simulated server, looked at for so many seconds."""
     registry, made = ClassRegistry(), list[ClassInterval]()
     maker = ClassIntervalMaker(registry)
-    for sample in samples(simulate(3, ticks=ticks), measured=measured, host=host):
+    for sample in samples(simulate(3, intervals=intervals), measured=measured, host=host):
         maker.append(sample)
-        made += maker.ticks(sample.at)
+        made += maker.intervals(sample.at)
     return observed_classes(registry, made)
 
 
@@ -129,18 +129,18 @@ def test_a_server_at_rest_has_an_empty_profile() -> None:
 
 
 def test_the_panels_show_what_the_profile_says(estimated: ObservedClasses) -> None:
-    """The first class's points add up to its CPU, on its work time; each tick as it was."""
+    """The first class's points add up to its CPU, on its work time; each interval as it was."""
     profile = profile_of(estimated, "time", with_text=True)
     profile = replace(profile, rows=tuple(sorted(profile.rows, key=lambda row: -(row.cpu or 0))))
     left, right = drawn(estimated, profile).axes
     first = profile.rows[0]
     k = next(
-        i for i, key in enumerate(estimated.ticks.names) if name_of(key).digest == first.digest
+        i for i, key in enumerate(estimated.intervals.names) if name_of(key).digest == first.digest
     )
     assert estimated.cpu is not None
     assert estimated.cpu_target is not None
     x, z = np.asarray(left.collections[0].get_offsets()).T
-    worked = estimated.ticks.work_time[:, k]
+    worked = estimated.intervals.work_time[:, k]
     assert x == pytest.approx(worked[worked > 0])
     assert z.sum() == pytest.approx(first.cpu)
     line = estimated.cpu.classes[k].line
@@ -150,7 +150,10 @@ def test_the_panels_show_what_the_profile_says(estimated: ObservedClasses) -> No
     actual, predicted = np.asarray(right.collections[0].get_offsets()).T
     assert actual == pytest.approx(estimated.cpu_target)
     assert np.corrcoef(actual, predicted)[0, 1] ** 2 > 0.8
-    assert (left.get_xlabel(), right.get_xlabel()) == ("its work time in a tick (s)", "actual (s)")
+    assert (left.get_xlabel(), right.get_xlabel()) == (
+        "its work time in an interval (s)",
+        "actual (s)",
+    )
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -190,7 +193,7 @@ def test_the_pages_table_ranks_names_and_warns() -> None:
     assert text.index("&lt;b&gt;") < text.index("`a`") < text.index("shop.b2")
     assert "measured by the server" in text
     assert "all others" in text
-    assert "fewer than 60 ticks" in text
+    assert "fewer than 60 intervals" in text
     assert classes_table(snapshot, 279.0) == classes_table(snapshot, 100.0)  # three intervals
     assert classes_table(snapshot, 500.0) == ""
     assert classes_table(replace(snapshot, classes=None), 100.0) == ""

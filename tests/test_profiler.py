@@ -32,9 +32,9 @@ def test_a_long_look_keeps_every_reading(server: PrivateServer, tmp_path: Path) 
 
     with Clients(server, "SELECT SLEEP(0.01) AS looked_at_for_long", pace=0.05):
         observed = observe(load(file).targets[0], 8.0, pause=pause)
-    assert len(observed.ticks) >= 0.9 * len(pauses) - 2
-    assert observed.ticks.texts is not None
-    assert any("looked_at_for_long" in (text or "") for text in observed.ticks.texts)
+    assert len(observed.intervals) >= 0.9 * len(pauses) - 2
+    assert observed.intervals.texts is not None
+    assert any("looked_at_for_long" in (text or "") for text in observed.intervals.texts)
     assert any(observed.registry.is_own(key) for key in observed.registry.keys)
 
 

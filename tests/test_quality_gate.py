@@ -23,28 +23,28 @@ from models.attribution.quality_gate import is_predicted_well, may_have_used
 from models.attribution.reasons import HostUse
 from models.attribution.sliding_model import SlidingModel
 
-TICKS, BLOCK = 240, 60
+INTERVALS, BLOCK = 240, 60
 READ = next(resource for resource in RESOURCES if resource.name == "read")
 BYTES_OF_A_ROW = 100.0
 
 Bytes = Callable[[ClassIntervals], Array]
 
 
-def of_rows(ticks: ClassIntervals) -> Array:
+def of_rows(intervals: ClassIntervals) -> Array:
     """Bytes that follow the rows which the classes examined, shape (T,)."""
-    return BYTES_OF_A_ROW * np.asarray(dict(ticks.sizes)["rows_examined"].sum(axis=1))
+    return BYTES_OF_A_ROW * np.asarray(dict(intervals.sizes)["rows_examined"].sum(axis=1))
 
 
-def of_nobody(ticks: ClassIntervals) -> Array:
+def of_nobody(intervals: ClassIntervals) -> Array:
     """Bytes that follow nothing that the classes do, shape (T,)."""
-    return np.random.default_rng(5).lognormal(12.0, 1.0, len(ticks))
+    return np.random.default_rng(5).lognormal(12.0, 1.0, len(intervals))
 
 
 def made_up() -> Simulated:
     """A server whose statements name tables."""
-    simulated = simulate(3, ticks=TICKS)
-    texts = tuple(f"{text} FROM `t`" for text in simulated.ticks.texts or ())
-    return replace(simulated, ticks=replace(simulated.ticks, texts=texts))
+    simulated = simulate(3, intervals=INTERVALS)
+    texts = tuple(f"{text} FROM `t`" for text in simulated.intervals.texts or ())
+    return replace(simulated, intervals=replace(simulated.intervals, texts=texts))
 
 
 def look(y: Bytes) -> ObservedClasses:
@@ -54,10 +54,10 @@ def look(y: Bytes) -> ObservedClasses:
     maker = ClassIntervalMaker(registry)
     for sample in samples(simulated):
         maker.append(sample)
-        made += maker.ticks(sample.at)
-    read = y(simulated.ticks)[-len(made) :]
-    ticks = [replace(t, used={**t.used, "read": b}) for t, b in zip(made, read, strict=True)]
-    return observed_classes(registry, ticks)
+        made += maker.intervals(sample.at)
+    read = y(simulated.intervals)[-len(made) :]
+    intervals = [replace(t, used={**t.used, "read": b}) for t, b in zip(made, read, strict=True)]
+    return observed_classes(registry, intervals)
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,12 @@ def test_bytes_that_follow_nothing_are_nobodys() -> None:
 @pytest.mark.parametrize("y", [of_rows, of_nobody])
 def test_the_agent_judges_by_the_minutes_before(y: Bytes) -> None:
     """Its first minute is nobody's; from then on it depends on what was predicted."""
-    ticks = made_up().ticks
-    bytes_read, model = y(ticks), SlidingModel(READ, blocks=10)
+    intervals = made_up().intervals
+    bytes_read, model = y(intervals), SlidingModel(READ, blocks=10)
     given = []
-    for start in range(0, TICKS, BLOCK):
+    for start in range(0, INTERVALS, BLOCK):
         part = slice(start, start + BLOCK)
-        division = model.take(ticks.at(part), bytes_read[part], HostUse())
+        division = model.take(intervals.at(part), bytes_read[part], HostUse())
         given.append(division.uses.sum() / bytes_read[part].sum())
         assert np.isnan(division.error[division.uses == 0]).all()
     assert given[0] == 0
@@ -128,7 +128,7 @@ def test_who_waits_or_touches_no_row_reads_nothing() -> None:
     """Who sleeps, the agent, who has no rows; what a COMMIT writes may be another's rows."""
     names = ("sleeper", AGENT, "scan", "commit", "compute", "cut")
     rows = np.array([[1.0, 5.0, 9.0, 0.0, 1.0, 1.0]])
-    ticks = ClassIntervals(
+    intervals = ClassIntervals(
         names=names,
         seconds=np.ones(1),
         statement_time=np.ones((1, 6)),
@@ -142,9 +142,9 @@ def test_who_waits_or_touches_no_row_reads_nothing() -> None:
             "SELECT `b` ...",
         ),
     )
-    assert may_have_used("read", ticks).tolist() == [False, False, True, False, False, True]
-    assert may_have_used("written", ticks).tolist() == [False, False, True, True, False, True]
-    assert may_have_used("network", ticks).all()
+    assert may_have_used("read", intervals).tolist() == [False, False, True, False, False, True]
+    assert may_have_used("written", intervals).tolist() == [False, False, True, True, False, True]
+    assert may_have_used("network", intervals).all()
 
 
 FEW, MANY, NONE = 10.0, 30.0, 0.0
@@ -165,13 +165,13 @@ def test_a_stored_function_may_read_and_write(
     text: str, examined: float, affected: float, may: bool
 ) -> None:
     """Its statement names no table, but more rows are touched than the one of no table."""
-    ticks = of_one(text, 10.0, examined, affected)
-    assert may_have_used("read", ticks).tolist() == [may]
-    assert may_have_used("written", ticks).tolist() == [may]
+    intervals = of_one(text, 10.0, examined, affected)
+    assert may_have_used("read", intervals).tolist() == [may]
+    assert may_have_used("written", intervals).tolist() == [may]
 
 
 def of_one(text: str, calls: float, examined: float, affected: float) -> ClassIntervals:
-    """One class's tick."""
+    """One class's interval."""
     return ClassIntervals(
         names=("one",),
         seconds=np.ones(1),

@@ -59,13 +59,13 @@ def whole(state: ClassesState, quantity: str) -> float:
 @pytest.mark.parametrize("base", [0.03, 0.4])
 def test_estimates_are_near_the_truth_and_blame_no_sleeper(texts: bool, base: float) -> None:
     """Learnt from sums of minutes alone, with and without texts, much or little unattributed."""
-    simulated = simulate(4, ticks=SECONDS, base=base)
+    simulated = simulate(4, intervals=SECONDS, base=base)
     _, states = followed(simulated, texts=texts)
     state = states[-1]
     cpu = state.resource("cpu")
     assert cpu is not None
     assert cpu.source is (Method.WORK_TIME if texts else Method.LEARNED)
-    names = simulated.ticks.names
+    names = simulated.intervals.names
     use = recent(state, names)
     score = disagreement(use, simulated.truth.sum(axis=0))
     assert score is not None
@@ -80,23 +80,23 @@ def test_estimates_are_near_the_truth_and_blame_no_sleeper(texts: bool, base: fl
 @pytest.mark.parametrize("measured", [True, False])
 def test_classes_and_the_unattributed_are_the_whole(measured: bool) -> None:
     """At every minute: CPU as the host counts it, calls as the server does."""
-    simulated = simulate(5, ticks=SECONDS)
+    simulated = simulate(5, intervals=SECONDS)
     _, states = followed(simulated, measured=measured)
     assert len(states) == SECONDS // 60 - 1
-    assert simulated.ticks.count is not None
+    assert simulated.intervals.count is not None
     for state in states:
         last = round(state.at - 1e9 - START)
         cpu = float(simulated.y[1 : last + 1].sum())
         assert whole(state, "cpu") == pytest.approx(cpu, rel=1e-9)
         assert whole(state, "user_cpu") == pytest.approx(0.8 * cpu, rel=1e-9)
-        calls = float(simulated.ticks.count[1 : last + 1].sum())
+        calls = float(simulated.intervals.count[1 : last + 1].sum())
         assert whole(state, "calls") == pytest.approx(calls)
 
 
 @pytest.mark.parametrize("measured", [True, False])
 def test_the_total_of_late_is_the_whole_servers(measured: bool) -> None:
     """What no class explains included: a class's part of a limit is a part of that."""
-    simulated = simulate(4, ticks=SECONDS, base=0.4)
+    simulated = simulate(4, intervals=SECONDS, base=0.4)
     _, states = followed(simulated, measured=measured)
     total, keep, first = 0.0, 1 - SETTINGS.interval / SETTINGS.window, 1
     for state in states:
@@ -110,13 +110,13 @@ def test_the_total_of_late_is_the_whole_servers(measured: bool) -> None:
 
 def test_measured_cpu_is_taken_and_the_estimate_compared_with_it() -> None:
     """What the server accounts for is exact; what the estimate would have said is told."""
-    simulated = simulate(6, ticks=SECONDS)
+    simulated = simulate(6, intervals=SECONDS)
     _, states = followed(simulated, measured=True)
     state = states[-1]
     cpu = state.resource("cpu")
     assert cpu is not None
     assert cpu.source is Method.MEASURED
-    score = disagreement(recent(state, simulated.ticks.names), simulated.truth.sum(axis=0))
+    score = disagreement(recent(state, simulated.intervals.names), simulated.truth.sum(axis=0))
     assert score == pytest.approx(0.0, abs=0.06)  # older minutes count less
     assert cpu.disagreement is not None
     assert 0 < cpu.disagreement < 0.25
@@ -125,7 +125,7 @@ def test_measured_cpu_is_taken_and_the_estimate_compared_with_it() -> None:
 
 def test_without_the_host_measured_cpu_is_still_known_and_the_rest_absent() -> None:
     """The server on another machine: no whole, so nothing unattributed, and no disk."""
-    _, states = followed(simulate(7, ticks=200), host=False, measured=True)
+    _, states = followed(simulate(7, intervals=200), host=False, measured=True)
     state = states[-1]
     cpu = state.resource("cpu")
     assert cpu is not None
@@ -136,7 +136,7 @@ def test_without_the_host_measured_cpu_is_still_known_and_the_rest_absent() -> N
 
 def test_without_host_and_measurement_time_ranks_the_classes() -> None:
     """There is no CPU at all, not even zero."""
-    _, states = followed(simulate(7, ticks=200), host=False)
+    _, states = followed(simulate(7, intervals=200), host=False)
     state = states[-1]
     assert state.resource("cpu") is None
     assert all("cpu" not in c.totals for c in state.classes)
@@ -145,21 +145,21 @@ def test_without_host_and_measurement_time_ranks_the_classes() -> None:
 
 def test_a_load_that_never_varies_is_still_divided() -> None:
     """Where base and classes cannot be told apart, the base is believed to be small."""
-    steady = simulate(11, ticks=300)
+    steady = simulate(11, intervals=300)
     ones = np.ones((300, 1))
 
     def flat(table: Array) -> Array:
         return np.asarray(ones * table.mean(axis=0))
 
-    ticks = steady.ticks
-    assert ticks.count is not None
-    assert ticks.lock_time is not None
+    intervals = steady.intervals
+    assert intervals.count is not None
+    assert intervals.lock_time is not None
     level = replace(
-        ticks,
-        count=flat(ticks.count),
-        statement_time=flat(ticks.statement_time),
-        lock_time=flat(ticks.lock_time),
-        sizes=tuple((name, flat(table)) for name, table in ticks.sizes),
+        intervals,
+        count=flat(intervals.count),
+        statement_time=flat(intervals.statement_time),
+        lock_time=flat(intervals.lock_time),
+        sizes=tuple((name, flat(table)) for name, table in intervals.sizes),
     )
     _, states = followed(Simulated(level, ones[:, 0] * steady.y.mean(), flat(steady.truth)))
     for name in ("cpu", "row_operations"):
@@ -171,11 +171,11 @@ def test_a_load_that_never_varies_is_still_divided() -> None:
 
 def test_a_varying_cost_per_call_is_said() -> None:
     """As on a server that is bound by its disks."""
-    _, states = followed(simulate(8, ticks=SECONDS, cost_drift=0.5))
+    _, states = followed(simulate(8, intervals=SECONDS, cost_drift=0.5))
     cpu = states[-1].resource("cpu")
     assert cpu is not None
     assert Reason.COST_VARIES in cpu.reasons
-    _, states = followed(simulate(8, ticks=SECONDS))
+    _, states = followed(simulate(8, intervals=SECONDS))
     steady = states[-1].resource("cpu")
     assert steady is not None
     assert Reason.COST_VARIES not in steady.reasons
@@ -183,7 +183,7 @@ def test_a_varying_cost_per_call_is_said() -> None:
 
 def test_a_lost_interval_is_nobodys_and_the_whole_is_kept() -> None:
     """The table is emptied: that second's CPU is unattributed, and no counter falls."""
-    simulated = simulate(9, ticks=200)
+    simulated = simulate(9, intervals=200)
     classes, states = QueryClasses(SETTINGS), list[ClassesState]()
     emptied = None
     for sample in samples(simulated):
@@ -200,12 +200,12 @@ def test_a_lost_interval_is_nobodys_and_the_whole_is_kept() -> None:
 def test_many_classes_are_bounded_in_what_is_kept_and_shown() -> None:
     """Three thousand classes: those that use most have a name, the others are one."""
     rng, count = np.random.default_rng(1), 3000
-    base = simulate(10, ticks=130)
+    base = simulate(10, intervals=130)
     names = tuple(f"q{k}" for k in range(count))
     use = rng.pareto(0.9, count) * rng.poisson(3, (130, count))
     empty = np.zeros_like(use)
-    ticks = replace(
-        base.ticks,
+    intervals = replace(
+        base.intervals,
         names=names,
         statement_time=1e-3 * use,
         count=use,
@@ -215,7 +215,7 @@ def test_many_classes_are_bounded_in_what_is_kept_and_shown() -> None:
         texts=None,
     )
     truth = 0.5e-3 * use
-    many = Simulated(ticks, truth.sum(axis=1), truth)
+    many = Simulated(intervals, truth.sum(axis=1), truth)
     classes, states = followed(many, ClassSettings(top=7))
     state = states[-1]
     shown = {c.name.digest for c in state.classes}
@@ -231,13 +231,13 @@ def test_many_classes_are_bounded_in_what_is_kept_and_shown() -> None:
 def test_after_a_renumbering_no_class_takes_another_ones_place(
     monkeypatch: pytest.MonkeyPatch, backlog: int
 ) -> None:
-    """Too many classes at every minute: ticks are lost and counted, and no use is anybody else's.
+    """Too many classes each minute: intervals are lost and counted, no use is anybody else's.
 
     Also where several minutes are worked on at once, after a pause.
     """
     monkeypatch.setattr("agent.query_classes.tracker.MOST_KNOWN", 5)
     monkeypatch.setattr("agent.query_classes.assessment.TRACKED", 3)
-    simulated = simulate(4, ticks=300)
+    simulated = simulate(4, intervals=300)
     classes = QueryClasses(ClassSettings(interval=10.0, window=600.0, digest_text=True))
     states = list[ClassesState]()
     for i, sample in enumerate(samples(simulated, measured=True)):
@@ -249,7 +249,7 @@ def test_after_a_renumbering_no_class_takes_another_ones_place(
     last = round(states[-1].at - 1e9 - START)
     assert states[-1].lost[Lost.CHURN] > 5
     assert whole(states[-1], "cpu") == pytest.approx(float(simulated.y[1 : last + 1].sum()))
-    used = dict(zip(simulated.ticks.names, simulated.truth.sum(axis=0), strict=True))
+    used = dict(zip(simulated.intervals.names, simulated.truth.sum(axis=0), strict=True))
     for one in states[-1].classes:
         if one.name.digest in used:
             assert one.totals["cpu"] <= used[one.name.digest] * (1 + 1e-9)

@@ -27,13 +27,13 @@ def divided(kind: str, part: slice, *, texts: bool) -> tuple[Attribution, float,
     file: ClassFile = joined(read_classes(str(RECORDED / f"{kind}.csv.gz")), host)
     assert file.y is not None
     assert file.truth is not None
-    assert file.ticks.texts is not None
-    ticks = file.ticks.at(part)
-    known = ticks if texts else replace(ticks, texts=None)
+    assert file.intervals.texts is not None
+    intervals = file.intervals.at(part)
+    known = intervals if texts else replace(intervals, texts=None)
     found = attribute(known, Target(file.y[part], cpu_seconds=True), host=host.use)
     error = disagreement(found.totals, file.truth[part].sum(axis=0))
     assert error is not None
-    named = zip(found.classes, file.ticks.texts, strict=True)
+    named = zip(found.classes, file.intervals.texts, strict=True)
     blamed = max(use.share for use, text in named if any(word in (text or "") for word in WAIT))
     return found, error, blamed
 
@@ -61,7 +61,7 @@ def test_a_load_that_never_varies_is_no_base() -> None:
 
 @pytest.mark.parametrize("begin", range(0, 61, 20))
 def test_a_minute_and_a_half_of_common_loads_blames_no_waiter(begin: int) -> None:
-    """Errors that last for many ticks are no evidence that somebody computes."""
+    """Errors that last for many intervals are no evidence that somebody computes."""
     _, error, blamed = divided("common", slice(begin, begin + 90), texts=False)
     assert error < 0.15
     assert blamed < 0.05

@@ -10,16 +10,18 @@ from models.attribution.blocks import MOST_GROUPS, RECENT, Block, RollingBlocks,
 from models.attribution.class_intervals import OTHER
 from models.attribution.unit_costs import UnitCosts, fit_unit_costs
 
-TICKS = 10
+INTERVALS = 10
 LOOK = 7  # every so many blocks the sums are looked at
 
 
 def block_and_prices() -> tuple[Block, UnitCosts]:
-    """Ten ticks of some classes."""
-    simulated = simulate(ticks=TICKS)
-    ticks = replace(simulated.ticks, names=(*simulated.ticks.names[:-1], OTHER))
-    prices = fit_unit_costs(ticks, simulated.y)
-    return Block.of(ticks, simulated.y, ticks.statement_time, prices, np.ones(TICKS)), prices
+    """Ten intervals of some classes."""
+    simulated = simulate(intervals=INTERVALS)
+    intervals = replace(simulated.intervals, names=(*simulated.intervals.names[:-1], OTHER))
+    prices = fit_unit_costs(intervals, simulated.y)
+    return Block.of(
+        intervals, simulated.y, intervals.statement_time, prices, np.ones(INTERVALS)
+    ), prices
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ def test_a_long_window_is_held_in_few_sums(window: int, fewest: int, held: int) 
     assert (min(lengths[held:]), max(lengths)) == (fewest, held)
     assert most <= MOST_GROUPS + RECENT + 1
     together = summed(past.blocks, prices, block.names)
-    assert together.moments.ticks == TICKS * len(past)
+    assert together.moments.intervals == INTERVALS * len(past)
     assert together.moments.gram == pytest.approx(len(past) * block.moments.gram)
     assert together.work == pytest.approx(len(past) * block.work)
 

@@ -5,15 +5,15 @@ import pytest
 
 from models.attribution.waits import locks_rows, row_lock_waits
 
-TICKS = 60
+INTERVALS = 60
 
 
 def test_the_waiting_class_is_told_from_one_that_changes_rows_without_waiting() -> None:
     """Both change rows; the waits rise and fall with the time of one of them."""
     chance = np.random.default_rng(5)
-    waits = chance.uniform(0.2, 3.0, TICKS)
-    inserts = chance.uniform(0.2, 1.0, TICKS)
-    reads = chance.uniform(0.5, 2.0, TICKS)
+    waits = chance.uniform(0.2, 3.0, INTERVALS)
+    inserts = chance.uniform(0.2, 1.0, INTERVALS)
+    reads = chance.uniform(0.5, 2.0, INTERVALS)
     work = np.column_stack([waits + 0.05, inserts, reads])
     found = row_lock_waits(work, waits, np.array([True, True, False]))
     assert found[:, 0].sum() == pytest.approx(waits.sum(), rel=0.05)
@@ -22,28 +22,28 @@ def test_the_waiting_class_is_told_from_one_that_changes_rows_without_waiting() 
 
 
 def test_a_steady_load_shares_the_waits_by_the_time() -> None:
-    """No tick tells two classes apart: each waits for the same fraction of its time."""
-    work = np.full((TICKS, 2), 1.0) * np.array([3.0, 1.0])
-    found = row_lock_waits(work, np.full(TICKS, 2.0), np.array([True, True]))
-    assert found.sum(axis=0) == pytest.approx([TICKS * 1.5, TICKS * 0.5], rel=0.01)
+    """No interval tells two classes apart: each waits for the same fraction of its time."""
+    work = np.full((INTERVALS, 2), 1.0) * np.array([3.0, 1.0])
+    found = row_lock_waits(work, np.full(INTERVALS, 2.0), np.array([True, True]))
+    assert found.sum(axis=0) == pytest.approx([INTERVALS * 1.5, INTERVALS * 0.5], rel=0.01)
 
 
 @pytest.mark.parametrize("waited", [0.0, 0.4, 1e6])
 def test_waits_are_never_longer_than_the_work(waited: float) -> None:
-    """A wait that began many ticks ago is counted when it ends, in a tick that has less time."""
-    work = np.random.default_rng(6).uniform(0.0, 1.0, (TICKS, 3))
-    found = row_lock_waits(work, np.full(TICKS, waited), np.array([True, False, True]))
+    """A wait that began long ago is counted when it ends, in an interval that has less time."""
+    work = np.random.default_rng(6).uniform(0.0, 1.0, (INTERVALS, 3))
+    found = row_lock_waits(work, np.full(INTERVALS, waited), np.array([True, False, True]))
     assert (found >= 0).all()
     assert (found <= work + 1e-12).all()
-    assert found.sum() <= waited * TICKS + 1e-9
+    assert found.sum() <= waited * INTERVALS + 1e-9
 
 
 def test_nothing_is_divided_where_nobody_locks_rows_or_nothing_ran() -> None:
-    """The waits of the agent's own ticks without statements, or of a workload that only reads."""
-    work = np.ones((TICKS, 2))
-    assert not row_lock_waits(work, np.ones(TICKS), np.zeros(2, dtype=np.bool_)).any()
+    """Waits in intervals without statements, or of a workload that only reads."""
+    work = np.ones((INTERVALS, 2))
+    assert not row_lock_waits(work, np.ones(INTERVALS), np.zeros(2, dtype=np.bool_)).any()
     assert not row_lock_waits(
-        np.zeros((TICKS, 2)), np.ones(TICKS), np.ones(2, dtype=np.bool_)
+        np.zeros((INTERVALS, 2)), np.ones(INTERVALS), np.ones(2, dtype=np.bool_)
     ).any()
 
 

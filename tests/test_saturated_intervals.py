@@ -25,20 +25,20 @@ def used(busy: float, io_wait: float = 0.0) -> dict[str, float]:
 
 
 def watch(*parts: dict[str, float]) -> list[ClassInterval]:
-    """A tick a second, as the host was used."""
+    """An interval a second, as the host was used."""
     return [ClassInterval(100.0 + i, 1.0, None, part) for i, part in enumerate(parts)]
 
 
 def read(registry: ClassRegistry, *parts: dict[str, float]) -> list[ClassInterval]:
     """Intervals of a simulated server on such a host."""
-    ticks = list[ClassInterval]()
+    intervals = list[ClassInterval]()
     maker = ClassIntervalMaker(registry)
-    for sample in samples(simulate(3, ticks=len(parts) + 1)):
+    for sample in samples(simulate(3, intervals=len(parts) + 1)):
         maker.append(sample)
-        ticks += maker.ticks(sample.at)
-    assert len(ticks) == len(parts)
-    both = zip(ticks, parts, strict=True)
-    return [replace(tick, used={**tick.used, **part}) for tick, part in both]
+        intervals += maker.intervals(sample.at)
+    assert len(intervals) == len(parts)
+    both = zip(intervals, parts, strict=True)
+    return [replace(interval, used={**interval.used, **part}) for interval, part in both]
 
 
 def seen(*parts: dict[str, float]) -> ObservedClasses:

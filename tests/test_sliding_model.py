@@ -17,20 +17,20 @@ PER_BLOCK, BLOCKS = 10, 60
 HOST = HostUse(busy=0.3, io_wait=0.0, running=0.8)
 
 
-def learnt_by_block(ticks: ClassIntervals, y: Array) -> list[int]:
+def learnt_by_block(intervals: ClassIntervals, y: Array) -> list[int]:
     """After each block, of how many blocks the latest fit is."""
     model, learnt = SlidingModel(RESOURCES[0], BLOCKS), []
-    for start in range(0, len(ticks), PER_BLOCK):
+    for start in range(0, len(intervals), PER_BLOCK):
         part = slice(start, start + PER_BLOCK)
-        model.take(ticks.at(part), y[part], HOST)
-        learnt.append(model.ticks // PER_BLOCK)
+        model.take(intervals.at(part), y[part], HOST)
+        learnt.append(model.intervals // PER_BLOCK)
     return learnt
 
 
 def test_a_fit_is_made_anew_when_a_tenth_of_its_window_is_new() -> None:
     """At first with every block; later it is never of less than nine tenths of what there is."""
-    simulated = simulate(ticks=PER_BLOCK * 40)
-    learnt = learnt_by_block(simulated.ticks, simulated.y)
+    simulated = simulate(intervals=PER_BLOCK * 40)
+    learnt = learnt_by_block(simulated.intervals, simulated.y)
     assert learnt[:10] == list(range(1, 11))
     assert len(set(learnt)) < 25
     assert all(n > (1 - RENEWED) * k for k, n in enumerate(learnt, start=1))
@@ -38,18 +38,18 @@ def test_a_fit_is_made_anew_when_a_tenth_of_its_window_is_new() -> None:
 
 def test_a_new_class_that_does_much_is_learnt_at_once() -> None:
     """Whoever comes in is not left to nobody until the fit is due."""
-    simulated = simulate(ticks=PER_BLOCK * 22)
-    ticks, count = simulated.ticks, simulated.ticks.count
+    simulated = simulate(intervals=PER_BLOCK * 22)
+    intervals, count = simulated.intervals, simulated.intervals.count
     assert count is not None
     began = 21 * PER_BLOCK
     there = np.ones(count.shape)
-    there[:began, ticks.names.index("scan")] = 0.0
+    there[:began, intervals.names.index("scan")] = 0.0
     late = replace(
-        ticks,
+        intervals,
         count=count * there,
-        statement_time=ticks.statement_time * there,
+        statement_time=intervals.statement_time * there,
         lock_time=None,
-        sizes=tuple((name, table * there) for name, table in ticks.sizes),
+        sizes=tuple((name, table * there) for name, table in intervals.sizes),
     )
     learnt = learnt_by_block(late, (simulated.truth * there).sum(axis=1))
     assert learnt[20] < 21
@@ -58,16 +58,16 @@ def test_a_new_class_that_does_much_is_learnt_at_once() -> None:
 
 def test_what_a_class_did_that_left_is_the_rests() -> None:
     """The sums of late are those of all that was divided, whoever has a column."""
-    simulated = simulate(ticks=PER_BLOCK * 12)
-    ticks, y = simulated.ticks, simulated.y
+    simulated = simulate(intervals=PER_BLOCK * 12)
+    intervals, y = simulated.intervals, simulated.y
     model, blocks = SlidingModel(RESOURCES[0], BLOCKS), 6
-    whole = (*ticks.names, OTHER)
+    whole = (*intervals.names, OTHER)
     fewer = tuple(name for name in whole if name != "scan")
-    for start in range(0, len(ticks), PER_BLOCK):
+    for start in range(0, len(intervals), PER_BLOCK):
         names = whole if start < blocks * PER_BLOCK else fewer
         part = slice(start, start + PER_BLOCK)
         before = sum(model.use().values())
-        found = model.take(ticks.at(part).pooled(names, OTHER), y[part], HOST)
+        found = model.take(intervals.at(part).pooled(names, OTHER), y[part], HOST)
         kept = (1 - 1 / BLOCKS) * before
         assert sum(model.use().values()) == pytest.approx(kept + float(found.uses.sum()))
     assert "scan" not in model.use()
@@ -76,11 +76,11 @@ def test_what_a_class_did_that_left_is_the_rests() -> None:
 @pytest.mark.parametrize("texts", [True, False])
 @pytest.mark.parametrize("seconds", [12, 60, 300])
 def test_a_file_and_the_agents_first_interval_are_divided_alike(texts: bool, seconds: int) -> None:
-    """The same totals, errors and waits for the same ticks: there is one model."""
-    simulated = simulate(3, ticks=seconds)
-    ticks = simulated.ticks if texts else simulated.blind
-    live = SlidingModel(RESOURCES[0], BLOCKS).take(ticks, simulated.y, HOST)
-    found = attribute(ticks, Target(simulated.y, cpu_seconds=True), host=HOST)
+    """The same totals, errors and waits for the same intervals: there is one model."""
+    simulated = simulate(3, intervals=seconds)
+    intervals = simulated.intervals if texts else simulated.blind
+    live = SlidingModel(RESOURCES[0], BLOCKS).take(intervals, simulated.y, HOST)
+    found = attribute(intervals, Target(simulated.y, cpu_seconds=True), host=HOST)
     assert found.method is live.source
     assert found.totals == pytest.approx(live.uses)
     assert [use.stderr for use in found.classes] == pytest.approx(live.error * live.uses)

@@ -206,7 +206,7 @@ def test_a_class_is_worth_its_share_of_the_binding_limit() -> None:
         one = one_class(digest, 3.0)
         assert saving(state, one, cpu) == Saving(None, None)
         assert savings_of(replace(state, classes=(one,)), cpu) == {}
-    few = replace(state.resources[0], reasons=(Reason.FEW_TICKS,))
+    few = replace(state.resources[0], reasons=(Reason.FEW_INTERVALS,))
     early = replace(state, resources=(replace(few, source=Method.LEARNED), *state.resources[1:]))
     assert saving(early, first, cpu) == Saving(None, None)
     sure = replace(state, resources=(replace(few, source=Method.MEASURED), *state.resources[1:]))

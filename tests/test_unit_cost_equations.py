@@ -9,18 +9,18 @@ from models.attribution.empirical_bayes import fit_class_unit_costs, fit_unit_co
 from models.attribution.nnls import minimise_non_negative
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_cost_equations import UnitCostEquations, UnitCostProblem
-from models.attribution.unit_costs import tick_weights
+from models.attribution.unit_costs import interval_weights
 
 SHAPES = [(40, 7), (60, 60), (25, 70)]
 
 
-def problem(ticks: int, classes: int) -> tuple[UnitCostProblem, Array]:
-    """Sums of random ticks, some of whose classes cost less than nothing; their matrix, Δt too."""
-    rng = np.random.default_rng(ticks)
-    rows = rng.gamma(1, 1 / classes, (ticks, classes))
-    length = np.full(ticks, 0.1)
+def problem(intervals: int, classes: int) -> tuple[UnitCostProblem, Array]:
+    """Sums of random intervals, of which classes cost less than nothing; their matrix, Δt too."""
+    rng = np.random.default_rng(intervals)
+    rows = rng.gamma(1, 1 / classes, (intervals, classes))
+    length = np.full(intervals, 0.1)
     price = np.where(np.arange(classes) % 3, rng.gamma(2, 1, classes), -0.2)
-    y = (rows @ price + 0.05) * np.exp(rng.normal(0, 0.02, ticks))
+    y = (rows @ price + 0.05) * np.exp(rng.normal(0, 0.02, intervals))
     both = np.column_stack((rows, length))
     found = UnitCostProblem(
         spectrum=Spectrum.of_rows(rows),
@@ -28,7 +28,7 @@ def problem(ticks: int, classes: int) -> tuple[UnitCostProblem, Array]:
         corner=float(length @ length),
         projection=both.T @ y,
         square=float(y @ y),
-        ticks=ticks,
+        intervals=intervals,
         base_spread=None,
     )
     return found, both.T @ both
@@ -49,7 +49,7 @@ def written_out(equations: UnitCostEquations, gram: Array) -> Array:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("tau", [0.1, 1.0, 5.0])
 def test_the_equations_are_those_written_out(shape: tuple[int, int], tau: float) -> None:
-    """Minimum, variances, determinant and products, whatever is held at 0, fewer ticks too."""
+    """Minimum, variances, determinant and products, whatever is held at 0, fewer intervals too."""
     found, gram = problem(*shape)
     equations = found.under(tau, 0.001)
     matrix = written_out(equations, gram)
@@ -66,16 +66,16 @@ def test_the_equations_are_those_written_out(shape: tuple[int, int], tau: float)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_ticks_and_their_sums_teach_the_same(shape: tuple[int, int]) -> None:
-    """A class that did nothing, and more classes than ticks, change nothing of that."""
+def test_intervals_and_their_sums_teach_the_same(shape: tuple[int, int]) -> None:
+    """A class that did nothing, and more classes than intervals, change nothing of that."""
     rng = np.random.default_rng(5)
     x = rng.gamma(1, 1, shape)
     x[:, 2] = 0
     y = (x @ rng.normal(2, 0.2, shape[1]) + 3) * np.exp(rng.normal(0, 0.05, shape[0]))
-    seconds, weights = np.ones(shape[0]), tick_weights(y)
+    seconds, weights = np.ones(shape[0]), interval_weights(y)
     by_sums = fit_class_unit_costs(Moments.of(x, seconds, y, weights))
-    by_ticks = fit_unit_costs_by_interval(x, seconds, y, weights)
-    assert by_ticks.totals == pytest.approx(by_sums.totals, rel=1e-6)
-    assert by_ticks.stderr == pytest.approx(by_sums.stderr, rel=1e-6)
-    assert by_ticks.base == pytest.approx(by_sums.base, rel=1e-6, abs=1e-6 * y.sum())
-    assert by_ticks.totals[2] == by_ticks.stderr[2] == 0
+    by_intervals = fit_unit_costs_by_interval(x, seconds, y, weights)
+    assert by_intervals.totals == pytest.approx(by_sums.totals, rel=1e-6)
+    assert by_intervals.stderr == pytest.approx(by_sums.stderr, rel=1e-6)
+    assert by_intervals.base == pytest.approx(by_sums.base, rel=1e-6, abs=1e-6 * y.sum())
+    assert by_intervals.totals[2] == by_intervals.stderr[2] == 0

@@ -68,7 +68,7 @@ def test_a_defect_is_logged_and_costs_nobody_else(
     with caplog.at_level(logging.ERROR):
         start(started, bad.tick, good.tick)
         assert good.enough.wait(DEADLINE)
-    assert "a tick failed: RuntimeError: a defect (test_worker.py:" in caplog.text
+    assert "a scheduled run failed: RuntimeError: a defect (test_worker.py:" in caplog.text
     assert "Traceback" not in caplog.text
     assert started[0].failures == len(bad.times)
 

@@ -50,14 +50,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "file",
         metavar="FILE.csv",
-        help="a column per class and the resource, or a row per tick and class with t_s, class, "
+        help="a column per class and the resource, or a row per interval and class: t_s, class, "
         "timer_wait_s, count, …; may be gzipped; - is standard input",
     )
     parser.add_argument(
         "--predict", metavar="FILE2.csv", help="predict this file's resource from FILE.csv's fit"
     )
     parser.add_argument(
-        "--host", metavar="HOST.csv", help="the resource by t_s, for a row per tick and class"
+        "--host", metavar="HOST.csv", help="the resource by t_s, for a row per interval and class"
     )
     parser.add_argument(
         "--predict-host", metavar="HOST2.csv", help="the same for FILE2.csv (default: HOST.csv)"
@@ -101,17 +101,17 @@ def _answer(args: argparse.Namespace) -> Answer:
     target = _target(classes)
     method = Method(args.method)
     known = _known(classes, target)
-    doing = f"dividing over {len(known.names):,} classes in {len(known):,} ticks"
+    doing = f"dividing over {len(known.names):,} classes in {len(known):,} intervals"
     found = attribute(known, target, method, classes.host, progress_of(doing))
     if classes.at is not None and not target.cpu_seconds and method is Method.AUTO:
-        found = withheld(_moved(str(classes.resource)), classes.ticks, found)
+        found = withheld(_moved(str(classes.resource)), classes.intervals, found)
     prediction = None
     if args.predict is not None:
         other = _read(args.predict, args.predict_host or args.host, classes.resource)
-        if not set(other.ticks.names) & set(classes.ticks.names):
+        if not set(other.intervals.names) & set(classes.intervals.names):
             problem = f"it has no class of {classes.name}"
             raise TableFileError(other.name, None, problem, "predict a file of the same classes")
-        prediction = PredictionError.of(_target(other).y, found.predictor.predict(other.ticks))
+        prediction = PredictionError.of(_target(other).y, found.predictor.predict(other.intervals))
     return Answer(str(classes.resource), found, prediction, _truth_error(classes, target, found))
 
 
@@ -121,7 +121,7 @@ def _read(path: str, host_path: str | None, resource: str | None) -> ClassFile:
     if host_path is not None:
         return joined(classes, read_host(host_path, resource or DEFAULT_RESOURCE))
     if classes.y is None:
-        problem = "a row per tick and class, and the resource is in another file"
+        problem = "a row per interval and class, and the resource is in another file"
         raise TableFileError(classes.name, 1, problem, "name that file with --host HOST.csv")
     return classes
 
@@ -129,7 +129,7 @@ def _read(path: str, host_path: str | None, resource: str | None) -> ClassFile:
 def _target(classes: ClassFile) -> Target:
     y, resource = classes.y, classes.resource
     if y is None or resource is None or not y.any():
-        problem = f"{resource} is 0 in every tick"
+        problem = f"{resource} is 0 in every interval"
         raise TableFileError(classes.name, None, problem, "name another with --resource")
     if classes.at is None:
         return Target(y)
@@ -146,7 +146,7 @@ def _moved(resource: str) -> str:
 
 def _known(classes: ClassFile, target: Target) -> ClassIntervals:
     """What is known of the classes; CPU that was measured is that of user and system together."""
-    return replace(classes.ticks, cpu=None) if target.bounds.is_of_a_part else classes.ticks
+    return replace(classes.intervals, cpu=None) if target.bounds.is_of_a_part else classes.intervals
 
 
 def _truth_error(classes: ClassFile, target: Target, found: Attribution) -> float | None:
@@ -167,7 +167,7 @@ def as_json(answer: Answer) -> str:
     content = {
         "method": found.method.value,
         "resource": answer.resource,
-        "ticks": found.ticks,
+        "intervals": found.intervals,
         "total": found.total,
         "classes": {use.name: _class_as_json(use) for use in found.ranked},
         "unattributed": found.unattributed,

@@ -1,7 +1,7 @@
 """Reading what query classes did from a CSV file: one column per class, or one row per class.
 
-The wide form has a column per class and the resource, one row a tick. The long form has a row per
-tick and class with `t_s`, `class`, `timer_wait_s` or `count`, and what else is known; its resource
+The wide form has a column per class and the resource, a row per interval. The long form has one per
+interval and class: `t_s`, `class`, `timer_wait_s` or `count`, and what else is known; its resource
 is in another file (agent.csv_input.host_file). A file with the columns `t_s` and `class` is long.
 """
 
@@ -30,22 +30,22 @@ CHANGE = "inflight_delta_s"
 NUMBERS = (STATEMENT_TIME, COUNT, "lock_s", CHANGE, *SIZES, MEASURED, TRUTH)
 LEAST_TICKS = 2
 LEAST, GREATEST = 1e-12, 1e15
-"""No server counts more or less in a tick: what is less is left over from a subtraction, and counts
+"""No server counts more or less in an interval: what is less is left of a subtraction, and counts
 as 0; the squares of what is more can overflow."""
 
 
 @dataclass(frozen=True)
 class ClassFile:
-    """Ticks of classes, with what the file holds besides."""
+    """Intervals of classes, with what the file holds besides."""
 
     name: str
-    ticks: ClassIntervals
+    intervals: ClassIntervals
     resource: str | None
     """The resource's column; None in the long form."""
     y: Array | None
     """The resource, shape (T,); None in the long form."""
     at: Array | None
-    """When each tick ended, s, rising; None in the wide form."""
+    """When each interval ended, s, rising; None in the wide form."""
     truth: Array | None
     """What each class really used, shape (T, K), to score against."""
     host: HostUse = field(default_factory=HostUse)
@@ -153,8 +153,8 @@ def _wide(table: Table, resource: str | None) -> ClassFile:
     _enough(table, len(rows))
     values = np.array(rows)
     names = tuple(table.header[i] for i in x_columns)
-    ticks = ClassIntervals(names, np.ones(len(values)), values[:, :-1])
-    return ClassFile(table.name, ticks, table.header[y_column], values[:, -1], None, None)
+    intervals = ClassIntervals(names, np.ones(len(values)), values[:, :-1])
+    return ClassFile(table.name, intervals, table.header[y_column], values[:, -1], None, None)
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _long(table: Table) -> ClassFile:
     matrices = _matrices(records, known, at, names)
     time = matrices.get(STATEMENT_TIME, matrices.get(COUNT, np.zeros(0)))
     lock = matrices.get("lock_s")
-    ticks = ClassIntervals(
+    intervals = ClassIntervals(
         names=names,
         seconds=_seconds(records, at),
         statement_time=time,
@@ -191,7 +191,7 @@ def _long(table: Table) -> ClassFile:
         cpu=matrices.get(MEASURED),
         texts=_texts(records, names) if TEXT in table.header else None,
     )
-    return ClassFile(table.name, ticks, None, None, at, matrices.get(TRUTH))
+    return ClassFile(table.name, intervals, None, None, at, matrices.get(TRUTH))
 
 
 def _record(table: Table, cells: list[str], known: Sequence[str]) -> _Record:
@@ -200,7 +200,7 @@ def _record(table: Table, cells: list[str], known: Sequence[str]) -> _Record:
     if SECONDS in place:
         seconds = table.number(cells, place[SECONDS])
         if seconds <= 0:
-            raise table.error(f"{SECONDS} is {seconds:g}", "a tick lasts more than 0 s")
+            raise table.error(f"{SECONDS} is {seconds:g}", "an interval lasts more than 0 s")
     text_column = place.get(TEXT, len(cells))
     return _Record(
         at=table.number(cells, place[TIME], signed=True),
@@ -214,19 +214,19 @@ def _record(table: Table, cells: list[str], known: Sequence[str]) -> _Record:
 def _matrices(
     records: Sequence[_Record], known: Sequence[str], at: Array, names: tuple[str, ...]
 ) -> dict[str, Array]:
-    """Sum what a class did in a tick, however many rows say it."""
+    """Sum what a class did in an interval, however many rows say it."""
     column = {name: k for k, name in enumerate(names)}
-    ticks = np.searchsorted(at, [record.at for record in records])
+    intervals = np.searchsorted(at, [record.at for record in records])
     classes = np.array([column[record.name] for record in records], dtype=np.intp)
     values = np.array([record.values for record in records])
     answer = {name: np.zeros((len(at), len(names))) for name in known}
     for i, name in enumerate(known):
-        np.add.at(answer[name], (ticks, classes), values[:, i])
+        np.add.at(answer[name], (intervals, classes), values[:, i])
     return answer
 
 
 def _seconds(records: Sequence[_Record], at: Array) -> Array:
-    """Take the ticks' lengths from `dt_s`, or from their times; the first is as long as most."""
+    """Take intervals' lengths from `dt_s`, or from their times; the first is as long as most."""
     gaps = np.diff(at)
     answer = np.concatenate(([float(np.median(gaps))], gaps))
     for record in records:
@@ -240,9 +240,9 @@ def _texts(records: Sequence[_Record], names: tuple[str, ...]) -> tuple[str | No
     return tuple(known.get(name) for name in names)
 
 
-def _enough(table: Table, ticks: int) -> None:
-    if ticks < LEAST_TICKS:
-        count = "no ticks" if ticks == 0 else "1 tick"
+def _enough(table: Table, intervals: int) -> None:
+    if intervals < LEAST_TICKS:
+        count = "no intervals" if intervals == 0 else "1 interval"
         raise table.error(f"{count}, and one cannot tell classes apart", "record two or more")
 
 

@@ -1,4 +1,4 @@
-"""Reading the resource of a long class file from the host's file, tick by tick."""
+"""Reading the resource of a long class file from the host's file, interval by interval."""
 
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ from models.attribution.reasons import HostUse
 
 DEFAULT_RESOURCE = "mysqld_cpu_s"
 NEAR = 0.25
-"""The two files' clocks may differ by this part of a tick."""
+"""The two files' clocks may differ by this part of an interval."""
 KINDS = ("user", "nice", "sys", "idle", "iowait", "irq", "softirq", "steal")
 JIFFIES = tuple(f"host_{kind}" for kind in KINDS)
 STRETCH = 60.0
@@ -21,30 +21,30 @@ STRETCH = 60.0
 
 @dataclass(frozen=True)
 class HostFile:
-    """A resource of the whole server per tick, and what the host did meanwhile."""
+    """A resource of the whole server per interval, and what the host did meanwhile."""
 
     name: str
     resource: str
     at: Array
-    """When each tick ended, s, rising."""
+    """When each interval ended, s, rising."""
     y: Array
     jiffies: Array | None
-    """The host's time in each tick by its kinds, shape (T, 8), any unit; None: not known."""
+    """The host's time in each interval by its kinds, shape (T, 8), any unit; None: not known."""
 
     @property
     def use(self) -> HostUse:
-        """How busy the host was, over all ticks of the file."""
+        """How busy the host was, over all intervals of the file."""
         return self.use_at(np.arange(len(self.at)))
 
     def use_at(self, places: NDArray[np.intp]) -> HostUse:
-        """How busy the host was, and how much it waited for IO, in the worst minute of these ticks.
+        """How busy the host was, and how much it waited for IO, in their worst minute.
 
-        `places` are of the ticks, rising; of less than a minute all of them count.
+        `places` are of the intervals, rising; of less than a minute all of them count.
         """
         if self.jiffies is None:
             return HostUse()
-        tick = float(np.median(np.diff(self.at[places]))) if len(places) > 1 else STRETCH
-        width = min(max(round(STRETCH / tick), 1), len(places))
+        interval = float(np.median(np.diff(self.at[places]))) if len(places) > 1 else STRETCH
+        width = min(max(round(STRETCH / interval), 1), len(places))
         sums = np.cumsum(np.vstack((np.zeros(len(KINDS)), self.jiffies[places])), axis=0)
         spent = dict(zip(KINDS, (sums[width:] - sums[:-width]).T, strict=True))
         total = sum(spent.values(), np.zeros(len(sums) - width))
@@ -61,7 +61,7 @@ def read_host(path: str, resource: str = DEFAULT_RESOURCE) -> HostFile:
     Raises TableFileError for everything that keeps the file from being used.
     """
     table = Table(path)
-    at_column = table.column(TIME, f"{TIME} says when each tick ended, as in the class file")
+    at_column = table.column(TIME, f"{TIME} says when each interval ended, as in the class file")
     remedy = f"its columns are {', '.join(table.header[:20])}: name one with --resource"
     y_column = table.column(resource, remedy)
     known = set(JIFFIES) <= set(table.header)
@@ -71,17 +71,17 @@ def read_host(path: str, resource: str = DEFAULT_RESOURCE) -> HostFile:
         at = table.number(cells, at_column, signed=True)
         rows.append([at, *(table.number(cells, i) for i in (y_column, *jiffies))])
     if not rows:
-        raise table.error("no ticks", "record two or more")
+        raise table.error("no intervals", "record two or more")
     values = np.array(rows)
     values = values[np.argsort(values[:, 0], kind="stable")]
     if (np.diff(values[:, 0]) <= 0).any():
-        raise table.error(f"two rows have the same {TIME}", "keep one row per tick")
+        raise table.error(f"two rows have the same {TIME}", "keep one row per interval")
     times = values[:, 2:] if known else None
     return HostFile(table.name, resource, values[:, 0], values[:, 1], times)
 
 
 def joined(classes: ClassFile, host: HostFile) -> ClassFile:
-    """Give a long class file its resource; ticks that only one of the two has are left out."""
+    """Give a long class file its resource; intervals that only one of the two has are left out."""
     if classes.at is None:
         problem = "each row holds its resource itself"
         raise TableFileError(classes.name, None, problem, "leave --host out")
@@ -93,11 +93,11 @@ def joined(classes: ClassFile, host: HostFile) -> ClassFile:
     place = np.where(nearer, left, right)
     kept = np.flatnonzero(np.abs(host.at[place] - classes.at) <= near)
     if len(kept) < LEAST_TICKS:
-        problem = f"it has {len(kept)} ticks at the same {TIME} as {classes.name}"
+        problem = f"it has {len(kept)} intervals at the same {TIME} as {classes.name}"
         raise TableFileError(host.name, None, problem, "record both at the same time")
     return replace(
         classes,
-        ticks=classes.ticks.at(kept),
+        intervals=classes.intervals.at(kept),
         resource=host.resource,
         y=host.y[place[kept]],
         at=classes.at[kept],

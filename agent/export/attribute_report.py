@@ -43,7 +43,8 @@ def headline(resource: str, found: Attribution) -> str:
     first = found.ranked[0]
     name = cut(resource, 20)
     if first.total <= 0:
-        return f"No class explains any of {name}: {short(found.total)} in {found.ticks:,} ticks."
+        used = f"{short(found.total)} in {found.intervals:,} intervals"
+        return f"No class explains any of {name}: {used}."
     return f"{cut(first.name, NAME_WIDTH)} uses most of {name}: {percent(first.share)}."
 
 
@@ -80,7 +81,7 @@ def _notes(
     found: Attribution, prediction: PredictionError | None, truth_error: float | None
 ) -> list[str]:
     of = f"{len(found.classes):,} classes" if len(found.classes) > 1 else "one class"
-    whole = f"{short(found.total)} in {found.ticks:,} ticks, {of}"
+    whole = f"{short(found.total)} in {found.intervals:,} intervals, {of}"
     whole += "; shares are of what they explain"
     lines = [f"  {'total':<14} {whole}", f"  {'source':<14} {SOURCES[found.method]}"]
     for name, quality in (("fit", found.fit), ("held out", found.held_out)):

@@ -58,13 +58,13 @@ def _draw_class(
     first = profile.rows[0]
     k = next(
         i
-        for i, key in enumerate(observed.ticks.names)
+        for i, key in enumerate(observed.intervals.names)
         if (name_of(key).schema, name_of(key).digest) == (first.schema, first.digest)
     )
-    x, z = (table[:, k] for table in parts_of(observed.ticks, y, found.method))
+    x, z = (table[:, k] for table in parts_of(observed.intervals, y, found.method))
     line = found.classes[k].line
     seen = x > 0
-    axes.scatter(x[seen], z[seen], s=14, color="black", label=f"{int(seen.sum())} ticks")
+    axes.scatter(x[seen], z[seen], s=14, color="black", label=f"{int(seen.sum())} intervals")
     if line.slope is not None and seen.any():
         at = np.array([x[seen].min(), x[seen].max()])
         error = "" if line.slope_stderr is None else f" ± {line.slope_stderr:.2g}"
@@ -74,17 +74,17 @@ def _draw_class(
     axes.set_title(name[:TITLE_LETTERS], loc="left", fontsize=10, fontweight="bold")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("its work time in a tick (s)")
-    axes.set_ylabel(f"its CPU in a tick (s), {found.method.value}")
+    axes.set_xlabel("its work time in an interval (s)")
+    axes.set_ylabel(f"its CPU in an interval (s), {found.method.value}")
     axes.legend(loc="upper left", frameon=False, fontsize=9)
 
 
 def _draw_prediction(axes: "Axes", observed: ObservedClasses, found: Attribution, y: Array) -> None:
-    """Draw predicted on actual CPU of every tick; the diagonal is perfect."""
-    predicted = found.predictor.predict(observed.ticks)
+    """Draw predicted on actual CPU of every interval; the diagonal is perfect."""
+    predicted = found.predictor.predict(observed.intervals)
     top = 1.05 * float(max(y.max(), predicted.max()))
     axes.plot([0, top], [0, top], color=GREY, lw=1, ls=(0, (4, 2)), label="perfect")
-    axes.scatter(y, predicted, s=14, color=ORANGE, label="a tick")
+    axes.scatter(y, predicted, s=14, color=ORANGE, label="an interval")
     quality = found.held_out
     title = "predicted and actual CPU"
     if quality.mape is not None:

@@ -79,7 +79,7 @@ class Profile:
     cpu_total: float | None
     cpu_unattributed: float | None
     cpu_error: float | None
-    """Mean error of the CPU of a tick as predicted from other ticks, as a part of it."""
+    """Mean error of the CPU of an interval as predicted from other intervals, as a part of it."""
     disagreement: float | None
     compared_with: Method | None
     reasons: tuple[Reason, ...]
@@ -157,15 +157,15 @@ def with_texts(profile: Profile, texts: Mapping[str, str]) -> Profile:
 
 
 def _rows(observed: ObservedClasses, *, with_text: bool) -> list[Row]:
-    ticks = observed.ticks
-    spent = ticks.statement_time.sum(axis=0)
-    if ticks.inflight_delta is not None:
-        spent = np.maximum(spent + ticks.inflight_delta.sum(axis=0), 0.0)
-    count = ticks.count.sum(axis=0) if ticks.count is not None else np.zeros(len(spent))
-    ended = ticks.statement_time.sum(axis=0)
-    sizes = {name: table.sum(axis=0) for name, table in ticks.sizes}
+    intervals = observed.intervals
+    spent = intervals.statement_time.sum(axis=0)
+    if intervals.inflight_delta is not None:
+        spent = np.maximum(spent + intervals.inflight_delta.sum(axis=0), 0.0)
+    count = intervals.count.sum(axis=0) if intervals.count is not None else np.zeros(len(spent))
+    ended = intervals.statement_time.sum(axis=0)
+    sizes = {name: table.sum(axis=0) for name, table in intervals.sizes}
     rows = []
-    for k, key in enumerate(ticks.names):
+    for k, key in enumerate(intervals.names):
         name = name_of(key)
         cpu, stderr, waits = _use(observed.cpu, k)
         rows.append(

@@ -91,7 +91,7 @@ def share_of_use(state: ClassesState, one: ClassState, resource_limit: str) -> f
     whole = sum(r.total for r in known)
     if any(r.name != "cpu" and r.total > 0 and not is_predicted_well(r.held_out) for r in known):
         return None
-    if any(r.source is not Method.MEASURED and Reason.FEW_TICKS in r.reasons for r in known):
+    if any(r.source is not Method.MEASURED and Reason.FEW_INTERVALS in r.reasons for r in known):
         return None
     if whole <= 0:
         return None

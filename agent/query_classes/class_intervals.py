@@ -1,4 +1,4 @@
-"""Ticks: what the classes did between two readings, and what the whole server used meanwhile."""
+"""What the classes did between two readings, and what the whole server used meanwhile."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,13 @@ from models.attribution.reasons import HostUse
 from models.attribution.waits import locks_rows, row_lock_waits
 from models.rates import CLOCKS_AGREE
 
-PATIENCE = 3.0  # seconds to wait for a sample of every resource beyond a tick's end
+PATIENCE = 3.0  # seconds to wait for a sample of every resource beyond an interval's end
 MOST_WAITING = 64  # readings that may wait to be worked on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassInterval:
-    """One tick; `changes` is None where it was lost, `used` lacks what is not known."""
+    """One interval; `changes` is None where it was lost, `used` lacks what is not known."""
 
     end: float
     """Monotonic seconds."""
@@ -56,7 +56,7 @@ class _Reading(NamedTuple):
 
 
 class ClassIntervalMaker:
-    """Samples in, ticks out. `append` may be called from other threads than `ticks`."""
+    """Samples in, intervals out. `append` may be called from other threads than `intervals`."""
 
     def __init__(self, registry: ClassRegistry) -> None:
         self.deltas = DigestDeltas(registry)
@@ -72,14 +72,14 @@ class ClassIntervalMaker:
         if sample.collector in ("digests", "host", "status"):
             self._inbox.append(sample)
 
-    def ticks(self, now: float) -> list[ClassInterval]:
-        """The ticks that are complete at `now` (monotonic seconds)."""
+    def intervals(self, now: float) -> list[ClassInterval]:
+        """The intervals that are complete at `now` (monotonic seconds)."""
         self._sort()
         done = []
         while self._waiting and self._is_ready(self._waiting[0].sample.at, now):
-            tick = self._tick(self._waiting.popleft())
-            if tick is not None:
-                done.append(tick)
+            interval = self._tick(self._waiting.popleft())
+            if interval is not None:
+                done.append(interval)
         return done
 
     def _sort(self) -> None:
@@ -113,21 +113,21 @@ class ClassIntervalMaker:
 
 
 def class_table(
-    ticks: Sequence[ClassInterval],
+    intervals: Sequence[ClassInterval],
     column_of: Numbers,
     names: tuple[str, ...],
     texts: tuple[str | None, ...] | None,
 ) -> ClassIntervals:
-    """Arrange ticks, all of them with changes, as the models take them.
+    """Arrange intervals, all of them with changes, as the models take them.
 
     `column_of` has for each class its place among the names.
     """
-    shape = (len(ticks), len(names))
-    known = next((t.changes.names for t in ticks if t.changes), ())
+    shape = (len(intervals), len(names))
+    known = next((t.changes.names for t in intervals if t.changes), ())
     tables = {name: np.zeros(shape) for name in known}
     in_flight = np.zeros(shape)
-    for i, tick in enumerate(ticks):
-        changes = tick.changes
+    for i, interval in enumerate(intervals):
+        changes = interval.changes
         if changes is None or changes.names != known:
             continue
         columns = column_of[changes.classes]
@@ -137,7 +137,7 @@ def class_table(
     empty: Array = np.zeros(shape)
     table = ClassIntervals(
         names=names,
-        seconds=np.array([tick.seconds for tick in ticks]),
+        seconds=np.array([interval.seconds for interval in intervals]),
         statement_time=tables.get("statement_time", empty),
         count=tables.get("calls", empty),
         lock_time=tables.get("lock_time"),
@@ -146,27 +146,29 @@ def class_table(
         cpu=tables.get("cpu_time"),
         texts=texts,
     )
-    return _with_row_locks(table, ticks)
+    return _with_row_locks(table, intervals)
 
 
-def _with_row_locks(table: ClassIntervals, ticks: Sequence[ClassInterval]) -> ClassIntervals:
+def _with_row_locks(table: ClassIntervals, intervals: Sequence[ClassInterval]) -> ClassIntervals:
     """The same with the row-lock waits that the server counts for all classes together."""
     locking = locks_rows(dict(table.sizes).get("rows_affected"), table.texts)
     if locking is None or table.lock_time is None:
         return table
-    waited = np.array([tick.used.get(ROW_LOCKS, 0.0) / 1000 for tick in ticks])
+    waited = np.array([interval.used.get(ROW_LOCKS, 0.0) / 1000 for interval in intervals])
     not_counted = np.maximum(waited - table.lock_time[:, locking].sum(axis=1), 0.0)
     waits = row_lock_waits(table.work_time, not_counted, locking)
     return replace(table, lock_time=table.lock_time + waits)
 
 
-def counted(ticks: Sequence[ClassInterval], column_of: Numbers, columns: int, name: str) -> Array:
-    """Sum up one of the server's counters over the ticks that have it, shape (columns,)."""
+def counted(
+    intervals: Sequence[ClassInterval], column_of: Numbers, columns: int, name: str
+) -> Array:
+    """Sum up one of the server's counters over the intervals that have it, shape (columns,)."""
     sums = np.zeros(columns)
-    for tick in ticks:
-        if tick.changes is not None and name in tick.changes.names:
-            risen = tick.changes.values[:, tick.changes.names.index(name)]
-            np.add.at(sums, column_of[tick.changes.classes], risen)
+    for interval in intervals:
+        if interval.changes is not None and name in interval.changes.names:
+            risen = interval.changes.values[:, interval.changes.names.index(name)]
+            np.add.at(sums, column_of[interval.changes.classes], risen)
     return sums
 
 
@@ -187,9 +189,9 @@ def is_cpu_sum(table: ClassIntervals, intervals: Sequence[ClassInterval]) -> boo
     return not known and table.cpu is not None and bool(table.cpu.any())
 
 
-def host_use(ticks: Sequence[ClassInterval]) -> HostUse:
-    """Mean parts of the host's time over the ticks in which they are known."""
-    known = [tick.used for tick in ticks if ALL_TIME in tick.used]
+def host_use(intervals: Sequence[ClassInterval]) -> HostUse:
+    """Mean parts of the host's time over the intervals in which they are known."""
+    known = [interval.used for interval in intervals if ALL_TIME in interval.used]
     whole = sum(used[ALL_TIME] for used in known)
     if whole <= 0:
         return HostUse()

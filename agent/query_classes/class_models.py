@@ -56,7 +56,7 @@ class ClassModels:
         """Describe how a resource was divided; `left_over` is None where its whole is not known."""
         model = self._models[name]
         signs = Signs(
-            ticks=model.ticks,
+            intervals=model.intervals,
             held_out_mape=model.held_out.mape,
             level=model.level if model.resource.cpu else None,
             host=self._worst,

@@ -98,7 +98,7 @@ class ResourceMeter:
     def lost_digests(self, start: float, end: float) -> bool:
         """Whether the server's table was too full for a new class between two instants.
 
-        By the latest counts before each of them, so that no loss falls between two ticks.
+        By the latest counts before each of them, so that no loss falls between two intervals.
         """
         before, by_end = (self._lost_until(at) for at in (start, end))
         return before is not None and by_end is not None and by_end > before

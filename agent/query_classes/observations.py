@@ -31,11 +31,11 @@ LEAST_TICKS = 3
 
 @dataclass(frozen=True)
 class ObservedClasses:
-    """What was seen: ticks of the classes, and what each used of CPU and IO where that is known."""
+    """What was seen: intervals of the classes, and what each used of CPU and IO where known."""
 
     registry: ClassRegistry
     seconds: float
-    ticks: ClassIntervals
+    intervals: ClassIntervals
     cpu: Attribution | None
     cpu_target: Array | None
     """CPU of the whole server, or of all classes where only that is known, s, shape (T,)."""
@@ -50,7 +50,7 @@ class ObservedClasses:
     time: TimeUse | None = None
     """Where the statement time of the whole server went."""
     class_times: tuple[TimeSplit, ...] = ()
-    """The same of each class of the ticks; empty where it is not known."""
+    """The same of each class of the intervals; empty where it is not known."""
 
 
 def observed_classes(
@@ -69,7 +69,7 @@ def observed_classes(
     return ObservedClasses(
         registry=registry,
         seconds=float(table.seconds.sum()),
-        ticks=table,
+        intervals=table,
         cpu=_cpu(table, used["cpu"], host, worst),
         cpu_target=used["cpu"] if np.isfinite(used["cpu"]).all() else None,
         cpu_is_sum=is_cpu_sum(table, whole),
@@ -127,28 +127,28 @@ def with_times(
 
 def statement_times(observed: ObservedClasses) -> Array:
     """Sum up the time of each class's statements, those that still run included, s, shape (K,)."""
-    ticks = observed.ticks
-    spent = ticks.statement_time.sum(axis=0)
-    if ticks.inflight_delta is not None:
-        spent = spent + ticks.inflight_delta.sum(axis=0)
+    intervals = observed.intervals
+    spent = intervals.statement_time.sum(axis=0)
+    if intervals.inflight_delta is not None:
+        spent = spent + intervals.inflight_delta.sum(axis=0)
     at_least: Array = np.maximum(spent, 0.0)
     return at_least
 
 
 def _uses(observed: ObservedClasses, spent: Array) -> ClassUse:
-    ticks = observed.ticks
-    sizes = {name: table.sum(axis=0) for name, table in ticks.sizes}
+    intervals = observed.intervals
+    sizes = {name: table.sum(axis=0) for name, table in intervals.sizes}
     read, cpu = observed.disk.get("read"), observed.cpu
     return ClassUse(
         statement_time=spent,
         cpu=_totals(observed.cpu),
-        locks=None if ticks.lock_time is None else ticks.lock_time.sum(axis=0),
+        locks=None if intervals.lock_time is None else intervals.lock_time.sum(axis=0),
         read_bytes=read_weights(
             _proven(read),
             0.0 if read is None or not read.total else 1.0 - read.unattributed / read.total,
             rows_beyond_calls(
                 sizes.get("rows_examined"),
-                None if ticks.count is None else ticks.count.sum(axis=0),
+                None if intervals.count is None else intervals.count.sum(axis=0),
             ),
             cpu_is_measured=cpu is not None and cpu.method is Method.MEASURED,
         ),

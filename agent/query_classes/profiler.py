@@ -29,7 +29,7 @@ LONGEST = 3600.0  # seconds of intervals that are kept
 NO_SETTINGS = ResourceSettings()
 LIMIT = 1.0  # seconds that the server may spend on one statement
 SOURCES = ("host", "status", "digests", "host", "status")
-"""In this order, so that what the whole server used is known before and after each tick."""
+"""In this order, so that what the whole server used is known before and after each interval."""
 
 
 def observe(
@@ -55,9 +55,9 @@ def observe(
         while (now := time.monotonic()) < end:
             cut_off = read_once(readers, maker) or cut_off
             maker.history.window(time.monotonic())  # it keeps few samples
-            intervals += maker.ticks(time.monotonic())  # it holds few readings that wait
+            intervals += maker.intervals(time.monotonic())  # it holds few readings that wait
             pause(max(0.0, EVERY - (time.monotonic() - now)))
-        intervals += maker.ticks(time.monotonic() + EVERY * 10)
+        intervals += maker.intervals(time.monotonic() + EVERY * 10)
     finally:
         connection.close()
     if cut_off is not None and not intervals:
@@ -67,7 +67,7 @@ def observe(
 
 
 class _Recorder(ClassIntervalMaker):
-    """Samples in, ticks out; and the intervals that the time split is made of."""
+    """Samples in, intervals out; and the intervals that the time split is made of."""
 
     def __init__(self, registry: ClassRegistry) -> None:
         super().__init__(registry)
@@ -103,7 +103,7 @@ def read_once(
 def observe_sums(target: Target) -> ObservedClasses:
     """Read the server's sums once: all since each class was first seen, or the table emptied.
 
-    What can be estimated only from ticks is not known. Raises `CollectorError` as `observe` does.
+    What only intervals can estimate is not known. Raises `CollectorError` as `observe` does.
     """
     connection = _connection(target)
     registry = ClassRegistry()

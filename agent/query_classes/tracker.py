@@ -46,7 +46,7 @@ class QueryClasses:
     def advance(self, now: float, unix: float) -> None:
         """Work on what has come in, up to `now` (monotonic seconds; `unix` is the same instant)."""
         renumbered = False
-        for made in self._maker.ticks(now):
+        for made in self._maker.intervals(now):
             interval = self._without_changes(made) if renumbered else made
             if self._closes is None:
                 self._closes = interval.end - interval.seconds + self.settings.interval

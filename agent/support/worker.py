@@ -102,6 +102,6 @@ class Worker(threading.Thread):
             return tick(now)
         except Exception as error:  # a defect of ours: say where, and go on with the others
             self.failures += 1
-            log.error("a tick failed: %s", located(error), extra=fields(worker=self.name))
-            log.debug("a tick failed", exc_info=error)
+            log.error("a scheduled run failed: %s", located(error), extra=fields(worker=self.name))
+            log.debug("a scheduled run failed", exc_info=error)
             return now + IDLE

@@ -1,6 +1,6 @@
-"""Blocks of ticks as sums: what a window that slides is made of.
+"""Blocks of intervals as sums: what a window that slides is made of.
 
-A block keeps of its ticks what a fit needs: moments of the classes' priced regressors, moments of
+A block keeps of its intervals what a fit needs: moments of classes' priced regressors, moments of
 what prices are fitted from, and each class's totals. Blocks add up once they speak of the same
 classes (`arranged`) at the same prices (`repriced`); nothing is ever subtracted. Repricing is exact
 where a class's calls and rows keep their proportion within a block, and where they do not it still
@@ -28,7 +28,7 @@ from models.attribution.waits import CpuBounds
 
 @dataclass(frozen=True)
 class Block:
-    """Sums over ticks of K classes and one target y."""
+    """Sums over intervals of K classes and one target y."""
 
     names: tuple[str, ...]
     features: tuple[str, ...]
@@ -49,24 +49,27 @@ class Block:
     @classmethod
     def of(
         cls,
-        ticks: ClassIntervals,
+        intervals: ClassIntervals,
         y: Array,
         work: Array,
         prices: UnitCosts,
         weights: Array,
         errors: Autocorrelation = NO_ERRORS,
     ) -> "Block":
-        """Sum up ticks and their y, shape (T,), work, shape (T, K), and weights, shape (T,)."""
-        tables, size = [calls(ticks), *(table for _, table in ticks.sizes)], prices.price(ticks)
+        """Sum up intervals and their y, shape (T,), work, shape (T, K), and weights, shape (T,)."""
+        tables, size = (
+            [calls(intervals), *(table for _, table in intervals.sizes)],
+            prices.price(intervals),
+        )
         together = np.column_stack([table.sum(axis=1) for table in tables])
         return cls(
-            names=ticks.names,
-            features=("calls", *(name for name, _ in ticks.sizes)),
-            moments=Moments.of(size, ticks.seconds, y, weights),
-            pooled=Moments.of(together, ticks.seconds, y, weights),
+            names=intervals.names,
+            features=("calls", *(name for name, _ in intervals.sizes)),
+            moments=Moments.of(size, intervals.seconds, y, weights),
+            pooled=Moments.of(together, intervals.seconds, y, weights),
             uses=np.column_stack([table.sum(axis=0) for table in tables]),
             work=work.sum(axis=0),
-            elasticity=Elasticity.of_parts(work, calls(ticks), size),
+            elasticity=Elasticity.of_parts(work, calls(intervals), size),
             errors=errors,
         )
 
@@ -111,7 +114,7 @@ class Block:
         return replace(self, moments=moments)
 
     def __add__(self, other: "Block") -> "Block":
-        """Add the ticks of another block, of the same classes, features and prices."""
+        """Add the intervals of another block, of the same classes, features and prices."""
         if (self.names, self.features) != (other.names, other.features):
             raise ValueError("blocks of other classes or features: arrange them first")
         return replace(
@@ -128,7 +131,7 @@ class Block:
 def unit_costs_of_blocks(
     blocks: Sequence[Block], *, time_like: bool, bounds: CpuBounds | None = None
 ) -> UnitCosts:
-    """Fit the prices that all classes share to these blocks' ticks; they have the same features."""
+    """Fit the prices that all classes share to these blocks, which have the same features."""
     pooled = blocks[0].pooled
     for block in blocks[1:]:
         pooled = pooled + block.pooled

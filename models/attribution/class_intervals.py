@@ -1,4 +1,4 @@
-"""What query classes did, tick by tick: the input of every model that divides a resource."""
+"""What query classes did in each interval: the input of every model that divides a resource."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -17,11 +17,11 @@ OTHER, AGENT = "other", "agent"
 
 @dataclass(frozen=True)
 class ClassIntervals:
-    """T ticks of K query classes. Matrices have shape (T, K); absent is None, not zeros."""
+    """T intervals of K query classes. Matrices have shape (T, K); absent is None, not zeros."""
 
     names: tuple[str, ...]
     seconds: Array
-    """Length of each tick, s, shape (T,)."""
+    """Length of each interval, s, shape (T,)."""
     statement_time: Array
     """Time of statements that ended, s; in the wide form whatever unit the columns have."""
     count: Array | None = None
@@ -50,7 +50,7 @@ class ClassIntervals:
             raise ValueError("one text per class, or none")
 
     def __len__(self) -> int:
-        """How many ticks."""
+        """How many intervals."""
         return len(self.seconds)
 
     @property
@@ -63,9 +63,9 @@ class ClassIntervals:
             work = work + self.inflight_delta
         return np.maximum(work, 0.0)
 
-    def at(self, ticks: Sequence[int] | NDArray[np.int64] | slice) -> "ClassIntervals":
-        """Take some of the ticks."""
-        return self._mapped(lambda matrix: matrix[ticks], self.seconds[ticks], self.names)
+    def at(self, intervals: Sequence[int] | NDArray[np.int64] | slice) -> "ClassIntervals":
+        """Take some of the intervals."""
+        return self._mapped(lambda matrix: matrix[intervals], self.seconds[intervals], self.names)
 
     def arranged(self, names: Sequence[str]) -> "ClassIntervals":
         """Take these classes in this order; a class that is not there did nothing."""

@@ -12,7 +12,7 @@ from models.attribution.empirical_bayes import fit_class_unit_costs, fit_unit_co
 from models.attribution.mixture_fit import fit_mixture
 from models.attribution.normal_equations import BASE_SPREAD, FittedMixture, Priors
 from models.attribution.sufficient_statistics import Moments
-from models.attribution.unit_costs import UnitCosts, tick_weights
+from models.attribution.unit_costs import UnitCosts, interval_weights
 from models.attribution.waits import CpuBounds, must_wait
 
 TOLD = 3.0
@@ -26,14 +26,14 @@ class CostModel:
     names: tuple[str, ...]
     learned: FittedMixture
     regressor_totals: Array
-    """Of the ticks learnt from, shape (K,)."""
+    """Of the intervals learnt from, shape (K,)."""
     base_per_second: float
     prices: UnitCosts | None
     """How calls and rows become a regressor; None: the regressor is the statement time."""
 
-    def regressors(self, ticks: ClassIntervals) -> Array:
+    def regressors(self, intervals: ClassIntervals) -> Array:
         """Compute what the total is regressed on, shape (T, K)."""
-        return ticks.statement_time if self.prices is None else self.prices.price(ticks)
+        return intervals.statement_time if self.prices is None else self.prices.price(intervals)
 
     @property
     def unit_costs(self) -> Array:
@@ -42,25 +42,25 @@ class CostModel:
         unit = np.where(present, self.regressor_totals, 1.0)
         return np.where(present, self.learned.totals / unit, 0.0)
 
-    def parts(self, ticks: ClassIntervals) -> Array:
-        """Predict the use of each class in each tick, shape (T, K); ticks of the same classes."""
-        return self.regressors(ticks) * self.unit_costs
+    def parts(self, intervals: ClassIntervals) -> Array:
+        """Predict each class's use in each interval, shape (T, K), of the same classes."""
+        return self.regressors(intervals) * self.unit_costs
 
-    def predict(self, ticks: ClassIntervals) -> Array:
+    def predict(self, intervals: ClassIntervals) -> Array:
         """Predict y, shape (T,), of any classes; a new one is of the rest, or adds nothing."""
         if OTHER in self.names:
-            known = ticks.pooled(self.names, OTHER)
+            known = intervals.pooled(self.names, OTHER)
         else:
-            known = ticks.arranged(self.names)
-        answer: Array = self.parts(known).sum(axis=1) + self.base_per_second * ticks.seconds
+            known = intervals.arranged(self.names)
+        answer: Array = self.parts(known).sum(axis=1) + self.base_per_second * intervals.seconds
         return answer
 
 
-def fit_statement_times(ticks: ClassIntervals, y: Array) -> CostModel:
+def fit_statement_times(intervals: ClassIntervals, y: Array) -> CostModel:
     """Learn from statement times alone, one price per class, where no calls are known."""
-    time = ticks.statement_time
-    learned = fit_unit_costs_by_interval(time, ticks.seconds, y, tick_weights(y))
-    return _model(ticks.names, time.sum(axis=0), learned, float(ticks.seconds.sum()), None)
+    time = intervals.statement_time
+    learned = fit_unit_costs_by_interval(time, intervals.seconds, y, interval_weights(y))
+    return _model(intervals.names, time.sum(axis=0), learned, float(intervals.seconds.sum()), None)
 
 
 def fit_block(

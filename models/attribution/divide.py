@@ -71,13 +71,13 @@ class Attribution:
     predictor: Predictor
     fit: PredictionError
     held_out: PredictionError
-    """Each quarter of the ticks predicted from the others."""
+    """Each quarter of the intervals predicted from the others."""
     disagreement: float | None
     """Σ|share − other share| between the source and the next best one, where there is one."""
     compared_with: Method | None
     """Divided as if asked for: work time is the division alone, as `by_work_time` makes it."""
     reasons: tuple[Reason, ...]
-    ticks: int
+    intervals: int
 
     @property
     def ranked(self) -> list[ClassUse]:
@@ -86,12 +86,12 @@ class Attribution:
 
     @property
     def totals(self) -> Array:
-        """What each class used, shape (K,), in the order of the ticks' names."""
+        """What each class used, shape (K,), in the order of the intervals' names."""
         return np.array([use.total for use in self.classes])
 
 
 def attribute(
-    ticks: ClassIntervals,
+    intervals: ClassIntervals,
     target: Target,
     method: Method = Method.AUTO,
     host: HostUse | None = None,
@@ -110,69 +110,71 @@ def attribute(
         level = least_level(host.running, host.io_wait)
         target = replace(target, bounds=replace(target.bounds, least_level=level))
     y = target.y
-    if y.shape != (len(ticks),) or not np.isfinite(y).all() or (y < 0).any():
-        raise ValueError("the resource needs one finite value, at least 0, per tick")
-    chosen = choose(ticks, target) if method is Method.AUTO else method
+    if y.shape != (len(intervals),) or not np.isfinite(y).all() or (y < 0).any():
+        raise ValueError("the resource needs one finite value, at least 0, per interval")
+    chosen = choose(intervals, target) if method is Method.AUTO else method
     steps = FOLDS + 1
     progress = progress or _silent
     progress(0, steps)
-    parts = within(_divide(ticks, target, method, chosen), ticks, target)
-    held_out = _held_out(ticks, target, method, lambda fold: progress(1 + fold, steps))
+    parts = within(_divide(intervals, target, method, chosen), intervals, target)
+    held_out = _held_out(intervals, target, method, lambda fold: progress(1 + fold, steps))
     left = float(y.sum() - parts.z.sum())
-    other = _compared(ticks, target, method, chosen)
+    other = _compared(intervals, target, method, chosen)
     apart = None
     if other is not None:
-        second = within(_divide(ticks, target, other, other), ticks, target)
+        second = within(_divide(intervals, target, other, other), intervals, target)
         apart = disagreement(parts.z.sum(axis=0), second.z.sum(axis=0))
     return Attribution(
         method=chosen,
         total=float(y.sum()),
-        classes=_class_uses(ticks.names, parts),
+        classes=_class_uses(intervals.names, parts),
         unattributed=left if left > ROUNDING * y.sum() else 0.0,
         predictor=parts.predictor,
-        fit=PredictionError.of(y, parts.predictor.predict(ticks)),
+        fit=PredictionError.of(y, parts.predictor.predict(intervals)),
         held_out=held_out,
         disagreement=apart,
         compared_with=other,
-        reasons=_reasons(ticks, target, chosen, parts, held_out, worst),
-        ticks=len(ticks),
+        reasons=_reasons(intervals, target, chosen, parts, held_out, worst),
+        intervals=len(intervals),
     )
 
 
-def parts_of(ticks: ClassIntervals, y: Array, method: Method) -> tuple[Array, Array]:
+def parts_of(intervals: ClassIntervals, y: Array, method: Method) -> tuple[Array, Array]:
     """What the lines of a division of CPU by `method` were fitted on: x and z, shape (T, K)."""
     target = Target(y, cpu_seconds=True)
     asked = Method.AUTO if method is Method.WORK_TIME else method
-    parts = within(_divide(ticks, target, asked, method), ticks, target)
+    parts = within(_divide(intervals, target, asked, method), intervals, target)
     return parts.x, parts.z
 
 
-def choose(ticks: ClassIntervals, target: Target) -> Method:
+def choose(intervals: ClassIntervals, target: Target) -> Method:
     """Choose the best source: measured, then work time with known waits, then the learnt model."""
-    if target.cpu_seconds and ticks.cpu is not None and ticks.cpu.any():
+    if target.cpu_seconds and intervals.cpu is not None and intervals.cpu.any():
         return Method.MEASURED
-    if target.time_like and ticks.texts is not None and any(ticks.texts):
+    if target.time_like and intervals.texts is not None and any(intervals.texts):
         return Method.WORK_TIME
     return Method.LEARNED
 
 
-def _divide(ticks: ClassIntervals, target: Target, asked: Method, chosen: Method) -> Parts:
+def _divide(intervals: ClassIntervals, target: Target, asked: Method, chosen: Method) -> Parts:
     if chosen is Method.WLR:
-        return by_wlr(ticks, target)
+        return by_wlr(intervals, target)
     if chosen is Method.MEASURED:
-        return _measured(ticks, target)
+        return _measured(intervals, target)
     if chosen is Method.WORK_TIME and asked is Method.WORK_TIME:
-        return by_work_time(ticks, target)
-    return fit_ticks(ticks, target).divide(ticks, target)
+        return by_work_time(intervals, target)
+    return fit_ticks(intervals, target).divide(intervals, target)
 
 
-def _measured(ticks: ClassIntervals, target: Target) -> Parts:
+def _measured(intervals: ClassIntervals, target: Target) -> Parts:
     """Take the CPU that the server accounts for; what it does not cover is left over."""
-    if ticks.cpu is None:
+    if intervals.cpu is None:
         raise ValueError("no CPU was measured per class")
-    nothing = np.full(len(ticks.names), np.nan)
-    waits = waits_by_text(ticks.texts, len(nothing))
-    return Parts(ticks.cpu, work_of(ticks), nothing, waits, fit_ticks(ticks, target).model)
+    nothing = np.full(len(intervals.names), np.nan)
+    waits = waits_by_text(intervals.texts, len(nothing))
+    return Parts(
+        intervals.cpu, work_of(intervals), nothing, waits, fit_ticks(intervals, target).model
+    )
 
 
 def _class_uses(names: tuple[str, ...], parts: Parts) -> tuple[ClassUse, ...]:
@@ -192,38 +194,38 @@ def _class_uses(names: tuple[str, ...], parts: Parts) -> tuple[ClassUse, ...]:
 
 
 def _held_out(
-    ticks: ClassIntervals, target: Target, method: Method, before: Callable[[int], None]
+    intervals: ClassIntervals, target: Target, method: Method, before: Callable[[int], None]
 ) -> PredictionError:
     """Predict each quarter from the other three."""
-    if len(ticks) < LEAST_HELD_OUT:
+    if len(intervals) < LEAST_HELD_OUT:
         return PredictionError(None, None, None)
-    everything = np.arange(len(ticks))
-    predicted = np.zeros(len(ticks))
+    everything = np.arange(len(intervals))
+    predicted = np.zeros(len(intervals))
     for fold, unknown in enumerate(np.array_split(everything, FOLDS)):
         before(fold)
         known = np.setdiff1d(everything, unknown)
         part = replace(target, y=target.y[known])
-        there = ticks.at(known)
+        there = intervals.at(known)
         chosen = choose(there, part) if method is Method.AUTO else method
         predictor = _divide(there, part, method, chosen).predictor
-        predicted[unknown] = predictor.predict(ticks.at(unknown))
+        predicted[unknown] = predictor.predict(intervals.at(unknown))
     return PredictionError.of(target.y, predicted)
 
 
 def _compared(
-    ticks: ClassIntervals, target: Target, asked: Method, chosen: Method
+    intervals: ClassIntervals, target: Target, asked: Method, chosen: Method
 ) -> Method | None:
     """Choose the best other source: for `auto`, which corrects work time, work time alone."""
-    if len(ticks.names) < 2:
+    if len(intervals.names) < 2:
         return None
     if asked is Method.AUTO and chosen is Method.WORK_TIME:
         return Method.WORK_TIME
     if chosen is Method.MEASURED:
-        return choose(replace(ticks, cpu=None), target)
-    best = choose(ticks, target)
+        return choose(replace(intervals, cpu=None), target)
+    best = choose(intervals, target)
     if best is not chosen:
         return best
-    if ticks.count is None:
+    if intervals.count is None:
         return Method.WLR
     return Method.LEARNED if chosen is Method.WORK_TIME else Method.WORK_TIME
 
@@ -233,7 +235,7 @@ def _silent(_done: int, _steps: int) -> None:
 
 
 def _reasons(
-    ticks: ClassIntervals,
+    intervals: ClassIntervals,
     target: Target,
     method: Method,
     parts: Parts,
@@ -242,17 +244,17 @@ def _reasons(
 ) -> tuple[Reason, ...]:
     model = parts.predictor
     level = model.learned.level if isinstance(model, CostModel) else None
-    rich = ticks.count is not None
+    rich = intervals.count is not None
     return find_reasons(
         Signs(
-            ticks=len(ticks),
+            intervals=len(intervals),
             held_out_mape=held_out.mape if isinstance(model, CostModel) else None,
             level=level if target.cpu_seconds else None,
             host=host,
-            time_is_work=rich and (method is Method.WLR or _blind(ticks, method)),
+            time_is_work=rich and (method is Method.WLR or _blind(intervals, method)),
         )
     )
 
 
-def _blind(ticks: ClassIntervals, method: Method) -> bool:
-    return method is Method.WORK_TIME and not (ticks.texts and any(ticks.texts))
+def _blind(intervals: ClassIntervals, method: Method) -> bool:
+    return method is Method.WORK_TIME and not (intervals.texts and any(intervals.texts))

@@ -1,7 +1,7 @@
 """Who stands in the queue: what computes takes longer when everybody's statements do.
 
 A statement that computes shares the CPU with all others, and its time per call stretches with
-theirs; one that sleeps takes as long as ever. With r_kt class k's time per call in tick t and q_kt
+theirs; one that sleeps takes as long as ever. With r_kt class k's time per call in interval t, q_kt
 that of the other classes, both relative to their means, r = e·q + rest: e is 1 for who computes and
 0 for who only waits, whatever its calls, rows or share of the total say.
 """
@@ -24,7 +24,7 @@ ALONE = 0.05
 LEAST_MEAN = 0.1
 """The mean e is 1 but for noise in q, which divides it out; below this q is nothing but noise."""
 LEAST_PARTS, PART = 4, 30
-"""Ticks are summed up in so many parts at least, of so many ticks at most."""
+"""Intervals are summed up in so many parts at least, of so many intervals at most."""
 LEAST_TICKS = 20
 MOST_OF_ONE = 0.5
 """Of Σ n·dq², squared, in the squares of the parts: with more, one part says it all."""
@@ -44,7 +44,7 @@ class Elasticity:
 
     @classmethod
     def of(cls, work: Array, count: Array, size: Array) -> "Elasticity":
-        """Sum up one part: ticks' work, s, calls, and priced calls and rows, shape (T, K)."""
+        """Sum up one part: intervals' work, s, calls, and priced calls and rows, shape (T, K)."""
         there = count > 0
         usual = _ratio(work.sum(axis=0), count.sum(axis=0))
         own = _ratio(work, count * usual)
@@ -58,7 +58,7 @@ class Elasticity:
 
     @classmethod
     def of_parts(cls, work: Array, count: Array, size: Array) -> "Elasticity":
-        """Sum up many ticks, part by part; few are one part."""
+        """Sum up many intervals, part by part; few are one part."""
         if len(work) < LEAST_TICKS:
             return cls.of(work, count, size)
         parts = max(LEAST_PARTS, len(work) // PART)
@@ -77,7 +77,7 @@ class Elasticity:
     def elasticities(self, size: Array) -> tuple[Array, Array]:
         """Fit e and its standard error, shape (K,), NaN where there is none.
 
-        e is relative to its mean over all classes by `size`. What disturbs a tick disturbs the next
+        e is relative to its mean over all classes by `size`. What disturbs one disturbs the next
         as well: only parts are taken for independent.
         """
         qq, qr, q4, q3r, q2r2 = self.sums
@@ -93,7 +93,7 @@ class Elasticity:
     def evidence(self, size: Array) -> Array:
         """How much more probable e is for who waits than for who computes, log, shape (K,).
 
-        0 where nothing can be told: few ticks, or a queue that never changes. Far above 1 is never
+        0 where nothing can be told: few intervals, a queue that never changes. Far above 1 is never
         waiting: where many calls wait the mean e is low, and that of who computes high beside it.
         """
         e, error = self.elasticities(size)

@@ -22,7 +22,7 @@ NOISE_ROUNDS, SETTLED = 4, 0.01
 """In which the noise settles, or until it moves by less than this part."""
 FIRST_NOISE, LEAST_NOISE = 0.02, 1e-10
 LEAST_FREEDOM = 0.25
-"""Of the ticks, those that are left for the noise in any case."""
+"""Of the intervals, those that are left for the noise in any case."""
 HOPELESS = 8.0
 """ln: a strength whose evidence is so far below the best is beyond it; those after it are worse."""
 
@@ -46,7 +46,7 @@ def fit_class_unit_costs(moments: Moments, base_spread: float | None = None) -> 
     x = moments.totals[:-1]
     active = np.flatnonzero(x > 0)
     if moments.y_total <= 0 or not len(active):
-        return FittedMixture.nothing(len(x), moments.y_total, moments.ticks)
+        return FittedMixture.nothing(len(x), moments.y_total, moments.intervals)
     scaled, share = moments.scaled(), np.append(x[active] / x.sum(), 1.0)
     kept = np.append(active, len(x))
     gram = scaled.gram[np.ix_(kept, kept)] * share[:, None] * share
@@ -56,14 +56,14 @@ def fit_class_unit_costs(moments: Moments, base_spread: float | None = None) -> 
         corner=float(gram[-1, -1]),
         projection=scaled.projection[kept] * share,
         square=scaled.square,
-        ticks=moments.ticks,
+        intervals=moments.intervals,
         base_spread=base_spread,
     )
     return _learnt(problem, x, moments.y_total)
 
 
 def fit_unit_costs_by_interval(x: Array, seconds: Array, y: Array, weights: Array) -> FittedMixture:
-    """Fit ticks themselves, shapes (T, K) and (T,), which costs less where K is above T."""
+    """Fit intervals themselves, shapes (T, K) and (T,), which costs less where K is above T."""
     totals, y_total = x.sum(axis=0), float(y.sum())
     active = np.flatnonzero(totals > 0)
     if y_total <= 0 or not len(active):
@@ -77,7 +77,7 @@ def fit_unit_costs_by_interval(x: Array, seconds: Array, y: Array, weights: Arra
         corner=float(length @ length),
         projection=np.append((root * y) @ rows, (root * y) @ length),
         square=float(len(y)),
-        ticks=len(y),
+        intervals=len(y),
         base_spread=None,
     )
     return _learnt(problem, totals, y_total)
@@ -99,7 +99,7 @@ def _learnt(problem: UnitCostProblem, x: Array, y_total: float) -> FittedMixture
         computing=np.ones(len(x)),
         level=float(best.mode[-1] * y_total / x.sum()),
         noise=float(np.sqrt(best.noise)),
-        ticks=problem.ticks,
+        intervals=problem.intervals,
     )
 
 
@@ -117,7 +117,7 @@ def _fits(problem: UnitCostProblem) -> Iterator[_Fit]:
 
 def _fit(problem: UnitCostProblem, tau: float, near: _Fit | None) -> _Fit:
     """Find mode and noise in turn at one strength."""
-    classes, ticks = problem.classes, problem.ticks
+    classes, intervals = problem.classes, problem.intervals
     noise = near.noise if near else FIRST_NOISE
     mode = near.mode if near else np.ones(classes + 2)
     held = np.append(np.full(classes, 1 / tau**2), [0.0, classes / tau**2])
@@ -128,10 +128,10 @@ def _fit(problem: UnitCostProblem, tau: float, near: _Fit | None) -> _Fit:
         solved = equations.at(free)
         freedom = float(free.sum() - solved.variances() @ held)
         square = problem.residual_square(mode[:-1])
-        before, noise = noise, square / max(ticks - freedom, LEAST_FREEDOM * ticks)
+        before, noise = noise, square / max(intervals - freedom, LEAST_FREEDOM * intervals)
         noise = max(noise, LEAST_NOISE)
         if abs(noise - before) < SETTLED * noise:
             break
     drawn = float(((mode[:classes] - mode[-1]) ** 2).sum()) / tau**2
-    evidence = -square / noise - ticks * np.log(noise) - drawn - 2 * classes * np.log(tau)
+    evidence = -square / noise - intervals * np.log(noise) - drawn - 2 * classes * np.log(tau)
     return _Fit(equations, mode, noise, 0.5 * float(evidence - solved.log_determinant()))

@@ -38,8 +38,8 @@ class DividedResource:
 class Predictor(Protocol):
     """Predicts y, shape (T,)."""
 
-    def predict(self, ticks: ClassIntervals) -> Array:
-        """Predict ticks of any classes."""
+    def predict(self, intervals: ClassIntervals) -> Array:
+        """Predict intervals of any classes."""
         ...
 
 
@@ -70,15 +70,15 @@ class WlrPredictor:
     wlr: Wlr
     work_time: bool
 
-    def predict(self, ticks: ClassIntervals) -> Array:
+    def predict(self, intervals: ClassIntervals) -> Array:
         """Σ over present classes of intercept + slope·time; unknown classes add nothing."""
-        known = ticks.arranged(self.names)
+        known = intervals.arranged(self.names)
         return self.wlr.predict(work_of(known) if self.work_time else known.statement_time)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What each class is said to have used in each tick, units of y, shape (T, K)."""
+    """What each class is said to have used in each interval, units of y, shape (T, K)."""
 
     z: Array
     x: Array
@@ -89,41 +89,43 @@ class Parts:
     predictor: Predictor
 
 
-def by_wlr(ticks: ClassIntervals, target: Target) -> Parts:
+def by_wlr(intervals: ClassIntervals, target: Target) -> Parts:
     """Divide statement time, as published."""
-    x = ticks.statement_time
+    x = intervals.statement_time
     wlr = fit_wlr(x, target.y)
     error = np.array([_line_error(line) for line in wlr.lines])
-    predictor = WlrPredictor(ticks.names, wlr, work_time=False)
-    return Parts(blame(x, target.y)[0], x, error, _nobody(ticks), predictor)
+    predictor = WlrPredictor(intervals.names, wlr, work_time=False)
+    return Parts(blame(x, target.y)[0], x, error, _nobody(intervals), predictor)
 
 
-def by_work_time(ticks: ClassIntervals, target: Target) -> Parts:
+def by_work_time(intervals: ClassIntervals, target: Target) -> Parts:
     """Divide statement time less lock time, wait functions capped; else as published."""
-    x = work_of(ticks)
+    x = work_of(intervals)
     wlr = fit_wlr(x, target.y)
     spread = COMPUTE_SPREAD * wlr.totals
     error = np.hypot([_line_error(line) for line in wlr.lines], spread)
-    waits = waits_by_text(ticks.texts, len(ticks.names))
-    predictor = WlrPredictor(ticks.names, wlr, work_time=True)
+    waits = waits_by_text(intervals.texts, len(intervals.names))
+    predictor = WlrPredictor(intervals.names, wlr, work_time=True)
     return Parts(blame(x, target.y)[0], x, error, waits, predictor)
 
 
-def by_model(model: CostModel, computing: Array, ticks: ClassIntervals, target: Target) -> Parts:
+def by_model(
+    model: CostModel, computing: Array, intervals: ClassIntervals, target: Target
+) -> Parts:
     """Mean of the learnt totals and a division of work time that knows which classes wait.
 
-    `computing` is what the model says of that, shape (K,). The ticks are of the model's classes, in
+    `computing` is what the model says of that, shape (K,). Intervals are of the model's classes, in
     its order; they need not be those it was learnt from.
     """
-    work, learnt = work_of(ticks), model.parts(ticks)
-    waits = waits_by_text(ticks.texts, len(ticks.names))
+    work, learnt = work_of(intervals), model.parts(intervals)
+    waits = waits_by_text(intervals.texts, len(intervals.names))
     error, used = model.learned.stderr, learnt.sum(axis=0)
     if model.prices is None or not model.learned.level or not target.time_like:
         return Parts(learnt, work, error * _ratio(used, model.learned.totals), waits, model)
-    explained = np.maximum(target.y - model.base_per_second * ticks.seconds, 0.0)
-    divided = blame(computing * computing_time(ticks), explained)[0]
+    explained = np.maximum(target.y - model.base_per_second * intervals.seconds, 0.0)
+    divided = blame(computing * computing_time(intervals), explained)[0]
     divided = scaled_to_median_cost(
-        divided, equivalent_calls(model.regressors(ticks), calls(ticks))
+        divided, equivalent_calls(model.regressors(intervals), calls(intervals))
     )
     apart = (1 - LEARNED_WEIGHT) * (learnt - divided).sum(axis=0)
     z = LEARNED_WEIGHT * learnt + (1 - LEARNED_WEIGHT) * divided
@@ -131,18 +133,18 @@ def by_model(model: CostModel, computing: Array, ticks: ClassIntervals, target: 
     return Parts(z, work, error, waits | (computing < 0.5), model)
 
 
-def within(parts: Parts, ticks: ClassIntervals, target: Target) -> Parts:
+def within(parts: Parts, intervals: ClassIntervals, target: Target) -> Parts:
     """Cut totals to what is possible: a class's CPU to its time, all together to Σy.
 
     Measured CPU is cut by neither: it is what it is.
     """
-    if parts.z is ticks.cpu:
+    if parts.z is intervals.cpu:
         return parts
-    totals, factor = parts.z.sum(axis=0), np.ones(len(ticks.names))
+    totals, factor = parts.z.sum(axis=0), np.ones(len(intervals.names))
     if target.cpu_seconds:
-        time = ticks.statement_time.sum(axis=0)
-        if ticks.inflight_delta is not None:
-            time = np.maximum(time + ticks.inflight_delta.sum(axis=0), 0.0)
+        time = intervals.statement_time.sum(axis=0)
+        if intervals.inflight_delta is not None:
+            time = np.maximum(time + intervals.inflight_delta.sum(axis=0), 0.0)
         factor = np.minimum(1.0, time / np.where(totals > 0, totals, 1.0))
     together = float((factor * totals).sum())
     factor *= min(1.0, float(target.y.sum()) / together) if together > 0 else 1.0
@@ -152,7 +154,7 @@ def within(parts: Parts, ticks: ClassIntervals, target: Target) -> Parts:
 def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
     """Compute the part of its work time in which a class computes, 0..1, shape (K,).
 
-    `work`, s, shape (K,), is that of the ticks that the model was learnt from; `impossible` are
+    `work`, s, shape (K,), is that of the intervals that the model was learnt from; `impossible` are
     the classes that cannot have computed all that time. Of who may wait, what was learnt says more
     than its time does.
     """
@@ -163,20 +165,22 @@ def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
     return np.where((learned.computing < SURE) | impossible, learnt, 1.0)
 
 
-def work_of(ticks: ClassIntervals) -> Array:
+def work_of(intervals: ClassIntervals) -> Array:
     """Compute work time, s, shape (T, K), that of classes known to wait capped."""
-    return capped(ticks.work_time, ticks.count, waits_by_text(ticks.texts, len(ticks.names)))
+    return capped(
+        intervals.work_time, intervals.count, waits_by_text(intervals.texts, len(intervals.names))
+    )
 
 
-def computing_time(ticks: ClassIntervals) -> Array:
+def computing_time(intervals: ClassIntervals) -> Array:
     """Compute the work time that counts as computing, s, shape (T, K): less for who writes."""
-    written = dict(ticks.sizes).get("rows_affected")
-    work = work_of(ticks)
+    written = dict(intervals.sizes).get("rows_affected")
+    work = work_of(intervals)
     return work if written is None else np.where(written > 0, WRITERS * work, work)
 
 
-def _nobody(ticks: ClassIntervals) -> Mask:
-    return np.zeros(len(ticks.names), dtype=np.bool_)
+def _nobody(intervals: ClassIntervals) -> Mask:
+    return np.zeros(len(intervals.names), dtype=np.bool_)
 
 
 def _ratio(used: Array, learnt: Array) -> Array:

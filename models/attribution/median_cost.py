@@ -2,7 +2,7 @@
 
 A division in proportion to time blames a class for all the time that it runs. Waits that nobody
 told (for the log, for latches, for a slow client) come in bursts, while the cost of what a call
-does stays; so the median tick says more of the cost than the mean does. What a call does is
+does stays; so the median interval says more of the cost than the mean does. What a call does is
 counted by its rows as well: calls that read ten times as many rows may cost ten times as much.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 from models.attribution.class_intervals import Array
 
 CALLS = 30
-"""Ticks with fewer calls are taken together: the median of few calls is not that of their mean."""
+"""Intervals with fewer calls are taken together: the median of few is not that of their mean."""
 LEAST_GROUPS = 8
 """With fewer groups of calls the mean counts."""
 

@@ -1,7 +1,7 @@
 """What each class uses, learnt from how the total moves with calls and rows.
 
 y_t = b·Δt + Σ_k C_k·g_kt + noise, g_kt the part of class k's priced calls and rows
-(`unit_costs`) that fell into tick t: C_k is what class k used in all. Two priors about every C_k
+(`unit_costs`) that fell into interval t: C_k is what class k used in all. Two priors about each C_k
 compete, and the data decides:
 
 - it computes: C_k ~ N(θ·W_k, (0.3·θ·W_k)²), W_k its work time, θ the same for all and unknown;
@@ -17,7 +17,7 @@ and the evidence is in closed form:
 
     −2·log Z = Σ w·(y − ŷ)²/s² + T'·log s² + |C − prior|² + log|A| − log|prior precision|
 
-with A the matrix of the normal equations and T' the ticks that their inflated noise s² leaves. (D.
+with A the matrix of the normal equations and T' the intervals that inflated noise s² leaves. (D.
 MacKay, "Bayesian Interpolation", Neural Computation 4 (1992).) The level θ and the noise settle
 under each by itself, so that no wrong one hides behind the level of another.
 """
@@ -48,15 +48,15 @@ ROUNDS = 2
 """In which level and noise settle; after one a hypothesis still has those of another."""
 FIRST_NOISE = 0.05
 FREE_TICKS = 0.75
-"""Of the ticks, those that are left for the noise."""
+"""Of the intervals, those that are left for the noise."""
 LEAST_VARIANCE = 1e-8
 
 
 def fit_mixture(moments: Moments, priors: Priors) -> FittedMixture:
-    """Weigh both priors by the moments of regressors that are by_size per tick; see the module."""
+    """Weigh both priors by moments of regressors that are by_size per interval; see the module."""
     total = moments.y_total
     if total <= 0 or not (priors.by_size > 0).any():
-        return FittedMixture.nothing(len(priors.by_size), total, moments.ticks)
+        return FittedMixture.nothing(len(priors.by_size), total, moments.intervals)
     problem = Problem.of(moments, priors)
     found = select_waiting(problem)
     k = problem.classes
@@ -72,7 +72,7 @@ def fit_mixture(moments: Moments, priors: Priors) -> FittedMixture:
         computing=found.computing,
         level=None if priors.work is None else level * total / problem.work_unit,
         noise=float(np.sqrt(found.variance)),
-        ticks=moments.ticks,
+        intervals=moments.intervals,
     )
 
 
@@ -101,7 +101,7 @@ class Verdict:
     """Probability that each computes, shape (K,)."""
     level: float
     variance: float
-    """Of a tick, relative."""
+    """Of an interval, relative."""
 
     @property
     def noise(self) -> float:
@@ -162,11 +162,11 @@ def _tried(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
         matrix = matrix * scale[:, None] * scale
         mean = np.linalg.solve(matrix, vector * scale) * scale
         square = problem.moments.residual_square(mean)
-        variance = max(square / (FREE_TICKS * problem.moments.ticks), LEAST_VARIANCE)
+        variance = max(square / (FREE_TICKS * problem.moments.intervals), LEAST_VARIANCE)
         noise = inflated(variance, problem.inflation)
         level = problem.within(float(computing @ mean[:k]) / work) if work > 0 else 0.0
     log_det = float(np.linalg.slogdet(matrix)[1] - 2 * np.log(scale).sum())
-    loss = square / noise + problem.moments.ticks / problem.inflation * np.log(noise)
+    loss = square / noise + problem.moments.intervals / problem.inflation * np.log(noise)
     loss += problem.disbelief(prior, mean) + log_det - float(np.log(prior.precision).sum())
     believed = _believed_beforehand(problem, waits, level)
     return _Hypothesis(waits, believed - 0.5 * float(loss), level, variance)

@@ -20,7 +20,7 @@ SUM_SPREAD = 0.03
 NOISE_INFLATION = 4.0
 """Of the variance: the model is not quite true, and standard errors come out half without it."""
 MISFIT = 0.1
-"""A relative error of this size per tick is no longer noise: the costs themselves vary, and the
+"""A relative error of this size per interval is no longer noise: the costs themselves vary, and the
 variance is inflated once more."""
 LEAST_SPREAD = 1e-4
 LOWEST_LEVEL = 1e-9
@@ -43,12 +43,12 @@ class Priors:
     waiting: Array | None = None
     """Log of how much more probable what was seen of a class is if it waits; None: nothing was."""
     inflation: float = INFLATION
-    """How many ticks tell no more than an independent one."""
+    """How many intervals tell no more than an independent one."""
 
 
 @dataclass(frozen=True)
 class FittedMixture:
-    """What each class used over the ticks learnt from, shape (K,), units of y."""
+    """What each class used over the intervals learnt from, shape (K,), units of y."""
 
     totals: Array
     base: float
@@ -60,14 +60,14 @@ class FittedMixture:
     level: float | None
     """θ: use per unit of work time, units of y per unit of work."""
     noise: float
-    """Relative standard deviation of a tick, inflation left out."""
-    ticks: int
+    """Relative standard deviation of an interval, inflation left out."""
+    intervals: int
 
     @classmethod
-    def nothing(cls, classes: int, total: float, ticks: int) -> Self:
+    def nothing(cls, classes: int, total: float, intervals: int) -> Self:
         """No class used anything: all of the total went on without them."""
         zeros = np.zeros(classes)
-        return cls(zeros, total, zeros, zeros + 1, None, 0.0, ticks)
+        return cls(zeros, total, zeros, zeros + 1, None, 0.0, intervals)
 
     @property
     def stderr(self) -> Array:
@@ -98,7 +98,7 @@ class Problem:
     waiting: Array
     """Evidence that a class waits, log of odds, shape (K,)."""
     inflation: float
-    """How many ticks tell no more than an independent one."""
+    """How many intervals tell no more than an independent one."""
 
     @classmethod
     def of(cls, moments: Moments, priors: Priors) -> "Problem":
@@ -145,7 +145,7 @@ class Problem:
         return Prior((by_time * level * self.work + by_size * self.size) / precision, precision)
 
     def normal(self, prior: Prior, noise: float) -> tuple[Array, Array]:
-        """Set up the normal equations of (C, b); `noise` is the variance of a tick, inflated."""
+        """Set up the normal equations of (C, b); `noise` is an interval's variance, inflated."""
         k, diagonal = self.classes, np.arange(self.classes)
         matrix = self.moments.gram / noise + 1 / SUM_SPREAD**2
         vector = self.moments.projection / noise + 1 / SUM_SPREAD**2
@@ -164,5 +164,5 @@ class Problem:
 
 
 def inflated(variance: float, factor: float = NOISE_INFLATION) -> float:
-    """The variance of a tick as the model is to take it."""
+    """The variance of an interval as the model is to take it."""
     return factor * variance * (1 + variance / MISFIT**2)

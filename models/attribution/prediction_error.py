@@ -12,7 +12,7 @@ class PredictionError:
     """Predicted against actual; None where it does not exist. A fit to itself is not a check."""
 
     mape: float | None
-    """Mean of |actual − predicted|/actual over ticks with actual > 0."""
+    """Mean of |actual − predicted|/actual over intervals with actual > 0."""
     r_squared: float | None
     """Squared correlation."""
     slope: float | None

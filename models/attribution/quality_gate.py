@@ -36,25 +36,25 @@ def is_predicted_well(held_out: PredictionError) -> bool:
     return error <= STEADY_ERROR or (moved or 0.0) >= LEAST_R_SQUARED
 
 
-def may_have_used(resource: str, ticks: ClassIntervals) -> Mask:
+def may_have_used(resource: str, intervals: ClassIntervals) -> Mask:
     """Which classes may have used it, shape (K,): no bytes of disks for those who only wait.
 
     The agent's own statements read tables that are in memory, a class that names no table moves
     none, but by a stored function that touches rows of one, and a class that touches no row reads
     nothing, but may write another's, as COMMIT does.
     """
-    may = np.ones(len(ticks.names), dtype=np.bool_)
+    may = np.ones(len(intervals.names), dtype=np.bool_)
     if resource not in OF_DISKS:
         return may
-    may &= ~waits_by_text(ticks.texts, len(ticks.names))
-    may &= np.array([name != AGENT for name in ticks.names], dtype=np.bool_)
-    touched = _touched(ticks)
+    may &= ~waits_by_text(intervals.texts, len(intervals.names))
+    may &= np.array([name != AGENT for name in intervals.names], dtype=np.bool_)
+    touched = _touched(intervals)
     if resource == "read" and touched is not None:
         may &= touched.sum(axis=0) > 0
-    if ticks.texts is not None:
-        computes = np.array([_names_no_table(text) for text in ticks.texts], dtype=np.bool_)
-        calls = np.array([_may_call_a_stored_function(text) for text in ticks.texts], np.bool_)
-        may &= ~(computes & ~(calls & _touch_a_table(ticks)))
+    if intervals.texts is not None:
+        computes = np.array([_names_no_table(text) for text in intervals.texts], dtype=np.bool_)
+        calls = np.array([_may_call_a_stored_function(text) for text in intervals.texts], np.bool_)
+        may &= ~(computes & ~(calls & _touch_a_table(intervals)))
     return may
 
 
@@ -70,32 +70,32 @@ def _may_call_a_stored_function(text: str | None) -> bool:
     return text is not None and FUNCTION.search(text) is not None
 
 
-def _touch_a_table(ticks: ClassIntervals) -> Mask:
+def _touch_a_table(intervals: ClassIntervals) -> Mask:
     """Which classes touch more than a row a call, which MySQL counts of no table; shape (K,)."""
-    touched = _touched(ticks)
-    if touched is None or ticks.count is None:
-        return np.ones(len(ticks.names), dtype=np.bool_)
+    touched = _touched(intervals)
+    if touched is None or intervals.count is None:
+        return np.ones(len(intervals.names), dtype=np.bool_)
     examined, affected = touched
-    touch: Mask = (examined > ROUNDED * ticks.count.sum(axis=0)) | (affected > 0)
+    touch: Mask = (examined > ROUNDED * intervals.count.sum(axis=0)) | (affected > 0)
     return touch
 
 
-def _touched(ticks: ClassIntervals) -> Array | None:
+def _touched(intervals: ClassIntervals) -> Array | None:
     """Sum up the rows that each class has touched, a row for each of `TOUCHED`; None: not known."""
-    sizes = {name: table.sum(axis=0) for name, table in ticks.sizes if name in TOUCHED}
+    sizes = {name: table.sum(axis=0) for name, table in intervals.sizes if name in TOUCHED}
     return np.stack([sizes[name] for name in TOUCHED]) if len(sizes) == len(TOUCHED) else None
 
 
-def passed_by_gate(resource: str, ticks: ClassIntervals, held_out: PredictionError) -> Array:
+def passed_by_gate(resource: str, intervals: ClassIntervals, held_out: PredictionError) -> Array:
     """What is left of each class's part of bytes or rows, 0 or 1, shape (K,)."""
     if not is_predicted_well(held_out):
-        return np.zeros(len(ticks.names))
-    return may_have_used(resource, ticks).astype(np.float64)
+        return np.zeros(len(intervals.names))
+    return may_have_used(resource, intervals).astype(np.float64)
 
 
-def withheld(resource: str, ticks: ClassIntervals, found: Attribution) -> Attribution:
+def withheld(resource: str, intervals: ClassIntervals, found: Attribution) -> Attribution:
     """The same with what is not allowed left to no class; lines are of no use then."""
-    parts = passed_by_gate(resource, ticks, found.held_out)
+    parts = passed_by_gate(resource, intervals, found.held_out)
     totals = found.totals * parts
     together = float(totals.sum()) or 1.0
     classes = tuple(

@@ -15,7 +15,7 @@ COMPUTING_LEVEL = 0.15
 class Reason(StrEnum):
     """What weakens an attribution."""
 
-    FEW_TICKS = "few_ticks"
+    FEW_INTERVALS = "few_intervals"
     COST_VARIES = "cost_varies"
     SATURATED = "saturated"
     IO_BOUND = "io_bound"
@@ -30,7 +30,7 @@ class Reason(StrEnum):
 
 
 SENTENCES = {
-    Reason.FEW_TICKS: f"fewer than {ENOUGH_TICKS} ticks say little about each class",
+    Reason.FEW_INTERVALS: f"fewer than {ENOUGH_TICKS} intervals say little about each class",
     Reason.COST_VARIES: "the cost per call is not steady: some intervals predict others badly",
     Reason.SATURATED: "the host is saturated, and time spent queueing looks like work",
     Reason.IO_BOUND: "the host waits for IO, and the cost per call varies with it",
@@ -54,7 +54,7 @@ class HostUse:
 class Signs:
     """What the reasons are found from."""
 
-    ticks: int
+    intervals: int
     held_out_mape: float | None
     level: float | None
     """θ of a CPU target whose times are seconds; None for any other."""
@@ -65,7 +65,7 @@ class Signs:
 def find_reasons(signs: Signs) -> tuple[Reason, ...]:
     """List every reason for care, the most general first."""
     found = {
-        Reason.FEW_TICKS: signs.ticks < ENOUGH_TICKS,
+        Reason.FEW_INTERVALS: signs.intervals < ENOUGH_TICKS,
         Reason.COST_VARIES: (signs.held_out_mape or 0.0) > STEADY_MAPE,
         Reason.SATURATED: (signs.host.busy or 0.0) > BUSY,
         Reason.IO_BOUND: (signs.host.io_wait or 0.0) > IO_WAIT,

@@ -29,7 +29,7 @@ MOST_JUDGED = 240
 
 @dataclass(frozen=True)
 class ClassShares:
-    """What each class used in a block of ticks, units of the resource, shape (K,)."""
+    """What each class used in a block of intervals, units of the resource, shape (K,)."""
 
     source: Method
     uses: Array
@@ -82,9 +82,9 @@ class SlidingModel:
         return PredictionError.of(actual, predicted)
 
     @property
-    def ticks(self) -> int:
+    def intervals(self) -> int:
         """How many the model was learnt from."""
-        return self._learnt.ticks if self._learnt else 0
+        return self._learnt.intervals if self._learnt else 0
 
     @property
     def level(self) -> float | None:
@@ -118,24 +118,24 @@ class SlidingModel:
         """The classes, and sums for the line of each one's use on its work time."""
         return self._names, self._lines
 
-    def take(self, ticks: ClassIntervals, y: Array, host: HostUse) -> ClassShares:
-        """Learn from a block of ticks and divide y, shape (T,), over them.
+    def take(self, intervals: ClassIntervals, y: Array, host: HostUse) -> ClassShares:
+        """Learn from a block of intervals and divide y, shape (T,), over them.
 
         The window's level of CPU per work time is that of its busiest block.
         """
         self._levels.append(least_level(host.running, host.io_wait))
-        work = work_of(ticks)
-        self._arrange(ticks.names)
+        work = work_of(intervals)
+        self._arrange(intervals.names)
         target = self._target(y)
-        if len(ticks) >= LEAST_TICKS:
-            self._learn(ticks, target)
-        parts, error, waits = self._estimated(ticks, target)
+        if len(intervals) >= LEAST_TICKS:
+            self._learn(intervals, target)
+        parts, error, waits = self._estimated(intervals, target)
         whole = self.resource.cpu and not self.resource.part
-        measured = whole and ticks.cpu is not None and bool(ticks.cpu.any())
-        z = ticks.cpu if measured and ticks.cpu is not None else parts
+        measured = whole and intervals.cpu is not None and bool(intervals.cpu.any())
+        z = intervals.cpu if measured and intervals.cpu is not None else parts
         self._remember(y, z, parts, work)
         return ClassShares(
-            source=Method.MEASURED if measured else self._source(ticks),
+            source=Method.MEASURED if measured else self._source(intervals),
             uses=z.sum(axis=0),
             estimate=parts.sum(axis=0),
             error=error,
@@ -147,51 +147,51 @@ class SlidingModel:
         bounds = PART_OF_CPU if self.resource.part else CpuBounds(min(self._levels))
         return Target(y, cpu_seconds=cpu, time_like=cpu, bounds=bounds)
 
-    def _source(self, ticks: ClassIntervals) -> Method:
-        known = self.resource.cpu and ticks.texts is not None and any(ticks.texts)
+    def _source(self, intervals: ClassIntervals) -> Method:
+        known = self.resource.cpu and intervals.texts is not None and any(intervals.texts)
         return Method.WORK_TIME if known else Method.LEARNED
 
-    def _learn(self, ticks: ClassIntervals, target: Target) -> None:
+    def _learn(self, intervals: ClassIntervals, target: Target) -> None:
         """Compare with what was predicted, add the block, fit the window."""
         own = None
         if self._learnt is None:
-            own = prices = block_prices(ticks, target)
-            block = first_block(ticks, target, prices)
+            own = prices = block_prices(intervals, target)
+            block = first_block(intervals, target, prices)
         else:
             model = self._learnt.model
-            expected = model.predict(ticks)
+            expected = model.predict(intervals)
             self._pairs.append((target.y, expected))
-            prices = model.prices or block_prices(ticks, target)
+            prices = model.prices or block_prices(intervals, target)
             block = block_of(
-                ticks, target, prices, expected, Autocorrelation.of(target.y, expected)
+                intervals, target, prices, expected, Autocorrelation.of(target.y, expected)
             )
         self._past.add(block, prices)
         self._unlearnt += 1
-        if self._is_outdated(ticks):
+        if self._is_outdated(intervals):
             blocks = self._past.blocks
-            self._learnt = WindowModel.of(blocks, ticks.names, target, ticks.texts, own)
+            self._learnt = WindowModel.of(blocks, intervals.names, target, intervals.texts, own)
             self._unlearnt = 0
 
-    def _is_outdated(self, ticks: ClassIntervals) -> bool:
+    def _is_outdated(self, intervals: ClassIntervals) -> bool:
         """Whether there is enough that the latest fit has not seen: blocks, or classes in this."""
         if self._learnt is None:
             return True
         model = self._learnt.model
-        work = model.regressors(ticks).sum(axis=0)
-        strange = float(work[~np.isin(ticks.names, model.names)].sum())
+        work = model.regressors(intervals).sum(axis=0)
+        strange = float(work[~np.isin(intervals.names, model.names)].sum())
         return self._unlearnt >= RENEWED * len(self._past) or strange > STRANGE * float(work.sum())
 
-    def _estimated(self, ticks: ClassIntervals, target: Target) -> tuple[Array, Array, Array]:
+    def _estimated(self, intervals: ClassIntervals, target: Target) -> tuple[Array, Array, Array]:
         """Parts, shape (T, K), relative errors and waits, shape (K,), by the latest fit."""
-        classes = len(ticks.names)
+        classes = len(intervals.names)
         if self._learnt is None or not self._learnt.model.names:
-            return np.zeros((len(ticks), classes)), np.full(classes, np.nan), np.zeros(classes)
-        found = within(self._learnt.divide(ticks, target), ticks, target)
+            return np.zeros((len(intervals), classes)), np.full(classes, np.nan), np.zeros(classes)
+        found = within(self._learnt.divide(intervals, target), intervals, target)
         used = found.z.sum(axis=0)
         error = np.where(used > 0, found.error / np.where(used > 0, used, 1.0), np.nan)
         if self.resource.cpu:
             return found.z, error, found.waits.astype(np.float64)
-        passed = passed_by_gate(self.resource.name, ticks, self.held_out)
+        passed = passed_by_gate(self.resource.name, intervals, self.held_out)
         error = np.where(passed > 0, error, np.nan)
         return found.z * passed, error, found.waits.astype(np.float64)
 

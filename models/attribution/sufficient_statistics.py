@@ -11,7 +11,7 @@ from models.wlr import NO_LINE, Line
 
 @dataclass(frozen=True)
 class Moments:
-    """Weighted sums over ticks of y = Σ_k c_k·g_k + b·Δt. Blocks of ticks add up.
+    """Weighted sums over intervals of y = Σ_k c_k·g_k + b·Δt. Blocks of intervals add up.
 
     The last row and column belong to Δt; K classes make shapes (K+1, K+1) and (K+1,). A window
     that slides is the sum of its blocks, never a difference of old sums.
@@ -26,11 +26,11 @@ class Moments:
     totals: Array
     """Σ g, not weighted: what one unit of each coefficient adds to Σ y."""
     y_total: float
-    ticks: int
+    intervals: int
 
     @classmethod
     def of(cls, regressors: Array, seconds: Array, y: Array, weights: Array) -> "Moments":
-        """Sum up regressors, shape (T, K), over ticks of these lengths (s) and weights."""
+        """Sum up regressors, shape (T, K), over intervals of these lengths (s) and weights."""
         g = np.column_stack((regressors, seconds))
         weighted = g * weights[:, None]
         return cls(
@@ -39,32 +39,32 @@ class Moments:
             square=float(weights * y @ y),
             totals=g.sum(axis=0),
             y_total=float(y.sum()),
-            ticks=len(y),
+            intervals=len(y),
         )
 
     def __add__(self, other: "Moments") -> "Moments":
-        """Add the ticks of another block."""
+        """Add the intervals of another block."""
         return Moments(
             self.gram + other.gram,
             self.projection + other.projection,
             self.square + other.square,
             self.totals + other.totals,
             self.y_total + other.y_total,
-            self.ticks + other.ticks,
+            self.intervals + other.intervals,
         )
 
     def scaled(self) -> "Moments":
-        """Measure each regressor in its total, y in Σy, and weights so that Σ w·y² = ticks."""
+        """Measure each regressor in its total, y in Σy, and weights so that Σ w·y² = intervals."""
         unit = np.where(self.totals > 0, self.totals, 1.0)
         y_unit = self.y_total or 1.0
-        weight = self.ticks / (self.square or 1.0)
+        weight = self.intervals / (self.square or 1.0)
         return Moments(
             gram=self.gram / unit[:, None] / unit * y_unit**2 * weight,
             projection=self.projection / unit * y_unit * weight,
             square=self.square * weight,
             totals=np.where(self.totals > 0, 1.0, 0.0),
             y_total=1.0,
-            ticks=self.ticks,
+            intervals=self.intervals,
         )
 
     def residual_square(self, coefficients: Array) -> float:
@@ -79,7 +79,7 @@ SAME = 1e-9
 
 @dataclass(frozen=True)
 class RegressionSums:
-    """Σ over the ticks where x > 0 of 1, x, z, x², xz and z², shape (6, K).
+    """Σ over the intervals where x > 0 of 1, x, z, x², xz and z², shape (6, K).
 
     They make the lines of many classes at once: textbook least squares, as `models.wlr`.
     """
@@ -88,7 +88,7 @@ class RegressionSums:
 
     @classmethod
     def none(cls, classes: int) -> "RegressionSums":
-        """No tick yet."""
+        """No interval yet."""
         return cls(np.zeros((6, classes)))
 
     @classmethod
@@ -99,11 +99,11 @@ class RegressionSums:
         return cls(np.stack([t.sum(axis=0) for t in (there, x, z, x * x, x * z, z * z)]))
 
     def __add__(self, other: "RegressionSums") -> "RegressionSums":
-        """Add other ticks of the same classes."""
+        """Add other intervals of the same classes."""
         return RegressionSums(self.sums + other.sums)
 
     def faded(self, keep: float) -> "RegressionSums":
-        """Let all ticks so far count for this part of what they did, 0..1."""
+        """Let all intervals so far count for this part of what they did, 0..1."""
         return RegressionSums(self.sums * keep)
 
     def arranged(self, place: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> "RegressionSums":
@@ -138,17 +138,17 @@ class RegressionSums:
 
 
 INFLATION = 2.0
-"""Of the variance where hypotheses are compared, in any case: a tick's regressors err together."""
+"""Of the variance where hypotheses are compared, since an interval's regressors err together."""
 MOST_INFLATION = 10.0
 MOST_MISSED = 0.5
-"""No tick is missed by more than this part of what was expected: one accident does not last."""
+"""No interval is missed by more than this part of what was expected: one accident does not last."""
 
 
 @dataclass(frozen=True)
 class Autocorrelation:
-    """Sums of the relative errors of successive ticks: what n ticks are worth.
+    """Sums of the relative errors of successive intervals: what n intervals are worth.
 
-    Costs that drift with the load, a checkpoint or a cold cache make a model err for many ticks in
+    Costs that drift with the load, a checkpoint, a cold cache make a model err for long in
     the same way. Of errors with lag-1 autocorrelation ρ the mean of n is as uncertain as that of
     n·(1 − ρ)/(1 + ρ) independent ones (G. Bayley, J. Hammersley, "The 'Effective' Number of
     Independent Observations in an Autocorrelated Time Series", J. R. Stat. Soc. Suppl. 8 (1946)).
@@ -159,19 +159,19 @@ class Autocorrelation:
 
     @classmethod
     def of(cls, y: Array, expected: Array) -> "Autocorrelation":
-        """Sum up ticks one after the other, shape (T,)."""
+        """Sum up intervals one after the other, shape (T,)."""
         known = expected > 0
         off = np.where(known, y / np.where(known, expected, 1.0) - 1, 0.0)
         off = np.clip(off, -MOST_MISSED, MOST_MISSED)
         return cls(float(off[1:] @ off[:-1]), float(off @ off))
 
     def __add__(self, other: "Autocorrelation") -> "Autocorrelation":
-        """Add other ticks."""
+        """Add other intervals."""
         return Autocorrelation(self.products + other.products, self.squares + other.squares)
 
     @property
     def inflation(self) -> float:
-        """How many ticks tell no more than an independent one."""
+        """How many intervals tell no more than an independent one."""
         alike = float(persistence_of(self.products, self.squares))
         return min(INFLATION * alike, MOST_INFLATION)
 

@@ -20,7 +20,7 @@ FLAT = 1e-6
 
 @dataclass(frozen=True)
 class UnitCostProblem:
-    """Weighted sums over ticks, of y in units of its total and of K classes that were there."""
+    """Weighted sums over intervals, of y in units of its total and of K classes that were there."""
 
     spectrum: Spectrum
     """Of the classes' sums Σ w·xx', shape (K, K)."""
@@ -32,7 +32,7 @@ class UnitCostProblem:
     """Σ w·(x, Δt)·y, shape (K+1,)."""
     square: float
     """Σ w·y²."""
-    ticks: int
+    intervals: int
     base_spread: float | None
 
     @property
@@ -41,7 +41,7 @@ class UnitCostProblem:
         return len(self.border)
 
     def under(self, tau: float, noise: float) -> "UnitCostEquations":
-        """Set up the normal equations at a strength and the variance of a tick."""
+        """Set up the normal equations at a strength and the variance of an interval."""
         return UnitCostEquations(self, 1 / tau**2, noise)
 
     def residual_square(self, coefficients: Array) -> float:

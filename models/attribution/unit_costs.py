@@ -12,12 +12,12 @@ from models.attribution.waits import CpuBounds
 
 ROUNDS = 6
 LEAST_WEIGHT_SHARE = 0.2
-"""A tick's weight is 1/ŷ; below this part of the mean y it grows no further."""
+"""An interval's weight is 1/ŷ; below this part of the mean y it grows no further."""
 FREEDOM = 4.0
 MEDIAN_OF_CHI_SQUARE = 0.455
 RIDGE = 1e-9
 BASE_PRIOR = 0.25
-"""Of a tick: (.05/.1)², a base of a tenth of the total beside a noise of a twentieth. It decides
+"""Of an interval: (.05/.1)², a base of a tenth of the total beside noise of a twentieth. It decides
 only where the load hardly varies."""
 MOST_CPU = {
     "calls": 1e-3,
@@ -41,7 +41,7 @@ nothing of them, as one that hardly varies does."""
 USUAL_SPREAD = 1.0
 """Each share of the total is believed within so many times itself."""
 USUAL_NOISE, LEAST_USUAL = 0.05, 1e-4
-"""Of a tick, which that belief is weighed against; and the least share that is believed."""
+"""Of an interval, which that belief is weighed against; and the least share that is believed."""
 ABOVE = 1e-3
 """A price is too high beyond this part."""
 LEAST_CALL_SHARE = 0.3
@@ -59,23 +59,23 @@ class UnitCosts:
     per_second: float
     """What goes on whether or not anybody asks."""
 
-    def price(self, ticks: ClassIntervals) -> Array:
-        """Price what each class did in each tick, shape (T, K), units of y."""
-        known = dict(ticks.sizes)
-        answer = self.per_call * calls(ticks)
+    def price(self, intervals: ClassIntervals) -> Array:
+        """Price what each class did in each interval, shape (T, K), units of y."""
+        known = dict(intervals.sizes)
+        answer = self.per_call * calls(intervals)
         for name, price in self.sizes:
             if name in known:
                 answer = answer + price * known[name]
         return answer
 
-    def total(self, ticks: ClassIntervals) -> Array:
-        """Price each whole tick, shape (T,)."""
-        answer: Array = self.price(ticks).sum(axis=1) + self.per_second * ticks.seconds
+    def total(self, intervals: ClassIntervals) -> Array:
+        """Price each whole interval, shape (T,)."""
+        answer: Array = self.price(intervals).sum(axis=1) + self.per_second * intervals.seconds
         return answer
 
 
 def fit_unit_costs(
-    ticks: ClassIntervals,
+    intervals: ClassIntervals,
     y: Array,
     least_share: float = FREE_CALL_SHARE,
     bounds: CpuBounds | None = None,
@@ -85,16 +85,16 @@ def fit_unit_costs(
     A call costs `least_share` of the mean price at least. With `bounds` y is CPU seconds: a call
     costs no less than is possible and, where their level is known, nothing more.
     """
-    names = tuple(name for name, _ in ticks.sizes)
-    summed = [calls(ticks).sum(axis=1), *(matrix.sum(axis=1) for _, matrix in ticks.sizes)]
+    names = tuple(name for name, _ in intervals.sizes)
+    summed = [calls(intervals).sum(axis=1), *(matrix.sum(axis=1) for _, matrix in intervals.sizes)]
     features = np.column_stack(summed)
-    weights = tick_weights(y)
+    weights = interval_weights(y)
     prices = np.zeros(len(summed) + 1)
     most, usual = _most(names, bounds), _usual(names, bounds)
     for _ in range(ROUNDS):
-        moments = Moments.of(features, ticks.seconds, y, weights)
+        moments = Moments.of(features, intervals.seconds, y, weights)
         prices = _solve(moments, usual, 0.0 if usual is None else BASE_PRIOR, most)
-        weights = robust_weights(y, features @ prices[:-1] + ticks.seconds * prices[-1])
+        weights = robust_weights(y, features @ prices[:-1] + intervals.seconds * prices[-1])
     return _as_prices(prices, names, float(summed[0].sum()), float(y.sum()), least_share, bounds)
 
 
@@ -138,15 +138,15 @@ def _as_prices(
     return UnitCosts(max(float(solved[0]), least), sizes, float(solved[-1]))
 
 
-def calls(ticks: ClassIntervals) -> Array:
+def calls(intervals: ClassIntervals) -> Array:
     """Give the counts, which these prices cannot do without."""
-    if ticks.count is None:
+    if intervals.count is None:
         raise ValueError("prices of calls need counts")
-    return ticks.count
+    return intervals.count
 
 
-def tick_weights(y: Array) -> Array:
-    """Weigh ticks by 1/y, shape (T,): the spread of a tick's y grows with its root at least."""
+def interval_weights(y: Array) -> Array:
+    """Weigh intervals by 1/y, shape (T,): the spread of y grows with its root at least."""
     mean = float(y.mean()) or 1.0
     return 1 / np.maximum(y, LEAST_WEIGHT_SHARE * mean)
 
@@ -157,7 +157,7 @@ def robust_weights(y: Array, fitted: Array) -> Array:
     K. Lange, R. Little, J. Taylor, "Robust Statistical Modeling Using the t Distribution", JASA 84
     (1989); the scale is the median's.
     """
-    weights = tick_weights(fitted)
+    weights = interval_weights(fitted)
     missed = weights * (y - fitted) ** 2
     usual = float(np.median(missed)) / MEDIAN_OF_CHI_SQUARE
     if usual <= 1e-12 * float((weights * y**2).mean()):

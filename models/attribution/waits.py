@@ -104,7 +104,7 @@ def capped(work: Array, count: Array | None, waiting: Mask) -> Array:
 
 
 LEAST_PULL = 1e-4
-"""Of the largest work: keeps the equations regular where every tick is alike."""
+"""Of the largest work: keeps the equations regular where every interval is alike."""
 
 _LOCKS = re.compile(r"\bFOR\s+(?:UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\s+MODE\b", re.IGNORECASE)
 
@@ -129,7 +129,7 @@ def row_lock_waits(work: Array, waited: Array, locking: Mask) -> Array:
     `work`, s, shape (T, K), is statement time less the lock time that the server counts for the
     class; `waited`, s, shape (T,), the row-lock waits that are in `work`. Each class waits for a
     fraction of its work, between 0 and 1: least squares of the waits on the work, drawn to the
-    fraction that all of them share as far as the ticks do not tell the classes apart.
+    fraction that all of them share as far as the intervals do not tell the classes apart.
     """
     answer = np.zeros_like(work)
     classes = np.flatnonzero(locking & (work.sum(axis=0) > 0))
