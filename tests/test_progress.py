@@ -56,7 +56,7 @@ def test_progress_is_said_once_it_takes_long(
     assert run(wide_file) == 0
     captured = capsys.readouterr()
     assert captured.err.splitlines() == [
-        f"dividing over 3 classes in 80 ticks: {done} of 5 steps done …" for done in range(5)
+        f"dividing over 3 classes in 80 intervals: {done} of 5 steps done …" for done in range(5)
     ]
     assert captured.out.startswith("b uses most of cpu")
 
@@ -74,6 +74,6 @@ def test_a_wide_table_is_read_as_cell_by_cell(tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     path.write_text("a,b,cpu\n1e-13,2.5,3\n 0 ,+4,1e2\n")
     found = read_classes(str(path))
-    assert np.array_equal(found.ticks.statement_time, [[0.0, 2.5], [0.0, 4.0]])
+    assert np.array_equal(found.intervals.statement_time, [[0.0, 2.5], [0.0, 4.0]])
     assert found.y is not None
     assert np.array_equal(found.y, [3.0, 100.0])

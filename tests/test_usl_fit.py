@@ -567,3 +567,12 @@ def test_contention_alone_gives_no_peak_to_rely_on(method: Method) -> None:
     else:
         assert fitted.n_max is None
         assert Reason.NO_PEAK in fitted.reasons
+
+
+def test_residence_times_thirteen_orders_apart_have_a_fit() -> None:
+    """No curve is positive at all of them; the constant one stays, and is not trusted."""
+    n = [36960334084053.0, 378133931426038.0, 534343054853235.0, 7.0]
+    x = [4.0, 325306827383506.0, 230207070983832.0, 49.0]
+    found = fit(n, x)
+    assert np.isfinite([found.law.sigma, found.law.kappa, found.law.lam]).all()
+    assert found.trust is not Trust.TRUSTED

@@ -28,8 +28,8 @@ def test_the_published_results_are_reproduced(
     train, test = read_classes(str(data("wlr/001.csv"))), read_classes(str(data(file)))
     assert train.y is not None
     assert test.y is not None
-    fitted = fit_wlr(train.ticks.statement_time, train.y)
-    x = test.ticks.arranged(train.ticks.names).statement_time
+    fitted = fit_wlr(train.intervals.statement_time, train.y)
+    x = test.intervals.arranged(train.intervals.names).statement_time
     quality = PredictionError.of(test.y, fitted.predict(x))
     assert quality.mape == pytest.approx(mape, abs=0.0002)
     assert quality.r_squared == pytest.approx(r_squared, abs=0.0005)

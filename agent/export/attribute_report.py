@@ -82,7 +82,7 @@ def _notes(
 ) -> list[str]:
     of = f"{len(found.classes):,} classes" if len(found.classes) > 1 else "one class"
     whole = f"{short(found.total)} in {found.intervals:,} intervals, {of}"
-    whole += "; shares are of what they explain"
+    whole += "; shares of what they explain"
     lines = [f"  {'total':<14} {whole}", f"  {'source':<14} {SOURCES[found.method]}"]
     for name, quality in (("fit", found.fit), ("held out", found.held_out)):
         lines.append(f"  {name:<14} {_quality(quality)}")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-ENOUGH_TICKS = 60
+ENOUGH_INTERVALS = 60
 STEADY_MAPE = 0.08
 """Held-out error of the learnt model: .03 to .06 where a call's cost is steady, .1 to .2 not."""
 BUSY = 0.9
@@ -30,7 +30,7 @@ class Reason(StrEnum):
 
 
 SENTENCES = {
-    Reason.FEW_INTERVALS: f"fewer than {ENOUGH_TICKS} intervals say little about each class",
+    Reason.FEW_INTERVALS: f"fewer than {ENOUGH_INTERVALS} intervals say little about each class",
     Reason.COST_VARIES: "the cost per call is not steady: some intervals predict others badly",
     Reason.SATURATED: "the host is saturated, and time spent queueing looks like work",
     Reason.IO_BOUND: "the host waits for IO, and the cost per call varies with it",
@@ -65,7 +65,7 @@ class Signs:
 def find_reasons(signs: Signs) -> tuple[Reason, ...]:
     """List every reason for care, the most general first."""
     found = {
-        Reason.FEW_INTERVALS: signs.intervals < ENOUGH_TICKS,
+        Reason.FEW_INTERVALS: signs.intervals < ENOUGH_INTERVALS,
         Reason.COST_VARIES: (signs.held_out_mape or 0.0) > STEADY_MAPE,
         Reason.SATURATED: (signs.host.busy or 0.0) > BUSY,
         Reason.IO_BOUND: (signs.host.io_wait or 0.0) > IO_WAIT,

@@ -106,17 +106,26 @@ def _capped(weights: Array) -> Array:
 
 
 def _solve(points: Points, weights: Array) -> Curve:
-    """Minimise Σ w·(ln R − ln R̂)²: weights 1/R² first, then Gauss–Newton on the logarithm."""
+    """Minimise Σ w·(ln R − ln R̂)²: weights 1/R² first, then Gauss–Newton on the logarithm.
+
+    Where residence times differ by so much that the equations cannot be solved, the last curve that
+    is positive at every point stays; the first of them is the constant of the mean logarithm.
+    """
     n_scale, times = float(points.n.max()), points.n / points.x
     r_scale = float(times.sum()) / len(times)
     powers, r = _powers(points.n / n_scale), times / r_scale
     regressors, product = powers[:3], weights / r
     w, before = product / r, NOTHING
+    found: Coefficients = (float(np.exp(weights @ np.log(r) / weights.sum())), 0.0, 0.0)
     for _ in range(STEPS):
-        found = non_negative((powers @ w).tolist(), (regressors @ product).tolist())
+        solved = non_negative((powers @ w).tolist(), (regressors @ product).tolist())
+        fitted = np.array(solved) @ regressors
+        if not fitted.all():
+            break
+        found = solved
         if _is_settled(before, found):
             break
-        before, fitted = found, np.array(found) @ regressors
+        before = found
         relative = weights / fitted
         w, product = relative / fitted, relative * (1 + np.log(r / fitted))
     return Curve(np.array(found), weights, n_scale, r_scale)
