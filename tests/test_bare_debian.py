@@ -1,8 +1,8 @@
-"""The README's first command on a bare Debian, where nothing is but what its installer puts there.
+"""The README's first command on a bare Debian, interrupted in each of its steps.
 
 Nothing here plays a part: apt, pip, the server and the network are the real ones, in a root that
-debootstrap made; each test writes in a layer of its own that goes away with it. How the command
-fails is in `test_bare_failures.py`.
+debootstrap made; each test writes in a layer of its own that goes away with it. Left alone it is in
+`test_bare_first_command.py`, and how it fails in `test_bare_failures.py`.
 """
 
 import os
@@ -15,28 +15,9 @@ from collections.abc import Callable
 
 import pytest
 from bare_root import CHECKOUT, BareRoot
-from first_command import DEMO, PATIENCE, assert_a_whole_run, assert_whole, run_first_command
+from first_command import DEMO, PATIENCE, assert_a_whole_run, assert_whole
 
 pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
-
-
-@pytest.mark.parametrize(
-    ("release", "lists"),
-    [
-        ("bookworm", True),
-        ("trixie", True),
-        ("trixie", False),
-    ],
-)
-@pytest.mark.long
-def test_the_first_command(release: str, lists: bool) -> None:
-    """On a bare Debian it installs what it needs, has a fit, ends with a table, leaves nothing.
-
-    In every run it does so on a bookworm without package lists (`test_bare_failures.py`, whose
-    tests go on from there), and, interrupted again and again, on a trixie with them.
-    """
-    for root in run_first_command(release, lists):
-        assert "mariadbd" in root.do("ls", "/usr/sbin")
 
 
 class Terminal:

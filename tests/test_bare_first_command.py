@@ -1,0 +1,20 @@
+"""The README's first command on a bare Debian, where nothing is but what its installer puts there.
+
+Nothing here plays a part: apt, pip, the server and the network are the real ones, in a root that
+debootstrap made, with package lists and without. The fourth, a bookworm without lists, is in
+`test_bare_failures.py`, whose tests go on from there.
+"""
+
+import pytest
+from first_command import run_first_command
+
+pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
+
+
+@pytest.mark.parametrize(
+    ("release", "lists"), [("bookworm", True), ("trixie", True), ("trixie", False)]
+)
+def test_the_first_command(release: str, lists: bool) -> None:
+    """It installs what it needs, has a fit, ends with a table, and leaves nothing behind."""
+    for root in run_first_command(release, lists):
+        assert "mariadbd" in root.do("ls", "/usr/sbin")
