@@ -37,9 +37,10 @@ class Reason(StrEnum):
 
 MIN_LEVELS = 3
 MIN_LOAD = 0.7
-"""The least share of the predicted Xmax that must have been seen."""
+"""The least share of the predicted peak, or capacity, that must have been seen."""
 TRUSTED_RATIO, INDICATIVE_RATIO = 1.5, 2.0
-"""The 95 % quantile of Xmax over the 5 % quantile must be below."""
+"""The 95 % quantile of Xmax over the 5 % quantile must be below; the second holds for limits and
+the capacity too."""
 MAX_GROWTH = 0.15
 """dlnX/dlnN at the highest loads. Curves that paused and rose again grew by 0.2 and more there."""
 ENDING_SHARE, ENDING_RATIO, ENDING_LEVELS = 0.5, 1.35, 5
@@ -104,7 +105,6 @@ def judge(evidence: Evidence) -> Verdict:
     forbidding = {
         Reason.FEW_LEVELS: evidence.levels < MIN_LEVELS,
         Reason.LOAD_TOO_LOW: evidence.n_max is not None and _load_share(evidence) < MIN_LOAD,
-        Reason.WIDE_INTERVAL: _ratio(evidence) >= INDICATIVE_RATIO,
         Reason.NO_PEAK: evidence.n_max is None,
         Reason.PEAK_BELOW_DATA: evidence.n_max is not None
         and evidence.n_max < evidence.n_observed_min,
@@ -119,9 +119,19 @@ def judge(evidence: Evidence) -> Verdict:
         Reason.SUPERLINEAR: evidence.superlinear,
     }
     reasons = tuple(r for r in Reason if forbidding.get(r) or weakening.get(r))
-    if any(forbidding.values()):
-        return Verdict(Trust.NOT_IDENTIFIABLE, reasons)
-    return Verdict(Trust.INDICATIVE if reasons else Trust.TRUSTED, reasons)
+    refused = any(forbidding.values())
+    return Verdict(trust_of(_ratio(evidence), doubted=bool(reasons), refused=refused), reasons)
+
+
+def trust_of(ratio: float, *, doubted: bool, refused: bool = False) -> Trust:
+    """Climb the ladder of every prediction: the law's, a resource limit's, the capacity's.
+
+    ratio is the 95 % quantile over the 5 % quantile. What is refused, or known no better than by a
+    factor of two, is not identifiable; what is doubted is indicative.
+    """
+    if refused or not ratio < INDICATIVE_RATIO:
+        return Trust.NOT_IDENTIFIABLE
+    return Trust.INDICATIVE if doubted else Trust.TRUSTED
 
 
 def _growth_is_ending(evidence: Evidence) -> bool:

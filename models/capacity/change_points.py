@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.cost_per_query import off_the_curve
+from models.capacity.cost_per_query import USED, off_the_curve
 from models.capacity.observations import LATEST, Observations
 from models.capacity.resource_limit import FULL
 from models.robust import mad
@@ -19,7 +19,6 @@ from models.usl.law import Array
 TIME_PER_QUERY = "time_per_query"
 BUSIEST = 3
 """So many resources are looked at: the rest of them tell little."""
-MIN_USED = 0.04
 MIN_POINTS = 30
 MIN_SIDE, MIN_SHARE = 10, 0.1
 """Fewer intervals on one side of a change, or a smaller share, may be an episode: a backup."""
@@ -105,7 +104,7 @@ def _costs(seen: Observations) -> dict[str, Array]:
         if np.count_nonzero(exact) >= MIN_POINTS:
             costs[TIME_PER_QUERY] = np.where(exact, np.log(seen.concurrency / x), np.nan)
         for i in busiest:
-            follows = (used[i] > MIN_USED) & (used[i] < FULL)
+            follows = (used[i] > USED) & (used[i] < FULL)
             costs[resources[i].name] = np.where(follows, np.log(used[i] / x), np.nan)
     return {name: cost for name, cost in costs.items() if np.isfinite(cost).sum() >= MIN_POINTS}
 

@@ -22,7 +22,7 @@ from models.capacity.outliers import MAX_SHARE, Outliers
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
-from models.trust import Reason, Trust
+from models.trust import MIN_LOAD, Reason, Trust
 from models.usl.fit import UslFit
 
 
@@ -61,8 +61,6 @@ class Doubt(NamedTuple):
     """A scenario of bench/capacity.py, or a test."""
 
 
-MIN_LOAD = 0.7
-"""The least share of the capacity that must have been seen for a trusted one."""
 MIN_NEAR = 12
 """So many intervals must have come so near: one burst of load tells little of what ends it."""
 TRUSTED_RATIO = 1.42

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.capacity.demand import NOISE
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import FULL
 from models.robust import fit_linear, neighbour_deviation, persistence
@@ -40,7 +41,6 @@ TOP = 0.95
 """From this quantile of the throughputs on loads are the highest."""
 HALF_USED = 0.5
 """Of a utilisation below, errors are compared with this."""
-CURVE_NOISE = 0.002
 
 
 class Check(StrEnum):
@@ -187,7 +187,7 @@ def off_at_highest_loads(seen: Observations, name: str) -> float:
     u, t = u[known], seen.throughput[known] / float(seen.throughput[known].max())
     design = np.stack([np.ones_like(t), t, t * t], axis=1)
     weights = seen.weights[known] / np.maximum(t / float(np.median(t)), 0.25)
-    curve = design @ fit_linear(design, u, weights, CURVE_NOISE).coefficients
+    curve = design @ fit_linear(design, u, weights, NOISE).coefficients
     top = t >= np.quantile(t, TOP)
     off = float(np.median((u - curve)[top]))
     return off / max(float(np.median(u[top])), HALF_USED)

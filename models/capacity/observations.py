@@ -106,6 +106,12 @@ class Observations:
         loaded: NDArray[np.bool_] = (n >= MIN_CONCURRENCY) & (n < MOST)
         return loaded & (x > 1 / MOST) & (x < MOST)
 
+    @property
+    def well_known(self) -> NDArray[np.bool_]:
+        """Loaded intervals whose concurrency is known well, shape (intervals,)."""
+        known: NDArray[np.bool_] = self.n_variance <= (KNOWN * self.concurrency) ** 2
+        return self.loaded & known
+
     def concurrency_at(self, x: float) -> float | None:
         """Find the highest N (threads) of the intervals with about that throughput or more."""
         near = self.loaded & (self.throughput >= ABOUT * x)
@@ -113,8 +119,10 @@ class Observations:
 
 
 ABOUT = 0.9
+KNOWN = 0.1
+"""Concurrencies with a larger relative error are not well known."""
 SEEN = 0.95
-"""The quantile of the throughputs that counts as seen: a server held it for a while."""
+"""The quantile of throughputs, or utilisations, that counts as seen: it was held for a while."""
 LATEST = 8
 """So many of the last intervals tell whether the server is still what it was."""
 MOST = 1e120

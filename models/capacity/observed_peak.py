@@ -33,8 +33,6 @@ BUSY_AT_PEAK = 0.8
 other queries, or dearer ones, filled it: a report, a backup."""
 MOST = 0.5
 """Where more than this share of the statements at once wait for a resource, it is full."""
-KNOWN = 0.1
-"""Concurrencies with a larger relative error are not used."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class ObservedPeak:
 def find_observed_peak(seen: Observations) -> ObservedPeak | None:
     """Find the peak that the intervals reach beyond; None where throughput may still grow."""
     n, x = seen.concurrency, seen.throughput
-    known = seen.loaded & (seen.n_variance <= (KNOWN * n) ** 2)
+    known = seen.well_known
     cells = _cells(n, x, known)
     if len(cells) == 0:
         return None

@@ -21,15 +21,13 @@ GROWTH = 1.04
 """The throughput at many, over that at few, must not be more."""
 STAYS = 0.9
 """The share of the intervals with many statements that are at the top; else they piled up."""
-KNOWN = 0.1
-"""Concurrencies that are known worse than this do not tell."""
 LEAST = 8
 """So many intervals with many statements, and with few, must tell."""
 
 
 def find_plateau(seen: Observations) -> float | None:
     """Find the throughput (queries/s) that more statements do not raise; None: it still grows."""
-    loaded = seen.loaded & (seen.n_variance <= (KNOWN * seen.concurrency) ** 2)
+    loaded = seen.well_known
     if np.count_nonzero(loaded) < 2 * LEAST:
         return None
     n, x = seen.concurrency[loaded], seen.throughput[loaded]

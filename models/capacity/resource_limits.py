@@ -22,9 +22,10 @@ from models.capacity.demand import (
 )
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
 from models.capacity.extrapolation import CEILING, Extrapolations
+from models.capacity.observations import SEEN
 from models.capacity.resource_limit import LimitReason, Resource, ResourceLimit
 from models.robust import fit_columns, normal_cdf, student_cdf
-from models.trust import Trust
+from models.trust import Trust, trust_of
 from models.usl.law import Array
 from models.usl.posterior import Interval
 
@@ -41,12 +42,10 @@ FILLING_SHARE = 0.75
 STOCK_SURE = 5.0
 """So many standard errors its slope must be from 0: where only some of the intervals are kept, one
 that is emptied now and then looks like noise."""
-SEEN = 0.95
-"""The quantile of the utilisations that counts as seen."""
 MIN_SEEN = 0.05
 """The least share of its ceiling that a resource must have been used."""
-TRUSTED_RATIO, INDICATIVE_RATIO = 1.3, 2.0
-"""The limit's 95 % quantile over its 5 % quantile must be below."""
+TRUSTED_RATIO = 1.3
+"""The limit's 95 % quantile over its 5 % quantile must be below, to be trusted."""
 LEAST_WRITES = 0.02
 """Writes of the log per query: with fewer they are not what a query costs."""
 ALONE = 0.9
@@ -284,7 +283,7 @@ def _describe(
 ) -> ResourceLimit:
     low, middle, high = np.exp(np.interp((0.05, 0.5, 0.95), cdf, grid))
     interval = Interval(float(low), float(high))
-    trust = _judge(interval.ratio)
+    trust = trust_of(interval.ratio, doubted=interval.ratio >= TRUSTED_RATIO)
     reasons = (
         (LimitReason.DEMAND_GROWS, growth > CURVED),
         (LimitReason.WIDE_INTERVAL, trust is not Trust.TRUSTED),
@@ -313,9 +312,3 @@ def _measured(name: str, seen: float, x: float, spread: float) -> ResourceLimit:
     return ResourceLimit(
         **{**vars(resource_limit), "reasons": (LimitReason.ALREADY_FULL, *resource_limit.reasons)}
     )
-
-
-def _judge(ratio: float) -> Trust:
-    if ratio < TRUSTED_RATIO:
-        return Trust.TRUSTED
-    return Trust.INDICATIVE if ratio < INDICATIVE_RATIO else Trust.NOT_IDENTIFIABLE

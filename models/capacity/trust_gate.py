@@ -6,11 +6,9 @@ from models.capacity.doubts import Evidence, doubts
 from models.capacity.headroom import peak_upper
 from models.capacity.observed_peak import ObservedPeak
 from models.capacity.result import INFORMATION, Capacity, CapacityReason
-from models.trust import Trust
+from models.trust import Trust, trust_of
 from models.usl.fit import UslFit
 
-INDICATIVE_RATIO = 2.0
-"""The 95 % quantile of an indicative capacity over its 5 % quantile is below."""
 SETTLING_LOAD = 0.75
 """The share of the capacity from which on most of them are trusted, in simulation."""
 
@@ -18,12 +16,10 @@ SETTLING_LOAD = 0.75
 def judged(evidence: Evidence) -> Capacity:
     """Give the estimate the trust that it deserves, and every reason against more."""
     estimate, found = evidence.estimate, doubts(evidence)
-    trust = Trust.INDICATIVE if estimate.ratio < INDICATIVE_RATIO else Trust.NOT_IDENTIFIABLE
-    if not found - INFORMATION:
-        trust = Trust.TRUSTED
+    doubted = bool(found - INFORMATION)
+    trust = trust_of(estimate.ratio, doubted=doubted, refused=estimate.value is None)
+    if not doubted:
         found -= {CapacityReason.CONTENTION_UNKNOWN}
-    if estimate.value is None:
-        trust = Trust.NOT_IDENTIFIABLE
     return Capacity(
         value=estimate.value,
         lower=estimate.lower,
