@@ -33,6 +33,17 @@ FORECAST_STALE = 7200.0
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a target is: where the configuration has it, and what the server says of itself."""
+
+    host: str
+    port: str
+    version: str
+    server_uuid: str
+    """Empty where the server has none, as on MariaDB."""
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """The status of a target's collectors, apart from what was read."""
 
@@ -41,6 +52,8 @@ class Health:
     restarts: int = 0
     collectors: tuple[CollectorHealth, ...] = ()
     features: tuple[Feature, ...] = ()
+    identity: Identity | None = None
+    """Of the server that answered last; None: none did yet."""
 
 
 @dataclass(frozen=True, slots=True)

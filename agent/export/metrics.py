@@ -110,6 +110,16 @@ def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         "1 if the last sample of the server's status succeeded.",
         (((s.target,), _flag(s.health.up)) for s in snapshots),
     )
+    who = [(s.target, i) for s in snapshots if (i := s.health.identity) is not None]
+    yield gauge(
+        "target_info",
+        "Who the target is, to join its series with those of other exporters; always 1.",
+        (((target, i.host, i.port, i.version, i.server_uuid), 1.0) for target, i in who),
+        "host",
+        "port",
+        "version",
+        "server_uuid",
+    )
     yield gauge(
         "feature_enabled",
         "1 if the server or host offers what the feature reads.",

@@ -12,6 +12,12 @@ MOST_NEW, WITHIN = 20, 86_400.0  # servers in so many seconds
 REMEMBERED = 200
 
 
+def server_uuid(variables: Mapping[str, str]) -> str:
+    """Return MySQL's UUID; empty where there is none, or no such thing."""
+    found = variables.get("server_uuid", "")
+    return found if UNIQUE.fullmatch(found) else ""
+
+
 def server_identity(variables: Mapping[str, str]) -> str:
     """Identify a server by whichever way it is reached: by its UUID, else host, port and folder."""
     for name in ("server_uuid", "server_uid"):

@@ -13,6 +13,7 @@ from agent.assessment.snapshot import (
     ClassSlas,
     FitState,
     Health,
+    Identity,
     SlaState,
     Snapshot,
 )
@@ -21,7 +22,7 @@ from agent.business_metrics.reader import BusinessMetricsReader
 from agent.config.settings import CLOCKING, Config, Target
 from agent.history.recorder import Recorder
 from agent.history.row_mapping import ClassUses
-from agent.history.server_identity import server_identity
+from agent.history.server_identity import LONGEST, server_identity, server_uuid
 from agent.history.store import Store
 from agent.pipeline import assess
 from agent.query_classes.capacity_gain import savings_of
@@ -39,7 +40,7 @@ from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
-from collectors.connection import Connection
+from collectors.connection import LONGEST_VERSION, Connection
 from collectors.histograms import HistogramValues
 from models.business_unit import UnitHeadroom, UnitReason
 
@@ -375,12 +376,21 @@ class TargetMonitor:
         if self._recorder is not None:
             self._recorder.connected(self._connection.variables)
         server = self._connection.flavour
-        self._health = replace(self._health, server=server)
+        self._health = replace(self._health, server=server, identity=self._identity())
         facts = fields(target=self.target.name, server=server)
         log.info("connected to %s", self.target.endpoint, extra=facts)
         for job in self._jobs:
             job.forget_source()
         self._prepare(self._jobs)
+
+    def _identity(self) -> Identity:
+        """A server behind a socket file has this host's name, as it gives it itself."""
+        at, variables = self._connection.endpoint, self._connection.variables
+        host, port = at.host, str(at.port)
+        if at.socket:
+            host, port = (variables.get(name, "")[:LONGEST] for name in ("hostname", "port"))
+        version = variables.get("version", "")[:LONGEST_VERSION]
+        return Identity(host, port, version, server_uuid(variables))
 
     def _prepare(self, jobs: list[ScheduledCollector]) -> None:
         self._prepare_at = time.monotonic() + spread(PREPARE_AGAIN)
