@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 from complaints import mistakes
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from agent.config.loader import ConfigError, load
 from agent.config.retention import HistorySettings, RetentionSettings
@@ -348,3 +348,18 @@ def test_processors_are_counted_by_one_source(tmp_path: Path) -> None:
     file.write_text(f"resources: {{vcpus: 4}}\ntargets:\n  - {target}}}\n")
     config = load(file)
     assert config.resource_settings(config.targets[0]).vcpus is None
+
+
+def test_labels_of_a_target_are_those_of_prometheus() -> None:
+    """Names that are taken, or are none, are refused with their place."""
+    base = {"name": "db", "user": "u", "password_env": "P"}
+    config = Config.model_validate({"targets": [base | {"labels": {"team": "shop"}}]})
+    assert dict(config.targets[0].labels) == {"team": "shop"}
+    for name, problem in (
+        ("host", "this label is taken"),
+        ("instance", "this label is taken"),
+        ("__x", "Prometheus's own"),
+        ("a-b", "match pattern"),
+    ):
+        with pytest.raises(ValidationError, match=problem):
+            Config.model_validate({"targets": [base | {"labels": {name: "x"}}]})

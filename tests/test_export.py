@@ -126,7 +126,8 @@ def snapshots() -> list[Snapshot]:
     """Three servers under load, one with little, one that is down, one that was never tried."""
     well = [replayed(target, name) for target, name in RECORDINGS.items()]
     who = Identity("db1.example.com", "3306", "9.7.4", "5f0c9f5e-0000-11f0-8000-000000000001")
-    well[0] = replace(well[0], health=replace(well[0].health, identity=who))
+    who = replace(who, labels=(("region", "eu-1"), ("team", "shop")))
+    well[0] = replace(well[0], health=replace(well[0].health, identity=who, queries=123456.0))
     record = replace(well[0].fitted.record, mix_changed=ZERO)
     classes = known_classes(well[0].at)
     met = Saturation(12 * DAY, 5 * DAY, 30 * DAY, ((1, 0.01), (7, 0.125), (30, 0.95)))

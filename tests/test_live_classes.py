@@ -57,6 +57,39 @@ def test_the_agents_counters_rise_and_never_fall(
                 highest[labels] = value
 
 
+MOST_SERIES = 400
+"""Of a target at the default settings."""
+STATEMENTS = [f"SELECT BENCHMARK(5000, 7 * 11) AS class_{number}" for number in range(40)]
+
+
+@pytest.mark.live
+def test_a_target_of_many_classes_has_few_series(server: PrivateServer, tmp_path: Path) -> None:
+    """Of forty classes the ten that use most have their own; all of the target's are counted."""
+    settings = {"interval": "5s"}  # how often a class is assessed changes no series
+    with (
+        watching(tmp_path, target(tmp_path, server), classes=settings) as agent,
+        server.connect_as_root() as session,
+        session.cursor() as cursor,
+    ):
+
+        def all_are_there() -> bool:
+            for statement in STATEMENTS:
+                cursor.execute(statement)
+            own = agent.page.all("query_cpu_seconds_total", schema="")
+            return len(own) >= 10 and bool(agent.page.all("capacity_trust"))
+
+        wait_until("ten classes", all_are_there, 60)
+        page = agent.page
+    count = sum('target="' in line for line in page.text.splitlines())
+    print(f"{server.flavour}: {count} series")
+    assert 100 < count <= MOST_SERIES
+    identity = [line for line in page.text.splitlines() if "_target_info{" in line]
+    assert len(identity) == 1
+    assert f'version="{server.version}' in identity[0]
+    assert ('server_uuid=""' in identity[0]) == (server.flavour == "mariadb")
+    assert (page.get("queries_total") or 0) > len(STATEMENTS)
+
+
 def on_the_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """What `profile --since` says of that class, beside the agent that writes the history."""
     capsys.readouterr()

@@ -41,6 +41,8 @@ class Identity:
     version: str
     server_uuid: str
     """Empty where the server has none, as on MariaDB."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Names and values that the configuration gives the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class Health:
     features: tuple[Feature, ...] = ()
     identity: Identity | None = None
     """Of the server that answered last; None: none did yet."""
+    queries: float | None = None
+    """The server's own count, Questions, as it was read last; None: not yet."""
 
 
 @dataclass(frozen=True, slots=True)

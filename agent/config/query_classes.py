@@ -11,7 +11,7 @@ from agent.config.durations import seconds, within
 class ClassSettings(Section):
     """The section `classes`; the collector `digests` switches all of it on or off."""
 
-    top: Annotated[int, Field(ge=1, le=200)] = 20
+    top: Annotated[int, Field(ge=1, le=200)] = 10
     digest_text: bool = False
     interval: Annotated[float, BeforeValidator(seconds), within(5, 600)] = 60.0
     window: Annotated[float, BeforeValidator(seconds), within(60, 86400)] = 3600.0

@@ -19,6 +19,7 @@ from agent.config.existing_file import ExistingFile, is_file
 from agent.config.node_exporter import NodeExporterSettings
 from agent.config.query_classes import ClassSettings
 from agent.config.retention import HistorySettings
+from agent.config.target_labels import TargetLabels
 from collectors import COLLECTORS
 from collectors.base import CollectorError
 from collectors.connection import Endpoint
@@ -122,6 +123,8 @@ class Target(Section):
     resources: ResourceSettings = ResourceSettings()
     node_exporter: NodeExporterSettings | None = None
     """Of the server's host, where that is another machine."""
+    labels: TargetLabels = Field(default_factory=dict)
+    """Of its `target_info`, to join its series with other exporters' by."""
     group: Annotated[str, Field(pattern=NAME)] | None = None
     """Servers that share a load: shards, a primary and its replicas."""
     sla_seconds: Annotated[Duration, within(SHORTEST_SLA, LONGEST_SLA)] | None = None

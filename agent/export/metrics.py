@@ -6,7 +6,8 @@ from prometheus_client.core import InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from agent import __version__
-from agent.assessment.snapshot import Snapshot
+from agent.assessment.snapshot import Identity, Snapshot
+from agent.config.target_labels import INFO_LABELS
 from agent.export.business_metrics import business_families
 from agent.export.capacity_metrics import capacity_families
 from agent.export.class_metrics import class_families
@@ -110,15 +111,15 @@ def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         "1 if the last sample of the server's status succeeded.",
         (((s.target,), _flag(s.health.up)) for s in snapshots),
     )
-    who = [(s.target, i) for s in snapshots if (i := s.health.identity) is not None]
-    yield gauge(
-        "target_info",
-        "Who the target is, to join its series with those of other exporters; always 1.",
-        (((target, i.host, i.port, i.version, i.server_uuid), 1.0) for target, i in who),
-        "host",
-        "port",
-        "version",
-        "server_uuid",
+    yield _target_info(snapshots)
+    yield counter(
+        "queries",
+        "Statements that the server has counted since its start (Questions).",
+        (
+            ((s.target,), s.health.queries)
+            for s in snapshots
+            if s.health.up and s.health.queries is not None
+        ),
     )
     yield gauge(
         "feature_enabled",
@@ -132,6 +133,25 @@ def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         (((s.target,), float(s.health.restarts)) for s in snapshots if s.health.up is not None),
     )
     yield from _collector_families(snapshots)
+
+
+def _target_info(snapshots: list[Snapshot]) -> Metric:
+    """Each target has the labels that any is given; those that it is not given are empty."""
+    who = [(s.target, i) for s in snapshots if (i := s.health.identity) is not None]
+    names = sorted({name for _, identity in who for name, _ in identity.labels})
+
+    def values(target: str, i: Identity) -> tuple[str, ...]:
+        given = dict(i.labels)
+        known = (target, i.host, i.port, i.version, i.server_uuid)
+        return (*known, *(given.get(name, "") for name in names))
+
+    return gauge(
+        "target_info",
+        "Who the target is, to join its series with those of other exporters; always 1.",
+        ((values(*each), 1.0) for each in who),
+        *INFO_LABELS,
+        *names,
+    )
 
 
 def _collector_families(snapshots: list[Snapshot]) -> Iterator[Metric]:

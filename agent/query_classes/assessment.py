@@ -18,7 +18,7 @@ from agent.query_classes.class_usage import ClassUsage
 from agent.query_classes.state import ClassesState, ClassState, IntervalUsage
 from agent.query_classes.tracked_classes import TrackedClasses
 
-TRACKED, TRACKED_PER_SHOWN = 200, 3
+TRACKED, TRACKED_PER_SHOWN = 200, 6
 """Classes that have a column of their own in the models, and how many of them for each that is
 shown; the others are one. A fit's time grows with their third power, its memory with the second."""
 

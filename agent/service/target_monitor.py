@@ -390,7 +390,8 @@ class TargetMonitor:
         if at.socket:
             host, port = (variables.get(name, "")[:LONGEST] for name in ("hostname", "port"))
         version = variables.get("version", "")[:LONGEST_VERSION]
-        return Identity(host, port, version, server_uuid(variables))
+        labels = tuple(sorted(self.target.labels.items()))
+        return Identity(host, port, version, server_uuid(variables), labels)
 
     def _prepare(self, jobs: list[ScheduledCollector]) -> None:
         self._prepare_at = time.monotonic() + spread(PREPARE_AGAIN)
@@ -412,7 +413,8 @@ class TargetMonitor:
         if sample.collector == "status":
             self._backoff.succeeded()
             self._notice_restart(sample)
-            self._health = replace(self._health, up=True)
+            asked = sample.values["questions"]
+            self._health = replace(self._health, up=True, queries=asked)
 
     def _notice_restart(self, status: Sample) -> None:
         if self._lives.is_another(status, Session(self.connects, self._connection.id)):

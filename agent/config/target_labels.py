@@ -1,0 +1,29 @@
+"""Labels that the configuration gives a target, for its `target_info`."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+INFO_LABELS = ("host", "port", "version", "server_uuid")
+"""What `target_info` says beside the target."""
+TAKEN = ("target", "job", "instance", *INFO_LABELS)
+MOST = 16
+
+LabelName = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,62}$")]
+LabelValue = Annotated[str, Field(min_length=1, max_length=128)]
+
+
+def _free(labels: Mapping[str, str]) -> Mapping[str, str]:
+    """Refuse names that Prometheus or the metric itself has."""
+    for name in labels:
+        if name in TAKEN:
+            raise ValueError(f"{name}: this label is taken; choose another name")
+        if name.startswith("__"):
+            raise ValueError(f"{name}: names that begin with __ are Prometheus's own")
+    return labels
+
+
+TargetLabels = Annotated[
+    Mapping[LabelName, LabelValue], Field(max_length=MOST), AfterValidator(_free)
+]
