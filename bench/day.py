@@ -40,7 +40,7 @@ def write_day(path: Path, targets: Sequence[str], server: str) -> None:
         rows = [interval_row(labels, interval, now) for interval in intervals]
         for first in range(0, len(rows), AT_ONCE):
             store.put(Batch(*labels, rows[first : first + AT_ONCE]))
-        store.interval(float(number))
+        store.tick(float(number))
     store.close()
 
 

@@ -80,7 +80,7 @@ def test_the_first_assessment_of_a_new_agent_has_the_filled_intervals(
     try:
         recorder.connected({"server_uuid": SERVER})
         recorder.look(history, now)
-        store.interval(5.0)
+        store.tick(5.0)
         recorder.look(history, now)
     finally:
         store.close()
@@ -123,15 +123,15 @@ def test_a_running_agent_goes_on_writing(url: str, tmp_path: Path) -> None:
     path = tmp_path / "state" / "history.db"
     store = Store(path, SETTINGS)
     try:
-        store.interval(1.0)
+        store.tick(1.0)
         assert backfilled(url, file) == 0
-        store.interval(2.0)
+        store.tick(2.0)
         assert store.state.success
         assert store.state.corrupt_files == 0
         assert not store.state.failures
         count = len(written_rows(file))
         store.put(batch(0, "shop"))
-        store.interval(3.0)
+        store.tick(3.0)
         assert store.state.success
         assert len(written_rows(file)) == count + 1
     finally:

@@ -352,7 +352,7 @@ def test_processors_are_counted_by_one_source(tmp_path: Path) -> None:
 
 def test_labels_of_a_target_are_those_of_prometheus() -> None:
     """Names that are taken, or are none, are refused with their place."""
-    base = {"name": "db", "user": "u", "password_env": "P"}
+    base = {"name": "db", "user": "u"}
     config = Config.model_validate({"targets": [base | {"labels": {"team": "shop"}}]})
     assert dict(config.targets[0].labels) == {"team": "shop"}
     for name, problem in (

@@ -254,7 +254,7 @@ def configured(folder: Path, text: str = TARGETS) -> Config:
 def test_a_group_goes_on_over_a_reload_that_leaves_it_as_it_is(tmp_path: Path) -> None:
     """One that changes begins again, and one that is gone is not shown."""
     groups = Groups(configured(tmp_path), lambda: SNAPSHOTS)
-    groups.interval(0.0)
+    groups.tick(0.0)
     [state] = groups.states()
     assert state.summary is not None
     groups.apply(configured(tmp_path))

@@ -21,7 +21,7 @@ from models.attribution.prediction_error import disagreement
 from models.attribution.reasons import Reason
 
 SECONDS = 600
-SETTINGS = ClassSettings(interval=60.0, window=600.0)
+SETTINGS = ClassSettings(top=20, interval=60.0, window=600.0)
 
 
 def followed(
