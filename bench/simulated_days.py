@@ -1,11 +1,18 @@
 """Days in the life of simulated servers: how they are used, and what is measured of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
-from simulated_servers import Server, erlang_server, law_server, queueing_server
+from simulated_servers import (
+    Server,
+    committing_server,
+    erlang_server,
+    law_server,
+    queueing_server,
+    woken_server,
+)
 
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
@@ -37,6 +44,8 @@ class Life:
     """By how much what others use of the processor varies from interval to interval, as a share."""
     night_jobs: bool = False
     """A quarter of the time a few heavy jobs run instead: 8 times the cost."""
+    bursts: float = 0.0
+    """By how much arrivals are more, and less, than their mean, in the halves of each interval."""
 
 
 def live(server: Server, life: Life, rng: np.random.Generator) -> Observations:
@@ -56,7 +65,7 @@ def live(server: Server, life: Life, rng: np.random.Generator) -> Observations:
         cost[jobs] = 8.0
         share[jobs] = rng.uniform(0.1, 0.5, int(jobs.sum()))
     x = share * server.capacity
-    n, u = server.at(x)
+    n, u, paid = _averaged(server, [x * (1 + part * life.bursts) for part in (-1, 1)])
     u["cpu"] = u["cpu"] * (1 - min(abs(rng.normal(0, EARLY)), 3 * EARLY))
     x = x / cost
     errors = rng.normal(0, life.noise, (len(u) + 1, k))
@@ -69,10 +78,24 @@ def live(server: Server, life: Life, rng: np.random.Generator) -> Observations:
         variance = np.maximum(n, 1 / life.samples) / life.samples
     mine = np.clip(u.pop("cpu"), 0, 1)
     theirs = server.others * rng.uniform(1 - life.neighbours, 1 + life.neighbours, k)
-    resources = [Resource("cpu", np.minimum(mine + theirs, 1.0), own=mine)]
-    resources += [Resource(name, np.clip(column, 0, 1)) for name, column in u.items()]
+    counted = {name: c * np.exp(rng.normal(0, life.noise, k)) for name, c in paid.items()}
+    resources = [Resource("cpu", np.minimum(mine + theirs, 1.0), own=mine, **counted)]
+    resources += [
+        Resource(name, np.clip(column, 0, 1), is_busy_time=name in server.busy_times)
+        for name, column in u.items()
+    ]
     at = 15.0 * np.arange(1, k + 1)
     return Observations.of(at, x, n, n_variance=variance, resources=resources)
+
+
+def _averaged(
+    server: Server, loads: Sequence[Array]
+) -> tuple[Array, dict[str, Array], dict[str, Array]]:
+    """Average N, the utilisations and what is paid over equal parts of each interval."""
+    states, paid = [server.at(x) for x in loads], [server.paid(x) for x in loads]
+    n = np.mean([n for n, _ in states], axis=0)
+    u = {name: np.mean([u[name] for _, u in states], axis=0) for name in server.utilisations}
+    return n, u, {name: np.mean([each[name] for each in paid], axis=0) for name in paid[0]}
 
 
 def _disturb(
@@ -127,7 +150,17 @@ def scenarios() -> list[Scenario]:
         Scenario("one processor, wake-ups", _one_processor, Life),
         Scenario("law, costly wake-ups", _any_law(0.5, 1.0, waking=2.0), Life),
         Scenario("few processors, no delay", _few_processors, Life),
+        Scenario("short reads, random arrivals", _short_reads(evenly=False), Life),
+        Scenario("short reads, even arrivals", _short_reads(evenly=True), Life),
+        Scenario("small commits", _small_commits, Life),
+        Scenario("small commits, bursts", _small_commits, _bursty),
+        Scenario("bursts in the interval", _any_law(0.6, 2.0), _bursty),
     ]
+
+
+def _bursty(reach: float) -> Life:
+    """Up to the capacity: beyond it a burst is a queue that the next calm has to serve."""
+    return Life(reach, bursts=min(0.2, 1 / reach - 1))
 
 
 def _any_law(
@@ -166,6 +199,22 @@ def _few_processors(rng: np.random.Generator) -> Server:
 def _one_processor(rng: np.random.Generator) -> Server:
     waking = float(rng.uniform(0.3, 2.0))
     return erlang_server("one", 1, demand=4e-5, wait=float(rng.choice([0.0, 5e-5])), waking=waking)
+
+
+def _short_reads(*, evenly: bool) -> Callable[[np.random.Generator], Server]:
+    """As recorded: 30 to 135 µs, and up to as much again where the processor is idle."""
+
+    def draw(rng: np.random.Generator) -> Server:
+        demand = float(rng.uniform(3e-5, 1.5e-4))
+        return woken_server("reads", demand, demand * float(rng.uniform(0.3, 1)), evenly=evenly)
+
+    return draw
+
+
+def _small_commits(rng: np.random.Generator) -> Server:
+    """As recorded: 100 to 300 µs of a commit, about as much of a write, which takes 0.2 to 2 ms."""
+    demand, write = rng.uniform(8e-5, 3e-4), rng.uniform(5e-5, 4e-4)
+    return committing_server("commits", float(demand), float(write), float(rng.uniform(2e-4, 2e-3)))
 
 
 def _amdahl(rng: np.random.Generator) -> Server:

@@ -1,10 +1,11 @@
 """Simulated servers whose capacity is known.
 
-Three kinds. `law_server` follows the Universal Scalability Law, cut off where a resource is full.
+Four kinds. `law_server` follows the Universal Scalability Law, cut off where a resource is full.
 `queueing_server` is a closed queueing network (think time inside the statement, a processor
 station of several cores, a lock) solved exactly by convolution over load-dependent stations
 (J. Buzen 1973), where contention burns processor time; its capacity is the greatest throughput
-of that same solution. `erlang_server` is open, M/M/m: its capacity is m/D.
+of that same solution. `erlang_server` is open, M/M/m: its capacity is m/D. `woken_server` and
+`committing_server` have queries that share a cost as they overlap, and count how often it is paid.
 """
 
 from collections.abc import Sequence
@@ -28,11 +29,26 @@ class Server:
     """The server's own, each 0..1 of the resource."""
     others: float = 0.02
     """What others use of the processor, on average."""
+    idle_entries: Array | None = field(default=None, repr=False)
+    """How often a second the processor goes idle, at each of `x`; None where it is not counted."""
+    log_writes: Array | None = field(default=None, repr=False)
+    """Writes of the log a second, the same."""
+    busy_times: tuple[str, ...] = ()
+    """Resources that one request at a time makes as busy as many at once."""
 
     def at(self, x: Array) -> tuple[Array, dict[str, Array]]:
         """Interpolate N and the utilisations at these throughputs."""
         u = {name: np.interp(x, self.x, column) for name, column in self.utilisations.items()}
         return np.interp(x, self.x, self.n), u
+
+    def paid(self, x: Array) -> dict[str, Array]:
+        """Interpolate what is counted of the shared costs, by the field's name."""
+        counted = {"idle_entries": self.idle_entries, "log_writes": self.log_writes}
+        return {
+            name: np.interp(x, self.x, column)
+            for name, column in counted.items()
+            if column is not None
+        }
 
 
 def law_server(
@@ -145,3 +161,41 @@ def erlang_server(
     x = x * capacity
     n = x * wait + rho * cores + waiting * rho / (1 - rho)
     return Server(name, capacity, x, n, {"cpu": 0.98 * rho, "disk": 0.01 + 0.2 * rho})
+
+
+def woken_server(name: str, demand: float, waking: float, *, evenly: bool) -> Server:
+    """One processor that a query which finds it idle wakes, for so many seconds more.
+
+    At random arrivals a share 1 − U does: U = X·(D + w)/(1 + w·X), and the processor goes idle
+    X·(1 − U) times a second. A client that sends its queries evenly finds it idle each time until
+    X·(D + w) = 1; from there on the processor has just so many idle moments that it is never idle
+    for long: U = 1, (1 − X·D)/w of them a second, and none at X = 1/D, which is the capacity.
+    """
+    x = np.linspace(0.001, 1.0, 2000) / demand
+    if evenly:
+        u = np.minimum(x * (demand + waking), 1.0)
+        idle = np.minimum(x, (1 - x * demand) / waking)
+    else:
+        u = x * (demand + waking) / (1 + waking * x)
+        idle = x * (1 - u)
+    n = np.where(u < 0.999, 1.3 * u + 0.3 * x * demand, 3.0)
+    used = {"cpu": u, "disk": 0.01 + 0.1 * u}
+    return Server(name, 1 / demand, x, n, used, idle_entries=idle)
+
+
+def committing_server(name: str, demand: float, write: float, write_time: float) -> Server:
+    """One processor whose commits share the writes of the log.
+
+    A commit computes for D, and each write of the log costs `write` seconds of the processor and
+    takes `write_time`, one at a time. What commits meanwhile shares the next: X/(1 + X·write_time)
+    writes a second.
+    """
+    x = np.linspace(0.001, 1.0, 2000) / demand
+    writes = x / (1 + x * write_time)
+    whole = x * demand + write * writes
+    capacity = float(np.interp(1.0, whole, x))
+    rising = x < 0.999 * capacity
+    x, writes, u = x[rising], writes[rising], whole[rising]
+    n = x * (1.5 * write_time + demand / (1 - u))
+    used = {"cpu": u, "disk": writes * write_time}
+    return Server(name, capacity, x, n, used, log_writes=writes, busy_times=("disk",))

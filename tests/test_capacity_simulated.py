@@ -42,7 +42,7 @@ SERVERS, MORE_SERVERS = 2, 3  # of each kind and highest load; the more are for 
 
 @cache
 def drawn(servers: int) -> list[Trial]:
-    """So many servers for each of 26 kinds and four highest loads."""
+    """So many servers for each of 31 kinds and four highest loads."""
     return list(trials(servers, seed=3))
 
 
@@ -63,7 +63,7 @@ def is_trusted(trial: Trial) -> bool:
 
 
 def test_the_intervals_hold_the_truth_as_often_as_they_say(simulated: list[Trial]) -> None:
-    """Of 208 days 85 to 97 %; two standard errors of so many trials, 2 %, are allowed for."""
+    """Of 248 days 85 to 97 %; two standard errors of so many trials, 2 %, are allowed for."""
     assert 0.85 <= share(simulated, lambda t: t.covered) <= 0.99
 
 

@@ -159,7 +159,11 @@ def of_stage(run: str, stage: int) -> list[Reported]:
 
 @pytest.mark.parametrize("run", RUNS)
 def test_a_real_server_at_half_its_best_concurrency_is_not_overloaded(run: str) -> None:
-    """In no interval, before the peak was met; after it the headroom is what is unused again."""
+    """In no interval, before the peak was met; after it the headroom is what is unused again.
+
+    Where the machine has become faster meanwhile and serves more than it did at its best, there is
+    none, as far as it is known.
+    """
     found = [each.snapshot.headroom(each.snapshot.at) for each in of_stage(run, HALF)]
     assert any(found)
     assert not any(known.overloaded for known in found if known is not None)
@@ -168,7 +172,8 @@ def test_a_real_server_at_half_its_best_concurrency_is_not_overloaded(run: str) 
         assert known is not None
         assert snapshot.load is not None
         assert not known.overloaded
-        assert known.ratio == pytest.approx(1 - snapshot.load.throughput / served, abs=0.1)
+        unused = 1 - snapshot.load.throughput / served
+        assert unused - 0.1 <= known.ratio <= max(unused, 0.0) + 0.1
 
 
 @pytest.mark.parametrize("run", RUNS)

@@ -1,17 +1,17 @@
-"""Servers whose queries pay for waking a processor that they find idle: worked out by hand.
+"""Servers whose queries share a cost as they overlap, observed."""
 
-A query computes for D, and for w more where it finds the one processor idle. At random arrivals a
-share 1 − U does: U = X·(D + w)/(1 + w·X), and the processor goes idle X·(1 − U) times a second. A
-client that sends its queries evenly finds it idle each time until X·(D + w) = 1; from there on the
-processor has just so many idle moments that it is never idle for long: U = 1, (1 − X·D)/w of them
-a second, and none at X = 1/D, which is the capacity.
-"""
+import sys
+from pathlib import Path
 
 import numpy as np
 
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
-from models.usl.law import Array
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
+
+import simulated_servers
+from simulated_servers import Server
 
 INTERVALS = 120
 
@@ -26,19 +26,29 @@ def woken_server(
     is_measured: bool = True,
 ) -> Observations:
     """Observe it at loads up to a share of 1/demand (s), in intervals of 5 s."""
+    server = simulated_servers.woken_server("reads", demand, waking, evenly=evenly)
+    return observed(server, upto, seed, is_measured=is_measured)
+
+
+def committing_server(
+    demand: float, write: float, write_time: float, upto: float, *, seed: int, is_measured: bool
+) -> tuple[Observations, float]:
+    """Observe one whose commits share the writes of its log, and answer its capacity, queries/s."""
+    server = simulated_servers.committing_server("commits", demand, write, write_time)
+    return observed(server, upto, seed, is_measured=is_measured), server.capacity
+
+
+def observed(server: Server, upto: float, seed: int, *, is_measured: bool) -> Observations:
+    """Observe its processor at loads up to a share of the capacity."""
     rng = np.random.default_rng(seed)
-    x = upto / demand * rng.uniform(0.2, 1.0, INTERVALS)
-    if evenly:
-        u = np.minimum(x * (demand + waking), 1.0)
-        idle = np.minimum(x, (1 - x * demand) / waking)
-    else:
-        u = x * (demand + waking) / (1 + waking * x)
-        idle = x * (1 - u)
-    u = np.minimum(u * rng.normal(1.0, 0.02, INTERVALS), 1.0)
-    idle = idle * rng.normal(1.0, 0.03, INTERVALS)
-    n = np.where(u < 0.999, 1.3 * u + 0.3 * x * demand, 3.0) * rng.normal(1.0, 0.03, INTERVALS)
-    entries = idle if is_measured else None
-    processor = Resource("server_cpu", u, own=u, idle_entries=entries)
+    x = upto * server.capacity * rng.uniform(0.2, 1.0, INTERVALS)
+    n, used = server.at(x)
+    u = np.minimum(used["cpu"] * rng.normal(1.0, 0.02, INTERVALS), 1.0)
+    counted = {
+        name: paid * rng.normal(1.0, 0.03, INTERVALS) for name, paid in server.paid(x).items()
+    }
+    n = n * rng.normal(1.0, 0.03, INTERVALS)
+    processor = Resource("server_cpu", u, own=u, **(counted if is_measured else {}))
     return Observations.of(5.0 * np.arange(INTERVALS), x, n, resources=[processor])
 
 
@@ -63,29 +73,3 @@ def server_of_many_processors(
     entries = idle if is_measured else None
     processor = Resource("cpu", u, own=u, idle_entries=entries)
     return Observations.of(5.0 * np.arange(INTERVALS), x, n, resources=[processor])
-
-
-def committing_server(
-    demand: float, write: float, write_time: float, upto: float, *, seed: int, is_measured: bool
-) -> tuple[Observations, float]:
-    """Observe one whose commits share the writes of its log, and answer its capacity, queries/s.
-
-    A commit computes for D, and each write of the log costs `write` seconds of the processor and
-    takes `write_time`, one at a time. What commits meanwhile shares the next: X/(1 + X·write_time)
-    writes a second.
-    """
-    rng = np.random.default_rng(seed)
-
-    def writes(x: Array) -> Array:
-        return np.asarray(x / (1 + x * write_time))
-
-    loads = np.linspace(0.1, 1.0, 2000) / demand
-    capacity = float(np.interp(1.0, loads * demand + write * writes(loads), loads))
-    x = upto * capacity * rng.uniform(0.2, 1.0, INTERVALS)
-    u = x * demand + write * writes(x)
-    n = x * (1.5 * write_time + demand / (1 - u)) * rng.normal(1.0, 0.03, INTERVALS)
-    u = np.minimum(u * rng.normal(1.0, 0.02, INTERVALS), 1.0)
-    counted = writes(x) * rng.normal(1.0, 0.03, INTERVALS) if is_measured else None
-    processor = Resource("server_cpu", u, own=u, log_writes=counted)
-    seen = Observations.of(5.0 * np.arange(INTERVALS), x, n, resources=[processor])
-    return seen, capacity
