@@ -79,7 +79,15 @@ def live(server: Server, life: Life, rng: np.random.Generator) -> Observations:
     mine = np.clip(u.pop("cpu"), 0, 1)
     theirs = server.others * rng.uniform(1 - life.neighbours, 1 + life.neighbours, k)
     counted = {name: c * np.exp(rng.normal(0, life.noise, k)) for name, c in paid.items()}
-    resources = [Resource("cpu", np.minimum(mine + theirs, 1.0), own=mine, **counted)]
+    resources = [
+        Resource(
+            "cpu",
+            np.minimum(mine + theirs, 1.0),
+            own=mine,
+            idle_entries=counted.get("idle_entries"),
+            log_writes=counted.get("log_writes"),
+        )
+    ]
     resources += [
         Resource(name, np.clip(column, 0, 1), is_busy_time=name in server.busy_times)
         for name, column in u.items()

@@ -48,7 +48,10 @@ def observed(server: Server, upto: float, seed: int, *, is_measured: bool) -> Ob
         name: paid * rng.normal(1.0, 0.03, INTERVALS) for name, paid in server.paid(x).items()
     }
     n = n * rng.normal(1.0, 0.03, INTERVALS)
-    processor = Resource("server_cpu", u, own=u, **(counted if is_measured else {}))
+    if not is_measured:
+        counted = {}
+    idle, writes = counted.get("idle_entries"), counted.get("log_writes")
+    processor = Resource("server_cpu", u, own=u, idle_entries=idle, log_writes=writes)
     return Observations.of(5.0 * np.arange(INTERVALS), x, n, resources=[processor])
 
 
