@@ -9,7 +9,9 @@ from simulated_servers import erlang_server
 from models.capacity.assess import assess_capacity
 from models.capacity.contention import Ahead, find_peak
 from models.capacity.goodness_of_fit import Points
+from models.capacity.headroom import headroom
 from models.capacity.observations import Observations
+from models.capacity.resource_limit import Resource
 from models.trust import Trust
 from models.usl.law import Usl
 
@@ -80,3 +82,30 @@ def test_noise_at_the_peak_does_not_refute_the_law(seed: int) -> None:
     found = assess_capacity(Observations.of(np.arange(float(len(n))), x, n))
     assert found.trust is Trust.TRUSTED
     assert found.value == pytest.approx(law.x_max, rel=0.03)
+
+
+@pytest.mark.parametrize("most", [0.85, 0.93])
+@pytest.mark.parametrize("loss", [0.0, 0.08])
+def test_a_load_that_jumps_past_the_peak_measures_it_all_the_same(most: float, loss: float) -> None:
+    """Nothing around it was seen: a processor at most nearly full, then one with a long queue."""
+    rng = np.random.default_rng(3)
+    server = erlang_server("one", 1, wait=0.003)
+    x = server.capacity * np.append(rng.uniform(0.2, most, 60), np.full(4, (1 - loss)))
+    n, used = server.at(x)
+    n[60:] = 120.0
+    u = np.append(used["cpu"][:60] / 0.98, np.ones(4))
+    noise = rng.normal(1, 0.01, len(x))
+    seen = Observations.of(
+        np.arange(float(len(x))), x * noise, n, resources=[Resource("cpu", u, own=u)]
+    )
+    before, after = (assess_capacity(seen.select(slice(0, end))) for end in (62, 63))
+    assert before.value is not None
+    assert after.value == pytest.approx(server.capacity, rel=0.05)
+    assert after.limit == "cpu"
+    known = headroom(after, float(x[-1]), 120.0, 1.0)
+    assert known is not None
+    assert known.overloaded
+    assert known.ratio < 0
+    calm = headroom(after, 0.5 * server.capacity, float(n[0]), 0.5)
+    assert calm is not None
+    assert calm.ratio > 0.4

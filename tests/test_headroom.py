@@ -191,7 +191,8 @@ def test_a_real_server_past_its_peak_is_overloaded_and_its_capacity_measured(run
     """Three intervals past the peak measure the capacity: within 5 % of what was served there.
 
     It is overloaded wherever throughput is lost. One machine became faster by a tenth meanwhile: as
-    many threads as had been too many served more than the best number before.
+    many threads as had been too many served more than the best number before, which is the measure
+    then.
     """
     lost = 0
     for stage in PAST:
@@ -200,7 +201,8 @@ def test_a_real_server_past_its_peak_is_overloaded_and_its_capacity_measured(run
             assert known is not None
             assert capacity is not None
             assert snapshot.load is not None
-            assert capacity.value == pytest.approx(served, rel=0.05)
+            most = max(served, snapshot.load.throughput)
+            assert capacity.value == pytest.approx(most, rel=0.05)
             assert known.overload_loss >= 0
             if snapshot.load.throughput < LESS * served:
                 lost += 1

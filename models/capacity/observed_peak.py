@@ -53,8 +53,13 @@ class ObservedPeak:
 
 def find_observed_peak(seen: Observations) -> ObservedPeak | None:
     """Find the peak that the intervals reach beyond; None where throughput may still grow."""
-    n, x = seen.concurrency, seen.throughput
     known = seen.well_known
+    return _passed(seen, known) or _passed_over(seen, known)
+
+
+def _passed(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None:
+    """Find the peak where intervals around it were seen."""
+    n, x = seen.concurrency, seen.throughput
     cells = _cells(n, x, known)
     if len(cells) == 0:
         return None
@@ -72,6 +77,33 @@ def find_observed_peak(seen: Observations) -> ObservedPeak | None:
     # all intervals between both ends: the cells at the peak alone would be the fast moments
     served = x[known & (_cell(n) >= _cell(cells[at_peak, 0])[0]) & (n <= upper)]
     return ObservedPeak(float(np.median(served)), _error(np.log(served)), best, upper, resource)
+
+
+def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None:
+    """Find the peak between intervals in which a resource is nearly full, and those past it.
+
+    The load rose so fast that none lies around it. Nearly full with so few statements, the
+    resource allows X/U at most, by the utilisation law, and what is served past the peak is
+    the least: the peak is taken in the middle, as uncertain as they differ.
+    """
+    for resource in _ending(seen):
+        full = known & resource.full & ~resource.filled_by_others
+        nearly = known & ~full & (resource.utilisation >= BUSY_AT_PEAK * resource.ceiling)
+        if min(np.count_nonzero(full), np.count_nonzero(nearly)) < LEAST:
+            continue
+        n, x = seen.concurrency, seen.throughput
+        knee = float(np.median(n[nearly]))
+        far = full & (n >= PLATEAU * knee)
+        if np.count_nonzero(far) < LEAST or np.count_nonzero(full & ~far) >= LEAST:
+            continue
+        most = float(np.median((x * resource.ceiling / resource.utilisation)[nearly]))
+        least = float(np.median(x[far]))
+        apart = abs(np.log(most / least)) / 2
+        middle = max(least, np.sqrt(least * most))
+        return ObservedPeak(
+            float(middle), float(apart), BEYOND * knee, PLATEAU * knee, resource.name
+        )
+    return None
 
 
 def _error(ln_x: Array) -> float:
@@ -112,15 +144,25 @@ def _end(cells: Array, at_peak: NDArray[np.bool_]) -> float:
 
 def _full(seen: Observations, far: NDArray[np.bool_], around: NDArray[np.bool_]) -> str | None:
     """Find the resource that was full in most of the intervals beyond, and busy at the peak."""
-    limits = [r for r in seen.resources if not (r.is_setting or r.is_busy_time or r.is_stock)]
-    full = {r.name: _used(r, far) for r in limits if _fills(seen, r, far, around)}
+    full = {r.name: _used(r, far) for r in _ending(seen) if _fills(seen, r, far, around)}
     return max(full, key=lambda name: full[name], default=None)
+
+
+def _ending(seen: Observations) -> list[Resource]:
+    """List the resources that end the growth where they are full."""
+    return [r for r in seen.resources if not (r.is_setting or r.is_busy_time or r.is_stock)]
+
+
+def _is_full(seen: Observations, resource: Resource) -> NDArray[np.bool_]:
+    """Mark where the server fills it, or where most of the statements wait for it."""
+    full: NDArray[np.bool_] = resource.full | _queued(seen, resource)
+    return full & ~resource.filled_by_others
 
 
 def _fills(
     seen: Observations, resource: Resource, far: NDArray[np.bool_], around: NDArray[np.bool_]
 ) -> bool:
-    full = (resource.full | _queued(seen, resource)) & ~resource.filled_by_others
+    full = _is_full(seen, resource)
     mostly = 2 * np.count_nonzero(full & far) > np.count_nonzero(far)
     at_peak = float(medians(resource.utilisation[around])) / resource.ceiling
     return bool(mostly and at_peak >= BUSY_AT_PEAK)
