@@ -39,7 +39,7 @@ def test_writes_that_hardly_belong_to_queries_tell_nothing() -> None:
     plain = Resource("server_cpu", u, own=u)
     counted = Resource("server_cpu", u, own=u, log_writes=np.ones(60)).with_shared_costs(x)
     found = [find_resource_limits(x, [resource])[0].x_max for resource in (plain, counted)]
-    assert found[0] == found[1]
+    assert found[1] == pytest.approx(found[0], rel=0.005)
 
 
 def test_the_spared_share_is_that_of_the_commits_beyond_the_first() -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.capacity.demand import Part, unit
+from models.capacity.shared_cost import SharedCost
 from models.robust import LinearFit, student_cdf
 from models.usl.law import Array
 
@@ -46,11 +47,36 @@ FALLING = Prior.within(0.05, 0.8, mean=0.42, deviation=0.14)
 """Of what waking is of the demand of an idle resource, w/(D + w)."""
 LARGEST_PART = 0.9
 """No more of it is believed."""
-WRITING = Prior.within(0.05, LARGEST_PART, mean=0.6, deviation=0.2)
-"""The same of a write of the log: of durable commits on a real server 0.6 and 0.7 were measured."""
+WRITING = (0.6, 0.2)
+"""The same of a write of the log, mean and deviation: of durable commits on a real server 0.6 and
+0.7 were measured."""
+LONGEST_WRITE = 500e-6
+"""Seconds of processor time that a write of the log costs at most; 98 to 337 µs were measured. Of
+queries that hardly write that is a small part."""
 WAKING, LONGEST_WAKING = 50e-6, 150e-6
 """Seconds of processor time that an idle entry costs: usually below, and at most. About 25, 50 and
 150 were measured on three virtual machines; of long queries that is a small part."""
+
+
+class Sharing(NamedTuple):
+    """How many commits share the writes of others as the throughput grows.
+
+    With one write of the log at a time, each of so many seconds, X/(1 + X·seconds) are made, and
+    the odds of sharing one grow with X; where commits queue for a processor too, more come
+    together, and the odds grow with a power of X.
+    """
+
+    t: float
+    """The throughput at which the share was seen, of the same scale as the limit."""
+    odds: float
+    """Of sharing a write there."""
+    power: float
+
+    def at(self, t: Array) -> Array:
+        """Compute the share at each t."""
+        odds = self.odds * (t / self.t) ** self.power
+        shared: Array = odds / (1 + odds)
+        return shared
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +94,8 @@ class Extrapolation:
     """Whether the third coefficient is w of (2) or (3), and not Q of (1)."""
     scale: float
     """The deviation of the points from it."""
-    spared: float = CEILING[0]
-    """The share of the queries at the ceiling that are spared what falls."""
+    sharing: "Sharing | None" = None
+    """The share of the queries that are spared what falls, where it follows the throughput."""
 
     @classmethod
     def of(
@@ -94,10 +120,14 @@ class Extrapolation:
         ln_p: Array = self.ln_p - freedom * np.log(self.scale)
         return ln_p
 
+    def spared(self, t: Array) -> Array:
+        """Compute the share of the queries that are spared what falls, were t the ceiling's."""
+        return np.full_like(t, CEILING[0]) if self.sharing is None else self.sharing.at(t)
+
     def reached(self, t: Array) -> Array:
         """Compute the probability that the ceiling is below each t, ascending: (places, points)."""
         ceiling, deviation = CEILING
-        third = -t * self.spared if self.falls else t * t
+        third = -t * self.spared(t) if self.falls else t * t
         rows = np.stack([np.ones_like(t), t, third], axis=1)
         over = self.coefficients @ rows.T - ceiling
         products = (rows[:, :, None] * rows[:, None, :]).reshape(len(t), -1)
@@ -148,7 +178,7 @@ class Extrapolations:
             courses.append(_falling(first, busy[-1], prior))
         if first.log_sharing is not None:
             busy += len(LOG_SHARED) * [first.log_sharing.spared]
-            courses += _sharing(first, first.log_sharing.spared)
+            courses += _sharing(first, first.log_sharing)
         # points that correlate count as fewer: as the same number for all, else that would decide
         freedom = min(course.freedom for course in courses)
         weighed = [course.weighed(freedom) for course in courses]
@@ -160,7 +190,8 @@ class Extrapolations:
         falling = list(zip(courses[2:], shares[2:], strict=True))
         high = first.t >= np.quantile(first.t, HIGH)
         falls = [
-            _fall(*each, float(np.median(by[high]))) for each, by in zip(falling, busy, strict=True)
+            _fall(*each, float(np.median(by[high])), reach)
+            for each, by in zip(falling, busy, strict=True)
         ]
         part = sum(float(p @ _parts(course)) for course, p in falling)
         log = sum(float(p.sum()) for p in shares[-len(LOG_SHARED) :])
@@ -197,16 +228,19 @@ def _falling(first: Part, busy: Array, prior: Prior) -> Extrapolation:
     return Extrapolation.of(awake, rows, np.zeros(PLACES), prior, falls=True)
 
 
-LOG_SHARED = (0.5, 1.0)
-"""How far the share of the commits that others' writes serve may go on, from that at the highest
-loads up to all: commits pile up where a resource is full, and how many do, clients decide."""
+LOG_SHARED = (2.0, 3.0)
+"""The power of X with which the odds of sharing a write of the log grow: 1 while one write is made
+at a time, 2.4 to 3.2 were measured up to the peaks of durable commits."""
 
 
-def _sharing(first: Part, spared: Array) -> list[Extrapolation]:
+def _sharing(first: Part, log: SharedCost) -> list[Extrapolation]:
     """Follow (3) by the share of the commits that were spared a write of the log."""
-    seen = float(np.median(spared[first.t >= np.quantile(first.t, HIGH)]))
-    course = _falling(first, spared, WRITING)
-    return [replace(course, spared=seen + part * (CEILING[0] - seen)) for part in LOG_SHARED]
+    high = first.t >= np.quantile(first.t, HIGH)
+    seen = min(float(np.median(log.spared[high])), CEILING[0])
+    at, odds = float(np.median(first.t[high])), seen / (1 - seen)
+    most = min(LONGEST_WRITE * log.per_query / first.slope, LARGEST_PART)
+    course = _falling(first, log.spared, Prior.within(0.0, most, *WRITING))
+    return [replace(course, sharing=Sharing(at, odds, power)) for power in LOG_SHARED]
 
 
 def _total(parts: Sequence[Part]) -> Array:
@@ -216,13 +250,14 @@ def _total(parts: Sequence[Part]) -> Array:
     return np.clip(np.stack([t**k for k in range(3)], axis=1) @ smooth, 0.0, 1.0)
 
 
-def _fall(falling: Extrapolation, shares: Array, busy: float) -> float:
+def _fall(falling: Extrapolation, shares: Array, busy: float, reach: float) -> float:
     """Expect how much of the demand at the highest loads is gone at the ceiling.
 
-    The demand is D + w − w·busy; busy is the share that finds the resource busy at those loads.
+    The demand is D + w − w·busy; busy is the share that finds the resource busy at those loads,
+    reach the throughput at which the resource is full if it stays.
     """
     part = _parts(falling)
-    at_ceiling = max(falling.spared, busy)
+    at_ceiling = max(float(falling.spared(np.array([reach]))[0]), busy)
     return float(shares @ (part * (at_ceiling - busy) / (1 - part * busy)))
 
 

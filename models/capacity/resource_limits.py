@@ -46,8 +46,6 @@ MIN_SEEN = 0.05
 """The least share of its ceiling that a resource must have been used."""
 TRUSTED_RATIO = 1.3
 """The limit's 95 % quantile over its 5 % quantile must be below, to be trusted."""
-LEAST_WRITES = 0.02
-"""Writes of the log per query: with fewer they are not what a query costs."""
 ALONE = 0.9
 """From this probability of a single channel on a busy time counts as a utilisation."""
 CURVED = 0.5
@@ -149,8 +147,9 @@ def _apart(parts: Sequence[Part], resource: Resource, x_scale: float) -> list[Pa
         idle = replace(idleness, per_query=idleness.per_query * x_scale)
         smooth = idle.smoothed(own.t, whole.u, own.weights)
         own = replace(own, shares=MEASURED_SHARES, idleness=smooth)
-    if log is not None and log.per_query > LEAST_WRITES:
-        shared = log.smoothed(own.t, np.zeros_like(own.t), own.weights)
+    if log is not None:
+        written = replace(log, per_query=log.per_query * x_scale)
+        shared = written.smoothed(own.t, np.zeros_like(own.t), own.weights)
         own = replace(own, shares=(*own.shares, *LOG_SHARES), log_sharing=shared)
     per_unit = np.array([0.0, 1.0, 0.0])
     for_us = others.fit.given(per_unit, 0.1 * own.slope, 0.4 * abs(own.slope))
