@@ -38,7 +38,7 @@ OWN_SHARES = (0.3, 0.1, 0.6)
 MEASURED_SHARES = (0.1, 0.1, 0.5, 0.3)
 """The same, and that it falls by (3), where it is measured how many queries find it busy."""
 LOG_SHARES = (0.4, 0.4)
-"""Beside these, that it falls by (3) as more commits share the writes of the log, slowly or fast."""
+"""Beside these, that it falls by (3) as more commits share the writes of the log: slowly, fast."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,8 +87,8 @@ def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak |
     the least: the peak is taken in the middle, as uncertain as they differ.
     """
     for resource in _ending(seen):
-        full = known & resource.full & ~resource.filled_by_others
-        nearly = known & ~full & (resource.utilisation >= BUSY_AT_PEAK * resource.ceiling)
+        ours = known & (resource.of_ours >= BUSY_AT_PEAK)
+        full, nearly = ours & resource.full, ours & ~resource.full
         if min(np.count_nonzero(full), np.count_nonzero(nearly)) < LEAST:
             continue
         n, x = seen.concurrency, seen.throughput
@@ -164,8 +164,7 @@ def _fills(
 ) -> bool:
     full = _is_full(seen, resource)
     mostly = 2 * np.count_nonzero(full & far) > np.count_nonzero(far)
-    at_peak = float(medians(resource.utilisation[around])) / resource.ceiling
-    return bool(mostly and at_peak >= BUSY_AT_PEAK)
+    return bool(mostly and _used(resource, around) >= BUSY_AT_PEAK)
 
 
 def _queued(seen: Observations, resource: Resource) -> NDArray[np.bool_]:
