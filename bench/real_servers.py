@@ -44,6 +44,8 @@ from models.usl.fit import Method, fit
 
 ROOT = Path(__file__).resolve().parent.parent
 WRONG = 25.0  # per cent
+FAR_OFF = 15.0
+"""Per cent: nothing that is trusted may be off by more."""
 CAPS = (0.3, 0.5, 0.7, 0.9)
 SHARES = (0.2, 0.6, 0.4, 0.9, 0.3, 0.75, 0.5, 1.0)  # of the cap, a step each
 LONGER = 3
@@ -56,14 +58,30 @@ PAST_INTERVALS = 10
 SLACK = 0.1
 
 
+class Prediction(NamedTuple):
+    """What an estimator says of the peak, queries/s."""
+
+    estimator: str
+    value: float | None
+    note: str
+    """Its trust, or why it says nothing."""
+    lower: float | None = None
+    upper: float | None = None
+    """Of the 90 % interval; None: no such bound is known."""
+
+
 class Said(NamedTuple):
-    """What an estimator made of what was seen below a cap."""
+    """How far an estimator was off with what was seen below a cap."""
 
     cap: float
     estimator: str
     error: float | None
     """Per cent; None: it said nothing."""
     trusted: bool
+    width: float | None = None
+    """The 95 % quantile over the 5 % quantile, where it is known."""
+    holds: bool | None = None
+    """Whether the 90 % interval reaches the peak of some moment."""
 
     @property
     def cell(self) -> str:
@@ -197,11 +215,17 @@ def replay(seen: dict[str, Any]) -> Iterator[Said]:
         peak, least, most = true_peak(part["peaks"])
         print(f"\n  seen up to {part['cap']:.0%} of the peak, {len(window)} intervals")
         print(f"  true peak then {peak:,.0f} queries/s, {least:,.0f} to {most:,.0f} at moments")
-        for name, value, note in predictions(window):
+        for name, value, note, lower, upper in predictions(window):
             error = None if value is None else 100 * (value / peak - 1)
             number = "-" if value is None else f"{value:,.0f}"
             print(f"    {name:<34} {number:>10} {percent(error):>10}  {note}")
-            yield Said(part["cap"], name, error, note.startswith(Trust.TRUSTED))
+            trusted = note.startswith(Trust.TRUSTED)
+            if lower is None:
+                yield Said(part["cap"], name, error, trusted)
+            else:
+                most_said = np.inf if upper is None else upper
+                holds = lower < most and most_said > least
+                yield Said(part["cap"], name, error, trusted, most_said / max(lower, 1e-9), holds)
 
 
 def seen_below(seen: dict[str, Any], part: dict[str, Any]) -> Window:
@@ -233,6 +257,35 @@ def summarise(said: list[Said]) -> None:
             ours = [one for one in said if (one.estimator, one.cap) == (name, cap)]
             cells.append(" ".join(one.cell for one in ours))
         print(f"  {name:<34} " + " | ".join(f"{cell:<20}" for cell in cells))
+    print("\nsize of the errors in %, median/90th percentile (signed median); what is silent is ∞")
+    for name in names:
+        levels = [[one for one in said if (one.estimator, one.cap) == (name, cap)] for cap in CAPS]
+        print(f"  {name:<34} " + " | ".join(f"{spread(some):<20}" for some in levels))
+    print("\n90 % intervals that hold the peak; their median width; trusted; of them off by 15 %")
+    for name in names:
+        levels = [[one for one in said if (one.estimator, one.cap) == (name, cap)] for cap in CAPS]
+        if all(one.holds is not None for some in levels for one in some):
+            print(f"  {name:<34} " + " | ".join(f"{certainty(some):<20}" for some in levels))
+
+
+def spread(some: list[Said]) -> str:
+    """Summarise the errors of all workloads at one level."""
+    if not some:
+        return "–"
+    errors = np.array([np.inf if one.error is None else one.error for one in some])
+    middle, far = np.median(np.abs(errors)), np.quantile(np.abs(errors), 0.9, method="higher")
+    return f"{middle:.0f}/{far:.0f} ({np.median(errors):+.0f})".replace("inf", "∞")
+
+
+def certainty(some: list[Said]) -> str:
+    """Summarise how sure it was of all workloads at one level, and how rightly."""
+    if not some:
+        return "–"
+    trusted = [one for one in some if one.trusted]
+    wrong = sum(abs(one.error or 0.0) > FAR_OFF for one in trusted)
+    held = sum(bool(one.holds) for one in some)
+    width = np.median([one.width or np.inf for one in some])
+    return f"{held} of {len(some)}; {width:.2f}; {len(trusted)}; {wrong}"
 
 
 @contextmanager
@@ -254,33 +307,36 @@ def window_of(agent: Agent) -> Window:
     return watch._history.window(time.monotonic())
 
 
-def predictions(window: Window) -> Iterator[tuple[str, float | None, str]]:
-    """Name, predicted peak (queries/s) and trust of each estimator."""
+def predictions(window: Window) -> Iterator[Prediction]:
+    """Predict the peak with each estimator."""
     for source in Source:
         yield from of_source(window, source)
 
 
-def of_source(window: Window, source: Source) -> Iterator[tuple[str, float | None, str]]:
+def of_source(window: Window, source: Source) -> Iterator[Prediction]:
     """Capacity, the law alone, limits alone, and two methods of others."""
     seen = observations(window, source)
     capacity = assess_capacity(seen)
-    yield f"capacity, {source}", capacity.value, f"{capacity.trust} by {capacity.limit}"
+    note = f"{capacity.trust} by {capacity.limit}"
+    yield Prediction(
+        f"capacity, {source}", capacity.value, note, capacity.lower or 0.0, capacity.upper
+    )
     resource_limit = min(
         (w.x_max for w in capacity.resource_limits if w.x_max is not None), default=None
     )
-    yield f"limits alone, {source}", resource_limit, ""
+    yield Prediction(f"limits alone, {source}", resource_limit, "")
     law = capacity.usl
     doubts = capacity.usl_finding.check.sentence if capacity.usl_finding else ""
     peak = law.x_max if law else None
-    yield f"USL alone, {source}", peak, law.trust if law else doubts
+    yield Prediction(f"USL alone, {source}", peak, law.trust if law else doubts)
     n, x = concurrency(window, source), window["throughput"]
     loaded = np.isfinite(n) & (n >= 0.5) & (x > 0)
     for method in (Method.LSQ, Method.LINEARISED):
         if np.count_nonzero(loaded) < 3:
-            yield f"{method}, {source}", None, "too few loaded intervals"
+            yield Prediction(f"{method}, {source}", None, "too few loaded intervals")
         else:
             other = fit(n[loaded], x[loaded], method)
-            yield f"{method}, {source}", other.x_max, other.trust
+            yield Prediction(f"{method}, {source}", other.x_max, other.trust)
 
 
 if __name__ == "__main__":
