@@ -45,7 +45,7 @@ def test_the_agents_counters_rise_and_never_fall(
         assert page.all(f"query_{name}_total"), name
         assert page.get(f"unattributed_{name}_total") is not None, name
     assert (page.get("unattributed_cpu_seconds_total") or 0) > 0
-    assert page.all("query_source_info", resource="cpu") == [1.0]
+    assert page.all("query_source_info", quantity="cpu") == [1.0]
     assert page.all("query_digest_info") == []
     assert "on_the_page" not in page.text
     assert len(page.all(known[0])) <= 3 + 2

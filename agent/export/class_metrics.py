@@ -57,7 +57,7 @@ MODEL_GAUGES: tuple[tuple[str, str, Callable[[ResourceState], float | None]], ..
     ),
     (
         "unattributed_ratio",
-        "Share of a resource's use that is not attributed to any class.",
+        "Share of a quantity that is not attributed to any class.",
         lambda resource: resource.unattributed_share,
     ),
     (
@@ -205,18 +205,18 @@ def _of_models(fresh: Known) -> Iterator[Metric]:
     resources = [(s.target, r) for s, c in fresh for r in c.resources]
     yield gauge(
         "query_source_info",
-        "How the use of a resource was attributed to the classes.",
+        "How the use of a quantity was attributed to the classes.",
         (((t, r.name, r.source.value), 1.0) for t, r in resources if r.source is not None),
-        "resource",
+        "quantity",
         "source",
     )
     for name, text, value in MODEL_GAUGES:
-        yield gauge(name, text, [((t, r.name), value(r)) for t, r in resources], "resource")
+        yield gauge(name, text, [((t, r.name), value(r)) for t, r in resources], "quantity")
     yield gauge(
         "query_model_reason",
         "1 for each reason why an attribution is uncertain.",
         (((t, r.name, why.value), 1.0) for t, r in resources for why in r.reasons),
-        "resource",
+        "quantity",
         "reason",
     )
     yield gauge(
