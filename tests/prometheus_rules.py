@@ -21,6 +21,13 @@ def alerts(text: str) -> Iterator[dict[str, Any]]:
                 yield rule
 
 
+def documented_metrics() -> set[str]:
+    """The names in the first cells of the tables of docs/metrics.md."""
+    page = (ROOT / "docs/metrics.md").read_text()
+    cells = re.findall(r"^\| (`mysql_headroom_[^|]*) \|", page, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"mysql_headroom_\w+", cell)}
+
+
 def rules_with_short_intervals(
     text: str, for_: str = "2s", window: str = "10s", interval: str = "1s"
 ) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
-from agent.export.families import BOUND, gauge, states_of
+from agent.export.families import LOWER, TRUST, UPPER, gauge, states_of
 
 NAME = "business_metric"
 
@@ -15,52 +15,59 @@ def business_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     known = [((s.target, one.name), one) for s in snapshots for one in s.current_business(now)]
     yield gauge(
         f"{NAME}_info",
-        "A business metric of the configuration, with its unit; always 1.",
+        "A business metric of the configuration, with its unit; always 1. Absent where the "
+        "configuration has none.",
         (((*labels, one.unit), 1.0) for labels, one in known),
         NAME,
         "unit",
     )
     yield gauge(
         f"{NAME}_value",
-        "The latest value of the business metric, in its unit.",
+        "Latest value of the business metric, in the unit of business_metric_info; absent where "
+        "none was read lately.",
         ((labels, one.value) for labels, one in known),
         NAME,
     )
     yield gauge(
         f"{NAME}_last_read_timestamp_seconds",
-        "When the business metric was last read.",
+        "Unix time at which the business metric was last read; absent before the first time.",
         ((labels, one.at) for labels, one in known),
         NAME,
     )
     found = [(labels, one.found.headroom) for labels, one in known if one.found.headroom]
     yield gauge(
         f"{NAME}_headroom",
-        "How much more of the unit the capacity leaves; at most 0 where none is left.",
+        "How much more of the business metric, in its unit, is possible up to the capacity; 0 "
+        "or less where nothing is left. Absent while business_metric_reason says why.",
         ((labels, left.value) for labels, left in found),
         NAME,
     )
     yield gauge(
         f"{NAME}_headroom_lower",
-        f"Headroom in the unit, lower {BOUND}",
+        "How much more of the business metric, in its unit, is possible up to the capacity, "
+        f"{LOWER}; absent while business_metric_reason says why.",
         ((labels, left.lower) for labels, left in found),
         NAME,
     )
     yield gauge(
         f"{NAME}_headroom_upper",
-        f"Headroom in the unit, upper {BOUND}",
+        "How much more of the business metric, in its unit, is possible up to the capacity, "
+        f"{UPPER}; absent while business_metric_reason says why, and where the capacity has no "
+        "upper bound.",
         ((labels, left.upper) for labels, left in found),
         NAME,
     )
     yield gauge(
         f"{NAME}_trust",
-        "1 for how far the headroom in the unit may be believed.",
+        f"Trust in the headroom of the business metric: {TRUST}.",
         [row for labels, one in known for row in states_of(labels, one.found.trust)],
         NAME,
         "trust",
     )
     yield gauge(
         f"{NAME}_reason",
-        "1 for the reason why the headroom in the unit is not known, or is 0.",
+        "1 for the reason why the headroom of the business metric is not known, or is 0; absent "
+        "while it is known.",
         (((*labels, one.found.reason.value), 1.0) for labels, one in known if one.found.reason),
         NAME,
         "reason",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
-from agent.export.families import BOUND, counter, gauge, states_of
+from agent.export.families import LOWER, TRUST, UPPER, counter, gauge, states_of
 from agent.export.resource_labels import LABELS, cpu_part, resource_labels
 from models.capacity.headroom import Headroom
 from models.capacity.resource_limit import ResourceLimit
@@ -14,18 +14,21 @@ from models.capacity.result import Capacity
 HEADROOM_GAUGES: tuple[tuple[str, str, Callable[[Headroom], float]], ...] = (
     (
         "capacity_headroom_ratio",
-        "Unused share of the capacity, 1 - X/C. Past the peak 1 - N/Npeak, at most 0: "
-        "N statements run at once, and Npeak would at the capacity.",
+        "Unused share of the capacity, 1 - X/C: 0.25 is a quarter left. Past the peak 1 - "
+        "N/Npeak, at most 0: N statements run at once, and Npeak would at the capacity. Absent "
+        "while the capacity is not known.",
         lambda headroom: headroom.ratio,
     ),
     (
         "overloaded",
-        "1 while the server is past its peak: more load gives no more throughput, or less.",
+        "1 while the server is past its peak (more load gives no more throughput, or less), "
+        "else 0; absent while the capacity is not known.",
         lambda headroom: float(headroom.overloaded),
     ),
     (
         "overload_loss_ratio",
-        "Share of the capacity that is lost to overload, 1 - X/C past the peak; 0 below it.",
+        "Share of the capacity that is lost to overload, 1 - X/C past the peak; 0 below it. "
+        "Absent while the capacity is not known.",
         lambda headroom: headroom.overload_loss,
     ),
 )
@@ -33,32 +36,37 @@ HEADROOM_GAUGES: tuple[tuple[str, str, Callable[[Headroom], float]], ...] = (
 CAPACITY_GAUGES: tuple[tuple[str, str, Callable[[Capacity], float | None]], ...] = (
     (
         "capacity_queries_per_second",
-        "Throughput that the server cannot exceed with the present mix of queries.",
+        "Throughput in queries per second that the server cannot exceed with the present mix of "
+        "queries (the median); absent while no limit is in sight.",
         lambda capacity: capacity.value,
     ),
     (
         "capacity_lower_queries_per_second",
-        f"Capacity, lower {BOUND}",
+        f"Capacity in queries per second, {LOWER}; known also where the capacity itself is not. "
+        "Absent while nothing is assessed.",
         lambda capacity: capacity.lower,
     ),
     (
         "capacity_upper_queries_per_second",
-        f"Capacity, upper {BOUND}",
+        f"Capacity in queries per second, {UPPER}; absent while no limit is in sight.",
         lambda capacity: capacity.upper,
     ),
     (
         "capacity_concurrency",
-        "Statements running at once at the capacity.",
+        "Statements running at once at the capacity; absent unless the peak was observed or a "
+        "trusted law has one.",
         lambda capacity: capacity.concurrency,
     ),
     (
         "capacity_concurrency_upper",
-        "With more statements running at once than this, the server is past its peak.",
+        f"Statements running at once at the capacity, {UPPER}: with more than that the server is "
+        "past its peak. Absent where capacity_concurrency is.",
         lambda capacity: capacity.concurrency_upper,
     ),
     (
         "capacity_settling_throughput_queries_per_second",
-        "The load at which a capacity that is not trusted yet could be determined.",
+        "Load in queries per second at which a capacity that is not trusted yet could be "
+        "determined; absent once it is trusted, and where more load would not help.",
         lambda capacity: capacity.settle_throughput,
     ),
 )
@@ -66,22 +74,26 @@ CAPACITY_GAUGES: tuple[tuple[str, str, Callable[[Capacity], float | None]], ...]
 LIMIT_GAUGES: tuple[tuple[str, str, Callable[[ResourceLimit], float | None]], ...] = (
     (
         "resource_service_demand_seconds",
-        "Service demand: seconds of the whole resource that one query takes.",
+        "Service demand: seconds of the whole resource that one query takes; absent while its "
+        "utilisation does not follow the load.",
         lambda resource_limit: resource_limit.demand,
     ),
     (
         "resource_limit_queries_per_second",
-        "Throughput at which the resource is full.",
+        "Throughput in queries per second at which the resource is full; absent while its "
+        "utilisation does not follow the load.",
         lambda resource_limit: resource_limit.x_max,
     ),
     (
         "resource_limit_lower_queries_per_second",
-        f"Throughput at which the resource is full, lower {BOUND}",
+        f"Throughput in queries per second at which the resource is full, {LOWER}; absent while "
+        "its utilisation does not follow the load.",
         lambda resource_limit: resource_limit.x_max_interval and resource_limit.x_max_interval.low,
     ),
     (
         "resource_limit_upper_queries_per_second",
-        f"Throughput at which the resource is full, upper {BOUND}",
+        f"Throughput in queries per second at which the resource is full, {UPPER}; absent while "
+        "its utilisation does not follow the load.",
         lambda resource_limit: resource_limit.x_max_interval and resource_limit.x_max_interval.high,
     ),
 )
@@ -95,7 +107,8 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         yield gauge(name, text, [((target,), share(headroom)) for target, headroom in placed])
     yield gauge(
         "saturation_probability",
-        "Probability that the capacity is at most the present load times the label `load`.",
+        "Probability, 0 to 1, that the capacity is at most the present load times the label "
+        "load; absent while that is not known.",
         (
             ((s.target, f"{growth:g}"), probability)
             for s in snapshots
@@ -107,8 +120,8 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         yield gauge(name, text, [((target,), value(capacity)) for target, capacity in known])
     yield gauge(
         "capacity_limit_probability",
-        "Probability that this resource, or contention (usl), is what ends the growth of "
-        "throughput; they sum to 1.",
+        "Probability, 0 to 1, that this resource, or contention (usl), is what ends the growth "
+        "of throughput; they sum to 1. Absent while no limit is in sight.",
         (
             ((target, *resource_labels(name)), share)
             for target, capacity in known
@@ -118,13 +131,14 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     )
     yield gauge(
         "capacity_trust",
-        "Trust in the capacity: 1 for the current state, 0 for the others.",
+        f"Trust in the capacity: {TRUST}; absent while nothing is assessed.",
         (row for target, c in known for row in states_of((target,), c.trust)),
         "trust",
     )
     yield gauge(
         "capacity_reason",
-        "1 for each reason why the capacity is not trusted, or what to know about it.",
+        "1 for each reason why the capacity is not trusted, or what to know about it; absent "
+        "without one.",
         (((target, reason.value), 1.0) for target, c in known for reason in c.reasons),
         "reason",
     )
@@ -137,7 +151,8 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
     loads = [(s.target, load) for s in snapshots if (load := s.current_load(now)) is not None]
     yield gauge(
         "resource_utilisation_ratio",
-        "Utilisation of the resource over the latest interval; 1 is full.",
+        "Utilisation of the resource over the latest interval: 0 is idle, 1 is full. Absent "
+        "where it cannot be read or where no ceiling of the resource is known.",
         (
             ((target, *resource_labels(name)), used)
             for target, load in loads
@@ -148,8 +163,9 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
     )
     yield gauge(
         "cpu_part_utilisation_ratio",
-        "Part of the host's CPU time that the server took, or the hypervisor gave to others "
-        "(steal), over the latest interval; both are in the utilisation of the resource cpu.",
+        "Share of the host's CPU time that the server took, or the hypervisor gave to others "
+        "(steal), over the latest interval, 0 to 1; both are in the utilisation of the resource "
+        "cpu. Absent where it cannot be read.",
         (
             ((target, part), used)
             for target, load in loads
@@ -160,13 +176,16 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
     )
     yield gauge(
         "cpu_source_info",
-        "What the server's CPU is known from.",
+        "What the CPU is known from, in the label source: counters of this host, of a "
+        "node_exporter, or of the server's statements; always 1. Absent where the CPU is not "
+        "known.",
         (((t, load.cpu_source.value), 1.0) for t, load in loads if load.cpu_source is not None),
         "source",
     )
     yield gauge(
         "cpu_clock_ratio",
-        "Clock rate of the server's CPUs as a share of their highest without turbo.",
+        "Clock rate of the server's CPUs as a share of their highest without turbo; 1 is full "
+        "speed. Absent where the kernel does not show it.",
         (((t,), load.clock) for t, load in loads),
     )
     resource_limits = [
@@ -182,7 +201,8 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         yield gauge(name, text, rows, *LABELS)
     yield gauge(
         "resource_limit_trust",
-        "Trust in the limit: 1 for the current state, 0 for the others.",
+        f"Trust in the throughput at which the resource is full: {TRUST}; absent where the "
+        "resource is not known.",
         (
             row
             for labels, resource_limit in resource_limits
@@ -193,7 +213,8 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
     )
     yield gauge(
         "resource_limit_reason",
-        "1 for each reason why the limit is not trusted, or what to know about it.",
+        "1 for each reason why the throughput at which the resource is full is not trusted, or "
+        "what to know about it; absent without one.",
         (
             ((*labels, reason.value), 1.0)
             for labels, resource_limit in resource_limits
@@ -209,7 +230,8 @@ def _record_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     records = [(s.target, s.fitted.record) for s in snapshots]
     yield counter(
         "outliers",
-        "Intervals that were left out of the assessment, each counted once.",
+        "Intervals that were left out of the assessment, by reason, each counted once; absent "
+        "before the first of its kind.",
         (
             ((target, reason.value), float(count))
             for target, record in records
@@ -219,12 +241,14 @@ def _record_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
     yield gauge(
         "mix_changed_timestamp_seconds",
-        "When the latest change of the workload ended; older intervals are left out.",
+        "Unix time at which the latest change of the workload ended; older intervals are left "
+        "out. Absent while none was seen.",
         (((target,), record.mix_changed) for target, record in records),
     )
     points = [(s.target, s.fitted.points) for s in snapshots if s.capacity(now) is not None]
     yield gauge(
         "intervals_kept",
-        "Intervals in the assessed window, after thinning.",
+        "Intervals of the window that were assessed, at most 500; absent while nothing is "
+        "assessed.",
         (((target,), float(len(seen))) for target, seen in points if seen is not None),
     )

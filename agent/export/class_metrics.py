@@ -15,54 +15,61 @@ from agent.query_classes.state import ClassesState, ClassState, ResourceState
 TEXT_LETTERS = 256
 COUNTERS = (
     ("calls", "calls", "Statements"),
-    ("statement_time", "statement_seconds", "Statement time"),
-    ("cpu", "cpu_seconds", "CPU time"),
+    ("statement_time", "statement_seconds", "Seconds that statements took"),
+    ("cpu", "cpu_seconds", "CPU seconds"),
     ("read", "read_bytes", "Bytes read from disk"),
     ("written", "written_bytes", "Bytes written to disk"),
-    ("network", "network_bytes", "Network bytes sent and received"),
+    ("network", "network_bytes", "Bytes sent to clients and received from them"),
     ("row_operations", "row_operations", "InnoDB rows read and changed"),
 )
-"""Quantities of a class, and what follows `query_` and, for what no class explains,
-`unattributed_`."""
+"""Quantities of a class, what follows `query_` and, for what no class explains, `unattributed_`,
+and what is counted."""
 
 MODES = (("user_cpu", "user"), ("system_cpu", "system"))
 """Parts of the CPU time, and their values of the label `mode`; they are no more than estimated."""
 
 EVENTS = (
-    ("errors", "errors", "Failed statements of the query class."),
+    ("errors", "errors", "Statements of the query class that failed"),
     (
         "no_index_used",
         "no_index",
-        "Statements of the query class that scanned a table without an index.",
+        "Statements of the query class that scanned a table without an index",
     ),
     (
         "no_good_index_used",
         "no_good_index",
-        "Statements of the query class without a good index, checked row by row.",
+        "Statements of the query class that looked for an index row by row",
     ),
-    ("tmp_disk_tables", "tmp_disk_tables", "Temporary tables on disk made by the query class."),
+    ("tmp_disk_tables", "tmp_disk_tables", "Temporary tables on disk made by the query class"),
 )
 """What the server counts of a class besides, and what follows `query_`."""
+
+NOT_SHOWN = "absent while the class is not among those shown"
 
 MODEL_GAUGES: tuple[tuple[str, str, Callable[[ResourceState], float | None]], ...] = (
     (
         "query_model_error_ratio",
-        "Mean relative error of the totals that the model predicted in advance.",
+        "Mean error of the totals that the model of this quantity predicted in advance, as a "
+        "share of them: 0 is exact. Absent before the second minute.",
         lambda resource: resource.held_out.mape,
     ),
     (
         "query_model_r_squared",
-        "Squared correlation of the totals with the model's predictions in advance.",
+        "Squared correlation of the quantity's totals with what its model predicted in advance: "
+        "1 is perfect, 0 is none. Absent before the second minute.",
         lambda resource: resource.held_out.r_squared,
     ),
     (
         "unattributed_ratio",
-        "Share of a quantity that is not attributed to any class.",
+        "Share of the quantity's recent use that is attributed to no query class, 0 to 1; "
+        "absent while nothing is used.",
         lambda resource: resource.unattributed_share,
     ),
     (
         "query_model_disagreement",
-        "Sum over classes of |measured - estimated| share: 0 the same, 2 nothing in common.",
+        "What an estimate would have been worth where the quantity is measured: the sum over "
+        "query classes of |measured - estimated share|, 0 the same, 2 nothing in common. Absent "
+        "where nothing is measured.",
         lambda resource: resource.disagreement,
     ),
 )
@@ -81,12 +88,13 @@ def class_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     yield from _of_models(fresh)
     yield gauge(
         "query_classes",
-        "Query classes seen so far.",
+        "Query classes seen so far; absent before the first minute.",
         (((s.target,), float(c.known)) for s, c in known),
     )
     yield counter(
         "query_intervals_lost",
-        "Intervals in which the classes' work is not known.",
+        "Intervals of which it is not known what the query classes did, by cause; absent before "
+        "the first of its kind.",
         (((s.target, k.value), float(n)) for s, c in known for k, n in c.lost.items() if n),
         "kind",
     )
@@ -100,14 +108,14 @@ def _counters(known: Known) -> Iterator[Metric]:
     for quantity, name, text in COUNTERS:
         yield counter(
             f"query_{name}",
-            f"{text} of the query class.",
+            f"{text} of the query class; {NOT_SHOWN}, and where this is not known.",
             ((_labels(s, one), one.totals.get(quantity)) for s, c in known for one in c.classes),
             "schema",
             "digest",
         )
         yield counter(
             f"unattributed_{name}",
-            f"{text} not attributed to any class.",
+            f"{text} that are attributed to no query class; absent where this is not known.",
             (((s.target,), r.unattributed) for s, c in known if (r := c.resource(quantity))),
         )
 
@@ -115,8 +123,8 @@ def _counters(known: Known) -> Iterator[Metric]:
 def _modes(known: Known) -> Iterator[Metric]:
     yield counter(
         "query_cpu_mode_seconds",
-        "CPU time of the query class in the server's own code (user) or in the kernel (system); "
-        "estimated apart from query_cpu_seconds_total.",
+        "CPU seconds of the query class in the server's own code (user) or in the kernel "
+        "(system); estimated apart from query_cpu_seconds_total. Absent on another host.",
         (
             ((*_labels(s, one), mode), one.totals.get(quantity))
             for quantity, mode in MODES
@@ -129,8 +137,8 @@ def _modes(known: Known) -> Iterator[Metric]:
     )
     yield counter(
         "unattributed_cpu_mode_seconds",
-        "CPU time not attributed to any class, in the server's own code (user) or in the kernel "
-        "(system).",
+        "CPU seconds of the server's process that are attributed to no query class, in its own "
+        "code (user) or in the kernel (system); absent on another host.",
         (
             ((s.target, mode), resource.unattributed)
             for quantity, mode in MODES
@@ -146,7 +154,7 @@ def _events(known: Known) -> Iterator[Metric]:
         counts = (
             (_labels(s, one), one.totals.get(quantity)) for s, c in known for one in c.classes
         )
-        yield counter(f"query_{name}", text, counts, "schema", "digest")
+        yield counter(f"query_{name}", f"{text}; {NOT_SHOWN}.", counts, "schema", "digest")
 
 
 def _of_classes(fresh: Known, now: float) -> Iterator[Metric]:
@@ -154,21 +162,23 @@ def _of_classes(fresh: Known, now: float) -> Iterator[Metric]:
     lines = [(_labels(s, one), one.line) for s, _, one in each if one.line and one.line.usable]
     yield gauge(
         "query_cpu_slope",
-        "CPU seconds per second of the class's work time, the slope of a regression.",
+        "CPU seconds per second in which statements of the query class work (run without "
+        "waiting), the slope of a regression; absent without a line that rises.",
         ((labels, line.slope) for labels, line in lines),
         "schema",
         "digest",
     )
     yield gauge(
         "query_cpu_slope_stderr",
-        "Standard error of the slope.",
+        "Standard error of query_cpu_slope, in CPU seconds per second; absent without the slope.",
         ((labels, line.slope_stderr) for labels, line in lines),
         "schema",
         "digest",
     )
     yield gauge(
         "query_cpu_error_ratio",
-        "Standard error of the class's estimated CPU, relative to it.",
+        "Standard error of the query class's estimated CPU as a share of that CPU; absent where "
+        "the CPU is measured.",
         ((_labels(s, one), one.error) for s, _, one in each),
         "schema",
         "digest",
@@ -176,8 +186,9 @@ def _of_classes(fresh: Known, now: float) -> Iterator[Metric]:
     gains = [(_labels(s, one), saving(c, one, s.capacity(now))) for s, c, one in each]
     yield gauge(
         "query_capacity_gain_ratio",
-        "Extra capacity for all other queries were the class removed, or its cost halved; "
-        "0.25 is a quarter more.",
+        "How much more of everything else the server could do without the query class "
+        "(removed), or were it twice as cheap (halved): 0.25 is a quarter more. Absent where "
+        "that is not known.",
         (
             ((*labels, change), gain)
             for labels, found in gains
@@ -189,7 +200,8 @@ def _of_classes(fresh: Known, now: float) -> Iterator[Metric]:
     )
     yield gauge(
         "query_digest_info",
-        "The normalised text of a class's statements.",
+        "Normalised text of the query class's statements, without literals, in the label "
+        "digest_text; always 1. Absent unless classes.digest_text is on.",
         (
             ((*_labels(s, one), one.text[:TEXT_LETTERS]), 1.0)
             for s, _, one in each
@@ -205,7 +217,8 @@ def _of_models(fresh: Known) -> Iterator[Metric]:
     resources = [(s.target, r) for s, c in fresh for r in c.resources]
     yield gauge(
         "query_source_info",
-        "How the use of a quantity was attributed to the classes.",
+        "How the quantity was attributed to query classes, in the label source: measured, in "
+        "proportion to work time, or by a model learned from totals; always 1.",
         (((t, r.name, r.source.value), 1.0) for t, r in resources if r.source is not None),
         "quantity",
         "source",
@@ -214,13 +227,14 @@ def _of_models(fresh: Known) -> Iterator[Metric]:
         yield gauge(name, text, [((t, r.name), value(r)) for t, r in resources], "quantity")
     yield gauge(
         "query_model_reason",
-        "1 for each reason why an attribution is uncertain.",
+        "1 for each reason to take the attribution of the quantity to query classes with care; "
+        "absent without one.",
         (((t, r.name, why.value), 1.0) for t, r in resources for why in r.reasons),
         "quantity",
         "reason",
     )
     yield gauge(
         "query_fit_duration_seconds",
-        "Duration of the latest attribution.",
+        "Seconds that the latest attribution to query classes took; absent before the first.",
         (((s.target,), c.seconds) for s, c in fresh),
     )

@@ -5,37 +5,45 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import ClassSlaState, Snapshot
-from agent.export.families import BOUND, gauge, states_of
+from agent.export.families import LOWER, TRUST, UPPER, gauge, states_of
 
 GAUGES: tuple[tuple[str, str, Callable[[ClassSlaState], float | None]], ...] = (
     (
         "query_sla_seconds",
-        "What the configuration allows for this quantile of the class's response times.",
+        "Seconds that the configuration allows for this percentile of the query class's "
+        "response times; absent without an SLA, and while the server is down.",
         lambda one: one.seconds,
     ),
     (
         "query_response_time_seconds",
-        "This quantile of the class's response times in the last minutes.",
+        "This percentile of the query class's response times in seconds, of the latest calls "
+        "within five minutes; absent while query_sla_reason says why.",
         lambda one: one.present.value if one.present else None,
     ),
     (
         "query_sla_load_ratio",
-        "The present throughput times this is where the class breaks its SLA, or the capacity.",
+        "How many times the present load it takes until the query class breaks its SLA, or the "
+        "capacity is met: below 1 it is broken now. Absent while query_sla_reason says why.",
         lambda one: one.found.load_ratio.value if one.found.load_ratio else None,
     ),
     (
         "query_sla_load_lower_ratio",
-        f"Load where the class breaks its SLA, lower {BOUND}",
+        "How many times the present load it takes until the query class breaks its SLA, "
+        f"{LOWER}; absent while query_sla_reason says why.",
         lambda one: one.found.load_ratio.lower if one.found.load_ratio else None,
     ),
     (
         "query_sla_load_upper_ratio",
-        f"Load where the class breaks its SLA, upper {BOUND}",
+        "How many times the present load it takes until the query class breaks its SLA, "
+        f"{UPPER}; absent while query_sla_reason says why, and where the capacity has no upper "
+        "bound.",
         lambda one: one.found.load_ratio.upper if one.found.load_ratio else None,
     ),
     (
         "query_sla_first_probability",
-        "The probability that the class is the first to break its SLA, before the capacity.",
+        "Probability, 0 to 1, that the query class is the first to break its SLA, before the "
+        "capacity is met; what is missing to 1 over all classes is the capacity's. Absent while "
+        "nothing is known of the class.",
         lambda one: one.found.first,
     ),
 )
@@ -52,13 +60,15 @@ def class_sla_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
         yield gauge(name, text, rows, "digest", "percentile")
     yield gauge(
         "query_sla_trust",
-        "1 for how far the loads at which classes break their SLAs may be believed.",
+        f"Trust in the loads at which query classes break their SLAs: {TRUST}; absent without "
+        "such SLAs.",
         [row for target, state in known for row in states_of((target,), state.trust)],
         "trust",
     )
     yield gauge(
         "query_sla_reason",
-        "1 for the reason why the load at which the class breaks its SLA is not known.",
+        "1 for the reason why the load at which the query class breaks its SLA is not known; "
+        "absent while it is known.",
         [((*labels, one.found.reason.value), 1.0) for labels, one in each if one.found.reason],
         "digest",
         "percentile",

@@ -7,7 +7,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from models.trust import Trust
 
 PREFIX = "mysql_headroom_"
-BOUND = "bound of the 90 % interval."
+LOWER = "lower bound of the 90 % interval"
+UPPER = "upper bound of the 90 % interval"
+TRUST = "1 for the state that holds (trusted, indicative or not_identifiable), 0 for the other two"
+"""Parts of help texts; each text says the unit and what 0, 1 or an absent series means."""
 
 Rows = Iterable[tuple[tuple[str, ...], float | None]]
 """Label values, the target or group first, and the sample; a sample that is None is left out."""

@@ -5,23 +5,25 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
-from agent.export.families import BOUND, gauge
+from agent.export.families import LOWER, UPPER, gauge
 from models.forecast.saturation import Saturation
 
 TIMES: tuple[tuple[str, str, Callable[[Saturation], float | None]], ...] = (
     (
         "time_to_saturation_seconds",
-        "Time until the load, growing as it does, meets the capacity.",
+        "Seconds from the forecast until the load of an hour, growing as it does, meets the "
+        "capacity (the median); absent while forecast_reason says why.",
         lambda found: found.seconds,
     ),
     (
         "time_to_saturation_lower_seconds",
-        f"Time until the load meets the capacity, lower {BOUND}",
+        f"Seconds until the load meets the capacity, {LOWER}: hardly sooner. Known also where "
+        "the median is too far away.",
         lambda found: found.lower,
     ),
     (
         "time_to_saturation_upper_seconds",
-        f"Time until the load meets the capacity, upper {BOUND}",
+        f"Seconds until the load meets the capacity, {UPPER}; absent where it is too far away.",
         lambda found: found.upper,
     ),
 )
@@ -34,7 +36,8 @@ def forecast_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         yield gauge(name, text, [((target,), value(state.saturation)) for target, state in known])
     yield gauge(
         "saturation_within_probability",
-        "The probability that the load meets the capacity within this time.",
+        "Probability, 0 to 1, that the load of an hour meets the capacity within the time of "
+        "the label horizon; absent before two weeks of load are known.",
         (
             ((target, f"{days}d"), probability)
             for target, state in known
@@ -44,7 +47,7 @@ def forecast_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     )
     yield gauge(
         "forecast_reason",
-        "1 for the reason why no time to saturation is known.",
+        "1 for the reason why no time to saturation is known; absent while one is.",
         (
             ((target, state.saturation.reason.value), 1.0)
             for target, state in known
@@ -54,6 +57,6 @@ def forecast_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     )
     yield gauge(
         "last_forecast_timestamp_seconds",
-        "When the load was last forecast.",
+        "Unix time at which the load was last forecast; absent before the first time.",
         (((s.target,), s.forecast.at) for s in snapshots if s.forecast is not None),
     )

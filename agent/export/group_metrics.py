@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from agent.export.families import group_counter, group_gauge, states_of
+from agent.export.families import TRUST, group_counter, group_gauge, states_of
 from agent.groups.group_monitor import GroupState
 from models.group.scaling import NodeScaling
 from models.group.summary import GroupSummary
@@ -13,54 +13,61 @@ from models.group.summary import GroupSummary
 GAUGES: tuple[tuple[str, str, Callable[[GroupSummary], float | None]], ...] = (
     (
         "group_up",
-        "Targets of the group that were read over its latest interval.",
+        "Targets of the group that were read over its latest interval; absent before the first.",
         lambda summary: float(len(summary.nodes) - len(summary.lost)),
     ),
     (
         "group_capacity_known",
-        "Targets of the group whose capacity is known.",
+        "Targets of the group whose capacity is known; absent before the first interval.",
         lambda summary: float(sum(node.used is not None for node in summary.nodes)),
     ),
     (
         "group_throughput_queries_per_second",
-        "Queries per second of the group's targets together.",
+        "Queries per second of the group's targets together, of those that could be read.",
         lambda summary: summary.throughput,
     ),
     (
         "group_capacity_queries_per_second",
-        "The known capacities of the group's targets, added up.",
+        "Capacities of the group's targets in queries per second, added up where they are "
+        "known; absent where none is.",
         lambda summary: summary.capacity,
     ),
     (
         "group_divided_at_will_headroom_ratio",
-        "Share of the capacities that would be unused if the load could be divided at will.",
+        "Share of the group's capacity that would be unused if the load could be divided at "
+        "will: 0.25 is a quarter left. Absent where no capacity is known.",
         lambda summary: summary.divided_at_will_headroom,
     ),
     (
         "group_divided_as_today_growth_ratio",
-        "By how much the load can grow as it is divided, until one target is at its capacity.",
+        "By how much the group's load can grow, divided as it is, until one target is at its "
+        "capacity: 0.25 is a quarter more. Absent where no capacity is known.",
         lambda summary: summary.divided_as_today_growth,
     ),
     (
         "group_capacity_used_imbalance_ratio",
-        "Greatest share of its capacity that a target uses, over their mean; 1 is balanced.",
+        "Greatest share of its capacity that a target of the group uses, over the mean of these "
+        "shares; 1 is balanced. Absent where no capacity is known.",
         lambda summary: summary.imbalance,
     ),
 )
 LAW: tuple[tuple[str, str, Callable[[NodeScaling], float | None]], ...] = (
     (
         "group_scaling_sigma",
-        "Contention between the nodes of the group: the share that cannot run in parallel.",
+        "Contention (sigma) between the nodes of the group: the share of the work that cannot "
+        "run in parallel, 0 is none. Absent where their number has not varied at full load.",
         lambda scaling: scaling.fit.law.sigma if scaling.fit else None,
     ),
     (
         "group_scaling_kappa",
-        "Coherency between the nodes of the group: the cost of keeping each pair consistent.",
+        "Coherency (kappa) between the nodes of the group: the cost of keeping each pair "
+        "consistent, 0 is none. Absent where their number has not varied at full load.",
         lambda scaling: scaling.fit.law.kappa if scaling.fit else None,
     ),
     (
         "group_scaling_max_nodes",
-        "Number of nodes beyond which another one lowers the group's throughput.",
+        "Number of nodes beyond which another one lowers the group's throughput; absent where "
+        "there is no such number, or it is not known.",
         lambda scaling: scaling.fit.n_max if scaling.fit else None,
     ),
 )
@@ -87,32 +94,34 @@ def group_families(states: list[GroupState], now: float) -> Iterator[Metric]:
     known = [(s.name, summary) for s in states if (summary := s.current(now)) is not None]
     yield group_gauge(
         "group_targets",
-        "Targets of the group.",
+        "Targets that the configuration puts into the group.",
         (((s.name,), float(len(s.targets))) for s in states),
     )
     for name, text, of_summary in GAUGES:
         yield group_gauge(name, text, [((group,), of_summary(summary)) for group, summary in known])
     yield group_gauge(
         "group_bottleneck_info",
-        "The target of the group with the least headroom, which ends its growth first.",
+        "Target of the group with the least headroom, which ends its growth first, in the label "
+        "target; always 1. Absent where no headroom is known.",
         (((group, s.bottleneck), 1.0) for group, s in known if s.bottleneck is not None),
         "target",
     )
     yield group_gauge(
         "group_trust",
-        "Trust in the group's capacity: 1 for the current state, 0 for the others.",
+        f"Trust in the group's capacity: {TRUST}.",
         (row for group, summary in known for row in states_of((group,), summary.trust)),
         "trust",
     )
     yield group_gauge(
         "group_reason",
-        "1 for each reason why the group's summary is not complete, or not trusted.",
+        "1 for each reason why the summary of the group is not complete, or not trusted; absent "
+        "without one.",
         (((group, reason.value), 1.0) for group, summary in known for reason in summary.reasons),
         "reason",
     )
     yield group_counter(
         "group_intervals_lost",
-        "Intervals of the group over which a target could not be read.",
+        "Intervals of the group over which the target could not be read; absent before the first.",
         (((s.name, t), float(count)) for s in states for t, count in sorted(s.lost.items())),
         "target",
     )
@@ -125,13 +134,14 @@ def _scaling_families(states: list[GroupState], now: float) -> Iterator[Metric]:
         yield group_gauge(name, text, [((group,), of_scaling(scaling)) for group, scaling in found])
     yield group_gauge(
         "group_scaling_trust",
-        "Trust in the law over the group's nodes: 1 for the current state, 0 for the others.",
+        f"Trust in the law of scaling over the group's nodes: {TRUST}.",
         (row for group, scaling in found for row in states_of((group,), scaling.trust)),
         "trust",
     )
     yield group_gauge(
         "group_scaling_reason",
-        "Why there is no law over the group's nodes, or why it is not trusted.",
+        "1 for each reason why there is no law of scaling over the group's nodes, or why it is "
+        "not trusted; absent without one.",
         (((group, r.value), 1.0) for group, scaling in found for r in scaling.reasons),
         "reason",
     )

@@ -13,32 +13,45 @@ def history_families(state: StoreState) -> Iterator[Metric]:
     single = (
         (
             "history_write_success",
-            "1 if the last access to the history succeeded.",
+            "1 if the history could be used when it was last tried, 0 if not; absent where no "
+            "history is kept.",
             state.success,
         ),
-        ("history_size_bytes", "Bytes of the history's file and its log.", state.size),
+        (
+            "history_size_bytes",
+            "Size of the history's file and its log in bytes; absent until it could be opened.",
+            state.size,
+        ),
         (
             "history_last_write_timestamp_seconds",
-            "When the history was last written.",
+            "Unix time at which the history was last written; absent before the first time.",
             state.last_write,
         ),
         (
             "history_write_duration_seconds",
-            "Duration of the latest write to the history.",
+            "Seconds that the latest write to the history took, which nobody waits for; absent "
+            "before the first.",
             state.write_seconds,
         ),
     )
     for name, text, value in single:
         if value is not None:
             yield GaugeMetricFamily(PREFIX + name, text, value=float(value))
-    rows = GaugeMetricFamily(PREFIX + "history_rows", "Rows in the history.", labels=("kind",))
+    rows = GaugeMetricFamily(
+        PREFIX + "history_rows",
+        "Rows in the history, by kind; absent until it could be opened.",
+        labels=("kind",),
+    )
     oldest = GaugeMetricFamily(
         PREFIX + "history_oldest_timestamp_seconds",
-        "The time of the oldest row in the history.",
+        "Unix time of the oldest row of this kind in the history; absent where there is none.",
         labels=("kind",),
     )
     failures = CounterMetricFamily(
-        PREFIX + "history_write_failures", "Failed accesses to the history.", labels=("kind",)
+        PREFIX + "history_write_failures",
+        "Failed attempts to use the history, by kind of failure; a kind that never happened is "
+        "absent.",
+        labels=("kind",),
     )
     for kind, count in sorted(state.rows.items()):
         rows.add_metric((kind,), count)
@@ -49,11 +62,12 @@ def history_families(state: StoreState) -> Iterator[Metric]:
     yield from (rows, oldest, failures)
     yield CounterMetricFamily(
         PREFIX + "history_dropped",
-        "Batches (an interval of one target) dropped because the queue to the history was full.",
+        "Batches (what one interval of one target gave) that found no room to wait for the "
+        "history and were lost.",
         value=state.dropped,
     )
     yield CounterMetricFamily(
         PREFIX + "history_corrupt_files",
-        "Corrupt history files that were moved aside.",
+        "Files of the history that were corrupt and were put aside.",
         value=state.corrupt_files,
     )

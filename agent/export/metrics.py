@@ -12,7 +12,7 @@ from agent.export.business_metrics import business_families
 from agent.export.capacity_metrics import capacity_families
 from agent.export.class_metrics import class_families
 from agent.export.class_sla_metrics import class_sla_families
-from agent.export.families import BOUND, PREFIX, counter, gauge, states_of
+from agent.export.families import LOWER, PREFIX, TRUST, UPPER, counter, gauge, states_of
 from agent.export.forecast_metrics import forecast_families
 from agent.export.sla_metrics import sla_families
 from agent.export.time_split_metrics import time_families
@@ -22,62 +22,75 @@ from models.usl.fit import UslFit
 FIT_GAUGES: tuple[tuple[str, str, Callable[[UslFit], float | None]], ...] = (
     (
         "usl_sigma",
-        "Contention: the share of the work that cannot run in parallel.",
+        "Contention (sigma) of the fitted Universal Scalability Law: the share of the work that "
+        "cannot run in parallel, 0 is none. Absent without a recent fit.",
         lambda fit: fit.law.sigma,
     ),
     (
         "usl_kappa",
-        "Coherency: the cost of keeping each pair of statements consistent.",
+        "Coherency (kappa) of the fitted Universal Scalability Law: the cost of keeping each "
+        "pair of statements consistent, 0 is none. Absent without a recent fit.",
         lambda fit: fit.law.kappa,
     ),
     (
         "usl_lambda_queries_per_second",
-        "Throughput at a concurrency of one.",
+        "Throughput in queries per second at a concurrency of one, by the fitted Universal "
+        "Scalability Law (lambda); absent without a recent fit.",
         lambda fit: fit.law.lam,
     ),
     (
         "usl_max_concurrency",
-        "Concurrency at the predicted peak.",
+        "Statements running at once at the peak of the fitted Universal Scalability Law; absent "
+        "without a recent fit, and where the law has no peak.",
         lambda fit: fit.n_max,
     ),
     (
         "usl_max_concurrency_lower",
-        f"Concurrency at the predicted peak, lower {BOUND}",
+        "Statements running at once at the peak of the fitted Universal Scalability Law, "
+        f"{LOWER}; absent where that is not known.",
         lambda fit: fit.n_max_interval and fit.n_max_interval.low,
     ),
     (
         "usl_max_concurrency_upper",
-        f"Concurrency at the predicted peak, upper {BOUND}",
+        "Statements running at once at the peak of the fitted Universal Scalability Law, "
+        f"{UPPER}; absent where that is not known.",
         lambda fit: fit.n_max_interval and fit.n_max_interval.high,
     ),
     (
         "usl_max_throughput_queries_per_second",
-        "Predicted maximum throughput.",
+        "Throughput in queries per second at the peak of the fitted Universal Scalability Law; "
+        "absent without a recent fit.",
         lambda fit: fit.x_max,
     ),
     (
         "usl_max_throughput_lower_queries_per_second",
-        f"Predicted maximum throughput, lower {BOUND}",
+        "Throughput in queries per second at the peak of the fitted Universal Scalability Law, "
+        f"{LOWER}; absent where that is not known.",
         lambda fit: fit.x_max_interval and fit.x_max_interval.low,
     ),
     (
         "usl_max_throughput_upper_queries_per_second",
-        f"Predicted maximum throughput, upper {BOUND}",
+        "Throughput in queries per second at the peak of the fitted Universal Scalability Law, "
+        f"{UPPER}; absent where that is not known.",
         lambda fit: fit.x_max_interval and fit.x_max_interval.high,
     ),
     (
         "usl_r_squared",
-        "Share of the throughput's variance that the fit explains.",
+        "Share of the throughput's variance that the fit of the Universal Scalability Law "
+        "explains, at most 1; it is high even where the prediction is bad. Absent without a "
+        "recent fit.",
         lambda fit: fit.r_squared,
     ),
     (
         "usl_points",
-        "Points given to the fit.",
+        "Points (intervals) given to the fit of the Universal Scalability Law; absent without a "
+        "recent fit.",
         lambda fit: float(fit.points),
     ),
     (
         "usl_outliers",
-        "Points that the fit left out as outliers.",
+        "Points (intervals) that the fit of the Universal Scalability Law left out as outliers; "
+        "absent without a recent fit.",
         lambda fit: float(len(fit.outliers)),
     ),
 )
@@ -96,7 +109,11 @@ class SnapshotCollector(Collector):
         """Every family that has a sample, in a fixed order."""
         snapshots = sorted(self._snapshots(), key=lambda snapshot: snapshot.target)
         now = self._clock()
-        yield InfoMetricFamily(PREFIX + "build", "The agent's version.", {"version": __version__})
+        yield InfoMetricFamily(
+            PREFIX + "build",
+            "Version of the agent, in the label version; always 1.",
+            {"version": __version__},
+        )
         for families in FAMILIES:
             for family in families(snapshots, now):
                 if family.samples:
@@ -108,13 +125,15 @@ def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     del now
     yield gauge(
         "up",
-        "1 if the last sample of the server's status succeeded.",
+        "1 if the server's status was read at the last attempt, 0 if not; absent before the "
+        "first attempt.",
         (((s.target,), _flag(s.health.up)) for s in snapshots),
     )
     yield _target_info(snapshots)
     yield counter(
         "queries",
-        "Statements that the server has counted since its start (Questions).",
+        "Statements that the server has counted since its start (Questions), the agent's own "
+        "among them; absent while the server is down.",
         (
             ((s.target,), s.health.queries)
             for s in snapshots
@@ -123,13 +142,15 @@ def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
     yield gauge(
         "feature_enabled",
-        "1 if the server or host offers what the feature reads.",
+        "1 if the server or its host grants and enables what the feature reads, 0 if not; "
+        "absent before the first session.",
         (((s.target, f.name), float(f.enabled)) for s in snapshots for f in s.health.features),
         "feature",
     )
     yield counter(
         "server_restarts",
-        "Restarts of the server seen by the agent.",
+        "Restarts of the server that the agent has seen; absent before the first attempt to "
+        "reach it.",
         (((s.target,), float(s.health.restarts)) for s in snapshots if s.health.up is not None),
     )
     yield from _collector_families(snapshots)
@@ -147,7 +168,9 @@ def _target_info(snapshots: list[Snapshot]) -> Metric:
 
     return gauge(
         "target_info",
-        "Who the target is, to join its series with those of other exporters; always 1.",
+        "Host, port, version and server_uuid of the target, and its labels of the "
+        "configuration, to join its series with other exporters'; always 1. Absent before the "
+        "first session.",
         ((values(*each), 1.0) for each in who),
         *INFO_LABELS,
         *names,
@@ -158,19 +181,22 @@ def _collector_families(snapshots: list[Snapshot]) -> Iterator[Metric]:
     health = [(s.target, c) for s in snapshots for c in s.health.collectors]
     yield gauge(
         "collector_success",
-        "1 if the collector's last reading succeeded.",
+        "1 if the collector's last reading succeeded, 0 if it failed; absent while the "
+        "collector is off or has not run.",
         (((target, c.name), _flag(c.success)) for target, c in health),
         "collector",
     )
     yield gauge(
         "collector_duration_seconds",
-        "Duration of the collector's last reading.",
+        "Seconds that the collector's last reading took; absent while the collector is off or "
+        "has not run.",
         (((target, c.name), c.duration) for target, c in health),
         "collector",
     )
     yield counter(
         "collector_failures",
-        "Failed readings of the collector, by kind of failure.",
+        "Failed readings of the collector, by kind of failure; a kind that never happened is "
+        "absent.",
         (
             ((target, c.name, kind.value), float(count))
             for target, c in health
@@ -181,13 +207,14 @@ def _collector_families(snapshots: list[Snapshot]) -> Iterator[Metric]:
     )
     yield counter(
         "collector_skipped",
-        "Scheduled readings that were skipped because the one before took too long.",
+        "Readings of the collector that were left out because the one before took too long; "
+        "absent while the collector is off or has not run.",
         (((target, c.name), float(c.skipped)) for target, c in health if c.success is not None),
         "collector",
     )
     yield gauge(
         "last_sample_timestamp_seconds",
-        "When the last sample of the server's status was taken.",
+        "Unix time at which the server's status was last read; absent before the first time.",
         (((target,), c.last_at) for target, c in health if c.name == "status"),
     )
 
@@ -197,18 +224,22 @@ def load_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     loads = [(s.target, load) for s in snapshots if (load := s.current_load(now)) is not None]
     yield gauge(
         "throughput_queries_per_second",
-        "Queries per second over the latest interval.",
+        "Statements completed per second over the latest interval (15 s by default); absent "
+        "while the server is down or nothing recent is known.",
         (((target,), load.throughput) for target, load in loads),
     )
     yield gauge(
         "concurrency",
-        "Statements running at once, averaged over the latest interval.",
+        "Statements running at once, averaged over the latest interval, by the source of the "
+        "number: statement times (Little's law) or a count of running threads. Two measures of "
+        "one thing, not to be added up; absent where the source cannot be read.",
         (((t, source.value), n) for t, load in loads for source, n in load.concurrency.items()),
         "source",
     )
     yield gauge(
         "concurrency_excluded_threads",
-        "Threads counted by Threads_running that do no client's work, and are subtracted.",
+        "Threads counted by Threads_running that do no client's work, by kind; they are "
+        "subtracted from the concurrency. Absent where threads cannot be read.",
         (((target, kind), n) for target, load in loads for kind, n in load.excluded.items()),
         "kind",
     )
@@ -222,26 +253,29 @@ def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     verdicts = [(s.target, *verdict) for s in snapshots if (verdict := _verdict(s, now))]
     yield gauge(
         "usl_trust",
-        "Trust in the fit: 1 for the current state, 0 for the others.",
+        f"Trust in the fit of the Universal Scalability Law: {TRUST}; absent while nothing is "
+        "assessed.",
         (row for target, trust, _ in verdicts for row in states_of((target,), trust)),
         "trust",
     )
     yield gauge(
         "usl_reason",
-        "1 for each reason why the fit is not trusted, or why there is none.",
+        "1 for each reason why the fit of the Universal Scalability Law is not trusted, or why "
+        "there is none; absent without one.",
         (((target, reason), 1.0) for target, _, reasons in verdicts for reason in reasons),
         "reason",
     )
     sources = [(s.target, s.fitted.source) for s in snapshots if s.fit(now) is not None]
     yield gauge(
         "usl_concurrency_source_info",
-        "The source of the concurrency that the fit used.",
+        "Where the concurrency that was fitted comes from, in the label source: statement times "
+        "or a count of running threads; always 1. Absent without a recent fit.",
         (((target, source.value), 1.0) for target, source in sources if source is not None),
         "source",
     )
     yield gauge(
         "last_fit_timestamp_seconds",
-        "The end of the latest interval that was assessed.",
+        "Unix time of the end of the latest interval that was assessed; absent before the first.",
         (((s.target,), s.fitted.at) for s in snapshots),
     )
 

@@ -5,71 +5,76 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import SlaState, Snapshot
-from agent.export.families import BOUND, gauge, states_of
+from agent.export.families import LOWER, TRUST, UPPER, gauge, states_of
 from models.what_if.predict import Estimate
 
-ESTIMATES: tuple[tuple[str, str, str, Callable[[SlaState], Estimate | None]], ...] = (
+ESTIMATES: tuple[tuple[str, str, Callable[[SlaState], Estimate | None]], ...] = (
     (
         "sla_throughput_{}queries_per_second",
-        "Throughput at which the mean residence time reaches the SLA, or the capacity",
-        "Throughput where the SLA ends",
+        "Throughput in queries per second at which the mean residence time reaches the SLA, "
+        "at most the capacity{}; absent while sla_reason says why.",
         lambda state: state.found.throughput,
     ),
     (
         "sla_concurrency_{}",
-        "Concurrency at which the mean residence time reaches the SLA",
-        "Concurrency where the SLA ends",
+        "Statements running at once where the mean residence time reaches the SLA{}; "
+        "absent while sla_reason says why, and where the capacity is more likely met before.",
         lambda state: state.found.concurrency,
     ),
     (
         "sla_headroom_{}ratio",
-        "The unused share of the throughput that the SLA allows; below 0 it is broken",
-        "Headroom up to the SLA",
+        "Unused share of the throughput that the SLA allows{}: 0.25 is a quarter left, "
+        "at 0 or less the SLA is broken. Absent while it is not known.",
         lambda state: state.found.headroom,
     ),
     (
         "capacity_residence_time_{}seconds",
-        "Mean residence time of a query at the capacity",
-        "Residence time at the capacity",
+        "Mean seconds from a statement's begin to its end at the capacity{}; "
+        "absent without an SLA, and where it is not known or grows without end.",
         lambda state: state.at_capacity,
     ),
 )
+"""A name with a place for the bound, and a text with a place for what it is called."""
 
 
 def sla_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     """Residence time, and for targets with an SLA where it ends."""
     yield gauge(
         "residence_time_seconds",
-        "Mean time from a statement's begin to its end over the latest interval, N/X.",
+        "Mean seconds from a statement's begin to its end over the latest interval (concurrency "
+        "over throughput); absent while no statement runs.",
         (((s.target,), s.residence_time(now)) for s in snapshots),
     )
     known = [(s.target, state) for s in snapshots if (state := s.current_sla(now))]
     yield gauge(
         "sla_seconds",
-        "The mean residence time that the configuration allows.",
+        "Mean residence time in seconds that the configuration allows; absent where it names "
+        "none, and while the server is down.",
         (((target,), state.seconds) for target, state in known),
     )
-    for name, text, short, of in ESTIMATES:
+    for name, text, of in ESTIMATES:
         found = [((target,), one) for target, state in known if (one := of(state)) is not None]
-        yield gauge(_name(name), f"{text}.", ((t, one.value) for t, one in found))
+        yield gauge(_name(name), text.format(""), ((t, one.value) for t, one in found))
         lower = ((t, one.lower) for t, one in found)
-        yield gauge(_name(name, "lower_"), f"{short}, lower {BOUND}", lower)
+        yield gauge(_name(name, "lower_"), text.format(f", {LOWER}"), lower)
         upper = ((t, one.upper) for t, one in found)
-        yield gauge(_name(name, "upper_"), f"{short}, upper {BOUND}", upper)
+        yield gauge(_name(name, "upper_"), text.format(f", {UPPER}"), upper)
     yield gauge(
         "sla_capacity_first_probability",
-        "The probability that the capacity is met before the SLA is broken.",
+        "Probability, 0 to 1, that the capacity is met before the SLA is broken as the load "
+        "grows; absent while sla_reason says why.",
         (((target,), state.found.capacity_first) for target, state in known),
     )
     yield gauge(
         "sla_trust",
-        "1 for how far the load at which the SLA is reached may be believed.",
+        f"Trust in the load at which the SLA is reached: {TRUST}; absent without an SLA.",
         [row for target, state in known for row in states_of((target,), state.trust)],
         "trust",
     )
     yield gauge(
         "sla_reason",
-        "1 for the reason why the load that reaches the SLA is not known.",
+        "1 for the reason why the load that reaches the SLA is not known; absent while it is "
+        "known.",
         (
             ((target, state.found.reason.value), 1.0)
             for target, state in known

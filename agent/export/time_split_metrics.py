@@ -15,7 +15,8 @@ def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     known = [(s.target, time) for s in snapshots if (time := s.current_time_use(now)) is not None]
     yield gauge(
         "statement_time_ratio",
-        "Share of the statement time of the last five minutes spent in this part.",
+        "Share of the statement time of the last five minutes that was spent in this part, 0 to "
+        "1; absent where it is not known, and then counted in the part not_allocated.",
         (
             ((t, part.value), share)
             for t, u in known
@@ -25,12 +26,15 @@ def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
     yield gauge(
         "statement_time_excess_ratio",
-        "Excess of the measured parts over the statement time, as a share of it.",
+        "How far the parts as measured exceeded the statement time before they were scaled down "
+        "to it: 0 is not at all, above 0.1 (a tenth) the split is doubtful. Absent while no "
+        "statement runs.",
         (((target,), use.split.excess) for target, use in known),
     )
     yield gauge(
         "limited_by",
-        "1 for the resource that takes most of the statement time, 0 for the others.",
+        "1 for what most of the statement time goes to, 0 for the others; absent while that is "
+        "not known.",
         (
             ((target, limit.value), float(limit is use.limited_by.limit))
             for target, use in known
@@ -41,7 +45,8 @@ def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
     yield gauge(
         "query_limited_by_ratio",
-        "Share of the query class's time spent in the part that limits it.",
+        "Share of the query class's time that is spent in what limits it, 0 to 1; the label "
+        "limit names it. Absent where that is not known.",
         _of_classes(snapshots, now),
         "schema",
         "digest",

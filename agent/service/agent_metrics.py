@@ -79,17 +79,20 @@ class SelfCollector(Collector):
 def _workers(state: AgentState) -> Iterator[Metric]:
     lag = GaugeMetricFamily(
         PREFIX + "worker_lag_seconds",
-        "Seconds that the worker has been in its present run, or is late for its next.",
+        "Seconds that the worker has been in its present run, or is late for its next; 0 is in "
+        "time.",
         labels=("worker", "target"),
     )
     late = CounterMetricFamily(
         PREFIX + "worker_late_seconds",
-        "Total delay of the worker's runs after they were due.",
+        "Seconds by which the worker's runs began after they were due, added up; a rate above "
+        "0.1 says that the machine is too busy for the agent.",
         labels=("worker", "target"),
     )
     failures = CounterMetricFamily(
         PREFIX + "worker_failures",
-        "Runs that a defect of the agent ended; see the log.",
+        "Runs of the worker that a defect of the agent ended; the worker goes on, and the log "
+        "says where it was.",
         labels=("worker", "target"),
     )
     for worker in sorted(state.workers, key=lambda one: (one.name, one.target)):
@@ -104,14 +107,20 @@ def _workers(state: AgentState) -> Iterator[Metric]:
 
 def _work(state: AgentState) -> Iterator[Metric]:
     connects = CounterMetricFamily(
-        PREFIX + "connects", "Sessions that were opened on the server.", labels=("target",)
+        PREFIX + "connects",
+        "Sessions that the agent has opened on the server; a number that "
+        "keeps rising says that it loses them.",
+        labels=("target",),
     )
     fits = GaugeMetricFamily(
-        PREFIX + "fit_duration_seconds", "Duration of the latest assessment.", labels=("target",)
+        PREFIX + "fit_duration_seconds",
+        "Seconds that the latest assessment of the target took; absent before the first.",
+        labels=("target",),
     )
     failures = CounterMetricFamily(
         PREFIX + "assessment_failures",
-        "Assessments of the target that a defect of the agent ended; see the log.",
+        "Assessments of the target that a defect of the agent ended, by what was assessed; the "
+        "log says where it was. Absent before the first.",
         labels=("target", "part"),
     )
     for work in sorted(state.work, key=lambda work: work.target):
@@ -130,12 +139,13 @@ def _reload(state: AgentState) -> Iterator[Metric]:
         return
     yield GaugeMetricFamily(
         PREFIX + "config_last_reload_successful",
-        "1 if the last load of the configuration succeeded.",
+        "1 if the configuration was loaded when it was last tried, 0 if it was refused and the "
+        "one before stays in force.",
         value=float(state.reload.successful),
     )
     yield GaugeMetricFamily(
         PREFIX + "config_last_reload_success_timestamp_seconds",
-        "When the configuration in force was loaded.",
+        "Unix time at which the configuration in force was loaded.",
         value=state.reload.at,
     )
 
@@ -145,11 +155,12 @@ def _web(state: AgentState) -> Iterator[Metric]:
         return
     yield GaugeMetricFamily(
         PREFIX + "web_config_last_reload_successful",
-        "1 if the files of the web configuration are valid now.",
+        "1 if the files of the web configuration can be used as they are now, 0 if not and the "
+        "state before stays in force; absent without them.",
         value=float(state.web.successful),
     )
     yield CounterMetricFamily(
         PREFIX + "web_config_failures",
-        "Versions of the web configuration that were refused; the one before stays in force.",
+        "Versions of the web configuration that were refused; absent without one.",
         value=float(state.web.failures),
     )
