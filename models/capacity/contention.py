@@ -21,7 +21,7 @@ from models.capacity.goodness_of_fit import Points
 from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
-PEAK_PRIORS = ((0.85, 0.15, 0.4), (0.15, -0.7, 1.0))
+PEAK_PRIORS = ((0.85, 0.25, 0.4), (0.15, -0.7, 1.0))
 """ln(peak / limit): probability, mean and deviation. Built for its work, or held up early."""
 ABRUPT = 0.12
 """The probability of a contention that the law cannot foresee, since it sets in abruptly: a lock
