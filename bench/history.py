@@ -14,6 +14,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent.compare.periods import around
+from agent.compare.two_periods import compare_history
 from agent.config.retention import HistorySettings
 from agent.history.database import open_to_read
 from agent.history.record_types import KINDS, Row
@@ -21,6 +23,7 @@ from agent.history.row_mapping import sample_chunks
 from agent.history.store import Store
 from agent.history.window_reader import Wanted, recall
 from agent.history.write_buffer import Batch
+from agent.replay.sources import ReplayOptions
 from agent.support.instants import Now
 from collectors.base import Sample
 
@@ -48,6 +51,9 @@ def main() -> None:
             bytes_a_day = size_of_a_day(Path(folder) / kinds[0] / "history.db", samples, kinds)
             row(f"one target's {kinds[0]} of a day", f"{bytes_a_day / 2**20:.2f} MiB")
         read_back(Path(folder) / "intervals" / "history.db")
+        compare_halves(Path(folder) / "intervals" / "history.db")
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        row("peak memory of all this", f"{peak:.0f} MiB")
 
 
 def write_of_all(path: Path, samples: list[Sample], targets: int) -> None:
@@ -91,8 +97,17 @@ def read_back(path: Path) -> None:
     seconds = time.monotonic() - started
     connection.close()
     row(f"reading a day's window back ({len(found)} intervals kept)", f"{1000 * seconds:.0f} ms")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    row("peak memory of all this", f"{peak:.0f} MiB")
+
+
+def compare_halves(path: Path) -> None:
+    """The CPU of a comparison of the day's halves, as a deploy marker's link asks for."""
+    periods = around(ZERO + DAY / 2, DAY / 2, ZERO + DAY)
+    compare_history(path, ReplayOptions("db"), periods)
+    started = time.process_time()
+    found = compare_history(path, ReplayOptions("db"), periods)
+    seconds = time.process_time() - started
+    intervals = found.before.intervals + found.after.intervals
+    row(f"comparing its halves ({intervals:,} intervals), CPU", f"{1000 * seconds:.0f} ms")
 
 
 def batch(

@@ -263,7 +263,7 @@ def test_the_pages_command_compares(recorded: Path, capsys: pytest.CaptureFixtur
     middle = rows[len(rows) // 2].end
     found = replace(known(intervals(RISING)), target="db", markers=(Marker(middle, "4.2"),))
     page = render([found], found.at, history=str(recorded))
-    [command] = re.findall(r"compare: <code>mysql-headroom (.*?)</code>", page)
+    [command] = re.findall(r"in a shell: <code>mysql-headroom (.*?)</code>", page)
     assert main(shlex.split(html.unescape(command))) == 0
     assert "capacity, queries/s" in capsys.readouterr().out
 

@@ -21,6 +21,7 @@ from agent.assessment.markers import Marker
 from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.export.metrics import SnapshotCollector
 from agent.web import application
+from agent.web.compare_requests import CompareAround
 from agent.web.reloading_config import Web
 from agent.web.server import WebServer
 
@@ -43,12 +44,19 @@ def listening(
     hosts: Sequence[str] = (),
     mark: Callable[[Marker], None] | None = None,
     markers: Sequence[Marker] = (),
+    compare: CompareAround | None = None,
 ) -> Iterator[WebServer]:
     """The web server on a free port, for those snapshots."""
     registry = CollectorRegistry()
     registry.register(SnapshotCollector(lambda: snapshots, lambda: NOW))
     pages = application.Pages(
-        registry, lambda: snapshots, lambda: NOW, reload, mark, markers=lambda: markers
+        registry,
+        lambda: snapshots,
+        lambda: NOW,
+        reload,
+        mark,
+        markers=lambda: markers,
+        compare=compare,
     )
     server = application.serve(("127.0.0.1", 0), pages, settings, hosts)
     try:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from agent.assessment.snapshot import Snapshot
-from agent.commands.text_table import DASH, table_lines
+from agent.commands.text_table import table_lines
 from agent.export.capacity_report import resource_words, why_none
-from agent.export.fit_report import quantity
+from agent.export.fit_report import DASH, quantity
 from agent.export.forecast_report import when_words
 from agent.support.escaping import for_spreadsheet, printable
 

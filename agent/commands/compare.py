@@ -6,19 +6,18 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from agent.assessment.markers import Marker
-from agent.commands.compare_report import Comparison, as_json, as_table
+from agent.commands.compare_report import as_json, as_table
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import add_pipeline_options, duration, exit_code, wishes_of
-from agent.commands.replay_report import time_text
 from agent.commands.text_table import table_lines
-from agent.compare.class_costs import ClassCosts, class_costs
-from agent.compare.comparison import class_rows, compare, loads_differ
-from agent.compare.periods import SHORTEST, Assessed, Period, assessed
-from agent.config.times import moment, zone_here
+from agent.compare.periods import SHORTEST, Period, around
+from agent.compare.two_periods import compare_periods
+from agent.config.times import moment, time_text, zone_here
 from agent.csv_input.table_file import STANDARD_INPUT
 from agent.export.snapshot_json import marker_object
 from agent.history.database import open_to_read
@@ -85,17 +84,9 @@ def run(args: argparse.Namespace) -> int:
 def _compare(args: argparse.Namespace) -> int:
     if args.markers:
         return _list_markers(args)
-    wishes = wishes_of(args)
-    periods = _periods(args)
-    sides = [_side(args, wishes, period) for period in periods]
-    (before, first), (after, second) = sides
-    comparison = Comparison(
-        target=after.target,
-        before=before.assessed,
-        after=after.assessed,
-        rows=(*compare(before.assessed, after.assessed), *class_rows(first, second)),
-        loads_differ=loads_differ(before.assessed, after.assessed),
-    )
+    wishes, periods = wishes_of(args), _periods(args)
+    history = Path(args.source) if is_history(args.source) else None
+    comparison = compare_periods(partial(_opened, args), wishes, periods, history)
     for line in FORMATS[args.format](comparison):
         sys.stdout.write(line + "\n")
     return 0
@@ -114,36 +105,11 @@ def _list_markers(args: argparse.Namespace) -> int:
     return 0
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Side:
-    target: str
-    assessed: Assessed
-
-
-def _side(
-    args: argparse.Namespace, wishes: ReplayOptions, period: Period
-) -> tuple[_Side, ClassCosts]:
-    """Assess one period, and read what classes cost in it where the source has them."""
-    wishes = replace(
-        wishes,
-        since=period.start,
-        until=period.end,
-        settings=wishes.settings.model_copy(update={"window": period.length}),
-    )
-    with _opened(args, wishes, period) as source:
-        found = _Side(source.target, assessed(source, period, wishes.ceilings))
-    costs = ClassCosts({})
-    if source.server is not None:
-        with closing(open_to_read(Path(args.source))) as connection:
-            costs = class_costs(connection, source.target, source.server, period)
-    return found, costs
-
-
 @contextmanager
-def _opened(args: argparse.Namespace, wishes: ReplayOptions, period: Period) -> Iterator[Source]:
+def _opened(args: argparse.Namespace, wishes: ReplayOptions) -> Iterator[Source]:
     """The recording, whatever it is; raises as `run` expects."""
     if args.source.startswith(("http://", "https://")):
-        query = replace(query_of(args), start=period.start, end=period.end)
+        query = replace(query_of(args), start=wishes.since, end=wishes.until)
         yield prometheus_source(client_of(args, args.source), query, wishes)
         return
     with opened(args.source, wishes) as source:
@@ -164,7 +130,7 @@ def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
 
     try:
         if args.around is not None and args.before is None and args.after is None:
-            return _around(at(args.around), args.length, now if has_dates else math.inf)
+            return around(at(args.around), args.length, now if has_dates else math.inf)
         if args.around is None and None not in (args.before, args.after):
             return Period.of(args.before, at), Period.of(args.after, at)
     except ValueError as error:
@@ -190,7 +156,7 @@ def _around_marker(args: argparse.Namespace, now: float) -> tuple[Period, Period
             there += f", and {len(names) - LISTED} more that --markers lists"
         raise SourceError(f"--around-marker: no marker {args.marker[:100]!r}; {there}")
     try:
-        return _around(found[-1].at, args.length, now)
+        return around(found[-1].at, args.length, now)
     except ValueError as error:
         raise SourceError(f"--around-marker: {error}") from None
 
@@ -202,14 +168,6 @@ def _markers(args: argparse.Namespace, option: str) -> list[Marker]:
     with closing(open_to_read(Path(args.source))) as connection:
         known = read_markers(connection)
     return [m for m in known if args.target is None or m.concerns(args.target)]
-
-
-def _around(middle: float, length: float, now: float) -> tuple[Period, Period]:
-    """As long before as after; where less than that has passed since, as long as has."""
-    if middle >= now:
-        raise ValueError("that time has not come; give one that has passed")
-    length = min(length, now - middle)
-    return Period(middle - length, middle).checked(), Period(middle, middle + length).checked()
 
 
 def _recorded(text: str, now: float) -> float:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 from agent.assessment.snapshot import Snapshot
-from agent.commands.text_table import DASH, aligned
+from agent.commands.text_table import aligned
 from agent.config.durations import words, written
+from agent.config.times import time_text
 from agent.export.capacity_report import doubts, headline, resource_words, why_none
-from agent.export.fit_report import quantity, short_time
+from agent.export.fit_report import DASH, quantity, short_time
 from agent.export.sla_report import sla_words
 from agent.export.snapshot_json import finite, target_object
 from agent.replay.alert_rules import Episode
@@ -16,8 +16,6 @@ from agent.replay.replay import Step
 from agent.replay.sources import Source
 from agent.support.escaping import json_text, printable
 
-UNIX = range(100_000_000, 253_402_300_800)
-"""Times that are taken for seconds since 1970, up to the year 9999, and shown as dates."""
 HEADER = ("time", "queries/s", "at once", "capacity", "90 % interval", "left", "limit", "trust")
 WIDTHS = (20, 10, 8, 10, 19, 6, 22, 16)
 SLA_HEADER = ("R", "SLA reached at", "left")
@@ -54,13 +52,6 @@ def as_table(source: Source, steps: Iterable[Step]) -> Iterator[str]:
     yield from log.summary()
     if last is not None:
         yield from map(printable, _in_words(last))
-
-
-def time_text(at: float) -> str:
-    """A date in UTC, or the seconds of a recording that has no date."""
-    if int(at) not in UNIX:
-        return f"{at:,.0f} s"
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _row(cells: Sequence[str]) -> str:

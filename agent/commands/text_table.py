@@ -2,9 +2,6 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-DASH = "–"
-"""The cell of what is not known."""
-
 
 def aligned(cells: Sequence[str], widths: Sequence[int], right: Collection[int] = ()) -> str:
     """Write one row; the columns numbered in `right` are aligned to the right."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent.commands.text_table import DASH, table_lines
+from agent.commands.text_table import table_lines
 from agent.export.capacity_report import resource_words
-from agent.export.fit_report import quantity, short_time
+from agent.export.fit_report import DASH, quantity, short_time
 from agent.what_if.question import FACTORS
 
 COLUMNS = ("", "capacity", "90 % interval", "gain", "residence time", "90 % interval", "limit")

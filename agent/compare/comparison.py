@@ -46,6 +46,27 @@ class Compared:
     why: str = ""
     """Why it cannot be told, in words."""
 
+    @property
+    def has_changed(self) -> bool:
+        """Return whether the change is beyond the uncertainty."""
+        return self.change.verdict in (Verdict.HIGHER, Verdict.LOWER)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Comparison:
+    """Two periods of one target, and every quantity of both."""
+
+    target: str
+    before: Assessed
+    after: Assessed
+    rows: tuple[Compared, ...]
+    loads_differ: bool
+
+    @property
+    def has_changed(self) -> bool:
+        """Return whether anything changed beyond the uncertainty."""
+        return any(row.has_changed for row in self.rows)
+
 
 def compare(before: Assessed, after: Assessed) -> list[Compared]:
     """Capacity, the law's parameters, and the demand for each resource."""

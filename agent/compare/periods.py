@@ -23,6 +23,10 @@ LOADS = (0.05, 0.5, 0.95)
 """Quantiles of the throughput that describe the load of a period."""
 
 
+class TooEarlyError(ValueError):
+    """Too little has passed since a time to compare what is after it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Period:
     """From `start` to `end`, in seconds of the recording's clock."""
@@ -49,6 +53,20 @@ class Period:
     def length(self) -> float:
         """Seconds."""
         return self.end - self.start
+
+
+def around(middle: float, length: float, now: float) -> tuple[Period, Period]:
+    """As long before as after; where less than that has passed since, as long as has.
+
+    Raises `TooEarlyError` where the time has not come, or has just come.
+    """
+    if middle >= now:
+        raise TooEarlyError("that time has not come; give one that has passed")
+    if now - middle < SHORTEST:
+        problem = f"{now - middle:.0f} s have passed since that time"
+        raise TooEarlyError(f"{problem}; {SHORTEST:g} are needed to compare")
+    length = min(length, now - middle)
+    return Period(middle - length, middle), Period(middle, middle + length)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

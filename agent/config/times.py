@@ -3,12 +3,23 @@
 A date without a zone is in that of this machine, as with journalctl and mysqlbinlog.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from agent.config.durations import seconds
 
 MISTAKE = "no moment; write 2026-11-21T13:00 (local), …T13:00Z, 6h (ago) or seconds since 1970"
 LEAST_UNIX = 1e6  # what is less and a bare number is no Unix time, but somebody's slip
+
+
+UNIX = range(100_000_000, 253_402_300_800)
+"""Times that are taken for seconds since 1970, up to the year 9999, and shown as dates."""
+
+
+def time_text(at: float) -> str:
+    """A date in UTC, or the seconds of a recording that has no date."""
+    if int(at) not in UNIX:
+        return f"{at:,.0f} s"
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def zone_here() -> str:

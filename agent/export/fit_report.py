@@ -6,6 +6,8 @@ from models.trust import Trust
 from models.usl.fit import UslFit
 from models.usl.posterior import Interval
 
+DASH = "–"
+"""What is shown for what is not known."""
 LITTLE = 0.02
 """A loss of throughput that measurement errors may explain."""
 WIDE = 2.0
@@ -52,7 +54,7 @@ def _past_peak(fitted: UslFit) -> list[str]:
 def threads(value: float | None) -> str:
     """Write a concurrency to three digits, or the whole of a greater one."""
     if value is None:
-        return "–"
+        return DASH
     return f"{value:,.0f} threads" if value >= 100 else f"{value:.3g} threads"
 
 
@@ -65,7 +67,7 @@ def short_time(seconds: float) -> str:
 def quantity(value: float | None) -> str:
     """Write a number to three digits, whole from 100 on, thousands apart; a dash for none."""
     if value is None:
-        return "–"
+        return DASH
     if 100 <= abs(value) < 1e12:
         return f"{value:,.0f}"
     return f"{value:.3g}"
@@ -102,7 +104,7 @@ def _doubts(fitted: UslFit) -> list[str]:
 
 def _numbers(curve: CurveFile, fitted: UslFit) -> list[str]:
     law = fitted.law
-    r_squared = "–" if fitted.r_squared is None else f"{fitted.r_squared:.4f}"
+    r_squared = DASH if fitted.r_squared is None else f"{fitted.r_squared:.4f}"
     x_name, n_name = "peak throughput", "at concurrency"
     if fitted.n_max is None and fitted.x_max is not None:
         x_name = "throughput below"
@@ -126,7 +128,7 @@ def _numbers(curve: CurveFile, fitted: UslFit) -> list[str]:
 
 def _throughput(fitted: UslFit) -> str:
     if fitted.x_max is None:
-        return "–"
+        return DASH
     known, interval = f"{quantity(fitted.x_max)} queries/s", fitted.x_max_interval
     if interval is None:
         return known

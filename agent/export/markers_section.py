@@ -1,11 +1,12 @@
-"""The latest deploy markers of a target on the page, each with the command that compares.
+"""The latest deploy markers of a target on the page, each with a link and a command that compare.
 
-It names the time and not the marker, for a later one may have the same name.
+They name the time and not the marker, for a later one may have the same name.
 """
 
 import shlex
 from datetime import UTC, datetime
 from html import escape
+from urllib.parse import urlencode
 
 from agent.assessment.markers import Marker
 from agent.assessment.snapshot import Snapshot
@@ -36,4 +37,6 @@ def _item(marker: Marker, target: str, now: float, history: str | None) -> str:
         return f"{said}<br>without a history (history.path) nothing can be compared</li>"
     options = f"--target {shlex.quote(target)} --around {marker.at:.3f}"
     command = f"mysql-headroom compare {shlex.quote(history)} {options}"
-    return f"{said}<br>compare: <code>{escape(command)}</code></li>"
+    path = "/compare?" + urlencode({"target": target, "around": f"{marker.at:.3f}"})
+    link = f'<a href="{escape(path)}">before and after</a>'
+    return f"{said}: {link}<br>in a shell: <code>{escape(command)}</code></li>"

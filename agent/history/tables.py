@@ -108,11 +108,16 @@ def read(connection: sqlite3.Connection, kind: Kind, choice: Choice = EVERYTHING
         yield from of_one(connection, kind, target, tuple(labels), choice)
 
 
-def extents(connection: sqlite3.Connection, kind: Kind) -> Iterator[Extent]:
-    """What there is of a kind, target by target; targets without any are left out."""
+def extents(
+    connection: sqlite3.Connection, kind: Kind, choice: Choice = EVERYTHING
+) -> Iterator[Extent]:
+    """What there is of a kind, target by target; targets without any are left out.
+
+    The rows of these targets are counted, whatever their time.
+    """
     count, first = ("SUM(count)", "MIN(first)") if kind is SAMPLES else ("COUNT(*)", "MIN(at)")
     sql = f"SELECT {count}, {first}, MAX(at) FROM {kind.one} WHERE target = ?"  # noqa: S608
-    for target, name, server in _targets(connection, EVERYTHING):
+    for target, name, server in _targets(connection, choice):
         rows, start, end = connection.execute(sql, (target,)).fetchone()
         if rows:
             yield Extent(name, server, kind.name, rows, start, end)

@@ -12,6 +12,8 @@ from agent.window.interval_buffer import RAW_INTERVALS, IntervalBuffer
 from agent.window.intervals import Interval
 from collectors.base import Sample
 
+AT_ONCE = 100
+"""Intervals that are added at once: each time makes a new window of all."""
 LOOKED_AT = 1000
 """Readings at the beginning of a recording that tell how far apart its samples are."""
 ROUNDED = 3
@@ -103,11 +105,16 @@ class Intervals:
         return math.inf if self._next else self._last
 
     def play(self, until: float) -> None:
-        """Add the intervals that have ended by that time, one by one as in the daemon."""
-        while self._next is not None and self._next.end <= until:
-            self._last = self._next.end
-            self.history.extend([self._next], self._last)
-            self._next = next(self._intervals, None)
+        """Add the intervals that have ended by that time, a part at once."""
+        while part := list(islice(self._until(until), AT_ONCE)):
+            self._last = part[-1].end
+            self.history.extend(part, self._last)
+
+    def _until(self, time: float) -> Iterator[Interval]:
+        """Take those that have ended by that time."""
+        while self._next is not None and self._next.end <= time:
+            taken, self._next = self._next, next(self._intervals, None)
+            yield taken
 
     def is_heard(self, now: float) -> bool:
         """Whether the latest interval has ended no longer ago than two take."""

@@ -15,7 +15,7 @@ from agent.history.database import open_to_read
 from agent.history.history_file import HEAD
 from agent.history.record_types import INTERVALS
 from agent.history.row_mapping import interval_of
-from agent.history.tables import LAST, Choice, Extent, extents, read
+from agent.history.tables import LAST, Choice, Extent, extents, read, target_names
 from agent.history.window_reader import SAME_WIDTH
 from agent.pipeline import NO_CEILINGS
 from agent.replay.recording import Intervals, Recording, Samples, sampling_of
@@ -134,7 +134,7 @@ def _of_csv(path: str, wishes: ReplayOptions) -> Source:
 
 
 def _of_history(connection: sqlite3.Connection, path: str, wishes: ReplayOptions) -> Source:
-    extent, others = _chosen(list(extents(connection, INTERVALS)), path, wishes)
+    extent, others = _chosen(connection, path, wishes)
     choice = _times(extent, wishes)
     is_all = math.isinf(wishes.until)
     one = replace(choice, since=extent.last) if is_all else choice
@@ -163,24 +163,31 @@ def _times(extent: Extent, wishes: ReplayOptions) -> Choice:
     return Choice(extent.target, extent.server, since, until)
 
 
-def _chosen(found: list[Extent], path: str, wishes: ReplayOptions) -> tuple[Extent, list[str]]:
+def _chosen(
+    connection: sqlite3.Connection, path: str, wishes: ReplayOptions
+) -> tuple[Extent, list[str]]:
     """One server of one target: that which was asked for, or the latest of the only target."""
-    targets = sorted({extent.target for extent in found})
-    if not found:
-        raise SourceError(f"{path}: no intervals in it yet; let the agent run for a minute")
-    if wishes.target is None and len(targets) > 1:
+    of_target = list(extents(connection, INTERVALS, Choice(target=wishes.target)))
+    targets = sorted({extent.target for extent in of_target})
+    if len(targets) > 1:
         raise SourceError(f"{path}: there are {', '.join(targets)}; choose one with --target NAME")
-    name = wishes.target or targets[0]
-    of_target = [extent for extent in found if extent.target == name]
-    servers = [extent.server for extent in of_target]
     if not of_target:
-        raise SourceError(f"{path}: no target {name!r}; there are {', '.join(targets)}")
+        raise SourceError(f"{path}: {_none_there(target_names(connection), wishes.target)}")
+    name = targets[0]
+    servers = [extent.server for extent in of_target]
     if wishes.server is not None and wishes.server not in servers:
         raise SourceError(f"{path}: {name} was never {wishes.server!r}, but {', '.join(servers)}")
     of_server = [e for e in of_target if wishes.server in (None, e.server)]
     chosen = max(of_server, key=lambda extent: extent.last)
     others = [f"{path}: {name} was also {e.server} (--server)" for e in of_target if e != chosen]
     return chosen, others if wishes.server is None else []
+
+
+def _none_there(known: list[str], name: str | None) -> str:
+    """Say why there are no intervals, and what to do."""
+    if name is not None and known and name not in known:
+        return f"no target {name!r}; there are {', '.join(known)}"
+    return "no intervals in it yet; let the agent run for a minute"
 
 
 def _with_width(wishes: ReplayOptions, width: float) -> FitSettings:

@@ -12,6 +12,9 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from agent import __version__
 from agent.assessment.markers import Marker, Markers
 from agent.assessment.snapshot import Snapshot
+from agent.compare.comparison import Comparison
+from agent.compare.periods import around
+from agent.compare.two_periods import compare_history
 from agent.config.settings import Config
 from agent.export.families import PREFIX
 from agent.export.group_metrics import GroupCollector
@@ -19,6 +22,7 @@ from agent.export.metrics import SnapshotCollector
 from agent.groups.groups import Groups
 from agent.history.history_file import history_path
 from agent.history.store import Store
+from agent.replay.sources import SourceError
 from agent.service.agent_metrics import (
     AgentState,
     ReloadState,
@@ -44,6 +48,7 @@ STOP_WITHIN = 4.0  # seconds for all workers together; what hangs then is left b
 WRITE_WITHIN = 0.7  # seconds more, to write what they have handed over
 RELOAD_WITHIN = 2.0  # the same where it is one target that ends and not the agent
 CONNECT_READS, RESOLVER = 10, 30.0  # answers, and seconds for a name, that connecting may wait for
+MOST_COMPARED = 5760  # intervals on either side of a time: a day of those of 15 s
 ELSEWHERE = "choose another with `listen` or --web.listen-address HOST:PORT"
 
 
@@ -79,6 +84,20 @@ class Agent:
         if self._store:
             self._store.mark(marker)
         log.info("deploy marker", extra=fields(name=marker.name, target=marker.target or "all"))
+
+    def compare_around(self, target: str, middle: float, length: float) -> Comparison:
+        """Compare so many seconds (at most) of a target before that time (Unix s) with after it.
+
+        Raises `TooEarlyError`, `SourceError` where the history has too little of that time, and
+        `StoreError` where it cannot be read.
+        """
+        watched = next((watch for watch in self._watches if watch.target.name == target), None)
+        if self._store is None or watched is None:
+            raise SourceError(f"{target}: no history of it is written")
+        options = watched.replay_options
+        most = MOST_COMPARED * options.settings.interval
+        periods = around(middle, min(length, most), time.time())
+        return compare_history(self._store.path, options, periods)
 
     def workers(self) -> list[Worker]:
         """Every worker that should come round."""
@@ -203,6 +222,7 @@ class Agent:
             states,
             self.markers.known,
             str(self._store.path.absolute()) if self._store else None,
+            self.compare_around if self._store else None,
         )
         return serve(address, pages, web, hosts)
 

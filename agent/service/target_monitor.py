@@ -28,6 +28,7 @@ from agent.pipeline import assess
 from agent.query_classes.capacity_gain import savings_of
 from agent.query_classes.recent_response_times import RecentResponseTimes
 from agent.query_classes.tracker import QueryClasses
+from agent.replay.sources import ReplayOptions
 from agent.sampling.remote_host import collectors_of
 from agent.sampling.restart_detector import RestartDetector, Session
 from agent.sampling.scheduled_collector import ScheduledCollector, as_failure
@@ -131,6 +132,12 @@ class TargetMonitor:
         """From another thread: end a read in progress, and the session with it."""
         self._connection.interrupt()
         self.business.interrupt()
+
+    @property
+    def replay_options(self) -> ReplayOptions:
+        """How its history is assessed: as it is watched, however wide its intervals were."""
+        settings, ceilings = self._settings, self._ceilings
+        return ReplayOptions(self.target.name, settings=settings, ceilings=ceilings)
 
     def progress(self) -> object:
         """Another answer whenever the server has answered; see `Worker`."""

@@ -7,6 +7,8 @@ from agent.web.handler import TEXT
 
 Answer = tuple[HTTPStatus, str, bytes]
 
+NO_SUCH_TARGET: Answer = (HTTPStatus.NOT_FOUND, TEXT, b"404 no such target\n")
+
 
 def bad_request(why: str) -> Answer:
     """400: the question is wrong."""

@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from urllib.parse import parse_qs
 
@@ -18,13 +18,15 @@ from agent.export.snapshot_json import snapshots_as_json
 from agent.groups.group_monitor import GroupState
 from agent.support.escaping import json_text
 from agent.web.access_control import AccessControl
-from agent.web.answers import Answer, bad_request, busy
+from agent.web.answers import NO_SUCH_TARGET, Answer, bad_request, busy
+from agent.web.compare_requests import COMPARE, COMPARE_PAGE, CompareAround, CompareRequests
 from agent.web.cross_site import HostNames
 from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse
 from agent.web.marker_requests import MARKERS, MarkerRequests
 from agent.web.reloading_config import Web
 from agent.web.server import WebServer as WebServer
 from agent.web.shared_answers import SharedAnswers
+from agent.web.turns import Turns
 from agent.what_if.answer import answer
 from agent.what_if.question import QuestionError, question
 
@@ -35,7 +37,6 @@ RELOAD = "/-/reload"
 METHODS = {RELOAD: ("POST", "PUT"), MARKERS: ("GET", "HEAD", "POST")}
 """Of the paths that change something; all others are only read."""
 WHAT_IF = "/api/v1/what-if"
-WHAT_IF_WAIT = 5.0  # seconds that a question waits for those before it, one at a time
 MOST_FIELDS = 40  # of a query string
 RELOAD_PAUSE = 3.0  # times what a reload took: a flood of them takes a quarter of the time at most
 LEAST_RELOAD_PAUSE = 1.0
@@ -61,6 +62,7 @@ class Pages:
         groups: Callable[[], Sequence[GroupState]] = tuple,
         markers: Callable[[], Sequence[Marker]] = tuple,
         history: str | None = None,
+        compare: CompareAround | None = None,
     ) -> None:
         self._registry = registry
         self._snapshots = snapshots
@@ -70,7 +72,8 @@ class Pages:
         self._reload = reload
         self._markers = MarkerRequests(snapshots, clock, mark, markers)
         self._reloading = threading.Lock()
-        self._predicting = threading.Lock()
+        self._turns = Turns()
+        self._compare = CompareRequests(snapshots, compare, self._turns)
         self._reload_at = -math.inf
         self._shared = SharedAnswers()
 
@@ -93,6 +96,8 @@ class Pages:
             "/api/v1/groups": self._groups_json,
             WHAT_IF: self._what_if,
             MARKERS: self._markers.answer,
+            COMPARE: self._compare.json,
+            COMPARE_PAGE: self._compare.page,
             "/-/healthy": self._healthy,
             "/-/ready": self._ready,
             RELOAD: self._reloaded,
@@ -123,7 +128,7 @@ class Pages:
         wanted = parse_qs(environ.get("QUERY_STRING", "")).get("target")
         known = [s for s in self._snapshots() if wanted is None or s.target in wanted]
         if wanted is not None and len(known) < len(set(wanted)):
-            return HTTPStatus.NOT_FOUND, TEXT, b"404 no such target\n"
+            return NO_SUCH_TARGET
         text = snapshots_as_json(known, self._clock())
         return HTTPStatus.OK, "application/json", text.encode()
 
@@ -144,17 +149,16 @@ class Pages:
         names = asked.pop("target", [])
         known = [s for s in self._snapshots() if not names or s.target in names]
         if not known:
-            return HTTPStatus.NOT_FOUND, TEXT, b"404 no such target\n"
+            return NO_SUCH_TARGET
         if len(known) > 1 or len(names) > 1:
             return bad_request("target: give the name of one target, target=NAME")
-        if not self._predicting.acquire(timeout=WHAT_IF_WAIT):
-            return busy("other questions are being answered")
+        return self._turns.take(lambda: self._predicted(known[0], asked))
+
+    def _predicted(self, known: Snapshot, asked: Mapping[str, list[str]]) -> Answer:
         try:
-            text = json_text(answer(known[0], question(asked), self._clock()))
+            text = json_text(answer(known, question(asked), self._clock()))
         except QuestionError as error:
             return bad_request(str(error))
-        finally:
-            self._predicting.release()
         return HTTPStatus.OK, "application/json", text.encode()
 
     def _healthy(self, environ: Environ) -> Answer:

@@ -6,21 +6,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from urllib.parse import parse_qs
 
 from agent.assessment.markers import Marker, new_marker
 from agent.assessment.snapshot import Snapshot
 from agent.export.snapshot_json import marker_object
 from agent.support.escaping import json_text
-from agent.web.answers import Answer, bad_request, busy
+from agent.web.answers import NO_SUCH_TARGET, Answer, bad_request, busy
 from agent.web.handler import TEXT, Environ
+from agent.web.query_fields import query_fields
 
 MARKERS = "/api/v1/markers"
 FIELDS = ("name", "target", "at")
 MOST_A_MINUTE = 60
 """Markers set in a minute: a release of many targets fits, and a flood costs little."""
 MINUTE = 60.0  # seconds
-NO_SUCH_TARGET = (HTTPStatus.NOT_FOUND, TEXT, b"404 no such target\n")
 
 
 class MarkerRequests:
@@ -43,7 +42,7 @@ class MarkerRequests:
     def answer(self, environ: Environ) -> Answer:
         """Answer one request; a body is never read."""
         try:
-            given = _fields(environ.get("QUERY_STRING", ""))
+            given = query_fields(environ.get("QUERY_STRING", ""), FIELDS)
         except ValueError as error:
             return bad_request(str(error))
         target = given.get("target", "")
@@ -81,20 +80,6 @@ class MarkerRequests:
                 return False
             self._set_at.append(now)
         return True
-
-
-def _fields(query: str) -> dict[str, str]:
-    """The fields by name, each once; raises ValueError with what would be right."""
-    try:
-        found = parse_qs(query, keep_blank_values=True, max_num_fields=len(FIELDS))
-    except ValueError:
-        raise ValueError(f"more than {len(FIELDS)} fields; give {', '.join(FIELDS)}") from None
-    for name, values in found.items():
-        if name not in FIELDS:
-            raise ValueError(f"{name[:30]}: no such field; give {', '.join(FIELDS)}")
-        if len(values) > 1:
-            raise ValueError(f"{name}: given twice")
-    return {name: values[0] for name, values in found.items()}
 
 
 def _json(value: object) -> Answer:

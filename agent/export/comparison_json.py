@@ -1,0 +1,51 @@
+"""A comparison of two periods as JSON; docs/compare.md has every key."""
+
+from typing import Any
+
+from agent.compare.comparison import Compared, Comparison
+from agent.compare.periods import Assessed
+from agent.export.snapshot_json import finite
+from models.comparison import Change, Estimate
+
+
+def comparison_object(comparison: Comparison) -> Any:
+    """One document; what is not known is null."""
+    return finite(
+        {
+            "target": comparison.target,
+            "before": _side(comparison.before),
+            "after": _side(comparison.after),
+            "loads_differ": comparison.loads_differ,
+            "quantities": [_object(row) for row in comparison.rows],
+        }
+    )
+
+
+def _side(side: Assessed) -> dict[str, object]:
+    capacity = side.capacity
+    low, middle, high = side.loads
+    return {
+        "start": side.period.start,
+        "end": side.period.end,
+        "intervals": side.intervals,
+        "throughput": {"lower": low, "median": middle, "upper": high},
+        "limit": capacity and capacity.limit,
+        "trust": capacity and capacity.trust,
+        "reasons": [reason.value for reason in capacity.reasons] if capacity else [],
+    }
+
+
+def _object(row: Compared) -> dict[str, object]:
+    return {
+        "name": row.name,
+        "unit": row.unit.value or None,
+        "before": _values(row.before),
+        "after": _values(row.after),
+        "difference" if row.is_difference else "ratio": _values(row.change),
+        "verdict": row.change.verdict,
+        "why": row.why or None,
+    }
+
+
+def _values(known: Estimate | Change) -> dict[str, float | None]:
+    return {"value": known.value, "lower": known.low, "upper": known.high}

@@ -1,0 +1,46 @@
+"""What changed at a time, as a page: the rows of `compare`, those that changed first to be seen."""
+
+from html import escape
+
+from agent.compare.comparison import Compared, Comparison
+from agent.export.comparison_report import HEADER, cells, notes, side_words
+from agent.export.page import STYLE
+
+
+def comparison_page(comparison: Comparison, json_path: str) -> str:
+    """The whole page as HTML; `json_path` is where the same is as JSON."""
+    sides = (("before", comparison.before), ("after", comparison.after))
+    said = "".join(f"<li>{name}: {escape(side_words(side))}</li>" for name, side in sides)
+    head = "".join(f"<th>{escape(name)}</th>" for name in HEADER)
+    rows = "".join(map(_row, comparison.rows))
+    minds = "".join(f"<p>{escape(note)}</p>" for note in notes(comparison))
+    return _document(
+        f"<section><header><h2>{escape(comparison.target)}</h2></header><ul>{said}</ul>{minds}"
+        f'<table class="limits"><tr>{head}</tr>{rows}</table></section>'
+        f'<p class="grey"><a href="/">all targets</a>, <a href="{escape(json_path)}">the same</a>'
+        " for programs</p>"
+    )
+
+
+def refusal_page(why: str) -> str:
+    """A page that says why nothing is compared."""
+    return _document(
+        f'<p class="lead">Not compared: {escape(why)}.</p>'
+        '<p class="grey"><a href="/">all targets</a></p>'
+    )
+
+
+def _document(body: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>mysql-headroom: before and after</title><style>{STYLE}</style></head><body>"
+        f"<h1>mysql-headroom: before and after</h1>{body}</body></html>"
+    )
+
+
+def _row(row: Compared) -> str:
+    *known, verdict = map(escape, cells(row))
+    if row.has_changed:
+        verdict = f'<span class="badge fair">{verdict}</span>'
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in (*known, verdict)) + "</tr>"

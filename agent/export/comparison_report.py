@@ -1,0 +1,98 @@
+"""A comparison of two periods in words: a row of cells for each quantity, and what to mind."""
+
+from collections.abc import Callable, Iterator
+
+from agent.compare.comparison import Compared, Comparison, Unit
+from agent.compare.periods import Assessed
+from agent.config.times import time_text
+from agent.export.capacity_report import resource_words
+from agent.export.fit_report import DASH, TIMES, quantity
+from agent.query_classes.class_registry import name_of
+from models.comparison import Change, Estimate, Verdict
+
+HEADER = ("", "before", "90 % interval", "after", "90 % interval", "change", "90 % interval", "")
+NUMBERS = (1, 3, 5)
+"""The columns of numbers."""
+VERDICTS = {
+    Verdict.HIGHER: "HIGHER",
+    Verdict.LOWER: "LOWER",
+    Verdict.WITHIN: "within the uncertainty",
+    Verdict.CANNOT_TELL: "cannot tell",
+}
+PARAMETERS = {
+    "capacity": "capacity, queries/s",
+    "sigma": "contention σ",
+    "kappa": "coherency κ",
+    "lambda": "one thread λ, queries/s",
+}
+DIGEST = 12
+"""Characters of a class's digest that are shown."""
+
+
+def side_words(side: Assessed) -> str:
+    """Say from when to when, and what the load was."""
+    span = f"{time_text(side.period.start)} to {time_text(side.period.end)}"
+    low, middle, high = map(quantity, side.loads)
+    load = f"{middle} queries/s (5 to 95 %: {low} to {high})"
+    return f"{span}, {side.intervals:,} intervals, {load}"
+
+
+def notes(comparison: Comparison) -> Iterator[str]:
+    """What to mind in reading the rows."""
+    if comparison.loads_differ:
+        yield "The loads do not overlap: what a query costs may differ for that alone."
+    if not comparison.has_changed:
+        yield "Nothing changed beyond the uncertainty."
+
+
+def cells(row: Compared) -> tuple[str, ...]:
+    """Write one quantity, a cell for each column of `HEADER`."""
+    show = _number_of(row)
+    verdict = VERDICTS[row.change.verdict] + (f": {row.why}" if row.why else "")
+    before, after = ((_or_dash(show, e.value), _range(show, e)) for e in (row.before, row.after))
+    change = _signed if row.is_difference else _percent
+    shown = row.change if row.change.verdict is not Verdict.CANNOT_TELL else Change(Verdict.WITHIN)
+    difference = _or_dash(change, shown.value), _range(change, shown)
+    return (_title(row.name), *before, *after, *difference, verdict)
+
+
+def _title(name: str) -> str:
+    kind, _, rest = name.partition(":")
+    if kind == "demand":
+        return f"of {resource_words(rest)}, a query"
+    if kind in ("statement_time", "cpu"):
+        query = name_of(rest)
+        digest = (
+            f"{query.schema}.{query.digest[:DIGEST]}" if query.schema else query.digest[:DIGEST]
+        )
+        return f"{digest}, {'time' if kind == 'statement_time' else 'CPU'} of a call"
+    return PARAMETERS[name]
+
+
+def _number_of(row: Compared) -> Callable[[float], str]:
+    """Seconds in one unit for the whole row, all else to three digits."""
+    if row.unit is not Unit.SECONDS:
+        return quantity
+    known = [e.value for e in (row.before, row.after) if e.value]
+    size, unit = next((t for t in TIMES if max(known, default=0.0) >= t[0]), TIMES[-1])
+    return lambda value: f"{quantity(value / size)} {unit}"
+
+
+def _or_dash(show: Callable[[float], str], value: float | None) -> str:
+    return DASH if value is None else show(value)
+
+
+def _range(show: Callable[[float], str], known: Estimate | Change) -> str:
+    if known.low is None and known.high is None:
+        return DASH
+    return f"{_or_dash(show, known.low)} to {_or_dash(show, known.high)}"
+
+
+def _percent(ratio: float) -> str:
+    if ratio > 10:
+        return f"×{quantity(ratio)}"
+    return f"{100 * (ratio - 1):+.1f} %"
+
+
+def _signed(difference: float) -> str:
+    return f"{difference:+.3g}"

@@ -1,0 +1,113 @@
+"""What changed at a time, over HTTP: as JSON, and as a page that a deploy marker links to.
+
+The agent's history is read and each side assessed at the request, so the time on a side is bounded.
+"""
+
+import math
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+
+from agent.assessment.snapshot import Snapshot
+from agent.compare.comparison import Comparison
+from agent.compare.periods import SHORTEST, TooEarlyError
+from agent.export.comparison_json import comparison_object
+from agent.export.comparison_page import comparison_page, refusal_page
+from agent.history.failures import StoreError
+from agent.replay.sources import SourceError
+from agent.support.escaping import json_text, printable
+from agent.web.answers import NO_SUCH_TARGET, Answer, bad_request
+from agent.web.handler import TEXT, Environ
+from agent.web.query_fields import query_fields
+from agent.web.turns import Turns
+
+COMPARE, COMPARE_PAGE = "/api/v1/compare", "/compare"
+FIELDS = ("target", "around", "length")
+LONGEST = 86_400.0
+"""Seconds on either side that are compared at most, and where no length is given."""
+HTML = "text/html; charset=utf-8"
+
+CompareAround = Callable[[str, float, float], Comparison]
+"""Compare as many seconds of a target before a time as after it; raises as `compare_around`."""
+
+
+class CompareRequests:
+    """Answers both; without `compare`, as there is no history, nothing can be compared."""
+
+    def __init__(
+        self,
+        snapshots: Callable[[], Iterable[Snapshot]],
+        compare: CompareAround | None,
+        turns: Turns,
+    ) -> None:
+        self._snapshots = snapshots
+        self._compare = compare
+        self._turns = turns
+
+    def json(self, environ: Environ) -> Answer:
+        """`?target=NAME&around=UNIX[&length=SECONDS]` as JSON."""
+        found = self._found(environ)
+        if not isinstance(found, Comparison):
+            return found
+        return HTTPStatus.OK, "application/json", json_text(comparison_object(found)).encode()
+
+    def page(self, environ: Environ) -> Answer:
+        """The same for people; so is what cannot be compared."""
+        found = self._found(environ)
+        if isinstance(found, Comparison):
+            query = str(environ.get("QUERY_STRING", ""))
+            return HTTPStatus.OK, HTML, comparison_page(found, f"{COMPARE}?{query}").encode()
+        status, _, said = found
+        return status, HTML, refusal_page(said.decode().partition(" ")[2].strip()).encode()
+
+    def _found(self, environ: Environ) -> Comparison | Answer:
+        """The comparison, or the refusal in one line."""
+        try:
+            given = query_fields(environ.get("QUERY_STRING", ""), FIELDS)
+            around, length = _around(given), _length(given)
+        except ValueError as error:
+            return bad_request(str(error))
+        target = given.get("target", "")
+        if target not in {snapshot.target for snapshot in self._snapshots()}:
+            return NO_SUCH_TARGET
+        if self._compare is None:
+            said = "404 without a history (history.path) nothing can be compared\n"
+            return HTTPStatus.NOT_FOUND, TEXT, said.encode()
+        compare = self._compare
+        return self._turns.take(lambda: _compared(compare, target, around, length))
+
+
+def _compared(
+    compare: CompareAround, target: str, around: float, length: float
+) -> Comparison | Answer:
+    try:
+        return compare(target, around, length)
+    except TooEarlyError as error:
+        return bad_request(f"around: {error}")
+    except SourceError as error:
+        return HTTPStatus.NOT_FOUND, TEXT, f"404 {printable(str(error))}\n".encode()
+    except (StoreError, sqlite3.Error) as error:
+        return HTTPStatus.SERVICE_UNAVAILABLE, TEXT, f"503 {printable(str(error))}\n".encode()
+
+
+def _around(given: Mapping[str, str]) -> float:
+    """The time that is asked for, Unix seconds; raises ValueError."""
+    found = _number(given.get("around", ""))
+    if not math.isfinite(found):
+        raise ValueError("around: give Unix seconds")
+    return found
+
+
+def _length(given: Mapping[str, str]) -> float:
+    """How much is compared on either side, s; raises ValueError."""
+    found = _number(given["length"]) if "length" in given else LONGEST
+    if not SHORTEST <= found <= LONGEST:
+        raise ValueError(f"length: give {SHORTEST:g} to {LONGEST:g} seconds")
+    return found
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
