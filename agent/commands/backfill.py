@@ -4,6 +4,7 @@ import argparse
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from agent.assessment.hourly_load import HourlyLoad
@@ -13,23 +14,34 @@ from agent.commands.replay_options import target_of
 from agent.config.cli_options import USAGE_ERROR, add_config_option, complain
 from agent.config.durations import written
 from agent.config.loader import ConfigError, load
-from agent.config.settings import Target
-from agent.history.backfill import Backfill
+from agent.config.settings import Config, Target
+from agent.history.backfill import AT_ONCE, Backfill
 from agent.history.database import open_to_write
 from agent.history.failures import StoreError, as_store_error
 from agent.history.server_identity import server_identity
-from agent.prometheus.client import Client
+from agent.prometheus.client import Client, Labels
+from agent.prometheus.own_series import OwnTarget, exporting_agent, own_intervals
 from agent.prometheus.source import chosen
-from agent.prometheus.targets import FleetQuery, find_targets, host_of, readings, sampling_of
+from agent.prometheus.targets import (
+    FleetQuery,
+    FleetTarget,
+    find_targets,
+    host_of,
+    readings,
+    sampling_of,
+)
 from agent.replay.history_fill import fill
 from agent.replay.sources import SourceError, interval_for
 from agent.support.escaping import complain_of, say_line
 from agent.support.http_access import AccessError
+from collectors import COLLECTORS
 from collectors.base import CollectorError
 from collectors.connection import Connection
 
 FAILED = 1
 MONTH = 30 * 86400.0
+STATUS = next(spec for spec in COLLECTORS if spec.name == "status")
+SERIES = ("both", "agent", "exporters")
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -37,9 +49,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "backfill",
         help="fill an agent's history with what a Prometheus knows of a target",
-        description="Read mysqld_exporter's and node_exporter's series of one target from a "
-        "Prometheus, and add their intervals to the agent's history where it has none, so that "
-        "its window reaches back from its first day. A running agent is not disturbed.",
+        description="Read what an agent has exported of one target, or mysqld_exporter's and "
+        "node_exporter's series of it, from a Prometheus, and add their intervals to the agent's "
+        "history where it has none, so that its window reaches back from its first day. "
+        "A running agent is not disturbed.",
     )
     parser.add_argument("--prometheus", metavar="URL", required=True, help="http://HOST:9090")
     add_config_option(parser)
@@ -57,6 +70,19 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument(
         "--server", metavar="ID", help="the server's server_uuid (default: the target is asked)"
+    )
+    parser.add_argument(
+        "--series",
+        choices=SERIES,
+        default=SERIES[0],
+        help="what is read: the series of an agent that has watched the target, those of the"
+        " exporters, or the agent's and then the exporters' where it has none (default)",
+    )
+    parser.add_argument(
+        "--agent-selector",
+        default="",
+        metavar="SELECTOR",
+        help="which agent, by the labels of its series (default: the only one)",
     )
     add_prometheus_options(parser, MONTH, "what is read, and how")
     parser.set_defaults(run=run)
@@ -79,11 +105,21 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
+    client: Client
+    query: FleetQuery
     target: Target
-    path: Path
-    server: str
-    configured: float
-    """The target's fit.interval, s."""
+    own: OwnTarget
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """The target and its server, as rows have them."""
+        return self.own.name, self.own.server
+
+    def say(self, filled: Backfill, source: str) -> None:
+        """Say what was added, and what was there."""
+        added = f"{filled.added:,} intervals of {written(filled.width)} added from {source}"
+        there = f"{filled.were_there:,} were there; the agent reads them at its start"
+        say_line(f"{self.own.name}: {added}, {there}")
 
 
 def _backfill(args: argparse.Namespace) -> int:
@@ -93,37 +129,85 @@ def _backfill(args: argparse.Namespace) -> int:
     if path is None:
         raise ConfigError([f"{args.config_file}: names no history.path; give --file DB"])
     client, query = client_of(args, args.prometheus), query_of(args)
-    server = args.server or _server_of(target)
-    job = _Job(target, path, server, config.fit_settings(target).interval)
-    return _fill(client, query, job, args.instance)
-
-
-def _fill(client: Client, query: FleetQuery, job: _Job, instance: str | None) -> int:
-    """Read and write a part at a time; what was written when a failure comes stays."""
-    found = find_targets(client, query)
-    of_host = [t.instance for t in found if host_of(t.instance) == job.target.endpoint.host]
-    source = chosen(found, instance or (of_host[0] if len(of_host) == 1 else None), "--instance")
-    sampling = sampling_of(client, source, query)
-    fits = job.configured >= 2 * sampling
-    width = interval_for(sampling, job.configured if fits else None, source.instance)
-    labels = (job.target.name, job.server)
+    job = _Job(client, query, target, _own(args, config, target))
+    agent, exporter = _agent(job, args), None
+    if args.series != "agent":
+        exporter = _exporter(job, args.instance, is_needed=agent is None)
     try:
-        with closing(open_to_write(job.path)) as connection:
-            filled = Backfill(connection, labels, width, sampling)
-            fill(filled, readings(client, source, query, sampling), HourlyLoad())
+        with closing(open_to_write(path)) as connection:
+            if agent is not None:
+                _fill_from_agent(job, agent, connection)
+            if exporter is not None:
+                _fill_from_exporters(job, exporter, connection)
     except (sqlite3.Error, OSError) as error:
-        raise as_store_error(job.path, error) from error
-    say_line(
-        f"{job.target.name}: {filled.added:,} intervals of {written(width)} added from"
-        f" {source.instance}, {filled.were_there:,} were there; the agent reads them at its start"
+        raise as_store_error(path, error) from error
+    return 0
+
+
+def _own(args: argparse.Namespace, config: Config, target: Target) -> OwnTarget:
+    return OwnTarget(
+        name=target.name,
+        server=args.server or _server_of(target),
+        width=config.fit_settings(target).interval,
+        sampling=config.collector_settings(target, STATUS.name).interval or STATUS.interval,
+        ceilings=config.resource_settings(target),
     )
+
+
+def _agent(job: _Job, args: argparse.Namespace) -> Labels | None:
+    """The agent whose series are read; raises `SourceError` where it must be there and is not."""
+    if args.series == "exporters":
+        return None
+    found = exporting_agent(job.client, job.own, job.query, args.agent_selector)
+    if found is None and (args.series == "agent" or args.agent_selector):
+        problem = "Prometheus knows no agent that has watched it"
+        raise SourceError(f"{job.own.name}: {problem}; check --agent-selector and --since")
+    return found
+
+
+def _exporter(job: _Job, instance: str | None, *, is_needed: bool) -> FleetTarget | None:
+    """The server's mysqld_exporter: that instance, or the only one on its host, or at all.
+
+    Where it is not needed, only that instance or the one on its host. Raises `SourceError`.
+    """
+    found = find_targets(job.client, job.query)
+    of_host = [t.instance for t in found if host_of(t.instance) == job.target.endpoint.host]
+    if not is_needed and instance is None and len(of_host) != 1:
+        return None
+    return chosen(found, instance or (of_host[0] if len(of_host) == 1 else None), "--instance")
+
+
+def _fill_from_agent(job: _Job, agent: Labels, connection: sqlite3.Connection) -> None:
+    """Write the intervals that it has shown; what was written when a failure comes stays."""
+    filled = Backfill(connection, job.labels, job.own.width, job.own.sampling)
+    found, others = own_intervals(job.client, job.own, job.query, agent), set[float]()
+    while part := list(islice(found, AT_ONCE)):
+        filled.extend(part, job.query.end)
+        others |= {interval.seconds for interval in part} - {job.own.width}
+    job.say(filled, f"the agent {agent['instance']}")
+    if others:
+        widths = ", ".join(written(width) for width in sorted(others))
+        configured = written(job.own.width)
+        complain_of(
+            f"{job.own.name}: some were of {widths}, and fit.interval is {configured}: they serve"
+            " the forecast alone"
+        )
+
+
+def _fill_from_exporters(job: _Job, source: FleetTarget, connection: sqlite3.Connection) -> None:
+    """Make intervals of its samples; what was written when a failure comes stays."""
+    sampling, configured = sampling_of(job.client, source, job.query), job.own.width
+    fits = configured >= 2 * sampling
+    width = interval_for(sampling, configured if fits else None, source.instance)
+    filled = Backfill(connection, job.labels, width, sampling)
+    fill(filled, readings(job.client, source, job.query, sampling), HourlyLoad())
+    job.say(filled, source.instance)
     if not fits:
         needs = f"samples {sampling:g} s apart make intervals of {written(width)}"
         complain_of(
-            f"{job.target.name}: {needs}, and fit.interval is {written(job.configured)}: they serve"
+            f"{job.own.name}: {needs}, and fit.interval is {written(configured)}: they serve"
             f" the forecast alone; with fit.interval: {written(width)} the window has them too"
         )
-    return 0
 
 
 def _server_of(target: Target) -> str:

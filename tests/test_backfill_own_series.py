@@ -1,0 +1,196 @@
+"""`backfill` from what an agent itself has exported, as a real Prometheus has kept it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from complaints import one_line
+from history_rows import SERVER
+from prometheus_client import CollectorRegistry
+from prometheus_server import Sample, exported, fill, serving
+from recordings import rows
+
+from agent.assessment.snapshot import FitState, Health, Identity, Snapshot
+from agent.cli import main
+from agent.config.ceilings import DiskSettings, ResourceSettings
+from agent.export.metrics import SnapshotCollector
+from agent.history.database import open_to_read
+from agent.history.record_types import INTERVALS
+from agent.history.row_mapping import interval_of
+from agent.history.tables import read
+from agent.pipeline import latest_load, observations
+from agent.support.instants import Now
+from agent.window.concurrency import Source
+from agent.window.intervals import Interval, Window
+from models.capacity.assess import assess_capacity
+
+START, WIDTH, COUNT = 1_790_000_000, 15.0, 200
+END = START + 4000
+CEILINGS = ResourceSettings(
+    ceilings={"cpu": 0.8, "disk:sda": 0.5}, disks={"sda": DiskSettings(operations=1500.0)}
+)
+AGENT = {"job": "headroom", "instance": "db1:10104"}
+ANOTHER = "00000000-0000-0000-0000-000000000000"
+OF_ANOTHER = 5
+"""The first intervals are of another server."""
+ZERO = Now(0.0, 0.0)
+
+
+def watched() -> list[Interval]:
+    """What an agent has seen of a server and its host, with a gap of five minutes."""
+    random = np.random.default_rng(7)
+    found = []
+    for k in range(COUNT):
+        end, n = START + 500.25 + WIDTH * k + (300.0 if k > 100 else 0.0), 8 + 6 * np.sin(k / 9)
+        used = {"cpu": n / 20, "cpu:server": n / 25, "cpu:steal": 0.01, "server_cpu": n / 25}
+        used |= {"disk:sda": n / 40, "disk:sda:flush": 0.02, "network:eth0:sent": 0.1}
+        used |= {"disk:sda:operations_per_second": 90 * n, "connections": 0.2, "cpu:clock": 0.9}
+        x = 400 * n * random.lognormal(0.0, 0.05)
+        found.append(Interval(end, WIDTH, x, n, n + 3.0, WIDTH, 1.0, 2.0, 0.0, used))
+    return found
+
+
+def shown(seen: Sequence[Interval], after: Sequence[float] = (2.0,)) -> Iterator[Sample]:
+    """Each page of that agent that Prometheus scrapes, so long after an interval's end."""
+    registry, current = CollectorRegistry(), list[Snapshot]()
+    registry.register(SnapshotCollector(lambda: current, lambda: current[0].at))
+    for k, interval in enumerate(seen):
+        server = ANOTHER if k < OF_ANOTHER else SERVER
+        health = Health(up=True, identity=Identity("db1", "3306", "9.7", server))
+        load, fitted = latest_load(Window([interval]), ZERO, CEILINGS), FitState(at=interval.end)
+        for later in after:
+            at = round(interval.end + later, 3)
+            current[:] = [Snapshot("shop", at, 60.0, health, load, fitted)]
+            for sample in (sample for family in registry.collect() for sample in family.samples):
+                yield sample.name, {**sample.labels, **AGENT}, at, sample.value
+
+
+def configured(folder: Path, interval: str = "15s") -> Path:
+    """The configuration of an agent with one target and those ceilings, and its history's file."""
+    (folder / "state").mkdir(mode=0o700, parents=True)
+    file, secret = folder / "config.yaml", folder / "password"
+    secret.write_text("p\n")
+    secret.chmod(0o600)
+    resources = "{ceilings: {cpu: 0.8, 'disk:sda': 0.5}, disks: {sda: {operations: 1500}}}"
+    file.write_text(
+        f"targets: [{{name: shop, host: db1, user: u, password_file: {secret},"
+        f" resources: {resources}}}]\n"
+        f"fit: {{interval: {interval}}}\n"
+        f"history: {{path: {folder / 'state' / 'history.db'}}}\n"
+    )
+    return file
+
+
+@pytest.fixture(scope="module")
+def url(prometheus: str, promtool: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Prometheus that has scraped that agent, and the server's mysqld_exporter."""
+    samples = list(shown(watched()))
+    table = rows(END - START, step=15, start=START)
+    samples += exported(table, {"job": "mysql", "instance": "db1:9104"})
+    folder = tmp_path_factory.mktemp("own")
+    with serving(prometheus, fill(folder, promtool, samples)) as found:
+        yield found
+
+
+def backfilled(url: str, file: Path, *words: str) -> int:
+    """The exit code of `backfill` of all that time."""
+    asked = ("--prometheus", url, "--config.file", str(file), "--server", SERVER)
+    return main(["backfill", *asked, "--since", f"{END - START}s", "--until", str(END), *words])
+
+
+def restored(file: Path) -> list[Interval]:
+    """The intervals of the history."""
+    with closing(open_to_read(file.parent / "state" / "history.db")) as connection:
+        return [interval_of(row, 1.0, ZERO) for row in read(connection, INTERVALS)]
+
+
+def test_what_an_agent_has_seen_comes_back_as_it_was(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every number of every interval of this server, and so the same capacity from them."""
+    file = configured(tmp_path)
+    assert backfilled(url, file, "--series", "agent") == 0
+    count = COUNT - OF_ANOTHER
+    said = f"shop: {count} intervals of 15s added from the agent db1:10104, 0 were there"
+    assert said in capsys.readouterr().out
+    found, expected = restored(file), watched()[OF_ANOTHER:]
+    assert len(found) == count
+    for one, other in zip(found, expected, strict=True):
+        assert one[:-2] == pytest.approx(other[:-2], rel=1e-12)
+        assert one.resources == pytest.approx(other.resources, rel=1e-12)
+    capacities = [
+        assess_capacity(observations(Window(seen), Source.STATEMENT_TIME, CEILINGS))
+        for seen in (found, expected)
+    ]
+    assert capacities[0].value is not None
+    assert capacities[0].value == pytest.approx(capacities[1].value, rel=1e-6)
+    assert capacities[0].limit == capacities[1].limit
+
+
+def test_exporters_fill_what_no_agent_has_seen(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before it ran, and in its gap; what it has shown is left as it is, and twice adds nothing."""
+    file = configured(tmp_path)
+    assert backfilled(url, file) == 0
+    assert "intervals of 30s added from db1:9104, " in capsys.readouterr().out
+    found = restored(file)
+    own = [one for one in found if one.seconds == WIDTH]
+    assert len(own) == COUNT - OF_ANOTHER
+    others = [one for one in found if one.seconds == 2 * WIDTH]
+    assert len(others) == len(found) - len(own)
+    assert sum(one.end < own[0].end for one in others) == pytest.approx(560 / 30, abs=3)
+    assert sum(own[0].end < one.end < own[-1].end for one in others) == pytest.approx(10, abs=2)
+    assert all(b.end - b.seconds >= a.end - 0.01 * WIDTH for a, b in pairwise(found))
+    assert backfilled(url, file) == 0
+    assert restored(file) == found
+
+
+def test_scraped_more_often_each_interval_is_there_once(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As wide as it was, so that one of a configuration with wider ones serves the forecast."""
+    file = configured(tmp_path, "30s")
+    often = fill(tmp_path, promtool, shown(watched(), (1.0, 6.0, 11.0)))
+    with serving(prometheus, often) as url:
+        assert backfilled(url, file) == 0
+    found = restored(file)
+    assert {one.seconds for one in found} == {WIDTH}
+    assert [one.end for one in found] == [one.end for one in watched()[OF_ANOTHER:]]
+    assert "some were of 15s, and fit.interval is 30s" in capsys.readouterr().err
+
+
+def test_scraped_less_often_those_that_were_seen_are_there(
+    prometheus: str, promtool: str, tmp_path: Path
+) -> None:
+    """None where they end closer together than is configured: how wide they were is not known."""
+    narrow, wide = configured(tmp_path / "a"), configured(tmp_path / "b", "5m")
+    seldom = fill(tmp_path, promtool, shown(watched()[::4]))
+    with serving(prometheus, seldom) as url:
+        assert backfilled(url, narrow) == 0
+        assert backfilled(url, wide) == 0
+    assert [one.end for one in restored(narrow)] == [one.end for one in watched()[20::4]]
+    assert restored(wide) == []
+
+
+def test_which_agent_is_told_when_there_are_several(
+    prometheus: str, promtool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, and the option that chooses; where none has watched it, too."""
+    one = list(shown(watched()[:40]))
+    other = [(name, {**labels, "instance": "db2:10104"}, at, v) for name, labels, at, v in one]
+    with serving(prometheus, fill(tmp_path, promtool, [*one, *other])) as url:
+        file = configured(tmp_path)
+        said = one_line(capsys, backfilled(url, file))
+        assert 'shop: 2 agents have exported it: {job="headroom",instance="db1:10104"}' in said
+        assert "choose one with --agent-selector" in said
+        none = ("--agent-selector", '{instance="db3:10104"}')
+        assert "knows no agent that has watched it" in one_line(
+            capsys, backfilled(url, file, *none)
+        )
+        assert not (tmp_path / "state" / "history.db").exists()
+        assert backfilled(url, file, "--agent-selector", '{instance="db2:10104"}') == 0
+        assert len(restored(file)) == 40 - OF_ANOTHER
