@@ -5,6 +5,11 @@ edge of an interval is interpolated between the two samples around it. What cann
 an interval with a hole, a restart or a counter that goes backwards gives no rate at all.
 """
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+from math import nan
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -56,6 +61,29 @@ def increases(
     rise = np.diff(np.interp(marks, times, values))
     known = inside[:-1] & inside[1:] & (broken[start[:-1]] == broken[end[1:]]) & (rise >= 0)
     return np.where(known, rise, np.nan)
+
+
+def increase(
+    start: float, end: float, at: Sequence[float], value: Sequence[float], *, max_gap: float
+) -> float:
+    """`increases` between two edges, of a few samples: a tenth of its time, and the same number."""
+    before, after = bisect_right(at, start) - 1, bisect_left(at, end)
+    if before < 0 or after >= len(at):
+        return nan
+    for (t, v), (later, w) in pairwise(zip(at[before : after + 1], value[before:], strict=False)):
+        if later - t > max_gap or w < v:
+            return nan
+    rise = _interpolated(end, at, value) - _interpolated(start, at, value)
+    return rise if rise >= 0 else nan
+
+
+def _interpolated(mark: float, at: Sequence[float], value: Sequence[float]) -> float:
+    """As `numpy.interp` has it, to the last bit; the mark is between the first and the last."""
+    k = bisect_right(at, mark) - 1
+    if at[k] == mark:
+        return value[k]
+    slope = (value[k + 1] - value[k]) / (at[k + 1] - at[k])
+    return slope * (mark - at[k]) + value[k]
 
 
 def averages(edges: ArrayLike, at: ArrayLike, value: ArrayLike) -> tuple[Array, Array]:

@@ -74,6 +74,27 @@ def test_rubbish_and_spare_tuples_go_and_giving_back_makes_none() -> None:
     assert told.splitlines() == ["of giving back 0", "left None", "spare 1"]
 
 
+ASIDE = """
+import gc, weakref
+import agent.service.daemon
+from agent.support.heap_trim import set_aside
+class Ring: pass
+before = len(gc.get_objects())
+set_aside()
+made = Ring()
+made.itself = made
+left, made = weakref.ref(made), None
+print(len(gc.get_objects()) < before / 10, gc.collect() > 0, left())
+"""
+
+
+def test_what_was_imported_is_not_looked_at_again_and_new_rubbish_goes() -> None:
+    """Of the objects that a collection goes through, most are there before the agent begins."""
+    command = [sys.executable, "-c", ASIDE]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told.split() == ["True", "True", "None"]
+
+
 def test_what_is_free_goes_back_to_the_system() -> None:
     """Also where something that is in use lies above it."""
     command = [sys.executable, "-c", FREED]

@@ -26,6 +26,22 @@ def test_intervals_add_up_to_the_whole() -> None:
     assert rise.sum() == pytest.approx(float(np.diff(np.interp([0.0, 30.0], at, value))[0]))
 
 
+@given(
+    st.lists(st.floats(0, 60), min_size=1, max_size=12, unique=True),
+    st.lists(st.sampled_from([0.0, 0.1, 7.0, 1e9, -5.0, np.nan]), min_size=12, max_size=12),
+    st.lists(st.integers(0, 60), min_size=2, max_size=2, unique=True),
+)
+def test_between_two_edges_it_is_the_same_number(
+    at: list[float], steps: list[float], edges: list[int]
+) -> None:
+    """Whatever lacks, falls back or is far apart: the short way answers as the long one."""
+    at, (start, end) = sorted(at), sorted(edges)
+    value = np.cumsum(steps[: len(at)]).tolist()
+    long = rates.increases([start, end], at, value, max_gap=20)[0]
+    short = rates.increase(start, end, at, value, max_gap=20)
+    assert short == long or (np.isnan(short) and np.isnan(long))
+
+
 def test_a_counter_that_goes_backwards_ends_its_interval_only() -> None:
     """A reset inside the second interval leaves the others untouched and invents nothing."""
     value = np.where(AT < 14, 1000 + 5 * AT, 5 * (AT - 14))

@@ -33,7 +33,7 @@ from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
 
 OPEN_HOT = FOLDER / "mysql97" / "open_hot.csv"
-TICK = 0.5  # seconds between two looks of the daemon for a complete interval
+TICK = 1.0  # seconds between two looks of the daemon for a complete interval
 PATH_DEPENDENT = ("outliers_total", "workload", "alerts")
 """What depends on how often the capacity was assessed before."""
 Json = dict[str, Any]
@@ -58,7 +58,7 @@ def hour(tmp_path: Path) -> Path:
 
 
 def as_the_daemon(samples: Iterable[Sample], settings: FitSettings, sampling: float) -> Snapshot:
-    """What the daemon's own loop makes of samples: it looks twice a second, and assesses."""
+    """What the daemon's own loop makes of samples: it looks once a second, and assesses."""
     history = IntervalBuffer(settings.interval, settings.window, sampling)
     fitted, now, snapshot = FitState(), -math.inf, None
     for sample in sorted(samples, key=lambda sample: sample.at):

@@ -27,6 +27,7 @@ class Forecaster:
     def __init__(self, target: str, now: float) -> None:
         self.state: ForecastState | None = None
         self._load = HourlyLoad()
+        self._seen: Window | None = None
         self._seen_until = now
         self._wait = float(crc32(target.encode()) % SPREAD)
         self._due = now + SPREAD + self._wait
@@ -40,7 +41,9 @@ class Forecaster:
 
     def observe(self, window: Window, now: Now) -> None:
         """Take in the window's intervals that have ended since the last time."""
-        end = window["end"]
+        if window is self._seen:
+            return
+        self._seen, end = window, window["end"]
         new = end > self._seen_until
         if not new.any():
             return

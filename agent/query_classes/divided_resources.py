@@ -1,11 +1,10 @@
 """What is divided over the classes: resources of the whole server, and what each is made of."""
 
+import math
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
-from agent.window.resampling import Columns
 from agent.window.utilisation import BUSY as WORKED
 from collectors.base import Sample
 from models import rates
@@ -82,18 +81,19 @@ class ResourceMeter:
 
     def used(self, start: float, end: float) -> dict[str, float]:
         """What was used of each resource between two instants; absent where not known."""
-        columns = {
-            name: Columns([s for s in kept if s.at >= start - MAX_GAP], MAX_GAP)
-            for name, kept in self._samples.items()
+        around = {name: _around(kept, start, end) for name, kept in self._samples.items()}
+        at = {name: [sample.at for sample in samples] for name, samples in around.items()}
+        risen = {
+            name: rates.increase(
+                start,
+                end,
+                at[collector],
+                [_total(sample, counters) for sample in around[collector]],
+                max_gap=MAX_GAP,
+            )
+            for name, collector, counters in SUMS
         }
-        edges, answer = np.array([start, end]), {}
-        for name, collector, counters in SUMS:
-            source = columns[collector]
-            if source.names.issuperset(counters):
-                total = np.sum([source[c] for c in counters], axis=0)
-                risen = rates.increases(edges, source.at, total, max_gap=MAX_GAP)
-                answer[name] = float(risen[0])
-        return {name: value for name, value in answer.items() if np.isfinite(value)}
+        return {name: rise for name, rise in risen.items() if math.isfinite(rise)}
 
     def lost_digests(self, start: float, end: float) -> bool:
         """Whether the server's table was too full for a new class between two instants.
@@ -110,3 +110,23 @@ class ResourceMeter:
             if s.at <= at and LOST in s.values
         )
         return next(counts, None)
+
+
+def _around(kept: deque[Sample], start: float, end: float) -> list[Sample]:
+    """The samples from the last one up to `start` to the first one from `end` on."""
+    found: list[Sample] = []
+    for sample in reversed(kept):
+        if sample.at >= end:
+            found.clear()
+        found.append(sample)
+        if sample.at <= start:
+            break
+    return found[::-1]
+
+
+def _total(sample: Sample, counters: Iterable[str]) -> float:
+    """The sum of these counters; NaN where one of them is missing."""
+    total = 0.0
+    for counter in counters:
+        total += sample.values.get(counter, math.nan)
+    return total

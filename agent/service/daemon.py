@@ -35,7 +35,7 @@ from agent.service.reload import Reloader, settings_of
 from agent.service.supervisor import Supervisor
 from agent.service.systemd_notify import Notifier
 from agent.service.target_monitor import TargetMonitor
-from agent.support.heap_trim import collect, give_back
+from agent.support.heap_trim import collect, give_back, set_aside
 from agent.support.logs import fields, set_up
 from agent.support.worker import Tick, Worker
 from agent.web.application import Pages, Reload, WebServer, serve
@@ -240,6 +240,7 @@ def run(
     SIGHUP, and with `lifecycle` a POST too, asks `load` for another configuration. `hosts` are
     names under which the pages are asked for.
     """
+    set_aside()
     path = history_path(config.history.path, os.environ)
     agent = Agent(config, Store(path, config.history) if path else None)
     reloader = Reloader(config, load, partial(_apply, agent))

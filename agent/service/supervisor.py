@@ -16,7 +16,7 @@ from agent.support.logs import fields
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 0.5  # seconds
+LOOK_EVERY = 1.0  # seconds
 ENDINGS = (signal.SIGTERM, signal.SIGINT)
 RELOAD_WITHIN = 30.0  # seconds that who asks for a reload waits for it
 Problems = list[str]

@@ -54,7 +54,8 @@ among all of this host takes tens of milliseconds: 50 targets in step took the i
 second of each minute."""
 SERVER_SHARE = 0.4  # of the sampling interval: what one statement may take on the server
 LEAST_LIMIT = 0.2  # seconds that it may take in any case
-ASSESS_EVERY = 0.5  # seconds between two looks for a complete interval
+TOGETHER = 0.05  # seconds before its turn that a collector goes with another: waking up costs too
+ASSESS_EVERY = 1.0  # seconds between two looks for a complete interval
 CLOCK_SET = 0.5  # seconds by which the wall clock has been set, if it is off by more
 
 
@@ -175,7 +176,7 @@ class TargetMonitor:
             elif now >= self._prepare_at:
                 self._prepare([job for job in self._jobs if not job.complete])
             for job in self._server_jobs:
-                if job.due <= time.monotonic():
+                if job.due <= time.monotonic() + TOGETHER:
                     self._keep(job.run(time.monotonic()))
             if self._status.failure not in (None, FailureKind.SLOW):
                 self._health = replace(self._health, up=False)

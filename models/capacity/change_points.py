@@ -137,7 +137,8 @@ def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
     y = cost[rows] - np.median(cost[rows])
     limit = 4 * mad(y) + 1e-12
     y = np.clip(y, -limit, limit)
-    places = np.unique(np.linspace(side, len(rows) - side, SPLITS).astype(int))
+    spread = np.linspace(side, len(rows) - side, SPLITS).astype(int)
+    places = np.array(sorted(set(spread.tolist())))  # np.unique would load numpy.ma, 2 MiB
     chosen = _best_places(y, basis, places, side)
     steps = np.arange(len(rows))[:, None] >= np.array(chosen)
     design = np.column_stack([basis, steps])

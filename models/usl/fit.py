@@ -184,7 +184,7 @@ def _describe(
     scatter = scatter_about(law, points, near) if near is not None else None
     verdict = judge(
         Evidence(
-            levels=len(np.unique(points.n)),
+            levels=len(set(points.n.tolist())),  # np.unique would load numpy.ma, 2 MiB
             n_observed_min=float(points.n.min()),
             x_observed_max=min(x_seen, float(law.throughput(min(n_seen, law.n_max or n_seen)))),
             n_max=law.n_max,
