@@ -33,6 +33,7 @@ ROUNDS = 40
 EACH_USED_EVERY = 5.0  # seconds at most
 LEAST_RATE = 600.0  # statements a second
 PAUSE = 0.05  # seconds between scrapes
+FIRST, SCRAPED_EVERY = 60.0, 15.0  # seconds
 ALL = "all"
 
 
@@ -141,10 +142,20 @@ def daemons(
         running_agent(folder, targets, history={"path": str(history)}) as agent,
         watched.under_load(rate),
     ):
-        time.sleep(args.warm_up)
+        first = sampled(agent, watched, FIRST)
+        row(
+            "CPU per second, first minute; a scrape each 15 s",
+            first.client,
+            each_15_s(scrapes.client),
+            "1",
+        )
+        row("the server's CPU for that", first.server, each_15_s(scrapes.server), "1")
+        time.sleep(max(args.warm_up - FIRST, 0.0))
         per_sample = sampled(agent, watched, args.seconds)
         row("CPU per sample; per scrape", per_sample.client, scrapes.client, ".25")
         row("the server's CPU for that", per_sample.server, scrapes.server, ".5")
+        row("CPU per second; a scrape each 15 s", per_sample.client, each_15_s(scrapes.client), "1")
+        row("the server's CPU for that", per_sample.server, each_15_s(scrapes.server), "1")
         ours, theirs = Costs(), Costs()
         for _ in range(args.scrapes):
             for program, costs in ((agent, ours), (exporter, theirs)):
@@ -168,6 +179,11 @@ def sampled(agent: Program, watched: WatchedServer, seconds: float) -> Costs:
     after, samples = (agent.cpu(), watched.session_cpu(user)), time.monotonic() - started
     client, server = ((b - a) / samples for a, b in zip(before, after, strict=True))
     return Costs(client=[client], server=[server])
+
+
+def each_15_s(costs: Sequence[float]) -> list[float]:
+    """What a second costs where there is a scrape each 15 s."""
+    return [cost / SCRAPED_EVERY for cost in costs]
 
 
 def row(

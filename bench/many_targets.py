@@ -59,6 +59,7 @@ def main() -> None:
     print(f"{args.minutes:g} minutes; {all_of_them.kept:.0f} intervals of a day in each fit\n")
     print("| question | answer | goal |\n|---|---|---|")
     print(f"| share of one core | {all_of_them.cores:.2f} | 1 |")
+    print(f"| of each target | {100 * all_of_them.cores / args.targets:.2f} % | 1 % at 1 s |")
     print(f"| samples of the status a second, by the schedule | {all_of_them.samples:.1f} | |")
     print(f"| turns skipped | {all_of_them.skipped:.0f} | |")
     print(f"| how late a target's turn begins, on average | {1000 * all_of_them.late:.1f} ms | |")

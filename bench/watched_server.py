@@ -15,7 +15,7 @@ import pymysql
 from pymysql.constants import CLIENT
 from pymysql.cursors import Cursor
 
-from agent.demo.server import PrivateServer, find_server
+from agent.demo.server import Flavour, PrivateServer, find_server
 from collectors.connection import Endpoint, Login
 from collectors.host import process_clock
 
@@ -126,11 +126,13 @@ class WatchedServer:
 
 
 @contextmanager
-def watched_server(classes: int, *options: str) -> Iterator[WatchedServer]:
+def watched_server(
+    classes: int, *options: str, flavour: Flavour = "mysql"
+) -> Iterator[WatchedServer]:
     """A server of our own, ended with the block."""
-    program = find_server("mysql", ROOT / ".cache" / "mysql") or find_server("mysql")
+    program = find_server(flavour, ROOT / ".cache" / flavour) or find_server(flavour)
     if program is None:
-        sys.exit("no MySQL here; scripts/test installs it")
+        sys.exit(f"no {flavour} here; scripts/test installs it")
     sizes = [f"--performance-schema-digests-size={classes + 1000}", *options]
     with PrivateServer(program, options=sizes) as server, WatchedServer(server, classes) as watched:
         yield watched
