@@ -1,19 +1,22 @@
 """`threads`: how many of Threads_running are no client's work.
 
 Measured on real servers: Threads_running counts the session that asks, every binlog dump and the
-event scheduler on both flavours; a replica's own I/O and SQL threads on MariaDB only.
+event scheduler on both flavours; a replica's own I/O and SQL threads on MariaDB only. The server's
+clock comes along in the same answer.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 from collectors.query_results import Shape, number
+from collectors.server_clock import CLOCK, with_clock
 from collectors.statements import missing_grant, performance_schema_off
 
-THREADS = """
+THREADS = f"""
 SELECT COALESCE(SUM(PROCESSLIST_COMMAND LIKE 'Binlog Dump%'), 0),
-       COALESCE(SUM(NAME LIKE 'thread/sql/event_scheduler'{replication}), 0)
-  FROM performance_schema.threads"""
-SHAPE = Shape(columns=2)
+       COALESCE(SUM(NAME LIKE 'thread/sql/event_scheduler'{{replication}}), 0),
+       {CLOCK}
+  FROM performance_schema.threads"""  # noqa: S608  (our own words only)
+SHAPE = Shape(columns=3)
 MARIADB_REPLICATION = (
     " OR NAME IN ('thread/sql/slave_io', 'thread/sql/slave_sql', 'thread/sql/rpl_parallel_thread')"
 )
@@ -37,11 +40,12 @@ def prepare(connection: Connection) -> Prepared:
         return Prepared(lambda: {"agent": 1.0, "system": float(scheduler)}, (lack,))
 
     def read() -> Values:
-        dumps, system = connection.row(query, SHAPE)
+        (dumps, system), clock = with_clock(lambda: connection.row(query, SHAPE))
         return {
             "agent": 1.0,
             "binlog_dump": number("the count of binlog dumps", dumps),
             "system": number("the count of system threads", system),
+            **clock,
         }
 
     return Prepared(read, (Feature("threads", enabled=True),))

@@ -54,6 +54,7 @@ from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
 from models.business_unit import UnitHeadroom, UnitReason
 from models.forecast.saturation import DAY, ForecastReason, Saturation
+from models.group.clock_offset import ClockOffset
 from models.group.scaling import GroupLoad, fit_scaling
 from models.group.summary import Node, summarise
 from models.trust import Trust
@@ -88,6 +89,7 @@ NODES = (
     Node("full", 500.0, 2000.0, 0.75, Trust.INDICATIVE),
     Node("down", None),
 )
+CLOCKS = {"mysql": ClockOffset(0.25, 0.0005), "full": ClockOffset(-0.125, 0.001)}
 FULLY_USED = [GroupLoad(k, x, 0.95) for k, x in ((1, 900.0), (2, 1600.0), (3, 2100.0))]
 OF_THE_AGENT = ("build", "worker", "config", "process", "history", "web")  # what has no target
 DIGITS = 9  # beyond these, one machine's arithmetic may differ from another's
@@ -135,7 +137,7 @@ def snapshots() -> list[Snapshot]:
     flat = Saturation(probability=((1, 0.0), (7, 0.0)), reason=ForecastReason.NO_GROWTH)
     well[0] = replace(well[0], fitted=replace(well[0].fitted, record=record), classes=classes)
     well[0] = replace(well[0], forecast=ForecastState(well[0].at, met, 0.01, 31))
-    well[0] = replace(well[0], time_use=known_time_use(well[0].at))
+    well[0] = replace(well[0], time_use=known_time_use(well[0].at), clock=CLOCKS["mysql"])
     less, slow = Estimate(800.0, 700.0, 900.0), Estimate(0.02, 0.01, 0.05)
     far = SlaHeadroom(less, Estimate(40.0, 35.0, 45.0), Estimate(0.25, 0.1, 0.5), 0.125)
     well[0] = replace(well[0], sla=SlaState(well[0].at, 0.05, 0.01, far, slow, Trust.INDICATIVE))
@@ -186,7 +188,8 @@ def group(at: float) -> GroupState:
     """Three of the targets as a group, one of which could not be read."""
     names = tuple(node.name for node in NODES)
     scaling = fit_scaling(5 * FULLY_USED, len(NODES))
-    return GroupState("shop", names, 60.0, at, summarise(NODES), scaling, {"down": 4})
+    summary = summarise(NODES)
+    return GroupState("shop", names, 60.0, at, summary, scaling, {"down": 4}, CLOCKS)
 
 
 def rounded(text: str) -> str:

@@ -17,6 +17,7 @@ from agent.export.group_section import group_words, groups_section
 from agent.groups.common_intervals import LATEST, CommonIntervals, TargetInterval
 from agent.groups.group_monitor import GroupMonitor, group_load
 from agent.groups.groups import Groups
+from models.group.clock_offset import ClockOffset
 from models.group.scaling import LEAST_INTERVALS, GroupLoad, ScalingReason, fit_scaling
 from models.group.summary import GroupReason, Node, summarise
 from models.trust import Trust
@@ -233,6 +234,25 @@ def test_it_is_shown_everywhere() -> None:
     assert [one["target"] for one in group["summary"]["nodes"]] == list(NAMES)
     assert group["scaling"]["reasons"][0]["reason"] == "nodes_did_not_vary"
     assert "b has the least headroom" in groups_section([state], at)
+
+
+def test_clocks_that_differ_are_shown() -> None:
+    """Each against the agent's, and how far they are apart; one that is down has none."""
+    ahead, behind = ClockOffset(0.0205, 0.0005), ClockOffset(-0.01, 0.001)
+    told = [replace(s, clock=c) for s, c in zip(SNAPSHOTS, (ahead, behind, ahead), strict=True)]
+    monitor = GroupMonitor("shop", NAMES, WIDTH, stale=100.0)
+    monitor.observe([*told[:2], replace(told[2], health=Health(up=False))], END + 1)
+    state, at = monitor.state, END + 1
+    assert state.clocks == {"a": ahead, "b": behind}
+    [group] = json.loads(groups_as_json([state], at))["groups"]
+    apart = group["summary"]["clock_difference"]
+    assert apart == pytest.approx({"seconds": 0.0305, "uncertainty": 0.0015})
+    [of_a, _, of_c] = [node["clock_offset"] for node in group["summary"]["nodes"]]
+    assert (of_a, of_c) == ({"seconds": 0.0205, "uncertainty": 0.0005}, None)
+    assert "+20.5 ± 0.5 ms" in groups_section([state], at)
+    families = {f.name: f for f in GroupCollector(lambda: [state], lambda: at).collect()}
+    [sample] = families["mysql_headroom_group_clock_difference_seconds"].samples
+    assert sample.value == pytest.approx(0.0305)
 
 
 TARGETS = """

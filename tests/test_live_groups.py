@@ -108,6 +108,8 @@ def test_the_slow_node_is_the_bottleneck_and_a_killed_one_is_left_out(
             summary = group_of(agent, group)
             print(f"\n{group}: {json.dumps(summary)}")
             assert summary["imbalance"] > 1.1
+            clocks = [node["clock_offset"] for node in summary["nodes"]]
+            assert all(abs(clock["seconds"]) <= clock["uncertainty"] for clock in clocks), clocks
             assert agent.get("group_bottleneck_info", group=group, target=slow) == 1.0
             servers[slow].kill()
         left = {name: server for name, server in servers.items() if name not in SLOW.values()}

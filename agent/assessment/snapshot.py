@@ -19,6 +19,7 @@ from models.capacity.headroom import Headroom, headroom
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import Probabilities, saturation_probability
 from models.forecast.saturation import Saturation
+from models.group.clock_offset import ClockOffset
 from models.time_split.split import TimeSplit
 from models.trust import Trust
 from models.usl.fit import UslFit
@@ -187,11 +188,17 @@ class Snapshot:
     """The target's business metrics, in the order of the configuration."""
     markers: tuple[Marker, ...] = ()
     """Deploy markers that concern it, the oldest first."""
+    clock: ClockOffset | None = None
+    """The server's clock less the agent's; None: not read in the last minutes."""
 
     def capacity(self, now: float) -> Capacity | None:
         """The capacity, unless there is none or it is stale at `now` (Unix seconds)."""
         fresh = self.fitted.at is not None and now - self.fitted.at <= self.stale_after
         return self.fitted.capacity if fresh else None
+
+    def current_clock(self) -> ClockOffset | None:
+        """How far the server's clock is ahead of the agent's; None where unknown or it is down."""
+        return self.clock if self.health.up else None
 
     def current_classes(self, now: float) -> ClassesState | None:
         """The query classes, unless there are none or they are stale at `now` (Unix seconds)."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from agent.export.snapshot_json import Object, finite
 from agent.groups.group_monitor import GroupState
+from models.group.clock_offset import ClockOffset
 from models.group.scaling import NodeScaling
 from models.group.summary import GroupSummary, Node
 
@@ -21,13 +22,13 @@ def _group(state: GroupState, now: float) -> Object:
         "group": state.name,
         "targets": list(state.targets),
         "at": state.at,
-        "summary": summary and _summary(summary),
+        "summary": summary and _summary(summary, state),
         "scaling": _scaling(state.scaling) if summary and state.scaling else None,
         "intervals_lost": dict(state.lost),
     }
 
 
-def _summary(summary: GroupSummary) -> Object:
+def _summary(summary: GroupSummary, state: GroupState) -> Object:
     return {
         "throughput": summary.throughput,
         "capacity": summary.capacity,
@@ -38,11 +39,12 @@ def _summary(summary: GroupSummary) -> Object:
         "lost": list(summary.lost),
         "trust": summary.trust,
         "reasons": [{"reason": r.value, "text": r.sentence} for r in summary.reasons],
-        "nodes": [_node(node) for node in summary.nodes],
+        "clock_difference": _clock(state.clock_difference),
+        "nodes": [_node(node, state) for node in summary.nodes],
     }
 
 
-def _node(node: Node) -> Object:
+def _node(node: Node, state: GroupState) -> Object:
     return {
         "target": node.name,
         "throughput": node.throughput,
@@ -50,7 +52,14 @@ def _node(node: Node) -> Object:
         "headroom": node.headroom,
         "capacity_used": node.used,
         "trust": node.trust,
+        "clock_offset": _clock(state.clocks.get(node.name)),
     }
+
+
+def _clock(found: ClockOffset | None) -> Object | None:
+    if found is None:
+        return None
+    return {"seconds": found.seconds, "uncertainty": found.uncertainty}
 
 
 def _scaling(scaling: NodeScaling) -> Object:

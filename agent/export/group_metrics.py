@@ -125,7 +125,28 @@ def group_families(states: list[GroupState], now: float) -> Iterator[Metric]:
         (((s.name, t), float(count)) for s in states for t, count in sorted(s.lost.items())),
         "target",
     )
+    yield from _clock_families(states, now)
     yield from _scaling_families(states, now)
+
+
+def _clock_families(states: list[GroupState], now: float) -> Iterator[Metric]:
+    found = [
+        ((state.name,), apart)
+        for state in states
+        if state.current(now) and (apart := state.clock_difference) is not None
+    ]
+    yield group_gauge(
+        "group_clock_difference_seconds",
+        "How far the clocks of the group's servers are apart, in seconds: the one most ahead less "
+        "the one most behind. Absent where fewer than two are known.",
+        ((labels, apart.seconds) for labels, apart in found),
+    )
+    yield group_gauge(
+        "group_clock_difference_uncertainty_seconds",
+        "Seconds by which the difference of the group's clocks may be off to either side; absent "
+        "where fewer than two are known.",
+        ((labels, apart.uncertainty) for labels, apart in found),
+    )
 
 
 def _scaling_families(states: list[GroupState], now: float) -> Iterator[Metric]:

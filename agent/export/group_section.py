@@ -5,10 +5,11 @@ from html import escape
 
 from agent.export.fit_report import quantity
 from agent.groups.group_monitor import GroupState
+from models.group.clock_offset import ClockOffset
 from models.group.scaling import NodeScaling
 from models.group.summary import GroupSummary, Node
 
-COLUMNS = ("node", "queries/s", "capacity", "used", "headroom", "trust", "lost intervals")
+COLUMNS = ("node", "queries/s", "capacity", "used", "headroom", "trust", "clock", "lost intervals")
 
 
 def groups_section(states: Iterable[GroupState], now: float) -> str:
@@ -22,7 +23,7 @@ def _group(state: GroupState, now: float) -> str:
     if summary is None:
         return f'<section>{title}<p class="lead">No interval of its targets yet.</p></section>'
     reasons = "".join(f"<li>{escape(reason.sentence)}</li>" for reason in summary.reasons)
-    rows = "".join(_row(node, state.lost.get(node.name, 0)) for node in summary.nodes)
+    rows = "".join(_row(node, state) for node in summary.nodes)
     head = "".join(f"<th>{name}</th>" for name in COLUMNS)
     return (
         f'<section>{title}<p class="lead">{escape(group_words(summary))}</p>'
@@ -65,7 +66,15 @@ def scaling_words(scaling: NodeScaling) -> str:
     return f"Scaling over nodes: {parts} ({trust})."
 
 
-def _row(node: Node, lost: int) -> str:
+def clock_words(clock: ClockOffset | None) -> str:
+    """How far a clock is ahead of the agent's, in milliseconds; empty where not known."""
+    if clock is None:
+        return ""
+    return f"{1000 * clock.seconds:+.1f} ± {1000 * clock.uncertainty:.1f} ms"
+
+
+def _row(node: Node, state: GroupState) -> str:
+    lost = state.lost.get(node.name, 0)
     cells = (
         node.name,
         "lost" if node.throughput is None else quantity(node.throughput),
@@ -73,6 +82,7 @@ def _row(node: Node, lost: int) -> str:
         "" if node.used is None else f"{node.used:.0%}",
         "" if node.headroom is None else f"{node.headroom:.0%}",
         "" if node.capacity is None else node.trust.value.replace("_", " "),
+        clock_words(state.clocks.get(node.name)),
         str(lost) if lost else "",
     )
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"

@@ -130,6 +130,19 @@ def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         (((s.target,), _flag(s.health.up)) for s in snapshots),
     )
     yield _target_info(snapshots)
+    clocks = [((s.target,), clock) for s in snapshots if (clock := s.current_clock()) is not None]
+    yield gauge(
+        "clock_offset_seconds",
+        "Server's clock less the agent's in seconds, above 0 where it is ahead; absent while it is "
+        "not known.",
+        ((labels, clock.seconds) for labels, clock in clocks),
+    )
+    yield gauge(
+        "clock_offset_uncertainty_seconds",
+        "Seconds by which the server's clock offset may be off to either side: half of the round "
+        "trip, and drift since. Absent while the offset is not known.",
+        ((labels, clock.uncertainty) for labels, clock in clocks),
+    )
     yield counter(
         "queries",
         "Statements that the server has counted since its start (Questions), the agent's own "

@@ -2,7 +2,7 @@
 
 Intervals end at multiples of `fit.interval` on the agent's monotonic clock, whichever server they
 are of, and each sample has the time at which its answer had arrived. So all targets of one agent
-have one time base, and the servers' own clocks are not asked.
+have one time base, whatever the servers' own clocks say.
 """
 
 from collections.abc import Iterable, Mapping

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.assessment.snapshot import Snapshot
 from agent.groups.common_intervals import CommonIntervals, TargetInterval
+from models.group.clock_offset import ClockOffset, clock_difference
 from models.group.scaling import GroupLoad, NodeScaling, fit_scaling
 from models.group.summary import GroupSummary, Node, summarise
 from models.trust import Trust
@@ -32,6 +33,13 @@ class GroupState:
     scaling: NodeScaling | None = None
     lost: Mapping[str, int] = field(default_factory=dict)
     """Intervals in which each node could not be read."""
+    clocks: Mapping[str, ClockOffset] = field(default_factory=dict)
+    """Each server's clock less the agent's, where it is known."""
+
+    @property
+    def clock_difference(self) -> ClockOffset | None:
+        """How far the nodes' clocks are apart; None where fewer than two are known."""
+        return clock_difference(list(self.clocks.values()))
 
     def current(self, now: float) -> GroupSummary | None:
         """The summary, unless there is none or it is stale at `now` (Unix seconds)."""
@@ -70,8 +78,14 @@ class GroupMonitor:
         self._loads.setdefault(load.nodes, deque(maxlen=MOST_LOADS)).append(load)
         loads = [load for kept in self._loads.values() for load in kept]
         scaling = fit_scaling(loads, len(nodes))
+        clocks = {s.target: clock for s in known.values() if (clock := s.current_clock())}
         self.state = replace(
-            self.state, at=end, summary=summary, scaling=scaling, lost=dict(self._lost)
+            self.state,
+            at=end,
+            summary=summary,
+            scaling=scaling,
+            lost=dict(self._lost),
+            clocks=clocks,
         )
 
 

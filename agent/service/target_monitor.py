@@ -43,7 +43,9 @@ from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import LONGEST_VERSION, Connection
 from collectors.histograms import HistogramValues
+from collectors.server_clock import OFFSET, ROUND_TRIP
 from models.business_unit import UnitHeadroom, UnitReason
+from models.group.clock_offset import RoundTrip, add_round_trip, clock_offset
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +122,7 @@ class TargetMonitor:
         self._units: dict[str, UnitHeadroom] = {}
         self._units_at: float | None = None
         self._answering: str | None = None  # the server behind the session
+        self._round_trips: tuple[RoundTrip, ...] = ()
         self.assessment_failures: Mapping[str, int] = {}
         self.connects = 0  # sessions opened
         self.fit_seconds: float | None = None  # how long the latest fit took
@@ -150,6 +153,7 @@ class TargetMonitor:
             return
         self._health, self.connects = before._health, before.connects
         self._answering = before._answering
+        self._round_trips = before._round_trips
         self._history.server = before._history.server
         self.business.take_over(before.business)
         if self.target.class_slas == before.target.class_slas:
@@ -353,6 +357,7 @@ class TargetMonitor:
         return replace(
             snapshot,
             classes=self._classes.state,
+            clock=clock_offset(self._round_trips, now),
             forecast=self._forecaster.state,
             sla=self._sla,
             class_slas=self._class_slas,
@@ -380,6 +385,7 @@ class TargetMonitor:
             self._status.failed(error)
             raise
         self.connects += 1
+        self._round_trips = ()  # another host may answer at the address
         self._answering = server_identity(self._connection.variables)
         if self._recorder is not None:
             self._recorder.connected(self._connection.variables)
@@ -413,6 +419,9 @@ class TargetMonitor:
             self._response_times.append(sample.at, sample.values)
             return
         self._classes.append(sample)
+        if OFFSET in sample.values:
+            trip = RoundTrip(sample.at, sample.values[OFFSET], sample.values[ROUND_TRIP])
+            self._round_trips = add_round_trip(self._round_trips, trip)
         if sample.collector == "digests":
             return
         self._history.append(sample)

@@ -1,0 +1,42 @@
+"""The server's clock, read along with a statement that is sent anyway.
+
+The server takes its time when it begins the statement, so somewhere within the round trip.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from collectors.base import CollectorError, FailureKind, Values
+from collectors.query_results import Cell, Row, text
+
+CLOCK = "UTC_TIMESTAMP(6)"
+"""The expression: the time at which the statement began, the same in any time zone."""
+OFFSET, ROUND_TRIP = "clock_offset_seconds", "clock_round_trip_seconds"
+LONGEST = len("2026-11-23 14:51:24.123456")
+
+
+def with_clock(ask: Callable[[], Row]) -> tuple[Row, Values]:
+    """Ask a statement whose last column is `CLOCK`; answer the others, and what the clock says.
+
+    The offset is the server's clock less ours at the middle of the round trip, in seconds. A time
+    that cannot be read is left out: the counts beside it are as good as without.
+    """
+    began, unix = time.monotonic(), time.time()
+    *others, clock = ask()
+    took = time.monotonic() - began
+    values: Values = {}
+    with suppress(CollectorError):
+        values = {OFFSET: unix_seconds(clock) - (unix + took / 2), ROUND_TRIP: took}
+    return tuple(others), values
+
+
+def unix_seconds(cell: Cell) -> float:
+    """A server's UTC time as Unix seconds; raises `CollectorError` where it is none."""
+    said = text(cell, LONGEST)
+    try:
+        return datetime.fromisoformat(said).replace(tzinfo=UTC).timestamp()
+    except ValueError as error:
+        message = f"the server's time is not usable: {said!a}"
+        raise CollectorError(FailureKind.UNREADABLE, message) from error
