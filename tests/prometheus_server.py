@@ -22,6 +22,7 @@ MYSQLD = {
 }
 """mysqld_exporter's names, and ours."""
 CPUS = 2
+SCRAPES_NOTHING = {"global": {"scrape_interval": "15s"}}
 
 
 def exported(
@@ -74,16 +75,20 @@ def fill(folder: Path, promtool: str, samples: Iterable[Sample]) -> Path:
 
 @contextmanager
 def serving(
-    prometheus: str, data: Path, web: Mapping[str, Any] | None = None, scheme: str = "http"
+    prometheus: str,
+    data: Path,
+    web: Mapping[str, Any] | None = None,
+    scheme: str = "http",
+    config: Mapping[str, Any] = SCRAPES_NOTHING,
 ) -> Iterator[str]:
-    """A Prometheus on that database, with that web configuration; its URL."""
+    """A Prometheus on that database, with these configurations; its URL."""
     folder, port = data.parent, free_port()
-    config, web_file = folder / "prometheus.yml", folder / "web.yml"
-    config.write_text("global: {scrape_interval: 15s}\n")
+    file, web_file = folder / "prometheus.yml", folder / "web.yml"
+    file.write_text(yaml.safe_dump(dict(config)))
     web_file.write_text(yaml.safe_dump(dict(web or {})))
     with running(
         prometheus,
-        f"--config.file={config}",
+        f"--config.file={file}",
         f"--web.config.file={web_file}",
         f"--storage.tsdb.path={data}",
         "--storage.tsdb.retention.time=50y",

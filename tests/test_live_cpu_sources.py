@@ -14,10 +14,10 @@ import psutil
 import pytest
 from cgroups import cpu_quota
 from conftest import ServerFactory
+from exporters import node_exporter
 from limited_servers import CLIENTS, FEW_CLIENTS, FIT, OFTEN, SHARES, most
 from live import Clients, Daemon, free_port, is_root, run_as_root, target, wait_until, watching
 from servers import least_account
-from test_live_node_exporter import node_exporter
 
 from agent.demo.server import PrivateServer
 

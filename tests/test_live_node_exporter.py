@@ -1,15 +1,13 @@
 """The host of a server on another machine, by a real node_exporter."""
 
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 
 import pytest
+from exporters import node_exporter
 from live import Clients, Page, free_port, target, wait_until, watching
-from servers import CACHE, least_account, program
+from servers import least_account
 
 from agent.demo.server import PrivateServer
 
@@ -18,19 +16,6 @@ NEAR = 0.15
 INTERVALS = 4
 UTILISATION = "resource_utilisation_ratio"
 FIT = {"interval": "3s"}
-
-
-@contextmanager
-def node_exporter(port: int) -> Iterator[None]:
-    """Run it on loopback."""
-    path = program("prometheus-node-exporter", last=CACHE / "node-exporter/usr/bin")
-    command = [path, f"--web.listen-address=127.0.0.1:{port}"]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(10)
 
 
 def reads(page: Page, name: str) -> bool:

@@ -1,0 +1,42 @@
+"""Prometheus' own exporters as real programs on loopback, each for as long as its block."""
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from servers import CACHE, Account, program
+
+from agent.demo.server import PrivateServer
+
+
+@contextmanager
+def node_exporter(port: int) -> Iterator[None]:
+    """The host's exporter."""
+    path = program("prometheus-node-exporter", last=CACHE / "node-exporter/usr/bin")
+    with _running([path, f"--web.listen-address=127.0.0.1:{port}"], {}):
+        yield
+
+
+@contextmanager
+def mysqld_exporter(port: int, server: PrivateServer, account: Account) -> Iterator[None]:
+    """The server's exporter, with the statements' time.
+
+    Less `slave_status`, a statement that MySQL 9 no longer knows.
+    """
+    path = program("prometheus-mysqld-exporter", last=CACHE / "mysqld-exporter/usr/bin")
+    words = [path, f"--web.listen-address=127.0.0.1:{port}", "--no-collect.slave_status"]
+    words += ["--collect.perf_schema.eventsstatementssum"]
+    source = f"{account.user}:{account.password}@tcp(127.0.0.1:{server.port})/"
+    with _running(words, {"DATA_SOURCE_NAME": source}):
+        yield
+
+
+@contextmanager
+def _running(words: list[str], environment: Mapping[str, str]) -> Iterator[None]:
+    process = subprocess.Popen(words, stderr=subprocess.DEVNULL, env={**os.environ, **environment})
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(10)
