@@ -54,6 +54,12 @@ def class_uses(number: int, target: str = "db", server: str = SERVER) -> list[Ro
     return [Row((target, server, name), at, cells) for name, cells in named.items()]
 
 
+def business(number: int, target: str = "db", server: str = SERVER) -> Row:
+    """What was read of two business metrics at that interval's end."""
+    values = {"active_users": 200.0 + number, "orders": 1 / (number + 3)}
+    return Row((target, server), ZERO + STEP * number, (values,))
+
+
 def batch(number: int, target: str = "db", server: str = SERVER) -> Batch:
     """All that is written after that interval: it, what was found, fifteen samples, classes."""
     at = ZERO + STEP * number
@@ -66,6 +72,7 @@ def batch(number: int, target: str = "db", server: str = SERVER) -> Batch:
         [fit(number, target, server)],
         [chunk],
         class_uses(number, target, server),
+        business=[business(number, target, server)],
     )
 
 

@@ -41,13 +41,14 @@ def test_show_says_what_is_there(path: Path, run: Run) -> None:
     assert first.startswith(f"{path}: ")
     assert first.endswith(f" KiB, schema {VERSION}")
     assert head.split() == ["target", "server", "kind", "rows", "from", "to"]
-    assert [line.split() for line in lines][:4] == [
+    assert [line.split() for line in lines][:5] == [
         ["primary", SERVER, "intervals", "40", "2023-11-14T22:13:20Z", "2023-11-14T22:23:05Z"],
         ["primary", SERVER, "fits", "40", "2023-11-14T22:13:20Z", "2023-11-14T22:23:05Z"],
         ["primary", SERVER, "samples", "600", "2023-11-14T22:13:06Z", "2023-11-14T22:23:05Z"],
         ["primary", SERVER, "classes", "120", "2023-11-14T22:13:20Z", "2023-11-14T22:23:05Z"],
+        ["primary", SERVER, "business", "40", "2023-11-14T22:13:20Z", "2023-11-14T22:23:05Z"],
     ]
-    assert len(lines) == 8
+    assert len(lines) == 10
 
 
 def test_show_finds_the_file_in_the_configuration(
@@ -160,7 +161,7 @@ def test_prune_deletes_what_is_older_and_no_more(path: Path, run: Run) -> None:
     samples, classes = f"{390 * 15:,}", f"{2 * 3 * 390:,}"
     assert out == (
         f"intervals: 780 deleted\nfits: 780 deleted\nsamples: {samples} deleted\n"
-        f"classes: {classes} deleted\n"
+        f"classes: {classes} deleted\nbusiness: 780 deleted\n"
     )
     assert rows(path, INTERVALS) == [interval(k, t) for t in ("a", "b") for k in range(390, 400)]
     assert path.stat().st_size < before / 3

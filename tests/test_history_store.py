@@ -118,6 +118,8 @@ def test_what_there_is_is_told(path: Path) -> None:
         ("b", "samples", 60),
         ("a", "classes", 12),
         ("b", "classes", 12),
+        ("a", "business", 4),
+        ("b", "business", 4),
     ]
     assert (found[0].first, found[0].last) == (ZERO, ZERO + 3 * STEP)
 
@@ -246,11 +248,11 @@ def test_a_database_of_somebody_elses_is_not_touched(path: Path) -> None:
 def test_each_kind_is_forgotten_after_its_time(path: Path) -> None:
     """Samples after an hour, intervals after a month; the clock must have run evenly."""
     filled(path, 40)
-    kept = RetentionSettings(samples=60, intervals=120, fits=300, classes=300)
+    kept = RetentionSettings(samples=60, intervals=120, fits=300, classes=300, business=300)
     now = ZERO + 39 * STEP
     store = Store(path, HistorySettings(retention=kept), clock=lambda: now / 1000)
     store.tick(0.0)
-    assert [len(found) for found in everything(path).values()] == [40, 40, 600, 120]
+    assert [len(found) for found in everything(path).values()] == [40, 40, 600, 120, 40]
     now += 700_000
     store.tick(700.0)
     store.close()
@@ -344,7 +346,7 @@ def test_after_a_long_pause_what_is_old_still_goes(path: Path) -> None:
 
 def test_after_many_turns_the_file_is_no_larger(path: Path) -> None:
     """Written and forgotten for five hours, it holds what it is to hold, and says how much."""
-    kept = RetentionSettings(samples=300, intervals=600, fits=1200, classes=600)
+    kept = RetentionSettings(samples=300, intervals=600, fits=1200, classes=600, business=600)
     now = 0.0
     store = Store(path, HistorySettings(retention=kept), clock=lambda: ZERO / 1000 + now)
     sizes = []
@@ -361,6 +363,7 @@ def test_after_many_turns_the_file_is_no_larger(path: Path) -> None:
     assert 80 <= counts["fits"] <= 85
     assert 20 * 15 <= counts["samples"] <= 25 * 15
     assert 3 * 40 <= counts["classes"] <= 3 * 45
+    assert 40 <= counts["business"] <= 45
     assert max(sizes[800:]) <= 1.01 * max(sizes[400:800])
     store.close()
     assert path.stat().st_size < 2**18

@@ -20,7 +20,8 @@ from agent.history.store import Store
 
 HERE = Path(__file__).resolve().parent
 FIXTURES = HERE / "fixtures" / "history"
-SINCE = {"intervals": 1, "fits": 1, "samples": 2, "classes": 3}  # the version that brought a kind
+SINCE = {"intervals": 1, "fits": 1, "samples": 2, "classes": 3, "business": 5}
+"""The version that brought a kind."""
 MARKER, MARKERS_SINCE = Marker(1.7e9, "release 4.2"), 4
 VERSIONS = range(1, VERSION + 1)
 WRITTEN, LATER = 2, 10  # batches in each file; one that comes after the upgrade

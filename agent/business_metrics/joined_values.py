@@ -1,6 +1,8 @@
 """A business metric's values, each in the interval that it was read in."""
 
+import math
 from collections import deque
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -21,6 +23,14 @@ class ValueSeries:
     def append(self, at: float, value: float) -> None:
         """Keep a value; the oldest gives way."""
         self._pairs.append((at, value))
+
+    def restore(self, pairs: Iterable[tuple[float, float]]) -> None:
+        """Put values before ours, oldest first; there is room for no more than the latest."""
+        ours = tuple(self._pairs)
+        first = ours[0][0] if ours else math.inf
+        before = [pair for pair in pairs if pair[0] < first]
+        room = MOST_VALUES - len(ours)
+        self._pairs.extendleft(reversed(before[-room:] if room > 0 else []))
 
     @property
     def latest(self) -> tuple[float, float] | None:

@@ -6,17 +6,19 @@ that are a minute apart there is no session.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from agent.business_metrics.joined_values import ValueSeries
 from agent.config.business_metrics import BusinessMetric, PrometheusQuery
 from agent.config.settings import Target
+from agent.history.business_values import ReadValue, UnixValue
 from agent.prometheus.client import Client
 from agent.sampling.collector_health import CollectorHealth
 from agent.sampling.scheduled_collector import ScheduledCollector
 from agent.support.backoff import Backoff
 from agent.support.http_access import AccessError
+from agent.support.instants import Now
 from collectors import CollectorSpec, business_query
 from collectors.base import CollectorError, FailureKind, Prepared, Values
 from collectors.business_query import VALUE, checked
@@ -30,9 +32,13 @@ MOST_SHARE = 0.05  # of the time that a query may take in all
 
 
 class BusinessMetricsReader:
-    """The business metrics of one target; `tick` is run by a worker of its own."""
+    """The business metrics of one target; `tick` is run by a worker of its own.
 
-    def __init__(self, target: Target) -> None:
+    Each value that is read goes to `keep`, too.
+    """
+
+    def __init__(self, target: Target, keep: Callable[[ReadValue], None] | None = None) -> None:
+        self._keep = keep
         self._metrics = {metric.name: metric for metric in target.business_metrics}
         self.series = {name: ValueSeries() for name in self._metrics}
         self._connection = connection_for(target)
@@ -53,6 +59,13 @@ class BusinessMetricsReader:
         for name, metric in self._metrics.items():
             if before._metrics.get(name) == metric:
                 self.series[name] = before.series[name]
+
+    def restore(self, written: Mapping[str, Sequence[UnixValue]], now: Now) -> None:
+        """Take in values of an earlier life, as far as they are before ours."""
+        for name, pairs in written.items():
+            if name in self.series:
+                found = [(now.to_monotonic(at), value) for at, value in pairs]
+                self.series[name].restore(found)
 
     def forget(self) -> None:
         """Another server answers: its values have nothing to do with these."""
@@ -96,6 +109,8 @@ class BusinessMetricsReader:
             return
         if sample is not None:
             self.series[name].append(sample.at, sample.values[VALUE])
+            if self._keep is not None:
+                self._keep(ReadValue(name, sample.at, sample.values[VALUE]))
 
     def _connect(self, job: ScheduledCollector) -> None:
         try:

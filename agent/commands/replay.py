@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
+from agent.business_metrics.recorded_values import RecordedValues
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import add_pipeline_options, duration, exit_code, wishes_of
 from agent.commands.replay_report import as_json, as_table
@@ -92,6 +93,9 @@ def _replay(args: argparse.Namespace) -> int:
         seconds = wishes.sla_seconds if args.sla_seconds is None else args.sla_seconds
         if seconds is not None:
             steps = (_with_sla(step, seconds) for step in steps)
+        if wishes.business_metrics:
+            values = RecordedValues(wishes.business_metrics, source.business)
+            steps = (_with_business(step, values, source) for step in steps)
         for text in FORMATS[args.format](source, steps):
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
@@ -128,6 +132,13 @@ def _with_sla(step: Step, seconds: float) -> Step:
     known = step.snapshot
     found = replace(known, sla=sla_of(known, seconds, known.at))
     return replace(step, snapshot=found)
+
+
+def _with_business(step: Step, values: RecordedValues, source: Source) -> Step:
+    """The step with what the daemon would have said of the target's business metrics then."""
+    known = step.snapshot
+    window = source.recording.history.window(known.at)
+    return replace(step, snapshot=replace(known, business=values.states(known, window)))
 
 
 def _moment(text: str) -> float:

@@ -70,6 +70,7 @@ def wishes_of(args: argparse.Namespace) -> ReplayOptions:
         settings=settings,
         ceilings=config.resource_settings(target) if config and target else NO_CEILINGS,
         sla_seconds=target.sla_seconds if target else None,
+        business_metrics=target.business_metrics if target else (),
     )
 
 

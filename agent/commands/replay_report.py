@@ -7,6 +7,7 @@ from agent.assessment.snapshot import Snapshot
 from agent.commands.text_table import aligned
 from agent.config.durations import words, written
 from agent.config.times import time_text
+from agent.export.business_report import business_words
 from agent.export.capacity_report import doubts, headline, resource_words, why_none
 from agent.export.fit_report import DASH, quantity, short_time
 from agent.export.sla_report import sla_words
@@ -102,11 +103,12 @@ def _in_words(snapshot: Snapshot) -> list[str]:
     """The state at the end."""
     now = snapshot.at
     capacity = snapshot.capacity(now)
-    sla = [sla_words(snapshot.sla)] if snapshot.sla else []
+    also = [sla_words(snapshot.sla)] if snapshot.sla else []
+    also += [business_words(one) for one in snapshot.current_business(now)]
     if capacity is None:
-        return [f"At the end: {why_none(snapshot)}.", *sla]
+        return [f"At the end: {why_none(snapshot)}.", *also]
     said = headline(capacity, snapshot.headroom(now))
-    return [said, *(f"  - {t}" for t in doubts(capacity)), *sla]
+    return [said, *(f"  - {t}" for t in doubts(capacity)), *also]
 
 
 class _AlertLog:

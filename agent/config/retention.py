@@ -40,6 +40,7 @@ class RetentionSettings(Section):
     intervals: Kept = 31 * DAY
     fits: Kept = 90 * DAY
     classes: Kept = 7 * DAY
+    business: Kept = 31 * DAY
 
     @property
     def of_markers(self) -> float:

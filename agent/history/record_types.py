@@ -145,10 +145,18 @@ CLASSES = Kind(
 """What the classes that were shown used in one interval of `classes.interval`, the others as one,
 and what no class explains (`unattributed`); units as in `ClassState.totals`."""
 
+BUSINESS = Kind(
+    "business",
+    "business",
+    OF_A_SERVER,
+    (Column("value", CellType.NUMBERS, required=True),),
+)
+"""Values of business metrics that were read at one instant, by name."""
+
 MARKERS = Kind("markers", "marker", ("target", "name"), (Column("set", required=True),))
 """Deploy markers; an empty target is all of them, and each is set with a 1."""
 
-KINDS = {kind.name: kind for kind in (INTERVALS, FITS, SAMPLES, CLASSES)}
+KINDS = {kind.name: kind for kind in (INTERVALS, FITS, SAMPLES, CLASSES, BUSINESS)}
 """What is kept of a target on a server."""
 IN_TEXT = {**KINDS, MARKERS.name: MARKERS}
 """What is exported and imported."""

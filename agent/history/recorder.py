@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from agent.assessment.hourly_load import KEPT, HourlySum
 from agent.assessment.snapshot import FitState
+from agent.history.business_values import ReadValue, UnixValue, business_rows
 from agent.history.row_mapping import (
     ClassUses,
     class_rows,
@@ -17,7 +18,7 @@ from agent.history.row_mapping import (
     sample_chunks,
 )
 from agent.history.server_identity import MOST_NEW, Identities, server_identity
-from agent.history.store import Answer, LoadAnswer, Store
+from agent.history.store import Answer, BusinessAnswer, LoadAnswer, Store
 from agent.history.window_reader import Wanted
 from agent.history.write_buffer import Batch
 from agent.support.instants import Now
@@ -34,12 +35,14 @@ RECORDED = ("status", "statements", "threads", "host")
 MANY_SAMPLES = 100  # that are handed over before their interval is complete
 MOST_SAMPLES = 5000  # that wait, while nobody hands them over
 MOST_USES = 60  # intervals of query classes that do
+MOST_VALUES = 1000  # of business metrics that do
 
 
 class Recorder:
     """Writes what is new after each interval, and reads back once the server has said who it is.
 
-    `connected` and `sampled` are called by the workers that read, all else by the one that fits.
+    `connected`, `sampled` and `valued` are called by the workers that read, all else by the one
+    that fits.
     """
 
     def __init__(self, store: Store, target: str) -> None:
@@ -54,11 +57,13 @@ class Recorder:
         self._load: LoadAnswer | None = None
         self._fit_at: float | None = None
         self._uses: deque[ClassUses] = deque(maxlen=MOST_USES)
+        self._values: deque[ReadValue] = deque(maxlen=MOST_VALUES)
+        self._business: BusinessAnswer | None = None
 
     def go_on(self, before: "Recorder") -> None:
         """Our window is what the other's was: nothing is read back a second time."""
         self._server, self._answer, self._fit_at = before._server, before._answer, before._fit_at
-        self._load = before._load
+        self._load, self._business = before._load, before._business
         self._identities, self._refused = before._identities, before._refused
 
     def connected(self, variables: Mapping[str, str]) -> None:
@@ -73,6 +78,10 @@ class Recorder:
     def divided(self, uses: ClassUses) -> None:
         """Keep what query classes used in an interval until the next fit is written."""
         self._uses.append(uses)
+
+    def valued(self, value: ReadValue) -> None:
+        """Keep a value of a business metric until the next interval is written."""
+        self._values.append(value)
 
     def look(self, history: IntervalBuffer, now: Now) -> None:
         """Before a fit: mind which server it is, and take in what was read back of it."""
@@ -96,6 +105,13 @@ class Recorder:
         load, self._load = self._load, None
         return load.result()
 
+    def take_business(self) -> dict[str, list[UnixValue]] | None:
+        """The values of business metrics of before, once they were read back; else None."""
+        if self._business is None or not self._business.done():
+            return None
+        business, self._business = self._business, None
+        return business.result()
+
     def record(
         self, history: IntervalBuffer, fitted: FitState, now: Now, *, last: bool = False
     ) -> None:
@@ -114,6 +130,7 @@ class Recorder:
             [row] if row else [],
             sample_chunks(samples, now),
             [row for uses in self._taken_uses() for row in class_rows(labels, uses)],
+            business=business_rows(labels, take_all(self._values), now),
         )
         if batch.bytes:
             self._store.put(batch)
@@ -127,7 +144,7 @@ class Recorder:
             return
         history.turn_to(server)
         self._server, self._answer, self._refused = None, None, server
-        self._load = None
+        self._load = self._business = None
         facts = fields(target=self._target, most=MOST_NEW)
         log.warning(
             "too many servers in a day: this one is not written to the history", extra=facts
@@ -139,9 +156,11 @@ class Recorder:
         if self._server is not None or self._refused is not None:
             self._samples.clear()
             self._uses.clear()
+            self._values.clear()
         self._refused = None
         since, until = (in_milliseconds(at) for at in (now.unix - history.horizon, now.unix))
         wanted = Wanted(self._target, server, history.width, since, until)
         self._server, self._answer = server, self._store.recall(wanted)
+        self._business = self._store.business(wanted)
         days_before = in_milliseconds(now.unix - HOUR * KEPT)
         self._load = self._store.load(replace(wanted, since=days_before))

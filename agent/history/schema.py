@@ -111,6 +111,15 @@ MIGRATIONS: Sequence[str] = (
       UNIQUE (at, name, target)
     );
     """,
+    # Values of business metrics, by name.
+    """
+    CREATE TABLE business (
+      target INTEGER NOT NULL REFERENCES target (id) ON DELETE CASCADE,
+      at INTEGER NOT NULL,
+      value TEXT NOT NULL,
+      PRIMARY KEY (target, at)
+    ) WITHOUT ROWID;
+    """,
 )
 """Step k leads from version k to version k + 1. A step that was published is never changed."""
 

@@ -17,12 +17,13 @@ from agent.assessment.hourly_load import HourlySum
 from agent.assessment.markers import Marker
 from agent.config.retention import HistorySettings
 from agent.history import history_file, prune
+from agent.history.business_values import UnixValue, recent_values
 from agent.history.clock_check import SteadyClock
 from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import StoreError, StoreFailure, as_store_error
 from agent.history.hourly import hourly_sums
 from agent.history.marker_table import forget_markers, insert_markers, read_markers
-from agent.history.record_types import CLASSES, FITS, INTERVALS, KINDS, SAMPLES
+from agent.history.record_types import BUSINESS, CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.retention_pace import RetentionPace
 from agent.history.status import StatusTracker, StoreState
 from agent.history.tables import extents, insert, insert_chunk, target_id
@@ -46,6 +47,7 @@ STILL_READABLE = (StoreFailure.FULL, StoreFailure.READ_ONLY, StoreFailure.IO)
 
 Answer = Future[list[Recalled]]
 LoadAnswer = Future[list[HourlySum]]
+BusinessAnswer = Future[dict[str, list[UnixValue]]]
 Found = TypeVar("Found")
 
 
@@ -101,6 +103,10 @@ class Store:
     def load(self, wanted: Wanted) -> LoadAnswer:
         """The load by the hour of the intervals that were written, of any width, likewise."""
         return self._ask(wanted, hourly_sums)
+
+    def business(self, wanted: Wanted) -> BusinessAnswer:
+        """The values of business metrics that were written, by name, likewise."""
+        return self._ask(wanted, recent_values)
 
     def mark(self, marker: Marker) -> None:
         """Have a deploy marker written soon."""
@@ -307,6 +313,7 @@ def _commit(connection: sqlite3.Connection, batches: list[Batch]) -> Counter[str
         added[INTERVALS.name] += insert(connection, INTERVALS, batch.intervals)
         added[FITS.name] += insert(connection, FITS, batch.fits)
         added[CLASSES.name] += insert(connection, CLASSES, batch.classes)
+        added[BUSINESS.name] += insert(connection, BUSINESS, batch.business)
         if batch.markers:
             insert_markers(connection, batch.markers)
         for chunk in batch.chunks:

@@ -24,11 +24,12 @@ class Batch:
     classes: Sequence[Row] = ()
     markers: Sequence[Marker] = ()
     """Of any target."""
+    business: Sequence[Row] = ()
 
     @property
     def bytes(self) -> int:
         """What it takes in memory, about."""
-        kinds = (self.intervals, self.fits, self.chunks, self.classes, self.markers)
+        kinds = (self.intervals, self.fits, self.chunks, self.classes, self.markers, self.business)
         rows = sum(map(len, kinds))
         return ROW_BYTES * rows + sum(len(chunk.data) for chunk in self.chunks)
 

@@ -4,16 +4,17 @@ import math
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from agent.config.business_metrics import BusinessMetric
 from agent.config.ceilings import ResourceSettings
 from agent.config.durations import written
 from agent.config.settings import FitSettings
 from agent.csv_input.table_file import STANDARD_INPUT
 from agent.history.database import open_to_read
 from agent.history.history_file import HEAD
-from agent.history.record_types import INTERVALS
+from agent.history.record_types import BUSINESS, INTERVALS, Row
 from agent.history.row_mapping import interval_of
 from agent.history.tables import LAST, Choice, Extent, extents, read, target_names
 from agent.history.window_reader import SAME_WIDTH
@@ -47,6 +48,8 @@ class ReplayOptions:
     ceilings: ResourceSettings = NO_CEILINGS
     sla_seconds: float | None = None
     """The configured target's SLA; None: it has none."""
+    business_metrics: tuple[BusinessMetric, ...] = ()
+    """Those of the configured target."""
     since: float = -math.inf
     """What is before is not read, nor what is after `until`; on the recording's clock."""
     until: float = math.inf
@@ -68,6 +71,8 @@ class Source:
     """What to know about it, once it was played."""
     server: str | None = None
     """Of a history: which of the target's servers."""
+    business: Iterator[Row] = field(default_factory=lambda: iter(()))
+    """Of a history: what was read of business metrics, in the order of time."""
 
 
 @contextmanager
@@ -153,7 +158,10 @@ def _of_history(connection: sqlite3.Connection, path: str, wishes: ReplayOptions
         widths = f"the {which} are of {last.cells[0]:g} s"
         raise SourceError(f"{path}: no intervals of {width:g} s; {widths}: leave --interval out")
     title = f"{path}: {extent.target} on {extent.server}"
-    return Source(extent.target, title, recording, settings, lambda: others, extent.server)
+    business = read(connection, BUSINESS, choice)
+    return Source(
+        extent.target, title, recording, settings, lambda: others, extent.server, business
+    )
 
 
 def _times(extent: Extent, wishes: ReplayOptions) -> Choice:

@@ -118,7 +118,8 @@ class TargetMonitor:
         self._class_slas: ClassSlas | None = None
         self._response_times = RecentResponseTimes()
         self._sla_at: float | None = None  # the end of the load that it was last computed from
-        self.business = BusinessMetricsReader(target)
+        keep = self._recorder.valued if self._recorder is not None else None
+        self.business = BusinessMetricsReader(target, keep)
         self._units: dict[str, UnitHeadroom] = {}
         self._units_at: float | None = None
         self._answering: str | None = None  # the server behind the session
@@ -289,6 +290,9 @@ class TargetMonitor:
             return now + ASSESS_EVERY
         self._units_at = end  # also where it fails: the same again would fail again
         window, series = self._assessed[0], self.business.series
+        written = self._recorder.take_business() if self._recorder is not None else None
+        if written is not None:
+            self.business.restore(written, clock)
         try:
             self._units = {
                 name: headroom_in_unit(values, window, self.snapshot, clock)
