@@ -22,7 +22,7 @@ from models.attribution.mixture_fit import fit_mixture
 from models.attribution.normal_equations import Priors
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_costs import interval_weights
-from models.attribution.window_model import fit_ticks
+from models.attribution.window_model import fit_intervals
 from models.wlr import blame
 
 REPEATS = 7
@@ -71,7 +71,7 @@ def main() -> None:
     row("adding up the window's minutes", best(lambda: total(minutes)), reference, None)
     together = total(minutes)
     row("the fit from these sums", best(lambda: fit_mixture(together, priors)), reference, None)
-    row("the fit from all samples, prices too", *whole_fit(intervals, y, reference))
+    row("the fit from all samples, unit costs too", *whole_fit(intervals, y, reference))
     print(f"\nMemory of the window's minutes: {len(minutes) * minutes[0].gram.nbytes / 1e6:.1f} MB")
 
 
@@ -109,9 +109,9 @@ def total(minutes: list[Moments]) -> Moments:
 
 def whole_fit(intervals: ClassIntervals, y: Array, reference: float) -> tuple[float, float, int]:
     """Time a fit from samples, and its peak of memory besides them."""
-    elapsed = best(lambda: fit_ticks(intervals, Target(y)))
+    elapsed = best(lambda: fit_intervals(intervals, Target(y)))
     tracemalloc.start()
-    fit_ticks(intervals, Target(y))
+    fit_intervals(intervals, Target(y))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return elapsed, reference, peak

@@ -21,7 +21,7 @@ from agent.history.database import open_to_read
 from agent.history.record_types import KINDS, Row
 from agent.history.row_mapping import sample_chunks
 from agent.history.store import Store
-from agent.history.window_reader import Wanted, recall
+from agent.history.window_reader import Wanted, read_window
 from agent.history.write_buffer import Batch
 from agent.replay.sources import ReplayOptions
 from agent.support.instants import Now
@@ -93,7 +93,7 @@ def read_back(path: Path) -> None:
     connection = open_to_read(path)
     wanted = Wanted("db", "server", WIDTH, 1000 * ZERO, 1000 * (ZERO + DAY))
     started = time.monotonic()
-    found = recall(connection, wanted)
+    found = read_window(connection, wanted)
     seconds = time.monotonic() - started
     connection.close()
     row(f"reading a day's window back ({len(found)} intervals kept)", f"{1000 * seconds:.0f} ms")

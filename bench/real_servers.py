@@ -303,8 +303,8 @@ def watched(server: PrivateServer, interval: float, **more: Any) -> Iterator[Age
 
 def window_of(agent: Agent) -> Window:
     """What the agent has seen of its one target."""
-    (watch,) = agent._watches
-    return watch._history.window(time.monotonic())
+    (monitor,) = agent._monitors
+    return monitor._history.window(time.monotonic())
 
 
 def predictions(window: Window) -> Iterator[Prediction]:

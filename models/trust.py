@@ -89,14 +89,14 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The answer and every reason against more, in the order of the enumeration."""
+class Judgement:
+    """The trust, and every reason against more, in the order of the enumeration."""
 
     trust: Trust
     reasons: tuple[Reason, ...]
 
 
-def judge(evidence: Evidence) -> Verdict:
+def judge(evidence: Evidence) -> Judgement:
     """Decide how far to believe a peak.
 
     A law cannot know of a second rise, so that growth must have ended, or end with the next step,
@@ -120,7 +120,7 @@ def judge(evidence: Evidence) -> Verdict:
     }
     reasons = tuple(r for r in Reason if forbidding.get(r) or weakening.get(r))
     refused = any(forbidding.values())
-    return Verdict(trust_of(_ratio(evidence), doubted=bool(reasons), refused=refused), reasons)
+    return Judgement(trust_of(_ratio(evidence), doubted=bool(reasons), refused=refused), reasons)
 
 
 def trust_of(ratio: float, *, doubted: bool, refused: bool = False) -> Trust:

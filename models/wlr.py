@@ -56,8 +56,8 @@ class Wlr:
         given = np.asarray(x, dtype=np.float64)
         slope = np.array([line.slope if line.usable else 0.0 for line in self.lines], dtype=float)
         start = np.array([line.startup if line.usable else 0.0 for line in self.lines])
-        answer: Array = (given > 0) @ start + given @ slope
-        return answer
+        result: Array = (given > 0) @ start + given @ slope
+        return result
 
 
 def fit_wlr(x: ArrayLike, y: ArrayLike) -> Wlr:

@@ -41,7 +41,7 @@ def residing(server: Server, share: Array) -> Array:
 
 
 def day(life: Life, *, full_at: float = 2.0, seed: int = 1) -> tuple[float, Observations]:
-    """The true capacity and a day of a server that follows the law (σ .02, κ .0005)."""
+    """The true capacity and a day of a server that follows the law (σ 0.02, κ 0.0005)."""
     server = law_server("law", 0.02, 0.0005, full_at=full_at)
     return server.capacity, live(server, life, np.random.default_rng(seed))
 

@@ -2,7 +2,7 @@
 
 Tables as their authors printed them, one row a concurrency, one column a curve. Each table is one
 machine and one workload: a family. Families of one author and one server are a study, and their
-curves resemble each other, so that a rule that is learnt from some is to be tried on other studies.
+curves resemble each other, so that a rule found on some is to be tried on other studies.
 """
 
 from collections.abc import Sequence

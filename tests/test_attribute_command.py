@@ -122,7 +122,7 @@ def test_another_long_file_is_predicted_from_either_host_file(
 
 
 def test_the_published_results_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--method wlr`: MAPE 5.9 %, R² .96 and .91; `auto` predicts the second within 2.8 %."""
+    """`--method wlr`: MAPE 5.9 %, R² 0.96 and 0.91; `auto` predicts the second within 2.8 %."""
     files = (data("wlr/001.csv"), "--predict", data("wlr/002.csv"))
     published = as_json(capsys, *files, "--method", "wlr")
     assert published["fit"]["mape"] == pytest.approx(0.059, abs=0.0005)

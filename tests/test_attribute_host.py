@@ -29,7 +29,7 @@ def test_measured_cpu_is_a_source(
 def test_any_column_of_the_host_can_be_divided(
     long_file: Path, host_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Bytes are no time: learnt, and not scored against a truth about CPU."""
+    """Bytes are no time: learned, and not scored against a truth about CPU."""
     answer = as_json(capsys, long_file, "--host", host_file, "--resource", "wchar")
     assert (answer["resource"], answer["method"]) == ("wchar", "learned")
     assert answer["truth_error"] is None

@@ -199,7 +199,7 @@ def recording(name: str) -> ClassFile:
 
 
 def test_the_best_source_is_chosen() -> None:
-    """Measured, then work time with known waits, then the learnt model."""
+    """Measured, then work time with known waits, then the learned model."""
     s = simulate(intervals=30)
     measured = replace(s.intervals, cpu=s.truth)
     assert choose(measured, cpu(s)) is Method.MEASURED

@@ -30,7 +30,7 @@ def test_one_workload_is_one_regime() -> None:
         found = find_regimes(days(np.ones(400), seed))
         assert found.current.all()
         assert found.change is None
-        assert found.clouds is None
+        assert found.clusters is None
 
 
 @pytest.mark.parametrize("ratio", [0.6, 1.4, 2.5])
@@ -81,13 +81,13 @@ def test_going_past_the_peak_is_no_change(seed: int, rounds: int) -> None:
 
 
 def test_night_jobs_are_told_apart_from_the_traffic() -> None:
-    """Two clouds that take turns: the one that serves fewer queries is left out, and reported."""
+    """Two clusters that take turns: the one that serves fewer queries is left out, and reported."""
     night = (np.arange(480) % 120) < 30
     found = find_regimes(days(np.where(night, 8.0, 1.0)))
-    assert found.clouds is not None
+    assert found.clusters is not None
     assert np.mean(found.current != ~night) < 0.02
-    assert found.clouds.ratio == pytest.approx(8, rel=0.3)
-    assert found.clouds.share == pytest.approx(0.25, abs=0.02)
+    assert found.clusters.ratio == pytest.approx(8, rel=0.3)
+    assert found.clusters.share == pytest.approx(0.25, abs=0.02)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -97,7 +97,7 @@ def test_waiting_is_no_workload_of_its_own(seed: int) -> None:
     waits = seen.throughput > np.quantile(seen.throughput, 0.7)
     n = np.where(waits, 20.0, 1.0) * seen.throughput / 1000
     found = find_regimes(replace(seen, concurrency=n))
-    assert found.clouds is None
+    assert found.clusters is None
     assert found.current.all()
 
 
@@ -110,10 +110,10 @@ def test_work_that_takes_another_time_and_costs_otherwise_is_a_workload(seed: in
     [cpu] = seen.resources
     dear = replace(cpu, utilisation=cpu.utilisation * np.where(other, 1.5, 1.0))
     both = find_regimes(replace(seen, concurrency=n, resources=(dear,)))
-    assert both.clouds is not None
-    assert both.clouds.share == pytest.approx(1 / 3, abs=0.1)
-    assert find_regimes(replace(seen, concurrency=n, resources=())).clouds is not None
-    assert find_regimes(replace(seen, concurrency=n)).clouds is None
+    assert both.clusters is not None
+    assert both.clusters.share == pytest.approx(1 / 3, abs=0.1)
+    assert find_regimes(replace(seen, concurrency=n, resources=())).clusters is not None
+    assert find_regimes(replace(seen, concurrency=n)).clusters is None
 
 
 def test_scaling_throughput_changes_no_regime() -> None:

@@ -20,25 +20,27 @@ from models.attribution.prediction_error import disagreement
 from models.attribution.sufficient_statistics import RegressionSums
 from models.attribution.unit_costs import UnitCosts, fit_unit_costs, interval_weights
 from models.attribution.waits import LEAST_LEVEL, CpuBounds, least_level, must_wait
-from models.attribution.window_model import fit_ticks
+from models.attribution.window_model import fit_intervals
 from models.wlr import fit_line
 
 PROCESS = "process_run_delay_seconds"
 SIMULATED = simulate(2, intervals=240)
 INTERVALS, Y = SIMULATED.intervals, SIMULATED.y
-PRICES = UnitCosts(60e-6, (("rows_examined", 3e-7), ("rows_sent", 1e-6)), 0.01)
+UNIT_COSTS = UnitCosts(60e-6, (("rows_examined", 3e-7), ("rows_sent", 1e-6)), 0.01)
 
 
-def block(intervals: ClassIntervals, y: Array, prices: UnitCosts = PRICES) -> Block:
+def block(intervals: ClassIntervals, y: Array, unit_costs: UnitCosts = UNIT_COSTS) -> Block:
     """All of these intervals as sums."""
-    return Block.of(intervals, y, work_of(intervals), prices, interval_weights(Y))
+    return Block.of(intervals, y, work_of(intervals), unit_costs, interval_weights(Y))
 
 
 def parts(*edges: int) -> list[Block]:
     """The same intervals as several blocks, all with one set of weights."""
     weights = interval_weights(Y)
     return [
-        Block.of(INTERVALS.at(slice(a, b)), Y[a:b], work_of(INTERVALS)[a:b], PRICES, weights[a:b])
+        Block.of(
+            INTERVALS.at(slice(a, b)), Y[a:b], work_of(INTERVALS)[a:b], UNIT_COSTS, weights[a:b]
+        )
         for a, b in pairwise(edges)
     ]
 
@@ -59,7 +61,7 @@ def test_a_class_without_a_column_is_part_of_the_rest() -> None:
     """Exactly as if its intervals had been the rest's from the start."""
     names = (*INTERVALS.names[:4], "other")
     folded = INTERVALS.pooled(names, "other")
-    expected = Block.of(folded, Y, work_of(INTERVALS) @ _to(names), PRICES, interval_weights(Y))
+    expected = Block.of(folded, Y, work_of(INTERVALS) @ _to(names), UNIT_COSTS, interval_weights(Y))
     found = block(INTERVALS, Y).arranged(names, "other")
     assert np.allclose(found.moments.gram, expected.moments.gram)
     assert np.allclose(found.moments.totals, expected.moments.totals)
@@ -73,10 +75,10 @@ def _to(names: tuple[str, ...]) -> Array:
     return to
 
 
-def test_other_prices_are_exact_where_calls_and_rows_keep_their_proportion() -> None:
+def test_other_unit_costs_are_exact_where_calls_and_rows_keep_their_proportion() -> None:
     """As they do in the simulation; the totals are exact in any case."""
     dear = UnitCosts(90e-6, (("rows_examined", 1e-6), ("rows_sent", 2e-7)), 0.0)
-    found, expected = block(INTERVALS, Y).repriced(dear), block(INTERVALS, Y, dear)
+    found, expected = block(INTERVALS, Y).recosted(dear), block(INTERVALS, Y, dear)
     assert np.allclose(found.moments.totals, expected.moments.totals)
     assert np.allclose(found.moments.gram, expected.moments.gram)
 
@@ -84,14 +86,14 @@ def test_other_prices_are_exact_where_calls_and_rows_keep_their_proportion() -> 
 def test_a_fit_of_sums_is_near_that_of_samples() -> None:
     """And as near to the truth."""
     blocks = parts(0, 60, 120, 180, 240)
-    prices = unit_costs_of_blocks(blocks, time_like=True)
-    assert prices.per_call == pytest.approx(fit_unit_costs(INTERVALS, Y).per_call, rel=0.5)
-    total = blocks[0].repriced(prices)
+    unit_costs = unit_costs_of_blocks(blocks, time_like=True)
+    assert unit_costs.per_call == pytest.approx(fit_unit_costs(INTERVALS, Y).per_call, rel=0.5)
+    total = blocks[0].recosted(unit_costs)
     for other in blocks[1:]:
-        total = total + other.repriced(prices)
-    model, waiting = fit_block(total, prices, time_like=True)
+        total = total + other.recosted(unit_costs)
+    model, waiting = fit_block(total, unit_costs, time_like=True)
     assert not waiting.any()
-    found = dict(zip(model.names, model.learned.totals, strict=True))
+    found = dict(zip(model.names, model.mixture.totals, strict=True))
     true = SIMULATED.truth.sum(axis=0)
     score = disagreement(np.array([found[name] for name in INTERVALS.names]), true)
     assert score is not None
@@ -143,7 +145,7 @@ def test_a_hidden_waiter_is_found_once_the_level_is_known() -> None:
     scores, shares = {}, {}
     for level in (0.0, 0.3):
         target = Target(Y[few], cpu_seconds=True, bounds=CpuBounds(level))
-        totals = fit_ticks(intervals, target).divide(intervals, target).z.sum(axis=0)
+        totals = fit_intervals(intervals, target).divide(intervals, target).z.sum(axis=0)
         scores[level] = disagreement(totals, true)
         shares[level] = totals[locked] / totals.sum()
     assert scores[0.3] is not None

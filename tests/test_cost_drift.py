@@ -121,7 +121,7 @@ def test_neighbours_that_come_and_go_take_trust_away(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_neighbours_that_halve_the_processor_are_never_trusted_wrongly(seed: int) -> None:
-    """By periods of ten minutes: two clouds of costs; the one left out may be that of now."""
+    """By periods of ten minutes: two clusters of costs; the one left out may be that of now."""
     rng = np.random.default_rng([16, seed])
     periods = np.repeat(rng.permutation(np.tile([0, 1], 6)), INTERVALS // 12)
     seen = day(np.ones(INTERVALS), seed, reach=0.75)

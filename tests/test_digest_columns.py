@@ -61,7 +61,7 @@ class Watched:
         """One reading."""
         values = self._read()
         assert isinstance(values, DigestValues)
-        self._registry.learn_texts(values.rows.texts, values.rows.own)
+        self._registry.add_texts(values.rows.texts, values.rows.own)
         return values.rows
 
     def changes(self) -> Changes | None:

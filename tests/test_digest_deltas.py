@@ -273,11 +273,11 @@ def test_many_classes_grow_the_memory_in_steps() -> None:
 def test_a_text_outlives_its_classes_number() -> None:
     """It is fetched once; the oldest goes when the collector may fetch it again."""
     registry = ClassRegistry()
-    registry.learn_texts({"aa": "SELECT 1", "bb": "SELECT 2"}, {"aa", "bb"})
+    registry.add_texts({"aa": "SELECT 1", "bb": "SELECT 2"}, {"aa", "bb"})
     registry.number(A)
     registry.keep([B])
     assert (registry.keys, registry.text(A)) == ([B], "SELECT 1")
-    registry.learn_texts({f"new{n}": "SELECT 3" for n in range(TEXTS_KEPT - 1)}, ())
+    registry.add_texts({f"new{n}": "SELECT 3" for n in range(TEXTS_KEPT - 1)}, ())
     assert (registry.text(A), registry.text(B), registry.text("new0")) == (
         None,
         "SELECT 2",

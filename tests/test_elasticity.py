@@ -26,7 +26,7 @@ CALLS, SECONDS = 30, 0.03
 def told(intervals: ClassIntervals, y: Array) -> dict[str, float]:
     """The evidence that each class waits."""
     assert intervals.count is not None
-    size = fit_unit_costs(intervals, y).price(intervals)
+    size = fit_unit_costs(intervals, y).costs(intervals)
     found = Elasticity.of_parts(computing_time(intervals), intervals.count, size).evidence(
         size.sum(axis=0)
     )
@@ -87,14 +87,14 @@ def test_the_sums_of_minutes_know_it_too() -> None:
     """As the agent has them: the seed at which calls and totals alone are wrong."""
     s = simulate(4, base=0.3, noise=0.06)
     intervals, y = with_a_steady_waiter(s, np.random.default_rng(104))
-    prices, work = fit_unit_costs(intervals, y), computing_time(intervals)
+    unit_costs, work = fit_unit_costs(intervals, y), computing_time(intervals)
     minutes = [
-        Block.of(intervals.at(part), y[part], work[part], prices, interval_weights(y)[part])
+        Block.of(intervals.at(part), y[part], work[part], unit_costs, interval_weights(y)[part])
         for part in (slice(begin, begin + 60) for begin in range(0, len(y), 60))
     ]
-    model, _ = fit_block(reduce(add, minutes), prices, time_like=True)
-    assert model.learned.computing[-1] < 0.5
-    assert model.learned.totals[-1] < 0.01 * y.sum()
+    model, _ = fit_block(reduce(add, minutes), unit_costs, time_like=True)
+    assert model.mixture.computing[-1] < 0.5
+    assert model.mixture.totals[-1] < 0.01 * y.sum()
 
 
 def test_where_the_queue_never_changes_nothing_is_told() -> None:
@@ -126,11 +126,11 @@ def test_classes_that_are_never_there_together_tell_nothing() -> None:
 
 @pytest.mark.parametrize("work", [0.0, 1e-310, 1e-3, 1e12])
 def test_any_work_time_is_a_share_of_computing(work: float) -> None:
-    """Of no work time, or next to none: all where something was learnt, and nothing else."""
+    """Of no work time, or next to none: all where something was learned, and nothing else."""
     nothing, totals = np.zeros((2, 2)), np.array([1e10, 0.0])
     doubt, both = np.full(2, 0.5), np.ones(2, dtype=np.bool_)
-    learned = FittedMixture(totals, 0.0, nothing, doubt, level=0.5, noise=0.1, intervals=60)
-    model = CostModel(("a", "b"), learned, np.ones(2), 0.0, None)
+    mixture = FittedMixture(totals, 0.0, nothing, doubt, level=0.5, noise=0.1, intervals=60)
+    model = CostModel(("a", "b"), mixture, np.ones(2), 0.0, None)
     found = computing_share(model, np.full(2, work), both)
     assert found.tolist() == [pytest.approx(1e10 / max(0.5 * work, 1e10)), 0.0]
 
@@ -146,7 +146,7 @@ def test_one_part_tells_nothing() -> None:
 
 
 def test_units_do_not_matter() -> None:
-    """Milliseconds for seconds, prices twice as high."""
+    """Milliseconds for seconds, unit costs twice as high."""
     s = simulate(2)
     work, count, size = s.intervals.work_time, s.intervals.count, s.truth
     assert count is not None

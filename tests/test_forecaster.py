@@ -171,26 +171,26 @@ def test_a_month_in_the_file_is_forecast_after_a_restart(tmp_path: Path) -> None
     store = written(tmp_path / "history.db", 300.0, 31)
     fit = {"interval": "300s", "window": "3d"}
     config = Config.model_validate({"targets": [{"name": "db", "user": "u"}], "fit": fit})
-    watch = TargetMonitor(config, config.targets[0], store=store)
-    assert watch._recorder is not None
-    watch._recorder.connected({"server_uuid": SERVER})
-    watch.fit_tick(time.monotonic())
+    monitor = TargetMonitor(config, config.targets[0], store=store)
+    assert monitor._recorder is not None
+    monitor._recorder.connected({"server_uuid": SERVER})
+    monitor.fit_tick(time.monotonic())
     store.tick(time.monotonic() + 100)
     now = time.monotonic()
     for at in (now, now + SPREAD):
-        watch.fit_tick(at)
-        watch.forecast_tick(at)
-    watch.fit_tick(now + SPREAD)
+        monitor.fit_tick(at)
+        monitor.forecast_tick(at)
+    monitor.fit_tick(now + SPREAD)
     store.close()
-    known = watch.snapshot.capacity(time.time())
+    known = monitor.snapshot.capacity(time.time())
     assert known is not None
     assert known.value is not None
     assert known.value == pytest.approx(2540, rel=0.1)
-    found = series(watch.snapshot, time.time())
+    found = series(monitor.snapshot, time.time())
     expected = (known.value / 2000 - 1) / 0.01
     assert "db" in {key[1] for key in found if key[0] == "last_forecast_timestamp_seconds"}
-    assert watch.snapshot.forecast is not None
-    assert watch.snapshot.forecast.days >= 30
+    assert monitor.snapshot.forecast is not None
+    assert monitor.snapshot.forecast.days >= 30
     assert found["time_to_saturation_seconds", "db"] / DAY == pytest.approx(expected, rel=0.3)
     assert found["saturation_within_probability", "1d", "db"] < 0.01
 

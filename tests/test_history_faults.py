@@ -246,7 +246,7 @@ def test_a_damage_that_only_reading_finds_is_one_too(
     with closing(open_to_write(path)) as damaging:
         damaging.execute(f"UPDATE interval SET {cell} WHERE at = {ZERO + STEP}")
     store = Store(path, SETTINGS)
-    answer = store.recall(ALL)
+    answer = store.read_window(ALL)
     clock.tick(store)
     assert store.state.corrupt_files == 1
     clock.tick(store)
@@ -388,7 +388,7 @@ def test_a_start_on_a_full_disk_reads_what_is_there(tmp_path: Path, clock: Clock
                 store._lock.release()  # as the end of the process does
             fill(disk / "ballast")
             next_one = Store(path, SETTINGS)
-            answer = next_one.recall(ALL)
+            answer = next_one.read_window(ALL)
             clock.tick(next_one)
             assert [row for row, _ in answer.result(0)] == [interval(k) for k in range(10)]
             next_one.close()
@@ -403,7 +403,7 @@ def test_a_read_only_file_system_is_gone_on_without(
         path = filled(disk / "history.db", 10)
         remount(disk, "ro")
         store = Store(path, SETTINGS)
-        answer = store.recall(ALL)
+        answer = store.read_window(ALL)
         for number in range(10, 15):
             store.put(batch(number))
             clock.tick(store)

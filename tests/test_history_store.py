@@ -33,7 +33,7 @@ from agent.history.sample_codec import pack, unpack
 from agent.history.schema import APPLICATION_ID, VERSION
 from agent.history.store import Store
 from agent.history.tables import Choice, extents, insert, read
-from agent.history.window_reader import CROWDED, Wanted, recall
+from agent.history.window_reader import CROWDED, Wanted, read_window
 
 
 @pytest.fixture
@@ -133,9 +133,9 @@ def test_a_window_is_read_back_for_the_same_server_and_width_only(path: Path) ->
     """Another server under the same name, or intervals of another width, have nothing to give."""
     filled(path, 6)
     with closing(open_to_write(path)) as connection:
-        assert recall(connection, wanted(4)) == [(interval(k), 1.0) for k in range(4)]
-        assert recall(connection, wanted(4, width=5.0)) == []
-        assert recall(connection, wanted(4, server="another")) == []
+        assert read_window(connection, wanted(4)) == [(interval(k), 1.0) for k in range(4)]
+        assert read_window(connection, wanted(4, width=5.0)) == []
+        assert read_window(connection, wanted(4, server="another")) == []
 
 
 def test_a_long_window_is_thinned_as_it_is_in_memory(path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_long_window_is_thinned_as_it_is_in_memory(path: Path) -> None:
         connection.execute("BEGIN")
         insert(connection, INTERVALS, [interval(k) for k in range(count)])
         connection.execute("COMMIT")
-        found = recall(connection, wanted(count))
+        found = read_window(connection, wanted(count))
     assert len(found) <= CROWDED / 2
     assert found[-1][0] == interval(count - 1)
     assert sum(stands_for for _, stands_for in found) == pytest.approx(count)

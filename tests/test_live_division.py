@@ -159,7 +159,7 @@ def test_estimates_are_near_what_the_server_accounts_for(scene: Scene) -> None:
 
 @pytest.mark.live
 def test_estimates_are_near_without_any_text(scene: Scene) -> None:
-    """Who waits is learnt from the same recording."""
+    """Who waits is learned from the same recording."""
     seen = looked_at([without_texts(sample) for sample in scene.taken])
     assert seen.cpu is not None
     assert seen.cpu.method is Method.LEARNED

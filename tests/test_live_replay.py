@@ -44,29 +44,29 @@ def watched(server: PrivateServer) -> tuple[Snapshot, float, list[Sample]]:
             "targets": [{"name": "db", "socket": server.socket, "user": "root"}],
         }
     )
-    watch = TargetMonitor(config, config.targets[0])
+    monitor = TargetMonitor(config, config.targets[0])
     samples: list[Sample] = []
-    keep = watch._history.append
+    keep = monitor._history.append
 
     def append(sample: Sample) -> None:
         values = {n: v for n, v in sample.values.items() if not n.startswith(NOT_RECORDED)}
         samples.append(replace(sample, values=values))
         keep(samples[-1])
 
-    watch._history.append = append  # type: ignore[method-assign]
+    monitor._history.append = append  # type: ignore[method-assign]
     try:
         for clients in STEPS:
             with Clients(server, WORK, clients):
                 until = time.monotonic() + EACH
                 while (now := time.monotonic()) < until:
-                    due = watch.server_tick(now), watch.host_tick(now)
-                    watch.fit_tick(time.monotonic())
+                    due = monitor.server_tick(now), monitor.host_tick(now)
+                    monitor.fit_tick(time.monotonic())
                     time.sleep(max(0.0, min(*due) - time.monotonic()))
         now = time.monotonic()
-        watch.fit_tick(now)
+        monitor.fit_tick(now)
     finally:
-        watch.close()
-    return watch.snapshot, now, samples
+        monitor.close()
+    return monitor.snapshot, now, samples
 
 
 def test_a_replay_of_what_the_agent_has_read_says_what_it_said(

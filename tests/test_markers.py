@@ -181,11 +181,11 @@ def test_markers_go_when_what_they_are_compared_by_has_gone(tmp_path: Path) -> N
     old, new = Marker(first - 1e5, "old"), Marker(now - 10.0, "new")
     store.mark(old)
     store.mark(new)
-    ticks = (float(k) for k in range(0, 100_000, 61))
-    for tick in ticks:
-        store.tick(tick)
+    times = (float(k) for k in range(0, 100_000, 61))
+    for at in times:
+        store.tick(at)
         answer = store.markers()
-        store.tick(tick)
+        store.tick(at)
         if answer.result(0) == [new]:
             break
     store.close()

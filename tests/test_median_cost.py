@@ -29,7 +29,7 @@ def dear_at_times(
     """Four classes; calls of the first read and cost so many times as much in a part of the time.
 
     Beside them the CPU of each, s, shape (T, 4). Bursts last for ten seconds, the queue stretches
-    all times, and .08 of the CPU is nobody's.
+    all times, and 0.08 of the CPU is nobody's.
     """
     rng = np.random.default_rng(seed)
     count = rng.poisson((60, 100, 80, 40), (intervals, 4)).astype(float)
@@ -65,7 +65,7 @@ def test_bursts_of_waiting_go_to_the_others() -> None:
 
 
 def test_calls_of_all_sizes_are_not_cut_to_the_small_ones() -> None:
-    """One call an interval, of exponential cost: the median is .7 of the mean, but of many not."""
+    """One call an interval, of exponential cost: the median is 0.7 of the mean, but of many not."""
     rng = np.random.default_rng(3)
     count = np.column_stack((np.ones(3000), np.full(3000, 100.0)))
     parts = np.column_stack((rng.exponential(1.0, 3000), np.full(3000, 1.0)))
@@ -116,7 +116,7 @@ def test_the_live_model_keeps_their_cpu_as_well() -> None:
 
 
 def test_rows_are_counted_in_calls() -> None:
-    """Together they are the calls that were made; without a price calls count as they are."""
+    """Together they are the calls that were made; without a unit cost calls count as they are."""
     count, size = np.array([[3.0, 2.0], [1.0, 4.0]]), np.array([[1.0, 0.0], [7.0, 0.0]])
     assert equivalent_calls(size, count).tolist() == [[0.5, 2.0], [3.5, 4.0]]
     assert equivalent_calls(1e-300 * size, count) == pytest.approx(equivalent_calls(size, count))

@@ -1,4 +1,4 @@
-"""The learnt model: what the total's movement says about each class."""
+"""The learned model: what the total's movement says about each class."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ from models.attribution.prediction_error import PredictionError
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_costs import MOST_CPU, fit_unit_costs, interval_weights, robust_weights
 from models.attribution.waits import CpuBounds
-from models.attribution.window_model import fit_ticks
+from models.attribution.window_model import fit_intervals
 
 
 def one_column(x: Array, seconds: float = 1.0) -> ClassIntervals:
@@ -87,19 +87,19 @@ def test_the_residual_of_moments_is_that_of_the_samples() -> None:
     assert found == pytest.approx(float(w @ residual**2))
 
 
-def test_pooled_prices_are_found_where_all_pay_the_same() -> None:
-    """20 µs a call, 1 µs a row, .1 CPU of nobody."""
+def test_pooled_unit_costs_are_found_where_all_pay_the_same() -> None:
+    """20 µs a call, 1 µs a row, 0.1 CPU of nobody."""
     s = simulate(intervals=400)
     assert s.intervals.count is not None
     rows = dict(s.intervals.sizes)["rows_examined"].sum(axis=1)
     y = 20e-6 * s.intervals.count.sum(axis=1) + 1e-6 * rows + 0.1
-    prices = fit_unit_costs(s.intervals, y)
-    assert prices.per_call == pytest.approx(20e-6, rel=1e-3)
-    assert dict(prices.sizes)["rows_examined"] == pytest.approx(1e-6, rel=1e-3)
-    assert prices.per_second == pytest.approx(0.1, rel=1e-3)
+    unit_costs = fit_unit_costs(s.intervals, y)
+    assert unit_costs.per_call == pytest.approx(20e-6, rel=1e-3)
+    assert dict(unit_costs.sizes)["rows_examined"] == pytest.approx(1e-6, rel=1e-3)
+    assert unit_costs.per_second == pytest.approx(0.1, rel=1e-3)
 
 
-def test_no_row_is_priced_at_more_than_is_possible() -> None:
+def test_no_row_costs_more_than_is_possible() -> None:
     """Where y is CPU seconds: rows of few classes take the blame for what others do."""
     s = simulate(intervals=100)
     affected = s.intervals.statement_time * (np.arange(len(s.intervals.names)) < 2)
@@ -111,7 +111,7 @@ def test_no_row_is_priced_at_more_than_is_possible() -> None:
     assert dict(held.sizes)["rows_affected"] == pytest.approx(MOST_CPU["rows_affected"], rel=2e-3)
 
 
-def test_prices_need_counts() -> None:
+def test_unit_costs_need_counts() -> None:
     """A ValueError, not a guess."""
     with pytest.raises(ValueError, match="counts"):
         fit_unit_costs(one_column(np.ones((3, 2))), np.ones(3))
@@ -122,9 +122,9 @@ def test_prices_need_counts() -> None:
 def test_who_waits_is_found_without_a_text(options: dict[str, Any], seed: int) -> None:
     """SLEEP has most of the time and next to no CPU; the hash computes without rows."""
     s = simulate(seed, **options)
-    model = fit_ticks(s.blind, Target(s.y)).model
-    computing = dict(zip(model.names, model.learned.computing, strict=True))
-    totals = dict(zip(model.names, model.learned.totals, strict=True))
+    model = fit_intervals(s.blind, Target(s.y)).model
+    computing = dict(zip(model.names, model.mixture.computing, strict=True))
+    totals = dict(zip(model.names, model.mixture.totals, strict=True))
     assert s.intervals.statement_time[:, -1].sum() > 0.2 * s.intervals.statement_time.sum()
     assert computing["sleep"] < 0.02
     assert computing["hash"] > 0.5
@@ -134,17 +134,17 @@ def test_who_waits_is_found_without_a_text(options: dict[str, Any], seed: int) -
 def test_what_no_class_explains_is_base() -> None:
     """.8 CPU of nobody, half of the whole, is spread over nobody."""
     s = simulate(base=0.8)
-    model = fit_ticks(s.blind, Target(s.y)).model
-    assert model.learned.base / s.y.sum() == pytest.approx(0.8 * 300 / s.y.sum(), abs=0.05)
+    model = fit_intervals(s.blind, Target(s.y)).model
+    assert model.mixture.base / s.y.sum() == pytest.approx(0.8 * 300 / s.y.sum(), abs=0.05)
 
 
 def test_nine_in_ten_intervals_of_two_errors_hold_the_truth() -> None:
-    """Here costs differ by .12 from class to class, on real servers by up to .32."""
+    """Here costs differ by 0.12 from class to class, on real servers by up to 0.32."""
     inside = []
     for seed in range(12):
         s = simulate(seed, intervals=240)
-        learned = fit_ticks(s.blind, Target(s.y)).model.learned
-        inside += list(np.abs(learned.totals - s.truth.sum(axis=0)) / learned.stderr)
+        mixture = fit_intervals(s.blind, Target(s.y)).model.mixture
+        inside += list(np.abs(mixture.totals - s.truth.sum(axis=0)) / mixture.stderr)
     assert 0.9 <= np.mean(np.array(inside) < 2) <= 1.0
     assert 0.5 <= np.mean(np.array(inside) < 1) <= 0.99
 
@@ -154,7 +154,7 @@ def test_the_second_half_is_predicted_from_the_first() -> None:
     s = simulate(intervals=400)
     first, second = slice(200), slice(200, 400)
     known = s.blind.at(first)
-    model = fit_ticks(known, Target(s.y[first])).model
+    model = fit_intervals(known, Target(s.y[first])).model
     quality = PredictionError.of(s.y[second], model.predict(s.blind.at(second)))
     assert quality.mape is not None
     assert quality.mape < 0.04
@@ -170,7 +170,7 @@ def test_the_second_half_of_a_recording_is_predicted(name: str, most: float) -> 
     assert recorded.y is not None
     half = len(recorded.y) // 2
     known = recorded.intervals.at(slice(half))
-    model = fit_ticks(known, Target(recorded.y[:half])).model
+    model = fit_intervals(known, Target(recorded.y[:half])).model
     predicted = model.predict(recorded.intervals.at(slice(half, None)))
     mape = PredictionError.of(recorded.y[half:], predicted).mape
     assert mape is not None
@@ -178,11 +178,11 @@ def test_the_second_half_of_a_recording_is_predicted(name: str, most: float) -> 
 
 
 def test_the_published_second_file_is_predicted_better_than_published() -> None:
-    """One column per class: MAPE at most 2.8 %, R² at least .975, where WLR has 5.9 % and .91."""
+    """One column per class: MAPE at most 2.8 %, R² at least 0.975, where WLR has 5.9 % and 0.91."""
     train, test = (read_classes(str(data(f"wlr/{name}.csv"))) for name in ("001", "002"))
     assert train.y is not None
     assert test.y is not None
-    model = fit_ticks(train.intervals, Target(train.y, time_like=False)).model
+    model = fit_intervals(train.intervals, Target(train.y, time_like=False)).model
     quality = PredictionError.of(test.y, model.predict(test.intervals))
     assert quality.mape is not None
     assert quality.r_squared is not None
@@ -190,25 +190,25 @@ def test_the_published_second_file_is_predicted_better_than_published() -> None:
     assert quality.r_squared >= 0.975
 
 
-def test_classes_of_one_price_are_drawn_to_it() -> None:
-    """Noise does not tell 30 equal classes apart: all prices end near 2."""
+def test_classes_of_one_unit_cost_are_drawn_to_it() -> None:
+    """Noise does not tell 30 equal classes apart: all unit costs end near 2."""
     rng = np.random.default_rng(3)
     x = rng.gamma(1, 1, (60, 30))
     y = 2 * x.sum(axis=1) * np.exp(rng.normal(0, 0.05, 60))
-    learned = fit_class_unit_costs(moments_of(x, y))
-    prices = learned.totals / x.sum(axis=0)
-    assert np.abs(prices - 2).max() < 0.5
-    assert learned.level == pytest.approx(2, rel=0.1)
+    mixture = fit_class_unit_costs(moments_of(x, y))
+    unit_costs = mixture.totals / x.sum(axis=0)
+    assert np.abs(unit_costs - 2).max() < 0.5
+    assert mixture.level == pytest.approx(2, rel=0.1)
 
 
-def test_classes_of_different_prices_keep_them() -> None:
+def test_classes_of_different_unit_costs_keep_them() -> None:
     """The strength comes from the data."""
     rng = np.random.default_rng(4)
-    x, price = rng.gamma(1, 1, (400, 10)), np.array([0, 0, 1, 1, 2, 3, 5, 8, 13, 21.0])
-    y = (x @ price + 3) * np.exp(rng.normal(0, 0.01, 400))
-    learned = fit_class_unit_costs(moments_of(x, y))
-    assert learned.totals / x.sum(axis=0) == pytest.approx(price, abs=0.15)
-    assert learned.base == pytest.approx(3 * 400, rel=0.1)
+    x, unit_cost = rng.gamma(1, 1, (400, 10)), np.array([0, 0, 1, 1, 2, 3, 5, 8, 13, 21.0])
+    y = (x @ unit_cost + 3) * np.exp(rng.normal(0, 0.01, 400))
+    mixture = fit_class_unit_costs(moments_of(x, y))
+    assert mixture.totals / x.sum(axis=0) == pytest.approx(unit_cost, abs=0.15)
+    assert mixture.base == pytest.approx(3 * 400, rel=0.1)
 
 
 def odd_intervals() -> dict[str, ClassIntervals]:
@@ -242,12 +242,12 @@ def test_intervals_that_say_too_little_still_get_a_finite_answer(name: str, y: f
     """Never NaN, never below 0, never more than there is by much."""
     intervals = odd_intervals()[name]
     series = np.full(len(intervals), y)
-    model = fit_ticks(intervals, Target(series)).model
-    learned = model.learned
-    for values in (learned.totals, learned.stderr, learned.computing, model.predict(intervals)):
+    model = fit_intervals(intervals, Target(series)).model
+    mixture = model.mixture
+    for values in (mixture.totals, mixture.stderr, mixture.computing, model.predict(intervals)):
         assert np.isfinite(values).all()
         assert (values >= 0).all()
-    assert learned.totals.sum() + learned.base <= 1.5 * series.sum()
+    assert mixture.totals.sum() + mixture.base <= 1.5 * series.sum()
 
 
 def test_classes_that_cannot_be_told_apart_share() -> None:
@@ -255,9 +255,9 @@ def test_classes_that_cannot_be_told_apart_share() -> None:
     twin = odd_intervals()["collinear"]
     assert twin.count is not None
     y = twin.count[:, 0] * 100e-6 + 0.01
-    learned = fit_ticks(twin, Target(y)).model.learned
-    assert learned.totals[0] == pytest.approx(learned.totals[1])
-    assert learned.stderr[0] > 0.05 * learned.totals[0]
+    mixture = fit_intervals(twin, Target(y)).model.mixture
+    assert mixture.totals[0] == pytest.approx(mixture.totals[1])
+    assert mixture.stderr[0] > 0.05 * mixture.totals[0]
 
 
 @settings(max_examples=25, deadline=None)
@@ -265,8 +265,8 @@ def test_classes_that_cannot_be_told_apart_share() -> None:
 def test_units_of_the_resource_do_not_matter(seed: int, unit: float) -> None:
     """Bytes instead of gigabytes: the same shares, to the last digits in powers of two."""
     s = simulate(seed, intervals=60)
-    plain = fit_ticks(s.blind, Target(s.y)).model.learned
-    other = fit_ticks(s.blind, Target(unit * s.y)).model.learned
+    plain = fit_intervals(s.blind, Target(s.y)).model.mixture
+    other = fit_intervals(s.blind, Target(unit * s.y)).model.mixture
     whole = unit * float(s.y.sum())
     assert other.totals == pytest.approx(unit * plain.totals, rel=1e-9, abs=1e-12 * whole)
     assert other.base == pytest.approx(unit * plain.base, rel=1e-9, abs=1e-12 * whole)
@@ -278,10 +278,10 @@ def test_whatever_the_load_no_class_uses_less_than_nothing(seed: int, intervals:
     """Random totals that have nothing to do with the classes."""
     s = simulate(seed, intervals=intervals)
     y = np.random.default_rng(seed).gamma(0.5, 1, intervals)
-    learned = fit_ticks(s.blind, Target(y)).model.learned
-    assert (learned.totals >= 0).all()
-    assert learned.base >= 0
-    assert np.isfinite(learned.variances).all()
+    mixture = fit_intervals(s.blind, Target(y)).model.mixture
+    assert (mixture.totals >= 0).all()
+    assert mixture.base >= 0
+    assert np.isfinite(mixture.variances).all()
 
 
 def test_time_that_says_nothing_is_left_out() -> None:
@@ -289,26 +289,26 @@ def test_time_that_says_nothing_is_left_out() -> None:
     s = simulate(intervals=300)
     assert s.intervals.count is not None
     y = 16384 * s.intervals.count[:, 2] + 1000.0
-    learned = fit_ticks(s.blind, Target(y, time_like=False)).model.learned
-    assert learned.totals[2] > 0.8 * y.sum()
+    mixture = fit_intervals(s.blind, Target(y, time_like=False)).model.mixture
+    assert mixture.totals[2] > 0.8 * y.sum()
 
 
 def test_a_interval_that_is_far_off_counts_less() -> None:
-    """A backup that ran for three intervals does not move everybody's price."""
+    """A backup that ran for three intervals does not move everybody's unit cost."""
     s = simulate(intervals=200)
     y = s.y.copy()
     y[50:53] += 5 * s.y.mean()
-    model = fit_ticks(s.blind, Target(y)).model
+    model = fit_intervals(s.blind, Target(y)).model
     weights = robust_weights(y, model.predict(s.blind))
     assert weights[50:53].max() < 0.2 * np.median(weights)
-    plain = fit_ticks(s.blind, Target(s.y)).model
-    assert model.learned.level == pytest.approx(plain.learned.level or 0, rel=0.15)
+    plain = fit_intervals(s.blind, Target(s.y)).model
+    assert model.mixture.level == pytest.approx(plain.mixture.level or 0, rel=0.15)
 
 
 def test_new_and_missing_classes_are_no_obstacle_to_a_prediction() -> None:
     """A class never seen adds nothing, one that is gone uses nothing."""
     s = simulate(intervals=100)
-    model = fit_ticks(s.blind, Target(s.y)).model
+    model = fit_intervals(s.blind, Target(s.y)).model
     assert isinstance(model, CostModel)
     more = s.blind.arranged([*s.intervals.names, "new"])
     assert model.predict(more) == pytest.approx(model.predict(s.blind))
@@ -317,11 +317,11 @@ def test_new_and_missing_classes_are_no_obstacle_to_a_prediction() -> None:
 
 
 def test_beliefs_alone_decide_where_the_data_are_silent() -> None:
-    """One interval: prices and time are all there is, and the sum is the total."""
+    """One interval: unit costs and time are all there is, and the sum is the total."""
     x = np.array([[1.0, 3.0]])
-    learned = fit_mixture(moments_of(x, np.array([8.0])), Priors(x[0], x[0]))
-    assert learned.totals.sum() + learned.base == pytest.approx(8, rel=0.05)
-    assert learned.totals[1] / learned.totals[0] == pytest.approx(3, rel=0.05)
+    mixture = fit_mixture(moments_of(x, np.array([8.0])), Priors(x[0], x[0]))
+    assert mixture.totals.sum() + mixture.base == pytest.approx(8, rel=0.05)
+    assert mixture.totals[1] / mixture.totals[0] == pytest.approx(3, rel=0.05)
 
 
 def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,10 +337,10 @@ def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixture_fit, "_tried", noted)
     simulated = simulate(intervals=120)
     intervals = simulated.blind
-    fit_ticks(intervals, Target(simulated.y))
+    fit_intervals(intervals, Target(simulated.y))
     problem = tried[-1][0]
     tried.clear()
-    verdict = mixture_fit.select_waiting(problem)
+    selection = mixture_fit.select_waiting(problem)
     best, *rest = (found for _, found in tried)
     path, beside = [best], list[mixture_fit._Hypothesis]()
     while rest:
@@ -354,4 +354,4 @@ def test_each_hypothesis_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     each = path + [one for one in beside if one.waits.tobytes() not in known]
     weights = np.exp([min(one.evidence - path[-1].evidence, 0.0) for one in each])
     waiting = weights @ np.array([one.waits for one in each]) / weights.sum()
-    assert verdict.computing == pytest.approx(1 - waiting, abs=1e-12)
+    assert selection.computing == pytest.approx(1 - waiting, abs=1e-12)

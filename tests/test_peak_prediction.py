@@ -289,7 +289,7 @@ def test_points_that_wind_about_the_law_are_told() -> None:
 
 
 def sharp(rng: np.random.Generator) -> tuple[Array, Array, float]:
-    """Draw a curve whose power s = 1–3 is a law, 8–16 levels up to .5–1.2 of Nmax, 1–5 % noise."""
+    """Draw a curve whose power s = 1–3 is a law, 8–16 levels up to 0.5–1.2 of Nmax, 1–5 % noise."""
     s, n_max = rng.uniform(1, 3), float(np.exp(rng.uniform(np.log(10), np.log(150))))
     efficiency = rng.uniform(0.15, 0.5)
     n = np.geomspace(1, n_max * rng.uniform(0.5, 1.2), int(rng.integers(8, 17)))

@@ -133,7 +133,7 @@ def test_idle_intervals_do_not_enter_the_law() -> None:
     state = fit(window(RISING, idle=50), FitState(), SETTINGS, now(601))
     assert law_points(state) == RISING
     assert state.points is not None
-    assert np.count_nonzero(state.points.fates == Disposition.IDLE.value) > 0
+    assert np.count_nonzero(state.points.dispositions == Disposition.IDLE.value) > 0
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_each_outlier_is_counted_once_though_the_window_is_assessed_again_and_ag
     assert [left.at for left in state.points.outliers] == pytest.approx(
         [ZERO + rows[50].end, ZERO + rows[80].end]
     )
-    out = state.points.fates == Disposition.OUTLIER.value
+    out = state.points.dispositions == Disposition.OUTLIER.value
     assert state.points.at[out].tolist() == [left.at for left in state.points.outliers]
 
 
@@ -321,7 +321,7 @@ def test_a_pile_up_leaves_the_law_trusted_and_shows_far_beyond_its_peak() -> Non
     rows = intervals(WAVES * 2)
     rows += [interval(len(rows) + k, 200.0, throughput=800.0) for k in range(10)]
     snapshot, at = known(rows), seen_at(rows)
-    law, place = snapshot.fit(at), snapshot.current_place(at)
+    law, place = snapshot.fit(at), snapshot.operating_point(at)
     assert law is not None
     assert law.trust is Trust.TRUSTED
     assert law.n_max_interval is not None
@@ -365,7 +365,7 @@ def test_a_changed_mix_is_told_with_its_time_and_remembered() -> None:
     assert CapacityReason.MIX_CHANGED in state.capacity.reasons
     assert state.record.mix_changed == pytest.approx(ZERO + rows[150].end, abs=10 * WIDTH)
     assert state.points is not None
-    assert (state.points.fates[:100] == Disposition.OTHER_WORKLOAD.value).all()
+    assert (state.points.dispositions[:100] == Disposition.OTHER_WORKLOAD.value).all()
     later = known(intervals(RISING), previous=FitState(record=state.record)).fitted
     assert later.record.mix_changed == state.record.mix_changed
 

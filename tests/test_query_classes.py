@@ -58,7 +58,7 @@ def whole(state: ClassesState, quantity: str) -> float:
 @pytest.mark.parametrize("texts", [True, False])
 @pytest.mark.parametrize("base", [0.03, 0.4])
 def test_estimates_are_near_the_truth_and_blame_no_sleeper(texts: bool, base: float) -> None:
-    """Learnt from sums of minutes alone, with and without texts, much or little unattributed."""
+    """Learned from sums of minutes alone, with and without texts, much or little unattributed."""
     simulated = simulate(4, intervals=SECONDS, base=base)
     _, states = followed(simulated, texts=texts)
     state = states[-1]

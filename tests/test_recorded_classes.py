@@ -51,7 +51,7 @@ def test_who_computes_is_found(kind: str, with_texts: float, without: float) -> 
 
 
 def test_a_load_that_never_varies_is_no_base() -> None:
-    """Prices and base are believed to be about usual, where the load says nothing of them."""
+    """Unit costs and base are believed to be about usual, where the load says nothing of them."""
     for texts, most in ((True, 0.15), (False, 0.3)):
         found, error, blamed = divided("steady", slice(None), texts=texts)
         assert error < most

@@ -289,7 +289,7 @@ class Running:
     @property
     def intervals(self) -> list[Interval]:
         """What the first target's window is made of."""
-        return self.agent._watches[0]._history._window.rows
+        return self.agent._monitors[0]._history._window.rows
 
     def snapshot(self, name: str = "db0") -> Snapshot:
         """What is known of a target."""
@@ -316,10 +316,10 @@ def running(tmp_path: Path, mariadb_server: PrivateServer) -> Iterator[Running]:
 
 def test_a_target_that_did_not_change_goes_on(running: Running) -> None:
     """Its worker, session and window are the same when others come and go."""
-    worker = running.agent._target_workers[running.agent._watches[0]][0]
+    worker = running.agent._target_workers[running.agent._monitors[0]][0]
     running.agent.apply(running.write({}, {"timeout": "2s"}))
     wait_until("the other is up", lambda: running.snapshot("db1").health.up)
-    assert running.agent._target_workers[running.agent._watches[0]][0] is worker
+    assert running.agent._target_workers[running.agent._monitors[0]][0] is worker
     running.agent.apply(running.write({}))
     assert running.connects() == {"db0": 1}
     assert worker.is_alive()

@@ -14,14 +14,14 @@ INTERVALS = 10
 LOOK = 7  # every so many blocks the sums are looked at
 
 
-def block_and_prices() -> tuple[Block, UnitCosts]:
+def block_and_unit_costs() -> tuple[Block, UnitCosts]:
     """Ten intervals of some classes."""
     simulated = simulate(intervals=INTERVALS)
     intervals = replace(simulated.intervals, names=(*simulated.intervals.names[:-1], OTHER))
-    prices = fit_unit_costs(intervals, simulated.y)
+    unit_costs = fit_unit_costs(intervals, simulated.y)
     return Block.of(
-        intervals, simulated.y, intervals.statement_time, prices, np.ones(INTERVALS)
-    ), prices
+        intervals, simulated.y, intervals.statement_time, unit_costs, np.ones(INTERVALS)
+    ), unit_costs
 
 
 @pytest.mark.parametrize(
@@ -39,17 +39,17 @@ def block_and_prices() -> tuple[Block, UnitCosts]:
 )
 def test_a_long_window_is_held_in_few_sums(window: int, fewest: int, held: int) -> None:
     """Each block counts once, until it is older than the window, or by a group less than that."""
-    block, prices = block_and_prices()
+    block, unit_costs = block_and_unit_costs()
     past, most, lengths = RollingBlocks(window), 0, list[int]()
     for number in range(1, 3 * window // 2 + 50):
-        past.add(block, prices)
+        past.add(block, unit_costs)
         if number % LOOK == 0:
             most = max(most, len(past.blocks))
         lengths.append(len(past))
         assert min(number, fewest) <= len(past)
     assert (min(lengths[held:]), max(lengths)) == (fewest, held)
     assert most <= MOST_GROUPS + RECENT + 1
-    together = summed(past.blocks, prices, block.names)
+    together = summed(past.blocks, unit_costs, block.names)
     assert together.moments.intervals == INTERVALS * len(past)
     assert together.moments.gram == pytest.approx(len(past) * block.moments.gram)
     assert together.work == pytest.approx(len(past) * block.work)
@@ -57,9 +57,9 @@ def test_a_long_window_is_held_in_few_sums(window: int, fewest: int, held: int) 
 
 def test_blocks_of_other_features_begin_anew() -> None:
     """As after an upgrade of the server: what was counted before cannot be added."""
-    block, prices = block_and_prices()
+    block, unit_costs = block_and_unit_costs()
     past = RollingBlocks(60)
     for _ in range(25):
-        past.add(block, prices)
-    past.add(replace(block, features=tuple(f"other_{name}" for name in block.features)), prices)
+        past.add(block, unit_costs)
+    past.add(replace(block, features=tuple(f"other_{name}" for name in block.features)), unit_costs)
     assert len(past) == 1

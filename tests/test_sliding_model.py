@@ -17,26 +17,26 @@ PER_BLOCK, BLOCKS = 10, 60
 HOST = HostUse(busy=0.3, io_wait=0.0, running=0.8)
 
 
-def learnt_by_block(intervals: ClassIntervals, y: Array) -> list[int]:
+def learned_by_block(intervals: ClassIntervals, y: Array) -> list[int]:
     """After each block, of how many blocks the latest fit is."""
-    model, learnt = SlidingModel(RESOURCES[0], BLOCKS), []
+    model, learned = SlidingModel(RESOURCES[0], BLOCKS), []
     for start in range(0, len(intervals), PER_BLOCK):
         part = slice(start, start + PER_BLOCK)
         model.take(intervals.at(part), y[part], HOST)
-        learnt.append(model.intervals // PER_BLOCK)
-    return learnt
+        learned.append(model.intervals // PER_BLOCK)
+    return learned
 
 
 def test_a_fit_is_made_anew_when_a_tenth_of_its_window_is_new() -> None:
     """At first with every block; later it is never of less than nine tenths of what there is."""
     simulated = simulate(intervals=PER_BLOCK * 40)
-    learnt = learnt_by_block(simulated.intervals, simulated.y)
-    assert learnt[:10] == list(range(1, 11))
-    assert len(set(learnt)) < 25
-    assert all(n > (1 - RENEWED) * k for k, n in enumerate(learnt, start=1))
+    learned = learned_by_block(simulated.intervals, simulated.y)
+    assert learned[:10] == list(range(1, 11))
+    assert len(set(learned)) < 25
+    assert all(n > (1 - RENEWED) * k for k, n in enumerate(learned, start=1))
 
 
-def test_a_new_class_that_does_much_is_learnt_at_once() -> None:
+def test_a_new_class_that_does_much_is_learned_at_once() -> None:
     """Whoever comes in is not left to nobody until the fit is due."""
     simulated = simulate(intervals=PER_BLOCK * 22)
     intervals, count = simulated.intervals, simulated.intervals.count
@@ -51,9 +51,9 @@ def test_a_new_class_that_does_much_is_learnt_at_once() -> None:
         lock_time=None,
         sizes=tuple((name, table * there) for name, table in intervals.sizes),
     )
-    learnt = learnt_by_block(late, (simulated.truth * there).sum(axis=1))
-    assert learnt[20] < 21
-    assert learnt[21] == 22
+    learned = learned_by_block(late, (simulated.truth * there).sum(axis=1))
+    assert learned[20] < 21
+    assert learned[21] == 22
 
 
 def test_what_a_class_did_that_left_is_the_rests() -> None:

@@ -53,7 +53,7 @@ def test_an_assessment_that_fails_touches_no_other_target(
         return assess(name, *arguments) if name == "whole" else 1 / 0  # type: ignore[return-value]
 
     monkeypatch.setattr("agent.service.target_monitor.assess", failing)
-    for watch in agent._watches:
+    for watch in agent._monitors:
         watch._history.restore(rows)
         monkeypatch.setattr(watch._classes, "advance", lambda *_: watch._history.nothing)  # type: ignore[attr-defined]  # noqa: B023
     worker = agent._fit_worker

@@ -8,7 +8,7 @@ import pytest
 from models.time_split.limiting_resource import Limit, LimitedBy
 from models.time_split.per_class import ClassUse, class_splits, shared_out
 from models.time_split.queueing import at_the_resource
-from models.time_split.reads import Reads, learn_profile, random_share, sequential_part
+from models.time_split.reads import Reads, fit_profile, random_share, sequential_part
 from models.time_split.resource_times import (
     BLOCK,
     DiskProfile,
@@ -153,12 +153,12 @@ def test_pages_are_random_and_large_requests_sequential() -> None:
     assert sequential_part(Reads(100, 50 * (page + large)), disk) == pytest.approx(0.5)
 
 
-def test_a_disk_is_learnt_from_its_own_figures() -> None:
+def test_a_disk_is_learned_from_its_own_figures() -> None:
     """Both numbers of a simulated disk are found within 5 %, with 5 % of noise."""
     rng = np.random.default_rng(7)
     n, size = rng.uniform(100, 400, 60), rng.uniform(16e3, 500e3, 60)
     took = (n * 2e-3 + n * size / 100e6) * rng.normal(1, 0.05, 60)
-    found = learn_profile(n, n * size, took)
+    found = fit_profile(n, n * size, took)
     assert found is not None
     assert found.random_seconds == pytest.approx(2e-3, rel=0.05)
     assert found.sequential_bytes_per_second == pytest.approx(100e6, rel=0.05)
@@ -167,7 +167,7 @@ def test_a_disk_is_learnt_from_its_own_figures() -> None:
 def test_requests_of_one_size_teach_nothing() -> None:
     """One size cannot tell the access from the transfer: there is no profile."""
     n = np.linspace(100, 400, 60)
-    assert learn_profile(n, n * 16384.0, n * 1e-3) is None
+    assert fit_profile(n, n * 16384.0, n * 1e-3) is None
 
 
 def test_queues_are_those_of_mean_value_analysis() -> None:

@@ -41,7 +41,7 @@ def test_a_statement_that_still_runs_has_a_column() -> None:
 def test_the_others_and_the_agents_own_share_a_column_each() -> None:
     """Nothing that was done is left out of the table, whoever has a column."""
     registry = ClassRegistry()
-    registry.learn_texts({"own": "SELECT VERSION ( )"}, own=["own"])
+    registry.add_texts({"own": "SELECT VERSION ( )"}, own=["own"])
     tracked = TrackedClasses(registry, most=2)
     use = {
         "a|": (9.0, 2.0),

@@ -1,4 +1,4 @@
-"""One price per class by eigenvalues: the same equations as written out whole."""
+"""One unit cost per class by eigenvalues: the same equations as written out whole."""
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ def problem(intervals: int, classes: int) -> tuple[UnitCostProblem, Array]:
     rng = np.random.default_rng(intervals)
     rows = rng.gamma(1, 1 / classes, (intervals, classes))
     length = np.full(intervals, 0.1)
-    price = np.where(np.arange(classes) % 3, rng.gamma(2, 1, classes), -0.2)
-    y = (rows @ price + 0.05) * np.exp(rng.normal(0, 0.02, intervals))
+    unit_cost = np.where(np.arange(classes) % 3, rng.gamma(2, 1, classes), -0.2)
+    y = (rows @ unit_cost + 0.05) * np.exp(rng.normal(0, 0.02, intervals))
     both = np.column_stack((rows, length))
     found = UnitCostProblem(
         spectrum=Spectrum.of_rows(rows),
@@ -35,7 +35,7 @@ def problem(intervals: int, classes: int) -> tuple[UnitCostProblem, Array]:
 
 
 def written_out(equations: UnitCostEquations, gram: Array) -> Array:
-    """The matrix M of a class's price, the base and the common price, entry by entry."""
+    """The matrix M of a class's unit cost, the base and the common one, entry by entry."""
     k, precision = len(gram) - 1, equations.precision
     matrix = np.zeros((k + 2, k + 2))
     matrix[: k + 1, : k + 1] = gram / equations.noise

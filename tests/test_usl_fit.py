@@ -61,7 +61,7 @@ def test_the_white_papers_system_1_to_its_last_digit() -> None:
 
 
 def test_ciscos_32_points_by_least_squares() -> None:
-    """σ .02671591, κ 7.690945e-4, λ 995.6486 within 0.02 %; the peak 12341 at 35."""
+    """σ 0.02671591, κ 7.690945e-4, λ 995.6486 within 0.02 %; the peak 12341 at 35."""
     fitted = fit_lsq(*CISCO)
     assert fitted.law.sigma == pytest.approx(0.02671591, rel=2e-4)
     assert fitted.law.kappa == pytest.approx(7.690945e-4, rel=2e-4)
@@ -80,7 +80,7 @@ def test_ciscos_first_10_points_by_least_squares() -> None:
 
 
 def test_specsdm91_by_least_squares() -> None:
-    """σ .02773, κ 1.044e-4, λ 90.00, the peak 1884 at 96.52."""
+    """σ 0.02773, κ 1.044e-4, λ 90.00, the peak 1884 at 96.52."""
     fitted = fit_lsq(*SPECSDM91)
     assert fitted.law.sigma == pytest.approx(0.02773, abs=5e-6)
     assert fitted.law.kappa == pytest.approx(1.044e-4, abs=5e-8)
@@ -90,7 +90,7 @@ def test_specsdm91_by_least_squares() -> None:
 
 
 def test_the_ray_tracers_first_6_rows_with_their_limits() -> None:
-    """The estimates of R's usl, and its limits: standard errors times its quantile t(.95, 5)."""
+    """The estimates of R's usl, and its limits: standard errors times its quantile t(0.95, 5)."""
     fitted = fit_lsq(RAYTRACER[0][:6], RAYTRACER[1][:6])
     errors = fitted.standard_errors
     assert errors is not None
@@ -108,7 +108,7 @@ def test_the_ray_tracers_first_6_rows_with_their_limits() -> None:
 
 
 def test_the_synthetic_table_of_r_usl() -> None:
-    """.02, .02, 1 to 1e-6 from exact throughputs; to 1e-5 from the table's four decimals."""
+    """.02, 0.02, 1 to 1e-6 from exact throughputs; to 1e-5 from the table's four decimals."""
     law = Usl(0.02, 0.02, 1.0)
     exact = fit_lsq(SYNTHETIC[0], law.throughput(np.array(SYNTHETIC[0], dtype=float))).law
     rounded = fit_lsq(*SYNTHETIC).law
@@ -213,7 +213,7 @@ def test_an_exact_curve_past_its_peak_gives_its_law_back(method: Method) -> None
 
 
 def test_the_interval_of_the_peak_covers_it_as_often_as_it_says() -> None:
-    """200 curves of known law up to .6–.9 of the peak: about 90 % of the intervals hold Xmax."""
+    """200 curves of known law up to 0.6–0.9 of the peak: about 90 % of the intervals hold Xmax."""
     rng = np.random.default_rng(20)
     covered = []
     for seed in range(200):
@@ -228,7 +228,7 @@ def test_the_interval_of_the_peak_covers_it_as_often_as_it_says() -> None:
 
 
 def test_the_lower_bound_of_the_peak_holds_from_far_below_it() -> None:
-    """At .2 of the peak nothing is trusted, and the low end of the interval holds."""
+    """At 0.2 of the peak nothing is trusted, and the low end of the interval holds."""
     rng = np.random.default_rng(21)
     held = []
     for seed in range(60):
@@ -242,7 +242,7 @@ def test_the_lower_bound_of_the_peak_holds_from_far_below_it() -> None:
 
 
 def test_what_is_trusted_is_near_the_truth() -> None:
-    """Of 150 curves up to .3–1.2 of the peak, the trusted peaks err by 3 % (median), few by 10."""
+    """Of 150 curves up to 0.3–1.2 of the peak, the trusted peaks err by 3 % (median), few by 10."""
     rng = np.random.default_rng(22)
     errors = []
     for seed in range(150):
@@ -558,7 +558,7 @@ def test_an_unknown_method_is_refused() -> None:
 
 @pytest.mark.parametrize("method", list(Method))
 def test_contention_alone_gives_no_peak_to_rely_on(method: Method) -> None:
-    """Amdahl's law, σ = .05 up to 128 threads: no peak; `bayes`: an indication that still grows."""
+    """Amdahl's law, σ = 0.05 up to 128 threads: no peak; `bayes`: an indication that grows."""
     n = 2.0 ** np.arange(8)
     fitted = fit(n, 1000 * n / (1 + 0.05 * (n - 1)), method)
     if method is Method.BAYES:

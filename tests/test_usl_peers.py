@@ -115,7 +115,7 @@ def test_the_linear_bound_meets_the_asymptote_past_the_peak() -> None:
 
 
 def test_confidence_limits_use_the_two_sided_quantile() -> None:
-    """R's usl multiplies by qt(.95, points − 1): its `95 %` limits are narrower than they say."""
+    """R's usl multiplies by qt(0.95, points − 1): its `95 %` limits are narrower than they say."""
     fitted = fit_lsq(*(values[:6] for values in RAYTRACER))
     assert fitted.standard_errors is not None
     errors = fitted.standard_errors

@@ -76,7 +76,7 @@ def test_without_a_change_it_is_the_snapshots_capacity(server: WebServer) -> Non
     }
     assert found["then"]["limit"] == capacity.limit == "cpu"
     assert found["changes"] == []
-    place = watched().current_place(NOW)
+    place = watched().operating_point(NOW)
     assert place is not None
     assert found["load"]["residence_time"] == place[0] / place[1]
     assert found["doubts"] == [] if capacity.trust == "trusted" else found["doubts"]

@@ -24,7 +24,7 @@ def column(*values: float) -> Array:
 def test_the_published_results_are_reproduced(
     file: str, mape: float, r_squared: float, slope: float
 ) -> None:
-    """Trained on 001: MAPE 5.9 % on both, R² .96 and .91, slopes printed as 0.97 and 1 (%.2g)."""
+    """Trained on 001: MAPE 5.9 % on both, R² 0.96 and 0.91, slopes printed as 0.97 and 1 (%.2g)."""
     train, test = read_classes(str(data("wlr/001.csv"))), read_classes(str(data(file)))
     assert train.y is not None
     assert test.y is not None

@@ -44,40 +44,41 @@ class Points:
     concurrency: Array = field(repr=False)
     """N, threads; NaN where not known."""
     weights: Array = field(repr=False)
-    fates: NDArray[np.str_] = field(repr=False)
+    dispositions: NDArray[np.str_] = field(repr=False)
     """A `Disposition` each."""
     outliers: tuple[LeftOut, ...] = ()
 
     @classmethod
     def of(cls, seen: Observations, capacity: Capacity, unix: Callable[[float], float]) -> Self:
-        """Tell each observation's fate; every one must have a throughput above 0."""
-        fates = np.where(seen.loaded, Disposition.USED.value, Disposition.IDLE.value).astype("<U16")
+        """Tell what became of each observation; every one must have a throughput above 0."""
+        used = np.where(seen.loaded, Disposition.USED.value, Disposition.IDLE.value)
+        dispositions = used.astype("<U16")
         at = np.array([unix(end) for end in seen.at])
         left_out: tuple[LeftOut, ...] = ()
         if capacity.regimes is not None and capacity.outliers is not None:
             current = np.flatnonzero(capacity.regimes.current)
-            fates[~capacity.regimes.current] = Disposition.OTHER_WORKLOAD.value
+            dispositions[~capacity.regimes.current] = Disposition.OTHER_WORKLOAD.value
             left_out = tuple(
                 LeftOut(int(current[o.index]), float(at[current[o.index]]), o.reason, o.ratio)
                 for o in capacity.outliers.removed
             )
-            fates[[o.index for o in left_out]] = Disposition.OUTLIER.value
-        return cls(at, seen.throughput, seen.concurrency, seen.weights, fates, left_out)
+            dispositions[[o.index for o in left_out]] = Disposition.OUTLIER.value
+        return cls(at, seen.throughput, seen.concurrency, seen.weights, dispositions, left_out)
 
     def __len__(self) -> int:
         """Count the points."""
         return len(self.at)
 
-    def curve(self, fate: Disposition) -> tuple[Array, Array]:
-        """Concurrency and throughput of the points of one fate, where both are known."""
-        there = self._on_curve(fate)
+    def curve(self, disposition: Disposition) -> tuple[Array, Array]:
+        """Concurrency and throughput of the points of one disposition, where both are known."""
+        there = self._on_curve(disposition)
         return self.concurrency[there], self.throughput[there]
 
-    def is_later(self, fate: Disposition, at: float) -> NDArray[np.bool_]:
+    def is_later(self, disposition: Disposition, at: float) -> NDArray[np.bool_]:
         """For each point of that curve, whether its interval ended after `at` (Unix seconds)."""
-        later: NDArray[np.bool_] = self.at[self._on_curve(fate)] > at
+        later: NDArray[np.bool_] = self.at[self._on_curve(disposition)] > at
         return later
 
-    def _on_curve(self, fate: Disposition) -> NDArray[np.bool_]:
-        on_it: NDArray[np.bool_] = (self.fates == fate.value) & np.isfinite(self.concurrency)
-        return on_it
+    def _on_curve(self, disposition: Disposition) -> NDArray[np.bool_]:
+        its: NDArray[np.bool_] = self.dispositions == disposition.value
+        return its & np.isfinite(self.concurrency)

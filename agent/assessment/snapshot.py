@@ -241,7 +241,7 @@ class Snapshot:
             return None
         return self.load if now - self.load.end <= self.stale_after else None
 
-    def current_place(self, now: float) -> tuple[float, float] | None:
+    def operating_point(self, now: float) -> tuple[float, float] | None:
         """The load as N (threads, by the fit's own source) and X (queries/s), where known."""
         load, source = self.current_load(now), self.fitted.source
         if load is None or source is None or source not in load.concurrency:
@@ -250,8 +250,8 @@ class Snapshot:
 
     def residence_time(self, now: float) -> float | None:
         """Seconds from a statement's begin to its end, R = N/X; None where not known."""
-        place = self.current_place(now)
-        return place[0] / place[1] if place and place[0] > 0 and place[1] > 0 else None
+        point = self.operating_point(now)
+        return point[0] / point[1] if point and point[0] > 0 and point[1] > 0 else None
 
     def current_sla(self, now: float) -> SlaState | None:
         """The distance from the SLA; None without one, where it is stale, or the target is down."""

@@ -42,17 +42,17 @@ class BusinessMetricsReader:
         self._metrics = {metric.name: metric for metric in target.business_metrics}
         self.series = {name: ValueSeries() for name in self._metrics}
         self._connection = connection_for(target)
-        jobs = {name: _job(target.name, metric) for name, metric in self._metrics.items()}
-        self._jobs = jobs
-        for job in jobs.values():
-            job.prepare(self._connection)
+        collectors = {n: _scheduled(target.name, metric) for n, metric in self._metrics.items()}
+        self._collectors = collectors
+        for collector in collectors.values():
+            collector.prepare(self._connection)
         self._backoff = Backoff(RECONNECT_FIRST, RECONNECT_LONGEST)
         self._retry_at = 0.0
 
     @property
     def health(self) -> tuple[CollectorHealth, ...]:
         """The status of each."""
-        return tuple(job.health for job in self._jobs.values())
+        return tuple(collector.health for collector in self._collectors.values())
 
     def take_over(self, before: "BusinessMetricsReader") -> None:
         """Go on with the values of each metric that is defined as before."""
@@ -85,25 +85,25 @@ class BusinessMetricsReader:
 
     def tick(self, now: float) -> float:
         """Read what is due; answers when the next one is."""
-        for name, job in self._jobs.items():
-            if self._next(job) <= time.monotonic():
-                self._read(name, job)
-        due = min(map(self._next, self._jobs.values()), default=math.inf)
-        queries = (job.due for job in self._jobs.values() if job.spec.on_server)
-        if self._connection.is_open and min(queries, default=math.inf) > now + KEEP_OPEN:
+        for name, collector in self._collectors.items():
+            if self._next(collector) <= time.monotonic():
+                self._read(name, collector)
+        due = min(map(self._next, self._collectors.values()), default=math.inf)
+        on_server = (c.due for c in self._collectors.values() if c.spec.on_server)
+        if self._connection.is_open and min(on_server, default=math.inf) > now + KEEP_OPEN:
             self._connection.close()
         return due
 
-    def _next(self, job: ScheduledCollector) -> float:
-        """When the job's turn comes; one on the server waits until that may be asked again."""
-        waits = job.spec.on_server and not self._connection.is_open
-        return max(job.due, self._retry_at) if waits else job.due
+    def _next(self, collector: ScheduledCollector) -> float:
+        """When the collector is due; one on the server waits until that may be asked again."""
+        waits = collector.spec.on_server and not self._connection.is_open
+        return max(collector.due, self._retry_at) if waits else collector.due
 
-    def _read(self, name: str, job: ScheduledCollector) -> None:
+    def _read(self, name: str, collector: ScheduledCollector) -> None:
         try:
-            if job.spec.on_server and not self._connection.is_open:
-                self._connect(job)
-            sample = job.run(time.monotonic())
+            if collector.spec.on_server and not self._connection.is_open:
+                self._connect(collector)
+            sample = collector.run(time.monotonic())
         except CollectorError:
             self._connection.close()
             return
@@ -112,11 +112,11 @@ class BusinessMetricsReader:
             if self._keep is not None:
                 self._keep(ReadValue(name, sample.at, sample.values[VALUE]))
 
-    def _connect(self, job: ScheduledCollector) -> None:
+    def _connect(self, collector: ScheduledCollector) -> None:
         try:
             self._connection.open()
         except CollectorError as error:
-            job.failed(error)
+            collector.failed(error)
             self._retry_at = time.monotonic() + self._backoff.failed()
             raise
         self._backoff.succeeded()
@@ -142,7 +142,7 @@ def spec_of(metric: BusinessMetric) -> CollectorSpec:
     return CollectorSpec(name, prepare, metric.interval, on_server=True, most_share=MOST_SHARE)
 
 
-def _job(target: str, metric: BusinessMetric) -> ScheduledCollector:
+def _scheduled(target: str, metric: BusinessMetric) -> ScheduledCollector:
     return ScheduledCollector(target, spec_of(metric), metric.interval)
 
 

@@ -74,7 +74,7 @@ class Row(NamedTuple):
             snapshot.capacity(now),
             snapshot.headroom(now),
         )
-        place = snapshot.current_place(now)
+        place = snapshot.operating_point(now)
         value = capacity.value if capacity else None
         forecast = snapshot.current_forecast(now)
         return cls(

@@ -194,7 +194,7 @@ def _cpu_notes(profile: Profile) -> list[str]:
 
 
 def _sentence(reason: Reason, profile: Profile) -> str:
-    """The reason, and of the watch the seconds for which it holds, where they are known."""
+    """The reason, and of the observation the seconds for which it holds, where they are known."""
     when = [
         f"{s.start:.0f} to {s.end:.0f}" for s in profile.saturated_periods if s.reason is reason
     ]

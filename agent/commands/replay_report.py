@@ -67,7 +67,7 @@ def _cells(snapshot: Snapshot) -> tuple[str, ...]:
         snapshot.capacity(now),
         snapshot.headroom(now),
     )
-    place = snapshot.current_place(now)
+    place = snapshot.operating_point(now)
     at_once = f"{place[0]:.1f}" if place else DASH
     done = quantity(load.throughput) if load else DASH
     if capacity is None:

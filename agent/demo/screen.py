@@ -162,7 +162,7 @@ def _chart(view: View, columns: int, lines: int) -> list[str]:
     if fit is None or points is None or lines < CHART_LINES.start:
         return []
     n, x = points.curve(Disposition.USED)
-    here = view.snapshot.current_place(view.now)
+    here = view.snapshot.operating_point(view.now)
     return ["", *text_chart(n, x, fit.law, here, columns, min(lines, CHART_LINES.stop))]
 
 

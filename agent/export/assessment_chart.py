@@ -76,7 +76,7 @@ def chart(
 def legend(points: Points) -> str:
     """What the marks of the chart are, beyond the dots; empty where there are none."""
     parts = []
-    others = int(np.count_nonzero(points.fates == Disposition.OTHER_WORKLOAD.value))
+    others = int(np.count_nonzero(points.dispositions == Disposition.OTHER_WORKLOAD.value))
     if points.outliers:
         count = Counter(outlier.reason for outlier in points.outliers)
         why = "; ".join(f"{n} as {reason.sentence}" for reason, n in count.most_common())

@@ -10,7 +10,7 @@ BLOCKS = " ▏▎▍▌▋▊▉█"
 SOURCES = {
     Method.MEASURED: "measured: CPU per class as the server accounts for it",
     Method.WORK_TIME: "work time: statement time without lock waits and wait functions",
-    Method.LEARNED: "learnt: from how the total moves with what the classes do",
+    Method.LEARNED: "learned: from how the total moves with what the classes do",
     Method.WLR: "weighted linear regression on statement time, as published",
 }
 
@@ -18,7 +18,7 @@ SOURCES = {
 OTHERS = {
     Method.MEASURED: "what was measured",
     Method.WORK_TIME: "work time alone",
-    Method.LEARNED: "the learnt model",
+    Method.LEARNED: "the learned model",
     Method.WLR: "weighted linear regression",
 }
 

@@ -263,19 +263,19 @@ def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     fits = [(s.target, fit) for s in snapshots if (fit := s.fit(now)) is not None]
     for name, text, value in FIT_GAUGES:
         yield gauge(name, text, [((target,), value(fit)) for target, fit in fits])
-    verdicts = [(s.target, *verdict) for s in snapshots if (verdict := _verdict(s, now))]
+    judged_fits = [(s.target, *judged) for s in snapshots if (judged := _judged(s, now))]
     yield gauge(
         "usl_trust",
         f"Trust in the fit of the Universal Scalability Law: {TRUST}; absent while nothing is "
         "assessed.",
-        (row for target, trust, _ in verdicts for row in states_of((target,), trust)),
+        (row for target, trust, _ in judged_fits for row in states_of((target,), trust)),
         "trust",
     )
     yield gauge(
         "usl_reason",
         "1 for each reason why the fit of the Universal Scalability Law is not trusted, or why "
         "there is none; absent without one.",
-        (((target, reason), 1.0) for target, _, reasons in verdicts for reason in reasons),
+        (((target, reason), 1.0) for target, _, reasons in judged_fits for reason in reasons),
         "reason",
     )
     sources = [(s.target, s.fitted.source) for s in snapshots if s.fit(now) is not None]
@@ -293,7 +293,7 @@ def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
 
 
-def _verdict(snapshot: Snapshot, now: float) -> tuple[Trust, tuple[str, ...]] | None:
+def _judged(snapshot: Snapshot, now: float) -> tuple[Trust, tuple[str, ...]] | None:
     """The law's trust and why; one that may not be fitted is not identifiable."""
     fit, refusal = snapshot.fit(now), snapshot.refusal(now)
     if refusal is not None:

@@ -187,7 +187,7 @@ def _chart(snapshot: Snapshot, now: float) -> str:
     marks = legend(points)
     caption = f'<p class="grey">{escape(marks)}.</p>' if marks else ""
     latest = snapshot.markers[-1] if snapshot.markers else None
-    return chart(points, capacity, snapshot.current_place(now), latest) + caption
+    return chart(points, capacity, snapshot.operating_point(now), latest) + caption
 
 
 def _missing(snapshot: Snapshot) -> str:

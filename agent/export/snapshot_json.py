@@ -101,7 +101,7 @@ def _load(snapshot: Snapshot, now: float) -> Object | None:
 def _time(use: TimeUse | None) -> Object | None:
     if use is None:
         return None
-    learnt = use.learnt
+    profile = use.fitted_profile
     return {
         "at": use.at,
         "seconds": use.seconds,
@@ -109,10 +109,10 @@ def _time(use: TimeUse | None) -> Object | None:
         "excess": use.split.excess,
         "over_explained": use.split.over_explained,
         "unknown": sorted(use.split.unknown),
-        "disk_learnt": learnt
+        "disk_learnt": profile
         and {
-            "sequential_bytes_per_second": learnt.sequential_bytes_per_second,
-            "random_seconds": learnt.random_seconds,
+            "sequential_bytes_per_second": profile.sequential_bytes_per_second,
+            "random_seconds": profile.random_seconds,
         },
     }
 
@@ -267,13 +267,13 @@ def _law(law: UslFit) -> Object:
 def _workload(snapshot: Snapshot, capacity: Capacity | None) -> Object:
     """What was told apart: a change in the window, the latest of all, two that take turns."""
     regimes, points = capacity and capacity.regimes, snapshot.fitted.points
-    change, clouds = (regimes.change, regimes.clouds) if regimes else (None, None)
+    change, clusters = (regimes.change, regimes.clusters) if regimes else (None, None)
     at = points.at[change.index] if change and points else None
     return {
         "change": change and {"at": at, "quantity": change.quantity, "ratio": change.ratio},
         "changed_at": snapshot.fitted.record.mix_changed,
-        "two": clouds
-        and {"quantity": clouds.quantity, "ratio": clouds.ratio, "left_out": clouds.share},
+        "two": clusters
+        and {"quantity": clusters.quantity, "ratio": clusters.ratio, "left_out": clusters.share},
     }
 
 
@@ -289,7 +289,13 @@ def _points(snapshot: Snapshot) -> list[Object]:
     points = snapshot.fitted.points
     if points is None:
         return []
-    columns = (points.at, points.throughput, points.concurrency, points.weights, points.fates)
+    columns = (
+        points.at,
+        points.throughput,
+        points.concurrency,
+        points.weights,
+        points.dispositions,
+    )
     names = ("at", "throughput", "concurrency", "weight", "fate")
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [dict(zip(names, row, strict=True)) for row in rows]

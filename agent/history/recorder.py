@@ -1,4 +1,4 @@
-"""One target's way into the history and back, as its watch sees it."""
+"""One target's way into the history and back, as its monitor sees it."""
 
 import logging
 from collections import deque
@@ -18,7 +18,7 @@ from agent.history.row_mapping import (
     sample_chunks,
 )
 from agent.history.server_identity import MOST_NEW, Identities, server_identity
-from agent.history.store import Answer, BusinessAnswer, LoadAnswer, Store
+from agent.history.store import BusinessFuture, LoadFuture, Store, WindowFuture
 from agent.history.window_reader import Wanted
 from agent.history.write_buffer import Batch
 from agent.support.instants import Now
@@ -53,16 +53,16 @@ class Recorder:
         self._server: str | None = None  # whose intervals the window holds
         self._identities = Identities()
         self._refused: str | None = None  # a server of which nothing is written
-        self._answer: Answer | None = None
-        self._load: LoadAnswer | None = None
+        self._past: WindowFuture | None = None
+        self._load: LoadFuture | None = None
         self._fit_at: float | None = None
         self._uses: deque[ClassUses] = deque(maxlen=MOST_USES)
         self._values: deque[ReadValue] = deque(maxlen=MOST_VALUES)
-        self._business: BusinessAnswer | None = None
+        self._business: BusinessFuture | None = None
 
     def go_on(self, before: "Recorder") -> None:
         """Our window is what the other's was: nothing is read back a second time."""
-        self._server, self._answer, self._fit_at = before._server, before._answer, before._fit_at
+        self._server, self._past, self._fit_at = before._server, before._past, before._fit_at
         self._load, self._business = before._load, before._business
         self._identities, self._refused = before._identities, before._refused
 
@@ -91,9 +91,9 @@ class Recorder:
                 self._turn_to(server, history, now)
             else:
                 self._turn_away(server, history)
-        if self._answer is not None and self._answer.done():
-            answer, self._answer = self._answer, None
-            found = [interval_of(row, count, now) for row, count in answer.result()]
+        if self._past is not None and self._past.done():
+            past, self._past = self._past, None
+            found = [interval_of(row, count, now) for row, count in past.result()]
             history.restore(found)
             facts = fields(target=self._target, intervals=len(found))
             log.info("read back from the history", extra=facts)
@@ -143,7 +143,7 @@ class Recorder:
         if server == self._refused:
             return
         history.turn_to(server)
-        self._server, self._answer, self._refused = None, None, server
+        self._server, self._past, self._refused = None, None, server
         self._load = self._business = None
         facts = fields(target=self._target, most=MOST_NEW)
         log.warning(
@@ -160,7 +160,7 @@ class Recorder:
         self._refused = None
         since, until = (in_milliseconds(at) for at in (now.unix - history.horizon, now.unix))
         wanted = Wanted(self._target, server, history.width, since, until)
-        self._server, self._answer = server, self._store.recall(wanted)
+        self._server, self._past = server, self._store.read_window(wanted)
         self._business = self._store.business(wanted)
         days_before = in_milliseconds(now.unix - HOUR * KEPT)
         self._load = self._store.load(replace(wanted, since=days_before))

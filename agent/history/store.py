@@ -29,7 +29,7 @@ from agent.history.status import StatusTracker, StoreState
 from agent.history.tables import extents, insert, insert_chunk, target_id
 from agent.history.tamper_seal import TamperSeal
 from agent.history.target_rename import take_along
-from agent.history.window_reader import Recalled, Wanted, recall
+from agent.history.window_reader import Wanted, WindowRow, read_window
 from agent.history.write_buffer import Batch, WriteBuffer
 from agent.support.backoff import Backoff
 from agent.support.logs import fields
@@ -45,14 +45,14 @@ AT_ONCE = 400  # batches in one transaction
 STAYS_OPEN = (StoreFailure.FULL, StoreFailure.BUSY)  # what is no fault of the file
 STILL_READABLE = (StoreFailure.FULL, StoreFailure.READ_ONLY, StoreFailure.IO)
 
-Answer = Future[list[Recalled]]
-LoadAnswer = Future[list[HourlySum]]
-BusinessAnswer = Future[dict[str, list[UnixValue]]]
+WindowFuture = Future[list[WindowRow]]
+LoadFuture = Future[list[HourlySum]]
+BusinessFuture = Future[dict[str, list[UnixValue]]]
 Found = TypeVar("Found")
 
 
 class Store:
-    """`put`, `recall` and `load` are for every thread and never wait; all else is the worker's own.
+    """`put`, `read_window` and `load` are for every thread and never wait; else the worker does it.
 
     What cannot be written waits, up to a bound, and is tried again; `state` says how it goes.
     """
@@ -74,7 +74,7 @@ class Store:
         self._cutoffs: dict[str, int] = {}
         self._more_to_forget = False
         self._waiting = WriteBuffer(most_waiting)
-        self._questions: SimpleQueue[tuple[Wanted | None, Callable[[sqlite3.Connection], None]]] = (
+        self._queries: SimpleQueue[tuple[Wanted | None, Callable[[sqlite3.Connection], None]]] = (
             SimpleQueue()
         )
         self._lock = history_file.Lock(path)
@@ -96,15 +96,15 @@ class Store:
         """Have it written soon."""
         self._waiting.put(batch)
 
-    def recall(self, wanted: Wanted) -> Answer:
+    def read_window(self, wanted: Wanted) -> WindowFuture:
         """The intervals that were written, oldest first, as soon as the file can be read."""
-        return self._ask(wanted, recall)
+        return self._ask(wanted, read_window)
 
-    def load(self, wanted: Wanted) -> LoadAnswer:
+    def load(self, wanted: Wanted) -> LoadFuture:
         """The load by the hour of the intervals that were written, of any width, likewise."""
         return self._ask(wanted, hourly_sums)
 
-    def business(self, wanted: Wanted) -> BusinessAnswer:
+    def business(self, wanted: Wanted) -> BusinessFuture:
         """The values of business metrics that were written, by name, likewise."""
         return self._ask(wanted, recent_values)
 
@@ -114,19 +114,19 @@ class Store:
 
     def markers(self) -> Future[list[Marker]]:
         """The deploy markers that were written, as soon as the file can be read."""
-        answer: Future[list[Marker]] = Future()
-        self._questions.put((None, lambda c: answer.set_result(read_markers(c))))
-        return answer
+        result: Future[list[Marker]] = Future()
+        self._queries.put((None, lambda c: result.set_result(read_markers(c))))
+        return result
 
     def _ask(
         self, wanted: Wanted, read: Callable[[sqlite3.Connection, Wanted], Found]
     ) -> Future[Found]:
-        answer: Future[Found] = Future()
-        self._questions.put((wanted, lambda c: answer.set_result(read(c, wanted))))
-        return answer
+        result: Future[Found] = Future()
+        self._queries.put((wanted, lambda c: result.set_result(read(c, wanted))))
+        return result
 
     def tick(self, now: float) -> float:
-        """Open the file if need be, answer, write, forget; answers when to be called next."""
+        """Open the file if need be, read, write, forget; answers when to be called next."""
         if now < self._retry_at:
             return self._retry_at
         self._faring.dropped(self._waiting.dropped)
@@ -134,7 +134,7 @@ class Store:
             connection = self._sound() or self._open()
             before = connection.total_changes
             self._write(connection)  # first: what is read back may have just ended
-            self._answer(connection)
+            self._run_queries(connection)
             more = self._forget(connection, now)
             if connection.total_changes != before or history_file.log_size(self.path):
                 self._seal.put(connection)
@@ -204,18 +204,18 @@ class Store:
         self._seal.put(connection)
         self._measure(connection)
 
-    def _answer(self, connection: sqlite3.Connection) -> None:
+    def _run_queries(self, connection: sqlite3.Connection) -> None:
         while True:
             try:
-                wanted, answer = self._questions.get_nowait()
+                wanted, query = self._queries.get_nowait()
             except Empty:
                 return
             try:
                 if wanted is not None:
                     self._mind_its_name(connection, wanted)
-                answer(connection)
+                query(connection)
             except (sqlite3.Error, StoreError):
-                self._questions.put((wanted, answer))  # for when the file is in order
+                self._queries.put((wanted, query))  # for when the file is in order
                 raise
 
     def _mind_its_name(self, connection: sqlite3.Connection, wanted: Wanted) -> None:
@@ -284,9 +284,9 @@ class Store:
             with suppress(OSError):  # the next try finds it corrupt again, and says why
                 self._put_aside(error)
         self._to_check |= error.kind is StoreFailure.IO
-        if error.kind in STILL_READABLE and not self._questions.empty():
+        if error.kind in STILL_READABLE and not self._queries.empty():
             with suppress(sqlite3.Error, StoreError), closing(open_to_read(self.path)) as reading:
-                self._answer(reading)
+                self._run_queries(reading)
 
     def _put_aside(self, error: StoreError) -> None:
         aside = history_file.put_aside(self.path, self._clock())

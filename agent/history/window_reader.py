@@ -26,11 +26,11 @@ class Wanted:
     until: int
 
 
-Recalled = tuple[Row, float]
+WindowRow = tuple[Row, float]
 """An interval, and how many it stands for."""
 
 
-def recall(connection: sqlite3.Connection, wanted: Wanted) -> list[Recalled]:
+def read_window(connection: sqlite3.Connection, wanted: Wanted) -> list[WindowRow]:
     """The intervals, oldest first; where there are very many, the spread over load and age."""
     near = (wanted.width * (1 - SAME_WIDTH), wanted.width * (1 + SAME_WIDTH))
     found = connection.execute(

@@ -99,7 +99,7 @@ class ClassIntervalMaker:
         sample, values = reading.sample, reading.sample.values
         if not isinstance(values, DigestValues):
             return None
-        self._registry.learn_texts(values.rows.texts, values.rows.own)
+        self._registry.add_texts(values.rows.texts, values.rows.own)
         before, self._latest = self._latest, reading
         restarted = before is not None and reading.is_of_another_life(before)
         changes = self.deltas.take(values.rows, restarted=restarted)

@@ -59,7 +59,7 @@ class ClassRegistry:
             self.keys.append(key)
         return found
 
-    def learn_texts(self, texts: Mapping[str, str], own: Iterable[str]) -> None:
+    def add_texts(self, texts: Mapping[str, str], own: Iterable[str]) -> None:
         """Keep digests' texts, cut, and which of them are the agent's own."""
         self._own.update(own)
         for digest, text in texts.items():

@@ -121,7 +121,7 @@ def observe_sums(target: Target) -> ObservedClasses:
         tracked = TrackedClasses(registry, MOST_CLASSES)
         tracked.update([interval])
         texts = texts_of(connection, [key.partition("|")[0] for key in tracked.keys])
-        registry.learn_texts(texts, own_among(connection, texts))
+        registry.add_texts(texts, own_among(connection, texts))
     finally:
         connection.close()
     return observed_classes(registry, [interval])

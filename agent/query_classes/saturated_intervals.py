@@ -1,6 +1,6 @@
 """Periods in which the host was saturated or waited for IO, found interval by interval.
 
-The mean over a watch hides them: 20 s of a full host in a minute are no more than a third of it,
+The mean hides them: 20 s of a full host in a minute are no more than a third of it,
 and shares are as rough in these 20 s as in a minute of them.
 """
 
@@ -24,18 +24,18 @@ LIMITS: Mapping[Reason, tuple[str, float]] = {
 
 @dataclass(frozen=True)
 class SaturatedPeriod:
-    """A part of the watch in which a limit was passed in every interval."""
+    """A part of the observation in which a limit was passed in every interval."""
 
     reason: Reason
     start: float
-    """Seconds since the watch began."""
+    """Seconds since the observation began."""
     end: float
     use: float
     """The mean part of the host's time in it, 0..1."""
 
 
 def saturated_periods(intervals: Sequence[ClassInterval]) -> tuple[SaturatedPeriod, ...]:
-    """All periods of a watch, in the order in which they began."""
+    """All periods of an observation, in the order in which they began."""
     if not intervals:
         return ()
     found = (period for reason in LIMITS for period in _periods(intervals, reason))

@@ -1,4 +1,4 @@
-"""A server's lives: whether it was started between two readings of its status."""
+"""Whether a server was started between two readings of its status."""
 
 from typing import NamedTuple
 
@@ -48,8 +48,8 @@ class RestartDetector:
 def _was_started(before: Sample, after: Sample, counts_anew: bool) -> bool:
     """By `Uptime`, in whole seconds, which falls also when the server's clock is set back a little.
 
-    Of a life that was as short as the next it says nothing: that sessions or the work of the
-    engine are counted from the beginning (`counts_anew`) does, where the server can be so young.
+    Where it ran before for as short as it runs now, that says nothing: that sessions or the work of
+    the engine are counted from the beginning (`counts_anew`) does, where it can be so young.
     """
     born = [status.at - status.values["uptime"] for status in (before, after)]
     fell = all(after.values[name] < before.values[name] for name in ("uptime", "questions"))

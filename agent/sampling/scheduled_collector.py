@@ -106,7 +106,7 @@ class ScheduledCollector:
             self.due += max(0, turns - 1) * self.interval
 
     def _set_due(self, now: float) -> None:
-        """The next turn on this job's grid; turns that were missed are skipped and counted."""
+        """The next run on this collector's grid; runs that were missed are skipped and counted."""
         due = self.due or now  # once: another worker may set it back to 0 at any time
         missed = max(0, int((now - due) // self.interval))
         self._skipped += missed

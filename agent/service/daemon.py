@@ -60,16 +60,16 @@ class Agent:
         if store:
             store.watched = _names(config)
         self.markers = Markers(config.history.retention.of_markers)
-        self._watches = [TargetMonitor(config, target, store=store) for target in config.targets]
+        self._monitors = [TargetMonitor(config, target, store=store) for target in config.targets]
         self._settings = {t.name: settings_of(config, t) for t in config.targets}
-        self._target_workers = {watch: _workers_of(watch) for watch in self._watches}
+        self._target_workers = {monitor: _workers_of(monitor) for monitor in self._monitors}
         self.groups = Groups(config, self.snapshots)
-        self._host_worker = Worker("host", _host_ticks(self._watches))
+        self._host_worker = Worker("host", _host_ticks(self._monitors))
         self._fit_worker = Worker("fit", self._fit_ticks())
 
     def snapshots(self) -> list[Snapshot]:
         """The latest snapshot of every target, with its deploy markers."""
-        found = [watch.snapshot for watch in self._watches]
+        found = [monitor.snapshot for monitor in self._monitors]
         known = self.markers.known()
         if not known:
             return found
@@ -91,10 +91,10 @@ class Agent:
         Raises `TooEarlyError`, `SourceError` where the history has too little of that time, and
         `StoreError` where it cannot be read.
         """
-        watched = next((watch for watch in self._watches if watch.target.name == target), None)
-        if self._store is None or watched is None:
+        monitor = next((one for one in self._monitors if one.target.name == target), None)
+        if self._store is None or monitor is None:
             raise SourceError(f"{target}: no history of it is written")
-        options = watched.replay_options
+        options = monitor.replay_options
         most = MOST_COMPARED * options.settings.interval
         periods = around(middle, min(length, most), time.time())
         return compare_history(self._store.path, options, periods)
@@ -118,8 +118,8 @@ class Agent:
     def stop(self) -> None:
         """End every worker, and each its session; then write what is left to be written."""
         deadline = time.monotonic() + STOP_WITHIN + WRITE_WITHIN
-        _end(self._watching_workers(), self._watches, STOP_WITHIN)
-        self._hand_over(self._watches)
+        _end(self._watching_workers(), self._monitors, STOP_WITHIN)
+        self._hand_over(self._monitors)
         if self._store:
             self._store.worker.stop()
             _wait_for([self._store.worker], deadline)
@@ -130,47 +130,47 @@ class Agent:
         One that has changed keeps its intervals, where they are as wide as before.
         """
         settings = {target.name: settings_of(config, target) for target in config.targets}
-        before = {watch.target.name: watch for watch in self._watches}
+        before = {monitor.target.name: monitor for monitor in self._monitors}
         same = {name for name in before if self._settings[name] == settings.get(name)}
-        watches = [
+        monitors = [
             before[target.name]
             if target.name in same
             else TargetMonitor(config, target, store=self._store)
             for target in config.targets
         ]
-        self._retire([watch for watch in self._watches if watch not in watches])
-        new = [watch for watch in watches if watch not in self._watches]
-        for watch in new:
-            if watch.target.name in before:
-                watch.take_over(before[watch.target.name])
+        self._retire([monitor for monitor in self._monitors if monitor not in monitors])
+        new = [monitor for monitor in monitors if monitor not in self._monitors]
+        for monitor in new:
+            if monitor.target.name in before:
+                monitor.take_over(before[monitor.target.name])
         if self._store:
             self._store.settings, self._store.watched = config.history, _names(config)
         self.markers.kept = config.history.retention.of_markers
-        self._watches, self._settings = watches, settings
+        self._monitors, self._settings = monitors, settings
         self.groups.apply(config)
         self._begin(new)
 
-    def _retire(self, watches: list[TargetMonitor]) -> None:
-        workers = [worker for watch in watches for worker in self._target_workers.pop(watch)]
-        _end(workers, watches, RELOAD_WITHIN)
-        self._hand_over(watches)
+    def _retire(self, monitors: list[TargetMonitor]) -> None:
+        workers = [worker for monitor in monitors for worker in self._target_workers.pop(monitor)]
+        _end(workers, monitors, RELOAD_WITHIN)
+        self._hand_over(monitors)
 
-    def _hand_over(self, watches: list[TargetMonitor]) -> None:
+    def _hand_over(self, monitors: list[TargetMonitor]) -> None:
         """What the ended ones know and nobody has written yet goes to the history."""
-        for watch in watches:
-            watch.hand_over(last=True)
+        for monitor in monitors:
+            monitor.hand_over(last=True)
 
-    def _begin(self, watches: list[TargetMonitor]) -> None:
-        begun = {watch: _workers_of(watch) for watch in watches}
+    def _begin(self, monitors: list[TargetMonitor]) -> None:
+        begun = {monitor: _workers_of(monitor) for monitor in monitors}
         self._target_workers |= begun
-        self._host_worker.replace_ticks(_host_ticks(self._watches))
+        self._host_worker.replace_ticks(_host_ticks(self._monitors))
         self._fit_worker.replace_ticks(self._fit_ticks())
         for workers in begun.values():
             for worker in workers:
                 worker.start()
 
     def _fit_ticks(self) -> list[Tick]:
-        return [*_fit_ticks(self._watches), self.groups.tick, collect, give_back]
+        return [*_fit_ticks(self._monitors), self.groups.tick, collect, give_back]
 
     def own_state(self) -> AgentState:
         """The agent's own status."""
@@ -188,7 +188,7 @@ class Agent:
             ),
             tuple(
                 WorkState(w.target.name, w.connects, w.fit_seconds, w.assessment_failures)
-                for w in self._watches
+                for w in self._monitors
             ),
             history=self._store.state if self._store else None,
         )
@@ -285,76 +285,76 @@ def _web_state(web: Callable[[], Web]) -> WebState | None:
     return WebState(not web.broken, web.failures) if isinstance(web, WebFile) else None
 
 
-def _fit_ticks(watches: Sequence[TargetMonitor]) -> list[Tick]:
+def _fit_ticks(monitors: Sequence[TargetMonitor]) -> list[Tick]:
     """Every target's fit and what follows from it: a defect in one costs nobody the others."""
     return [
         tick
-        for watch in watches
+        for monitor in monitors
         for tick in (
-            watch.fit_tick,
-            watch.sla_tick,
-            watch.business_tick,
-            watch.class_tick,
-            watch.forecast_tick,
+            monitor.fit_tick,
+            monitor.sla_tick,
+            monitor.business_tick,
+            monitor.class_tick,
+            monitor.forecast_tick,
         )
     ]
 
 
-def _host_ticks(watches: Sequence[TargetMonitor]) -> list[Tick]:
+def _host_ticks(monitors: Sequence[TargetMonitor]) -> list[Tick]:
     """The targets on this host: its counters are read without waiting for anybody."""
-    return [watch.host_tick for watch in watches if watch.target.node_exporter is None]
+    return [monitor.host_tick for monitor in monitors if monitor.target.node_exporter is None]
 
 
-def _workers_of(watch: TargetMonitor) -> list[Worker]:
+def _workers_of(monitor: TargetMonitor) -> list[Worker]:
     """The target's own: its server; its host on another machine, and its business metrics."""
-    workers = [_server_worker(watch)]
-    if watch.target.node_exporter is not None:
-        workers.append(_remote_host_worker(watch))
-    if watch.target.business_metrics:
-        workers.append(_business_worker(watch))
+    workers = [_server_worker(monitor)]
+    if monitor.target.node_exporter is not None:
+        workers.append(_remote_host_worker(monitor))
+    if monitor.target.business_metrics:
+        workers.append(_business_worker(monitor))
     return workers
 
 
-def _business_worker(watch: TargetMonitor) -> Worker:
+def _business_worker(monitor: TargetMonitor) -> Worker:
     """It waits for queries of the operator's own: they delay no sample."""
-    business = watch.business
+    business = monitor.business
     return Worker(
         "business_metrics",
         [business.tick],
         allowance=float("inf"),
         at_end=business.close,
-        target=watch.target.name,
+        target=monitor.target.name,
     )
 
 
-def _remote_host_worker(watch: TargetMonitor) -> Worker:
+def _remote_host_worker(monitor: TargetMonitor) -> Worker:
     """It waits for another machine; one that never ends its answer is no reason for a restart."""
     return Worker(
-        "remote_host", [watch.host_tick], allowance=float("inf"), target=watch.target.name
+        "remote_host", [monitor.host_tick], allowance=float("inf"), target=monitor.target.name
     )
 
 
-def _server_worker(watch: TargetMonitor) -> Worker:
+def _server_worker(monitor: TargetMonitor) -> Worker:
     """One that hangs when the server has left more than one answer out."""
     return Worker(
         "server",
-        [watch.server_tick],
-        allowance=RESOLVER + CONNECT_READS * watch.target.timeout,
-        progress=watch.progress,
-        at_end=watch.close,
-        target=watch.target.name,
+        [monitor.server_tick],
+        allowance=RESOLVER + CONNECT_READS * monitor.target.timeout,
+        progress=monitor.progress,
+        at_end=monitor.close,
+        target=monitor.target.name,
     )
 
 
-def _end(workers: Sequence[Worker], watches: Sequence[TargetMonitor], within: float) -> None:
+def _end(workers: Sequence[Worker], monitors: Sequence[TargetMonitor], within: float) -> None:
     """End the workers: in order, or else by cutting off what they read."""
     started = time.monotonic()
     for worker in workers:
         worker.stop()
     _wait_for(workers, started + PATIENCE)
     if any(worker.is_alive() for worker in workers):
-        for watch in watches:
-            watch.interrupt()
+        for monitor in monitors:
+            monitor.interrupt()
         _wait_for(workers, started + within)
 
 

@@ -90,11 +90,11 @@ class TargetMonitor:
         self._settings = config.fit_settings(target)
         self._ceilings = config.resource_settings(target)
         offered = collectors_of(config, target) if collectors is None else collectors
-        self._jobs = _jobs(config, target, offered)
-        self._server_jobs = [job for job in self._jobs if job.spec.on_server]
-        self._host_jobs = [job for job in self._jobs if not job.spec.on_server]
-        self._status = next(job for job in self._jobs if job.spec.name == "status")
-        self._sampling = max(job.interval for job in self._jobs if job.spec.name in CLOCKING)
+        self._collectors = _scheduled(config, target, offered)
+        self._server_collectors = [c for c in self._collectors if c.spec.on_server]
+        self._host_collectors = [c for c in self._collectors if not c.spec.on_server]
+        self._status = next(c for c in self._collectors if c.spec.name == "status")
+        self._sampling = max(c.interval for c in self._collectors if c.spec.name in CLOCKING)
         self._history = IntervalBuffer(
             self._settings.interval, self._settings.window, self._sampling
         )
@@ -110,7 +110,7 @@ class TargetMonitor:
         self._backoff = Backoff(RECONNECT_FIRST, RECONNECT_LONGEST)
         self._retry_at = 0.0
         self._prepare_at = 0.0
-        self._lives = RestartDetector()
+        self._restarts = RestartDetector()
         self._health = Health()
         self._fitted = FitState(record=AssessmentCounters(since=time.monotonic()))
         self._assessed: tuple[Window, Now] | None = None  # by the snapshot
@@ -149,7 +149,7 @@ class TargetMonitor:
         return self._connection.statements, self._connection.is_open
 
     def take_over(self, before: "TargetMonitor") -> None:
-        """Go on where a watch of the same server ends, with intervals that are as wide as ours."""
+        """Go on where a monitor of the same server ends, with intervals as wide as ours."""
         if self._connection.endpoint != before._connection.endpoint:
             return
         self._health, self.connects = before._health, before.connects
@@ -179,10 +179,10 @@ class TargetMonitor:
             if not self._connection.is_open:
                 self._connect()
             elif now >= self._prepare_at:
-                self._prepare([job for job in self._jobs if not job.complete])
-            for job in self._server_jobs:
-                if job.due <= time.monotonic() + TOGETHER:
-                    self._keep(job.run(time.monotonic()))
+                self._prepare([c for c in self._collectors if not c.complete])
+            for collector in self._server_collectors:
+                if collector.due <= time.monotonic() + TOGETHER:
+                    self._keep(collector.run(time.monotonic()))
             if self._status.failure not in (None, FailureKind.SLOW):
                 self._health = replace(self._health, up=False)
         except CollectorError:
@@ -193,17 +193,17 @@ class TargetMonitor:
             self._status.failed(as_failure(error))
             self._lost()
             raise
-        return min(job.due for job in self._server_jobs)
+        return min(c.due for c in self._server_collectors)
 
     def host_tick(self, now: float) -> float:
         """Run every collector that reads this machine and is due."""
-        for job in self._host_jobs:
-            if job.due <= now:
+        for collector in self._host_collectors:
+            if collector.due <= now:
                 try:
-                    self._keep(job.run(now))
+                    self._keep(collector.run(now))
                 except CollectorError:
-                    job.forget_source()
-        return min((job.due for job in self._host_jobs), default=now + PREPARE_AGAIN)
+                    collector.forget_source()
+        return min((c.due for c in self._host_collectors), default=now + PREPARE_AGAIN)
 
     def fit_tick(self, now: float) -> float:
         """Publish what is known now, and see to it that no answer takes for ever."""
@@ -378,8 +378,8 @@ class TargetMonitor:
     def _current_health(self) -> Health:
         return replace(
             self._health,
-            collectors=(*(job.health for job in self._jobs), *self.business.health),
-            features=tuple(feature for job in self._jobs for feature in job.features),
+            collectors=(*(c.health for c in self._collectors), *self.business.health),
+            features=tuple(feature for c in self._collectors for feature in c.features),
         )
 
     def _connect(self) -> None:
@@ -397,9 +397,9 @@ class TargetMonitor:
         self._health = replace(self._health, server=server, identity=self._identity())
         facts = fields(target=self.target.name, server=server)
         log.info("connected to %s", self.target.endpoint, extra=facts)
-        for job in self._jobs:
-            job.forget_source()
-        self._prepare(self._jobs)
+        for collector in self._collectors:
+            collector.forget_source()
+        self._prepare(self._collectors)
 
     def _identity(self) -> Identity:
         """A server behind a socket file has this host's name, as it gives it itself."""
@@ -411,10 +411,10 @@ class TargetMonitor:
         labels = tuple(sorted(self.target.labels.items()))
         return Identity(host, port, version, server_uuid(variables), labels)
 
-    def _prepare(self, jobs: list[ScheduledCollector]) -> None:
+    def _prepare(self, collectors: list[ScheduledCollector]) -> None:
         self._prepare_at = time.monotonic() + spread(PREPARE_AGAIN)
-        for job in jobs:
-            job.prepare(self._connection)
+        for collector in collectors:
+            collector.prepare(self._connection)
 
     def _keep(self, sample: Sample | None) -> None:
         if sample is None:
@@ -434,11 +434,11 @@ class TargetMonitor:
         if sample.collector == "status":
             self._backoff.succeeded()
             self._notice_restart(sample)
-            asked = sample.values["questions"]
-            self._health = replace(self._health, up=True, queries=asked)
+            queries = sample.values["questions"]
+            self._health = replace(self._health, up=True, queries=queries)
 
     def _notice_restart(self, status: Sample) -> None:
-        if self._lives.is_another(status, Session(self.connects, self._connection.id)):
+        if self._restarts.is_another(status, Session(self.connects, self._connection.id)):
             self._health = replace(self._health, restarts=self._health.restarts + 1)
             log.warning("the server has restarted", extra=fields(target=self.target.name))
 
@@ -450,16 +450,17 @@ class TargetMonitor:
         return self._retry_at
 
 
-def _jobs(
-    config: Config, target: Target, collectors: Sequence[CollectorSpec]
+def _scheduled(
+    config: Config, target: Target, offered: Sequence[CollectorSpec]
 ) -> list[ScheduledCollector]:
     """The collectors that are switched on for this target, in the order of the table."""
-    jobs = []
-    for spec in collectors:
+    scheduled = []
+    for spec in offered:
         settings = config.collector_settings(target, spec.name)
         if settings.enabled:
-            jobs.append(ScheduledCollector(target.name, spec, settings.interval or spec.interval))
-    return jobs
+            interval = settings.interval or spec.interval
+            scheduled.append(ScheduledCollector(target.name, spec, interval))
+    return scheduled
 
 
 def _say_changes(before: Snapshot, after: Snapshot) -> None:

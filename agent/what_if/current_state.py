@@ -36,7 +36,7 @@ def today_of(snapshot: Snapshot, now: float) -> CurrentState:
     """The state at `now` (Unix seconds); what is stale is not known."""
     capacity, load = snapshot.capacity(now), snapshot.current_load(now)
     classes = snapshot.current_classes(now)
-    place = snapshot.current_place(now)
+    place = snapshot.operating_point(now)
     is_loaded = place is not None and place[0] > 0 and place[1] > 0
     limits = tuple(_limits(capacity, classes)) if capacity else ()
     return CurrentState(
@@ -79,7 +79,7 @@ def _measured(snapshot: Snapshot, n: float, x: float) -> model.Load:
     points = snapshot.fitted.points
     if points is None:
         return model.Load(x, n / x)
-    counts = np.isin(points.fates, (Disposition.USED.value, Disposition.IDLE.value)) & (
+    counts = np.isin(points.dispositions, (Disposition.USED.value, Disposition.IDLE.value)) & (
         points.concurrency > 0
     )
     if np.count_nonzero(counts) < MIN_POINTS:

@@ -22,7 +22,7 @@ from agent.window.time_split_rates import (
 from agent.window.utilisation import CPUS, OF_THE_CPU
 from models.rates import Array
 from models.time_split.limiting_resource import LimitedBy
-from models.time_split.reads import LARGE, PAGE, Reads, learn_profile
+from models.time_split.reads import LARGE, PAGE, Reads, fit_profile
 from models.time_split.resource_times import DiskProfile
 from models.time_split.split import TimeSplit
 from models.time_split.usage import Usage, time_split
@@ -37,7 +37,7 @@ class TimeUse:
     """Over how many seconds."""
     split: TimeSplit
     limited_by: LimitedBy | None
-    learnt: DiskProfile | None
+    fitted_profile: DiskProfile | None
     """The calibration of the disk that was read most, where its own figures show one."""
 
 
@@ -111,7 +111,7 @@ def time_use(
     usage = usage_of(latest, resources)
     split = time_split(usage)
     limited = None if split.contradicted else LimitedBy.of(split)
-    return TimeUse(at, latest.seconds, split, limited, usage.learnt)
+    return TimeUse(at, latest.seconds, split, limited, usage.fitted_profile)
 
 
 def usage_of(latest: LatestIntervals, resources: ResourceSettings) -> Usage:
@@ -154,7 +154,7 @@ def _disk_figures(
         "disk": Reads(reads, bytes_, merged),
         "disk_seconds": seconds,
         "profile": named and configured_profile(named),
-        "learnt": learn_profile(columns[0], columns[1], columns[3]),
+        "fitted_profile": fit_profile(columns[0], columns[1], columns[3]),
     }
 
 

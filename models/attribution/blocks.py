@@ -1,10 +1,10 @@
 """Blocks of intervals as sums: what a window that slides is made of.
 
-A block keeps of its intervals what a fit needs: moments of classes' priced regressors, moments of
-what prices are fitted from, and each class's totals. Blocks add up once they speak of the same
-classes (`arranged`) at the same prices (`repriced`); nothing is ever subtracted. Repricing is exact
-where a class's calls and rows keep their proportion within a block, and where they do not it still
-keeps the totals.
+A block keeps of its intervals what a fit needs: moments of classes' regressors (calls and rows at
+their unit costs), moments of what unit costs are fitted from, and each class's totals. Blocks add
+up once they are of the same classes (`arranged`) at the same unit costs (`recosted`); nothing is
+ever subtracted. That is exact where a class's calls and rows keep their proportion within a block,
+and where they do not it still keeps the totals.
 """
 
 from collections import deque
@@ -32,9 +32,9 @@ class Block:
 
     names: tuple[str, ...]
     features: tuple[str, ...]
-    """What is priced: calls, then the sizes that are known; F of them."""
+    """What has a unit cost: calls, then the sizes that are known; F of them."""
     moments: Moments
-    """Of the priced regressors, shape (K+1, K+1)."""
+    """Of the regressors at their unit costs, shape (K+1, K+1)."""
     pooled: Moments
     """Of the features summed over classes, shape (F+1, F+1)."""
     uses: Array
@@ -52,14 +52,14 @@ class Block:
         intervals: ClassIntervals,
         y: Array,
         work: Array,
-        prices: UnitCosts,
+        unit_costs: UnitCosts,
         weights: Array,
         errors: Autocorrelation = NO_ERRORS,
     ) -> "Block":
         """Sum up intervals and their y, shape (T,), work, shape (T, K), and weights, shape (T,)."""
         tables, size = (
             [calls(intervals), *(table for _, table in intervals.sizes)],
-            prices.price(intervals),
+            unit_costs.costs(intervals),
         )
         together = np.column_stack([table.sum(axis=1) for table in tables])
         return cls(
@@ -99,9 +99,9 @@ class Block:
             elasticity=self.elasticity.at([had.get(name, -1) for name in names]),
         )
 
-    def repriced(self, prices: UnitCosts) -> "Block":
-        """Measure each class's regressor at these prices."""
-        by_name = {"calls": prices.per_call, **dict(prices.sizes)}
+    def recosted(self, unit_costs: UnitCosts) -> "Block":
+        """Measure each class's regressor at these unit costs."""
+        by_name = {"calls": unit_costs.per_call, **dict(unit_costs.sizes)}
         wanted = self.uses @ np.array([by_name.get(name, 0.0) for name in self.features])
         had = self.moments.totals[:-1]
         ratio = np.append(np.where(had > 0, wanted / np.where(had > 0, had, 1.0), 0.0), 1.0)
@@ -114,7 +114,7 @@ class Block:
         return replace(self, moments=moments)
 
     def __add__(self, other: "Block") -> "Block":
-        """Add the intervals of another block, of the same classes, features and prices."""
+        """Add the intervals of another block, of the same classes, features and unit costs."""
         if (self.names, self.features) != (other.names, other.features):
             raise ValueError("blocks of other classes or features: arrange them first")
         return replace(
@@ -131,7 +131,7 @@ class Block:
 def unit_costs_of_blocks(
     blocks: Sequence[Block], *, time_like: bool, bounds: CpuBounds | None = None
 ) -> UnitCosts:
-    """Fit the prices that all classes share to these blocks, which have the same features."""
+    """Fit the unit costs that all classes share to these blocks, which have the same features."""
     pooled = blocks[0].pooled
     for block in blocks[1:]:
         pooled = pooled + block.pooled
@@ -164,23 +164,23 @@ class RollingBlocks:
         """How many blocks are held."""
         return sum(count for count, _ in self._groups) + len(self._recent)
 
-    def add(self, block: Block, prices: UnitCosts) -> None:
-        """Keep a block; ten that are old are added to the latest group, at these prices."""
+    def add(self, block: Block, unit_costs: UnitCosts) -> None:
+        """Keep a block; ten that are old are added to the latest group, at these unit costs."""
         if self._recent and self._recent[-1].features != block.features:
             self._recent.clear()
             self._groups.clear()
         self._recent.append(_halved(block))
         if len(self._recent) > RECENT:
             old, self._recent = self._recent[:RECENT], self._recent[RECENT:]
-            self._age(old, prices, block.names)
+            self._age(old, unit_costs, block.names)
 
-    def _age(self, old: list[Block], prices: UnitCosts, names: tuple[str, ...]) -> None:
+    def _age(self, old: list[Block], unit_costs: UnitCosts, names: tuple[str, ...]) -> None:
         """Add these to the latest group until it is full; let go what is too old."""
         count, blocks = len(old), list(map(_whole, old))
         if self._groups and self._groups[-1][0] < self._in_one:
             before, group = self._groups.pop()
             count, blocks = before + count, [_whole(group), *blocks]
-        self._groups.append((count, _halved(summed(blocks, prices, names))))
+        self._groups.append((count, _halved(summed(blocks, unit_costs, names))))
         while len(self) - len(self._recent) > self._in_groups:
             self._groups.popleft()
 
@@ -190,9 +190,9 @@ class RollingBlocks:
         return [_whole(block) for block in (*(group for _, group in self._groups), *self._recent)]
 
 
-def summed(blocks: Sequence[Block], prices: UnitCosts, names: tuple[str, ...]) -> Block:
-    """Add blocks up, of these classes and at these prices."""
-    first, *others = (block.repriced(prices).arranged(names, OTHER) for block in blocks)
+def summed(blocks: Sequence[Block], unit_costs: UnitCosts, names: tuple[str, ...]) -> Block:
+    """Add blocks up, of these classes and at these unit costs."""
+    first, *others = (block.recosted(unit_costs).arranged(names, OTHER) for block in blocks)
     for block in others:
         first = first + block
     return first

@@ -74,9 +74,9 @@ class ClassIntervals:
         to, source = ([pair[i] for pair in found] for i in (0, 1))
 
         def arrange(matrix: Array) -> Array:
-            answer = np.zeros((len(matrix), len(names)))
-            answer[:, to] = matrix[:, source]
-            return answer
+            result = np.zeros((len(matrix), len(names)))
+            result[:, to] = matrix[:, source]
+            return result
 
         texts = None
         if self.texts is not None:

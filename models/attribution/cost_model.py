@@ -1,4 +1,4 @@
-"""The learnt model of one target: what its classes cost, and what they will use."""
+"""The cost model of one target: what its classes cost, and what they will use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,23 +24,25 @@ class CostModel:
     """Cost of one unit of each class's regressor, and the base that nobody causes."""
 
     names: tuple[str, ...]
-    learned: FittedMixture
+    mixture: FittedMixture
     regressor_totals: Array
-    """Of the intervals learnt from, shape (K,)."""
+    """Of the intervals that were fitted, shape (K,)."""
     base_per_second: float
-    prices: UnitCosts | None
+    shared_costs: UnitCosts | None
     """How calls and rows become a regressor; None: the regressor is the statement time."""
 
     def regressors(self, intervals: ClassIntervals) -> Array:
         """Compute what the total is regressed on, shape (T, K)."""
-        return intervals.statement_time if self.prices is None else self.prices.price(intervals)
+        if self.shared_costs is None:
+            return intervals.statement_time
+        return self.shared_costs.costs(intervals)
 
     @property
     def unit_costs(self) -> Array:
         """Units of y per unit of regressor, shape (K,); 0 for a class that did nothing."""
         present = self.regressor_totals > 0
         unit = np.where(present, self.regressor_totals, 1.0)
-        return np.where(present, self.learned.totals / unit, 0.0)
+        return np.where(present, self.mixture.totals / unit, 0.0)
 
     def parts(self, intervals: ClassIntervals) -> Array:
         """Predict each class's use in each interval, shape (T, K), of the same classes."""
@@ -52,26 +54,26 @@ class CostModel:
             known = intervals.pooled(self.names, OTHER)
         else:
             known = intervals.arranged(self.names)
-        answer: Array = self.parts(known).sum(axis=1) + self.base_per_second * intervals.seconds
-        return answer
+        result: Array = self.parts(known).sum(axis=1) + self.base_per_second * intervals.seconds
+        return result
 
 
 def fit_statement_times(intervals: ClassIntervals, y: Array) -> CostModel:
-    """Learn from statement times alone, one price per class, where no calls are known."""
+    """Fit statement times alone, one unit cost per class, where no calls are known."""
     time = intervals.statement_time
-    learned = fit_unit_costs_by_interval(time, intervals.seconds, y, interval_weights(y))
-    return _model(intervals.names, time.sum(axis=0), learned, float(intervals.seconds.sum()), None)
+    mixture = fit_unit_costs_by_interval(time, intervals.seconds, y, interval_weights(y))
+    return _model(intervals.names, time.sum(axis=0), mixture, float(intervals.seconds.sum()), None)
 
 
 def fit_block(
     block: Block,
-    prices: UnitCosts,
+    shared_costs: UnitCosts,
     *,
     time_like: bool,
     bounds: CpuBounds | None = None,
     texts: Sequence[str | None] | None = None,
 ) -> tuple[CostModel, Mask]:
-    """Learn what each class costs from a window's sum, at the prices it was measured in.
+    """Fit what each class costs to a window's sum, at the unit costs it was measured in.
 
     `time_like`: a class that computes uses y in proportion to its work time; `bounds`: y is CPU;
     `texts`: the digest texts of the block's classes, None where none is known.
@@ -86,11 +88,11 @@ def fit_block(
     known = None if texts is None else [texts[int(i)] for i in there]
     waits = evidence_of_waiting(block.elasticity.at(there), moments.totals[:-1], known)
     priors = replace(priors, waiting=waits, inflation=block.errors.inflation)
-    learned = (
+    mixture = (
         fit_mixture(moments, priors) if time_like else fit_class_unit_costs(moments, BASE_SPREAD)
     )
     seconds = float(moments.totals[-1])
-    return _model(names, moments.totals[:-1], learned, seconds, prices), waiting
+    return _model(names, moments.totals[:-1], mixture, seconds, shared_costs), waiting
 
 
 def _of_classes(moments: Moments, there: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> Moments:
@@ -121,7 +123,8 @@ def evidence_of_waiting(
 ) -> Array:
     """Compute how much more probable what was seen is of a class that waits, log, shape (K,).
 
-    `size`, shape (K,), is each class's priced calls and rows; `texts` are the digest texts.
+    `size`, shape (K,), is each class's calls and rows at their unit costs; `texts` are the digest
+    texts.
     """
     known = np.array([bool(text) for text in texts or [None] * len(size)])
     return elasticity.evidence(size) - TOLD * known
@@ -130,9 +133,9 @@ def evidence_of_waiting(
 def _model(
     names: tuple[str, ...],
     totals: Array,
-    learned: FittedMixture,
+    mixture: FittedMixture,
     seconds: float,
-    prices: UnitCosts | None,
+    shared_costs: UnitCosts | None,
 ) -> CostModel:
-    base = learned.base / seconds if seconds > 0 else 0.0
-    return CostModel(names, learned, totals, base, prices)
+    base = mixture.base / seconds if seconds > 0 else 0.0
+    return CostModel(names, mixture, totals, base, shared_costs)

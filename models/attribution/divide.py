@@ -1,7 +1,7 @@
 """Dividing an aggregate over query classes, from the best source there is.
 
-Measured CPU where the server accounts for it; else work time, corrected by what the learnt model
-found; else the learnt model. `wlr` is the published method, for comparison. Whatever the source,
+Measured CPU where the server accounts for it; else work time, corrected by what the learned model
+found; else the learned model. `wlr` is the published method, for comparison. Whatever the source,
 the answer is a matrix of parts z, shape (T, K), and one line of z on time per class.
 """
 
@@ -25,7 +25,7 @@ from models.attribution.estimators import (
 from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.reasons import HostUse, Reason, Signs, find_reasons
 from models.attribution.waits import least_level, waits_by_text
-from models.attribution.window_model import fit_ticks
+from models.attribution.window_model import fit_intervals
 from models.wlr import Line, fit_line
 
 FOLDS, LEAST_HELD_OUT = 4, 8
@@ -148,7 +148,7 @@ def parts_of(intervals: ClassIntervals, y: Array, method: Method) -> tuple[Array
 
 
 def choose(intervals: ClassIntervals, target: Target) -> Method:
-    """Choose the best source: measured, then work time with known waits, then the learnt model."""
+    """Choose the best source: measured, then work time with known waits, then the learned model."""
     if target.cpu_seconds and intervals.cpu is not None and intervals.cpu.any():
         return Method.MEASURED
     if target.time_like and intervals.texts is not None and any(intervals.texts):
@@ -163,7 +163,7 @@ def _divide(intervals: ClassIntervals, target: Target, asked: Method, chosen: Me
         return _measured(intervals, target)
     if chosen is Method.WORK_TIME and asked is Method.WORK_TIME:
         return by_work_time(intervals, target)
-    return fit_ticks(intervals, target).divide(intervals, target)
+    return fit_intervals(intervals, target).divide(intervals, target)
 
 
 def _measured(intervals: ClassIntervals, target: Target) -> Parts:
@@ -173,7 +173,7 @@ def _measured(intervals: ClassIntervals, target: Target) -> Parts:
     nothing = np.full(len(intervals.names), np.nan)
     waits = waits_by_text(intervals.texts, len(nothing))
     return Parts(
-        intervals.cpu, work_of(intervals), nothing, waits, fit_ticks(intervals, target).model
+        intervals.cpu, work_of(intervals), nothing, waits, fit_intervals(intervals, target).model
     )
 
 
@@ -243,7 +243,7 @@ def _reasons(
     host: HostUse,
 ) -> tuple[Reason, ...]:
     model = parts.predictor
-    level = model.learned.level if isinstance(model, CostModel) else None
+    level = model.mixture.level if isinstance(model, CostModel) else None
     rich = intervals.count is not None
     return find_reasons(
         Signs(

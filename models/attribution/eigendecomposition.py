@@ -38,8 +38,8 @@ class Spectrum:
 
     def product(self, x: Array) -> Array:
         """G·x, shape (K,)."""
-        answer: Array = self.vectors @ (self.values * (x @ self.vectors))
-        return answer
+        result: Array = self.vectors @ (self.values * (x @ self.vectors))
+        return result
 
 
 @dataclass(frozen=True)
@@ -63,23 +63,23 @@ class Ridge:
     def variances(self) -> Array:
         """The diagonal of H⁻¹, shape (K,)."""
         vectors, inner = self.spectrum.vectors, 1 / self._stretched
-        answer: Array = vectors**2 @ inner
+        result: Array = vectors**2 @ inner
         if not self._is_whole:
-            answer += np.maximum(1 - (vectors**2).sum(axis=1), 0.0) / self.precision
+            result += np.maximum(1 - (vectors**2).sum(axis=1), 0.0) / self.precision
         if self.held.any():
             columns = self._columns
             explained = np.linalg.solve(columns[self.held], columns.T).T
-            answer -= (columns * explained).sum(axis=1)
-            answer[self.held] = 0.0
-        return answer
+            result -= (columns * explained).sum(axis=1)
+            result[self.held] = 0.0
+        return result
 
     def log_determinant(self) -> float:
         """ln|H|."""
         beyond = len(self.held) - len(self.spectrum.values)
-        answer = float(np.log(self._stretched).sum()) + beyond * float(np.log(self.precision))
+        result = float(np.log(self._stretched).sum()) + beyond * float(np.log(self.precision))
         if self.held.any():
-            answer += float(np.linalg.slogdet(self._columns[self.held])[1])
-        return answer
+            result += float(np.linalg.slogdet(self._columns[self.held])[1])
+        return result
 
     @property
     def _is_whole(self) -> bool:
@@ -103,9 +103,9 @@ class Ridge:
         """H⁻¹·right, nothing held."""
         vectors = self.spectrum.vectors
         inside = vectors.T @ right
-        answer: Array = vectors @ (inside / self._stretched[:, None])
+        result: Array = vectors @ (inside / self._stretched[:, None])
         if self._is_whole:
-            return answer
+            return result
         beyond = right - vectors @ inside
         beyond -= vectors @ (vectors.T @ beyond)  # once more: what is left of V is rounding
-        return answer + beyond / self.precision
+        return result + beyond / self.precision

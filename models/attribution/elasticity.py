@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from models.attribution.class_intervals import Array, Mask
 
 COMPUTES, COMPUTES_SPREAD = 1.0, 0.2
-"""e of classes that compute (measured: .6 to 1.4)."""
+"""e of classes that compute (measured: 0.6 to 1.4)."""
 WAITS, WAITS_SPREAD = 0.0, 0.6
-"""e of classes that wait (measured: 0 for sleepers, up to .5 for a lock whose holder computes, and
+"""e of classes that wait (measured: 0 for sleepers, up to 0.5 for a lock whose holder computes, and
 1.5 where the loads of all rise together: so does the queue for the lock)."""
 ALONE = 0.05
 """Of the classes that compute, how many do not queue with the others: those wait for disks, say."""
@@ -44,7 +44,7 @@ class Elasticity:
 
     @classmethod
     def of(cls, work: Array, count: Array, size: Array) -> "Elasticity":
-        """Sum up one part: intervals' work, s, calls, and priced calls and rows, shape (T, K)."""
+        """Sum up one part: work, s, calls, and what calls and rows cost, each of shape (T, K)."""
         there = count > 0
         usual = _ratio(work.sum(axis=0), count.sum(axis=0))
         own = _ratio(work, count * usual)
@@ -121,5 +121,5 @@ def _ratio(part: Array, whole: Array) -> Array:
 
 
 def _log_normal(off: Array, spread: Array) -> Array:
-    answer: Array = -0.5 * (off / spread) ** 2 - np.log(spread)
-    return answer
+    result: Array = -0.5 * (off / spread) ** 2 - np.log(spread)
+    return result

@@ -1,4 +1,4 @@
-"""One price per class, drawn towards the price of all: what can be learnt from one column each.
+"""One unit cost per class, shrunk towards the mean of all: what one column each can tell.
 
 y_t = b·Δt + Σ_k u_k·x_kt + noise, u ≥ 0, u_k ~ N(c, (τ·ū)²) with ū = Σy/Σx, c and b unknown. The
 strength τ is the one with the greatest evidence, by Laplace's method on the classes that are not
@@ -17,7 +17,7 @@ from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_cost_equations import UnitCostEquations, UnitCostProblem
 
 STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
-"""τ: from "all classes cost the same" to "each has its own price"."""
+"""τ: from "all classes cost the same" to "each has a cost of its own"."""
 NOISE_ROUNDS, SETTLED = 4, 0.01
 """In which the noise settles, or until it moves by less than this part."""
 FIRST_NOISE, LEAST_NOISE = 0.02, 1e-10
@@ -59,7 +59,7 @@ def fit_class_unit_costs(moments: Moments, base_spread: float | None = None) -> 
         intervals=moments.intervals,
         base_spread=base_spread,
     )
-    return _learnt(problem, x, moments.y_total)
+    return _fitted_mixture(problem, x, moments.y_total)
 
 
 def fit_unit_costs_by_interval(x: Array, seconds: Array, y: Array, weights: Array) -> FittedMixture:
@@ -80,10 +80,10 @@ def fit_unit_costs_by_interval(x: Array, seconds: Array, y: Array, weights: Arra
         intervals=len(y),
         base_spread=None,
     )
-    return _learnt(problem, totals, y_total)
+    return _fitted_mixture(problem, totals, y_total)
 
 
-def _learnt(problem: UnitCostProblem, x: Array, y_total: float) -> FittedMixture:
+def _fitted_mixture(problem: UnitCostProblem, x: Array, y_total: float) -> FittedMixture:
     best = max(_fits(problem), key=lambda fit: fit.evidence)
     active = x > 0
     unit = x[active] / x.sum() * y_total

@@ -13,15 +13,15 @@ from models.attribution.unit_costs import calls
 from models.attribution.waits import WHOLE_CPU, CpuBounds, capped, waits_by_text
 from models.wlr import Line, Wlr, blame, fit_wlr
 
-LEARNED_WEIGHT = 0.2
-"""Of the learnt totals in the mean with the division of work time, whose errors are others."""
+MODEL_WEIGHT = 0.2
+"""Of the model's totals in the mean with the division of work time, whose errors are others."""
 WRITERS = 0.9
 """A statement that changes rows waits a part of its work time for the log and for latches
-(measured: .1 to .4, the more the busier the server)."""
+(measured: 0.1 to 0.4, the more the busier the server)."""
 
 
 SURE = 0.9
-"""A class that computes with less probability than this counts as what was learnt of it."""
+"""A class that computes with less probability than this counts as what the model says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,24 +112,24 @@ def by_work_time(intervals: ClassIntervals, target: Target) -> Parts:
 def by_model(
     model: CostModel, computing: Array, intervals: ClassIntervals, target: Target
 ) -> Parts:
-    """Mean of the learnt totals and a division of work time that knows which classes wait.
+    """Mean of the model's totals and a division of work time that knows which classes wait.
 
     `computing` is what the model says of that, shape (K,). Intervals are of the model's classes, in
-    its order; they need not be those it was learnt from.
+    its order; they need not be those it was fitted to.
     """
-    work, learnt = work_of(intervals), model.parts(intervals)
+    work, modelled = work_of(intervals), model.parts(intervals)
     waits = waits_by_text(intervals.texts, len(intervals.names))
-    error, used = model.learned.stderr, learnt.sum(axis=0)
-    if model.prices is None or not model.learned.level or not target.time_like:
-        return Parts(learnt, work, error * _ratio(used, model.learned.totals), waits, model)
+    error, used = model.mixture.stderr, modelled.sum(axis=0)
+    if model.shared_costs is None or not model.mixture.level or not target.time_like:
+        return Parts(modelled, work, error * _ratio(used, model.mixture.totals), waits, model)
     explained = np.maximum(target.y - model.base_per_second * intervals.seconds, 0.0)
     divided = blame(computing * computing_time(intervals), explained)[0]
     divided = scaled_to_median_cost(
         divided, equivalent_calls(model.regressors(intervals), calls(intervals))
     )
-    apart = (1 - LEARNED_WEIGHT) * (learnt - divided).sum(axis=0)
-    z = LEARNED_WEIGHT * learnt + (1 - LEARNED_WEIGHT) * divided
-    error = np.hypot(error * _ratio(z.sum(axis=0), model.learned.totals), apart)
+    apart = (1 - MODEL_WEIGHT) * (modelled - divided).sum(axis=0)
+    z = MODEL_WEIGHT * modelled + (1 - MODEL_WEIGHT) * divided
+    error = np.hypot(error * _ratio(z.sum(axis=0), model.mixture.totals), apart)
     return Parts(z, work, error, waits | (computing < 0.5), model)
 
 
@@ -154,15 +154,15 @@ def within(parts: Parts, intervals: ClassIntervals, target: Target) -> Parts:
 def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
     """Compute the part of its work time in which a class computes, 0..1, shape (K,).
 
-    `work`, s, shape (K,), is that of the intervals that the model was learnt from; `impossible` are
-    the classes that cannot have computed all that time. Of who may wait, what was learnt says more
-    than its time does.
+    `work`, s, shape (K,), is that of the intervals that the model was fitted to; `impossible` are
+    the classes that cannot have computed all that time. Of who may wait, what was fitted says
+    more than its time does.
     """
-    learned = model.learned
-    by_time = (learned.level or 0.0) * work
-    whole, less = (learned.totals > 0).astype(np.float64), learned.totals < by_time
-    learnt = np.divide(learned.totals, by_time, out=whole, where=less)
-    return np.where((learned.computing < SURE) | impossible, learnt, 1.0)
+    mixture = model.mixture
+    by_time = (mixture.level or 0.0) * work
+    whole, less = (mixture.totals > 0).astype(np.float64), mixture.totals < by_time
+    share = np.divide(mixture.totals, by_time, out=whole, where=less)
+    return np.where((mixture.computing < SURE) | impossible, share, 1.0)
 
 
 def work_of(intervals: ClassIntervals) -> Array:
@@ -183,10 +183,10 @@ def _nobody(intervals: ClassIntervals) -> Mask:
     return np.zeros(len(intervals.names), dtype=np.bool_)
 
 
-def _ratio(used: Array, learnt: Array) -> Array:
-    """Compute how many times what was learnt of it each class used, shape (K,); 1 where unknown."""
-    answer: Array = np.divide(used, learnt, out=np.ones_like(used), where=learnt > 0)
-    return answer
+def _ratio(used: Array, fitted: Array) -> Array:
+    """Compute how many times what was fitted each class used, shape (K,); 1 where unknown."""
+    result: Array = np.divide(used, fitted, out=np.ones_like(used), where=fitted > 0)
+    return result
 
 
 def _line_error(line: Line) -> float:

@@ -17,9 +17,9 @@ LEAST_GROUPS = 8
 
 
 def equivalent_calls(size: Array, count: Array) -> Array:
-    """Count each class's priced calls and rows, `size`, in its mean calls; both of shape (T, K).
+    """Count each class's calls and rows at their unit costs, `size`, in its mean calls: (T, K).
 
-    Where nothing is priced, calls count as they are.
+    Where nothing has a unit cost, calls count as they are.
     """
     total = size.sum(axis=0)
     part = size / np.where(total > 0, total, 1.0)
@@ -36,8 +36,8 @@ def scaled_to_median_cost(parts: Array, count: Array) -> Array:
     usual = np.array([_usual(z, n) for z, n in classes]) * count.sum(axis=0)
     together = float(usual.sum())
     factor = usual / np.where(had > 0, had, 1.0)
-    answer: Array = parts * (factor * float(had.sum()) / together if together > 0 else 1.0)
-    return answer
+    result: Array = parts * (factor * float(had.sum()) / together if together > 0 else 1.0)
+    return result
 
 
 def _usual(parts: Array, count: Array) -> float:

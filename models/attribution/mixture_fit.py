@@ -1,11 +1,11 @@
-"""What each class uses, learnt from how the total moves with calls and rows.
+"""What each class uses, inferred from how the total moves with calls and rows.
 
-y_t = b·Δt + Σ_k C_k·g_kt + noise, g_kt the part of class k's priced calls and rows
+y_t = b·Δt + Σ_k C_k·g_kt + noise, g_kt the part of class k's calls and rows at their unit costs
 (`unit_costs`) that fell into interval t: C_k is what class k used in all. Two priors about each C_k
 compete, and the data decides:
 
 - it computes: C_k ~ N(θ·W_k, (0.3·θ·W_k)²), W_k its work time, θ the same for all and unknown;
-- it waits: C_k ~ N(P_k, (2·P_k)²), P_k its calls and rows at everybody's prices.
+- it waits: C_k ~ N(P_k, (2·P_k)²), P_k its calls and rows at everybody's unit costs.
 
 A mixture of two normals per coefficient: E. George, R. McCulloch, "Variable Selection via Gibbs
 Sampling", JASA 88 (1993). Which classes wait is found among few hypotheses; where none is certain
@@ -89,12 +89,12 @@ def _bounded(problem: Problem, matrix: Array, vector: Array) -> Array:
 def _variances(matrix: Array) -> Array:
     """The diagonal of the inverse."""
     scale = 1 / np.sqrt(np.diag(matrix))
-    answer: Array = np.diag(np.linalg.inv(matrix * scale[:, None] * scale)) * scale**2
-    return answer
+    result: Array = np.diag(np.linalg.inv(matrix * scale[:, None] * scale)) * scale**2
+    return result
 
 
 @dataclass(frozen=True)
-class Verdict:
+class WaitSelection:
     """What is to be believed of who computes."""
 
     computing: Array
@@ -117,7 +117,7 @@ class _Hypothesis:
     variance: float
 
 
-def select_waiting(problem: Problem) -> Verdict:
+def select_waiting(problem: Problem) -> WaitSelection:
     """Find the most probable hypothesis, and weigh it with those beside it, each once."""
     best = _tried(problem, problem.work <= 0, FIRST_NOISE)
     seen = {best.waits.tobytes(): best}
@@ -134,7 +134,7 @@ def select_waiting(problem: Problem) -> Verdict:
     tried = seen.values()
     weights = np.array([np.exp(min(one.evidence - best.evidence, 0.0)) for one in tried])
     computing = weights @ np.array([~one.waits for one in tried]) / weights.sum()
-    return Verdict(computing, best.level, best.variance)
+    return WaitSelection(computing, best.level, best.variance)
 
 
 def _beside(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:

@@ -1,4 +1,4 @@
-"""The learnt model: priors, its equations (C and b in shares of Σy), and what a fit finds."""
+"""The fit of class costs: priors, its equations (C and b in shares of Σy), and its result."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -9,12 +9,12 @@ from models.attribution.class_intervals import Array
 from models.attribution.sufficient_statistics import INFLATION, Moments
 
 COMPUTE_SPREAD = 0.3
-"""Classes that compute differ by this part in their use per second of work time (measured: .12 on
-a quiet host to .32 on a saturated one)."""
+"""Classes that compute differ by this part in their use per second of work time (measured: 0.12 on
+a quiet host to 0.32 on a saturated one)."""
 WAIT_SPREAD = 2.0
-"""Prices that all share miss the cost of one class by about this factor."""
+"""Unit costs that all share miss the cost of one class by about this factor."""
 BASE_SHARE, BASE_SPREAD = 0.08, 0.1
-"""What no class explains is about this part of the total (measured: .07 to .1), give or take."""
+"""What no class explains is about this part of the total (measured: 0.07 to 0.1), give or take."""
 SUM_SPREAD = 0.03
 """Classes and base are the whole: what they use together is Σy, up to this part of it."""
 NOISE_INFLATION = 4.0
@@ -31,7 +31,7 @@ class Priors:
     """What is believed before the total is looked at, per class, units of y, shape (K,)."""
 
     by_size: Array
-    """P_k: calls and rows at shared prices."""
+    """P_k: calls and rows at shared unit costs."""
     work: Array | None
     """W_k: work time, any unit; None where time says nothing about y. 0 for a class that cannot
     have computed all that time."""
@@ -48,7 +48,7 @@ class Priors:
 
 @dataclass(frozen=True)
 class FittedMixture:
-    """What each class used over the intervals learnt from, shape (K,), units of y."""
+    """What each class used over the intervals that were fitted, shape (K,), units of y."""
 
     totals: Array
     base: float
@@ -88,7 +88,7 @@ class Problem:
 
     moments: Moments
     size: Array
-    """P_k, calls and rows at shared prices, shape (K,)."""
+    """P_k, calls and rows at shared unit costs, shape (K,)."""
     most: Array
     work: Array
     """W_k, 0 for who cannot have computed."""

@@ -17,8 +17,8 @@ from models.attribution.reasons import Reason
 from models.attribution.waits import waits_by_text
 
 LEAST_R_SQUARED, MOST_ERROR = 0.7, 0.5
-"""Measured live: .98 and .1 for bytes of the network, 0 to .65 and .2 to 20 for those of disks; at
-.65 a quarter of what was written went to classes that wrote nothing."""
+"""Measured live: 0.98 and 0.1 for bytes of the network, 0 to 0.65 and 0.2 to 20 for those of disks;
+at 0.65 a quarter of what was written went to classes that wrote nothing."""
 STEADY_ERROR = 0.05
 """Where it is predicted this well it may move as little as it likes."""
 OF_DISKS = ("read", "written")

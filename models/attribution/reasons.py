@@ -5,11 +5,11 @@ from enum import StrEnum
 
 ENOUGH_INTERVALS = 60
 STEADY_MAPE = 0.08
-"""Held-out error of the learnt model: .03 to .06 where a call's cost is steady, .1 to .2 not."""
+"""Held-out error of the model: 0.03 to 0.06 where a call's cost is steady, else 0.1 to 0.2."""
 BUSY = 0.9
 IO_WAIT = 0.1
 COMPUTING_LEVEL = 0.15
-"""CPU seconds per second of work time of the classes that compute: .3 to .8 on a healthy server."""
+"""CPU seconds per second of work time of classes that compute: 0.3 to 0.8 on a healthy server."""
 
 
 class Reason(StrEnum):

@@ -1,4 +1,4 @@
-"""One resource's model, learnt from a window that slides by a minute; what it says of a minute."""
+"""One resource's model, fitted to a window that slides by a minute; what it says of a minute."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from models.attribution.quality_gate import passed_by_gate
 from models.attribution.reasons import HostUse
 from models.attribution.sufficient_statistics import Autocorrelation, RegressionSums
 from models.attribution.waits import PART_OF_CPU, CpuBounds, least_level
-from models.attribution.window_model import WindowModel, block_of, block_prices, first_block
+from models.attribution.window_model import WindowModel, block_of, block_unit_costs, first_block
 
 LEAST_TICKS = 3
 RENEWED = 0.1
@@ -58,15 +58,15 @@ class ClassShares:
 
 
 class SlidingModel:
-    """Learns block by block; `blocks` is how many the window holds."""
+    """Fitted block by block; `blocks` is how many the window holds."""
 
     def __init__(self, resource: DividedResource, blocks: int) -> None:
         self.resource = resource
         self._keep = 1 - 1 / blocks
-        self._past = RollingBlocks(blocks)
+        self._blocks = RollingBlocks(blocks)
         self._pairs: deque[tuple[Array, Array]] = deque(maxlen=min(blocks, MOST_JUDGED))
-        self._learnt: WindowModel | None = None
-        self._unlearnt = 0  # blocks since
+        self._fit: WindowModel | None = None
+        self._blocks_since_fit = 0
         self._levels: deque[float] = deque(maxlen=blocks)
         self._names: tuple[str, ...] = ()
         self._use, self._estimate = np.zeros(0), np.zeros(0)
@@ -83,13 +83,13 @@ class SlidingModel:
 
     @property
     def intervals(self) -> int:
-        """How many the model was learnt from."""
-        return self._learnt.intervals if self._learnt else 0
+        """How many the model was fitted to."""
+        return self._fit.intervals if self._fit else 0
 
     @property
     def level(self) -> float | None:
         """Use per second of work time of the classes that compute."""
-        return self._learnt.model.learned.level if self._learnt else None
+        return self._fit.model.mixture.level if self._fit else None
 
     @property
     def disagreement(self) -> float | None:
@@ -128,7 +128,7 @@ class SlidingModel:
         self._arrange(intervals.names)
         target = self._target(y)
         if len(intervals) >= LEAST_TICKS:
-            self._learn(intervals, target)
+            self._refit(intervals, target)
         parts, error, waits = self._estimated(intervals, target)
         whole = self.resource.cpu and not self.resource.part
         measured = whole and intervals.cpu is not None and bool(intervals.cpu.any())
@@ -151,42 +151,43 @@ class SlidingModel:
         known = self.resource.cpu and intervals.texts is not None and any(intervals.texts)
         return Method.WORK_TIME if known else Method.LEARNED
 
-    def _learn(self, intervals: ClassIntervals, target: Target) -> None:
+    def _refit(self, intervals: ClassIntervals, target: Target) -> None:
         """Compare with what was predicted, add the block, fit the window."""
         own = None
-        if self._learnt is None:
-            own = prices = block_prices(intervals, target)
-            block = first_block(intervals, target, prices)
+        if self._fit is None:
+            own = unit_costs = block_unit_costs(intervals, target)
+            block = first_block(intervals, target, unit_costs)
         else:
-            model = self._learnt.model
+            model = self._fit.model
             expected = model.predict(intervals)
             self._pairs.append((target.y, expected))
-            prices = model.prices or block_prices(intervals, target)
+            unit_costs = model.shared_costs or block_unit_costs(intervals, target)
             block = block_of(
-                intervals, target, prices, expected, Autocorrelation.of(target.y, expected)
+                intervals, target, unit_costs, expected, Autocorrelation.of(target.y, expected)
             )
-        self._past.add(block, prices)
-        self._unlearnt += 1
+        self._blocks.add(block, unit_costs)
+        self._blocks_since_fit += 1
         if self._is_outdated(intervals):
-            blocks = self._past.blocks
-            self._learnt = WindowModel.of(blocks, intervals.names, target, intervals.texts, own)
-            self._unlearnt = 0
+            blocks = self._blocks.blocks
+            self._fit = WindowModel.of(blocks, intervals.names, target, intervals.texts, own)
+            self._blocks_since_fit = 0
 
     def _is_outdated(self, intervals: ClassIntervals) -> bool:
         """Whether there is enough that the latest fit has not seen: blocks, or classes in this."""
-        if self._learnt is None:
+        if self._fit is None:
             return True
-        model = self._learnt.model
+        model = self._fit.model
         work = model.regressors(intervals).sum(axis=0)
         strange = float(work[~np.isin(intervals.names, model.names)].sum())
-        return self._unlearnt >= RENEWED * len(self._past) or strange > STRANGE * float(work.sum())
+        is_old = self._blocks_since_fit >= RENEWED * len(self._blocks)
+        return is_old or strange > STRANGE * float(work.sum())
 
     def _estimated(self, intervals: ClassIntervals, target: Target) -> tuple[Array, Array, Array]:
         """Parts, shape (T, K), relative errors and waits, shape (K,), by the latest fit."""
         classes = len(intervals.names)
-        if self._learnt is None or not self._learnt.model.names:
+        if self._fit is None or not self._fit.model.names:
             return np.zeros((len(intervals), classes)), np.full(classes, np.nan), np.zeros(classes)
-        found = within(self._learnt.divide(intervals, target), intervals, target)
+        found = within(self._fit.divide(intervals, target), intervals, target)
         used = found.z.sum(axis=0)
         error = np.where(used > 0, found.error / np.where(used > 0, used, 1.0), np.nan)
         if self.resource.cpu:

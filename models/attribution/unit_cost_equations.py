@@ -106,8 +106,8 @@ class UnitCostEquations:
     @property
     def _diagonal(self) -> Array:
         spectrum = self.problem.spectrum
-        answer: Array = spectrum.vectors**2 @ spectrum.values / self.noise + self.precision
-        return answer
+        result: Array = spectrum.vectors**2 @ spectrum.values / self.noise + self.precision
+        return result
 
 
 @dataclass(frozen=True)
@@ -148,5 +148,5 @@ class Solved:
     def _complement(self) -> Array:
         free = self.ends
         corner = self.equations.corner[np.ix_(free, free)]
-        answer: Array = corner - self.equations.sides[:, free].T @ self._through
-        return answer
+        result: Array = corner - self.equations.sides[:, free].T @ self._through
+        return result

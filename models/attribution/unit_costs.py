@@ -1,4 +1,4 @@
-"""What a call, a row, a sort costs: prices that all classes share, from totals alone."""
+"""What a call, a row, a sort costs: unit costs that all classes share, from totals alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ FREEDOM = 4.0
 MEDIAN_OF_CHI_SQUARE = 0.455
 RIDGE = 1e-9
 BASE_PRIOR = 0.25
-"""Of an interval: (.05/.1)², a base of a tenth of the total beside noise of a twentieth. It decides
-only where the load hardly varies."""
+"""Of an interval: (0.05/0.1)², a base of a tenth of the total beside noise of a twentieth. It
+decides only where the load hardly varies."""
 MOST_CPU = {
     "calls": 1e-3,
     "rows_examined": 5e-6,
@@ -43,11 +43,11 @@ USUAL_SPREAD = 1.0
 USUAL_NOISE, LEAST_USUAL = 0.05, 1e-4
 """Of an interval, which that belief is weighed against; and the least share that is believed."""
 ABOVE = 1e-3
-"""A price is too high beyond this part."""
+"""A unit cost is too high beyond this part."""
 LEAST_CALL_SHARE = 0.3
-"""Of the mean price of a call, where only the calls tell classes apart."""
+"""Of the mean cost of a call, where only the calls tell classes apart."""
 FREE_CALL_SHARE = 1e-4
-"""A class is never priced at nothing: its calls count for this part of the mean price at least."""
+"""No class costs nothing: its calls count for this part of the mean cost of a call at least."""
 
 
 @dataclass(frozen=True)
@@ -59,19 +59,19 @@ class UnitCosts:
     per_second: float
     """What goes on whether or not anybody asks."""
 
-    def price(self, intervals: ClassIntervals) -> Array:
-        """Price what each class did in each interval, shape (T, K), units of y."""
+    def costs(self, intervals: ClassIntervals) -> Array:
+        """Compute what each class costs in each interval, shape (T, K), units of y."""
         known = dict(intervals.sizes)
-        answer = self.per_call * calls(intervals)
-        for name, price in self.sizes:
+        result = self.per_call * calls(intervals)
+        for name, unit_cost in self.sizes:
             if name in known:
-                answer = answer + price * known[name]
-        return answer
+                result = result + unit_cost * known[name]
+        return result
 
     def total(self, intervals: ClassIntervals) -> Array:
-        """Price each whole interval, shape (T,)."""
-        answer: Array = self.price(intervals).sum(axis=1) + self.per_second * intervals.seconds
-        return answer
+        """Compute what each whole interval costs, shape (T,)."""
+        result: Array = self.costs(intervals).sum(axis=1) + self.per_second * intervals.seconds
+        return result
 
 
 def fit_unit_costs(
@@ -80,22 +80,23 @@ def fit_unit_costs(
     least_share: float = FREE_CALL_SHARE,
     bounds: CpuBounds | None = None,
 ) -> UnitCosts:
-    """Fit y ≈ Σ_f price_f·(sum over classes of f) + b·Δt with prices ≥ 0, robust weights.
+    """Fit y ≈ Σ_f cost_f·(sum over classes of f) + b·Δt with costs ≥ 0, robust weights.
 
-    A call costs `least_share` of the mean price at least. With `bounds` y is CPU seconds: a call
+    A call costs `least_share` of the mean cost at least. With `bounds` y is CPU seconds: a call
     costs no less than is possible and, where their level is known, nothing more.
     """
     names = tuple(name for name, _ in intervals.sizes)
     summed = [calls(intervals).sum(axis=1), *(matrix.sum(axis=1) for _, matrix in intervals.sizes)]
     features = np.column_stack(summed)
     weights = interval_weights(y)
-    prices = np.zeros(len(summed) + 1)
+    solved = np.zeros(len(summed) + 1)
     most, usual = _most(names, bounds), _usual(names, bounds)
     for _ in range(ROUNDS):
         moments = Moments.of(features, intervals.seconds, y, weights)
-        prices = _solve(moments, usual, 0.0 if usual is None else BASE_PRIOR, most)
-        weights = robust_weights(y, features @ prices[:-1] + intervals.seconds * prices[-1])
-    return _as_prices(prices, names, float(summed[0].sum()), float(y.sum()), least_share, bounds)
+        solved = _solve(moments, usual, 0.0 if usual is None else BASE_PRIOR, most)
+        weights = robust_weights(y, features @ solved[:-1] + intervals.seconds * solved[-1])
+    made = float(summed[0].sum())
+    return _as_unit_costs(solved, names, made, float(y.sum()), least_share, bounds)
 
 
 def unit_costs_from_sums(
@@ -107,7 +108,7 @@ def unit_costs_from_sums(
     """
     made = float(pooled.totals[0])
     solved = _solve(pooled, _usual(sizes, bounds), BASE_PRIOR, _most(sizes, bounds))
-    return _as_prices(solved, tuple(sizes), made, pooled.y_total, least_share, bounds)
+    return _as_unit_costs(solved, tuple(sizes), made, pooled.y_total, least_share, bounds)
 
 
 def _most(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
@@ -124,7 +125,7 @@ def _usual(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
     return np.array([USUAL_CPU.get(name, 0.0) for name in ("calls", *sizes)])
 
 
-def _as_prices(
+def _as_unit_costs(
     solved: Array,
     names: tuple[str, ...],
     made: float,
@@ -139,9 +140,9 @@ def _as_prices(
 
 
 def calls(intervals: ClassIntervals) -> Array:
-    """Give the counts, which these prices cannot do without."""
+    """Give the counts, which these unit costs cannot do without."""
     if intervals.count is None:
-        raise ValueError("prices of calls need counts")
+        raise ValueError("unit costs of calls need counts")
     return intervals.count
 
 
@@ -162,12 +163,12 @@ def robust_weights(y: Array, fitted: Array) -> Array:
     usual = float(np.median(missed)) / MEDIAN_OF_CHI_SQUARE
     if usual <= 1e-12 * float((weights * y**2).mean()):
         return weights
-    answer: Array = weights * (FREEDOM + 1) / (FREEDOM + missed / usual)
-    return answer
+    result: Array = weights * (FREEDOM + 1) / (FREEDOM + missed / usual)
+    return result
 
 
 def _solve(moments: Moments, usual: Array | None, base_prior: float, most: Array | None) -> Array:
-    """Fit prices ≥ 0, at most `most`, drawn towards the proportions of the `usual` ones."""
+    """Fit unit costs ≥ 0, at most `most`, drawn towards the proportions of the `usual` ones."""
     scaled = moments.scaled()
     size = len(scaled.projection)
     ridge = RIDGE * max(float(np.trace(scaled.gram)), 1e-300)
@@ -186,5 +187,5 @@ def _solve(moments: Moments, usual: Array | None, base_prior: float, most: Array
     while len(over := np.flatnonzero(shares > (1 + ABOVE) * limit)):
         hold(gram, vector, over, limit)
         shares = minimise_non_negative(gram, vector, shares)
-    answer: Array = np.where(moments.totals > 0, shares / unit, 0.0)
-    return answer
+    result: Array = np.where(moments.totals > 0, shares / unit, 0.0)
+    return result

@@ -68,7 +68,7 @@ def waits_by_text(texts: Sequence[str | None] | None, classes: int) -> Mask:
 
 LEAST_LEVEL = 0.4
 """CPU seconds per second of work time of those who compute, at least, where threads get a CPU at
-once (measured: .4 for a class that also writes or ships, .9 for one that only computes)."""
+once (measured: 0.4 for a class that also writes or ships, 0.9 for one that only computes)."""
 
 
 def least_level(running: float | None, io_wait: float | None) -> float:
@@ -131,11 +131,11 @@ def row_lock_waits(work: Array, waited: Array, locking: Mask) -> Array:
     fraction of its work, between 0 and 1: least squares of the waits on the work, drawn to the
     fraction that all of them share as far as the intervals do not tell the classes apart.
     """
-    answer = np.zeros_like(work)
+    result = np.zeros_like(work)
     classes = np.flatnonzero(locking & (work.sum(axis=0) > 0))
     total = float(work[:, classes].sum())
     if not len(classes) or total <= 0:
-        return answer
+        return result
     x, y = work[:, classes], np.minimum(waited, work[:, classes].sum(axis=1))
     common = float(y.sum()) / total
     residual = y - common * x.sum(axis=1)
@@ -146,5 +146,5 @@ def row_lock_waits(work: Array, waited: Array, locking: Mask) -> Array:
     if len(whole := np.flatnonzero(fraction > 1)):
         hold(matrix, vector, whole, np.ones(len(classes)))
         fraction = minimise_non_negative(matrix, vector)
-    answer[:, classes] = np.minimum(fraction, 1.0) * x
-    return answer
+    result[:, classes] = np.minimum(fraction, 1.0) * x
+    return result

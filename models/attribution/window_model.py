@@ -30,8 +30,8 @@ from models.attribution.unit_costs import (
 )
 
 LEAST_FITTED = 20
-"""Intervals of a first block whose own fit is believed; of fewer the prices alone tell what to
-expect (blocks of 12 s: an error of 0.24 by their fit where it was 0.16 by the prices)."""
+"""Intervals of a first block whose own fit is believed; of fewer the unit costs alone tell what to
+expect (blocks of 12 s: an error of 0.24 by their fit where it was 0.16 by the unit costs)."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class WindowModel:
 
     @property
     def intervals(self) -> int:
-        """The number of intervals that it was learnt from."""
-        return self.model.learned.intervals
+        """The number of intervals that it was fitted to."""
+        return self.model.mixture.intervals
 
     @classmethod
     def of(
@@ -54,18 +54,18 @@ class WindowModel:
         names: tuple[str, ...],
         target: Target,
         texts: Sequence[str | None] | None,
-        prices: UnitCosts | None = None,
+        unit_costs: UnitCosts | None = None,
     ) -> "WindowModel":
         """Fit blocks of a resource like the target, whose y is not looked at.
 
         Classes that are not among the names are the rest; `texts` are the digest texts by name.
-        `prices` are those of the only block, fitted to its intervals; None: the sums tell.
+        `unit_costs` are those of the only block, fitted to its intervals; None: the sums tell.
         """
         time_like, bounds = target.time_like, target.cpu_bounds
-        prices = prices or unit_costs_of_blocks(blocks, time_like=time_like, bounds=bounds)
-        together = summed(blocks, prices, names)
+        unit_costs = unit_costs or unit_costs_of_blocks(blocks, time_like=time_like, bounds=bounds)
+        together = summed(blocks, unit_costs, names)
         model, waiting = fit_block(
-            together, prices, time_like=time_like, bounds=bounds, texts=texts
+            together, unit_costs, time_like=time_like, bounds=bounds, texts=texts
         )
         place = {name: i for i, name in enumerate(together.names)}
         work = together.work[[place[name] for name in model.names]]
@@ -88,39 +88,39 @@ class WindowModel:
         return Parts(z, work_of(intervals), error, waits, self.model)
 
 
-def fit_ticks(intervals: ClassIntervals, target: Target) -> WindowModel:
+def fit_intervals(intervals: ClassIntervals, target: Target) -> WindowModel:
     """Fit a window of one block; from the statement times alone where no calls are known."""
     if intervals.count is None or not intervals.count.any():
         model = fit_statement_times(intervals, target.y)
         return WindowModel(model, np.ones(len(model.names)))
-    prices = block_prices(intervals, target)
-    block = first_block(intervals, target, prices)
-    return WindowModel.of([block], intervals.names, target, intervals.texts, prices)
+    unit_costs = block_unit_costs(intervals, target)
+    block = first_block(intervals, target, unit_costs)
+    return WindowModel.of([block], intervals.names, target, intervals.texts, unit_costs)
 
 
-def first_block(intervals: ClassIntervals, target: Target, prices: UnitCosts) -> Block:
+def first_block(intervals: ClassIntervals, target: Target, unit_costs: UnitCosts) -> Block:
     """Sum up intervals before which nothing is known: their own fit says what to expect."""
-    expected = prices.total(intervals)
+    expected = unit_costs.total(intervals)
     if target.time_like and len(intervals) >= LEAST_FITTED:
-        first = block_of(intervals, target, prices, expected, NO_ERRORS)
-        model = WindowModel.of([first], intervals.names, target, intervals.texts, prices).model
+        first = block_of(intervals, target, unit_costs, expected, NO_ERRORS)
+        model = WindowModel.of([first], intervals.names, target, intervals.texts, unit_costs).model
         expected = model.predict(intervals)
-    return block_of(intervals, target, prices, expected, Autocorrelation.of(target.y, expected))
+    return block_of(intervals, target, unit_costs, expected, Autocorrelation.of(target.y, expected))
 
 
 def block_of(
     intervals: ClassIntervals,
     target: Target,
-    prices: UnitCosts,
+    unit_costs: UnitCosts,
     expected: Array,
     errors: Autocorrelation,
 ) -> Block:
-    """Sum up intervals at these prices; what is far off the expected y, shape (T,), counts less."""
+    """Sum up intervals at these unit costs; what is far off the expected y counts less."""
     weights = robust_weights(target.y, expected)
-    return Block.of(intervals, target.y, computing_time(intervals), prices, weights, errors)
+    return Block.of(intervals, target.y, computing_time(intervals), unit_costs, weights, errors)
 
 
-def block_prices(intervals: ClassIntervals, target: Target) -> UnitCosts:
-    """Fit the prices that all classes share to one block's intervals."""
+def block_unit_costs(intervals: ClassIntervals, target: Target) -> UnitCosts:
+    """Fit the unit costs that all classes share to one block's intervals."""
     least = FREE_CALL_SHARE if target.time_like else LEAST_CALL_SHARE
     return fit_unit_costs(intervals, target.y, least, target.cpu_bounds)

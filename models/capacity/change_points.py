@@ -32,7 +32,7 @@ SPLITS = 40
 MAX_STEPS = 3
 """So many changes in one window are told apart."""
 GAP = 4.0
-"""Two clouds: their middles are so many of their deviations apart."""
+"""Two clusters: their middles are so many of their deviations apart."""
 TURNS = 2
 """Two workloads take turns when they change places more often than this."""
 
@@ -55,7 +55,7 @@ class TwoClusters:
 
     quantity: str
     ratio: float
-    """The cost of a query in the cloud left out over that in the one kept."""
+    """The cost of a query in the cluster left out over that in the one kept."""
     share: float
     """The share of the intervals that were left out."""
 
@@ -67,7 +67,7 @@ class Regimes:
     current: NDArray[np.bool_] = field(repr=False)
     """Shape (intervals,)."""
     change: Change | None = None
-    clouds: TwoClusters | None = None
+    clusters: TwoClusters | None = None
 
     @property
     def left_of_late(self) -> bool:
@@ -84,7 +84,7 @@ def find_regimes(seen: Observations) -> Regimes:
     for name, cost in costs.items():
         split = _split_in_two(name, cost, seen)
         if split is not None and _is_of_the_work(name, split[0], costs, seen.throughput):
-            return Regimes(split[0], clouds=split[1])
+            return Regimes(split[0], clusters=split[1])
     change = _clearest_change(costs, seen)
     if change is not None:
         current[: change.index] = False
@@ -209,7 +209,7 @@ def _long_run_deviation(residuals: Array) -> float:
 def _split_in_two(
     name: str, cost: Array, seen: Observations
 ) -> tuple[NDArray[np.bool_], TwoClusters] | None:
-    """Tell two clouds apart that take turns; None when it is one cloud."""
+    """Tell two clusters apart that take turns; None when it is one."""
     rows = np.flatnonzero(np.isfinite(cost))
     excess = _excess(cost[rows], seen.throughput[rows])
     border = _border(excess)
@@ -230,7 +230,7 @@ def _split_in_two(
 def _is_of_the_work(
     name: str, current: NDArray[np.bool_], costs: dict[str, Array], x: Array
 ) -> bool:
-    """Whether two clouds are two kinds of work: queries that take another time cost otherwise too.
+    """Whether two clusters are two kinds of work: what takes another time costs otherwise too.
 
     On a server at its end they take many times as long and cost the same: they wait.
     """
@@ -259,7 +259,7 @@ def _excess(cost: Array, x: Array) -> Array:
 
 
 def _border(values: Array) -> float | None:
-    """Find the widest gap with a cloud at each side that is narrow beside it."""
+    """Find the widest gap with a cluster at each side that is narrow beside it."""
     ordered = np.sort(values)
     least = max(MIN_SIDE, int(MIN_SHARE * len(ordered)))
     if len(ordered) < 2 * least:

@@ -19,7 +19,7 @@ SHAPE_MIDDLE, SHAPE_EDGE = 1.2, 0.15
 and how far below 0 noise may make it seem."""
 SHAPE_RANGE = (0.7, 40.0)
 PSEUDO_POINTS, PSEUDO_ERROR = 4.0, 0.03
-"""The noise is learnt from the points, and from four more that are 3 % off."""
+"""The noise is learned from the points, and from four more that are 3 % off."""
 RELATIVE_ERROR = 0.02
 QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
 """ln c of a queue c·S·ρ/(1−ρ): 1 with random times, half with equal ones, less in a closed loop."""

@@ -12,7 +12,7 @@ the processor busy (`idleness`), that share B stands once more in the place of U
 
     U = U0 + a·X − w·X·B                                                              (3)
 
-How much of each: `courses`.
+How much of each: `extrapolations`.
 """
 
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ class Part:
     """Coefficients of 1, t and t²."""
     base: tuple[float, float] = BASE_PRIOR
     shares: tuple[float, ...] = SHARES
-    """Of `courses`, in their order."""
+    """Of `extrapolations`, in their order."""
     idleness: Idleness | None = None
     log_sharing: SharedCost | None = None
 

@@ -24,9 +24,9 @@ NOISE = 0.01
 class DeviceParallelism:
     """What is known of the number of channels of one device; every line's limit with it."""
 
-    def __init__(self, part: Part, courses: Extrapolations) -> None:
-        """Weigh each number; one channel goes on as `courses` says."""
-        self._courses = courses
+    def __init__(self, part: Part, extrapolations: Extrapolations) -> None:
+        """Weigh each number; one channel goes on as `extrapolations` says."""
+        self._extrapolations = extrapolations
         design = np.stack([np.ones_like(part.t), part.t], axis=1)
         u = np.where(part.weights > 0, np.clip(part.u, 0.0, 1.0), 0.0)[:, None]
         weights = np.broadcast_to(part.weights[:, None], (len(u), len(CHANNELS)))
@@ -42,7 +42,7 @@ class DeviceParallelism:
 
     def reached(self, t: Array) -> Array:
         """Compute the probability that the device is full below each t, ascending; never falls."""
-        cdf = self.shares[0] * self._courses.reached(t)
+        cdf = self.shares[0] * self._extrapolations.reached(t)
         ceiling, deviation = CEILING
         rows = np.stack([np.ones_like(t), t], axis=1)
         for share, m, fit in list(zip(self.shares, CHANNELS, self._fits, strict=True))[1:]:

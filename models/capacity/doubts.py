@@ -123,7 +123,7 @@ def _further_fall(evidence: Evidence) -> float:
 
 
 def _alternating(evidence: Evidence) -> float:
-    return float(evidence.regimes.clouds is not None)
+    return float(evidence.regimes.clusters is not None)
 
 
 def _changed(evidence: Evidence) -> float:

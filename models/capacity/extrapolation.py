@@ -164,7 +164,7 @@ class Extrapolations:
         growth = unit(2) * reach / first.slope
         grown = np.tile(growth, (PLACES, 1))
         total = _total(parts)
-        courses = [
+        extrapolations = [
             Extrapolation.of(first.bent, growth[None, :], STEADY.places, STEADY, falls=False),
             Extrapolation.of(first.bent, grown, GROWING.places, GROWING, falls=False),
             _falling(first, total, FALLING),
@@ -175,27 +175,27 @@ class Extrapolations:
             part = first.idleness.per_query / first.slope
             most = min(LONGEST_WAKING * part, LARGEST_PART)
             prior = Prior.within(0.0, most, mean=0.0, deviation=WAKING * part)
-            courses.append(_falling(first, busy[-1], prior))
+            extrapolations.append(_falling(first, busy[-1], prior))
         if first.log_sharing is not None:
             busy += len(LOG_SHARED) * [first.log_sharing.spared]
-            courses += _sharing(first, first.log_sharing)
+            extrapolations += _sharing(first, first.log_sharing)
         # points that correlate count as fewer: as the same number for all, else that would decide
-        freedom = min(course.freedom for course in courses)
-        weighed = [course.weighed(freedom) for course in courses]
+        freedom = min(one.freedom for one in extrapolations)
+        weighed = [one.weighed(freedom) for one in extrapolations]
         ln_p = [p + np.log(share) for p, share in zip(weighed, first.shares, strict=True)]
         highest = max(float(each.max()) for each in ln_p)
         p = [np.exp(each - highest) for each in ln_p]
         whole = sum(float(each.sum()) for each in p)
         shares = tuple(each / whole for each in p)
-        falling = list(zip(courses[2:], shares[2:], strict=True))
+        falling = list(zip(extrapolations[2:], shares[2:], strict=True))
         high = first.t >= np.quantile(first.t, HIGH)
         falls = [
             _fall(*each, float(np.median(by[high])), reach)
             for each, by in zip(falling, busy, strict=True)
         ]
-        part = sum(float(p @ _parts(course)) for course, p in falling)
+        part = sum(float(p @ _parts(one)) for one, p in falling)
         log = sum(float(p.sum()) for p in shares[-len(LOG_SHARED) :])
-        every = tuple(_beside(course, others) for course in courses)
+        every = tuple(_beside(one, others) for one in extrapolations)
         return cls(
             every,
             shares,
@@ -212,7 +212,7 @@ class Extrapolations:
     def reached(self, t: Array) -> Array:
         """Compute the probability that the ceiling is reached below each t, ascending."""
         each = zip(self.shares, self.every, strict=True)
-        cdf: Array = np.sum([share @ course.reached(t) for share, course in each], axis=0)
+        cdf: Array = np.sum([share @ one.reached(t) for share, one in each], axis=0)
         return cdf
 
 
@@ -239,8 +239,8 @@ def _sharing(first: Part, log: SharedCost) -> list[Extrapolation]:
     seen = min(float(np.median(log.spared[high])), CEILING[0])
     at, odds = float(np.median(first.t[high])), seen / (1 - seen)
     most = min(LONGEST_WRITE * log.per_query / first.slope, LARGEST_PART)
-    course = _falling(first, log.spared, Prior.within(0.0, most, *WRITING))
-    return [replace(course, sharing=Sharing(at, odds, power)) for power in LOG_SHARED]
+    falling = _falling(first, log.spared, Prior.within(0.0, most, *WRITING))
+    return [replace(falling, sharing=Sharing(at, odds, power)) for power in LOG_SHARED]
 
 
 def _total(parts: Sequence[Part]) -> Array:
@@ -268,8 +268,8 @@ def _parts(falling: Extrapolation) -> Array:
     return parts
 
 
-def _beside(course: Extrapolation, others: Sequence[LinearFit]) -> Extrapolation:
+def _beside(extrapolation: Extrapolation, others: Sequence[LinearFit]) -> Extrapolation:
     """Add the other parts of a utilisation; their errors are independent."""
-    coefficients = course.coefficients + sum(other.coefficients for other in others)
-    covariance = course.covariance + sum(other.covariance for other in others)
-    return replace(course, coefficients=coefficients, covariance=covariance)
+    coefficients = extrapolation.coefficients + sum(other.coefficients for other in others)
+    covariance = extrapolation.covariance + sum(other.covariance for other in others)
+    return replace(extrapolation, coefficients=coefficients, covariance=covariance)

@@ -251,21 +251,23 @@ def _extrapolated(
     slope = sum(part.slope for part in parts)
     error = float(np.hypot.reduce([part.slope_error for part in parts])) / x_scale
     reach = max((CEILING[0] - base) / max(slope, 1e-9), 0.5)
-    courses = Extrapolations.of(parts, reach)
+    extrapolations = Extrapolations.of(parts, reach)
     grid = np.linspace(-2.5, 2.0, GRID) + np.log(reach)
     if not resource.is_busy_time:
-        cdf, name = courses.reached(np.exp(grid)), resource.name
+        cdf, name = extrapolations.reached(np.exp(grid)), resource.name
         resource_limit = _describe(
-            name, seen, grid + np.log(x_scale), cdf, slope / x_scale, courses.growth
+            name, seen, grid + np.log(x_scale), cdf, slope / x_scale, extrapolations.growth
         )
         resource_limit = replace(
             resource_limit,
-            further_fall=courses.further_fall,
+            further_fall=extrapolations.further_fall,
             demand_error=error,
-            log_shared=courses.log_shared,
+            log_shared=extrapolations.log_shared,
         )
-        return replace(resource_limit, waking=courses.waking) if len(parts) > 1 else resource_limit
-    channels = DeviceParallelism(parts[0], courses)
+        if len(parts) == 1:
+            return resource_limit
+        return replace(resource_limit, waking=extrapolations.waking)
+    channels = DeviceParallelism(parts[0], extrapolations)
     grid = np.linspace(-2.5, 2.0 + np.log(CHANNELS[-1]), 2 * GRID) + np.log(reach)
     cdf = channels.reached(np.exp(grid))
     resource_limit = _describe(

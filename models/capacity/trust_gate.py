@@ -51,13 +51,13 @@ def nothing() -> Capacity:
     return Capacity(None, None, None, None, {}, unknown, reasons, 0.0, None)
 
 
-def with_concurrency(answer: Capacity, met: ObservedPeak | None, law: UslFit | None) -> Capacity:
+def with_concurrency(capacity: Capacity, met: ObservedPeak | None, law: UslFit | None) -> Capacity:
     """Add the concurrency at the capacity: as it was observed, or as a trusted law has it."""
     if met is not None:
         at_peak, upper = met.concurrency, met.concurrency_upper
-        return replace(answer, concurrency=at_peak, concurrency_upper=upper)
-    if law is None or law.trust is not Trust.TRUSTED or law.n_max is None or answer.value is None:
-        return answer
-    at_peak = float(law.law.concurrency_at_throughput(answer.value))
+        return replace(capacity, concurrency=at_peak, concurrency_upper=upper)
+    if law is None or law.trust is not Trust.TRUSTED or law.n_max is None or capacity.value is None:
+        return capacity
+    at_peak = float(law.law.concurrency_at_throughput(capacity.value))
     at_peak = at_peak if at_peak < float("inf") else law.n_max
-    return replace(answer, concurrency=at_peak, concurrency_upper=peak_upper(law))
+    return replace(capacity, concurrency=at_peak, concurrency_upper=peak_upper(law))

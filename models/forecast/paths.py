@@ -1,6 +1,6 @@
 """Possible futures of daily peaks, drawn from all that a trend leaves open.
 
-A path takes one of the trend's courses by its probability and coefficients from their Student
+A path takes one of the trend's shapes by its probability and coefficients from their Student
 distribution. Its growth is not quite that of the days seen, its days differ as those did (their
 residuals are drawn again), and the level wanders and steps. The numbers drawn are always the same,
 so that the same load gives the same answer.
@@ -8,7 +8,7 @@ so that the same load gives the same answer.
 
 import numpy as np
 
-from models.forecast.trend import GROWTH_AT, LOW, Candidate, Extrapolation, Trend
+from models.forecast.trend import GROWTH_AT, LOW, Candidate, Trend, TrendShape
 from models.forecast.week import WEEK, of_week, week_contrasts
 from models.rates import Array
 from models.robust import LinearFit
@@ -38,17 +38,17 @@ def future_peaks(trend: Trend, days: int) -> Array:
         for candidate, count in zip(trend.candidates, counts, strict=True)
     ]
     week = trend.week[of_week(np.arange(1.0, days + 1))]
-    strayed = np.exp(_wander(trend, days, rng))
+    strayed = np.exp(_random_walk(trend, days, rng))
     peaks: Array = trend.scale * week * np.concatenate(parts) ** 2 * strayed
     return peaks
 
 
 def _roots(c: Candidate, count: int, days: int, rng: "np.random.Generator") -> Array:
-    """Draw the roots of one course, without the wander, shape (count, days)."""
+    """Draw the roots of one shape, without the random walk, shape (count, days)."""
     drawn = _coefficients(c.fit, count, rng)
     ahead = np.arange(1.0, days + 1)
     level = drawn[:, :1] + drawn[:, 1:WEEK] @ week_contrasts(ahead).T
-    if c.course is Extrapolation.GROWTH:
+    if c.shape is TrendShape.GROWTH:
         pace = 1 + PACE_SPREAD * rng.standard_normal((count, 1))
         level = level + drawn[:, GROWTH_AT, None] * pace * ahead
     residuals = np.sort(c.residuals)[:-1]  # what happened once is not yet a habit
@@ -66,7 +66,7 @@ def _coefficients(fit: LinearFit, count: int, rng: "np.random.Generator") -> Arr
     return drawn
 
 
-def _wander(trend: Trend, days: int, rng: "np.random.Generator") -> Array:
+def _random_walk(trend: Trend, days: int, rng: "np.random.Generator") -> Array:
     """Draw how far the level strays, ln, shape (PATHS, days): small steps, and now and then one.
 
     Changes are as frequent as those seen, with half a one more in half of `DAYS_PER_CHANGE`.

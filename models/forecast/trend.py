@@ -4,7 +4,7 @@
 
 d counts days, 0 is the latest. The square root lies between a load that grows in proportion and
 one that grows by as much each day (G. E. P. Box, D. R. Cox, 1964, with λ = 1/2). A launch looks
-like growth and growth like a launch, so that three courses are compared by the Bayesian
+like growth and growth like a launch, so that three shapes are compared by the Bayesian
 information criterion (G. Schwarz, Annals of Statistics 6, 1978): a line, no growth, and no growth
 since one more change, a step or the end of a line. Each is fitted by Tukey's biweight
 (`models/robust.py`), which bursts and holidays do not steer.
@@ -42,7 +42,7 @@ GROWTH_AT = WEEK
 """Where the growth is among the coefficients, after the level and the week."""
 
 
-class Extrapolation(StrEnum):
+class TrendShape(StrEnum):
     """How a load goes on."""
 
     GROWTH = "growth"
@@ -52,9 +52,9 @@ class Extrapolation(StrEnum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Candidate:
-    """One course and its probability."""
+    """One shape of the trend and its probability."""
 
-    course: Extrapolation
+    shape: TrendShape
     weight: float
     fit: LinearFit
     """Of the root: the level now, six corrections of the week, and the growth per day where there
@@ -65,10 +65,10 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Trend:
-    """What daily peaks show of their course."""
+    """What daily peaks show of their trend."""
 
     candidates: tuple[Candidate, ...]
-    """The first is that of `Extrapolation.GROWTH`."""
+    """The first is that of `TrendShape.GROWTH`."""
     changes: tuple[int, ...]
     """The days (at most 0) at which the level stepped."""
     days: int
@@ -92,7 +92,7 @@ class Trend:
     @property
     def growth_probability(self) -> float:
         """The probability that the load grows."""
-        return sum(c.weight * _is_positive(c.fit) for c in self.candidates if c.course == "growth")
+        return sum(c.weight * _is_positive(c.fit) for c in self.candidates if c.shape == "growth")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -120,7 +120,7 @@ class _Days:
         return columns / len(self.day)
 
     def places(self, taken: Sequence[int]) -> list[int]:
-        """Days at which the course may change, beside those that are taken."""
+        """Days at which the trend may change, beside those that are taken."""
         inner = self.day[EDGE : len(self.day) - EDGE + 1]
         return [int(k) for k in inner if all(abs(k - other) >= EDGE for other in taken)]
 
@@ -140,25 +140,23 @@ def fit_trend(peaks: Array) -> Trend:
     changes = _changes(seen, line)
     level = np.column_stack((base, seen.steps(changes)))
     designs = {
-        Extrapolation.GROWTH: np.column_stack((line, seen.steps(changes))),
-        Extrapolation.LEVEL: level,
+        TrendShape.GROWTH: np.column_stack((line, seen.steps(changes))),
+        TrendShape.LEVEL: level,
     }
     places = seen.places(changes)
     if places:
         ends = [place for place in places if place <= -SETTLED]
         others = np.column_stack((seen.steps(places), seen.bends(ends)))
         best = int(np.argmax(_gains(seen, level, others)))
-        designs[Extrapolation.CHANGE] = np.column_stack((level, others[:, best]))
+        designs[TrendShape.CHANGE] = np.column_stack((level, others[:, best]))
     weights = _weights(seen, designs)
     candidates = (_candidate(seen, c, weights[c], design) for c, design in designs.items())
     return Trend(tuple(candidates), tuple(sorted(changes)), len(day), week, scale)
 
 
-def _candidate(seen: _Days, course: Extrapolation, weight: float, design: Array) -> Candidate:
+def _candidate(seen: _Days, shape: TrendShape, weight: float, design: Array) -> Candidate:
     fit = seen.fit(design)
-    return Candidate(
-        course, weight, fit, seen.root / np.maximum(design @ fit.coefficients, LOW) - 1
-    )
+    return Candidate(shape, weight, fit, seen.root / np.maximum(design @ fit.coefficients, LOW) - 1)
 
 
 def _changes(seen: _Days, line: Array) -> list[int]:
@@ -194,19 +192,19 @@ def _gains(seen: _Days, design: Array, columns: Array) -> Array:
     return gains
 
 
-def _weights(seen: _Days, designs: Mapping[Extrapolation, Array]) -> dict[Extrapolation, float]:
-    """The probability of each course; residuals that are alike from day to day count as fewer."""
-    residuals = {course: seen.residuals(design) for course, design in designs.items()}
-    bound = _bound(residuals[Extrapolation.GROWTH])
-    effective = _effective(residuals[Extrapolation.GROWTH])
+def _weights(seen: _Days, designs: Mapping[TrendShape, Array]) -> dict[TrendShape, float]:
+    """The probability of each shape; residuals that are alike from day to day count as fewer."""
+    residuals = {shape: seen.residuals(design) for shape, design in designs.items()}
+    bound = _bound(residuals[TrendShape.GROWTH])
+    effective = _effective(residuals[TrendShape.GROWTH])
     scores = {
-        course: effective * _cost(residuals[course], bound)
-        + np.log(max(effective, 2.0)) * (design.shape[1] + (course is Extrapolation.CHANGE))
-        for course, design in designs.items()  # where a change is, is one number more
+        shape: effective * _cost(residuals[shape], bound)
+        + np.log(max(effective, 2.0)) * (design.shape[1] + (shape is TrendShape.CHANGE))
+        for shape, design in designs.items()  # where a change is, is one number more
     }
     best = min(scores.values())
-    odds = {course: float(np.exp(-(score - best) / 2)) for course, score in scores.items()}
-    return {course: odd / sum(odds.values()) for course, odd in odds.items()}
+    odds = {shape: float(np.exp(-(score - best) / 2)) for shape, score in scores.items()}
+    return {shape: odd / sum(odds.values()) for shape, odd in odds.items()}
 
 
 def _effective(residuals: Array) -> float:

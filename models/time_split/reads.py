@@ -1,4 +1,4 @@
-"""Reads of a disk: sequential and random ones told apart, and the disk's calibration learnt.
+"""Reads of a disk: sequential and random ones told apart, and the disk's calibration learned.
 
 The paper counts accesses with a stride of one as sequential (section 3.2). The kernel shows no
 strides, but sizes: a page that is read for itself is one request of a page, while a scan's pages
@@ -74,7 +74,7 @@ def sequential_part(reads: Reads, disk: DiskProfile | None) -> float:
     return 0.0 if random_share(reads) >= 1.0 else 1.0 - single / reads.bytes
 
 
-def learn_profile(operations: Array, bytes_read: Array, seconds: Array) -> DiskProfile | None:
+def fit_profile(operations: Array, bytes_read: Array, seconds: Array) -> DiskProfile | None:
     """Learn a disk's profile from intervals: seconds = a · operations + bytes / rate.
 
     `seconds`, shape (T,), is the time that the device reports for its reads. None where too little

@@ -32,7 +32,7 @@ class Usage:
     """The time that the disk reports for its reads, queues at it included, s."""
     profile: DiskProfile | None = None
     """The disk's calibration as configured."""
-    learnt: DiskProfile | None = None
+    fitted_profile: DiskProfile | None = None
     """The calibration that the disk's own figures show."""
     link_share: float | None = None
     """The part of the time in which the busiest link's busier direction is full, 0..1."""
@@ -91,4 +91,4 @@ def _disk_seconds(usage: Usage, population: float) -> float | None:
 
 def _sequential_part(usage: Usage) -> float:
     own = own_reads(usage)
-    return 0.0 if own is None else sequential_part(own, usage.profile or usage.learnt)
+    return 0.0 if own is None else sequential_part(own, usage.profile or usage.fitted_profile)

@@ -182,7 +182,7 @@ def _describe(
     efficiency = points.x / (law.lam * points.n)
     near = points.nearness(posterior.n_best, posterior.nearness) if posterior else None
     scatter = scatter_about(law, points, near) if near is not None else None
-    verdict = judge(
+    judgement = judge(
         Evidence(
             levels=len(set(points.n.tolist())),  # np.unique would load numpy.ma, 2 MiB
             n_observed_min=float(points.n.min()),
@@ -198,9 +198,9 @@ def _describe(
         )
     )
     target = posterior.n_max_median if posterior else law.n_max or 2 * n_seen
-    if Reason.STILL_GROWING in verdict.reasons:
+    if Reason.STILL_GROWING in judgement.reasons:
         target = max(target, MORE_BY * n_seen)
-    lacking = target > n_seen and MORE_LOAD.intersection(verdict.reasons)
+    lacking = target > n_seen and MORE_LOAD.intersection(judgement.reasons)
     return UslFit(
         method=method,
         law=law,
@@ -211,8 +211,8 @@ def _describe(
         r_squared=points.r_squared(law),
         points=len(given),
         outliers=outliers,
-        trust=verdict.trust,
-        reasons=verdict.reasons,
+        trust=judgement.trust,
+        reasons=judgement.reasons,
         n_observed_max=n_seen,
         x_observed_max=x_seen,
         x_max_lower_bound=interval.low if interval else x_seen,

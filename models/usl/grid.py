@@ -28,7 +28,7 @@ EFFICIENCY_PRIOR = (0.4, 0.25)
 """A·u/v is normal: the efficiency at the peak, beside that of the lightest load. 0.5: no contention
 but a coherency cost; less: contention; more: loads that help each other at first."""
 PSEUDO_POINTS, PSEUDO_ERROR = 4.0, 0.03
-"""The noise is learnt from the points, and from four more that are 3 % off."""
+"""The noise is learned from the points, and from four more that are 3 % off."""
 N_RANGE = (-4.3, 6.2)
 X_RANGE = (-1.5, 6.0)
 """Where the first grid looks: ln(Nmax / greatest N seen), ln(Xmax / greatest X seen)."""
