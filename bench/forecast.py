@@ -20,7 +20,7 @@ from simulated_loads import AHEAD, HOURS, SCENARIOS, Month, month
 
 from models.capacity.distribution import Distribution
 from models.forecast.daily_peaks import daily_peaks
-from models.forecast.hourly import hourly_means
+from models.forecast.hourly_means import hourly_means
 from models.forecast.saturation import (
     DAY,
     LoadForecast,

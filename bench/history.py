@@ -24,7 +24,7 @@ from agent.history.store import Store
 from agent.history.window_reader import Wanted, read_window
 from agent.history.write_buffer import Batch
 from agent.replay.sources import ReplayOptions
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from collectors.base import Sample
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))

@@ -27,7 +27,7 @@ from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.demo.server import Flavour
 from agent.pipeline import assess
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.window.intervals import Interval, Window
 
 INTERVAL = 2.0

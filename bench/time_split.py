@@ -34,7 +34,7 @@ from live import Ask, Clients, run_as_root, session_over  # noqa: E402
 from namespaces import OtherHost, slow_cable  # noqa: E402
 from servers import server_program  # noqa: E402
 
-from agent.config.ceilings import ResourceSettings  # noqa: E402
+from agent.config.resources import ResourceSettings  # noqa: E402
 from agent.demo.server import Flavour, PrivateServer  # noqa: E402
 from agent.window.recent_time_split import TimeUse, time_use  # noqa: E402
 from models.time_split.limiting_resource import PARTS_OF, Limit  # noqa: E402

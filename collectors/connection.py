@@ -16,8 +16,8 @@ from collectors.base import CollectorError, FailureKind, Feature
 from collectors.errors import failure
 from collectors.query_results import DONE, ONE_CELL, Cell, Row, Shape, text, whole
 from collectors.session import Session
-from collectors.transport import Endpoint as Endpoint
-from collectors.transport import protection, secret_options
+from collectors.transport_security import Endpoint as Endpoint
+from collectors.transport_security import protection, secret_options
 
 IDENTITY = (
     "datadir",

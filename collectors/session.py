@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from collectors.base import CollectorError, FailureKind
 from collectors.driver import COM_QUERY, pymysql
 from collectors.query_results import Row, Shape
-from collectors.transport import USE_SOCKET, believing_anybody, is_trusted
+from collectors.transport_security import USE_SOCKET, believing_anybody, is_trusted
 
 if TYPE_CHECKING:
     from pymysql.cursors import Cursor

@@ -15,7 +15,7 @@ from models.attribution.divide import Attribution, Method, attribute, choose
 from models.attribution.estimators import Target
 from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.reasons import HostUse, Reason
-from models.attribution.waits import WAIT_CALL_SECONDS, capped, waits_by_text
+from models.attribution.waiting_classes import WAIT_CALL_SECONDS, capped, waits_by_text
 
 
 def cpu(s: Simulated) -> Target:

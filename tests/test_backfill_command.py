@@ -18,7 +18,7 @@ from agent.config.settings import FitSettings
 from agent.history.recorder import Recorder
 from agent.history.store import Store
 from agent.pipeline import assess
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.window.interval_buffer import IntervalBuffer
 
 START, LENGTH, STEP, WIDTH = 1_790_000_000, 7200, 15, 30.0

@@ -15,14 +15,14 @@ from recordings import rows
 
 from agent.assessment.snapshot import FitState, Health, Identity, Snapshot
 from agent.cli import main
-from agent.config.ceilings import DiskSettings, ResourceSettings
+from agent.config.resources import DiskSettings, ResourceSettings
 from agent.export.metrics import SnapshotCollector
 from agent.history.database import open_to_read
 from agent.history.record_types import INTERVALS
 from agent.history.row_mapping import interval_of
 from agent.history.tables import read
 from agent.pipeline import latest_load, observations
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.window.concurrency import Source
 from agent.window.intervals import Interval, Window
 from models.capacity.assess import assess_capacity

@@ -22,7 +22,7 @@ from agent.history.record_types import BUSINESS, Row
 from agent.history.recorder import Recorder
 from agent.history.store import Store
 from agent.history.tables import insert, read
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 

@@ -7,8 +7,8 @@ import pytest
 from complaints import mistakes
 
 from agent.config.bandwidths import bytes_per_second
-from agent.config.ceilings import DiskSettings, InterfaceSettings, ResourceSettings
 from agent.config.loader import load
+from agent.config.resources import DiskSettings, InterfaceSettings, ResourceSettings
 from agent.config.settings import Config
 from agent.service.reload import settings_of
 from collectors.devices import Devices

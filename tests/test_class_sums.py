@@ -19,7 +19,7 @@ from models.attribution.estimators import Target, work_of
 from models.attribution.prediction_error import disagreement
 from models.attribution.sufficient_statistics import RegressionSums
 from models.attribution.unit_costs import UnitCosts, fit_unit_costs, interval_weights
-from models.attribution.waits import LEAST_LEVEL, CpuBounds, least_level, must_wait
+from models.attribution.waiting_classes import LEAST_LEVEL, CpuBounds, least_level, must_wait
 from models.attribution.window_model import fit_intervals
 from models.wlr import fit_line
 

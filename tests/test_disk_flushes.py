@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.config.ceilings import ResourceSettings
+from agent.config.resources import ResourceSettings
 from agent.window.utilisation import is_busy_time, with_ceilings
 from collectors import disk_flushes as module
 from collectors.devices import physical_disks

@@ -48,7 +48,7 @@ from agent.service.agent_metrics import (
     WorkerState,
     WorkState,
 )
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature

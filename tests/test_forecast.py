@@ -9,7 +9,7 @@ from servers import ROOT
 
 from models.capacity.distribution import Distribution
 from models.forecast.daily_peaks import daily_peaks
-from models.forecast.hourly import HOUR, hourly_means
+from models.forecast.hourly_means import HOUR, hourly_means
 from models.forecast.saturation import (
     DAY,
     ForecastReason,

@@ -28,13 +28,13 @@ from agent.history.write_buffer import Batch
 from agent.replay.history_fill import fill
 from agent.replay.recorded_readings import Reading
 from agent.service.target_monitor import TargetMonitor
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors.base import Sample
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
-from models.forecast.hourly import HOUR
+from models.forecast.hourly_means import HOUR
 from models.forecast.saturation import DAY, ForecastReason, Saturation
 from models.rates import Array
 from models.trust import Trust

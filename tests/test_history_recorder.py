@@ -17,7 +17,7 @@ from agent.history.server_identity import MOST_NEW, server_identity
 from agent.history.store import Store
 from agent.history.tables import Extent, extents
 from agent.pipeline import assess
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.ceilings import DISK, NETWORK
+from agent.config.resources import DISK, NETWORK
 
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = {
@@ -115,7 +115,7 @@ def test_how_a_device_begins_is_said_once(start: str) -> None:
         and isinstance(node.value, str)
         and re.search(rf"(^|\|){start}", node.value)
     ]
-    assert said == ["ceilings.py"]
+    assert said == ["resources.py"]
 
 
 def test_models_touch_no_clock_file_or_socket() -> None:

@@ -19,10 +19,10 @@ from conftest import ServerFactory, one_in_every_run
 from agent.config.query_classes import ClassSettings
 from agent.export.profile_rows import profile_of
 from agent.query_classes.class_intervals import ClassIntervalMaker
+from agent.query_classes.class_monitor import ClassMonitor
 from agent.query_classes.class_registry import NONE, ClassRegistry
 from agent.query_classes.observations import ObservedClasses
 from agent.query_classes.state import ClassesState
-from agent.query_classes.tracker import QueryClasses
 from collectors.base import Sample
 from collectors.digests import DigestValues
 from models.attribution.class_intervals import AGENT
@@ -57,7 +57,7 @@ def scene(request: pytest.FixtureRequest, private_server: ServerFactory) -> Scen
 
 def estimated(taken: list[Sample], interval: float) -> ClassesState:
     """What the agent says at the end of what was recorded."""
-    classes = QueryClasses(
+    classes = ClassMonitor(
         ClassSettings(top=60, digest_text=True, interval=interval, window=3600.0)
     )
     for sample in taken:

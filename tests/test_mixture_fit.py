@@ -22,7 +22,7 @@ from models.attribution.normal_equations import Priors, Problem
 from models.attribution.prediction_error import PredictionError
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_costs import MOST_CPU, fit_unit_costs, interval_weights, robust_weights
-from models.attribution.waits import CpuBounds
+from models.attribution.waiting_classes import CpuBounds
 from models.attribution.window_model import fit_intervals
 
 

@@ -25,7 +25,7 @@ from made_up import (
 from agent.assessment.assessed_intervals import Disposition
 from agent.assessment.assessment_counters import AssessmentCounters
 from agent.assessment.snapshot import FitState, Health
-from agent.config.ceilings import DiskSettings, ResourceSettings
+from agent.config.resources import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings
 from agent.pipeline import assess, fit, latest_load, observations
 from agent.window.concurrency import Source, concurrency, idle_baseline

@@ -11,9 +11,9 @@ from class_samples import START, samples
 from simulated_classes import Simulated, simulate
 
 from agent.config.query_classes import ClassSettings
+from agent.query_classes.class_monitor import ClassMonitor
 from agent.query_classes.digest_deltas import Lost
 from agent.query_classes.state import ClassesState
-from agent.query_classes.tracker import QueryClasses
 from collectors.base import Sample
 from models.attribution.class_intervals import AGENT, OTHER, Array
 from models.attribution.divide import Method
@@ -26,15 +26,15 @@ SETTINGS = ClassSettings(top=20, interval=60.0, window=600.0)
 
 def followed(
     simulated: Simulated, settings: ClassSettings = SETTINGS, **how: bool
-) -> tuple[QueryClasses, list[ClassesState]]:
+) -> tuple[ClassMonitor, list[ClassesState]]:
     """Every state on the way."""
-    classes, states = QueryClasses(settings), list[ClassesState]()
+    classes, states = ClassMonitor(settings), list[ClassesState]()
     for sample in samples(simulated, **how):
         feed(classes, states, sample)
     return classes, states
 
 
-def feed(classes: QueryClasses, states: list[ClassesState], sample: Sample) -> None:
+def feed(classes: ClassMonitor, states: list[ClassesState], sample: Sample) -> None:
     """One sample, and the state that follows if it is a new one."""
     classes.append(sample)
     classes.advance(sample.at, 1e9 + sample.at)
@@ -184,7 +184,7 @@ def test_a_varying_cost_per_call_is_said() -> None:
 def test_a_lost_interval_is_nobodys_and_the_whole_is_kept() -> None:
     """The table is emptied: that second's CPU is unattributed, and no counter falls."""
     simulated = simulate(9, intervals=200)
-    classes, states = QueryClasses(SETTINGS), list[ClassesState]()
+    classes, states = ClassMonitor(SETTINGS), list[ClassesState]()
     emptied = None
     for sample in samples(simulated):
         if sample.collector == "digests" and sample.at >= START + 100:
@@ -235,10 +235,10 @@ def test_after_a_renumbering_no_class_takes_another_ones_place(
 
     Also where several minutes are worked on at once, after a pause.
     """
-    monkeypatch.setattr("agent.query_classes.tracker.MOST_KNOWN", 5)
+    monkeypatch.setattr("agent.query_classes.class_monitor.MOST_KNOWN", 5)
     monkeypatch.setattr("agent.query_classes.assessment.TRACKED", 3)
     simulated = simulate(4, intervals=300)
-    classes = QueryClasses(ClassSettings(interval=10.0, window=600.0, digest_text=True))
+    classes = ClassMonitor(ClassSettings(interval=10.0, window=600.0, digest_text=True))
     states = list[ClassesState]()
     for i, sample in enumerate(samples(simulated, measured=True)):
         classes.append(sample)

@@ -33,8 +33,8 @@ from agent.assessment.snapshot import FitState, Health
 from agent.config.query_classes import ClassSettings
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
-from agent.query_classes.tracker import QueryClasses
-from agent.support.instants import Now
+from agent.query_classes.class_monitor import ClassMonitor
+from agent.support.clocks import Now
 from agent.window.interval_buffer import IntervalBuffer
 from collectors import COLLECTORS, CollectorSpec, status
 from collectors.base import CollectorError, Sample
@@ -298,7 +298,7 @@ def readings(draw: st.DrawFn) -> list[Sample]:
 def test_no_assessment_has_an_exception_whatever_was_read(samples: list[Sample]) -> None:
     """Numbers that a server may say, in any order: capacity and classes are assessed, or not."""
     history = IntervalBuffer(5.0, 600.0, 1.0)
-    classes = QueryClasses(ClassSettings(interval=10.0, window=60.0))
+    classes = ClassMonitor(ClassSettings(interval=10.0, window=60.0))
     fitted = FitState()
     for sample in samples:
         classes.append(sample)

@@ -27,7 +27,7 @@ from agent.config.settings import FitSettings
 from agent.export.snapshot_json import snapshots_as_json
 from agent.pipeline import assess
 from agent.replay.sample_file import SampleFile
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.what_if.sla import sla_of
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample

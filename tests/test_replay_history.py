@@ -16,7 +16,7 @@ from agent.history.record_types import INTERVALS
 from agent.history.row_mapping import interval_row
 from agent.history.tables import insert
 from agent.pipeline import observations
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.window.concurrency import Source
 from agent.window.intervals import Interval, Window
 from models.capacity.assess import assess_capacity

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.attribution.waits import locks_rows, row_lock_waits
+from models.attribution.waiting_classes import locks_rows, row_lock_waits
 
 INTERVALS = 60
 

@@ -18,7 +18,7 @@ from test_real_servers import RECORDED, RUNS
 from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.what_if.current_state import today_of
 from agent.what_if.sla import sla_of
 from agent.window.intervals import Interval, Window

@@ -5,7 +5,7 @@ import pytest
 from made_up import SETTINGS, UP, interval, now, seen_at
 
 from agent.assessment.snapshot import FitState, Snapshot
-from agent.config.ceilings import ResourceSettings
+from agent.config.resources import ResourceSettings
 from agent.export.limits_table import limits_table
 from agent.export.snapshot_json import target_object
 from agent.pipeline import assess

@@ -10,7 +10,7 @@ from web_clients import Authority
 
 from collectors.base import CollectorError
 from collectors.connection import Connection, Endpoint, Login
-from collectors.transport import believing_anybody, secret_options
+from collectors.transport_security import believing_anybody, secret_options
 
 DOWN = Endpoint(port=1)  # a closed port
 TRIES = 50

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from agent.config.ceilings import DiskSettings, ResourceSettings
+from agent.config.resources import DiskSettings, ResourceSettings
 from agent.window.utilisation import limiting, with_ceilings
 from models.rates import Array
 

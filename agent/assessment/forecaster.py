@@ -5,7 +5,7 @@ from zlib import crc32
 
 from agent.assessment.hourly_load import HourlyLoad, HourlySum
 from agent.assessment.snapshot import ForecastState
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.window.intervals import Window
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity

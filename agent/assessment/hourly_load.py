@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.forecast.daily_peaks import DAY_HOURS
-from models.forecast.hourly import HOUR, hourly_means
+from models.forecast.hourly_means import HOUR, hourly_means
 from models.forecast.trend import RECENT
 from models.rates import Array
 

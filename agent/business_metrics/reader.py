@@ -17,8 +17,8 @@ from agent.prometheus.client import Client
 from agent.sampling.collector_health import CollectorHealth
 from agent.sampling.scheduled_collector import ScheduledCollector
 from agent.support.backoff import Backoff
+from agent.support.clocks import Now
 from agent.support.http_access import AccessError
-from agent.support.instants import Now
 from collectors import CollectorSpec, business_query
 from collectors.base import CollectorError, FailureKind, Prepared, Values
 from collectors.business_query import VALUE, checked

@@ -7,7 +7,7 @@ from agent.business_metrics.assessment import headroom_in_unit, state_of
 from agent.business_metrics.joined_values import ValueSeries
 from agent.config.business_metrics import BusinessMetric
 from agent.history.record_types import Row
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.window.intervals import Window
 
 

@@ -16,7 +16,7 @@ from models.attribution.divide import Attribution, ClassUse, Method, attribute
 from models.attribution.estimators import Target
 from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.quality_gate import withheld
-from models.attribution.waits import PART_OF_CPU, WHOLE_CPU
+from models.attribution.waiting_classes import PART_OF_CPU, WHOLE_CPU
 
 USAGE_ERROR = 2
 CPU_SECONDS = re.compile(r"cpu\w*_s$|^[us]time_s$")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.assessment.snapshot import FitState
-from agent.config.ceilings import ResourceSettings
+from agent.config.resources import ResourceSettings
 from agent.pipeline import fit
 from agent.replay.sources import Source, SourceError
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.window.intervals import Window
 from models.capacity.result import Capacity
 

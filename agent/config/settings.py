@@ -11,13 +11,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from agent.config.base_model import Section
 from agent.config.business_metrics import BusinessMetrics
-from agent.config.ceilings import ResourceSettings
 from agent.config.class_slas import ClassSlas
 from agent.config.credentials import Credentials, client_options, reason
 from agent.config.durations import seconds, within
 from agent.config.existing_file import ExistingFile, is_file
 from agent.config.node_exporter import NodeExporterSettings
 from agent.config.query_classes import ClassSettings
+from agent.config.resources import ResourceSettings
 from agent.config.retention import HistorySettings
 from agent.config.target_labels import TargetLabels
 from collectors import COLLECTORS

@@ -8,7 +8,7 @@ import numpy as np
 from agent.history.record_types import INTERVALS
 from agent.history.row_mapping import in_milliseconds, interval_row
 from agent.history.tables import insert
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 

@@ -8,7 +8,7 @@ from agent.history.record_types import BUSINESS, Row
 from agent.history.row_mapping import in_milliseconds
 from agent.history.tables import Choice, read
 from agent.history.window_reader import Wanted
-from agent.support.instants import Now
+from agent.support.clocks import Now
 
 MOST_READ = 50_000
 """Rows that are read back at most, the latest: eight metrics have 5,000 values each in memory."""

@@ -21,12 +21,12 @@ from agent.history.server_identity import MOST_NEW, Identities, server_identity
 from agent.history.store import BusinessFuture, LoadFuture, Store, WindowFuture
 from agent.history.window_reader import Wanted
 from agent.history.write_buffer import Batch
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.support.logs import fields
 from agent.support.queue_drain import take_all
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
-from models.forecast.hourly import HOUR
+from models.forecast.hourly_means import HOUR
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from agent.history.sample_codec import Chunk, pack
 from agent.query_classes.capacity_gain import Saving
 from agent.query_classes.class_registry import Name, name_of
 from agent.query_classes.state import IntervalUsage
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.window.intervals import Interval
 from collectors.base import Sample
 from models.usl.fit import UslFit

@@ -21,7 +21,7 @@ from agent.history.business_values import UnixValue, recent_values
 from agent.history.clock_check import SteadyClock
 from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import StoreError, StoreFailure, as_store_error
-from agent.history.hourly import hourly_sums
+from agent.history.hourly_load import hourly_sums
 from agent.history.marker_table import forget_markers, insert_markers, read_markers
 from agent.history.record_types import BUSINESS, CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.retention_pace import RetentionPace

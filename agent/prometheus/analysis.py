@@ -11,7 +11,7 @@ from agent.prometheus.client import Client
 from agent.prometheus.targets import FleetQuery, FleetTarget, readings, sampling_of
 from agent.replay.history_fill import fill
 from agent.replay.sources import interval_for
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.window.interval_buffer import IntervalBuffer
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.config.ceilings import ResourceSettings
+from agent.config.resources import ResourceSettings
 from agent.prometheus.client import Client, Labels, Series, chunks
 from agent.prometheus.exporters import inner, matcher, selector
 from agent.prometheus.targets import NAME, FleetQuery

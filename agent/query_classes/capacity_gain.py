@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent.config.ceilings import DISK, NETWORK
+from agent.config.resources import DISK, NETWORK
 from agent.query_classes.class_registry import SEVERAL, Name
 from agent.query_classes.state import ClassesState, ClassState
 from models.attribution.capacity_gain import Limit, gain, share_at_limit

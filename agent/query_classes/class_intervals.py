@@ -21,7 +21,7 @@ from collectors.base import Sample
 from collectors.digests import DigestValues
 from models.attribution.class_intervals import SIZES, Array, ClassIntervals
 from models.attribution.reasons import HostUse
-from models.attribution.waits import locks_rows, row_lock_waits
+from models.attribution.waiting_classes import locks_rows, row_lock_waits
 from models.rates import CLOCKS_AGREE
 
 PATIENCE = 3.0  # seconds to wait for a sample of every resource beyond an interval's end

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from agent.config.ceilings import ResourceSettings
+from agent.config.resources import ResourceSettings
 from agent.query_classes.class_intervals import ClassInterval, host_use, is_cpu_sum, whole_use
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.saturated_intervals import (

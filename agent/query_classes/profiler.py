@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.config.ceilings import ResourceSettings
+from agent.config.resources import ResourceSettings
 from agent.config.settings import Target
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from agent.assessment.snapshot import Snapshot
-from agent.config.ceilings import DISK, NETWORK
+from agent.config.resources import DISK, NETWORK
 from agent.window.concurrency import Source
 from models.capacity.resource_limit import FULL
 from models.trust import Trust

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from agent.assessment.snapshot import FitState, Health, Snapshot
-from agent.config.ceilings import ResourceSettings
+from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.pipeline import NO_CEILINGS, assess, latest_load
 from agent.replay.alert_rules import Alerts, Episode, Scrape
 from agent.replay.recording import Recording
-from agent.support.instants import Now
+from agent.support.clocks import Now
 
 PACE = 300.0
 """Seconds between two assessments where no step asks for one: each takes some 60 ms of CPU. Between

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.config.business_metrics import BusinessMetric
-from agent.config.ceilings import ResourceSettings
 from agent.config.durations import written
+from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings
 from agent.csv_input.table_file import STANDARD_INPUT
 from agent.history.database import open_to_read
@@ -21,7 +21,7 @@ from agent.history.window_reader import SAME_WIDTH
 from agent.pipeline import NO_CEILINGS
 from agent.replay.recording import Intervals, Recording, Samples, sampling_of
 from agent.replay.sample_file import SampleFile
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.window.interval_buffer import IntervalBuffer
 
 WIDTHS = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0)

@@ -26,14 +26,14 @@ from agent.history.server_identity import LONGEST, server_identity, server_uuid
 from agent.history.store import Store
 from agent.pipeline import assess
 from agent.query_classes.capacity_gain import savings_of
+from agent.query_classes.class_monitor import ClassMonitor
 from agent.query_classes.recent_response_times import RecentResponseTimes
-from agent.query_classes.tracker import QueryClasses
 from agent.replay.sources import ReplayOptions
 from agent.sampling.remote_host import collectors_of
 from agent.sampling.restart_detector import RestartDetector, Session
 from agent.sampling.scheduled_collector import ScheduledCollector, as_failure
 from agent.support.backoff import Backoff, spread
-from agent.support.instants import Now
+from agent.support.clocks import Now
 from agent.support.logs import fields, located
 from agent.what_if.class_sla import class_slas_of
 from agent.what_if.sla import sla_of
@@ -99,7 +99,7 @@ class TargetMonitor:
             self._settings.interval, self._settings.window, self._sampling
         )
         self._recorder = Recorder(store, target.name) if store else None
-        self._classes = QueryClasses(config.classes)
+        self._classes = ClassMonitor(config.classes)
         self._forecaster = Forecaster(target.name, time.monotonic())
         self._connection = Connection(
             target.endpoint,
@@ -233,7 +233,7 @@ class TargetMonitor:
                 "a different server answers at this address: a new window begins", extra=facts
             )
             self._fitted = FitState(record=AssessmentCounters(since=now))
-            self._classes = QueryClasses(self._classes.settings)
+            self._classes = ClassMonitor(self._classes.settings)
             self._forecaster = Forecaster(self.target.name, now)
             self._sla = self._class_slas = None
             self._response_times = RecentResponseTimes()
@@ -322,7 +322,7 @@ class TargetMonitor:
             self._classes.advance(now, time.time())
         except Exception as error:  # its state may be broken: start from scratch
             self._note_defect(Part.CLASSES, error)
-            self._classes = QueryClasses(self._classes.settings)
+            self._classes = ClassMonitor(self._classes.settings)
             raise
         for spent in self._classes.take_new():
             if self._recorder is not None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from agent.assessment.assessed_intervals import Disposition
 from agent.assessment.snapshot import Load, Snapshot
-from agent.config.ceilings import DISK, NETWORK
+from agent.config.resources import DISK, NETWORK
 from agent.query_classes.capacity_gain import share_of, share_of_use
 from agent.query_classes.class_registry import SEVERAL
 from agent.query_classes.state import ClassesState

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from agent.config.ceilings import DISK, NETWORK, DiskSettings, ResourceSettings
+from agent.config.resources import DISK, NETWORK, DiskSettings, ResourceSettings
 from agent.window.concurrency import best_source, statements_at_work
 from agent.window.intervals import Window
 from agent.window.time_split_rates import (

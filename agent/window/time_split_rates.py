@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from agent.config.ceilings import DISK
+from agent.config.resources import DISK
 from agent.window.resampling import Columns
 from models import rates
 from models.rates import Array

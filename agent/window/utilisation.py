@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from agent.config.ceilings import DISK, NETWORK, ResourceSettings
+from agent.config.resources import DISK, NETWORK, ResourceSettings
 from agent.window.resampling import Columns
 from agent.window.time_split_rates import CLIENT_RUN_DELAY, time_counters
 from models.capacity.resource_limit import Resource

@@ -23,7 +23,7 @@ from models.attribution.unit_costs import (
     calls,
     unit_costs_from_sums,
 )
-from models.attribution.waits import CpuBounds
+from models.attribution.waiting_classes import CpuBounds
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from models.attribution.mixture_fit import fit_mixture
 from models.attribution.normal_equations import BASE_SPREAD, FittedMixture, Priors
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_costs import UnitCosts, interval_weights
-from models.attribution.waits import CpuBounds, must_wait
+from models.attribution.waiting_classes import CpuBounds, must_wait
 
 TOLD = 3.0
 """Log of how much less probable it is that a class waits whose text is known and says no such."""

@@ -24,7 +24,7 @@ from models.attribution.estimators import (
 )
 from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.reasons import HostUse, Reason, Signs, find_reasons
-from models.attribution.waits import least_level, waits_by_text
+from models.attribution.waiting_classes import least_level, waits_by_text
 from models.attribution.window_model import fit_intervals
 from models.wlr import Line, fit_line
 

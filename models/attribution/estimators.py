@@ -10,7 +10,7 @@ from models.attribution.cost_model import CostModel
 from models.attribution.median_cost import equivalent_calls, scaled_to_median_cost
 from models.attribution.normal_equations import COMPUTE_SPREAD
 from models.attribution.unit_costs import calls
-from models.attribution.waits import WHOLE_CPU, CpuBounds, capped, waits_by_text
+from models.attribution.waiting_classes import WHOLE_CPU, CpuBounds, capped, waits_by_text
 from models.wlr import Line, Wlr, blame, fit_wlr
 
 MODEL_WEIGHT = 0.2

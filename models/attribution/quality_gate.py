@@ -14,7 +14,7 @@ from models.attribution.class_intervals import AGENT, Array, ClassIntervals, Mas
 from models.attribution.divide import Attribution
 from models.attribution.prediction_error import PredictionError
 from models.attribution.reasons import Reason
-from models.attribution.waits import waits_by_text
+from models.attribution.waiting_classes import waits_by_text
 
 LEAST_R_SQUARED, MOST_ERROR = 0.7, 0.5
 """Measured live: 0.98 and 0.1 for bytes of the network, 0 to 0.65 and 0.2 to 20 for those of disks;

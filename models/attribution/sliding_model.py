@@ -15,7 +15,7 @@ from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.quality_gate import passed_by_gate
 from models.attribution.reasons import HostUse
 from models.attribution.sufficient_statistics import Autocorrelation, RegressionSums
-from models.attribution.waits import PART_OF_CPU, CpuBounds, least_level
+from models.attribution.waiting_classes import PART_OF_CPU, CpuBounds, least_level
 from models.attribution.window_model import WindowModel, block_of, block_unit_costs, first_block
 
 LEAST_TICKS = 3

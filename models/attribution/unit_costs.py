@@ -8,7 +8,7 @@ import numpy as np
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.nnls import hold, minimise_non_negative
 from models.attribution.sufficient_statistics import Moments
-from models.attribution.waits import CpuBounds
+from models.attribution.waiting_classes import CpuBounds
 
 ROUNDS = 6
 LEAST_WEIGHT_SHARE = 0.2

@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from models.capacity.cpu_idleness import Idleness
+from models.capacity.cpu_wakeups import CpuWakeups
 from models.capacity.shared_cost import SharedCost
 from models.robust import LinearFit, fit_linear
 from models.usl.law import Array
@@ -54,7 +54,7 @@ class Part:
     base: tuple[float, float] = BASE_PRIOR
     shares: tuple[float, ...] = SHARES
     """Of `extrapolations`, in their order."""
-    idleness: Idleness | None = None
+    idleness: CpuWakeups | None = None
     log_sharing: SharedCost | None = None
 
     @cached_property

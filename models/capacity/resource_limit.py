@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.cpu_idleness import Idleness
+from models.capacity.cpu_wakeups import CpuWakeups
 from models.capacity.shared_cost import SharedCost
 from models.trust import Trust
 from models.usl.law import Array
@@ -89,7 +89,7 @@ class Resource:
     """How often the server wrote its log, per second; shape (intervals,); None: not known."""
     waiting: Array | None = field(repr=False, default=None)
     """How many of the server's threads waited for it, shape (intervals,); None: not known."""
-    idleness: Idleness | None = field(repr=False, default=None)
+    idleness: CpuWakeups | None = field(repr=False, default=None)
     """How many queries found it busy; `Observations.of` compares idle entries and throughput."""
     log_sharing: SharedCost | None = field(repr=False, default=None)
     """How many queries shared the log writes of others, likewise."""
@@ -140,7 +140,7 @@ class Resource:
         idle, log = self.idle_entries, self.log_writes
         return replace(
             self,
-            idleness=None if idle is None else Idleness.of(x, idle),
+            idleness=None if idle is None else CpuWakeups.of(x, idle),
             log_sharing=None if log is None else SharedCost.of(x, log),
         )
 

@@ -17,8 +17,8 @@ BUSY = 0.9
 """A processor is full only where at least this share of the queries found it busy."""
 
 
-class Idleness(SharedCost):
-    """How idle a processor was in each interval, from the queries' point of view."""
+class CpuWakeups(SharedCost):
+    """How many queries of each interval found a processor busy, which none of them had to wake."""
 
     @property
     def allows_full(self) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from woken_servers import PROCESSORS, server_of_many_processors, woken_server
 
 from collectors.cpu_idle import AT_MOST, IdleEntries
 from models.capacity.assess import assess_capacity
-from models.capacity.cpu_idleness import Idleness
+from models.capacity.cpu_wakeups import CpuWakeups
 from models.capacity.extrapolation import CEILING
 from models.capacity.resource_limit import Resource
 from models.capacity.result import CapacityReason
@@ -94,7 +94,7 @@ def test_the_share_that_finds_it_busy_is_that_of_random_arrivals() -> None:
     """X·(1 − U) idle entries a second: a share U finds it busy, from the lowest load on."""
     x = np.linspace(100.0, 1000.0, 50)
     u = x / 1000.0
-    idleness = Idleness.of(x, x * (1 - u))
+    idleness = CpuWakeups.of(x, x * (1 - u))
     assert idleness is not None
     assert idleness.per_query == pytest.approx(0.75, abs=0.1)
     assert idleness.spared[-1] == pytest.approx(1.0)
@@ -104,9 +104,9 @@ def test_the_share_that_finds_it_busy_is_that_of_random_arrivals() -> None:
 def test_nothing_is_said_where_too_little_is_known() -> None:
     """Fewer than six known intervals, none, or a processor that never goes idle: no measure."""
     x = np.linspace(100.0, 1000.0, 10)
-    assert Idleness.of(x, np.full(10, np.nan)) is None
-    assert Idleness.of(x, np.where(np.arange(10) < 5, x, np.nan)) is None
-    assert Idleness.of(x, np.zeros(10)) is None
+    assert CpuWakeups.of(x, np.full(10, np.nan)) is None
+    assert CpuWakeups.of(x, np.where(np.arange(10) < 5, x, np.nan)) is None
+    assert CpuWakeups.of(x, np.zeros(10)) is None
 
 
 def test_a_resource_is_full_only_where_queries_find_it_busy() -> None:

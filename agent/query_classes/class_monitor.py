@@ -22,7 +22,7 @@ MOST_NEW = 60
 """Intervals whose use is kept for whoever writes it down."""
 
 
-class QueryClasses:
+class ClassMonitor:
     """Everything about the query classes of one target."""
 
     def __init__(self, settings: ClassSettings) -> None:
