@@ -32,10 +32,10 @@ def watched(*metrics: dict[str, Any]) -> TargetMonitor:
     """A monitor of a server that nobody asks, with intervals whose load went up and down."""
     target = {"name": "db", "user": "u", "business_metrics": list(metrics)}
     config = Config.model_validate({"targets": [target], "fit": {"interval": 10}})
-    watch = TargetMonitor(config, config.targets[0])
-    watch._history.restore(intervals(WAVES))
-    watch._health = Health(up=True)
-    return watch
+    monitor = TargetMonitor(config, config.targets[0])
+    monitor._history.restore(intervals(WAVES))
+    monitor._session._health = Health(up=True)
+    return monitor
 
 
 def test_values_belong_to_the_interval_that_they_were_read_in() -> None:
@@ -60,17 +60,17 @@ def test_values_are_bounded() -> None:
 
 def test_a_number_that_follows_the_load_has_a_headroom() -> None:
     """From values and intervals to the snapshot, once for each interval."""
-    watch, rows = watched(USERS), intervals(WAVES)
+    monitor, rows = watched(USERS), intervals(WAVES)
     for row in rows:
-        watch.business.series["active_users"].append(row.end - 1, 2 * row.throughput)
+        monitor.business.series["active_users"].append(row.end - 1, 2 * row.throughput)
     now = rows[-1].end + 1
-    watch.fit_tick(now)
-    [before] = watch.snapshot.current_business(watch.snapshot.at)
+    monitor.fit_tick(now)
+    [before] = monitor.snapshot.current_business(monitor.snapshot.at)
     assert before.found.reason is UnitReason.NO_CAPACITY
-    watch.business_tick(now)
-    watch.fit_tick(now)
-    [known] = watch.snapshot.current_business(watch.snapshot.at)
-    capacity, load = watch.snapshot.fitted.capacity, watch.snapshot.load
+    monitor.business_tick(now)
+    monitor.fit_tick(now)
+    [known] = monitor.snapshot.current_business(monitor.snapshot.at)
+    capacity, load = monitor.snapshot.fitted.capacity, monitor.snapshot.load
     assert capacity is not None
     assert capacity.value is not None
     assert load is not None
@@ -79,7 +79,7 @@ def test_a_number_that_follows_the_load_has_a_headroom() -> None:
     left = 2 * (capacity.value - load.throughput)
     assert known.found.headroom.value == pytest.approx(left, rel=0.02)
     assert known.found.trust is capacity.trust is Trust.TRUSTED
-    [stale] = watch.snapshot.current_business(watch.snapshot.at + 200)
+    [stale] = monitor.snapshot.current_business(monitor.snapshot.at + 200)
     assert (stale.value, stale.found.reason) == (None, UnitReason.NO_VALUE)
 
 
@@ -87,16 +87,16 @@ def test_a_headroom_that_cannot_be_computed_costs_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A defect there is counted as its own part, once for each interval; the capacity stays."""
-    watch, rows = watched(USERS), intervals(WAVES)
+    monitor, rows = watched(USERS), intervals(WAVES)
     now = rows[-1].end + 1
-    watch.fit_tick(now)
+    monitor.fit_tick(now)
     monkeypatch.setattr("agent.service.target_monitor.headroom_in_unit", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        watch.business_tick(now)
-    watch.business_tick(now)
-    watch.fit_tick(now)
-    assert watch.assessment_failures == {"business_metrics": 1}
-    assert watch.snapshot.fitted.capacity is not None
+        monitor.business_tick(now)
+    monitor.business_tick(now)
+    monitor.fit_tick(now)
+    assert monitor.assessment_failures == {"business_metrics": 1}
+    assert monitor.snapshot.fitted.capacity is not None
 
 
 def test_a_reload_keeps_the_values_of_what_is_defined_as_before() -> None:

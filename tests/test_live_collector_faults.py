@@ -16,7 +16,7 @@ from servers import least_account
 from agent.config.loader import load
 from agent.demo.server import Flavour, PrivateServer
 from agent.sampling.collector_health import CollectorHealth
-from agent.service import target_monitor
+from agent.service import target_session
 from agent.service.daemon import Agent
 from agent.service.target_monitor import TargetMonitor
 from agent.support.worker import Worker
@@ -49,7 +49,7 @@ def test_a_grant_is_missed_and_found_again_by_itself(
     revoke = grant.replace("GRANT", "REVOKE").replace("TO", "FROM")
     account = least_account(failing)
     run_as_root(failing, revoke)
-    monkeypatch.setattr(target_monitor, "PREPARE_AGAIN", 1.0)
+    monkeypatch.setattr(target_session, "PREPARE_AGAIN", 1.0)
     file, _ = write_config(tmp_path, target(tmp_path, failing, account))
     with running_here(Agent(load(file))) as agent:
         wait_until("lacks", lambda: lacking(agent) >= set(LACKING))

@@ -21,7 +21,7 @@ from proxy import Proxy
 
 from agent.config.loader import load
 from agent.demo.server import PrivateServer
-from agent.service import target_monitor
+from agent.service import target_session
 from agent.service.daemon import Agent
 from collectors.connection import Endpoint
 
@@ -70,8 +70,8 @@ def hasty(
     servers: list[PrivateServer], folder: Path, patch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Agent, list[Proxy]]]:
     """An agent of these servers, each behind a proxy, that tries again at once."""
-    patch.setattr(target_monitor, "RECONNECT_FIRST", 0.01)
-    patch.setattr(target_monitor, "RECONNECT_LONGEST", 0.05)
+    patch.setattr(target_session, "RECONNECT_FIRST", 0.01)
+    patch.setattr(target_session, "RECONNECT_LONGEST", 0.05)
     with ExitStack() as stack:
         proxies = [stack.enter_context(Proxy(server.port)) for server in servers]
         targets = [

@@ -15,14 +15,14 @@ from agent.service.target_monitor import TargetMonitor
 def test_another_server_behind_the_same_address_begins_anew() -> None:
     """Nothing that is known of the first is said of the second, also without a history."""
     config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
-    watch = TargetMonitor(config, config.targets[0])
-    watch._history.restore(intervals(RISING[:8]))
+    monitor = TargetMonitor(config, config.targets[0])
+    monitor._history.restore(intervals(RISING[:8]))
     for server, kept in (("first", 8), ("first", 8), ("second", 0)):
-        watch._answering = server
-        watch.fit_tick(50.0)
-        assert len(watch._history.window(50.0)) == kept
-    assert watch.snapshot.fitted.capacity is None
-    assert watch.snapshot.load is None
+        monitor._session.server = server
+        monitor.fit_tick(50.0)
+        assert len(monitor._history.window(50.0)) == kept
+    assert monitor.snapshot.fitted.capacity is None
+    assert monitor.snapshot.load is None
 
 
 def test_a_defect_in_the_models_hides_no_server_that_is_down(
@@ -30,13 +30,13 @@ def test_a_defect_in_the_models_hides_no_server_that_is_down(
 ) -> None:
     """What reading the server says is published first; the worker counts the defect."""
     config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
-    watch = TargetMonitor(config, config.targets[0])
+    monitor = TargetMonitor(config, config.targets[0])
     monkeypatch.setattr("agent.service.target_monitor.assess", lambda *_: 1 / 0)
-    watch._health = Health(up=False, server="MySQL")
+    monitor._session._health = Health(up=False, server="MySQL")
     with pytest.raises(ZeroDivisionError):
-        watch.fit_tick(50.0)
-    assert watch.snapshot.health.up is False
-    assert "ZeroDivisionError" in watch.snapshot.fitted.waiting
+        monitor.fit_tick(50.0)
+    assert monitor.snapshot.health.up is False
+    assert "ZeroDivisionError" in monitor.snapshot.fitted.waiting
 
 
 def test_an_assessment_that_fails_touches_no_other_target(
@@ -53,9 +53,9 @@ def test_an_assessment_that_fails_touches_no_other_target(
         return assess(name, *arguments) if name == "whole" else 1 / 0  # type: ignore[return-value]
 
     monkeypatch.setattr("agent.service.target_monitor.assess", failing)
-    for watch in agent._monitors:
-        watch._history.restore(rows)
-        monkeypatch.setattr(watch._classes, "advance", lambda *_: watch._history.nothing)  # type: ignore[attr-defined]  # noqa: B023
+    for monitor in agent._monitors:
+        monitor._history.restore(rows)
+        monkeypatch.setattr(monitor._state.classes, "advance", lambda *_: monitor._history.nothing)  # type: ignore[attr-defined]  # noqa: B023
     worker = agent._fit_worker
     for _ in range(3):
         worker._due = dict.fromkeys(worker._due, 0.0)
@@ -75,7 +75,7 @@ def test_a_window_is_assessed_once_and_again_when_the_clock_is_set(
 ) -> None:
     """Twice a second nothing is computed for nothing; the times that are shown follow the clock."""
     config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
-    watch = TargetMonitor(config, config.targets[0])
+    monitor = TargetMonitor(config, config.targets[0])
     rows = intervals(RISING)
     unix, assessments = 1e9, list[float]()
 
@@ -85,15 +85,15 @@ def test_a_window_is_assessed_once_and_again_when_the_clock_is_set(
 
     monkeypatch.setattr("agent.service.target_monitor.assess", counted)
     monkeypatch.setattr("agent.service.target_monitor.time.time", lambda: unix)
-    watch._history.restore(rows)
+    monitor._history.restore(rows)
     for step, times in ((0.0, 1), (0.5, 1), (1.0, 1), (1800.0, 2)):
         now = rows[-1].end + min(step, 2.0)
         unix = 1e9 + step
-        watch.fit_tick(now)
+        monitor.fit_tick(now)
         assert len(assessments) == times
-        assert watch.snapshot.at == unix
-        assert watch.snapshot.load is not None
-        assert watch.snapshot.load.end == pytest.approx(unix, abs=2.5)
+        assert monitor.snapshot.at == unix
+        assert monitor.snapshot.load is not None
+        assert monitor.snapshot.load.end == pytest.approx(unix, abs=2.5)
 
 
 def test_an_sla_that_cannot_be_computed_costs_nothing_else(
@@ -102,23 +102,23 @@ def test_an_sla_that_cannot_be_computed_costs_nothing_else(
     """A defect there is counted as its own part, once for each interval; the capacity stays."""
     target = {"name": "db", "user": "u", "sla_seconds": 0.05}
     config = Config.model_validate({"targets": [target]})
-    watch = TargetMonitor(config, config.targets[0])
+    monitor = TargetMonitor(config, config.targets[0])
     rows = intervals(RISING)
-    watch._history.restore(rows)
-    watch._health = Health(up=True)
+    monitor._history.restore(rows)
+    monitor._session._health = Health(up=True)
     now = rows[-1].end + 1
-    watch.fit_tick(now)
-    watch.sla_tick(now)
-    watch.fit_tick(now)
-    before = watch.snapshot
+    monitor.fit_tick(now)
+    monitor.sla_tick(now)
+    monitor.fit_tick(now)
+    before = monitor.snapshot
     assert before.sla is not None
     assert before.sla.seconds == 0.05
-    watch._sla_at = None
+    monitor._results.sla_at = None
     monkeypatch.setattr("agent.service.target_monitor.sla_of", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        watch.sla_tick(now)
-    watch.sla_tick(now)
-    watch.fit_tick(now)
-    assert watch.assessment_failures == {"sla": 1}
-    assert watch.snapshot.sla is None
-    assert watch.snapshot.fitted.capacity is not None
+        monitor.sla_tick(now)
+    monitor.sla_tick(now)
+    monitor.fit_tick(now)
+    assert monitor.assessment_failures == {"sla": 1}
+    assert monitor.snapshot.sla is None
+    assert monitor.snapshot.fitted.capacity is not None

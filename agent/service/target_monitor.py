@@ -1,4 +1,4 @@
-"""Watching one target: its connection, its collectors' turns, its history and latest snapshot."""
+"""Watching one target: its session fills the history, its assessments make the snapshot."""
 
 import logging
 import time
@@ -6,33 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from agent.assessment.assessment_counters import AssessmentCounters
 from agent.assessment.forecaster import Forecaster
-from agent.assessment.snapshot import (
-    BusinessState,
-    ClassSlas,
-    FitState,
-    Health,
-    Identity,
-    SlaState,
-    Snapshot,
-)
+from agent.assessment.snapshot import BusinessState, FitState, Health, Snapshot
 from agent.business_metrics.assessment import headroom_in_unit, state_of
 from agent.business_metrics.reader import BusinessMetricsReader
-from agent.config.settings import CLOCKING, Config, Target
+from agent.config.settings import Config, Target
 from agent.history.recorder import Recorder
 from agent.history.row_mapping import ClassUses
-from agent.history.server_identity import LONGEST, server_identity, server_uuid
 from agent.history.store import Store
 from agent.pipeline import assess
 from agent.query_classes.capacity_gain import savings_of
 from agent.query_classes.class_monitor import ClassMonitor
-from agent.query_classes.recent_response_times import RecentResponseTimes
 from agent.replay.sources import ReplayOptions
 from agent.sampling.remote_host import collectors_of
-from agent.sampling.restart_detector import RestartDetector, Session
-from agent.sampling.scheduled_collector import ScheduledCollector, as_failure
-from agent.support.backoff import Backoff, spread
+from agent.service.target_session import TargetSession, scheduled
+from agent.service.target_state import IntervalResults, ServerState
 from agent.support.clocks import Now
 from agent.support.logs import fields, located
 from agent.what_if.class_sla import class_slas_of
@@ -40,23 +28,12 @@ from agent.what_if.sla import sla_of
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors import CollectorSpec
-from collectors.base import CollectorError, FailureKind, Sample
-from collectors.connection import LONGEST_VERSION, Connection
+from collectors.base import Sample
 from collectors.histograms import HistogramValues
-from collectors.server_clock import OFFSET, ROUND_TRIP
 from models.business_unit import UnitHeadroom, UnitReason
-from models.group.clock_offset import RoundTrip, add_round_trip, clock_offset
 
 log = logging.getLogger(__name__)
 
-RECONNECT_FIRST, RECONNECT_LONGEST = 1.0, 30.0  # seconds
-PREPARE_AGAIN = 60.0
-"""Seconds at most after which what was missing is looked for again. Looking for a server's process
-among all of this host takes tens of milliseconds: 50 targets in step took the interpreter for one
-second of each minute."""
-SERVER_SHARE = 0.4  # of the sampling interval: what one statement may take on the server
-LEAST_LIMIT = 0.2  # seconds that it may take in any case
-TOGETHER = 0.05  # seconds before its turn that a collector goes with another: waking up costs too
 ASSESS_EVERY = 1.0  # seconds between two looks for a complete interval
 CLOCK_SET = 0.5  # seconds by which the wall clock has been set, if it is off by more
 
@@ -88,81 +65,61 @@ class TargetMonitor:
     ) -> None:
         self.target = target
         self._settings = config.fit_settings(target)
-        self._ceilings = config.resource_settings(target)
+        self._resources = config.resource_settings(target)
         offered = collectors_of(config, target) if collectors is None else collectors
-        self._collectors = _scheduled(config, target, offered)
-        self._server_collectors = [c for c in self._collectors if c.spec.on_server]
-        self._host_collectors = [c for c in self._collectors if not c.spec.on_server]
-        self._status = next(c for c in self._collectors if c.spec.name == "status")
-        self._sampling = max(c.interval for c in self._collectors if c.spec.name in CLOCKING)
-        self._history = IntervalBuffer(
-            self._settings.interval, self._settings.window, self._sampling
-        )
+        enabled = scheduled(config, target, offered)
         self._recorder = Recorder(store, target.name) if store else None
-        self._classes = ClassMonitor(config.classes)
-        self._forecaster = Forecaster(target.name, time.monotonic())
-        self._connection = Connection(
-            target.endpoint,
-            target.credentials.login,
-            timeout=target.timeout,
-            limit=max(SERVER_SHARE * self._status.interval, LEAST_LIMIT),
+        self._session = TargetSession(target, enabled, self._keep, self._opened)
+        self._history = IntervalBuffer(
+            self._settings.interval, self._settings.window, self._session.sampling
         )
-        self._backoff = Backoff(RECONNECT_FIRST, RECONNECT_LONGEST)
-        self._retry_at = 0.0
-        self._prepare_at = 0.0
-        self._restarts = RestartDetector()
-        self._health = Health()
-        self._fitted = FitState(record=AssessmentCounters(since=time.monotonic()))
+        self._state = ServerState.new(target.name, config.classes, time.monotonic())
+        self._results = IntervalResults()
         self._assessed: tuple[Window, Now] | None = None  # by the snapshot
-        self._sla: SlaState | None = None
-        self._class_slas: ClassSlas | None = None
-        self._response_times = RecentResponseTimes()
-        self._sla_at: float | None = None  # the end of the load that it was last computed from
         keep = self._recorder.valued if self._recorder is not None else None
         self.business = BusinessMetricsReader(target, keep)
-        self._units: dict[str, UnitHeadroom] = {}
-        self._units_at: float | None = None
-        self._answering: str | None = None  # the server behind the session
-        self._round_trips: tuple[RoundTrip, ...] = ()
         self.assessment_failures: Mapping[str, int] = {}
-        self.connects = 0  # sessions opened
         self.fit_seconds: float | None = None  # how long the latest fit took
         self.snapshot = self._assess(time.monotonic())
 
+    @property
+    def connects(self) -> int:
+        """Sessions that were opened."""
+        return self._session.connects
+
     def close(self) -> None:
         """End the session on the server."""
-        self._connection.close()
+        self._session.close()
 
     def interrupt(self) -> None:
         """From another thread: end a read in progress, and the session with it."""
-        self._connection.interrupt()
+        self._session.interrupt()
         self.business.interrupt()
 
     @property
     def replay_options(self) -> ReplayOptions:
         """How its history is assessed: as it is watched, however wide its intervals were."""
-        settings, ceilings = self._settings, self._ceilings
+        settings, ceilings = self._settings, self._resources
         return ReplayOptions(self.target.name, settings=settings, ceilings=ceilings)
 
     def progress(self) -> object:
-        """Another answer whenever the server has answered; see `Worker`."""
-        return self._connection.statements, self._connection.is_open
+        """Another value whenever the server has answered; see `Worker`."""
+        return self._session.progress()
 
     def take_over(self, before: "TargetMonitor") -> None:
         """Go on where a monitor of the same server ends, with intervals as wide as ours."""
-        if self._connection.endpoint != before._connection.endpoint:
+        if self._session.endpoint != before._session.endpoint:
             return
-        self._health, self.connects = before._health, before.connects
-        self._answering = before._answering
-        self._round_trips = before._round_trips
+        self._session.take_over(before._session)
         self._history.server = before._history.server
         self.business.take_over(before.business)
+        ours, theirs = self._state, before._state
         if self.target.class_slas == before.target.class_slas:
-            self._response_times = before._response_times
-        self._forecaster = before._forecaster
-        if self._classes.settings == before._classes.settings:
-            self._classes = before._classes
-        self._fitted = FitState(record=before._fitted.record)
+            ours.response_times = theirs.response_times
+        ours.forecaster = theirs.forecaster
+        if ours.classes.settings == theirs.classes.settings:
+            ours.classes = theirs.classes
+        ours.fitted = FitState(record=theirs.fitted.record)
         if self._history.width != before._history.width:
             self.snapshot = replace(self.snapshot, health=before.snapshot.health)
             return
@@ -172,42 +129,16 @@ class TargetMonitor:
         self.snapshot = before.snapshot
 
     def server_tick(self, now: float) -> float:
-        """Connect if need be, then run every server collector that is due, status first."""
-        if not self._connection.is_open and now < self._retry_at:
-            return self._retry_at
-        try:
-            if not self._connection.is_open:
-                self._connect()
-            elif now >= self._prepare_at:
-                self._prepare([c for c in self._collectors if not c.complete])
-            for collector in self._server_collectors:
-                if collector.due <= time.monotonic() + TOGETHER:
-                    self._keep(collector.run(time.monotonic()))
-            if self._status.failure not in (None, FailureKind.SLOW):
-                self._health = replace(self._health, up=False)
-        except CollectorError:
-            return self._lost()
-        except (
-            Exception
-        ) as error:  # a defect of ours must not look like a server that was not tried
-            self._status.failed(as_failure(error))
-            self._lost()
-            raise
-        return min(c.due for c in self._server_collectors)
+        """Read the server: what is due."""
+        return self._session.read_server(now)
 
     def host_tick(self, now: float) -> float:
-        """Run every collector that reads this machine and is due."""
-        for collector in self._host_collectors:
-            if collector.due <= now:
-                try:
-                    self._keep(collector.run(now))
-                except CollectorError:
-                    collector.forget_source()
-        return min((c.due for c in self._host_collectors), default=now + PREPARE_AGAIN)
+        """Read the server's host: what is due."""
+        return self._session.read_host(now)
 
     def fit_tick(self, now: float) -> float:
         """Publish what is known now, and see to it that no answer takes for ever."""
-        self._connection.break_off_if_overdue(now)
+        self._session.break_off_if_overdue(now)
         self.business.break_off_if_overdue(now)
         before = self.snapshot
         self._mind_the_server(now)
@@ -227,18 +158,15 @@ class TargetMonitor:
 
     def _mind_the_server(self, now: float) -> None:
         """Another server behind the same address has nothing to do with what is known."""
-        if self._answering is not None and self._history.turn_to(self._answering):
-            facts = fields(target=self.target.name, server=self._answering)
+        server = self._session.server
+        if server is not None and self._history.turn_to(server):
+            facts = fields(target=self.target.name, server=server)
             log.warning(
                 "a different server answers at this address: a new window begins", extra=facts
             )
-            self._fitted = FitState(record=AssessmentCounters(since=now))
-            self._classes = ClassMonitor(self._classes.settings)
-            self._forecaster = Forecaster(self.target.name, now)
-            self._sla = self._class_slas = None
-            self._response_times = RecentResponseTimes()
+            self._state = ServerState.new(self.target.name, self._state.classes.settings, now)
+            self._results = IntervalResults()
             self.business.forget()
-            self._units = {}
 
     def forecast_tick(self, now: float) -> float:
         """Forecast when the load meets the capacity, once an hour; shown with the next fit."""
@@ -246,13 +174,13 @@ class TargetMonitor:
         try:
             load = self._recorder.take_load() if self._recorder is not None else None
             if load is not None:
-                self._forecaster.restore(load, now)
+                self._state.forecaster.restore(load, now)
             if self._assessed is not None:
-                self._forecaster.observe(self._assessed[0], clock)
-            self._forecaster.advance(self.snapshot.capacity(clock.unix), clock)
+                self._state.forecaster.observe(self._assessed[0], clock)
+            self._state.forecaster.advance(self.snapshot.capacity(clock.unix), clock)
         except Exception as error:  # its state may be broken: start from scratch
             self._note_defect(Part.FORECAST, error)
-            self._forecaster = Forecaster(self.target.name, now)
+            self._state.forecaster = Forecaster(self.target.name, now)
             raise
         return now + ASSESS_EVERY
 
@@ -262,13 +190,13 @@ class TargetMonitor:
         load = known.current_load(clock.unix)
         end = None if load is None else load.end
         has_any = self.target.sla_seconds is not None or self.target.class_slas
-        if not has_any or end == self._sla_at:
+        if not has_any or end == self._results.sla_at:
             return now + ASSESS_EVERY
-        self._sla_at = end  # also where it fails: the same again would fail again
+        self._results.sla_at = end  # also where it fails: the same again would fail again
         try:
             self._find_slas(known, clock)
         except Exception as error:
-            self._sla = self._class_slas = None
+            self._results.sla = self._results.class_slas = None
             self._note_defect(Part.SLA, error)
             raise
         return now + ASSESS_EVERY
@@ -276,30 +204,32 @@ class TargetMonitor:
     def _find_slas(self, known: Snapshot, clock: Now) -> None:
         seconds, slas = self.target.sla_seconds, self.target.class_slas
         if seconds is not None:
-            self._sla = sla_of(known, seconds, clock.unix)
+            self._results.sla = sla_of(known, seconds, clock.unix)
         if slas and self._assessed is not None:
-            window, times = self._assessed[0], self._response_times
-            self._class_slas = class_slas_of(known, slas, times, window, clock.unix)
+            window, times = self._assessed[0], self._state.response_times
+            self._results.class_slas = class_slas_of(known, slas, times, window, clock.unix)
 
     def business_tick(self, now: float) -> float:
         """Find the headroom in the units of the business, once for each interval."""
         clock = Now(now, time.time())
         load = self.snapshot.current_load(clock.unix)
         end = None if load is None else load.end
-        if not self.target.business_metrics or self._assessed is None or end == self._units_at:
+        if not self.target.business_metrics or self._assessed is None:
             return now + ASSESS_EVERY
-        self._units_at = end  # also where it fails: the same again would fail again
+        if end == self._results.units_at:
+            return now + ASSESS_EVERY
+        self._results.units_at = end  # also where it fails: the same again would fail again
         window, series = self._assessed[0], self.business.series
         written = self._recorder.take_business() if self._recorder is not None else None
         if written is not None:
             self.business.restore(written, clock)
         try:
-            self._units = {
+            self._results.units = {
                 name: headroom_in_unit(values, window, self.snapshot, clock)
                 for name, values in series.items()
             }
         except Exception as error:
-            self._units = {}
+            self._results.units = {}
             self._note_defect(Part.BUSINESS_METRICS, error)
             raise
         return now + ASSESS_EVERY
@@ -310,7 +240,7 @@ class TargetMonitor:
             state_of(
                 metric,
                 self.business.series[metric.name],
-                self._units.get(metric.name, unknown),
+                self._results.units.get(metric.name, unknown),
                 now,
             )
             for metric in self.target.business_metrics
@@ -319,14 +249,14 @@ class TargetMonitor:
     def class_tick(self, now: float) -> float:
         """Divide what was used over the query classes, once a minute; shown with the next fit."""
         try:
-            self._classes.advance(now, time.time())
+            self._state.classes.advance(now, time.time())
         except Exception as error:  # its state may be broken: start from scratch
             self._note_defect(Part.CLASSES, error)
-            self._classes = ClassMonitor(self._classes.settings)
+            self._state.classes = ClassMonitor(self._state.classes.settings)
             raise
-        for spent in self._classes.take_new():
+        for spent in self._state.classes.take_new():
             if self._recorder is not None:
-                savings = savings_of(self._classes.state, self._fitted.capacity)
+                savings = savings_of(self._state.classes.state, self._state.fitted.capacity)
                 self._recorder.divided(ClassUses(spent, savings))
         return now + ASSESS_EVERY
 
@@ -343,7 +273,7 @@ class TargetMonitor:
         """Give the history what is new; at the `last`, also what is of no complete interval."""
         if self._recorder is not None:
             clock = Now(time.monotonic(), time.time())
-            self._recorder.record(self._history, self._fitted, clock, last=last)
+            self._recorder.record(self._history, self._state.fitted, clock, last=last)
 
     def _assess(self, now: float) -> Snapshot:
         health = self._current_health()
@@ -355,16 +285,16 @@ class TargetMonitor:
             snapshot = replace(self.snapshot, at=clock.unix, health=health)
         else:
             self._assessed = window, clock  # also where it fails: the same again would fail again
-            name, settings = self.target.name, self._settings
-            snapshot = assess(name, window, health, self._fitted, settings, clock, self._ceilings)
-            self._fitted = snapshot.fitted
+            name, settings, fitted = self.target.name, self._settings, self._state.fitted
+            snapshot = assess(name, window, health, fitted, settings, clock, self._resources)
+            self._state.fitted = snapshot.fitted
         return replace(
             snapshot,
-            classes=self._classes.state,
-            clock=clock_offset(self._round_trips, now),
-            forecast=self._forecaster.state,
-            sla=self._sla,
-            class_slas=self._class_slas,
+            classes=self._state.classes.state,
+            clock=self._session.clock(now),
+            forecast=self._state.forecaster.state,
+            sla=self._results.sla,
+            class_slas=self._results.class_slas,
             business=self._business_states(clock),
         )
 
@@ -376,91 +306,23 @@ class TargetMonitor:
         return window is before and abs(clock.to_unix(then.monotonic) - then.unix) < CLOCK_SET
 
     def _current_health(self) -> Health:
-        return replace(
-            self._health,
-            collectors=(*(c.health for c in self._collectors), *self.business.health),
-            features=tuple(feature for c in self._collectors for feature in c.features),
-        )
+        health = self._session.health
+        return replace(health, collectors=(*health.collectors, *self.business.health))
 
-    def _connect(self) -> None:
-        try:
-            self._connection.open()
-        except CollectorError as error:
-            self._status.failed(error)
-            raise
-        self.connects += 1
-        self._round_trips = ()  # another host may answer at the address
-        self._answering = server_identity(self._connection.variables)
+    def _opened(self, variables: Mapping[str, str]) -> None:
         if self._recorder is not None:
-            self._recorder.connected(self._connection.variables)
-        server = self._connection.flavour
-        self._health = replace(self._health, server=server, identity=self._identity())
-        facts = fields(target=self.target.name, server=server)
-        log.info("connected to %s", self.target.endpoint, extra=facts)
-        for collector in self._collectors:
-            collector.forget_source()
-        self._prepare(self._collectors)
+            self._recorder.connected(variables)
 
-    def _identity(self) -> Identity:
-        """A server behind a socket file has this host's name, as it gives it itself."""
-        at, variables = self._connection.endpoint, self._connection.variables
-        host, port = at.host, str(at.port)
-        if at.socket:
-            host, port = (variables.get(name, "")[:LONGEST] for name in ("hostname", "port"))
-        version = variables.get("version", "")[:LONGEST_VERSION]
-        labels = tuple(sorted(self.target.labels.items()))
-        return Identity(host, port, version, server_uuid(variables), labels)
-
-    def _prepare(self, collectors: list[ScheduledCollector]) -> None:
-        self._prepare_at = time.monotonic() + spread(PREPARE_AGAIN)
-        for collector in collectors:
-            collector.prepare(self._connection)
-
-    def _keep(self, sample: Sample | None) -> None:
-        if sample is None:
-            return
+    def _keep(self, sample: Sample) -> None:
         if isinstance(sample.values, HistogramValues):
-            self._response_times.append(sample.at, sample.values)
+            self._state.response_times.append(sample.at, sample.values)
             return
-        self._classes.append(sample)
-        if OFFSET in sample.values:
-            trip = RoundTrip(sample.at, sample.values[OFFSET], sample.values[ROUND_TRIP])
-            self._round_trips = add_round_trip(self._round_trips, trip)
+        self._state.classes.append(sample)
         if sample.collector == "digests":
             return
         self._history.append(sample)
         if self._recorder is not None:
             self._recorder.sampled(sample)
-        if sample.collector == "status":
-            self._backoff.succeeded()
-            self._notice_restart(sample)
-            queries = sample.values["questions"]
-            self._health = replace(self._health, up=True, queries=queries)
-
-    def _notice_restart(self, status: Sample) -> None:
-        if self._restarts.is_another(status, Session(self.connects, self._connection.id)):
-            self._health = replace(self._health, restarts=self._health.restarts + 1)
-            log.warning("the server has restarted", extra=fields(target=self.target.name))
-
-    def _lost(self) -> float:
-        """The session is gone, and said to be: try again later."""
-        self._connection.close()
-        self._health = replace(self._health, up=False)
-        self._retry_at = time.monotonic() + self._backoff.failed()
-        return self._retry_at
-
-
-def _scheduled(
-    config: Config, target: Target, offered: Sequence[CollectorSpec]
-) -> list[ScheduledCollector]:
-    """The collectors that are switched on for this target, in the order of the table."""
-    scheduled = []
-    for spec in offered:
-        settings = config.collector_settings(target, spec.name)
-        if settings.enabled:
-            interval = settings.interval or spec.interval
-            scheduled.append(ScheduledCollector(target.name, spec, interval))
-    return scheduled
 
 
 def _say_changes(before: Snapshot, after: Snapshot) -> None:

@@ -1,0 +1,220 @@
+"""One target's session: its connection, the collectors that read through it, and their status.
+
+Read once: the target and its collectors. Kept between sessions: which server it is, its restarts
+and its health. Of one session: the connection, and when to prepare the collectors again.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from agent.assessment.snapshot import Health, Identity
+from agent.config.settings import CLOCKING, Config, Target
+from agent.history.server_identity import LONGEST, server_identity, server_uuid
+from agent.sampling.restart_detector import RestartDetector, Session
+from agent.sampling.scheduled_collector import ScheduledCollector, as_failure
+from agent.support.backoff import Backoff, spread
+from agent.support.logs import fields
+from collectors import CollectorSpec
+from collectors.base import CollectorError, FailureKind, Sample
+from collectors.connection import LONGEST_VERSION, Connection
+from collectors.server_clock import OFFSET, ROUND_TRIP
+from collectors.transport_security import Endpoint
+from models.group.clock_offset import ClockOffset, RoundTrip, add_round_trip, clock_offset
+
+log = logging.getLogger(__name__)
+
+RECONNECT_FIRST, RECONNECT_LONGEST = 1.0, 30.0  # seconds
+PREPARE_AGAIN = 60.0
+"""Seconds at most after which what was missing is looked for again. Looking for a server's process
+among all of this host takes tens of milliseconds: 50 targets in step took the interpreter for one
+second of each minute."""
+SERVER_SHARE = 0.4  # of the sampling interval: what one statement may take on the server
+LEAST_LIMIT = 0.2  # seconds that it may take in any case
+TOGETHER = 0.05  # seconds before its turn that a collector goes with another: waking up costs too
+
+
+class TargetSession:
+    """`read_server` and `read_host` are run by a worker each; all else is for every thread.
+
+    Every sample goes to `keep`, and the server's variables to `opened` after each connect.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        collectors: Sequence[ScheduledCollector],
+        keep: Callable[[Sample], None],
+        opened: Callable[[Mapping[str, str]], None],
+    ) -> None:
+        self._target = target
+        self._collectors = collectors
+        self._of_server = [c for c in collectors if c.spec.on_server]
+        self._of_host = [c for c in collectors if not c.spec.on_server]
+        self._status = next(c for c in collectors if c.spec.name == "status")
+        self._keep = keep
+        self._opened = opened
+        self._connection = Connection(
+            target.endpoint,
+            target.credentials.login,
+            timeout=target.timeout,
+            limit=max(SERVER_SHARE * self._status.interval, LEAST_LIMIT),
+        )
+        self._backoff = Backoff(RECONNECT_FIRST, RECONNECT_LONGEST)
+        self._retry_at = 0.0
+        self._prepare_at = 0.0
+        self._round_trips: tuple[RoundTrip, ...] = ()
+        self._restarts = RestartDetector()
+        self._health = Health()
+        self.server: str | None = None  # the identity of the server that answered last
+        self.connects = 0  # sessions opened
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where the server is."""
+        return self._connection.endpoint
+
+    @property
+    def sampling(self) -> float:
+        """Seconds between two samples of what an interval is bounded by."""
+        return max(c.interval for c in self._collectors if c.spec.name in CLOCKING)
+
+    @property
+    def health(self) -> Health:
+        """The status of the server and of each collector."""
+        return replace(
+            self._health,
+            collectors=tuple(c.health for c in self._collectors),
+            features=tuple(feature for c in self._collectors for feature in c.features),
+        )
+
+    def clock(self, now: float) -> ClockOffset | None:
+        """The server's clock less the agent's, by the round trips of this session."""
+        return clock_offset(self._round_trips, now)
+
+    def take_over(self, before: "TargetSession") -> None:
+        """Go on as the session of the same server that ends."""
+        self._health, self.connects, self.server = before._health, before.connects, before.server
+        self._round_trips = before._round_trips
+
+    def close(self) -> None:
+        """End the session on the server."""
+        self._connection.close()
+
+    def interrupt(self) -> None:
+        """From another thread: end a read in progress, and the session with it."""
+        self._connection.interrupt()
+
+    def break_off_if_overdue(self, now: float) -> None:
+        """From another thread: end an answer that only trickles in."""
+        self._connection.break_off_if_overdue(now)
+
+    def progress(self) -> object:
+        """Another value whenever the server has answered; see `Worker`."""
+        return self._connection.statements, self._connection.is_open
+
+    def read_server(self, now: float) -> float:
+        """Connect if need be, then run every server collector that is due, status first."""
+        if not self._connection.is_open and now < self._retry_at:
+            return self._retry_at
+        try:
+            if not self._connection.is_open:
+                self._connect()
+            elif now >= self._prepare_at:
+                self._prepare([c for c in self._collectors if not c.complete])
+            for collector in self._of_server:
+                if collector.due <= time.monotonic() + TOGETHER:
+                    self._take(collector.run(time.monotonic()))
+            if self._status.failure not in (None, FailureKind.SLOW):
+                self._health = replace(self._health, up=False)
+        except CollectorError:
+            return self._lost()
+        except (
+            Exception
+        ) as error:  # a defect of ours must not look like a server that was not tried
+            self._status.failed(as_failure(error))
+            self._lost()
+            raise
+        return min(c.due for c in self._of_server)
+
+    def read_host(self, now: float) -> float:
+        """Run every collector that reads this machine and is due."""
+        for collector in self._of_host:
+            if collector.due <= now:
+                try:
+                    self._take(collector.run(now))
+                except CollectorError:
+                    collector.forget_source()
+        return min((c.due for c in self._of_host), default=now + PREPARE_AGAIN)
+
+    def _connect(self) -> None:
+        try:
+            self._connection.open()
+        except CollectorError as error:
+            self._status.failed(error)
+            raise
+        self.connects += 1
+        self._round_trips = ()  # another host may answer at the address
+        self.server = server_identity(self._connection.variables)
+        self._opened(self._connection.variables)
+        flavour = self._connection.flavour
+        self._health = replace(self._health, server=flavour, identity=self._identity())
+        facts = fields(target=self._target.name, server=flavour)
+        log.info("connected to %s", self._target.endpoint, extra=facts)
+        for collector in self._collectors:
+            collector.forget_source()
+        self._prepare(self._collectors)
+
+    def _identity(self) -> Identity:
+        """A server behind a socket file has this host's name, as it gives it itself."""
+        at, variables = self._connection.endpoint, self._connection.variables
+        host, port = at.host, str(at.port)
+        if at.socket:
+            host, port = (variables.get(name, "")[:LONGEST] for name in ("hostname", "port"))
+        version = variables.get("version", "")[:LONGEST_VERSION]
+        labels = tuple(sorted(self._target.labels.items()))
+        return Identity(host, port, version, server_uuid(variables), labels)
+
+    def _prepare(self, collectors: Sequence[ScheduledCollector]) -> None:
+        self._prepare_at = time.monotonic() + spread(PREPARE_AGAIN)
+        for collector in collectors:
+            collector.prepare(self._connection)
+
+    def _take(self, sample: Sample | None) -> None:
+        if sample is None:
+            return
+        self._keep(sample)
+        if OFFSET in sample.values:
+            trip = RoundTrip(sample.at, sample.values[OFFSET], sample.values[ROUND_TRIP])
+            self._round_trips = add_round_trip(self._round_trips, trip)
+        if sample.collector == "status":
+            self._backoff.succeeded()
+            self._notice_restart(sample)
+            queries = sample.values["questions"]
+            self._health = replace(self._health, up=True, queries=queries)
+
+    def _notice_restart(self, status: Sample) -> None:
+        if self._restarts.is_another(status, Session(self.connects, self._connection.id)):
+            self._health = replace(self._health, restarts=self._health.restarts + 1)
+            log.warning("the server has restarted", extra=fields(target=self._target.name))
+
+    def _lost(self) -> float:
+        """The session is gone, and said to be: try again later."""
+        self._connection.close()
+        self._health = replace(self._health, up=False)
+        self._retry_at = time.monotonic() + self._backoff.failed()
+        return self._retry_at
+
+
+def scheduled(
+    config: Config, target: Target, offered: Sequence[CollectorSpec]
+) -> list[ScheduledCollector]:
+    """The collectors that are switched on for this target, in the order of the table."""
+    found = []
+    for spec in offered:
+        settings = config.collector_settings(target, spec.name)
+        if settings.enabled:
+            interval = settings.interval or spec.interval
+            found.append(ScheduledCollector(target.name, spec, interval))
+    return found
