@@ -95,8 +95,9 @@ def fit_columns(design: Array, y: Array, weights: Array, noise_floor: float) -> 
     used = weights > 0
     unit = weights * (np.count_nonzero(used, axis=0) / np.maximum(weights.sum(axis=0), TINY))
     y, root, w = np.where(used, y, 0.0), np.sqrt(unit), unit
+    products = (design[:, :, None] * design[:, None, :]).reshape(-1, design.shape[1] ** 2)
     for step in range(STEPS):
-        coefficients, inverse = _solve(design, y, w)
+        coefficients, inverse = _solve(design, products, y, w)
         residuals = (y - design @ coefficients.T) * root
         if step < STEPS - 1:
             sizes = medians(np.where(used, np.abs(residuals), np.nan))
@@ -127,10 +128,12 @@ def persistence_of(products: ArrayLike, squares: ArrayLike) -> Array:
     return ratio
 
 
-def _solve(design: Array, y: Array, w: Array) -> tuple[Array, Array]:
-    """Solve the normal equations; a ridge of round-off keeps ill-conditioned windows solvable."""
+def _solve(design: Array, products: Array, y: Array, w: Array) -> tuple[Array, Array]:
+    """Solve the normal equations; a ridge of round-off keeps ill-conditioned windows solvable.
+
+    products are those of each two columns of the design, shape (points, p·p).
+    """
     size = design.shape[1]
-    products = (design[:, :, None] * design[:, None, :]).reshape(-1, size * size)
     gram = (w.T @ products).reshape(-1, size, size)
     diagonal = np.arange(size)
     gram[:, diagonal, diagonal] = gram[:, diagonal, diagonal] * (1 + 1e-9) + TINY

@@ -9,6 +9,7 @@ as if it computed (measured: 37.2 s of the 38.3 s of such an UPDATE; its LOCK_TI
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -55,6 +56,9 @@ WAIT_FUNCTIONS = (
 )
 """BENCHMARK is not among them: it computes. RELEASE_LOCK does not wait."""
 
+MOST_TEXTS = 1000
+"""So many are remembered, with what was found in them: of five targets, 1 MiB at most."""
+
 _WAITS = re.compile(rf"(?<![\w$`.])`?(?:{'|'.join(WAIT_FUNCTIONS)})`?\s*\(", re.IGNORECASE)
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"")
 
@@ -63,7 +67,13 @@ def waits_by_text(texts: Sequence[str | None] | None, classes: int) -> Mask:
     """Tell which classes call a wait function, shape (classes,)."""
     if texts is None:
         return np.zeros(classes, dtype=np.bool_)
-    return np.array([bool(t and _WAITS.search(_QUOTED.sub("''", t))) for t in texts], dtype=bool)
+    return np.array([bool(text and _calls_wait_function(text)) for text in texts], dtype=bool)
+
+
+@lru_cache(MOST_TEXTS)
+def _calls_wait_function(text: str) -> bool:
+    """Whether it does; each fit of each resource asks it of the same texts."""
+    return _WAITS.search(_QUOTED.sub("''", text)) is not None
 
 
 LEAST_LEVEL = 0.4
