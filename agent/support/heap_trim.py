@@ -25,7 +25,7 @@ def share_one_heap() -> None:
 def set_aside() -> None:
     """Have no collection look again at what there is: what was imported stays to the end.
 
-    Of 34 ms that looking at all took once a minute, 6 remain.
+    Of the 34 ms that looking at all took once a minute, one remains.
     """
     gc.collect()
     gc.freeze()
