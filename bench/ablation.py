@@ -148,7 +148,7 @@ def _recorded() -> Iterator[tuple[Any, float]]:
     from agent.pipeline import observations
     from agent.window.concurrency import Source
 
-    for recording in sorted(FIXTURES.glob("real/*.json.gz")) + sorted(FIXTURES.glob("zoo/*")):
+    for recording in sorted(FIXTURES.glob("real/*.json.gz")) + sorted(FIXTURES.glob("zoo/*.json.gz")):
         run = saved(recording)
         for part in run["caps"]:
             seen = observations(seen_below(run, part), Source.STATEMENT_TIME)
