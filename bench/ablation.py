@@ -1,10 +1,11 @@
 """What each part of the models is worth: one is changed, the same servers assessed.
 
-    python bench/ablation.py [--module capacity.doubts] [--constant NAME] [--factor 1.5]
+    python bench/ablation.py [--module capacity.doubts] [--constant NAME] [--factor 1.5] [--off]
                              [--servers 1] [--seed 1] [--results FILE] [--only-what-matters]
 
 Parts are the numbers that the modules of the capacity, of the law and of trust define, each
-multiplied and divided by a factor, and the doubts, each switched off. Every variant is a copy of
+multiplied and divided by a factor, and the doubts, each switched off; `--off` gives rules the value
+at which they do nothing (`OFF`) instead. Every variant is a copy of
 `models` of its own, with that one line changed. It assesses the simulated days of
 `bench/capacity.py` and the real servers that the tests have recorded, and fits the published
 curves below 40, 60 and 80 % of their peaks. The cases are the same for all, so errors are compared
@@ -42,6 +43,37 @@ SHARES = (0.4, 0.6, 0.8)
 WRONG = 0.15
 WIDEST = np.log(100.0)
 """An interval that is wider, or has one end only, counts as so wide."""
+OFF = {
+    "capacity.assess.HOPELESS_RATIO": "np.inf",
+    "capacity.assess.LEAST_TOGETHER": "0.0",
+    "capacity.assess.MERGED_POINTS": "0",
+    "capacity.assess.SETTING_SEEN": "0.0",
+    "capacity.assess.UNHINDERED": "0.5",
+    "capacity.change_points.GAP": "1e9",
+    "capacity.change_points.HOLDS": "0.0",
+    "capacity.change_points.MAX_STEPS": "1",
+    "capacity.change_points.SPLITS": "10**4",
+    "capacity.change_points.TURNS": "10**6",
+    "capacity.contention.ABRUPT": "0.0",
+    "capacity.contention.MISTAKEN": "0.0",
+    "capacity.contention.MOST_SURE": "1e9",
+    "capacity.cpu_idleness.BUSY": "0.0",
+    "capacity.doubts.MIN_NEAR": "0",
+    "capacity.estimate.FAR_BELOW": "0.0",
+    "capacity.goodness_of_fit.HALF_USED": "1e-9",
+    "capacity.observations.FOR_US": "0.5",
+    "capacity.observations.STRANGE": "0.0",
+    "capacity.observed_maximum.LUCK": "0.0",
+    "capacity.plateau.FEW": "1e9",
+    "capacity.resource_limits.DEMAND_SURE": "0.0",
+    "capacity.resource_limits.FILLING": "1.0",
+    "capacity.resource_limits.FULL_SPREAD": "1e9",
+    "capacity.resource_limits.MIN_SEEN": "0.0",
+    "capacity.resource_limits.PASSED": "0.0",
+    "capacity.shared_cost.DEGREE": "1",
+    "capacity.shared_cost.LOADED": "0.0",
+}
+"""The constants of rules, by module and name, and values at which these do nothing."""
 Row = tuple[float | None, float | None, float | None, bool]
 """Capacity, lower and upper end of its interval (queries/s), and whether it is trusted."""
 
@@ -84,6 +116,7 @@ def main() -> None:
     )
     parser.add_argument("--constant", action="append")
     parser.add_argument("--factor", type=float, default=1.5)
+    parser.add_argument("--off", action="store_true", help="rules that are switched off instead")
     parser.add_argument("--servers", type=int, default=1, help="simulated, per scenario and load")
     parser.add_argument("--seed", type=int, default=1, help="of the simulated days")
     parser.add_argument("--results", type=Path, help="keep them here, and go on from there")
@@ -97,7 +130,7 @@ def main() -> None:
         print(f"{len(truths)} cases: {_summary(base)}\n")
         print("| part | now | changed to | mean error | 90 % | width | covered | trusted | wrong |")
         print("|---|---|---|---|---|---|---|---|---|")
-        for part in parts(args.factor):
+        for part in rules_off() if args.off else parts(args.factor):
             if args.module and part.module not in args.module:
                 continue
             if args.constant and part.name not in args.constant:
@@ -148,7 +181,9 @@ def _recorded() -> Iterator[tuple[Any, float]]:
     from agent.pipeline import observations
     from agent.window.concurrency import Source
 
-    for recording in sorted(FIXTURES.glob("real/*.json.gz")) + sorted(FIXTURES.glob("zoo/*.json.gz")):
+    for recording in sorted(FIXTURES.glob("real/*.json.gz")) + sorted(
+        FIXTURES.glob("zoo/*.json.gz")
+    ):
         run = saved(recording)
         for part in run["caps"]:
             seen = observations(seen_below(run, part), Source.STATEMENT_TIME)
@@ -215,6 +250,17 @@ def _variant(part: Part, folder: Path, file: Path, truths: list[float]) -> Outco
         return _outcome(root, file, truths)
     except (ArithmeticError, LookupError, ValueError):
         return None
+
+
+def rules_off() -> Iterator[Part]:
+    """Give each rule the value at which it does nothing."""
+    for rule, value in OFF.items():
+        module, _, name = rule.rpartition(".")
+        file = MODELS / f"{module.replace('.', '/')}.py"
+        lines = file.read_text(encoding="utf-8").splitlines()
+        [line] = [number for number, text in enumerate(lines) if text.startswith(f"{name} = ")]
+        before = lines[line].partition(" = ")[2]
+        yield Part(module, name, before, value, line + 1, 1, f"{name} = {value}")
 
 
 def parts(factor: float) -> Iterator[Part]:
