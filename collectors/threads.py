@@ -2,7 +2,9 @@
 
 Measured on real servers: Threads_running counts the session that asks, every binlog dump and the
 event scheduler on both flavours; a replica's own I/O and SQL threads on MariaDB only. The server's
-clock comes along in the same answer.
+clock comes along in the same answer, and what replication does: threads that apply what another
+server wrote, and statements that wait for a replica's acknowledgement. An applier that waits for
+work or for another one is left out; one that waits for its own commit (MySQL) applies.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
@@ -11,12 +13,24 @@ from collectors.query_results import Shape, number
 from collectors.server_clock import CLOCK, with_clock
 from collectors.statements import missing_grant, performance_schema_off
 
+APPLIERS = ", ".join(
+    f"'thread/sql/{name}'"
+    for name in (
+        *("replica_sql", "replica_worker"),  # of MySQL 8.0.26 and later
+        *("slave_sql", "slave_worker", "rpl_parallel_thread"),  # before that, and of MariaDB
+    )
+)
 THREADS = f"""
 SELECT COALESCE(SUM(PROCESSLIST_COMMAND LIKE 'Binlog Dump%'), 0),
        COALESCE(SUM(NAME LIKE 'thread/sql/event_scheduler'{{replication}}), 0),
+       COALESCE(SUM(NAME IN ({APPLIERS})
+                    AND (COALESCE(PROCESSLIST_STATE, '') NOT LIKE '%waiting%'
+                         OR PROCESSLIST_STATE LIKE 'waiting for handler commit')), 0),
+       COALESCE(SUM(PROCESSLIST_STATE LIKE 'Waiting for semi-sync ACK%'), 0),
        {CLOCK}
   FROM performance_schema.threads"""  # noqa: S608  (our own words only)
-SHAPE = Shape(columns=3)
+SHAPE = Shape(columns=5)
+APPLYING, WAITING = "applying", "waiting_for_replicas"
 MARIADB_REPLICATION = (
     " OR NAME IN ('thread/sql/slave_io', 'thread/sql/slave_sql', 'thread/sql/rpl_parallel_thread')"
 )
@@ -40,11 +54,13 @@ def prepare(connection: Connection) -> Prepared:
         return Prepared(lambda: {"agent": 1.0, "system": float(scheduler)}, (lack,))
 
     def read() -> Values:
-        (dumps, system), clock = with_clock(lambda: connection.row(query, SHAPE))
+        (dumps, system, applying, waiting), clock = with_clock(lambda: connection.row(query, SHAPE))
         return {
             "agent": 1.0,
             "binlog_dump": number("the count of binlog dumps", dumps),
             "system": number("the count of system threads", system),
+            APPLYING: number("the count of appliers", applying),
+            WAITING: number("the count of waits for replicas", waiting),
             **clock,
         }
 

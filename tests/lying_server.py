@@ -26,6 +26,7 @@ MOST = 0xFFFFFF  # bytes of one packet
 OK = b"\0\0\0\2\0\0\0"
 END = b"\xfe\0\0\2\0"
 SALT = b"12345678", b"123456789012\0"
+NOW = "2026-11-23 12:00:00.000000"
 DIGEST = "a" * 64
 VARIABLES: Mapping[str, Cell] = {
     "datadir": "/nowhere/",
@@ -220,7 +221,7 @@ class LyingServer:
         yield r"COLUMN_NAME", lambda: table(*((name,) for name in COLUMNS))
         yield r"SELECT 1 FROM", one(1, LONGLONG)
         yield r"PROCESSLIST_ID", one(42, LONGLONG)
-        yield r"Binlog Dump%'\), 0", lambda: table((0, 1))
+        yield r"Binlog Dump%'\), 0", lambda: table((0, 1, 0, 0, NOW))
         totals = (round(10 * age), round(1e12 * age), round(1e11 * age))
         yield (
             r"SELECT SUM\(COUNT_STAR\), SUM\(SUM_TIMER_WAIT\), (?s:.)*UNION",

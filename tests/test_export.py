@@ -55,6 +55,7 @@ from collectors.base import FailureKind, Feature
 from models.business_unit import UnitHeadroom, UnitReason
 from models.forecast.saturation import DAY, ForecastReason, Saturation
 from models.group.clock_offset import ClockOffset
+from models.group.layers import Replication
 from models.group.scaling import GroupLoad, fit_scaling
 from models.group.summary import Node, summarise
 from models.trust import Trust
@@ -138,6 +139,7 @@ def snapshots() -> list[Snapshot]:
     well[0] = replace(well[0], fitted=replace(well[0].fitted, record=record), classes=classes)
     well[0] = replace(well[0], forecast=ForecastState(well[0].at, met, 0.01, 31))
     well[0] = replace(well[0], time_use=known_time_use(well[0].at), clock=CLOCKS["mysql"])
+    well[0] = replace(well[0], replication=Replication(0.0, applying=0.25, waiting=0.125))
     less, slow = Estimate(800.0, 700.0, 900.0), Estimate(0.02, 0.01, 0.05)
     far = SlaHeadroom(less, Estimate(40.0, 35.0, 45.0), Estimate(0.25, 0.1, 0.5), 0.125)
     well[0] = replace(well[0], sla=SlaState(well[0].at, 0.05, 0.01, far, slow, Trust.INDICATIVE))

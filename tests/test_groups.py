@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 
 import numpy as np
 import pytest
+from known_time import known_time_use
 from made_up import UP, WIDTH, ZERO, intervals, known, now, with_resources
 
 from agent.assessment.snapshot import FitState, Health, Load, Snapshot
@@ -13,11 +15,12 @@ from agent.config.loader import ConfigError, load
 from agent.config.settings import Config
 from agent.export.group_json import groups_as_json
 from agent.export.group_metrics import GroupCollector
-from agent.export.group_section import group_words, groups_section
+from agent.export.group_section import group_words, groups_section, layer_words
 from agent.groups.common_intervals import LATEST, CommonIntervals, TargetInterval
 from agent.groups.group_monitor import GroupMonitor, group_load
 from agent.groups.groups import Groups
 from models.group.clock_offset import ClockOffset
+from models.group.layers import Replication
 from models.group.scaling import LEAST_INTERVALS, GroupLoad, ScalingReason, fit_scaling
 from models.group.summary import GroupReason, Node, summarise
 from models.trust import Trust
@@ -46,6 +49,7 @@ def test_the_picture_is_that_of_the_fleets_rules() -> None:
     assert summary.divided_at_will_headroom == pytest.approx(0.567, abs=0.001)
     assert summary.divided_as_today_growth == pytest.approx(0.25)
     assert summary.imbalance == pytest.approx(0.8 / 0.525)
+    assert summary.imbalance_loss == pytest.approx(1 - 0.525 / 0.8)
     assert (summary.trust, summary.reasons) == (Trust.TRUSTED, ())
 
 
@@ -253,6 +257,27 @@ def test_clocks_that_differ_are_shown() -> None:
     families = {f.name: f for f in GroupCollector(lambda: [state], lambda: at).collect()}
     [sample] = families["mysql_headroom_group_clock_difference_seconds"].samples
     assert sample.value == pytest.approx(0.0305)
+
+
+def test_where_the_time_of_several_nodes_goes_is_shown() -> None:
+    """Of 500 s in 300 s 84 % on resources; a quarter of a thread applies, an eighth waits."""
+    use, seen = known_time_use(END), Replication(0.0, applying=0.25, waiting=0.125)
+    told = [replace(SNAPSHOTS[0], time_use=use, replication=seen), *SNAPSHOTS[1:]]
+    monitor = GroupMonitor("shop", NAMES, WIDTH, stale=100.0)
+    monitor.observe(told, END + 1)
+    state, at = monitor.state, END + 1
+    [group] = json.loads(groups_as_json([state], at))["groups"]
+    first, second, _ = (node["layers"] for node in group["summary"]["nodes"])
+    system, distribution, application = 420 / 300, 0.375, 80 / 300 - 0.125
+    assert first == pytest.approx(
+        {"system": system, "distribution": distribution, "application": application}
+    )
+    assert second is None
+    shares = group["summary"]["layer_shares"]
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert shares["distribution"] == pytest.approx(0.375 / (500 / 300 + 0.25))
+    assert "Time goes to: system 73%, distribution 20%, application 7%." in layer_words(state)
+    assert escape(layer_words(state)) in groups_section([state], at)
 
 
 TARGETS = """

@@ -13,6 +13,7 @@ from test_live_collectors import IN_FLIGHT_ON, settled
 
 from agent.demo.server import Flavour
 from agent.query_classes.observations import ObservedClasses
+from collectors import threads
 from models.attribution.divide import ClassUse
 
 SECONDS = 15
@@ -55,6 +56,9 @@ def applied(private_server: ServerFactory, way: Way) -> ObservedClasses:
         Clients(replica, "SELECT BENCHMARK(50000, 5 + 7) AS bystander", pace=0.5),
     ):
         wait_until("writes", lambda: writer.done > 20)
+        read = threads.prepare(connection).read
+        assert read is not None
+        wait_until("an applier at work", lambda: read()[threads.APPLYING] > 0)
         return looked_at(record(connection, SECONDS))
 
 

@@ -20,6 +20,7 @@ from models.capacity.result import Capacity
 from models.capacity.saturation_probability import Probabilities, saturation_probability
 from models.forecast.saturation import Saturation
 from models.group.clock_offset import ClockOffset
+from models.group.layers import Layer, Replication, layers_of
 from models.time_split.split import TimeSplit
 from models.trust import Trust
 from models.usl.fit import UslFit
@@ -190,6 +191,8 @@ class Snapshot:
     """Deploy markers that concern it, the oldest first."""
     clock: ClockOffset | None = None
     """The server's clock less the agent's; None: not read in the last minutes."""
+    replication: Replication | None = None
+    """What replication does, in the mean of the last minutes; None: not known."""
 
     def capacity(self, now: float) -> Capacity | None:
         """The capacity, unless there is none or it is stale at `now` (Unix seconds)."""
@@ -212,6 +215,11 @@ class Snapshot:
         if self.time_use is None or not self.health.up:
             return None
         return self.time_use if now - self.time_use.at <= self.stale_after else None
+
+    def layers(self, now: float) -> Mapping[Layer, float]:
+        """What each layer of a server of several takes, in threads; empty where not known."""
+        use = self.current_time_use(now)
+        return {} if use is None else layers_of(use.split, use.seconds, self.replication)
 
     def class_splits(self, now: float) -> Mapping[str, TimeSplit]:
         """Where the time of each query class goes, by `class_key`; empty where not known."""

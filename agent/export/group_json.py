@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from agent.export.snapshot_json import Object, finite
 from agent.groups.group_monitor import GroupState
 from models.group.clock_offset import ClockOffset
+from models.group.layers import shares_of
 from models.group.scaling import NodeScaling
 from models.group.summary import GroupSummary, Node
 
@@ -36,6 +37,8 @@ def _summary(summary: GroupSummary, state: GroupState) -> Object:
         "divided_at_will_headroom": summary.divided_at_will_headroom,
         "divided_as_today_growth": summary.divided_as_today_growth,
         "imbalance": summary.imbalance,
+        "imbalance_loss": summary.imbalance_loss,
+        "layer_shares": shares_of(list(state.layers.values())),
         "lost": list(summary.lost),
         "trust": summary.trust,
         "reasons": [{"reason": r.value, "text": r.sentence} for r in summary.reasons],
@@ -53,6 +56,7 @@ def _node(node: Node, state: GroupState) -> Object:
         "capacity_used": node.used,
         "trust": node.trust,
         "clock_offset": _clock(state.clocks.get(node.name)),
+        "layers": state.layers.get(node.name),
     }
 
 

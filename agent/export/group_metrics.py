@@ -50,6 +50,12 @@ GAUGES: tuple[tuple[str, str, Callable[[GroupSummary], float | None]], ...] = (
         "shares; 1 is balanced. Absent where no capacity is known.",
         lambda summary: summary.imbalance,
     ),
+    (
+        "group_imbalance_loss_ratio",
+        "Share of the nodes' time that stays unused when the busiest target of the group is full, "
+        "0 to 1, divided as today: 0 is balanced. Absent where no capacity is known.",
+        lambda summary: summary.imbalance_loss,
+    ),
 )
 LAW: tuple[tuple[str, str, Callable[[NodeScaling], float | None]], ...] = (
     (

@@ -6,10 +6,22 @@ from html import escape
 from agent.export.fit_report import quantity
 from agent.groups.group_monitor import GroupState
 from models.group.clock_offset import ClockOffset
+from models.group.layers import Layer, shares_of
 from models.group.scaling import NodeScaling
 from models.group.summary import GroupSummary, Node
 
-COLUMNS = ("node", "queries/s", "capacity", "used", "headroom", "trust", "clock", "lost intervals")
+LAYERS = {layer: f"{layer} threads" for layer in Layer}
+COLUMNS = (
+    "node",
+    "queries/s",
+    "capacity",
+    "used",
+    "headroom",
+    "trust",
+    *LAYERS.values(),
+    "clock",
+    "lost intervals",
+)
 
 
 def groups_section(states: Iterable[GroupState], now: float) -> str:
@@ -25,8 +37,9 @@ def _group(state: GroupState, now: float) -> str:
     reasons = "".join(f"<li>{escape(reason.sentence)}</li>" for reason in summary.reasons)
     rows = "".join(_row(node, state) for node in summary.nodes)
     head = "".join(f"<th>{name}</th>" for name in COLUMNS)
+    lead = escape(group_words(summary) + layer_words(state))
     return (
-        f'<section>{title}<p class="lead">{escape(group_words(summary))}</p>'
+        f'<section>{title}<p class="lead">{lead}</p>'
         + (f"<ul>{reasons}</ul>" if reasons else "")
         + f'<table class="limits"><tr>{head}</tr>{rows}</table>'
         + (f'<p class="grey">{escape(scaling_words(state.scaling))}</p>' if state.scaling else "")
@@ -46,6 +59,17 @@ def group_words(summary: GroupSummary) -> str:
         said += f" If the load could be divided at will {summary.divided_at_will_headroom:.0%}"
         said += " would be unused."
     return said
+
+
+def layer_words(state: GroupState) -> str:
+    """Where the time of all nodes goes, layer by layer, and what the uneven load costs."""
+    shares = shares_of(list(state.layers.values()))
+    said = ", ".join(f"{layer} {share:.0%}" for layer, share in shares.items())
+    loss = state.summary.imbalance_loss if state.summary else None
+    words = f" Time goes to: {said}." if said else ""
+    if loss is not None:
+        words += f" Uneven load leaves {loss:.0%} of the nodes' time unused when the first is full."
+    return words
 
 
 def _growth(summary: GroupSummary) -> str:
@@ -74,7 +98,7 @@ def clock_words(clock: ClockOffset | None) -> str:
 
 
 def _row(node: Node, state: GroupState) -> str:
-    lost = state.lost.get(node.name, 0)
+    lost, threads = state.lost.get(node.name, 0), state.layers.get(node.name, {})
     cells = (
         node.name,
         "lost" if node.throughput is None else quantity(node.throughput),
@@ -82,6 +106,7 @@ def _row(node: Node, state: GroupState) -> str:
         "" if node.used is None else f"{node.used:.0%}",
         "" if node.headroom is None else f"{node.headroom:.0%}",
         "" if node.capacity is None else node.trust.value.replace("_", " "),
+        *(f"{threads[layer]:.2f}" if layer in threads else "" for layer in LAYERS),
         clock_words(state.clocks.get(node.name)),
         str(lost) if lost else "",
     )

@@ -1,4 +1,4 @@
-"""Where statement time goes as Prometheus metrics: thirteen series a target, one for each class."""
+"""Where statement time goes as Prometheus metrics: sixteen series a target, one for each class."""
 
 from collections.abc import Iterator
 
@@ -42,6 +42,14 @@ def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
             for limit in Limit
         ),
         "limit",
+    )
+    yield gauge(
+        "layer_concurrency",
+        "Threads at once whose time goes to this layer, over the last five minutes: system is the "
+        "resources, distribution the appliers and the waits for replicas, application the rest. "
+        "Absent where CPU, disk or replication is not known.",
+        (((s.target, layer.value), n) for s in snapshots for layer, n in s.layers(now).items()),
+        "layer",
     )
     yield gauge(
         "query_limited_by_ratio",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from agent.assessment.snapshot import Snapshot
 from agent.groups.common_intervals import CommonIntervals, TargetInterval
 from models.group.clock_offset import ClockOffset, clock_difference
+from models.group.layers import Layer
 from models.group.scaling import GroupLoad, NodeScaling, fit_scaling
 from models.group.summary import GroupSummary, Node, summarise
 from models.trust import Trust
@@ -35,6 +36,8 @@ class GroupState:
     """Intervals in which each node could not be read."""
     clocks: Mapping[str, ClockOffset] = field(default_factory=dict)
     """Each server's clock less the agent's, where it is known."""
+    layers: Mapping[str, Mapping[Layer, float]] = field(default_factory=dict)
+    """Where the time of each node goes, in threads, where it is known."""
 
     @property
     def clock_difference(self) -> ClockOffset | None:
@@ -79,6 +82,7 @@ class GroupMonitor:
         loads = [load for kept in self._loads.values() for load in kept]
         scaling = fit_scaling(loads, len(nodes))
         clocks = {s.target: clock for s in known.values() if (clock := s.current_clock())}
+        layers = {s.target: found for s in known.values() if (found := s.layers(now))}
         self.state = replace(
             self.state,
             at=end,
@@ -86,6 +90,7 @@ class GroupMonitor:
             scaling=scaling,
             lost=dict(self._lost),
             clocks=clocks,
+            layers=layers,
         )
 
 

@@ -292,6 +292,7 @@ class TargetMonitor:
             snapshot,
             classes=self._state.classes.state,
             clock=self._session.clock(now),
+            replication=self._session.replication(now),
             forecast=self._state.forecaster.state,
             sla=self._results.sla,
             class_slas=self._results.class_slas,

@@ -20,8 +20,10 @@ from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import LONGEST_VERSION, Connection
 from collectors.server_clock import OFFSET, ROUND_TRIP
+from collectors.threads import APPLYING, WAITING
 from collectors.transport_security import Endpoint
 from models.group.clock_offset import ClockOffset, RoundTrip, add_round_trip, clock_offset
+from models.group.layers import Replication, add_replication, mean_replication
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +67,7 @@ class TargetSession:
         self._retry_at = 0.0
         self._prepare_at = 0.0
         self._round_trips: tuple[RoundTrip, ...] = ()
+        self._replication: tuple[Replication, ...] = ()
         self._restarts = RestartDetector()
         self._health = Health()
         self.server: str | None = None  # the identity of the server that answered last
@@ -93,10 +96,14 @@ class TargetSession:
         """The server's clock less the agent's, by the round trips of this session."""
         return clock_offset(self._round_trips, now)
 
+    def replication(self, now: float) -> Replication | None:
+        """What replication does, in the mean of the last minutes; `now` in monotonic seconds."""
+        return mean_replication(self._replication, now)
+
     def take_over(self, before: "TargetSession") -> None:
         """Go on as the session of the same server that ends."""
         self._health, self.connects, self.server = before._health, before.connects, before.server
-        self._round_trips = before._round_trips
+        self._round_trips, self._replication = before._round_trips, before._replication
 
     def close(self) -> None:
         """End the session on the server."""
@@ -155,7 +162,7 @@ class TargetSession:
             self._status.failed(error)
             raise
         self.connects += 1
-        self._round_trips = ()  # another host may answer at the address
+        self._round_trips, self._replication = (), ()  # another host may answer at the address
         self.server = server_identity(self._connection.variables)
         self._opened(self._connection.variables)
         flavour = self._connection.flavour
@@ -188,6 +195,9 @@ class TargetSession:
         if OFFSET in sample.values:
             trip = RoundTrip(sample.at, sample.values[OFFSET], sample.values[ROUND_TRIP])
             self._round_trips = add_round_trip(self._round_trips, trip)
+        if APPLYING in sample.values:
+            seen = Replication(sample.at, sample.values[APPLYING], sample.values[WAITING])
+            self._replication = add_replication(self._replication, seen)
         if sample.collector == "status":
             self._backoff.succeeded()
             self._notice_restart(sample)

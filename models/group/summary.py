@@ -71,6 +71,9 @@ class GroupSummary:
     is at its capacity."""
     imbalance: float | None
     """The greatest X/C over their mean: 1 where all use the same part."""
+    imbalance_loss: float | None
+    """1 − the mean X/C over the greatest: the share of the nodes' time that stays unused when the
+    busiest is full, 0..1, as long as the load is divided as it is."""
     trust: Trust
     """The least of the nodes', where all capacities are known."""
     reasons: tuple[GroupReason, ...] = field(default=())
@@ -99,6 +102,7 @@ def summarise(nodes: Sequence[Node]) -> GroupSummary:
         divided_at_will_headroom=1 - x / c if known else None,
         divided_as_today_growth=1 / most - 1 if most > 0 else None,
         imbalance=most / mean if mean > 0 else None,
+        imbalance_loss=1 - mean / most if most > 0 else None,
         trust=_trust(read, len(known)),
         reasons=tuple(_reasons(nodes, read, len(known))),
     )

@@ -1,0 +1,86 @@
+"""The layers of several servers: where time of a known composition goes."""
+
+import pytest
+
+from models.group.layers import (
+    REMEMBERED,
+    Layer,
+    Replication,
+    add_replication,
+    layers_of,
+    mean_replication,
+    shares_of,
+)
+from models.time_split.split import Part, TimeSplit
+
+SPENT = {
+    Part.CPU: 60.0,
+    Part.PROCESSOR_QUEUE: 15.0,
+    Part.DISK_SEQUENTIAL: 30.0,
+    Part.DISK_RANDOM: 30.0,
+    Part.NETWORK: 15.0,
+    Part.LOCKS: 30.0,
+}
+SPLIT = TimeSplit.of(600.0, SPENT)
+"""Of two statements at once over 300 s: 0.5 on resources, 0.1 for locks, 1.4 not allocated."""
+
+
+def test_a_nodes_time_is_divided_over_the_layers() -> None:
+    """Of 1.4 that no resource explains, 0.9 waited for a replica; 0.3 appliers come beside."""
+    found = layers_of(SPLIT, 300.0, Replication(0.0, applying=0.3, waiting=0.9))
+    assert found == pytest.approx(
+        {Layer.SYSTEM: 0.5, Layer.DISTRIBUTION: 1.2, Layer.APPLICATION: 0.6}
+    )
+    assert sum(found.values()) == pytest.approx(2.0 + 0.3)
+
+
+def test_no_more_waits_than_no_resource_explains() -> None:
+    """Looks at threads that come out too high leave nothing below zero, and the sum as it is."""
+    found = layers_of(SPLIT, 300.0, Replication(0.0, applying=0.0, waiting=9.0))
+    assert found[Layer.APPLICATION] == pytest.approx(0.1)
+    assert sum(found.values()) == pytest.approx(2.0)
+
+
+def test_a_server_alone_spends_nothing_on_distribution() -> None:
+    """It applies nothing and waits for nobody."""
+    found = layers_of(SPLIT, 300.0, Replication(0.0, 0.0, 0.0))
+    assert found[Layer.DISTRIBUTION] == 0.0
+
+
+@pytest.mark.parametrize(
+    "split",
+    [
+        TimeSplit.of(600.0, {**SPENT, Part.CPU: None}),
+        TimeSplit.of(600.0, {**SPENT, Part.DISK_RANDOM: None}),
+        TimeSplit.of(50.0, SPENT),
+    ],
+    ids=["no CPU", "no disk", "contradicted"],
+)
+def test_what_is_not_known_is_not_given_to_the_application(split: TimeSplit) -> None:
+    """Time on a resource that nobody saw would look like the DBMS's own."""
+    assert layers_of(split, 300.0, Replication(0.0, 0.0, 0.0)) == {}
+
+
+def test_nothing_is_said_where_nobody_looked_at_replication() -> None:
+    """Without performance_schema a wait for a replica would look like the DBMS's own."""
+    assert layers_of(SPLIT, 300.0, None) == {}
+
+
+def test_looks_are_averaged_over_the_last_minutes() -> None:
+    """One of four found a wait; what is old does not count."""
+    known: tuple[Replication, ...] = (Replication(0.0, 100.0, 100.0),)
+    for at, waiting in ((300.0, 1.0), (305.0, 0.0), (310.0, 0.0), (315.0, 0.0)):
+        known = add_replication(known, Replication(at, 2.0, waiting))
+    assert mean_replication(known, 315.0) == Replication(315.0, 2.0, 0.25)
+    assert mean_replication(known, 315.0 + REMEMBERED) is None
+    assert mean_replication((), 0.0) is None
+
+
+def test_shares_are_of_all_nodes() -> None:
+    """A primary that waits for its replica, and the replica that applies."""
+    primary = {Layer.SYSTEM: 1.0, Layer.DISTRIBUTION: 2.0, Layer.APPLICATION: 1.0}
+    replica = {Layer.SYSTEM: 3.0, Layer.DISTRIBUTION: 1.0, Layer.APPLICATION: 0.0}
+    assert shares_of([primary, replica, {}]) == pytest.approx(
+        {Layer.SYSTEM: 0.5, Layer.DISTRIBUTION: 0.375, Layer.APPLICATION: 0.125}
+    )
+    assert shares_of([{}]) == {}
