@@ -82,6 +82,13 @@ def test_of_nothing_nothing_is_known() -> None:
     assert (idle.divided_at_will_headroom, idle.divided_as_today_growth) == (1.0, None)
 
 
+def test_one_known_node_is_not_unbalanced() -> None:
+    """Imbalance is of several: with one capacity there is none to tell."""
+    alone = summarise([node("a", 100.0, 1000.0), node("b", 50.0, None)])
+    assert alone.capacity == 1000.0
+    assert (alone.imbalance, alone.imbalance_loss) == (None, None)
+
+
 def loads(counts: tuple[int, ...], used: float = 0.97) -> list[GroupLoad]:
     """Intervals in which so many nodes served, on the law, with 1 % of noise."""
     rng = np.random.default_rng(2)

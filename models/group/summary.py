@@ -70,7 +70,7 @@ class GroupSummary:
     """The least C/X, less 1: by how much the load can grow, divided as it is, until the first node
     is at its capacity."""
     imbalance: float | None
-    """The greatest X/C over their mean: 1 where all use the same part."""
+    """The greatest X/C over their mean: 1 where all use the same part; None: one node is known."""
     imbalance_loss: float | None
     """1 − the mean X/C over the greatest: the share of the nodes' time that stays unused when the
     busiest is full, 0..1, as long as the load is divided as it is."""
@@ -93,6 +93,7 @@ def summarise(nodes: Sequence[Node]) -> GroupSummary:
     c = sum(node.capacity or 0.0 for node, _ in known)
     most = max((used for _, used in known), default=0.0)
     mean = sum(used for _, used in known) / len(known) if known else 0.0
+    is_shared = len(known) > 1 and most > 0
     bottleneck = min(placed, key=lambda node: node.headroom or 0.0, default=None)
     return GroupSummary(
         nodes=tuple(nodes),
@@ -101,8 +102,8 @@ def summarise(nodes: Sequence[Node]) -> GroupSummary:
         bottleneck=bottleneck.name if bottleneck else None,
         divided_at_will_headroom=1 - x / c if known else None,
         divided_as_today_growth=1 / most - 1 if most > 0 else None,
-        imbalance=most / mean if mean > 0 else None,
-        imbalance_loss=1 - mean / most if most > 0 else None,
+        imbalance=most / mean if is_shared else None,
+        imbalance_loss=1 - mean / most if is_shared else None,
         trust=_trust(read, len(known)),
         reasons=tuple(_reasons(nodes, read, len(known))),
     )
