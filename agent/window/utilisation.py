@@ -218,7 +218,8 @@ def _limits(status: Columns, statement_time: Array, edges: Array) -> Iterator[Na
 
 def _share(used: Array, limit: Array) -> Array:
     """Divide by a limit; NaN where it is 0, which is none."""
-    share: Array = np.divide(used, limit, out=np.full(len(used), np.nan), where=limit != 0)
+    with np.errstate(over="ignore"):
+        share: Array = np.divide(used, limit, out=np.full(len(used), np.nan), where=limit != 0)
     return share
 
 
