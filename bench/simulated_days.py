@@ -18,8 +18,9 @@ from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
 from models.usl.law import Array
 
-EARLY = 0.04
-"""Real processors are at their end a few per cent before all of their time is used."""
+EARLY = 0.045
+"""Real processors are at their end before all of their time is used: by so much at most. Eight
+that were held at their peaks were 95.5 to 100 % busy."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def live(server: Server, life: Life, rng: np.random.Generator) -> Observations:
         share[jobs] = rng.uniform(0.1, 0.5, int(jobs.sum()))
     x = share * server.capacity
     n, u, paid = _averaged(server, [x * (1 + part * life.bursts) for part in (-1, 1)])
-    u["cpu"] = u["cpu"] * (1 - min(abs(rng.normal(0, EARLY)), 3 * EARLY))
+    u["cpu"] = u["cpu"] * (1 - rng.uniform(0, EARLY))
     x = x / cost
     errors = rng.normal(0, life.noise, (len(u) + 1, k))
     n = n * np.exp(errors[0])

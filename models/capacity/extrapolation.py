@@ -17,7 +17,7 @@ from models.capacity.shared_cost import SharedCost
 from models.robust import LinearFit, student_cdf
 from models.usl.law import Array
 
-CEILING = (0.975, 0.015)
+CEILING = (0.975, 0.02)
 """Where a resource is full, mean and deviation: some end before all of their time is used."""
 
 

@@ -31,6 +31,11 @@ CONFIDENCE = 0.90
 SHARPNESSES = {1.0: 0.5, 2.0: 0.5}
 """The shapes' exponents, and their probability before any point is seen."""
 ROWS = 256
+BINS = 128
+"""Of the 90 % interval of ln Xmax, in each of which an estimate may lie."""
+WRONG_ENOUGH = 0.5
+"""A greater error of Xmax counts as this one. Without, the 90th percentile of the errors on
+published curves is 22 instead of 19 % at 0.8 of the peak's load; 0.3 does the same as 0.5."""
 LIKELY = 1e-5
 """Cells that are less likely than the best by this factor are left out of a band."""
 
@@ -185,13 +190,17 @@ def posterior_of(points: Points, curve: Curve, prior: PeakPrior = LIVE) -> Poste
 
 
 def _estimate(cells: Cells) -> float:
-    """Compute the ln Xmax with the least expected error, relative to the truth and absolute.
+    """Compute the ln Xmax with the least expected error relative to the truth, capped.
 
-    |estimate/Xmax − 1| is least in the mean at the median of the posterior divided by Xmax.
+    An error beyond `WRONG_ENOUGH` is wrong and no worse than another: a long tail, of a peak that
+    may be anywhere above, does not draw the estimate.
     """
     low, _, high = _quantiles(cells.ln_x, cells.share)
-    weight = cells.share * np.exp(cells.ln_x.min() - cells.ln_x)
-    return float(np.clip(_quantiles(cells.ln_x, weight / weight.sum())[1], low, high))
+    edges = np.linspace(low, high, BINS + 1)
+    shares, _ = np.histogram(np.clip(cells.ln_x, low, high), edges, weights=cells.share)
+    middles = (edges[1:] + edges[:-1]) / 2
+    off = np.abs(np.expm1(middles[:, None] - middles[None, :]))
+    return float(middles[np.argmin(np.minimum(off, WRONG_ENOUGH) @ shares)])
 
 
 def _quantiles(values: Array, shares: Array) -> Array:
