@@ -14,10 +14,11 @@ import numpy as np
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import is_contradicted
+from models.numerics import QUANTILES
 from models.robust import NORMAL_95, LinearFit, fit_linear
 from models.trust import TRUSTED_RATIO, Trust
 from models.usl.law import Array
-from models.what_if.predict import QUANTILES, Estimate
+from models.what_if.predict import Estimate
 
 MIN_VALUES = 20
 MIN_SPREAD = 1.25
@@ -164,7 +165,7 @@ def _relation(seen: UnitValues) -> _Relation | UnitReason:
     x, u = seen.throughput, seen.unit
     if len(x) < MIN_VALUES:
         return UnitReason.FEW_VALUES
-    low, high = np.quantile(x, (0.05, 0.95))
+    low, high = np.quantile(x, QUANTILES[::2])
     if high < MIN_SPREAD * low:
         return UnitReason.NOT_VARIED
     x_unit, u_unit = float(np.median(x)), float(np.median(u))
@@ -204,7 +205,7 @@ def _deviation(line: LinearFit, place: int) -> float:
 def _trust(of_capacity: Trust, rate: Estimate) -> Trust:
     """Take trust away where b is not known as well as a trusted capacity has to be."""
     is_known = rate.upper is not None and 0 < rate.upper < TRUSTED_RATIO * rate.lower
-    return Trust.INDICATIVE if of_capacity is Trust.TRUSTED and not is_known else of_capacity
+    return of_capacity if is_known else of_capacity.at_most(Trust.INDICATIVE)
 
 
 def _estimate(values: Array, weights: Array) -> Estimate:

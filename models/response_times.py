@@ -6,6 +6,7 @@ from typing import Self
 
 import numpy as np
 
+from models.numerics import NEGLIGIBLE
 from models.robust import NORMAL_95
 from models.usl.law import Array
 
@@ -40,7 +41,7 @@ class ResponseTimes:
         rank = np.clip(share, 0.0, 1.0) * self.calls
         before = np.cumsum(self.counts) - self.counts
         at = np.maximum(np.searchsorted(before, rank, side="left") - 1, 0)
-        part = (rank - before[at]) / np.maximum(self.counts[at], 1e-9)
+        part = (rank - before[at]) / np.maximum(self.counts[at], NEGLIGIBLE)
         found: Array = self.low[at] + np.clip(part, 0.0, 1.0) * (self.high[at] - self.low[at])
         return found
 

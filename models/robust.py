@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from models.numerics import NEGLIGIBLE, TINY
 from models.usl.law import Array
 
 TUKEY = 4.685
@@ -19,7 +20,6 @@ MAD = 1.4826
 TOTAL_WEIGHT = 60.0
 """However many points: those of one day are correlated, together they count as so many."""
 
-TINY = 1e-300
 MIN_FREEDOM = 4.0
 """Below, Student's distribution would have no variance to speak of."""
 
@@ -136,7 +136,7 @@ def _solve(design: Array, products: Array, y: Array, w: Array) -> tuple[Array, A
     size = design.shape[1]
     gram = (w.T @ products).reshape(-1, size, size)
     diagonal = np.arange(size)
-    gram[:, diagonal, diagonal] = gram[:, diagonal, diagonal] * (1 + 1e-9) + TINY
+    gram[:, diagonal, diagonal] = gram[:, diagonal, diagonal] * (1 + NEGLIGIBLE) + TINY
     inverse = np.linalg.inv(gram)
     coefficients: Array = np.einsum("cpq,cq->cp", inverse, (w * y).T @ design)
     return coefficients, np.asarray(inverse, dtype=np.float64)

@@ -13,6 +13,11 @@ class Trust(StrEnum):
     INDICATIVE = "indicative"
     NOT_IDENTIFIABLE = "not_identifiable"
 
+    def at_most(self, other: "Trust") -> "Trust":
+        """The lower of two."""
+        ladder = list(Trust)
+        return max(self, other, key=ladder.index)
+
 
 class Reason(StrEnum):
     """Why a peak is not trusted, the weightiest first."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from models.attribution.class_intervals import Array
+from models.numerics import ROUNDING
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,11 @@ def fit_line(x: Array, z: Array) -> Line:
     dx, dz = dx - mean_x, dz - mean_z
     s_xx, s_xz, s_zz = float(dx @ dx), float(dx @ dz), float(dz @ dz)
     unit = scale_z / scale_x
-    if s_xx <= n * (1e-12 * mean_x) ** 2:
+    if s_xx <= n * (ROUNDING * mean_x) ** 2:
         return Line(unit * mean_z / mean_x, 0.0, None, None, None, None, n)
     slope = s_xz / s_xx
     intercept = mean_z - slope * mean_x
-    r_squared = min(s_xz * slope / s_zz, 1.0) if s_zz > n * (1e-12 * mean_z) ** 2 else None
+    r_squared = min(s_xz * slope / s_zz, 1.0) if s_zz > n * (ROUNDING * mean_z) ** 2 else None
     if n == 2:
         return Line(unit * slope, scale_z * intercept, r_squared, None, None, None, n)
     residual = float(np.sqrt(max(s_zz - slope * s_xz, 0.0) / (n - 2)))

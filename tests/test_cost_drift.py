@@ -7,9 +7,11 @@ import pytest
 from capacity_days import INTERVALS, observed, residing, tide
 from simulated_servers import erlang_server
 
+from models.capacity import cost_per_query
 from models.capacity.assess import assess_capacity
 from models.capacity.change_points import Change, Regimes
 from models.capacity.cost_drift import cost_drift
+from models.capacity.cost_per_query import CostCurve
 from models.capacity.cost_variance import cost_variance, variance_of_what_is_left
 from models.capacity.doubts import DRIFT, VARIANCE, Evidence
 from models.capacity.estimate import Estimate
@@ -18,6 +20,7 @@ from models.capacity.outliers import find_outliers
 from models.capacity.resource_limit import Resource
 from models.capacity.result import USL, Capacity, CapacityReason
 from models.capacity.trust_gate import judged
+from models.robust import LinearFit, fit_linear
 from models.trust import Trust
 from models.usl.law import Array
 
@@ -44,7 +47,7 @@ def wrong(found: Capacity, truth: float, by: float) -> bool:
 def test_a_mix_that_drifts_takes_trust_away(total: float, seed: int) -> None:
     """In a day a query's cost goes to so many times of what it was, too slowly for a step."""
     seen = day(total**WHEN, seed)
-    drift = cost_drift(seen, "cpu")
+    drift = cost_drift(CostCurve.of(seen, "cpu"))
     assert drift * np.log(total) > 0
     assert abs(drift) < abs(np.log(total))
     found = assess_capacity(seen)
@@ -57,7 +60,7 @@ def test_a_mix_that_stays_or_hardly_drifts_is_trusted(seed: int) -> None:
     """No drift, and one of three per cent in a day: noise and load alone look like none."""
     for total in (1.0, 1.03):
         seen = day(total**WHEN, seed, reach=0.85)
-        assert abs(cost_drift(seen, "cpu")) < DRIFT
+        assert abs(cost_drift(CostCurve.of(seen, "cpu"))) < DRIFT
         found = assess_capacity(seen)
         assert found.trust is Trust.TRUSTED
         assert found.value == pytest.approx(SERVER.capacity / total, rel=0.05)
@@ -79,14 +82,14 @@ def test_a_cost_that_wanders_takes_trust_away(seed: int) -> None:
     rng = np.random.default_rng([14, seed])
     periods = rng.normal(0, 1, INTERVALS // 20)
     seen = day(np.exp(np.repeat(0.2 * periods, 20)), seed)
-    assert VARIANCE < cost_variance(seen, "cpu") < 0.3
+    assert VARIANCE < cost_variance(CostCurve.of(seen, "cpu")) < 0.3
     found = assess_capacity(seen)
     assert CapacityReason.COST_FLUCTUATES in found.reasons
     assert found.trust is not Trust.TRUSTED
     noise = day(np.exp(rng.normal(0, 0.1, INTERVALS)), seed, reach=0.85)
-    assert cost_variance(noise, "cpu") < VARIANCE
+    assert cost_variance(CostCurve.of(noise, "cpu")) < VARIANCE
     little = day(np.exp(np.repeat(VARIANCE / 2 * periods, 20)), seed, reach=0.85)
-    assert cost_variance(little, "cpu") < VARIANCE
+    assert cost_variance(CostCurve.of(little, "cpu")) < VARIANCE
     assert CapacityReason.COST_FLUCTUATES not in assess_capacity(little).reasons
 
 
@@ -155,14 +158,28 @@ def test_too_few_or_idle_intervals_tell_no_drift() -> None:
     idle = replace(cpu, name="idle", utilisation=cpu.utilisation / 50, own=None)
     setting = replace(cpu, name="setting", is_setting=True)
     more = replace(seen, resources=(cpu, idle, setting))
-    assert cost_drift(more, "cpu") > 0
-    assert [cost_drift(more, name) for name in ("idle", "setting")] == [0.0, 0.0]
+    assert cost_drift(CostCurve.of(more, "cpu")) > 0
+    assert [cost_drift(CostCurve.of(more, name)) for name in ("idle", "setting")] == [0.0, 0.0]
     wild = replace(seen, throughput=seen.throughput * np.exp(np.sin(np.arange(INTERVALS) / 9)))
-    assert cost_variance(wild, "cpu") > VARIANCE
-    assert cost_variance(wild.select(slice(24)), "cpu") == 0.0
+    assert cost_variance(CostCurve.of(wild, "cpu")) > VARIANCE
+    assert cost_variance(CostCurve.of(wild.select(slice(24)), "cpu")) == 0.0
     settings = replace(wild, resources=(replace(cpu, is_setting=True),))
-    assert cost_variance(settings, "cpu") == 0.0
-    assert cost_drift(more.select(slice(30)), "cpu") == 0.0
+    assert cost_variance(CostCurve.of(settings, "cpu")) == 0.0
+    assert cost_drift(CostCurve.of(more.select(slice(30)), "cpu")) == 0.0
+
+
+def test_what_a_query_costs_is_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drift, variance and the latest intervals are judged by one curve of the cost."""
+    fitted: list[Array] = []
+
+    def counted(design: Array, y: Array, weights: Array, noise: float) -> LinearFit:
+        fitted.append(y)
+        return fit_linear(design, y, weights, noise)
+
+    monkeypatch.setattr(cost_per_query, "fit_linear", counted)
+    found = assess_capacity(day(np.ones(INTERVALS), 1, reach=0.85))
+    assert found.trust is Trust.TRUSTED
+    assert len(fitted) == 1
 
 
 def warming_up(seed: int) -> tuple[Observations, Array]:

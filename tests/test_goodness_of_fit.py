@@ -14,6 +14,7 @@ from models.capacity.goodness_of_fit import (
 )
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
+from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import CapacityReason
 from models.trust import Trust
 from models.usl.law import Array, Usl
@@ -134,6 +135,12 @@ def hyper_threads(reach: float, share: float, seed: int) -> Observations:
     return Observations.of(np.arange(400), x, x / 100, resources=[Resource("cpu", used, own=used)])
 
 
+def off_at_highest(seen: Observations) -> float:
+    """By how much the only limit misses the highest loads."""
+    [limit] = find_resource_limits(seen.throughput, seen.resources, seen.weights)
+    return off_at_highest_loads(seen, limit)
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("share", [0.06, 0.07, 0.09])
 def test_the_highest_loads_may_contradict_a_limit(share: float, seed: int) -> None:
@@ -141,7 +148,7 @@ def test_the_highest_loads_may_contradict_a_limit(share: float, seed: int) -> No
     seen = hyper_threads(0.97, share, seed)
     found = assess_capacity(seen)
     assert found.value is not None
-    off, contradicted = abs(found.value / 650 - 1), abs(off_at_highest_loads(seen, "cpu")) > OFF
+    off, contradicted = abs(found.value / 650 - 1), abs(off_at_highest(seen)) > OFF
     assert contradicted == (CapacityReason.MODEL_DOES_NOT_FIT in found.reasons)
     assert contradicted or off < 0.12
     assert (found.trust is Trust.TRUSTED) == (not contradicted)
@@ -154,12 +161,12 @@ def test_a_limit_far_off_the_highest_loads_is_contradicted() -> None:
     many = [hyper_threads(0.97, 0.06, seed) for seed in range(6)]
     far = [seen for seen in many if (assess_capacity(seen).value or 0.0) > 1.4 * 650]
     assert len(far) >= 4
-    assert all(abs(off_at_highest_loads(seen, "cpu")) > OFF for seen in far)
+    assert all(abs(off_at_highest(seen)) > OFF for seen in far)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_limit_that_the_highest_loads_confirm_is_not_contradicted(seed: int) -> None:
     """The first half of the hyper-threads is a straight line, also where it is seldom used."""
-    assert abs(off_at_highest_loads(hyper_threads(0.7, 0.06, seed), "cpu")) < OFF
+    assert abs(off_at_highest(hyper_threads(0.7, 0.06, seed))) < OFF
     few = hyper_threads(0.97, 0.06, seed).select(slice(30))
-    assert off_at_highest_loads(few, "cpu") == 0.0
+    assert off_at_highest(few) == 0.0

@@ -2,8 +2,8 @@
 
 import pytest
 
+from models.group.clock_offset import REMEMBERED
 from models.group.layers import (
-    REMEMBERED,
     Layer,
     Replication,
     add_replication,

@@ -9,8 +9,9 @@ from simulated_servers import erlang_server, law_server
 
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
-from models.capacity.observed_maximum import LUCK, UNKNOWN, VARIES, cost_variation, likelihood
+from models.capacity.observed_maximum import LUCK, UNKNOWN, cost_variation, likelihood
 from models.capacity.resource_limit import Resource
+from models.capacity.sample_sizes import VARIES
 from models.trust import Trust
 from models.usl.law import Array
 

@@ -92,3 +92,11 @@ def test_the_names_are_a_contract() -> None:
         "noisy_points",
         "residual_pattern",
     }
+
+
+def test_trust_is_one_ladder() -> None:
+    """The lower of two, whichever is asked."""
+    trusted, indicative, none = Trust
+    assert trusted.at_most(indicative) is indicative.at_most(trusted) is indicative
+    assert none.at_most(indicative) is indicative.at_most(none) is none
+    assert trusted.at_most(trusted) is trusted

@@ -11,8 +11,8 @@ from itertools import groupby
 from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.divided_resources import ALL_TIME, BUSY, IO_WAIT
 from models.attribution.reasons import BUSY as SATURATED
-from models.attribution.reasons import IO_WAIT as IO_BOUND
 from models.attribution.reasons import HostUse, Reason
+from models.attribution.waiting_classes import IO_BOUND
 
 SHORTEST = 3.0
 """Seconds: a full second or two is usual, and says little about the classes."""

@@ -19,8 +19,8 @@ few and heavy calls has a smaller share there than at the limit. `share_at_wall`
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-ALL = 0.999
-"""A class that takes a larger share leaves nothing to measure the rest by."""
+LEAST_LEFT = 1e-3
+"""The least part of a resource's use that cheaper classes leave: less is nothing to measure by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def gain(limits: Sequence[Limit], cost: float) -> float | None:
     lowest, where there is no limit, or where the class is all there is.
     """
     freed = [(limit.share or 0.0) * (1 - cost) for limit in limits]
-    if not limits or max(freed) > ALL:
+    if not limits or max(freed) > 1 - LEAST_LEFT:
         return None
     before = min(limit.x for limit in limits)
     if any(limit.share is None and limit.x <= before for limit in limits):

@@ -26,10 +26,10 @@ from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.reasons import HostUse, Reason, Signs, find_reasons
 from models.attribution.waiting_classes import least_level, waits_by_text
 from models.attribution.window_model import fit_intervals
+from models.numerics import ROUNDING
 from models.wlr import Line, fit_line
 
 FOLDS, LEAST_HELD_OUT = 4, 8
-ROUNDING = 1e-12
 Progress = Callable[[int, int], None]
 """Receives how many steps of how many are done."""
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.attribution.class_intervals import Array, Mask
+from models.numerics import NEGLIGIBLE, TINY
 
 COMPUTES, COMPUTES_SPREAD = 1.0, 0.2
 """e of classes that compute (measured: 0.6 to 1.4)."""
@@ -28,7 +29,6 @@ LEAST_PARTS, PART = 4, 30
 LEAST_TICKS = 20
 MOST_OF_ONE = 0.5
 """Of Σ n·dq², squared, in the squares of the parts: with more, one part says it all."""
-TINY = 1e-300
 
 Places = NDArray[np.intp]
 
@@ -109,7 +109,7 @@ def _mean_of_others(own: Array, weight: Array) -> tuple[Array, Mask]:
     """Compute q, shape (T, K), and where there is one: the mean of the others by these weights."""
     weighted = own * weight
     rest = weight.sum(axis=1, keepdims=True) - weight
-    known = rest > 1e-9 * weight
+    known = rest > NEGLIGIBLE * weight
     sums = weighted.sum(axis=1, keepdims=True) - weighted
     return np.where(known, sums / np.where(known, rest, 1.0), 0.0), known
 

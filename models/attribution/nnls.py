@@ -6,14 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.attribution.class_intervals import Array, Mask
+from models.numerics import ROUNDING, TINY
 
 EXCHANGES = 3
 """How often all classes may change sides at once without progress, before one at a time."""
 ROUNDS = 500
 HELD = 1e6
 """How many times as sure as before one is of an unknown that is held."""
-ROUNDING = 1e-12
-"""Of the greatest slope at 0: what is smaller is rounding."""
 
 
 def minimise_non_negative(matrix: Array, vector: Array, start: Array | None = None) -> Array:
@@ -23,7 +22,7 @@ def minimise_non_negative(matrix: Array, vector: Array, start: Array | None = No
     """
     scale = 1 / np.sqrt(np.diag(matrix))
     m, v = matrix * scale[:, None] * scale, vector * scale
-    tolerance = ROUNDING * max(float(np.abs(v).max(initial=0.0)), 1e-300)
+    tolerance = ROUNDING * max(float(np.abs(v).max(initial=0.0)), TINY)
 
     def solve(free: Mask) -> Array:
         x = np.zeros(len(v))

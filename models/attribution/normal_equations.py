@@ -7,6 +7,7 @@ import numpy as np
 
 from models.attribution.class_intervals import Array
 from models.attribution.sufficient_statistics import INFLATION, Moments
+from models.numerics import NEGLIGIBLE, TINY
 
 COMPUTE_SPREAD = 0.3
 """Classes that compute differ by this part in their use per second of work time (measured: 0.12 on
@@ -23,7 +24,6 @@ MISFIT = 0.1
 """A relative error of this size per interval is no longer noise: the costs themselves vary, and the
 variance is inflated once more."""
 LEAST_SPREAD = 1e-4
-LOWEST_LEVEL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,10 @@ class Problem:
         most = np.full_like(work, np.inf) if priors.most is None else priors.most
         most = most / moments.y_total
         size = np.minimum(priors.by_size / moments.y_total, most)
-        levels = (LOWEST_LEVEL, np.inf)
+        levels = (NEGLIGIBLE, np.inf)
         if priors.least_level is not None:
             second = unit / moments.y_total
-            levels = (max(priors.least_level, LOWEST_LEVEL) * second, second)
+            levels = (max(priors.least_level, NEGLIGIBLE) * second, second)
         waiting = np.zeros_like(work) if priors.waiting is None else priors.waiting
         return cls(
             moments.scaled(), size, most, work / unit, unit, levels, waiting, priors.inflation
@@ -128,7 +128,7 @@ class Problem:
 
     def strangeness(self, level: float) -> Array:
         """How many times the time that its rows explain each class has, shape (K,)."""
-        return level * self.work / np.maximum(self.size, 1e-300)
+        return level * self.work / np.maximum(self.size, TINY)
 
     def spreads(self, level: float) -> tuple[Array, Array]:
         """Standard deviations of C for who computes and for who waits, shape (K,)."""

@@ -15,6 +15,7 @@ from models.attribution.divide import Attribution
 from models.attribution.prediction_error import PredictionError
 from models.attribution.reasons import Reason
 from models.attribution.waiting_classes import waits_by_text
+from models.numerics import NEGLIGIBLE
 
 LEAST_R_SQUARED, MOST_ERROR = 0.7, 0.5
 """Measured live: 0.98 and 0.1 for bytes of the network, 0 to 0.65 and 0.2 to 20 for those of disks;
@@ -25,7 +26,6 @@ OF_DISKS = ("read", "written")
 TOUCHED = ("rows_examined", "rows_affected")
 FUNCTION = re.compile(r"[`\"]\s*\(|\.\s*\w+\s*\(")
 """A name that is quoted or has a schema, and arguments."""
-ROUNDED = 1 + 1e-9
 
 
 def is_predicted_well(held_out: PredictionError) -> bool:
@@ -76,7 +76,7 @@ def _touch_a_table(intervals: ClassIntervals) -> Mask:
     if touched is None or intervals.count is None:
         return np.ones(len(intervals.names), dtype=np.bool_)
     examined, affected = touched
-    touch: Mask = (examined > ROUNDED * intervals.count.sum(axis=0)) | (affected > 0)
+    touch: Mask = (examined > (1 + NEGLIGIBLE) * intervals.count.sum(axis=0)) | (affected > 0)
     return touch
 
 

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from models.attribution.waiting_classes import IO_BOUND
+
 ENOUGH_INTERVALS = 60
 STEADY_MAPE = 0.08
 """Held-out error of the model: 0.03 to 0.06 where a call's cost is steady, else 0.1 to 0.2."""
 BUSY = 0.9
-IO_WAIT = 0.1
 COMPUTING_LEVEL = 0.15
 """CPU seconds per second of work time of classes that compute: 0.3 to 0.8 on a healthy server."""
 
@@ -68,7 +69,7 @@ def find_reasons(signs: Signs) -> tuple[Reason, ...]:
         Reason.FEW_INTERVALS: signs.intervals < ENOUGH_INTERVALS,
         Reason.COST_VARIES: (signs.held_out_mape or 0.0) > STEADY_MAPE,
         Reason.SATURATED: (signs.host.busy or 0.0) > BUSY,
-        Reason.IO_BOUND: (signs.host.io_wait or 0.0) > IO_WAIT,
+        Reason.IO_BOUND: (signs.host.io_wait or 0.0) > IO_BOUND,
         Reason.MOSTLY_WAITING: signs.level is not None and signs.level < COMPUTING_LEVEL,
         Reason.WAITS_UNSEEN: signs.time_is_work,
     }

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.attribution.class_intervals import Array
+from models.numerics import NEGLIGIBLE
 from models.robust import persistence_of
 from models.wlr import NO_LINE, Line
 
@@ -73,10 +74,6 @@ class Moments:
         return max(float(self.square - 2 * c @ self.projection + c @ self.gram @ c), 0.0)
 
 
-SAME = 1e-9
-"""A variance below this part of the mean square is none: the sums have lost it."""
-
-
 @dataclass(frozen=True)
 class RegressionSums:
     """Σ over the intervals where x > 0 of 1, x, z, x², xz and z², shape (6, K).
@@ -121,10 +118,10 @@ class RegressionSums:
         s_xx, s_xz = sxx - n * mean_x**2, sxz - n * mean_x * mean_z
         s_zz = szz - n * mean_z**2
         samples = round(n)
-        if samples < 3 or s_xx <= SAME * sxx:
+        if samples < 3 or s_xx <= NEGLIGIBLE * sxx:
             return Line(sz / sx, 0.0, None, None, None, None, samples)
         slope = s_xz / s_xx
-        r_squared = min(s_xz * slope / s_zz, 1.0) if s_zz > SAME * szz else None
+        r_squared = min(s_xz * slope / s_zz, 1.0) if s_zz > NEGLIGIBLE * szz else None
         residual = float(np.sqrt(max(s_zz - slope * s_xz, 0.0) / (n - 2)))
         return Line(
             slope=slope,

@@ -12,7 +12,8 @@ import numpy as np
 
 from models.attribution.class_intervals import Array, Mask
 from models.attribution.eigendecomposition import Ridge, Spectrum
-from models.attribution.nnls import ROUNDING, pivoted
+from models.attribution.nnls import pivoted
+from models.numerics import NEGLIGIBLE, ROUNDING
 
 FLAT = 1e-6
 """Precision of an unknown without a prior."""
@@ -70,7 +71,7 @@ class UnitCostEquations:
         """M's rows and columns of b and c, shape (2, 2)."""
         spread = self.problem.base_spread
         base = FLAT if spread is None else 1 / spread**2
-        together = self.problem.classes * self.precision * (1 + 1e-9) + FLAT
+        together = self.problem.classes * self.precision * (1 + NEGLIGIBLE) + FLAT
         return np.diag([self.problem.corner / self.noise + base, together])
 
     @cached_property

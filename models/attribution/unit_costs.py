@@ -7,18 +7,16 @@ import numpy as np
 
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.nnls import hold, minimise_non_negative
+from models.attribution.normal_equations import BASE_SPREAD
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.waiting_classes import CpuBounds
+from models.numerics import NEGLIGIBLE, ROUNDING, TINY
+from models.robust import MAD
 
 ROUNDS = 6
 LEAST_WEIGHT_SHARE = 0.2
 """An interval's weight is 1/ŷ; below this part of the mean y it grows no further."""
 FREEDOM = 4.0
-MEDIAN_OF_CHI_SQUARE = 0.455
-RIDGE = 1e-9
-BASE_PRIOR = 0.25
-"""Of an interval: (0.05/0.1)², a base of a tenth of the total beside noise of a twentieth. It
-decides only where the load hardly varies."""
 MOST_CPU = {
     "calls": 1e-3,
     "rows_examined": 5e-6,
@@ -38,10 +36,12 @@ USUAL_CPU = {
 }
 """CPU seconds that one of each costs, about. Their proportions are believed where the load says
 nothing of them, as one that hardly varies does."""
-USUAL_SPREAD = 1.0
-"""Each share of the total is believed within so many times itself."""
 USUAL_NOISE, LEAST_USUAL = 0.05, 1e-4
-"""Of an interval, which that belief is weighed against; and the least share that is believed."""
+"""Of an interval, which the belief in a share, within the whole of it, is weighed against; and the
+least share that is believed."""
+BASE_PRIOR = (USUAL_NOISE / BASE_SPREAD) ** 2
+"""Of an interval: the belief in the base, beside that noise. It decides only where the load hardly
+varies."""
 ABOVE = 1e-3
 """A unit cost is too high beyond this part."""
 LEAST_CALL_SHARE = 0.3
@@ -160,8 +160,8 @@ def robust_weights(y: Array, fitted: Array) -> Array:
     """
     weights = interval_weights(fitted)
     missed = weights * (y - fitted) ** 2
-    usual = float(np.median(missed)) / MEDIAN_OF_CHI_SQUARE
-    if usual <= 1e-12 * float((weights * y**2).mean()):
+    usual = float(np.median(missed)) * MAD**2
+    if usual <= ROUNDING * float((weights * y**2).mean()):
         return weights
     result: Array = weights * (FREEDOM + 1) / (FREEDOM + missed / usual)
     return result
@@ -171,15 +171,15 @@ def _solve(moments: Moments, usual: Array | None, base_prior: float, most: Array
     """Fit unit costs ≥ 0, at most `most`, drawn towards the proportions of the `usual` ones."""
     scaled = moments.scaled()
     size = len(scaled.projection)
-    ridge = RIDGE * max(float(np.trace(scaled.gram)), 1e-300)
+    ridge = NEGLIGIBLE * max(float(np.trace(scaled.gram)), TINY)
     gram, vector = scaled.gram + ridge * np.eye(size), scaled.projection.copy()
     gram[-1, -1] += base_prior
     unit = np.where(moments.totals > 0, moments.totals, 1.0) / (moments.y_total or 1.0)
     limit = np.full(size, np.inf) if most is None else most * unit
     if usual is not None:
         share = usual * unit[:-1]
-        share = share / max(float(share.sum()), 1e-300)
-        believed = np.maximum(USUAL_SPREAD * share, LEAST_USUAL)
+        share = share / max(float(share.sum()), TINY)
+        believed = np.maximum(share, LEAST_USUAL)
         precision = np.append((USUAL_NOISE / believed) ** 2, 0.0)
         gram[np.diag_indices(size)] += precision
         vector += precision * np.append(share, 0.0)

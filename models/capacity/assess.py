@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from models.capacity.change_points import find_regimes
 from models.capacity.contention import Ahead, Peak, find_peak
+from models.capacity.contention_likelihood import UNHINDERED
 from models.capacity.doubts import Evidence
 from models.capacity.estimate import Estimate, lowest_of
 from models.capacity.goodness_of_fit import (
@@ -18,13 +19,14 @@ from models.capacity.goodness_of_fit import (
     merge_noisy,
     with_doubts,
 )
-from models.capacity.observations import SEEN, Observations
+from models.capacity.observations import Observations
 from models.capacity.observed_peak import ObservedPeak, find_observed_peak
 from models.capacity.outliers import find_outliers
 from models.capacity.plateau import find_plateau
 from models.capacity.resource_limit import FULL, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits, unless_passed
 from models.capacity.result import Capacity
+from models.capacity.sample_sizes import SEEN
 from models.capacity.trust_gate import judged, nothing, with_concurrency
 from models.trust import Trust
 from models.usl.fit import UslFit, fit_map
@@ -34,8 +36,6 @@ HOPELESS_RATIO = 12.0
 """A limit whose interval is wider is left aside."""
 SETTING_SEEN = 0.5
 """A limit that somebody set counts as near once so much of it was used."""
-UNHINDERED = 0.2
-"""The quantile of the residence times that counts as that of statements that none delays."""
 LEAST_TOGETHER = 0.5
 """Fewer statements at once cannot be told apart."""
 NEAR_HIGHEST = 0.95

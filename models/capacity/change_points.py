@@ -10,18 +10,20 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.cost_per_query import USED, off_the_curve
-from models.capacity.observations import LATEST, Observations
+from models.capacity.cost_per_query import USED, CostCurve, curve_shape
+from models.capacity.observations import Observations
 from models.capacity.resource_limit import FULL
-from models.robust import mad
+from models.capacity.sample_sizes import EPISODE, GROUP, HIGH, LATEST, NOISE
+from models.numerics import NEGLIGIBLE, ROUNDING
+from models.robust import MAD, mad
 from models.usl.law import Array
 
 TIME_PER_QUERY = "time_per_query"
 BUSIEST = 3
 """So many resources are looked at: the rest of them tell little."""
 MIN_POINTS = 30
-MIN_SIDE, MIN_SHARE = 10, 0.1
-"""Fewer intervals on one side of a change, or a smaller share, may be an episode: a backup."""
+MIN_SIDE = 10
+"""Fewer intervals on one side of a change may be an episode: a backup."""
 MIN_STEP = np.log(1.12)
 """A smaller change is not worth the loss of the older intervals."""
 STEP_Z = 8.0
@@ -31,8 +33,13 @@ HOLDS = 0.5
 SPLITS = 40
 MAX_STEPS = 3
 """So many changes in one window are told apart."""
-GAP = 4.0
-"""Two clusters: their middles are so many of their deviations apart."""
+FAR = 4.0
+"""So many deviations off is far: costs count as no further off, and the middles of two clusters are
+so many apart."""
+EXACT = 0.3
+"""Concurrencies with a larger relative error tell no time per query."""
+MIN_APART = 1.5
+"""The dearer cluster's cost over that of the other, at least."""
 TURNS = 2
 """Two workloads take turns when they change places more often than this."""
 
@@ -100,7 +107,7 @@ def _costs(seen: Observations) -> dict[str, Array]:
     busiest = sorted(range(len(used)), key=lambda i: -mean[i])[:BUSIEST]
     with np.errstate(divide="ignore", invalid="ignore"):
         costs = {}
-        exact = seen.loaded & (seen.n_variance < (0.3 * seen.concurrency) ** 2)
+        exact = seen.loaded & (seen.n_variance < (EXACT * seen.concurrency) ** 2)
         if np.count_nonzero(exact) >= MIN_POINTS:
             costs[TIME_PER_QUERY] = np.where(exact, np.log(seen.concurrency / x), np.nan)
         for i in busiest:
@@ -130,12 +137,12 @@ def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
     Steps are added one by one where they explain most, then all are fitted together.
     """
     rows = np.flatnonzero(np.isfinite(cost))
-    side = max(MIN_SIDE, int(MIN_SHARE * len(cost)))
+    side = max(MIN_SIDE, int(EPISODE * len(cost)))
     if len(rows) < max(MIN_POINTS, 2 * side):
         return None
     basis = _curve(load[rows])
     y = cost[rows] - np.median(cost[rows])
-    limit = 4 * mad(y) + 1e-12
+    limit = FAR * mad(y) + ROUNDING
     y = np.clip(y, -limit, limit)
     spread = np.linspace(side, len(rows) - side, SPLITS).astype(int)
     places = np.array(sorted(set(spread.tolist())))  # np.unique would load numpy.ma, 2 MiB
@@ -143,7 +150,7 @@ def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
     steps = np.arange(len(rows))[:, None] >= np.array(chosen)
     design = np.column_stack([basis, steps])
     gram = design.T @ design
-    inverse = np.linalg.inv(gram + 1e-9 * np.diag(np.diag(gram)))
+    inverse = np.linalg.inv(gram + NEGLIGIBLE * np.diag(np.diag(gram)))
     fitted = inverse @ (design.T @ y)
     sizes = fitted[basis.shape[1] :]
     levels = y - basis @ fitted[: basis.shape[1]]
@@ -164,7 +171,7 @@ def _best_places(y: Array, basis: Array, places: NDArray[np.intp], side: int) ->
     y, steps = y - basis @ (basis.T @ y), steps - basis @ (basis.T @ steps)
     chosen: list[int] = []
     for _ in range(MAX_STEPS):
-        squares = np.sum(steps * steps, axis=0) + 1e-9
+        squares = np.sum(steps * steps, axis=0) + NEGLIGIBLE
         near = np.any([abs(places - c) < side for c in chosen], axis=0) if chosen else False
         gains = np.where(near, -1.0, (y @ steps) ** 2 / squares)
         best = int(np.argmax(gains))
@@ -190,9 +197,8 @@ def _holds(levels: Array, place: int, chosen: list[int], size: float, side: int)
 
 def _curve(load: Array) -> Array:
     """An orthonormal basis for what a query costs over the load X: 1, X, X², 1/X."""
-    t = np.minimum(load / np.quantile(load, 0.9), 2.0)  # pile-ups must not set the scale
-    columns = np.stack([np.ones_like(t), t, t * t, 1 / np.maximum(t, 0.05)], axis=1)
-    return np.linalg.qr(columns)[0]
+    t = np.minimum(load / np.quantile(load, HIGH), 2.0)  # pile-ups must not set the scale
+    return np.linalg.qr(np.column_stack([np.ones_like(t), curve_shape(t)]))[0]
 
 
 def _long_run_deviation(residuals: Array) -> float:
@@ -200,10 +206,10 @@ def _long_run_deviation(residuals: Array) -> float:
 
     Their median difference, that another step in the window does not touch.
     """
-    size = max(1, len(residuals) // 12)
+    size = max(1, len(residuals) // GROUP)
     blocks = residuals[: len(residuals) // size * size].reshape(-1, size).mean(axis=1)
-    typical = 1.05 * float(np.median(np.abs(np.diff(blocks))))  # 1/(0.6745·√2)
-    return max(typical * float(np.sqrt(size)), 0.01)
+    typical = MAD * float(np.median(np.abs(np.diff(blocks))) / np.sqrt(2))
+    return max(typical * float(np.sqrt(size)), NOISE)
 
 
 def _split_in_two(
@@ -246,7 +252,8 @@ def _differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:
     ours = current[rows]
     if min(np.count_nonzero(ours), np.count_nonzero(~ours)) < MIN_SIDE:
         return False
-    off, _ = off_the_curve(x[rows], cost[rows], np.ones(len(rows)))
+    curve = CostCurve(x[rows], cost[rows], np.ones(len(rows)))
+    off = curve.off(curve)
     return bool(abs(np.median(off[ours]) - np.median(off[~ours])) > MIN_STEP)
 
 
@@ -261,7 +268,7 @@ def _excess(cost: Array, x: Array) -> Array:
 def _border(values: Array) -> float | None:
     """Find the widest gap with a cluster at each side that is narrow beside it."""
     ordered = np.sort(values)
-    least = max(MIN_SIDE, int(MIN_SHARE * len(ordered)))
+    least = max(MIN_SIDE, int(EPISODE * len(ordered)))
     if len(ordered) < 2 * least:
         return None
     gaps = np.diff(ordered)[least - 1 : len(ordered) - least]
@@ -272,6 +279,6 @@ def _border(values: Array) -> float | None:
     spread = max(float(low.std()), float(high.std()), 0.02)
     apart = float(np.median(high) - np.median(low))
     empty = float(ordered[place] - ordered[place - 1])
-    if apart < max(GAP * spread, np.log(1.5)) or empty < spread:
+    if apart < max(FAR * spread, np.log(MIN_APART)) or empty < spread:
         return None
     return float(ordered[place] + ordered[place - 1]) / 2

@@ -33,6 +33,9 @@ MISTAKEN = 0.02
 MET, MET_WITHIN = 0.9, 0.04
 """The probability that a plateau is the peak, and how far off, in ln X, the peak may still be."""
 PEAKS = 112
+BELOW, ABOVE = 0.25, 1.8
+"""ln X: so many peaks are looked at, from so far below the highest throughput that was seen to so
+far above it and the limit."""
 MIN_POINTS = 5
 TOGETHER = 6.0
 """Statements at once from which on contention is expected beside the limit; fewer hardly meet."""
@@ -84,8 +87,8 @@ class Peak:
 
 def find_peak(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
     """Weigh where the peak is; X and the limit in queries/s, points in the order of time."""
-    top = max(np.log(resource_limit.x), np.log(x_seen)) + 1.8
-    ln_peak = np.linspace(np.log(x_seen) - 0.25, top, PEAKS)
+    top = max(np.log(resource_limit.x), np.log(x_seen)) + ABOVE
+    ln_peak = np.linspace(np.log(x_seen) - BELOW, top, PEAKS)
     prior = _prior(ln_peak - np.log(resource_limit.x), resource_limit.n)
     beyond = ln_peak - np.log(x_seen)
     unseen = prior * (beyond >= 0)
@@ -101,8 +104,9 @@ def find_peak(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
     shapes = [seen.likelihood_by_law(scaled) + by_n, seen.likelihood_by_queue(scaled)]
     if np.isfinite(points.busy).all():
         shapes.append(seen.likelihood_by_limit(scaled, points.busy))
-        shapes.append(seen.likelihood_by_both(scaled, points.busy))
-        shapes.append(seen.likelihood_by_law_and_limit(scaled, points.busy) + by_n)
+        beside = seen.beside_limit(points.busy)
+        shapes.append(seen.likelihood_by_both(scaled, beside))
+        shapes.append(seen.likelihood_by_law_and_limit(scaled, beside) + by_n)
     ln_p = np.logaddexp.reduce(shapes)
     if _may_mislead(points, resource_limit, x_seen):
         ln_p = np.logaddexp(ln_p, ln_p.max() - MOST_SURE)

@@ -7,20 +7,22 @@ shape Nmax/(A·Xmax) is 2 for coherency alone and grows with the share of conten
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from models.capacity.goodness_of_fit import Points
+from models.capacity.sample_sizes import NOISE
+from models.numerics import ROUNDING, TINY
 from models.robust import TOTAL_WEIGHT, TUKEY, fit_linear, mad, persistence
+from models.usl.grid import PSEUDO_ERROR, PSEUDO_POINTS
 from models.usl.law import Array
+from models.usl.map_estimate import RELATIVE_ERROR
 
 SHAPE_MIDDLE, SHAPE_EDGE = 1.2, 0.15
 """Nmax/(A·Xmax) − 2 = (σ−κ)·Nmax/(1−σ): its median (Cisco UCS: 0.9; σ = 0.03 at Nmax = 40: 1.2),
 and how far below 0 noise may make it seem."""
 SHAPE_RANGE = (0.7, 40.0)
-PSEUDO_POINTS, PSEUDO_ERROR = 4.0, 0.03
-"""The noise is learned from the points, and from four more that are 3 % off."""
-RELATIVE_ERROR = 0.02
 QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
 """ln c of a queue c·S·ρ/(1−ρ): 1 with random times, half with equal ones, less in a closed loop."""
 QUEUE_RANGE, QUEUES, COARSE = (0.2, 6.0), 64, 10
@@ -31,14 +33,23 @@ PARALLEL = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
 """The exponents k of a queue before several servers."""
 FEWER = PARALLEL[::2]
 """Those that stand for all of them beside a lock."""
+UNHINDERED = 0.2
+"""The quantile of the residence times that counts as that of statements that none delays."""
 IMPOSSIBLE = -1e6
 """ln p of residence times below 0."""
-BUSY_NOISE = 0.01
-"""The least deviation of how busy the limit's resource was."""
 LEAST_GROWTH = 0.3
 """dlnX/dlnN counts as no less: throughput has its noise too."""
 SHAPES, FEWER_SHAPES = 64, 32
 """So many of the law, and of the law beside a queue."""
+
+
+class Beside(NamedTuple):
+    """What residence times are without queues at the limit's resource, by what those may be."""
+
+    ln_p: Array
+    """Of each try, shape (tries,)."""
+    rest: Array
+    """Shape (tries, points)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +79,7 @@ class Shapes:
         r = r * (1 + 0.5 * n_variance / n**2)  # E ln N is lower than ln E N by half of this
         fitted, w, growth = _linearised(m, r, weights, n_variance / n_scale**2)
         z = fitted * (1 + np.log(r / fitted))
-        idle = float(np.quantile(r, 0.2))
+        idle = float(np.quantile(r, UNHINDERED))
         by_n = float(w @ np.log(np.clip(np.abs(growth), LEAST_GROWTH, 1.0)))
         weight = float(w.sum())
         return cls(x / x_scale, z, w / fitted**2, m, idle, weight, by_n, x_scale, n_scale)
@@ -91,50 +102,46 @@ class Shapes:
         where a holds no S. U = a·X/(1 + w·X) as in `demand`; ρ = U over U at the peak, or over 1.
         """
         design = self.x[:, None] ** np.arange(1, 3)
-        smooth = np.clip(design @ fit_linear(design, busy, self.w, BUSY_NOISE).coefficients, 0, 1)
+        smooth = np.clip(design @ fit_linear(design, busy, self.w, NOISE).coefficients, 0, 1)
         design[:, 1] = -self.x * smooth
-        a, w = fit_linear(design, busy, self.w, BUSY_NOISE).coefficients
+        a, w = fit_linear(design, busy, self.w, NOISE).coefficients
         peak = np.exp(ln_peak)
-        end = np.minimum(a * peak / np.maximum(1 + w * peak, BUSY_NOISE), 1.0)
-        u = np.maximum(a * self.x / np.maximum(1 + w * self.x, BUSY_NOISE), BUSY_NOISE)
-        rho = np.minimum(u / np.maximum(end, BUSY_NOISE)[:, None], FULL)
+        end = np.minimum(a * peak / np.maximum(1 + w * peak, NOISE), 1.0)
+        u = np.maximum(a * self.x / np.maximum(1 + w * self.x, NOISE), NOISE)
+        rho = np.minimum(u / np.maximum(end, NOISE)[:, None], FULL)
         queue = u / (1 - rho) / (self.x * self.n_scale)
         by_servers = [self._by_queue(queue * rho**k) for k in PARALLEL]
         best: Array = np.logaddexp.reduce(by_servers)
         return best
 
-    def likelihood_by_both(self, ln_peak: Array, busy: Array) -> Array:
+    def likelihood_by_both(self, ln_peak: Array, beside: "Beside") -> Array:
         """Compute the same for both queues, the limit's resource as busy as it was seen.
 
         R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak; b, k and c are summed out.
         """
-        b, rest = self._beside_limit(busy)
+        b, rest = beside
         cells = self._with_queue(self._lock(ln_peak), rest, np.geomspace(*QUEUE_RANGE, COARSE))
         ln_p: Array = _summed(cells + b[:, None], (0, 1)) + np.log(len(PARALLEL))
         return ln_p
 
-    def likelihood_by_law_and_limit(self, ln_peak: Array, busy: Array) -> Array:
+    def likelihood_by_law_and_limit(self, ln_peak: Array, beside: "Beside") -> Array:
         """Compute the same for the law in place of the lock.
 
         R = b·S·U^k/(1−U) + v·N + A·(1−u·N)².
         """
-        b, rest = self._beside_limit(busy)
+        b, rest = beside
         cells = self._by_law(ln_peak, rest, FEWER_SHAPES)
         ln_p: Array = _summed(cells + b[:, None, None], (0, 2))
         return ln_p
 
-    def _beside_limit(self, busy: Array) -> tuple[Array, Array]:
-        """Take queues at the limit's resource out of the residence times, R − b·S·U^k/(1−U).
-
-        The ln probability of each (tries,), and what is left, shape (tries, points).
-        """
-        u = np.clip(busy, BUSY_NOISE, FULL)
+    def beside_limit(self, busy: Array) -> "Beside":
+        """Take queues at the limit's resource out of the residence times, R − b·S·U^k/(1−U)."""
+        u = np.clip(busy, NOISE, FULL)
         wait = u / (1 - u) / (self.x * self.n_scale)
         b = np.geomspace(*QUEUE_RANGE, COARSE)
         resource_limits = b[:, None, None] * wait * u ** np.array(FEWER)[:, None]
-        return np.repeat(_ln_strength_prior(b), len(FEWER)), self.z - resource_limits.reshape(
-            -1, len(u)
-        )
+        rest = self.z - resource_limits.reshape(-1, len(u))
+        return Beside(np.repeat(_ln_strength_prior(b), len(FEWER)), rest)
 
     def _by_law(self, ln_peak: Array, z: Array, shapes: int) -> Array:
         """Compute ln p of z = v·N + A·(1 − u·N)² by so many shapes, A in closed form, and priors.
@@ -147,7 +154,7 @@ class Shapes:
         v = np.exp(-ln_peak)[:, None]
         u = v / (np.geomspace(*SHAPE_RANGE, shapes) * self.idle)
         ff = s[0] - 4 * u * s[1] + 6 * u**2 * s[2] - 4 * u**3 * s[3] + u**4 * s[4]
-        ff = np.maximum(ff, 1e-12 * s[0])
+        ff = np.maximum(ff, ROUNDING * s[0])
         fn = s[1] - 2 * u * s[2] + u**2 * s[3]
         free = (t[0] - 2 * u * t[1] + u**2 * t[2] - v * fn) / ff
         a = np.maximum(free, 1e-3 * self.idle)
@@ -194,7 +201,7 @@ def _ln_strength_prior(c: Array) -> Array:
 def _summed(cells: Array, axis: int | tuple[int, ...]) -> Array:
     """Compute the logarithm of the mean probability along these axes."""
     best = cells.max()
-    ln_p: Array = best + np.log(np.mean(np.exp(cells - best), axis=axis) + 1e-300)
+    ln_p: Array = best + np.log(np.mean(np.exp(cells - best), axis=axis) + TINY)
     return ln_p
 
 

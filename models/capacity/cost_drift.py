@@ -7,46 +7,42 @@ high loads, on which a limit rests.
 
 import numpy as np
 
-from models.capacity.cost_per_query import NOISE, curve, off_the_curve, told_by
-from models.capacity.observations import LATEST, Observations
-from models.robust import TINY, fit_columns
+from models.capacity.cost_per_query import MIN_COSTS, CostCurve
+from models.capacity.sample_sizes import LATEST, NOISE, PARTS
+from models.numerics import TINY
+from models.robust import fit_linear
 
-WHILES = 8
-"""The window is cut into so many, each of as many intervals."""
-MIN_POINTS = 4 * WHILES
 ERRORS = 2.5
 """By so many standard errors a difference is beyond chance."""
 
 
-def cost_drift(seen: Observations, name: str) -> float:
-    """Compute ln of what a query costs of this resource now over its cost at high loads.
+def cost_drift(cost: CostCurve) -> float:
+    """Compute ln of what a query costs of the resource now over its cost at high loads.
 
     0 where that is no more than chance, or where too few intervals say how busy it was.
     """
-    x, u = told_by(seen, name)
-    if len(x) < MIN_POINTS:
+    x = cost.x
+    if len(x) < MIN_COSTS:
         return 0.0
-    place = np.arange(len(x)) * WHILES // len(x)
-    levels = (place[:, None] == np.arange(WHILES)).astype(np.float64)
-    design = np.column_stack([levels, curve(x)])
-    cost = (np.log(u) - np.log(x))[:, None]
-    fitted = fit_columns(design, cost, np.ones_like(cost), NOISE)[0]
+    place = np.arange(len(x)) * PARTS // len(x)
+    levels = (place[:, None] == np.arange(PARTS)).astype(np.float64)
+    design = np.column_stack([levels, cost.shape])
+    fitted = fit_linear(design, cost.ln_cost, np.ones_like(x), NOISE)
     off = np.zeros(design.shape[1])
-    off[:WHILES] = -np.square(x) @ levels / np.sum(np.square(x))
-    off[WHILES - 1] += 1.0
+    off[:PARTS] = -np.square(x) @ levels / np.sum(np.square(x))
+    off[PARTS - 1] += 1.0
     drift = float(off @ fitted.coefficients)
     error = float(np.sqrt(max(float(off @ fitted.covariance @ off), TINY)))
     return drift if abs(drift) > ERRORS * error else 0.0
 
 
-def latest_cost_change(seen: Observations, name: str) -> float:
+def latest_cost_change(cost: CostCurve, latest: CostCurve) -> float:
     """Compute ln of what a query of the last few intervals cost over others at like loads.
 
-    0 where that is no more than chance, or where too few intervals say how busy it was.
+    `latest` has outliers too, of which the curve knows nothing. 0 where that is no more than
+    chance, or where too few intervals say how busy the resource was.
     """
-    x, u = told_by(seen, name)
-    if len(x) < MIN_POINTS:
+    if len(cost) < MIN_COSTS or len(latest) < MIN_COSTS:
         return 0.0
-    off, deviation = off_the_curve(x, np.log(u) - np.log(x), u)
-    change = float(np.median(off[-LATEST:]))
-    return change if abs(change) > ERRORS * deviation / float(np.sqrt(LATEST)) else 0.0
+    change = float(np.median(cost.off(latest)[-LATEST:]))
+    return change if abs(change) > ERRORS * cost.fit.scale / float(np.sqrt(LATEST)) else 0.0

@@ -1,20 +1,70 @@
 """What a query costs of a resource, utilisation over throughput, but for how busy it is.
 
 A base load, waking an idle processor and contention make the cost a smooth curve of the load. What
-lies off that curve is of the queries themselves, or of the resource.
+lies off that curve is of the queries themselves, or of the resource. The curve is fitted once
+(`CostCurve`); drift, variance and the latest intervals are judged by it.
 """
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import FULL
-from models.robust import fit_linear
+from models.capacity.sample_sizes import HIGH, NOISE
+from models.robust import LinearFit, fit_linear
 from models.usl.law import Array
 
 USED = 0.04
 """Of a resource that is used less, the base load is most of what is seen."""
-NOISE = 0.01
-"""The least deviation of ln of a cost."""
+MIN_COSTS = 32
+"""So many intervals must tell the cost, for a drift or a variance of it to be looked for."""
+LOWEST = 0.05
+"""Of the high loads: below, the hyperbola of the curve goes no higher."""
+
+
+@dataclass(frozen=True, eq=False)
+class CostCurve:
+    """What a query costs of one resource over the throughput; arrays of shape (intervals,)."""
+
+    x: Array = field(repr=False)
+    """The throughputs (queries/s) where the utilisation tells the cost, in the order of time."""
+    ln_cost: Array = field(repr=False)
+    weights: Array = field(repr=False)
+
+    @classmethod
+    def of(cls, seen: Observations, name: str) -> Self:
+        """Look the costs of this resource up; the more it is used, the better they are known."""
+        x, u = told_by(seen, name)
+        return cls(x, np.log(u) - np.log(x), u)
+
+    def __len__(self) -> int:
+        """Count the intervals that tell the cost."""
+        return len(self.x)
+
+    @cached_property
+    def unit(self) -> float:
+        """The throughput that the curve is measured in, queries/s."""
+        return float(np.quantile(self.x, HIGH))
+
+    @cached_property
+    def shape(self) -> Array:
+        """The curve's columns but for its level, shape (intervals, 3)."""
+        return curve_shape(self.x / self.unit)
+
+    @cached_property
+    def fit(self) -> LinearFit:
+        """The curve: a level and the three coefficients of its shape."""
+        design = np.column_stack([np.ones_like(self.x), self.shape])
+        return fit_linear(design, self.ln_cost, self.weights, NOISE)
+
+    def off(self, other: "CostCurve") -> Array:
+        """Compute by how much the ln costs of other intervals are off this curve."""
+        design = np.column_stack([np.ones_like(other.x), curve_shape(other.x / self.unit)])
+        off: Array = other.ln_cost - design @ self.fit.coefficients
+        return off
 
 
 def told_by(seen: Observations, name: str) -> tuple[Array, Array]:
@@ -25,17 +75,6 @@ def told_by(seen: Observations, name: str) -> tuple[Array, Array]:
     return seen.throughput[known], u[known]
 
 
-def curve(x: Array) -> Array:
+def curve_shape(t: Array) -> Array:
     """What a cost is over the load but for its level: X, X² and 1/X."""
-    t = x / float(np.quantile(x, 0.9))
-    return np.column_stack([t, t * t, 1 / np.maximum(t, 0.05)])
-
-
-def off_the_curve(x: Array, ln_cost: Array, weights: Array) -> tuple[Array, float]:
-    """Compute by how much each ln cost is off the curve through all, and its deviation.
-
-    All of shape (intervals,), in the order of time.
-    """
-    design = np.column_stack([np.ones_like(x), curve(x)])
-    fitted = fit_linear(design, ln_cost, weights, NOISE)
-    return ln_cost - design @ fitted.coefficients, fitted.scale
+    return np.column_stack([t, t * t, 1 / np.maximum(t, LOWEST)])

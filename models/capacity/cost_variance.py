@@ -8,24 +8,24 @@ them explains (analysis of variance, R. Fisher 1925).
 
 import numpy as np
 
-from models.capacity.cost_per_query import NOISE, off_the_curve, told_by
+from models.capacity.cost_per_query import MIN_COSTS, CostCurve
 from models.capacity.observations import Observations
+from models.capacity.sample_sizes import LATEST, NOISE
 from models.robust import fit_linear
 from models.usl.law import Array
 
-PERIODS, LEAST_PERIOD, FEWEST = 32, 8, 4
-"""The window is cut into so many periods, of so many intervals at least; fewer tell nothing."""
+PERIODS = 32
+"""The window is cut into so many periods, of `LATEST` intervals at least."""
 
 
-def cost_variance(seen: Observations, name: str) -> float:
-    """Compute the deviation of ln of what a query costs of this resource from period to period.
+def cost_variance(cost: CostCurve) -> float:
+    """Compute the deviation of ln of what a query costs of the resource from period to period.
 
     0 where too few intervals say how busy it was.
     """
-    x, u = told_by(seen, name)
-    if len(x) < FEWEST * LEAST_PERIOD:
+    if len(cost) < MIN_COSTS:
         return 0.0
-    return _between_periods(off_the_curve(x, np.log(u) - np.log(x), u)[0])
+    return _between_periods(cost.off(cost))
 
 
 def variance_of_what_is_left(seen: Observations, name: str) -> float:
@@ -38,7 +38,7 @@ def variance_of_what_is_left(seen: Observations, name: str) -> float:
         return 0.0
     left = 1 - (resource.utilisation - resource.own) / resource.ceiling
     known = (left > 0) & (x > 0)
-    if np.count_nonzero(known) < FEWEST * LEAST_PERIOD:
+    if np.count_nonzero(known) < MIN_COSTS:
         return 0.0
     x, left = x[known], left[known]
     design, ln_left = np.column_stack([np.ones_like(x), x / x.max()]), np.log(left)
@@ -48,7 +48,7 @@ def variance_of_what_is_left(seen: Observations, name: str) -> float:
 
 def _between_periods(off: Array) -> float:
     """Compute the deviation between periods, beyond chance, of what is in the order of time."""
-    periods = np.array_split(off, min(PERIODS, len(off) // LEAST_PERIOD))
+    periods = np.array_split(off, min(PERIODS, len(off) // LATEST))
     by_chance = float(np.square(np.diff(off)).mean()) / 2 * len(periods) / len(off)
     between = float(np.var([period.mean() for period in periods]))
     return float(np.sqrt(max(between - by_chance, 0.0)))

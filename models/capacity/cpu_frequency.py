@@ -7,14 +7,10 @@ takes more of its time than it will at high loads, and a limit from low loads is
 import numpy as np
 
 from models.capacity.observations import Observations
+from models.capacity.sample_sizes import HIGH, MIN_POINTS, NOISE
 
-HIGH = 0.9
-"""The quantile of the throughputs from which on they count as high."""
 FROM = 0.5
 """The share of the high loads from which on others are compared: a limit rests on those."""
-LEAST_CLOCK = 0.01
-MIN_POINTS = 6
-"""So many intervals must tell it."""
 
 
 def clock_rise(seen: Observations, name: str) -> float:
@@ -32,4 +28,4 @@ def clock_rise(seen: Observations, name: str) -> float:
     fast = float(np.median(clock[high]))
     below = clock[~high & (x >= FROM * np.median(x[high]))]
     rise = fast / float(np.median(below)) if len(below) >= MIN_POINTS else 1.0
-    return max(rise, 1 / max(fast, LEAST_CLOCK))
+    return max(rise, 1 / max(fast, NOISE))

@@ -11,14 +11,13 @@ import numpy as np
 
 from models.capacity.demand import Part
 from models.capacity.extrapolation import CEILING, Extrapolations
+from models.capacity.sample_sizes import NOISE
 from models.robust import fit_columns, student_cdf
 from models.usl.law import Array
 
 CHANNELS = np.array((1, 2, 4, 8, 16, 32, 64))
 SHARES = (0.25, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125)
 """How probable so many channels are, before any point: discs with one have become rare."""
-NOISE = 0.01
-"""The least deviation of a busy time from its curve: requests are not independent of each other."""
 
 
 class DeviceParallelism:

@@ -7,11 +7,11 @@ from typing import Self
 
 import numpy as np
 
+from models.capacity.sample_sizes import NOISE
+from models.numerics import ROUNDING
 from models.robust import NORMAL_95, normal_cdf
 from models.usl.law import Array
 
-LEAST_SPREAD = 0.01
-"""Of the logarithm of a capacity: none is known more exactly."""
 NOT_BOUNDED = 2.0
 """Without a 95 % quantile the capacity may be as much higher as lower, and as much again."""
 NO_LOWER = 1.0
@@ -52,11 +52,11 @@ class Distribution:
 
     def quantiles(self, shares: Sequence[float] | Array) -> Array:
         """Compute the quantiles (queries/s); the last place where a share is not reached."""
-        rising = self.cdf + 1e-12 * np.arange(len(self.cdf))
+        rising = self.cdf + ROUNDING * np.arange(len(self.cdf))
         found: Array = np.exp(np.interp(shares, rising, self.ln_x))
         return found
 
 
 def _spread(ratio: float) -> float:
     """Compute the deviation of ln C: C's median over its 5 % quantile, or 95 % over the median."""
-    return max(log(ratio) / NORMAL_95, LEAST_SPREAD)
+    return max(log(ratio) / NORMAL_95, NOISE)

@@ -7,21 +7,24 @@ inform is `result.INFORMATION`; which speak of a capacity that was measured is `
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from models.capacity.change_points import Regimes
+from models.capacity.change_points import MIN_STEP, Regimes
 from models.capacity.cost_drift import cost_drift, latest_cost_change
+from models.capacity.cost_per_query import CostCurve
 from models.capacity.cost_variance import cost_variance, variance_of_what_is_left
 from models.capacity.cpu_frequency import clock_rise
 from models.capacity.estimate import Estimate
 from models.capacity.goodness_of_fit import Finding, off_at_highest_loads
-from models.capacity.observations import LATEST, SEEN, Observations
-from models.capacity.outliers import MAX_SHARE, Outliers
+from models.capacity.observations import Observations
+from models.capacity.outliers import Outliers
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
+from models.capacity.sample_sizes import EPISODE, GROUP, LATEST, SEEN
 from models.trust import MIN_LOAD, Reason, Trust
 from models.usl.fit import UslFit
 
@@ -49,6 +52,11 @@ class Evidence:
     """The throughput (queries/s) that more statements did not raise; None: it still grew."""
     estimate: Estimate
 
+    @cached_property
+    def cost(self) -> CostCurve | None:
+        """What a query costs of the nearest limit's resource; None without one."""
+        return CostCurve.of(self.kept, self.nearest.resource) if self.nearest else None
+
 
 class Doubt(NamedTuple):
     """One thing that may speak against a capacity."""
@@ -61,19 +69,25 @@ class Doubt(NamedTuple):
     """A scenario of bench/capacity.py, or a test."""
 
 
-MIN_NEAR = 12
-"""So many intervals must have come so near: one burst of load tells little of what ends it."""
 TRUSTED_RATIO = 1.42
 """The 95 % quantile of a trusted capacity over its 5 % quantile is below."""
 MORE = 1.25
 """By so much more than the capacity's upper bound must have been served to contradict it."""
 OFF = 0.1
-CLOCK = 1.1
+"""A capacity that one cause may put off by so much is not trusted: the highest loads off the curve,
+a demand that still falls, a clock that still rises. So is one that an unsure law sets with so much
+probability."""
 VARIANCE = 0.07
+"""Of ln of a cost from period to period: it makes the next hour's capacity as uncertain."""
 DRIFT = float(np.log(1.06))
-CHANGE = float(np.log(1.12))
 """A drift of the mix is to a part one of the load, which the curve of the cost takes: capacities
 were off by twice of what the levels differ by."""
+WRONG_LAW = 0.25
+"""The probability that a law sets the capacity whose shape the points contradict."""
+ONE_LOAD = 1 / 1.15
+"""The lowest loads over the highest: nearer together they show no growth."""
+SAID = 0.5
+"""Beyond it are statistics that are 1 where something holds, else 0; and shares that are most."""
 
 
 def doubts(evidence: Evidence) -> set[Why]:
@@ -82,28 +96,35 @@ def doubts(evidence: Evidence) -> set[Why]:
     return found & OF_MEASURED if evidence.estimate.observed else found
 
 
-def _of_nearest(
-    statistic: Callable[[Observations, str], float], of: Callable[[Evidence], Observations]
-) -> Callable[[Evidence], float]:
-    """Apply a statistic to the nearest limit's resource, in these intervals; 0 without one."""
+def _of_cost(statistic: Callable[[CostCurve], float]) -> Callable[[Evidence], float]:
+    """Apply a statistic to what queries cost of the nearest limit's resource; 0 without one."""
 
     def value(evidence: Evidence) -> float:
-        limit = evidence.nearest
-        return 0.0 if limit is None else abs(statistic(of(evidence), limit.resource))
+        return 0.0 if evidence.cost is None else abs(statistic(evidence.cost))
 
     return value
 
 
-def _kept(evidence: Evidence) -> Observations:
-    return evidence.kept
+def _latest_cost(evidence: Evidence) -> float:
+    if evidence.nearest is None or evidence.cost is None:
+        return 0.0
+    latest = CostCurve.of(evidence.current, evidence.nearest.resource)
+    return abs(latest_cost_change(evidence.cost, latest))
 
 
-def _current(evidence: Evidence) -> Observations:
-    return evidence.current
+def _highest_loads(evidence: Evidence) -> float:
+    limit = evidence.nearest
+    return 0.0 if limit is None else abs(off_at_highest_loads(evidence.kept, limit))
 
 
-def _seen(evidence: Evidence) -> Observations:
-    return evidence.seen
+def _others(evidence: Evidence) -> float:
+    limit = evidence.nearest
+    return 0.0 if limit is None else variance_of_what_is_left(evidence.seen, limit.resource)
+
+
+def _clock(evidence: Evidence) -> float:
+    limit = evidence.nearest
+    return 0.0 if limit is None else clock_rise(evidence.kept, limit.resource) - 1
 
 
 def _share_of_outliers(evidence: Evidence) -> float:
@@ -184,7 +205,7 @@ def _lacking_near(evidence: Evidence) -> float:
     value = evidence.estimate.value
     if value is None or _over_seen(evidence) > 1 / MIN_LOAD:
         return 0.0
-    return MIN_NEAR - float(np.count_nonzero(evidence.kept.throughput >= MIN_LOAD * value))
+    return GROUP - float(np.count_nonzero(evidence.kept.throughput >= MIN_LOAD * value))
 
 
 def _ratio(evidence: Evidence) -> float:
@@ -210,78 +231,78 @@ def _disturbed(evidence: Evidence) -> float:
 
 
 DOUBTS = (
-    Doubt(Why.NO_LIMIT_SEEN, lambda e: float(e.estimate.value is None), 0.5, "Amdahl, κ ≈ 0"),
-    Doubt(Why.MODEL_DOES_NOT_FIT, _share_of_outliers, MAX_SHARE, "pile-ups 4 %"),
+    Doubt(Why.NO_LIMIT_SEEN, lambda e: float(e.estimate.value is None), SAID, "Amdahl, κ ≈ 0"),
+    Doubt(Why.MODEL_DOES_NOT_FIT, _share_of_outliers, EPISODE, "pile-ups 4 %"),
     Doubt(
         Why.MODEL_DOES_NOT_FIT,
-        _of_nearest(off_at_highest_loads, _kept),
+        _highest_loads,
         OFF,
         "test_the_highest_loads_may_contradict_a_limit",
     ),
-    Doubt(Why.LATEST_DIFFER, _latest_outliers, 0.5, "mix changed"),
-    Doubt(Why.LATEST_DIFFER, _share_of_latest_left_out, 0.5, "night jobs"),
+    Doubt(Why.LATEST_DIFFER, _latest_outliers, SAID, "mix changed"),
+    Doubt(Why.LATEST_DIFFER, _share_of_latest_left_out, SAID, "night jobs"),
     Doubt(
         Why.LATEST_DIFFER,
-        _of_nearest(cost_drift, _kept),
+        _of_cost(cost_drift),
         DRIFT,
         "test_a_mix_that_drifts_takes_trust_away",
     ),
     Doubt(
         Why.LATEST_DIFFER,
-        _of_nearest(latest_cost_change, _current),
-        CHANGE,
+        _latest_cost,
+        MIN_STEP,
         "test_queries_that_cost_more_of_late_take_trust_away_at_once",
     ),
     Doubt(
         Why.COST_FLUCTUATES,
-        _of_nearest(cost_variance, _kept),
+        _of_cost(cost_variance),
         VARIANCE,
         "test_a_cost_that_wanders_takes_trust_away",
     ),
     Doubt(
         Why.OTHERS_FLUCTUATE,
-        _of_nearest(variance_of_what_is_left, _seen),
+        _others,
         VARIANCE,
         "test_neighbours_that_come_and_go_take_trust_away",
     ),
     Doubt(
         Why.CLOCK_LOW,
-        _of_nearest(clock_rise, _kept),
-        CLOCK,
+        _clock,
+        OFF,
         "test_a_clock_that_is_lowered_at_low_loads_takes_trust_away",
     ),
-    Doubt(Why.DEMAND_FALLS, _further_fall, 0.1, "one processor, wake-ups"),
-    Doubt(Why.THROUGHPUT_PLATEAU, _plateau, 0.5, "queueing, and a lock"),
-    Doubt(Why.LAW_DOES_NOT_FIT, _share_of_wrong_law, 0.25, "law, plateau at the cores"),
+    Doubt(Why.DEMAND_FALLS, _further_fall, OFF, "one processor, wake-ups"),
+    Doubt(Why.THROUGHPUT_PLATEAU, _plateau, SAID, "queueing, and a lock"),
+    Doubt(Why.LAW_DOES_NOT_FIT, _share_of_wrong_law, WRONG_LAW, "law, plateau at the cores"),
     Doubt(
         Why.LAW_DOES_NOT_FIT,
         _served_before,
-        MAX_SHARE,
+        EPISODE,
         "test_contention_that_an_older_mix_contradicts_is_not_trusted",
     ),
-    Doubt(Why.LAW_NOT_SURE, _law_alone_is_unsure, 0.5, "law, full far beyond"),
-    Doubt(Why.ONE_LOAD, _low_over_high, 1 / 1.15, "hour only"),
+    Doubt(Why.LAW_NOT_SURE, _law_alone_is_unsure, SAID, "law, full far beyond"),
+    Doubt(Why.ONE_LOAD, _low_over_high, ONE_LOAD, "hour only"),
     Doubt(Why.LOAD_TOO_LOW, _over_seen, 1 / MIN_LOAD, "hour only"),
     Doubt(
         Why.FEW_HIGH_LOADS,
         _lacking_near,
-        0.5,
+        SAID,
         "test_a_short_burst_of_load_is_trusted_for_nothing",
     ),
     Doubt(Why.WIDE_INTERVAL, _ratio, TRUSTED_RATIO, "noise 6 %"),
     Doubt(
         Why.WAITS_COUNTED,
         _counts_waits,
-        0.5,
+        SAID,
         "test_statements_that_wait_elsewhere_fill_no_innodb",
     ),
-    Doubt(Why.CPU_ASSUMED, _is_assumed, 0.5, "test_an_assumed_share_leaves_an_indication"),
-    Doubt(Why.CONTENTION_UNKNOWN, _share_of_unsure_law, 0.1, "law, convoy"),
-    Doubt(Why.CONCURRENCY_UNKNOWN, _law_refused, 0.5, "few processors, no delay"),
-    Doubt(Why.NO_RESOURCE_LIMIT, lambda e: float(e.nearest is None), 0.5, "Amdahl, κ ≈ 0"),
-    Doubt(Why.OTHERS_INTERFERE, _disturbed, MAX_SHARE, "neighbours"),
-    Doubt(Why.MIX_CHANGED, _changed, 0.5, "mix changed"),
-    Doubt(Why.TWO_WORKLOADS, _alternating, 0.5, "night jobs"),
+    Doubt(Why.CPU_ASSUMED, _is_assumed, SAID, "test_an_assumed_share_leaves_an_indication"),
+    Doubt(Why.CONTENTION_UNKNOWN, _share_of_unsure_law, OFF, "law, convoy"),
+    Doubt(Why.CONCURRENCY_UNKNOWN, _law_refused, SAID, "few processors, no delay"),
+    Doubt(Why.NO_RESOURCE_LIMIT, lambda e: float(e.nearest is None), SAID, "Amdahl, κ ≈ 0"),
+    Doubt(Why.OTHERS_INTERFERE, _disturbed, EPISODE, "neighbours"),
+    Doubt(Why.MIX_CHANGED, _changed, SAID, "mix changed"),
+    Doubt(Why.TWO_WORKLOADS, _alternating, SAID, "night jobs"),
 )
 OF_MEASURED = {
     Why.LATEST_DIFFER,

@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from models.capacity.contention import Peak
+from models.capacity.contention import TOGETHER, Peak
 from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Check, Finding
 from models.capacity.observations import Observations
@@ -18,6 +18,7 @@ from models.capacity.observed_maximum import likelihood
 from models.capacity.observed_peak import ObservedPeak
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL
+from models.numerics import QUANTILES, ROUNDING, TINY
 from models.robust import NORMAL_95
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit
@@ -27,12 +28,8 @@ GRID = 400
 FAR_BELOW = 1 / 3
 """Below this share of the nearest limit, the most likely one, nothing of contention shows, and the
 limit is the best guess. That contention may come before is in the bounds."""
-BEYOND = 0.05
-"""With more than this probability above all that was looked at, there is no upper bound."""
 MEASURED_ERROR = 0.025
 """The least standard deviation of ln of a capacity that was measured."""
-ENOUGH_THREADS = 6.0
-"""Where concurrency is too low for the law, the load at which it would be this is to be seen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +81,7 @@ class Estimate:
         """Take the law's peak, or where that is not identifiable a lower bound only."""
         if finding is not None and finding.check is Check.LOW_CONCURRENCY:
             # below contention N grows with X
-            return cls.at_least(x_seen, x_seen, x_seen * ENOUGH_THREADS / finding.value)
+            return cls.at_least(x_seen, x_seen, x_seen * TOGETHER / finding.value)
         if law is None or law.x_max is None or law.x_max_interval is None:
             return cls.at_least(x_seen, x_seen)
         if law.x_max_median is None or Reason.SEEN_ABOVE_PEAK in law.reasons:
@@ -107,7 +104,7 @@ class Estimate:
         grid = np.linspace(np.log(x_seen) - 0.1, max(min(ends), np.log(x_seen) + 0.2), GRID)
         names = [limit.resource for limit in usable] + [USL]
         survivals = [limit.survival(grid) for limit in usable] + [peak.survival(grid)]
-        each = np.maximum(np.stack(survivals), 1e-12)
+        each = np.maximum(np.stack(survivals), ROUNDING)
         each = np.minimum(each / each[:, :1], 1.0)
         each[:-1] = _parts_of_lowest(each[:-1])
         lowest = lowest_of(usable)
@@ -115,13 +112,13 @@ class Estimate:
         survival = np.prod(each, axis=0)
         shares = _shares(each, survival, possible)
         survival = _given(survival, possible)
-        low, middle, high = np.exp(np.interp((0.05, 0.5, 0.95), 1 - survival, grid))
+        low, middle, high = np.exp(np.interp(QUANTILES, 1 - survival, grid))
         if lowest.x_max is not None and shares[-1] < 0.5 and x_seen < FAR_BELOW * lowest.x_max:
-            middle = np.clip(lowest.x_max, low, np.inf if survival[-1] > BEYOND else high)
+            middle = np.clip(lowest.x_max, low, np.inf if survival[-1] > QUANTILES[0] else high)
         return cls(
             value=float(middle),
             lower=float(low),
-            upper=None if survival[-1] > BEYOND else float(high),
+            upper=None if survival[-1] > QUANTILES[0] else float(high),
             shares=dict(zip(names, map(float, shares), strict=True)),
             x_seen=x_seen,
             distribution=Distribution(grid, 1 - survival),
@@ -149,7 +146,7 @@ def _given(survival: Array, likelihood: Array) -> Array:
     """Weigh each place's density by how likely it makes what was served."""
     falls = -np.diff(survival) * likelihood[1:]
     whole = float(falls.sum()) + float(survival[-1] * likelihood[-1])
-    left: Array = 1 - np.append(0.0, np.cumsum(falls)) / max(whole, 1e-300)
+    left: Array = 1 - np.append(0.0, np.cumsum(falls)) / max(whole, TINY)
     return left
 
 
@@ -158,5 +155,5 @@ def _shares(each: Array, survival: Array, likelihood: Array) -> Array:
     hazards = -np.diff(np.log(each), axis=1)
     middle = (survival[1:] + survival[:-1]) / 2
     lowest = hazards @ (middle * likelihood[1:])
-    shares: Array = lowest / max(float(lowest.sum()), 1e-300)
+    shares: Array = lowest / max(float(lowest.sum()), TINY)
     return shares

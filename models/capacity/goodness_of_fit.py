@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.capacity.demand import NOISE
 from models.capacity.observations import Observations
-from models.capacity.resource_limit import FULL
-from models.robust import fit_linear, neighbour_deviation, persistence
+from models.capacity.resource_limit import FULL, ResourceLimit
+from models.capacity.sample_sizes import HIGH, NOISE, PARTS, SEEN
+from models.numerics import TINY
+from models.robust import neighbour_deviation, persistence
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit
 from models.usl.law import Array, Usl
@@ -27,18 +28,15 @@ ALONE = 2.0
 κ·N·(N−1) are nothing."""
 RELIABLE = 0.5
 """The least share of the spread of sampled concurrencies that must not be sampling noise."""
-SUPERLINEAR = 0.1
-"""How far above 1 the efficiency must be on a fifth of the points to be more than noise."""
+SUPERLINEAR, SUPERLINEAR_SHARE = 0.1, 0.2
+"""How far above 1 the efficiency must be, and on which share of the points, to be no noise."""
 MERGED_ERROR = 0.05
 """Neighbours in throughput are merged until their concurrency is known as well as this."""
-PATTERN_GROUPS = 8
 PATTERN_SIZE = 0.04
 PATTERN_Z = 5.0
 """A group by load that is off by so much, and by so many standard errors, is a pattern."""
-
-
-TOP = 0.95
-"""From this quantile of the throughputs on loads are the highest."""
+TOLD = 5 * PARTS
+"""So many points must tell of a pattern, or of what lies off at the highest loads."""
 HALF_USED = 0.5
 """Of a utilisation below, errors are compared with this."""
 
@@ -85,12 +83,12 @@ def check_concurrency(loaded: Observations) -> Finding | None:
     n, variance = loaded.concurrency, loaded.n_variance
     if len(n) < MIN_POINTS:
         return Finding(Check.FEW_POINTS, float(len(n)))
-    high, is_sampled = float(np.quantile(n, 0.9)), bool(variance.any())
+    high, is_sampled = float(np.quantile(n, HIGH)), bool(variance.any())
     if high < (LOW_CONCURRENCY if is_sampled else ALONE):
         return Finding(Check.LOW_CONCURRENCY, high)
     if not is_sampled:
         return None
-    reliable = 1 - float(np.mean(variance)) / max(float(np.var(n)), 1e-300)
+    reliable = 1 - float(np.mean(variance)) / max(float(np.var(n)), TINY)
     return Finding(Check.NOISY, reliable) if reliable < RELIABLE else None
 
 
@@ -139,7 +137,7 @@ def check_fit(n: Array, x: Array, weights: Array, n_variance: Array, law: Usl) -
     noise = _noise(n, residuals)
     above = np.log(x / (law.lam * n)) - 2 * np.sqrt(n_variance) / n
     share = float(np.average(above > max(SUPERLINEAR, 2 * noise), weights=weights))
-    if share > 0.2:
+    if share > SUPERLINEAR_SHARE:
         return Finding(Check.SUPERLINEAR, share)
     worst = _pattern(n, residuals, noise)
     return Finding(Check.PATTERN, worst) if abs(worst) > PATTERN_SIZE else None
@@ -147,17 +145,17 @@ def check_fit(n: Array, x: Array, weights: Array, n_variance: Array, law: Usl) -
 
 def _noise(n: Array, residuals: Array) -> float:
     """Estimate the deviation of a residual from neighbours in load, whatever the law."""
-    return max(neighbour_deviation(residuals, n), 0.01)
+    return max(neighbour_deviation(residuals, n), NOISE)
 
 
 def _pattern(n: Array, residuals: Array, noise: float) -> float:
     """Find the greatest median residual of a group of neighbours in load beyond its error, or 0."""
-    if len(n) < 5 * PATTERN_GROUPS:
+    if len(n) < TOLD:
         return 0.0
     error = noise * np.sqrt(persistence(residuals))
-    groups = np.array_split(residuals[np.argsort(n, kind="stable")], PATTERN_GROUPS)
+    groups = np.array_split(residuals[np.argsort(n, kind="stable")], PARTS)
     centre = float(np.median(residuals))
-    off = [(float(np.median(g)) - centre, error * 1.25 / np.sqrt(len(g))) for g in groups]
+    off = [(float(np.median(g)) - centre, error * np.sqrt(np.pi / 2 / len(g))) for g in groups]
     beyond = [size for size, deviation in off if abs(size) > PATTERN_Z * deviation]
     return max(beyond, key=abs, default=0.0)
 
@@ -168,26 +166,22 @@ def with_doubts(law: UslFit | None, finding: Finding | None) -> UslFit | None:
         return law
     doubt = Reason.SUPERLINEAR if finding.check is Check.SUPERLINEAR else Reason.RESIDUAL_PATTERN
     reasons = tuple(reason for reason in Reason if reason in {*law.reasons, doubt})
-    trust = Trust.INDICATIVE if law.trust is Trust.TRUSTED else law.trust
-    return replace(law, trust=trust, reasons=reasons)
+    return replace(law, trust=law.trust.at_most(Trust.INDICATIVE), reasons=reasons)
 
 
-def off_at_highest_loads(seen: Observations, name: str) -> float:
-    """Compute by which share this resource was busier at the highest loads than all others say.
+def off_at_highest_loads(seen: Observations, limit: ResourceLimit) -> float:
+    """Compute by which share a limit's resource was busier at the highest loads than its curve.
 
     A few intervals do not steer a limit, which is right for a backup; at the highest loads they are
     what tells where it ends: the second half of the hyper-threads does less than the first. 0 where
     too few intervals tell.
     """
-    resource = seen.resource(name)
+    resource, x = seen.resource(limit.resource), seen.throughput
     u = resource.of_ours
-    known = (u < FULL) & (seen.throughput > 0)
-    if resource.is_busy_time or np.count_nonzero(known) < 5 * PATTERN_GROUPS:
+    known = (u < FULL) & (x > 0)
+    if resource.is_busy_time or limit.curve is None or np.count_nonzero(known) < TOLD:
         return 0.0
-    u, t = u[known], seen.throughput[known] / float(seen.throughput[known].max())
-    design = np.stack([np.ones_like(t), t, t * t], axis=1)
-    weights = seen.weights[known] / np.maximum(t / float(np.median(t)), 0.25)
-    curve = design @ fit_linear(design, u, weights, NOISE).coefficients
-    top = t >= np.quantile(t, TOP)
-    off = float(np.median((u - curve)[top]))
-    return off / max(float(np.median(u[top])), HALF_USED)
+    top = known & (x >= np.quantile(x[known], SEEN))
+    return float(np.median(u[top] - limit.curve.at(x[top]))) / max(
+        float(np.median(u[top])), HALF_USED
+    )

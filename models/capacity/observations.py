@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.capacity.resource_limit import Resource
+from models.capacity.sample_sizes import MIN_POINTS, SEEN
 from models.usl.law import Array
 
 
@@ -89,7 +90,7 @@ class Observations:
             return filled & False
         others = (resource.utilisation - resource.own) / resource.ceiling
         follows = (x > 0) & ~filled & np.isfinite(others)
-        if np.count_nonzero(follows) < MIN_FOLLOWING:
+        if np.count_nonzero(follows) < MIN_POINTS:
             return filled & False
         for_us = float(np.quantile(others[follows] / x[follows], FOR_US))
         strangers: NDArray[np.bool_] = filled & (others > for_us * x + STRANGE)
@@ -121,16 +122,11 @@ class Observations:
 ABOUT = 0.9
 KNOWN = 0.1
 """Concurrencies with a larger relative error are not well known."""
-SEEN = 0.95
-"""The quantile of throughputs, or utilisations, that counts as seen: it was held for a while."""
-LATEST = 8
-"""So many of the last intervals tell whether the server is still what it was."""
 MOST = 1e120
 """Beyond this, and below its inverse, powers of a number have no place in a float."""
-MIN_FOLLOWING = 6
-"""So many intervals must tell what others use with the throughput: clients on the same host do."""
 FOR_US = 0.1
-"""The quantile of what others use per query then that counts as work for the server's queries."""
+"""The quantile of what others use per query that counts as work for the server's queries: clients
+on the same host do it."""
 STRANGE = 0.15
 """What others use beyond that, as a share of the ceiling, for it to be work of their own."""
 MIN_CONCURRENCY = 0.5

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import FULL
-from models.robust import TINY, neighbour_deviation, normal_cdf
+from models.capacity.sample_sizes import MIN_POINTS, VARIES
+from models.numerics import TINY
+from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
 HIGHEST = 3
@@ -25,11 +27,8 @@ LUCK = 0.1
 """The probability ε that an interval tells nothing: its queries were cheap, or miscounted."""
 BY_CHANCE = 0.2
 """What happens by chance so often speaks against nothing."""
-VARIES = 0.03
-"""At least so much ln of a query's cost varies."""
 UNKNOWN = 0.1
 """It varies by so much where nothing tells."""
-MIN_POINTS = 6
 
 
 def likelihood(ln_capacity: Array, seen: Observations, name: str) -> Array:

@@ -12,18 +12,15 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.capacity.observations import LATEST, SEEN, Observations
+from models.capacity.observations import Observations
+from models.capacity.sample_sizes import EPISODE, GROUP, LATEST, NOISE, SEEN, VARIES
 from models.robust import MAD, fit_columns, medians
 from models.usl.law import Array
 
 IDLE = 0.05
 """What a concurrency is off by at least, threads: nearly idle intervals vary a lot."""
-MAX_SHARE = 0.1
 MIN_POINTS = 20
 """With fewer intervals nobody can tell an outlier from the rest."""
-GROUP = 12
-"""Intervals are compared within groups of at least so many neighbours in throughput."""
-GROUPS = 12
 DEVIATIONS = 6.0
 MIN_RATIO = 1.25
 """An outlier is beyond both: so many scaled deviations, and so many times its neighbours."""
@@ -33,8 +30,6 @@ UNDISTURBED = 0.8
 """At loads below this share of what was seen, queries do not take longer for the load."""
 LITTLE = float(np.log(1.08))
 """Where most of the latest took longer, so much more or less of a resource is enough to tell."""
-NOISE = 0.03
-"""The least deviation of a logarithm."""
 
 
 class OutlierReason(StrEnum):
@@ -103,10 +98,10 @@ def find_outliers(seen: Observations) -> Outliers:
         return Outliers((), 0, too_many=False, kept=kept)
     off, noise = _time(seen)
     excess = np.column_stack([off, *_costs(seen).T])
-    floor = np.column_stack([noise, *np.full((excess.shape[1] - 1, count), NOISE)])
+    floor = np.column_stack([noise, *np.full((excess.shape[1] - 1, count), VARIES)])
     wild = _wild(excess, floor, seen.throughput)
     suspects = np.flatnonzero(wild.any(axis=1))
-    too_many = len(suspects) > MAX_SHARE * count
+    too_many = len(suspects) > EPISODE * count
     if not too_many:
         kept[suspects] = False
     removed = () if too_many else tuple(_outlier(int(i), excess[i], wild[i]) for i in suspects)
@@ -136,7 +131,7 @@ def _time(seen: Observations) -> tuple[Array, Array]:
     known = (seen.concurrency > 0) & (seen.throughput > 0)
     n, x = np.where(known, seen.concurrency, 1.0), np.where(known, seen.throughput, 1.0)
     time = np.where(known, np.log(n) - np.log(x), np.nan)
-    noise = np.hypot(NOISE, (np.sqrt(seen.n_variance) + IDLE) / n)
+    noise = np.hypot(VARIES, (np.sqrt(seen.n_variance) + IDLE) / n)
     groups = _groups(seen.throughput)
     table, places = (np.where(groups >= 0, c[groups], np.nan) for c in (time, np.log(x)))
     middles, costs = medians(places, axis=1), medians(table, axis=1)
@@ -158,9 +153,9 @@ def _costs(seen: Observations) -> Array:
         return np.empty((len(seen), 0))
     u = np.stack([r.utilisation / r.ceiling for r in resources], axis=1)
     # throughputs beyond all others may be glitches: the curve ends before them
-    t = np.minimum(seen.throughput / np.quantile(seen.throughput, 0.95), 1.3)
+    t = np.minimum(seen.throughput / np.quantile(seen.throughput, SEEN), MIN_RATIO)
     design = np.stack([np.ones_like(t), t, t * t], axis=1)
-    fits = fit_columns(design, u, np.isfinite(u).astype(np.float64), 0.01)
+    fits = fit_columns(design, u, np.isfinite(u).astype(np.float64), NOISE)
     curves = design @ np.stack([f.coefficients for f in fits]).T
     over: Array = np.log((u + BASE) / (np.clip(curves, 0, None) + BASE))
     return over
@@ -169,7 +164,7 @@ def _costs(seen: Observations) -> Array:
 def _groups(x: Array) -> NDArray[np.intp]:
     """Number the intervals in groups of neighbours in throughput, shape (groups, size), else −1."""
     order = np.argsort(x, kind="stable")
-    count = max(1, min(GROUPS, len(order) // GROUP))
+    count = max(1, min(GROUP, len(order) // GROUP))
     size = -(-len(order) // count)
     padded = np.full(count * size, -1, dtype=np.intp)
     padded[: len(order)] = order

@@ -9,13 +9,11 @@ the longest demand. A lock shows so, while no resource is full.
 import numpy as np
 
 from models.capacity.observations import Observations
+from models.capacity.observed_maximum import HIGHEST
+from models.capacity.observed_peak import BEYOND
 
-TOP = 3
-"""The third highest throughput is the top: two may be bursts."""
 AT_TOP = 0.92
 """From this share of it on, an interval is at the top."""
-MORE = 1.5
-"""So many times the concurrency that first reached the top are many."""
 FEW = 1.25
 GROWTH = 1.04
 """The throughput at many, over that at few, must not be more."""
@@ -31,9 +29,9 @@ def find_plateau(seen: Observations) -> float | None:
     if np.count_nonzero(loaded) < 2 * LEAST:
         return None
     n, x = seen.concurrency[loaded], seen.throughput[loaded]
-    at_top = x >= AT_TOP * np.sort(x)[-TOP]
+    at_top = x >= AT_TOP * np.sort(x)[-HIGHEST]
     first = float(np.quantile(n[at_top], 0.1))
-    many, few = n >= MORE * first, at_top & (n < FEW * first)
+    many, few = n >= BEYOND * first, at_top & (n < FEW * first)
     if min(np.count_nonzero(many), np.count_nonzero(few)) < LEAST:
         return None
     level, before = float(np.median(x[many])), float(np.median(x[few]))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.cpu_wakeups import CpuWakeups
+from models.capacity.sample_sizes import SURE
 from models.capacity.shared_cost import SharedCost
 from models.trust import Trust
 from models.usl.law import Array
@@ -52,8 +53,6 @@ SENTENCES = {
 
 FULL = 0.97
 """A resource this near its ceiling is full: its utilisation can no longer follow the load."""
-CEILING_SURE = 2.0
-"""A ceiling that is not known exactly is surely reached so many deviations above."""
 OWN_SHARE = 0.5
 """A full resource of which the server uses less was filled by others: it says nothing of ours."""
 
@@ -97,7 +96,7 @@ class Resource:
     @property
     def full(self) -> NDArray[np.bool_]:
         """Where it is full, shape (intervals,): a processor that queries find idle is not."""
-        surely = self.ceiling * np.exp(CEILING_SURE * self.ceiling_deviation)
+        surely = self.ceiling * np.exp(SURE * self.ceiling_deviation)
         full: NDArray[np.bool_] = self.utilisation >= FULL * surely
         return full if self.idleness is None else full & self.idleness.allows_full
 
@@ -146,6 +145,20 @@ class Resource:
 
 
 @dataclass(frozen=True, eq=False)
+class UtilisationCurve:
+    """A utilisation over the throughput, 1 is the ceiling."""
+
+    coefficients: Array = field(repr=False)
+    """Of 1, t and t², where t is the throughput in units of `unit`, queries/s."""
+    unit: float
+
+    def at(self, x: Array) -> Array:
+        """Compute the utilisation at each throughput x, queries/s."""
+        busy: Array = (x[:, None] / self.unit) ** np.arange(3) @ self.coefficients
+        return busy
+
+
+@dataclass(frozen=True, eq=False)
 class ResourceLimit:
     """The throughput (queries/s) at which a resource is full."""
 
@@ -173,6 +186,8 @@ class ResourceLimit:
     """The probability that its demand falls as more commits share the writes of the log."""
     demand_error: float | None = None
     """The standard error of the demand; None: not known."""
+    curve: UtilisationCurve | None = field(repr=False, default=None)
+    """How busy the server makes the resource, as the limit rests on it; None: not known."""
 
     @classmethod
     def none(cls, resource: str, seen: float, reason: LimitReason) -> "ResourceLimit":

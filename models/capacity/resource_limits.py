@@ -21,22 +21,26 @@ from models.capacity.demand import (
     Part,
 )
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
+from models.capacity.distribution import FARTHEST
 from models.capacity.extrapolation import CEILING, Extrapolations
-from models.capacity.observations import SEEN
-from models.capacity.resource_limit import LimitReason, Resource, ResourceLimit
+from models.capacity.resource_limit import (
+    LimitReason,
+    Resource,
+    ResourceLimit,
+    UtilisationCurve,
+)
+from models.capacity.sample_sizes import HIGH, MIN_POINTS, SEEN, SURE, VARIES
+from models.numerics import NEGLIGIBLE, QUANTILES
 from models.robust import fit_columns, normal_cdf, student_cdf
 from models.trust import Trust, trust_of
 from models.usl.law import Array
 from models.usl.posterior import Interval
 
-MIN_POINTS = 6
 FULL_SPREAD = 1.5
 """A full resource holds the throughput; where it grows by more, being busy is not being full."""
 FILLING = 0.85
 """From this utilisation on the throughput is about where the resource fills. It may be far lower
 once it is full: beyond the peak, threads burn what others would need."""
-DEMAND_SURE = 2.0
-"""So many standard errors the slope of a demand is from 0."""
 FILLING_SHARE = 0.75
 """A stock that rises in more of the intervals is not in balance: how full it is, is its age."""
 STOCK_SURE = 5.0
@@ -51,8 +55,12 @@ ALONE = 0.9
 CURVED = 0.5
 """From this probability of a growing demand on it is reported as such."""
 GRID = 128
-CEILING_REACH = 4.0
-"""So many deviations of an uncertain ceiling are looked at beyond the limit's own."""
+REACH = (-2.5, 2.0)
+"""ln X: from so far below where a straight line is full to so far above a limit is looked for."""
+LEAST_VARIANCE = 0.25
+"""Of the variance of a utilisation at the median load: those at lower loads have no less."""
+FOR_US = (0.1, 0.4)
+"""What others use for each of the server's queries, in its own demand: mean and deviation."""
 PASSED = 0.01
 """A throughput that a limit allows with less probability refutes it."""
 
@@ -76,7 +84,7 @@ def find_resource_limits(
     t = x / x_scale
     full = np.stack([r.full for r in resources], axis=1)
     follows = ~full
-    rough = np.maximum(t / float(np.median(t)), 0.25)
+    rough = np.maximum(t / float(np.median(t)), LEAST_VARIANCE)
     design = np.stack([np.ones_like(t), t, t * t], axis=1)
     # the variance of a utilisation grows with it, as that of a sum of demands does
     columns = np.concatenate([u, own, u - own], axis=1)
@@ -99,7 +107,8 @@ def find_resource_limits(
             resource_limit = replace(
                 resource_limit, reasons=(LimitReason.FILLED_BY_OTHERS, *resource_limit.reasons)
             )
-        resource_limits.append(resource_limit)
+        curve = UtilisationCurve(parts[0].fit.coefficients, x_scale)
+        resource_limits.append(replace(resource_limit, curve=curve))
     return tuple(resource_limits)
 
 
@@ -114,11 +123,11 @@ def unless_passed(limit: ResourceLimit, x: float, while_full: bool) -> ResourceL
     if not while_full or x > FULL_SPREAD * limit.x_max:
         return ResourceLimit.none(limit.resource, limit.utilisation_max, LimitReason.NOT_A_LIMIT)
     middle = np.log(limit.x_max)
-    upper = float(np.interp(0.95, limit.cdf, limit.grid)) - middle
+    upper = float(np.interp(QUANTILES[2], limit.cdf, limit.grid)) - middle
     wider = max(float(np.log(x) - middle) / upper, 1.0)
     grid = np.log(x) + wider * (limit.grid - middle)
     moved = _describe(limit.resource, limit.utilisation_max, grid, limit.cdf, 1 / x, limit.growth)
-    kept = {name: getattr(limit, name) for name in ("demand", "demand_error", "waking")}
+    kept = {name: getattr(limit, name) for name in ("demand", "demand_error", "waking", "curve")}
     return replace(moved, reasons=(LimitReason.ALREADY_FULL, *moved.reasons), **kept)
 
 
@@ -152,7 +161,7 @@ def _apart(parts: Sequence[Part], resource: Resource, x_scale: float) -> list[Pa
         shared = written.smoothed(own.t, np.zeros_like(own.t), own.weights)
         own = replace(own, shares=(*own.shares, *LOG_SHARES), log_sharing=shared)
     per_unit = np.array([0.0, 1.0, 0.0])
-    for_us = others.fit.given(per_unit, 0.1 * own.slope, 0.4 * abs(own.slope))
+    for_us = others.fit.given(per_unit, FOR_US[0] * own.slope, FOR_US[1] * abs(own.slope))
     return [own, replace(others, fit=for_us)]
 
 
@@ -184,7 +193,7 @@ def _resource_limit(
         return ResourceLimit.none(name, seen, LimitReason.STILL_FILLING)
     follows = known & ~full
     if np.count_nonzero(full) >= MIN_POINTS:
-        low, middle, high = np.quantile(x[full], (0.1, 0.5, 0.9))
+        low, middle, high = np.quantile(x[full], (1 - HIGH, 0.5, HIGH))
         filling = x[follows & (u > FILLING)]
         began = float(np.median(filling)) if len(filling) >= MIN_POINTS else low
         if high > FULL_SPREAD * began:
@@ -201,7 +210,7 @@ def _resource_limit(
 def _with_ceiling_of(resource: Resource, limit: ResourceLimit) -> ResourceLimit:
     """Widen the limit by how uncertain the ceiling is: ln limit shifts with ln ceiling."""
     sd, step = resource.ceiling_deviation, float(limit.grid[1] - limit.grid[0])
-    reach = int(np.ceil(CEILING_REACH * sd / step))
+    reach = int(np.ceil(FARTHEST * sd / step))
     ends = step * np.arange(1, reach + 1)
     grid = np.concatenate((limit.grid[0] - ends[::-1], limit.grid, limit.grid[-1] + ends))
     cdf = np.interp(grid, limit.grid, limit.cdf, left=0.0)
@@ -219,7 +228,7 @@ def _with_ceiling_of(resource: Resource, limit: ResourceLimit) -> ResourceLimit:
     trust = wider.trust
     if resource.is_ceiling_assumed:
         reasons.append(LimitReason.CEILING_ASSUMED)
-        trust = Trust.INDICATIVE if trust is Trust.TRUSTED else trust
+        trust = trust.at_most(Trust.INDICATIVE)
     error = np.hypot(limit.demand_error or 0.0, sd * (limit.demand or 0.0))
     return replace(
         wider,
@@ -245,14 +254,14 @@ def _extrapolated(
     resource: Resource, seen: float, parts: Sequence[Part], x_scale: float
 ) -> ResourceLimit:
     """Follow the utilisation up to the ceiling, whatever its demand does on the way."""
-    if not parts[0].is_demand(STOCK_SURE if resource.is_stock else DEMAND_SURE):
+    if not parts[0].is_demand(STOCK_SURE if resource.is_stock else SURE):
         return ResourceLimit.none(resource.name, seen, LimitReason.NO_DEMAND)
     base = sum(float(part.straight.coefficients[0]) for part in parts)
     slope = sum(part.slope for part in parts)
     error = float(np.hypot.reduce([part.slope_error for part in parts])) / x_scale
-    reach = max((CEILING[0] - base) / max(slope, 1e-9), 0.5)
+    reach = max((CEILING[0] - base) / max(slope, NEGLIGIBLE), 0.5)
     extrapolations = Extrapolations.of(parts, reach)
-    grid = np.linspace(-2.5, 2.0, GRID) + np.log(reach)
+    grid = np.linspace(*REACH, GRID) + np.log(reach)
     if not resource.is_busy_time:
         cdf, name = extrapolations.reached(np.exp(grid)), resource.name
         resource_limit = _describe(
@@ -268,7 +277,7 @@ def _extrapolated(
             return resource_limit
         return replace(resource_limit, waking=extrapolations.waking)
     channels = DeviceParallelism(parts[0], extrapolations)
-    grid = np.linspace(-2.5, 2.0 + np.log(CHANNELS[-1]), 2 * GRID) + np.log(reach)
+    grid = np.linspace(REACH[0], REACH[1] + np.log(CHANNELS[-1]), 2 * GRID) + np.log(reach)
     cdf = channels.reached(np.exp(grid))
     resource_limit = _describe(
         resource.name, seen, grid + np.log(x_scale), cdf, slope / x_scale, 0.0
@@ -282,7 +291,7 @@ def _extrapolated(
 def _describe(
     name: str, seen: float, grid: Array, cdf: Array, demand: float, growth: float
 ) -> ResourceLimit:
-    low, middle, high = np.exp(np.interp((0.05, 0.5, 0.95), cdf, grid))
+    low, middle, high = np.exp(np.interp(QUANTILES, cdf, grid))
     interval = Interval(float(low), float(high))
     trust = trust_of(interval.ratio, doubted=interval.ratio >= TRUSTED_RATIO)
     reasons = (
@@ -305,8 +314,8 @@ def _describe(
 
 def _measured(name: str, seen: float, x: float, spread: float) -> ResourceLimit:
     """Take the limit from the throughput of a resource that is full nearly always."""
-    deviation = max(np.log(spread) / 2.56, 0.03)
-    grid = np.log(x) + np.linspace(-4, 4, GRID) * deviation
+    deviation = max(np.log(spread) / 2.56, VARIES)
+    grid = np.log(x) + np.linspace(-FARTHEST, FARTHEST, GRID) * deviation
     resource_limit = _describe(
         name, seen, grid, student_cdf((grid - np.log(x)) / deviation, 30.0), 1 / x, 0.0
     )

@@ -11,14 +11,11 @@ from typing import Self
 
 import numpy as np
 
+from models.capacity.sample_sizes import HIGH, MIN_POINTS
 from models.usl.law import Array
 
-MIN_POINTS = 6
-"""So many intervals must tell how often it was paid."""
 LOADED = 0.2
 """From this share of the highest throughput on, what the system does by itself hardly counts."""
-AT_LOW_LOAD = 0.9
-"""The quantile of the payments per query that counts as their number at low loads."""
 DEGREE = 3
 """The share over the throughput is smoothed by a polynomial: as a regressor it must have no noise
 of its own, which would hide what it explains."""
@@ -46,7 +43,7 @@ class SharedCost:
         if np.count_nonzero(known) < MIN_POINTS:
             return None
         loaded = known & (x >= LOADED * x[known].max())
-        at_low_load = float(np.quantile(per_query[loaded], AT_LOW_LOAD))
+        at_low_load = float(np.quantile(per_query[loaded], HIGH))
         if at_low_load <= 0:
             return None
         return cls(np.clip(1 - per_query / at_low_load, 0.0, 1.0), at_low_load)

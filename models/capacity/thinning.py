@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from models.numerics import TINY
 from models.usl.law import Array
 
 LIMIT = 500
@@ -68,7 +69,7 @@ def thin(
 def _cells(x: Array, age: Array) -> NDArray[np.intp]:
     """Number each interval's cell of load and age from 0, the fuller the load the lower."""
     lowest = LOADS_PER_OCTAVE * LOAD_OCTAVES
-    top = max(float(x.max()), 1e-300)
+    top = max(float(x.max()), TINY)
     below = -np.log2(np.maximum(x / top, 2.0 ** -(LOAD_OCTAVES + 1)))
     load = np.minimum(below * LOADS_PER_OCTAVE, lowest).astype(np.intp)
     octave = np.ceil(np.log2(np.maximum(age / YOUNG, 1.0))).astype(np.intp)

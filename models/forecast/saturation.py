@@ -11,17 +11,20 @@ import numpy as np
 
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
-from models.forecast.daily_peaks import daily_peaks
+from models.forecast.daily_peaks import DAY_HOURS, daily_peaks
+from models.forecast.hourly_means import HOUR
 from models.forecast.paths import future_peaks
 from models.forecast.trend import Trend, fit_trend
+from models.forecast.week import WEEK
+from models.numerics import QUANTILES
 from models.rates import Array
 from models.trust import Trust
 
-DAY = 86400.0
+DAY = DAY_HOURS * HOUR
 """Seconds."""
 HORIZONS = (1, 7, 30)
 """Days within which the probability of saturation is given."""
-LEAST_DAYS = 14
+LEAST_DAYS = 2 * WEEK
 """Known days: with fewer the week cannot be told from growth."""
 LONGEST = 90
 """Days ahead that are looked at; never more than twice the days seen."""
@@ -121,7 +124,7 @@ def saturation(forecast: LoadForecast, limit: Distribution | None) -> Saturation
     probability = tuple((h, float(within[h])) for h in HORIZONS if h < len(within))
     if not forecast.trend.grows:
         return Saturation(probability=probability, reason=ForecastReason.NO_GROWTH)
-    lower, median, upper = (_when(within, share) for share in (0.05, 0.5, 0.95))
+    lower, median, upper = (_when(within, share) for share in QUANTILES)
     reason = ForecastReason.TOO_FAR if median is None else None
     return Saturation(median, lower, upper, probability, reason)
 

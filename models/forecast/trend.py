@@ -22,7 +22,7 @@ from models.robust import LinearFit, fit_linear, mad, persistence_of, student_cd
 
 GROWS = 0.9
 """Probability of growth from which a load is said to grow."""
-RECENT = 35
+RECENT = 5 * WEEK
 """Days that a trend rests on: older ones say less of how it goes on. 28 miss slow growth and 42
 announce growth that has stopped (`bench/forecast.py`)."""
 NOISE_FLOOR = 0.01
@@ -32,7 +32,7 @@ SURELY = 12.0
 MOST_CHANGES = 3
 EDGE = 4
 """Known days on each side of a change of level; fewer are a burst, or not to be told from one."""
-SETTLED = 14
+SETTLED = 2 * WEEK
 """Days after which an end of growth shows."""
 LOW = 0.05
 """Of the median's root: a line that falls ends here."""

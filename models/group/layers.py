@@ -13,11 +13,9 @@ from enum import StrEnum
 
 import numpy as np
 
+from models.group.clock_offset import REMEMBERED
 from models.time_split.limiting_resource import MUST_BE_KNOWN
 from models.time_split.split import Part, TimeSplit
-
-REMEMBERED = 300.0
-"""Seconds: as long as the time split looks back."""
 
 
 class Layer(StrEnum):

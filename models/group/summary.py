@@ -7,6 +7,7 @@ throughput and C its capacity, both in queries/s.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import reduce
 
 from models.trust import Trust
 
@@ -113,8 +114,7 @@ def _trust(read: Sequence[Node], known: int) -> Trust:
     """Believe the whole as far as the node that is believed least."""
     if not read or known < len(read):
         return Trust.NOT_IDENTIFIABLE
-    order = (Trust.NOT_IDENTIFIABLE, Trust.INDICATIVE, Trust.TRUSTED)
-    return min((node.trust for node in read), key=order.index)
+    return reduce(Trust.at_most, (node.trust for node in read))
 
 
 def _reasons(nodes: Sequence[Node], read: Sequence[Node], known: int) -> list[GroupReason]:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.numerics import NEGLIGIBLE
 from models.rates import Array
 from models.time_split.split import Part, TimeSplit
 
 ROUNDS = 20
 """Redistributions of what full classes could not take; each fills at least one more of them."""
-NEGLIGIBLE = 1e-9  # s
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from models.numerics import NEGLIGIBLE
 from models.time_split.queueing import at_the_resource
 from models.time_split.reads import Reads, sequential_part, service_seconds
 from models.time_split.resource_times import DiskProfile
@@ -76,7 +77,7 @@ def _disk_seconds(usage: Usage, population: float) -> float | None:
     own = own_reads(usage)
     if usage.profile is not None and own is not None:
         service = sum(service_seconds(own, usage.profile))
-        busy = service / max(usage.seconds, 1e-9)
+        busy = service / max(usage.seconds, NEGLIGIBLE)
         queue = at_the_resource(busy, population) * usage.seconds
         if usage.reads_waiting is None:
             return queue

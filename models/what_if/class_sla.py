@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models.numerics import NEGLIGIBLE, QUANTILES
 from models.response_times import ResponseTimes
 from models.usl.law import Array
 from models.what_if.current_state import CurrentState
 from models.what_if.posterior_draws import more_normals
-from models.what_if.predict import QUANTILES, Estimate
+from models.what_if.predict import Estimate
 from models.what_if.sla import LEAST_FACTOR, Growth, crossings, growth_of
 from models.what_if.sla_result import SlaReason
 
@@ -82,7 +83,7 @@ def _first(growth: Growth, tension: Array, met: Array) -> Array:
     All grow alike, so that it is the one which is nearest to its SLA.
     """
     is_before = met.min(axis=0) < growth.ends
-    nearest = np.argmin(met - 1e-9 * tension, axis=0)
+    nearest = np.argmin(met - NEGLIGIBLE * tension, axis=0)
     places = np.arange(len(met))[:, None]
     found: Array = np.mean((nearest == places) & is_before, axis=1)
     return found

@@ -16,13 +16,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.attribution.capacity_gain import LEAST_LEFT
+from models.numerics import ROUNDING
 from models.usl.law import Array
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, Kind, Shares
 from models.what_if.posterior_draws import Draws, of_share
-
-LEAST_LEFT = 1e-3
-"""The least part of a resource's use that cheaper classes may leave."""
 
 
 def time_factor(kind: Kind, changes: Changes, draws: Draws, shares: Shares) -> Array:
@@ -96,7 +95,7 @@ def _time_alone(today: CurrentState) -> float:
     """Estimate 1/λ, s: by the law, else by the residence time, which is no shorter."""
     known = [1 / today.law.lam] if today.law else []
     known += [today.load.residence_time] if today.load else []
-    return max(min(known, default=np.inf), 1e-12)
+    return max(min(known, default=np.inf), ROUNDING)
 
 
 def _disk_time(changes: Changes, draws: Draws) -> Array:

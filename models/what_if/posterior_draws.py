@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.distribution import Distribution
+from models.numerics import ROUNDING
 from models.robust import normal_cdf
 from models.usl.law import Array
 from models.what_if.current_state import CurrentState, Limit, Share
@@ -111,7 +112,7 @@ def _above(limit: Limit, capacity: Array, uniform: Array) -> Array:
     """Draw a limit that does not bind: from its distribution above the capacity."""
     ln_c = np.log(capacity)
     below = np.interp(ln_c, limit.grid, limit.cdf)
-    cdf = np.maximum.accumulate(limit.cdf) + 1e-12 * np.arange(len(limit.cdf))
+    cdf = np.maximum.accumulate(limit.cdf) + ROUNDING * np.arange(len(limit.cdf))
     ln_x = np.interp(below + uniform * (1 - below), cdf, limit.grid)
     above: Array = np.exp(np.maximum(ln_x, ln_c))
     return above

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.numerics import QUANTILES
 from models.usl.law import Array
 from models.what_if.changes import Changes
 from models.what_if.current_state import DISK_KINDS, CurrentState, Kind
@@ -12,8 +13,6 @@ from models.what_if.effects import limit_factors
 from models.what_if.posterior_draws import Draws, draws_of
 from models.what_if.residence import residence_times
 from models.what_if.unanswerable import why_unknown
-
-QUANTILES = (0.05, 0.5, 0.95)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from math import sqrt
 
 import numpy as np
 
+from models.numerics import TINY
 from models.usl.law import Array, Usl
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, Kind, Load, Use
@@ -42,10 +43,10 @@ def residence_times(
     today_r = load.residence_time
     served, queued = _on_resources(today, load, Changes(), draws, 1.0)
     served_then, queued_then = _on_resources(today, load, changes, draws, grown)
-    shrink = np.minimum(1.0, today_r / np.maximum(served, 1e-300))
+    shrink = np.minimum(1.0, today_r / np.maximum(served, TINY))
     room = today_r - shrink * served
     longest = room + SLACK * today_r
-    part = draws.queueing * np.minimum(1.0, longest / np.maximum(shrink * queued, 1e-300))
+    part = draws.queueing * np.minimum(1.0, longest / np.maximum(shrink * queued, TINY))
     rest = np.maximum(room - part * shrink * queued, 0.0)
     dearer = workload_factor(changes, draws, today.time_shares)
     dearer = dearer * _contention(today, load, changes, draws, grown)

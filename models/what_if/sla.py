@@ -9,11 +9,12 @@ from math import sqrt
 
 import numpy as np
 
+from models.numerics import QUANTILES, TINY
 from models.usl.law import Array
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, Kind, Load
 from models.what_if.posterior_draws import Draws, draws_of
-from models.what_if.predict import QUANTILES, Estimate
+from models.what_if.predict import Estimate
 from models.what_if.residence import residence_times, unexplained_part
 from models.what_if.sla_result import SlaHeadroom, SlaReason, none_left, refused
 
@@ -210,4 +211,4 @@ def _scaled(found: Estimate, factor: float) -> Estimate:
 
 def _headroom(throughput: Estimate, x: float) -> Estimate:
     upper = 1.0 if throughput.upper is None else 1 - x / throughput.upper
-    return Estimate(1 - x / throughput.value, 1 - x / max(throughput.lower, 1e-300), upper)
+    return Estimate(1 - x / throughput.value, 1 - x / max(throughput.lower, TINY), upper)

@@ -1,0 +1,22 @@
+"""How many intervals tell something, which of them, and how exactly: the same wherever asked."""
+
+MIN_POINTS = 6
+"""So many intervals must tell a number of the server."""
+LATEST = 8
+"""So many of the last intervals tell whether the server is still what it was."""
+SEEN = 0.95
+"""The quantile of throughputs, or utilisations, that counts as seen: it was held for a while."""
+HIGH = 0.9
+"""From this quantile of the loads on they are high."""
+PARTS = 8
+"""A window is cut into so many parts, by time or by load, to compare them."""
+GROUP = 12
+"""So many intervals alike have a level of their own; in more groups than this nothing is gained."""
+EPISODE = 0.1
+"""Less than this share of the intervals is an episode: it may be left out, and is no change."""
+SURE = 2.0
+"""So many standard errors off something is hardly by chance."""
+NOISE = 0.01
+"""No measurement is more exact: the least deviation of a share, and of a logarithm."""
+VARIES = 0.03
+"""The least deviation of ln of what single queries cost, and of how long they take."""
