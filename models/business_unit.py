@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from models.capacity.doubts import MIN_SPREAD
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import is_contradicted
@@ -21,8 +22,6 @@ from models.usl.law import Array
 from models.what_if.predict import Estimate
 
 MIN_VALUES = 20
-MIN_SPREAD = 1.25
-"""The 95 % quantile of X over its 5 % quantile."""
 MOST_UNEXPLAINED = 0.4
 """Of the unit's variance: beyond, b is uncertain by more than 1 / (1 − 0.4) from that alone."""
 NEAR = 0.9

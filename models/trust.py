@@ -43,9 +43,8 @@ class Reason(StrEnum):
 MIN_LEVELS = 3
 MIN_LOAD = 0.7
 """The least share of the predicted peak, or capacity, that must have been seen."""
-TRUSTED_RATIO, INDICATIVE_RATIO = 1.5, 2.0
-"""The 95 % quantile of Xmax over the 5 % quantile must be below; the second holds for limits and
-the capacity too."""
+TRUSTED_RATIO, INDICATIVE_RATIO = 1.42, 2.0
+"""The 95 % quantile over the 5 % quantile must be below: of Xmax, a limit and the capacity."""
 MAX_GROWTH = 0.15
 """dlnX/dlnN at the highest loads. Curves that paused and rose again grew by 0.2 and more there."""
 ENDING_SHARE, ENDING_RATIO, ENDING_LEVELS = 0.5, 1.35, 5

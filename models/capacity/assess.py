@@ -19,7 +19,7 @@ from models.capacity.goodness_of_fit import (
     merge_noisy,
     with_doubts,
 )
-from models.capacity.observations import Observations
+from models.capacity.observations import ABOUT, MIN_CONCURRENCY, Observations
 from models.capacity.observed_peak import ObservedPeak, find_observed_peak
 from models.capacity.outliers import find_outliers
 from models.capacity.plateau import find_plateau
@@ -31,17 +31,12 @@ from models.capacity.trust_gate import judged, nothing, with_concurrency
 from models.trust import Trust
 from models.usl.fit import UslFit, fit_map
 from models.usl.law import Array
+from models.usl.points import MIN_POINTS
 
 HOPELESS_RATIO = 12.0
 """A limit whose interval is wider is left aside."""
 SETTING_SEEN = 0.5
 """A limit that somebody set counts as near once so much of it was used."""
-LEAST_TOGETHER = 0.5
-"""Fewer statements at once cannot be told apart."""
-NEAR_HIGHEST = 0.95
-"""Intervals of at least this share of the highest throughputs tell what was full at them."""
-MERGED_POINTS = 3
-"""The law needs so many loads that can be told apart."""
 
 
 def assess_capacity(seen: Observations) -> Capacity:
@@ -131,7 +126,7 @@ def _law(
     check = check_concurrency(loaded)
     points = merge_noisy(loaded, None if resource_limit is None else _busy(loaded, resource_limit))
     n, x, w, v, _ = points
-    if check is None and np.count_nonzero(w) < MERGED_POINTS:
+    if check is None and np.count_nonzero(w) < MIN_POINTS:
         check = Finding(Check.NOISY, float(np.count_nonzero(w)))
     noise = v if v.any() else None
     law = fit_map(n, x, weights=w, n_variance=noise) if check is None else None
@@ -159,7 +154,7 @@ def _together(kept: Observations, x: float) -> float | None:
     n, of = kept.concurrency[known], kept.throughput[known]
     sampled = kept.n_variance.any() or not n.all()
     r = np.sum(n) / np.sum(of) if sampled else np.quantile(n / of, UNHINDERED)
-    return max(float(r) * x, LEAST_TOGETHER)
+    return max(float(r) * x, MIN_CONCURRENCY)
 
 
 def _is_the_laws(law: UslFit | None, finding: Finding | None) -> bool:
@@ -169,7 +164,7 @@ def _is_the_laws(law: UslFit | None, finding: Finding | None) -> bool:
 
 def _was_full_at(x: float, kept: Observations, name: str) -> bool:
     """Whether the server filled the resource in most of the intervals about a throughput."""
-    resource, about = kept.resource(name), kept.throughput >= NEAR_HIGHEST * x
+    resource, about = kept.resource(name), kept.throughput >= ABOUT * x
     filled = resource.full & ~resource.filled_by_others & about
     return not resource.counts_waits and 2 * int(filled.sum()) > int(about.sum())
 

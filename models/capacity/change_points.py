@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from models.capacity.cost_per_query import USED, CostCurve, curve_shape
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import FULL
-from models.capacity.sample_sizes import EPISODE, GROUP, HIGH, LATEST, NOISE
+from models.capacity.sample_sizes import (
+    EPISODE,
+    GROUP,
+    HIGH,
+    LATEST,
+    MIN_CURVE,
+    NOISE,
+    PERIODS,
+    VARIES,
+)
 from models.numerics import NEGLIGIBLE, ROUNDING
 from models.robust import MAD, mad
 from models.usl.law import Array
@@ -21,7 +30,6 @@ from models.usl.law import Array
 TIME_PER_QUERY = "time_per_query"
 BUSIEST = 3
 """So many resources are looked at: the rest of them tell little."""
-MIN_POINTS = 30
 MIN_SIDE = 10
 """Fewer intervals on one side of a change may be an episode: a backup."""
 MIN_STEP = np.log(1.12)
@@ -30,14 +38,11 @@ STEP_Z = 8.0
 """How many standard errors a change must be beyond."""
 HOLDS = 0.5
 """The least share of a step that must show in the medians too."""
-SPLITS = 40
 MAX_STEPS = 3
 """So many changes in one window are told apart."""
 FAR = 4.0
 """So many deviations off is far: costs count as no further off, and the middles of two clusters are
 so many apart."""
-EXACT = 0.3
-"""Concurrencies with a larger relative error tell no time per query."""
 MIN_APART = 1.5
 """The dearer cluster's cost over that of the other, at least."""
 TURNS = 2
@@ -85,7 +90,7 @@ class Regimes:
 def find_regimes(seen: Observations) -> Regimes:
     """Find the intervals that belong to the workload of now."""
     current = np.ones(len(seen), dtype=np.bool_)
-    if len(seen) < MIN_POINTS:
+    if len(seen) < MIN_CURVE:
         return Regimes(current)
     costs = _costs(seen)
     for name, cost in costs.items():
@@ -107,13 +112,13 @@ def _costs(seen: Observations) -> dict[str, Array]:
     busiest = sorted(range(len(used)), key=lambda i: -mean[i])[:BUSIEST]
     with np.errstate(divide="ignore", invalid="ignore"):
         costs = {}
-        exact = seen.loaded & (seen.n_variance < (EXACT * seen.concurrency) ** 2)
-        if np.count_nonzero(exact) >= MIN_POINTS:
+        exact = seen.well_known
+        if np.count_nonzero(exact) >= MIN_CURVE:
             costs[TIME_PER_QUERY] = np.where(exact, np.log(seen.concurrency / x), np.nan)
         for i in busiest:
             follows = (used[i] > USED) & (used[i] < FULL)
             costs[resources[i].name] = np.where(follows, np.log(used[i] / x), np.nan)
-    return {name: cost for name, cost in costs.items() if np.isfinite(cost).sum() >= MIN_POINTS}
+    return {name: cost for name, cost in costs.items() if np.isfinite(cost).sum() >= MIN_CURVE}
 
 
 def _clearest_change(costs: dict[str, Array], seen: Observations) -> Change | None:
@@ -138,13 +143,13 @@ def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
     """
     rows = np.flatnonzero(np.isfinite(cost))
     side = max(MIN_SIDE, int(EPISODE * len(cost)))
-    if len(rows) < max(MIN_POINTS, 2 * side):
+    if len(rows) < max(MIN_CURVE, 2 * side):
         return None
     basis = _curve(load[rows])
     y = cost[rows] - np.median(cost[rows])
     limit = FAR * mad(y) + ROUNDING
     y = np.clip(y, -limit, limit)
-    spread = np.linspace(side, len(rows) - side, SPLITS).astype(int)
+    spread = np.linspace(side, len(rows) - side, PERIODS).astype(int)
     places = np.array(sorted(set(spread.tolist())))  # np.unique would load numpy.ma, 2 MiB
     chosen = _best_places(y, basis, places, side)
     steps = np.arange(len(rows))[:, None] >= np.array(chosen)
@@ -276,7 +281,7 @@ def _border(values: Array) -> float | None:
         return None
     place = least + int(np.argmax(gaps))
     low, high = ordered[:place], ordered[place:]
-    spread = max(float(low.std()), float(high.std()), 0.02)
+    spread = max(float(low.std()), float(high.std()), VARIES)
     apart = float(np.median(high) - np.median(low))
     empty = float(ordered[place] - ordered[place - 1])
     if apart < max(FAR * spread, np.log(MIN_APART)) or empty < spread:

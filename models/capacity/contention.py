@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.capacity.contention_likelihood import Shapes
+from models.capacity.distribution import GRID
 from models.capacity.goodness_of_fit import Points
+from models.capacity.sample_sizes import MIN_POINTS
 from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
@@ -32,11 +34,9 @@ MISTAKEN = 0.02
 """The probability that residence times tell nothing of the peak: none of the shapes is true."""
 MET, MET_WITHIN = 0.9, 0.04
 """The probability that a plateau is the peak, and how far off, in ln X, the peak may still be."""
-PEAKS = 112
 BELOW, ABOVE = 0.25, 1.8
 """ln X: so many peaks are looked at, from so far below the highest throughput that was seen to so
 far above it and the limit."""
-MIN_POINTS = 5
 TOGETHER = 6.0
 """Statements at once from which on contention is expected beside the limit; fewer hardly meet."""
 MOST_SURE = 3.0
@@ -88,7 +88,7 @@ class Peak:
 def find_peak(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
     """Weigh where the peak is; X and the limit in queries/s, points in the order of time."""
     top = max(np.log(resource_limit.x), np.log(x_seen)) + ABOVE
-    ln_peak = np.linspace(np.log(x_seen) - BELOW, top, PEAKS)
+    ln_peak = np.linspace(np.log(x_seen) - BELOW, top, GRID)
     prior = _prior(ln_peak - np.log(resource_limit.x), resource_limit.n)
     beyond = ln_peak - np.log(x_seen)
     unseen = prior * (beyond >= 0)

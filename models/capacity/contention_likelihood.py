@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.capacity.goodness_of_fit import Points
+from models.capacity.resource_limit import FULL
 from models.capacity.sample_sizes import NOISE
 from models.numerics import ROUNDING, TINY
 from models.robust import TOTAL_WEIGHT, TUKEY, fit_linear, mad, persistence
@@ -27,8 +28,6 @@ QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
 """ln c of a queue c·S·ρ/(1−ρ): 1 with random times, half with equal ones, less in a closed loop."""
 QUEUE_RANGE, QUEUES, COARSE = (0.2, 6.0), 64, 10
 """Of c, and how many of it are summed; of two queues at once so many of each."""
-FULL = 0.98
-"""A queue is not followed beyond this utilisation: bursts would make it infinite."""
 PARALLEL = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
 """The exponents k of a queue before several servers."""
 FEWER = PARALLEL[::2]

@@ -7,13 +7,10 @@ high loads, on which a limit rests.
 
 import numpy as np
 
-from models.capacity.cost_per_query import MIN_COSTS, CostCurve
-from models.capacity.sample_sizes import LATEST, NOISE, PARTS
+from models.capacity.cost_per_query import CostCurve
+from models.capacity.sample_sizes import LATEST, MIN_CURVE, NOISE, PARTS, SURE
 from models.numerics import TINY
 from models.robust import fit_linear
-
-ERRORS = 2.5
-"""By so many standard errors a difference is beyond chance."""
 
 
 def cost_drift(cost: CostCurve) -> float:
@@ -22,7 +19,7 @@ def cost_drift(cost: CostCurve) -> float:
     0 where that is no more than chance, or where too few intervals say how busy it was.
     """
     x = cost.x
-    if len(x) < MIN_COSTS:
+    if len(x) < MIN_CURVE:
         return 0.0
     place = np.arange(len(x)) * PARTS // len(x)
     levels = (place[:, None] == np.arange(PARTS)).astype(np.float64)
@@ -33,7 +30,7 @@ def cost_drift(cost: CostCurve) -> float:
     off[PARTS - 1] += 1.0
     drift = float(off @ fitted.coefficients)
     error = float(np.sqrt(max(float(off @ fitted.covariance @ off), TINY)))
-    return drift if abs(drift) > ERRORS * error else 0.0
+    return drift if abs(drift) > SURE * error else 0.0
 
 
 def latest_cost_change(cost: CostCurve, latest: CostCurve) -> float:
@@ -42,7 +39,7 @@ def latest_cost_change(cost: CostCurve, latest: CostCurve) -> float:
     `latest` has outliers too, of which the curve knows nothing. 0 where that is no more than
     chance, or where too few intervals say how busy the resource was.
     """
-    if len(cost) < MIN_COSTS or len(latest) < MIN_COSTS:
+    if len(cost) < MIN_CURVE or len(latest) < MIN_CURVE:
         return 0.0
     change = float(np.median(cost.off(latest)[-LATEST:]))
-    return change if abs(change) > ERRORS * cost.fit.scale / float(np.sqrt(LATEST)) else 0.0
+    return change if abs(change) > SURE * cost.fit.scale / float(np.sqrt(LATEST)) else 0.0

@@ -19,8 +19,6 @@ from models.usl.law import Array
 
 USED = 0.04
 """Of a resource that is used less, the base load is most of what is seen."""
-MIN_COSTS = 32
-"""So many intervals must tell the cost, for a drift or a variance of it to be looked for."""
 LOWEST = 0.05
 """Of the high loads: below, the hyperbola of the curve goes no higher."""
 

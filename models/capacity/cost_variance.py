@@ -8,14 +8,11 @@ them explains (analysis of variance, R. Fisher 1925).
 
 import numpy as np
 
-from models.capacity.cost_per_query import MIN_COSTS, CostCurve
+from models.capacity.cost_per_query import CostCurve
 from models.capacity.observations import Observations
-from models.capacity.sample_sizes import LATEST, NOISE
+from models.capacity.sample_sizes import LATEST, MIN_CURVE, NOISE, PERIODS
 from models.robust import fit_linear
 from models.usl.law import Array
-
-PERIODS = 32
-"""The window is cut into so many periods, of `LATEST` intervals at least."""
 
 
 def cost_variance(cost: CostCurve) -> float:
@@ -23,7 +20,7 @@ def cost_variance(cost: CostCurve) -> float:
 
     0 where too few intervals say how busy it was.
     """
-    if len(cost) < MIN_COSTS:
+    if len(cost) < MIN_CURVE:
         return 0.0
     return _between_periods(cost.off(cost))
 
@@ -38,7 +35,7 @@ def variance_of_what_is_left(seen: Observations, name: str) -> float:
         return 0.0
     left = 1 - (resource.utilisation - resource.own) / resource.ceiling
     known = (left > 0) & (x > 0)
-    if np.count_nonzero(known) < MIN_COSTS:
+    if np.count_nonzero(known) < MIN_CURVE:
         return 0.0
     x, left = x[known], left[known]
     design, ln_left = np.column_stack([np.ones_like(x), x / x.max()]), np.log(left)

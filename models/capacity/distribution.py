@@ -16,8 +16,9 @@ NOT_BOUNDED = 2.0
 """Without a 95 % quantile the capacity may be as much higher as lower, and as much again."""
 NO_LOWER = 1.0
 """The deviation of the logarithm below the median where the 5 % quantile says nothing."""
-FARTHEST, PLACES = 4.0, 161
-"""A table of quantiles reaches so many deviations to either side, at so many places."""
+FARTHEST, GRID = 4.0, 129
+"""A table of a distribution reaches so many deviations to either side, at so many places,
+one of them the middle."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -36,7 +37,7 @@ class Distribution:
         down = _spread(median / lower) if lower > 0 else NO_LOWER
         known = upper is not None and upper < inf
         up = _spread(upper / median) if upper and known else NOT_BOUNDED * down
-        z = np.linspace(-FARTHEST, FARTHEST, PLACES)
+        z = np.linspace(-FARTHEST, FARTHEST, GRID)
         return cls(log(median) + np.where(z < 0, down, up) * z, normal_cdf(z))
 
     @property

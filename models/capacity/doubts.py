@@ -25,7 +25,7 @@ from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
 from models.capacity.sample_sizes import EPISODE, GROUP, LATEST, SEEN
-from models.trust import MIN_LOAD, Reason, Trust
+from models.trust import MIN_LOAD, TRUSTED_RATIO, Reason, Trust
 from models.usl.fit import UslFit
 
 
@@ -69,23 +69,17 @@ class Doubt(NamedTuple):
     """A scenario of bench/capacity.py, or a test."""
 
 
-TRUSTED_RATIO = 1.42
-"""The 95 % quantile of a trusted capacity over its 5 % quantile is below."""
-MORE = 1.25
-"""By so much more than the capacity's upper bound must have been served to contradict it."""
 OFF = 0.1
 """A capacity that one cause may put off by so much is not trusted: the highest loads off the curve,
 a demand that still falls, a clock that still rises. So is one that an unsure law sets with so much
 probability."""
-VARIANCE = 0.07
-"""Of ln of a cost from period to period: it makes the next hour's capacity as uncertain."""
-DRIFT = float(np.log(1.06))
-"""A drift of the mix is to a part one of the load, which the curve of the cost takes: capacities
-were off by twice of what the levels differ by."""
+DRIFT = 0.07
+"""Of ln of a cost, from period to period or since the high loads. A drift of the mix is to a part
+one of the load, which the curve of the cost takes: capacities were off by twice as much."""
 WRONG_LAW = 0.25
 """The probability that a law sets the capacity whose shape the points contradict."""
-ONE_LOAD = 1 / 1.15
-"""The lowest loads over the highest: nearer together they show no growth."""
+MIN_SPREAD = 1.15
+"""The highest loads over the lowest: nearer together they show nothing of what grows with them."""
 SAID = 0.5
 """Beyond it are statistics that are 1 where something holds, else 0; and shares that are most."""
 
@@ -174,7 +168,7 @@ def _served_before(evidence: Evidence) -> float:
     change, estimate = evidence.regimes.change, evidence.estimate
     if change is None or estimate.limit != USL or estimate.upper is None:
         return 0.0
-    most = estimate.upper * max(change.ratio, 1.0) * MORE
+    most = estimate.upper * max(change.ratio, 1.0)
     x = evidence.seen.throughput
     return np.count_nonzero(x[~evidence.regimes.current] > most) / len(x)
 
@@ -256,13 +250,13 @@ DOUBTS = (
     Doubt(
         Why.COST_FLUCTUATES,
         _of_cost(cost_variance),
-        VARIANCE,
+        DRIFT,
         "test_a_cost_that_wanders_takes_trust_away",
     ),
     Doubt(
         Why.OTHERS_FLUCTUATE,
         _others,
-        VARIANCE,
+        DRIFT,
         "test_neighbours_that_come_and_go_take_trust_away",
     ),
     Doubt(
@@ -281,7 +275,7 @@ DOUBTS = (
         "test_contention_that_an_older_mix_contradicts_is_not_trusted",
     ),
     Doubt(Why.LAW_NOT_SURE, _law_alone_is_unsure, SAID, "law, full far beyond"),
-    Doubt(Why.ONE_LOAD, _low_over_high, ONE_LOAD, "hour only"),
+    Doubt(Why.ONE_LOAD, _low_over_high, 1 / MIN_SPREAD, "hour only"),
     Doubt(Why.LOAD_TOO_LOW, _over_seen, 1 / MIN_LOAD, "hour only"),
     Doubt(
         Why.FEW_HIGH_LOADS,

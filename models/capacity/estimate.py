@@ -11,25 +11,23 @@ from typing import Self
 import numpy as np
 
 from models.capacity.contention import TOGETHER, Peak
-from models.capacity.distribution import Distribution
+from models.capacity.distribution import GRID, Distribution
 from models.capacity.goodness_of_fit import Check, Finding
 from models.capacity.observations import Observations
 from models.capacity.observed_maximum import likelihood
 from models.capacity.observed_peak import ObservedPeak
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL
+from models.capacity.sample_sizes import VARIES
 from models.numerics import QUANTILES, ROUNDING, TINY
 from models.robust import NORMAL_95
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit
 from models.usl.law import Array
 
-GRID = 400
 FAR_BELOW = 1 / 3
 """Below this share of the nearest limit, the most likely one, nothing of contention shows, and the
 limit is the best guess. That contention may come before is in the bounds."""
-MEASURED_ERROR = 0.025
-"""The least standard deviation of ln of a capacity that was measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +67,7 @@ class Estimate:
     @classmethod
     def of_observed(cls, peak: ObservedPeak, x_seen: float) -> Self:
         """Take the throughput at a peak that was passed."""
-        spread = float(np.exp(NORMAL_95 * np.hypot(peak.error, MEASURED_ERROR)))
+        spread = float(np.exp(NORMAL_95 * np.hypot(peak.error, VARIES)))
         x = peak.throughput
         quantiles = Distribution.of_quantiles(x / spread, x, x * spread)
         seen = max(x_seen, x)

@@ -13,14 +13,13 @@ import numpy as np
 
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import FULL, ResourceLimit
-from models.capacity.sample_sizes import HIGH, NOISE, PARTS, SEEN
+from models.capacity.sample_sizes import BEYOND_DOUBT, HIGH, MIN_POINTS, NOISE, PARTS, SEEN
 from models.numerics import TINY
 from models.robust import neighbour_deviation, persistence
-from models.trust import Reason, Trust
-from models.usl.fit import UslFit
+from models.trust import MAX_PATTERN, Reason, Trust
+from models.usl.fit import SUPERLINEAR_EFFICIENCY, SUPERLINEAR_SHARE, UslFit
 from models.usl.law import Array, Usl
 
-MIN_POINTS = 5
 LOW_CONCURRENCY = 4.0
 """Below, in threads, sampled concurrency is not used."""
 ALONE = 2.0
@@ -28,13 +27,8 @@ ALONE = 2.0
 κ·N·(N−1) are nothing."""
 RELIABLE = 0.5
 """The least share of the spread of sampled concurrencies that must not be sampling noise."""
-SUPERLINEAR, SUPERLINEAR_SHARE = 0.1, 0.2
-"""How far above 1 the efficiency must be, and on which share of the points, to be no noise."""
 MERGED_ERROR = 0.05
 """Neighbours in throughput are merged until their concurrency is known as well as this."""
-PATTERN_SIZE = 0.04
-PATTERN_Z = 5.0
-"""A group by load that is off by so much, and by so many standard errors, is a pattern."""
 TOLD = 5 * PARTS
 """So many points must tell of a pattern, or of what lies off at the highest loads."""
 HALF_USED = 0.5
@@ -57,7 +51,7 @@ class Check(StrEnum):
 
 
 SENTENCES = {
-    Check.FEW_POINTS: "fewer than five intervals have half a thread at work or more",
+    Check.FEW_POINTS: "fewer than six intervals have half a thread at work or more",
     Check.LOW_CONCURRENCY: "so few statements at once show no contention, or only chance",
     Check.NOISY: "sampled concurrency varies by its own noise more than by the load",
     Check.SUPERLINEAR: "throughput grows faster than concurrency, which the law cannot describe",
@@ -136,11 +130,12 @@ def check_fit(n: Array, x: Array, weights: Array, n_variance: Array, law: Usl) -
     residuals = np.log(x / law.throughput(n))
     noise = _noise(n, residuals)
     above = np.log(x / (law.lam * n)) - 2 * np.sqrt(n_variance) / n
-    share = float(np.average(above > max(SUPERLINEAR, 2 * noise), weights=weights))
+    least = max(float(np.log(SUPERLINEAR_EFFICIENCY)), 2 * noise)
+    share = float(np.average(above > least, weights=weights))
     if share > SUPERLINEAR_SHARE:
         return Finding(Check.SUPERLINEAR, share)
     worst = _pattern(n, residuals, noise)
-    return Finding(Check.PATTERN, worst) if abs(worst) > PATTERN_SIZE else None
+    return Finding(Check.PATTERN, worst) if abs(worst) > MAX_PATTERN else None
 
 
 def _noise(n: Array, residuals: Array) -> float:
@@ -156,7 +151,7 @@ def _pattern(n: Array, residuals: Array, noise: float) -> float:
     groups = np.array_split(residuals[np.argsort(n, kind="stable")], PARTS)
     centre = float(np.median(residuals))
     off = [(float(np.median(g)) - centre, error * np.sqrt(np.pi / 2 / len(g))) for g in groups]
-    beyond = [size for size, deviation in off if abs(size) > PATTERN_Z * deviation]
+    beyond = [size for size, deviation in off if abs(size) > BEYOND_DOUBT * deviation]
     return max(beyond, key=abs, default=0.0)
 
 

@@ -119,7 +119,8 @@ class Observations:
         return float(np.quantile(self.concurrency[near], SEEN)) if near.any() else None
 
 
-ABOUT = 0.9
+ABOUT = 0.95
+"""From this share of a throughput on, a load is about the same."""
 KNOWN = 0.1
 """Concurrencies with a larger relative error are not well known."""
 MOST = 1e120

@@ -12,24 +12,28 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from models.capacity.change_points import MIN_STEP
+from models.capacity.cost_per_query import USED
 from models.capacity.observations import Observations
-from models.capacity.sample_sizes import EPISODE, GROUP, LATEST, NOISE, SEEN, VARIES
+from models.capacity.sample_sizes import (
+    BEYOND_DOUBT,
+    EPISODE,
+    GROUP,
+    LATEST,
+    MIN_CURVE,
+    NOISE,
+    SEEN,
+    VARIES,
+)
 from models.robust import MAD, fit_columns, medians
 from models.usl.law import Array
 
 IDLE = 0.05
 """What a concurrency is off by at least, threads: nearly idle intervals vary a lot."""
-MIN_POINTS = 20
-"""With fewer intervals nobody can tell an outlier from the rest."""
-DEVIATIONS = 6.0
 MIN_RATIO = 1.25
-"""An outlier is beyond both: so many scaled deviations, and so many times its neighbours."""
-BASE = 0.03
-"""A utilisation of this size is not worth comparing."""
+"""An outlier is beyond doubt, and so many times its neighbours."""
 UNDISTURBED = 0.8
 """At loads below this share of what was seen, queries do not take longer for the load."""
-LITTLE = float(np.log(1.08))
-"""Where most of the latest took longer, so much more or less of a resource is enough to tell."""
 
 
 class OutlierReason(StrEnum):
@@ -94,7 +98,7 @@ def find_outliers(seen: Observations) -> Outliers:
     """Find the intervals to leave out; all stay when they would be more than a tenth."""
     count = len(seen)
     kept = np.ones(count, dtype=np.bool_)
-    if count < MIN_POINTS:
+    if count < MIN_CURVE:
         return Outliers((), 0, too_many=False, kept=kept)
     off, noise = _time(seen)
     excess = np.column_stack([off, *_costs(seen).T])
@@ -109,7 +113,7 @@ def find_outliers(seen: Observations) -> Outliers:
     changed = wild[:, 1:].any(axis=1) | (wild[:, 0] & ((off < 0) | low))
     latest = _most(changed[-LATEST:])
     if _most(np.any(wild[-LATEST:], axis=1)):
-        latest = latest or bool(np.any(np.abs(medians(excess[-LATEST:, 1:])) > LITTLE))
+        latest = latest or bool(np.any(np.abs(medians(excess[-LATEST:, 1:])) > MIN_STEP))
     return Outliers(removed, len(suspects), too_many, kept, latest)
 
 
@@ -157,7 +161,7 @@ def _costs(seen: Observations) -> Array:
     design = np.stack([np.ones_like(t), t, t * t], axis=1)
     fits = fit_columns(design, u, np.isfinite(u).astype(np.float64), NOISE)
     curves = design @ np.stack([f.coefficients for f in fits]).T
-    over: Array = np.log((u + BASE) / (np.clip(curves, 0, None) + BASE))
+    over: Array = np.log((u + USED) / (np.clip(curves, 0, None) + USED))
     return over
 
 
@@ -179,7 +183,7 @@ def _wild(excess: Array, floor: Array, x: Array) -> NDArray[np.bool_]:
     spread = np.broadcast_to(overall, excess.shape).copy()
     local = np.repeat((MAD * medians(sizes, axis=1))[:, None, :], groups.shape[1], axis=1)
     spread[groups[groups >= 0]] = local[groups >= 0]
-    limit = DEVIATIONS * np.fmax(np.fmax(spread, overall), floor)
+    limit = BEYOND_DOUBT * np.fmax(np.fmax(spread, overall), floor)
     with np.errstate(invalid="ignore"):
         wild: NDArray[np.bool_] = np.abs(excess) > np.maximum(limit, np.log(MIN_RATIO))
     return wild

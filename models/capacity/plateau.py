@@ -11,28 +11,28 @@ import numpy as np
 from models.capacity.observations import Observations
 from models.capacity.observed_maximum import HIGHEST
 from models.capacity.observed_peak import BEYOND
+from models.capacity.sample_sizes import MIN_POINTS
 
 AT_TOP = 0.92
-"""From this share of it on, an interval is at the top."""
+"""From this share of the third highest throughput on it is the top: two may be bursts."""
 FEW = 1.25
+"""Up to so many times the concurrency that first reached the top are few, from `BEYOND` on many."""
 GROWTH = 1.04
 """The throughput at many, over that at few, must not be more."""
 STAYS = 0.9
 """The share of the intervals with many statements that are at the top; else they piled up."""
-LEAST = 8
-"""So many intervals with many statements, and with few, must tell."""
 
 
 def find_plateau(seen: Observations) -> float | None:
     """Find the throughput (queries/s) that more statements do not raise; None: it still grows."""
     loaded = seen.well_known
-    if np.count_nonzero(loaded) < 2 * LEAST:
+    if np.count_nonzero(loaded) < 2 * MIN_POINTS:
         return None
     n, x = seen.concurrency[loaded], seen.throughput[loaded]
     at_top = x >= AT_TOP * np.sort(x)[-HIGHEST]
     first = float(np.quantile(n[at_top], 0.1))
     many, few = n >= BEYOND * first, at_top & (n < FEW * first)
-    if min(np.count_nonzero(many), np.count_nonzero(few)) < LEAST:
+    if min(np.count_nonzero(many), np.count_nonzero(few)) < MIN_POINTS:
         return None
     level, before = float(np.median(x[many])), float(np.median(x[few]))
     stays = level <= GROWTH * before and np.mean(at_top[many]) >= STAYS

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from models.capacity.cost_per_query import USED
 from models.capacity.demand import (
     LOG_SHARES,
     MEASURED_SHARES,
@@ -21,48 +22,36 @@ from models.capacity.demand import (
     Part,
 )
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
-from models.capacity.distribution import FARTHEST
+from models.capacity.distribution import FARTHEST, GRID
 from models.capacity.extrapolation import CEILING, Extrapolations
+from models.capacity.observed_peak import BUSY_AT_PEAK
 from models.capacity.resource_limit import (
     LimitReason,
     Resource,
     ResourceLimit,
     UtilisationCurve,
 )
-from models.capacity.sample_sizes import HIGH, MIN_POINTS, SEEN, SURE, VARIES
+from models.capacity.sample_sizes import BEYOND_DOUBT, MIN_POINTS, SEEN, SURE, VARIES
 from models.numerics import NEGLIGIBLE, QUANTILES
-from models.robust import fit_columns, normal_cdf, student_cdf
-from models.trust import Trust, trust_of
+from models.robust import NORMAL_95, fit_columns, normal_cdf
+from models.trust import TRUSTED_RATIO, Trust, trust_of
 from models.usl.law import Array
 from models.usl.posterior import Interval
 
 FULL_SPREAD = 1.5
 """A full resource holds the throughput; where it grows by more, being busy is not being full."""
-FILLING = 0.85
-"""From this utilisation on the throughput is about where the resource fills. It may be far lower
-once it is full: beyond the peak, threads burn what others would need."""
 FILLING_SHARE = 0.75
 """A stock that rises in more of the intervals is not in balance: how full it is, is its age."""
-STOCK_SURE = 5.0
-"""So many standard errors its slope must be from 0: where only some of the intervals are kept, one
-that is emptied now and then looks like noise."""
-MIN_SEEN = 0.05
-"""The least share of its ceiling that a resource must have been used."""
-TRUSTED_RATIO = 1.3
-"""The limit's 95 % quantile over its 5 % quantile must be below, to be trusted."""
 ALONE = 0.9
 """From this probability of a single channel on a busy time counts as a utilisation."""
 CURVED = 0.5
 """From this probability of a growing demand on it is reported as such."""
-GRID = 128
 REACH = (-2.5, 2.0)
 """ln X: from so far below where a straight line is full to so far above a limit is looked for."""
 LEAST_VARIANCE = 0.25
 """Of the variance of a utilisation at the median load: those at lower loads have no less."""
 FOR_US = (0.1, 0.4)
 """What others use for each of the server's queries, in its own demand: mean and deviation."""
-PASSED = 0.01
-"""A throughput that a limit allows with less probability refutes it."""
 
 
 def find_resource_limits(
@@ -118,7 +107,7 @@ def unless_passed(limit: ResourceLimit, x: float, while_full: bool) -> ResourceL
     Where the resource was full meanwhile it ends the growth all the same, and at x: the estimate
     was off by as much (processors whose speed varies), and so may the new one be.
     """
-    if limit.x_max is None or limit.survival(np.log(np.array([x])))[0] >= PASSED:
+    if limit.x_max is None or limit.survival(np.log(np.array([x])))[0] >= QUANTILES[0]:
         return limit
     if not while_full or x > FULL_SPREAD * limit.x_max:
         return ResourceLimit.none(limit.resource, limit.utilisation_max, LimitReason.NOT_A_LIMIT)
@@ -187,18 +176,19 @@ def _resource_limit(
     known = np.isfinite(u)
     if np.count_nonzero(known) < MIN_POINTS:
         return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
-    if seen < MIN_SEEN:
+    if seen < USED:
         return ResourceLimit.none(name, seen, LimitReason.LITTLE_USED)
     if resource.is_stock and _fills(u[known]):
         return ResourceLimit.none(name, seen, LimitReason.STILL_FILLING)
     follows = known & ~full
     if np.count_nonzero(full) >= MIN_POINTS:
-        low, middle, high = np.quantile(x[full], (1 - HIGH, 0.5, HIGH))
-        filling = x[follows & (u > FILLING)]
+        low, middle, high = np.quantile(x[full], QUANTILES)
+        # it may be far lower once it is full: past the peak threads burn what others would need
+        filling = x[follows & (u > BUSY_AT_PEAK)]
         began = float(np.median(filling)) if len(filling) >= MIN_POINTS else low
         if high > FULL_SPREAD * began:
             return ResourceLimit.none(name, seen, LimitReason.NOT_A_LIMIT)
-        if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < MIN_SEEN:
+        if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < USED:
             if resource.is_busy_time:
                 return ResourceLimit.none(name, seen, LimitReason.SEVERAL_AT_ONCE)
             return _measured(name, seen, float(middle), float(high / low))
@@ -254,7 +244,8 @@ def _extrapolated(
     resource: Resource, seen: float, parts: Sequence[Part], x_scale: float
 ) -> ResourceLimit:
     """Follow the utilisation up to the ceiling, whatever its demand does on the way."""
-    if not parts[0].is_demand(STOCK_SURE if resource.is_stock else SURE):
+    # of a stock that is emptied now and then some of the intervals look like noise
+    if not parts[0].is_demand(BEYOND_DOUBT if resource.is_stock else SURE):
         return ResourceLimit.none(resource.name, seen, LimitReason.NO_DEMAND)
     base = sum(float(part.straight.coefficients[0]) for part in parts)
     slope = sum(part.slope for part in parts)
@@ -314,10 +305,10 @@ def _describe(
 
 def _measured(name: str, seen: float, x: float, spread: float) -> ResourceLimit:
     """Take the limit from the throughput of a resource that is full nearly always."""
-    deviation = max(np.log(spread) / 2.56, VARIES)
+    deviation = max(np.log(spread) / (2 * NORMAL_95), VARIES)
     grid = np.log(x) + np.linspace(-FARTHEST, FARTHEST, GRID) * deviation
     resource_limit = _describe(
-        name, seen, grid, student_cdf((grid - np.log(x)) / deviation, 30.0), 1 / x, 0.0
+        name, seen, grid, normal_cdf((grid - np.log(x)) / deviation), 1 / x, 0.0
     )
     return ResourceLimit(
         **{**vars(resource_limit), "reasons": (LimitReason.ALREADY_FULL, *resource_limit.reasons)}

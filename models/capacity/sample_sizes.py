@@ -2,6 +2,10 @@
 
 MIN_POINTS = 6
 """So many intervals must tell a number of the server."""
+MIN_CURVE = 32
+"""So many intervals must tell a curve over the load, before anything is judged by it."""
+PERIODS = 40
+"""A window is cut into so many periods where something may begin or end."""
 LATEST = 8
 """So many of the last intervals tell whether the server is still what it was."""
 SEEN = 0.95
@@ -16,6 +20,8 @@ EPISODE = 0.1
 """Less than this share of the intervals is an episode: it may be left out, and is no change."""
 SURE = 2.0
 """So many standard errors off something is hardly by chance."""
+BEYOND_DOUBT = 6.0
+"""So many standard errors off it is none of many that are off by chance."""
 NOISE = 0.01
 """No measurement is more exact: the least deviation of a share, and of a logarithm."""
 VARIES = 0.03
