@@ -203,7 +203,7 @@ def test_spans_that_overlap_count_once() -> None:
 def test_a_day_with_few_hours_is_a_gap() -> None:
     """Its peak may have been in the hours that are not known."""
     hours = load(5)
-    hours[48:58] = np.nan
+    hours[48:61] = np.nan
     peaks = daily_peaks(hours)
     assert np.isnan(peaks).tolist() == [False, False, True, False, False]
     assert peaks[4] == pytest.approx(hours[-24:].max())

@@ -9,8 +9,6 @@ import numpy as np
 from models.rates import Array
 
 DAY_HOURS = 24
-KNOWN_HOURS = 18
-"""A block of which fewer are known may have had its peak in the others: it is a gap."""
 
 
 def daily_peaks(hours: Array) -> Array:
@@ -23,6 +21,6 @@ def daily_peaks(hours: Array) -> Array:
     blocks = hours[len(hours) - days * DAY_HOURS :].reshape(days, DAY_HOURS)
     known = np.isfinite(blocks)
     highest = np.max(np.where(known, blocks, -np.inf), axis=1, initial=-np.inf)
-    peaks = np.where(known.sum(axis=1) >= KNOWN_HOURS, highest, np.nan)
+    peaks = np.where(known.sum(axis=1) >= DAY_HOURS / 2, highest, np.nan)
     seen = np.flatnonzero(np.isfinite(peaks))
     return peaks[seen[0] :] if seen.size else peaks[:0]

@@ -7,8 +7,6 @@ from models.rates import Array
 
 HOUR = 3600.0
 """Seconds."""
-KNOWN = 0.5
-"""An hour counts where at least this share of it was measured."""
 
 
 def hourly_means(end: ArrayLike, seconds: ArrayLike, rate: ArrayLike, until: float) -> Array:
@@ -32,7 +30,7 @@ def hourly_means(end: ArrayLike, seconds: ArrayLike, rate: ArrayLike, until: flo
     knots = np.column_stack((starts, ends)).ravel()
     covered = _integral(edges, knots, ends - starts)
     total = _integral(edges, knots, rates * (ends - starts))
-    known = covered >= KNOWN * HOUR
+    known = covered >= HOUR / 2
     means: Array = np.divide(total, covered, out=np.full(hours, np.nan), where=known)
     return means
 

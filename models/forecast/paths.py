@@ -8,7 +8,7 @@ so that the same load gives the same answer.
 
 import numpy as np
 
-from models.forecast.trend import GROWTH_AT, LOW, Candidate, Trend, TrendShape
+from models.forecast.trend import GROWTH_AT, NOISE_FLOOR, Candidate, Trend, TrendShape
 from models.forecast.week import WEEK, of_week, week_contrasts
 from models.rates import Array
 from models.robust import LinearFit
@@ -53,7 +53,7 @@ def _roots(c: Candidate, count: int, days: int, rng: "np.random.Generator") -> A
         level = level + drawn[:, GROWTH_AT, None] * pace * ahead
     residuals = np.sort(c.residuals)[:-1]  # what happened once is not yet a habit
     again = residuals[rng.integers(len(residuals), size=(count, days))]
-    roots: Array = np.maximum(level, LOW) * np.maximum(1 + again, 0.0)
+    roots: Array = np.maximum(level, NOISE_FLOOR) * np.maximum(1 + again, 0.0)
     return roots
 
 

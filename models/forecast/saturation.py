@@ -26,7 +26,7 @@ HORIZONS = (1, 7, 30)
 """Days within which the probability of saturation is given."""
 LEAST_DAYS = 2 * WEEK
 """Known days: with fewer the week cannot be told from growth."""
-LONGEST = 90
+LONGEST = 3 * HORIZONS[-1]
 """Days ahead that are looked at; never more than twice the days seen."""
 
 

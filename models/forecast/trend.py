@@ -16,7 +16,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from models.forecast.week import WEEK, days_until_now, of_week, week_contrasts, week_factors
+from models.forecast.week import HALF, WEEK, days_until_now, of_week, week_contrasts, week_factors
 from models.rates import Array
 from models.robust import LinearFit, fit_linear, mad, persistence_of, student_cdf
 
@@ -26,16 +26,13 @@ RECENT = 5 * WEEK
 """Days that a trend rests on: older ones say less of how it goes on. 28 miss slow growth and 42
 announce growth that has stopped (`bench/forecast.py`)."""
 NOISE_FLOOR = 0.01
-"""Of a peak: no load is known more exactly than that."""
+"""Of a peak, no load is known more exactly; of the median's root, a line that falls ends here."""
 SURELY = 12.0
 """By how much a change of level must improve the criterion; from 8 to 18 little changes."""
-MOST_CHANGES = 3
-EDGE = 4
+EDGE = HALF
 """Known days on each side of a change of level; fewer are a burst, or not to be told from one."""
 SETTLED = 2 * WEEK
 """Days after which an end of growth shows."""
-LOW = 0.05
-"""Of the median's root: a line that falls ends here."""
 FAR_OFF = 3.0
 """Deviations beyond which a day weighs no more in a comparison."""
 GROWTH_AT = WEEK
@@ -87,7 +84,7 @@ class Trend:
     def growth_per_day(self) -> float:
         """The growth of the line per day, as a share of the peak now."""
         line = self.candidates[0].fit.coefficients
-        return float(2 * line[GROWTH_AT] / max(line[0], LOW))
+        return float(2 * line[GROWTH_AT] / max(line[0], NOISE_FLOOR))
 
     @property
     def growth_probability(self) -> float:
@@ -156,17 +153,15 @@ def fit_trend(peaks: Array) -> Trend:
 
 def _candidate(seen: _Days, shape: TrendShape, weight: float, design: Array) -> Candidate:
     fit = seen.fit(design)
-    return Candidate(shape, weight, fit, seen.root / np.maximum(design @ fit.coefficients, LOW) - 1)
+    fitted = np.maximum(design @ fit.coefficients, NOISE_FLOOR)
+    return Candidate(shape, weight, fit, seen.root / fitted - 1)
 
 
 def _changes(seen: _Days, line: Array) -> list[int]:
     """Find changes of level, one after the other, while each surely improves the line."""
     found: list[int] = []
     design = line
-    while len(found) < MOST_CHANGES:
-        places = seen.places(found)
-        if not places:
-            break
+    while places := seen.places(found):
         at = places[int(np.argmax(_gains(seen, design, seen.steps(places))))]
         longer = np.column_stack((design, seen.steps([at])))
         before, after = seen.residuals(design), seen.residuals(longer)
