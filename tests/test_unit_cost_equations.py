@@ -10,6 +10,7 @@ from models.attribution.nnls import minimise_non_negative
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_cost_equations import UnitCostEquations, UnitCostProblem
 from models.attribution.unit_costs import interval_weights
+from models.numerics import NEGLIGIBLE
 
 SHAPES = [(40, 7), (60, 60), (25, 70)]
 
@@ -41,8 +42,8 @@ def written_out(equations: UnitCostEquations, gram: Array) -> Array:
     matrix[: k + 1, : k + 1] = gram / equations.noise
     matrix[range(k), range(k)] += precision
     matrix[:k, k + 1] = matrix[k + 1, :k] = -precision
-    matrix[k, k] += 1e-6
-    matrix[k + 1, k + 1] = k * precision * (1 + 1e-9) + 1e-6
+    matrix[k, k] += NEGLIGIBLE
+    matrix[k + 1, k + 1] = k * precision * (1 + NEGLIGIBLE) + NEGLIGIBLE
     return matrix
 
 

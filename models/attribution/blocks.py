@@ -15,9 +15,13 @@ import numpy as np
 
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals
 from models.attribution.elasticity import Elasticity
-from models.attribution.sufficient_statistics import NO_ERRORS, Autocorrelation, Moments
+from models.attribution.sufficient_statistics import (
+    LEAST_SHARE,
+    NO_ERRORS,
+    Autocorrelation,
+    Moments,
+)
 from models.attribution.unit_costs import (
-    FREE_CALL_SHARE,
     LEAST_CALL_SHARE,
     UnitCosts,
     calls,
@@ -135,7 +139,7 @@ def unit_costs_of_blocks(
     pooled = blocks[0].pooled
     for block in blocks[1:]:
         pooled = pooled + block.pooled
-    least = FREE_CALL_SHARE if time_like else LEAST_CALL_SHARE
+    least = LEAST_SHARE if time_like else LEAST_CALL_SHARE
     return unit_costs_from_sums(pooled, blocks[0].features[1:], least, bounds)
 
 

@@ -29,7 +29,7 @@ from models.attribution.window_model import fit_intervals
 from models.numerics import ROUNDING
 from models.wlr import Line, fit_line
 
-FOLDS, LEAST_HELD_OUT = 4, 8
+FOLDS = 4
 Progress = Callable[[int, int], None]
 """Receives how many steps of how many are done."""
 
@@ -197,7 +197,7 @@ def _held_out(
     intervals: ClassIntervals, target: Target, method: Method, before: Callable[[int], None]
 ) -> PredictionError:
     """Predict each quarter from the other three."""
-    if len(intervals) < LEAST_HELD_OUT:
+    if len(intervals) < 2 * FOLDS:
         return PredictionError(None, None, None)
     everything = np.arange(len(intervals))
     predicted = np.zeros(len(intervals))

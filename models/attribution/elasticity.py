@@ -12,23 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.attribution.class_intervals import Array, Mask
+from models.attribution.class_intervals import FEW, Array, Mask
 from models.numerics import NEGLIGIBLE, TINY
 
-COMPUTES, COMPUTES_SPREAD = 1.0, 0.2
-"""e of classes that compute (measured: 0.6 to 1.4)."""
-WAITS, WAITS_SPREAD = 0.0, 0.6
-"""e of classes that wait (measured: 0 for sleepers, up to 0.5 for a lock whose holder computes, and
-1.5 where the loads of all rise together: so does the queue for the lock)."""
-ALONE = 0.05
-"""Of the classes that compute, how many do not queue with the others: those wait for disks, say."""
-LEAST_MEAN = 0.1
-"""The mean e is 1 but for noise in q, which divides it out; below this q is nothing but noise."""
+COMPUTES_SPREAD = 0.2
+"""Of e about 1, of classes that compute (measured: 0.6 to 1.4)."""
+WAITS_SPREAD = 0.6
+"""Of e about 0, of classes that wait (measured: 0 for sleepers, up to 0.5 for a lock whose holder
+computes, and 1.5 where the loads of all rise together: so does the queue for the lock)."""
 LEAST_PARTS, PART = 4, 30
 """Intervals are summed up in so many parts at least, of so many intervals at most."""
-LEAST_TICKS = 20
-MOST_OF_ONE = 0.5
-"""Of Σ n·dq², squared, in the squares of the parts: with more, one part says it all."""
 
 Places = NDArray[np.intp]
 
@@ -59,7 +52,7 @@ class Elasticity:
     @classmethod
     def of_parts(cls, work: Array, count: Array, size: Array) -> "Elasticity":
         """Sum up many intervals, part by part; few are one part."""
-        if len(work) < LEAST_TICKS:
+        if len(work) < FEW:
             return cls.of(work, count, size)
         parts = max(LEAST_PARTS, len(work) // PART)
         pieces = zip(*(np.array_split(t, parts) for t in (work, count, size)), strict=True)
@@ -81,13 +74,13 @@ class Elasticity:
         as well: only parts are taken for independent.
         """
         qq, qr, q4, q3r, q2r2 = self.sums
-        unit = np.where((qq > 0) & (q4 < MOST_OF_ONE * qq * qq), qq, np.nan)
+        unit = np.where((qq > 0) & (q4 < qq * qq), qq, np.nan)
         e = qr / unit
         error = np.sqrt(np.maximum(q2r2 - 2 * e * q3r + e * e * q4, 0.0)) / unit
         known = np.isfinite(e)
         total = np.where(known, size, 0.0)
         mean = float(total @ np.where(known, e, 0.0)) / max(float(total.sum()), TINY)
-        scale = mean if mean > LEAST_MEAN else np.nan
+        scale = mean if mean > 0 else np.nan  # 1 but for noise in q, which divides it out
         return e / scale, error / scale
 
     def evidence(self, size: Array) -> Array:
@@ -98,11 +91,10 @@ class Elasticity:
         """
         e, error = self.elasticities(size)
         known = np.isfinite(e)
-        e, error = np.where(known, np.clip(e, WAITS, COMPUTES), 0.0), np.where(known, error, 1.0)
-        waits = _log_normal(e - WAITS, np.hypot(error, WAITS_SPREAD))
-        computes = _log_normal(e - COMPUTES, np.hypot(error, COMPUTES_SPREAD))
-        either = np.logaddexp(computes + np.log(1 - ALONE), waits + np.log(ALONE))
-        return np.where(known, waits - either, 0.0)
+        e, error = np.where(known, np.clip(e, 0.0, 1.0), 0.0), np.where(known, error, 1.0)
+        waits = _log_normal(e, np.hypot(error, WAITS_SPREAD))
+        computes = _log_normal(e - 1, np.hypot(error, COMPUTES_SPREAD))
+        return np.where(known, waits - computes, 0.0)
 
 
 def _mean_of_others(own: Array, weight: Array) -> tuple[Array, Mask]:

@@ -12,17 +12,19 @@ import numpy as np
 
 from models.attribution.class_intervals import Array
 from models.attribution.eigendecomposition import Spectrum
-from models.attribution.normal_equations import NOISE_INFLATION, FittedMixture
+from models.attribution.normal_equations import (
+    FREE_SHARE,
+    NOISE_INFLATION,
+    ROUNDS,
+    USUAL_NOISE,
+    FittedMixture,
+)
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_cost_equations import UnitCostEquations, UnitCostProblem
+from models.numerics import NEGLIGIBLE
 
 STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 """τ: from "all classes cost the same" to "each has a cost of its own"."""
-NOISE_ROUNDS, SETTLED = 4, 0.01
-"""In which the noise settles, or until it moves by less than this part."""
-FIRST_NOISE, LEAST_NOISE = 0.02, 1e-10
-LEAST_FREEDOM = 0.25
-"""Of the intervals, those that are left for the noise in any case."""
 HOPELESS = 8.0
 """ln: a strength whose evidence is so far below the best is beyond it; those after it are worse."""
 
@@ -118,20 +120,18 @@ def _fits(problem: UnitCostProblem) -> Iterator[_Fit]:
 def _fit(problem: UnitCostProblem, tau: float, near: _Fit | None) -> _Fit:
     """Find mode and noise in turn at one strength."""
     classes, intervals = problem.classes, problem.intervals
-    noise = near.noise if near else FIRST_NOISE
+    noise = near.noise if near else USUAL_NOISE
     mode = near.mode if near else np.ones(classes + 2)
     held = np.append(np.full(classes, 1 / tau**2), [0.0, classes / tau**2])
-    for _ in range(NOISE_ROUNDS):
+    for _ in range(ROUNDS):
         equations = problem.under(tau, noise)
         mode = equations.minimum(mode)
         free = mode > 0
         solved = equations.at(free)
         freedom = float(free.sum() - solved.variances() @ held)
         square = problem.residual_square(mode[:-1])
-        before, noise = noise, square / max(intervals - freedom, LEAST_FREEDOM * intervals)
-        noise = max(noise, LEAST_NOISE)
-        if abs(noise - before) < SETTLED * noise:
-            break
+        noise = square / max(intervals - freedom, FREE_SHARE * intervals)
+        noise = max(noise, NEGLIGIBLE)
     drawn = float(((mode[:classes] - mode[-1]) ** 2).sum()) / tau**2
     evidence = -square / noise - intervals * np.log(noise) - drawn - 2 * classes * np.log(tau)
     return _Fit(equations, mode, noise, 0.5 * float(evidence - solved.log_determinant()))

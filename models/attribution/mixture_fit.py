@@ -29,27 +29,27 @@ import numpy as np
 
 from models.attribution.class_intervals import Array, Mask
 from models.attribution.nnls import hold, minimise_non_negative
-from models.attribution.normal_equations import BASE_SHARE, FittedMixture, Priors, Problem, inflated
-from models.attribution.sufficient_statistics import Moments
+from models.attribution.normal_equations import (
+    BASE_SHARE,
+    FREE_SHARE,
+    ROUNDS,
+    USUAL_NOISE,
+    FittedMixture,
+    Priors,
+    Problem,
+    inflated,
+)
+from models.attribution.sufficient_statistics import LEAST_SHARE, Moments
+from models.numerics import NEGLIGIBLE
 
 CALM = 0.1
 STRANGE = ((15.0, 0.7), (60.0, 0.19))
 """How probable it is beforehand that a class waits: `CALM`, and more for one with more time than
 its rows explain. Half of each step is reached at so many times that time."""
-MOST_STRANGE = 1e6
 LEAST_STRANGE = 5.0
 """A class with so many times that time may wait; one with less computes."""
-SUSPECT_WORK = 0.002
-"""Of the work time of all who compute; with less it does not matter whether a class waits."""
-LEAST_LEFT = 0.02
-"""Part of all work time that somebody computes in any case."""
-MOST_SUSPECTS, MOST_STEPS = 12, 12
-ROUNDS = 2
-"""In which level and noise settle; after one a hypothesis still has those of another."""
-FIRST_NOISE = 0.05
-FREE_TICKS = 0.75
-"""Of the intervals, those that are left for the noise."""
-LEAST_VARIANCE = 1e-8
+MOST_TRIED = 12
+"""Classes that are suspected at once, and that change sides one after the other."""
 
 
 def fit_mixture(moments: Moments, priors: Priors) -> FittedMixture:
@@ -119,9 +119,9 @@ class _Hypothesis:
 
 def select_waiting(problem: Problem) -> WaitSelection:
     """Find the most probable hypothesis, and weigh it with those beside it, each once."""
-    best = _tried(problem, problem.work <= 0, FIRST_NOISE)
+    best = _tried(problem, problem.work <= 0, USUAL_NOISE)
     seen = {best.waits.tobytes(): best}
-    for _ in range(MOST_STEPS):
+    for _ in range(MOST_TRIED):
         noise = inflated(best.variance, problem.inflation)
         beside = [_tried(problem, waits, noise) for waits in _beside(problem, best)]
         if not beside:
@@ -141,10 +141,10 @@ def _beside(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
     """The same with one class on the other side: one that matters, and may be there."""
     work, ratio = problem.work, problem.strangeness(known.level)
     left = float(work[~known.waits].sum())
-    suspected = (ratio > LEAST_STRANGE) & (work > SUSPECT_WORK * left) & (work < left - LEAST_LEFT)
+    suspected = (ratio > LEAST_STRANGE) & (work > LEAST_SHARE * left) & (work < left - LEAST_SHARE)
     changes = np.where(known.waits, work > 0, suspected)
     order = [k for k in np.argsort(-work, kind="stable") if changes[k]]
-    for k in order[:MOST_SUSPECTS]:
+    for k in order[:MOST_TRIED]:
         waits = known.waits.copy()
         waits[k] = not waits[k]
         yield waits
@@ -162,7 +162,7 @@ def _tried(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
         matrix = matrix * scale[:, None] * scale
         mean = np.linalg.solve(matrix, vector * scale) * scale
         square = problem.moments.residual_square(mean)
-        variance = max(square / (FREE_TICKS * problem.moments.intervals), LEAST_VARIANCE)
+        variance = max(square / (FREE_SHARE * problem.moments.intervals), NEGLIGIBLE)
         noise = inflated(variance, problem.inflation)
         level = problem.within(float(computing @ mean[:k]) / work) if work > 0 else 0.0
     log_det = float(np.linalg.slogdet(matrix)[1] - 2 * np.log(scale).sum())
@@ -174,7 +174,7 @@ def _tried(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
 
 def _believed_beforehand(problem: Problem, waits: Mask, level: float) -> float:
     """Log of how probable a hypothesis is before the totals: the strange are suspected."""
-    ratio = np.minimum(problem.strangeness(level), MOST_STRANGE)
+    ratio = np.minimum(problem.strangeness(level), 1 / NEGLIGIBLE)
     odds = CALM + sum(more * (1 - 1 / (1 + (ratio / half) ** 2)) for half, more in STRANGE)
     believed = np.log(np.where(waits, odds, 1 - odds)) + np.where(waits, problem.waiting, 0.0)
     return float(believed[problem.work > 0].sum())

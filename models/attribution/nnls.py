@@ -6,13 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.attribution.class_intervals import Array, Mask
-from models.numerics import ROUNDING, TINY
+from models.numerics import NEGLIGIBLE, ROUNDING, TINY
 
 EXCHANGES = 3
 """How often all classes may change sides at once without progress, before one at a time."""
 ROUNDS = 500
-HELD = 1e6
-"""How many times as sure as before one is of an unknown that is held."""
 
 
 def minimise_non_negative(matrix: Array, vector: Array, start: Array | None = None) -> Array:
@@ -65,6 +63,6 @@ def pivoted(
 
 def hold(matrix: Array, vector: Array, which: NDArray[np.intp], values: Array) -> None:
     """Fix some unknowns of normal equations at these values, shape of the vector."""
-    precision = HELD * matrix[which, which]
+    precision = matrix[which, which] / NEGLIGIBLE  # so many times as sure as before
     matrix[which, which] += precision
     vector[which] += precision * values[which]

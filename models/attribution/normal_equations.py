@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from models.attribution.class_intervals import Array
-from models.attribution.sufficient_statistics import INFLATION, Moments
+from models.attribution.sufficient_statistics import INFLATION, LEAST_SHARE, Moments
 from models.numerics import NEGLIGIBLE, TINY
 
 COMPUTE_SPREAD = 0.3
@@ -16,6 +16,13 @@ WAIT_SPREAD = 2.0
 """Unit costs that all share miss the cost of one class by about this factor."""
 BASE_SHARE, BASE_SPREAD = 0.08, 0.1
 """What no class explains is about this part of the total (measured: 0.07 to 0.1), give or take."""
+USUAL_NOISE = 0.05
+"""Relative deviation of an interval, about: where the noise begins to settle, and what beliefs are
+weighed against."""
+FREE_SHARE = 0.75
+"""Of the intervals, those that are left for the noise in any case."""
+ROUNDS = 2
+"""In which level and noise settle; after one a hypothesis still has those of another."""
 SUM_SPREAD = 0.03
 """Classes and base are the whole: what they use together is Σy, up to this part of it."""
 NOISE_INFLATION = 4.0
@@ -23,7 +30,6 @@ NOISE_INFLATION = 4.0
 MISFIT = 0.1
 """A relative error of this size per interval is no longer noise: the costs themselves vary, and the
 variance is inflated once more."""
-LEAST_SPREAD = 1e-4
 
 
 @dataclass(frozen=True)
@@ -132,7 +138,7 @@ class Problem:
 
     def spreads(self, level: float) -> tuple[Array, Array]:
         """Standard deviations of C for who computes and for who waits, shape (K,)."""
-        least = LEAST_SPREAD / self.classes
+        least = LEAST_SHARE / self.classes
         computes = np.maximum(COMPUTE_SPREAD * level * self.work, least)
         waits = np.minimum(WAIT_SPREAD * self.size, self.most)
         return computes, np.maximum(waits, least)

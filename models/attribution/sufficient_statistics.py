@@ -134,11 +134,10 @@ class RegressionSums:
         )
 
 
+LEAST_SHARE = 1e-4
+"""Of a total: no class has a smaller share, and none is known more exactly."""
 INFLATION = 2.0
 """Of the variance where hypotheses are compared, since an interval's regressors err together."""
-MOST_INFLATION = 10.0
-MOST_MISSED = 0.5
-"""No interval is missed by more than this part of what was expected: one accident does not last."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ class Autocorrelation:
         """Sum up intervals one after the other, shape (T,)."""
         known = expected > 0
         off = np.where(known, y / np.where(known, expected, 1.0) - 1, 0.0)
-        off = np.clip(off, -MOST_MISSED, MOST_MISSED)
+        off = np.minimum(off, 1.0)  # one accident does not last
         return cls(float(off[1:] @ off[:-1]), float(off @ off))
 
     def __add__(self, other: "Autocorrelation") -> "Autocorrelation":
@@ -170,7 +169,7 @@ class Autocorrelation:
     def inflation(self) -> float:
         """How many intervals tell no more than an independent one."""
         alike = float(persistence_of(self.products, self.squares))
-        return min(INFLATION * alike, MOST_INFLATION)
+        return INFLATION * alike
 
 
 NO_ERRORS = Autocorrelation()

@@ -15,7 +15,6 @@ from models.attribution.eigendecomposition import Ridge, Spectrum
 from models.attribution.nnls import pivoted
 from models.numerics import NEGLIGIBLE, ROUNDING
 
-FLAT = 1e-6
 """Precision of an unknown without a prior."""
 
 
@@ -70,8 +69,8 @@ class UnitCostEquations:
     def corner(self) -> Array:
         """M's rows and columns of b and c, shape (2, 2)."""
         spread = self.problem.base_spread
-        base = FLAT if spread is None else 1 / spread**2
-        together = self.problem.classes * self.precision * (1 + NEGLIGIBLE) + FLAT
+        base = NEGLIGIBLE if spread is None else 1 / spread**2
+        together = self.problem.classes * self.precision * (1 + NEGLIGIBLE) + NEGLIGIBLE
         return np.diag([self.problem.corner / self.noise + base, together])
 
     @cached_property

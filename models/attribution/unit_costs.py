@@ -7,15 +7,13 @@ import numpy as np
 
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.nnls import hold, minimise_non_negative
-from models.attribution.normal_equations import BASE_SPREAD
-from models.attribution.sufficient_statistics import Moments
+from models.attribution.normal_equations import BASE_SPREAD, USUAL_NOISE
+from models.attribution.sufficient_statistics import LEAST_SHARE, Moments
 from models.attribution.waiting_classes import CpuBounds
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY
 from models.robust import MAD
 
 ROUNDS = 6
-LEAST_WEIGHT_SHARE = 0.2
-"""An interval's weight is 1/ŷ; below this part of the mean y it grows no further."""
 FREEDOM = 4.0
 MOST_CPU = {
     "calls": 1e-3,
@@ -36,18 +34,11 @@ USUAL_CPU = {
 }
 """CPU seconds that one of each costs, about. Their proportions are believed where the load says
 nothing of them, as one that hardly varies does."""
-USUAL_NOISE, LEAST_USUAL = 0.05, 1e-4
-"""Of an interval, which the belief in a share, within the whole of it, is weighed against; and the
-least share that is believed."""
 BASE_PRIOR = (USUAL_NOISE / BASE_SPREAD) ** 2
-"""Of an interval: the belief in the base, beside that noise. It decides only where the load hardly
+"""Of an interval: the belief in the base, beside its noise. It decides only where the load hardly
 varies."""
-ABOVE = 1e-3
-"""A unit cost is too high beyond this part."""
 LEAST_CALL_SHARE = 0.3
 """Of the mean cost of a call, where only the calls tell classes apart."""
-FREE_CALL_SHARE = 1e-4
-"""No class costs nothing: its calls count for this part of the mean cost of a call at least."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +68,7 @@ class UnitCosts:
 def fit_unit_costs(
     intervals: ClassIntervals,
     y: Array,
-    least_share: float = FREE_CALL_SHARE,
+    least_share: float = LEAST_SHARE,
     bounds: CpuBounds | None = None,
 ) -> UnitCosts:
     """Fit y ≈ Σ_f cost_f·(sum over classes of f) + b·Δt with costs ≥ 0, robust weights.
@@ -149,7 +140,7 @@ def calls(intervals: ClassIntervals) -> Array:
 def interval_weights(y: Array) -> Array:
     """Weigh intervals by 1/y, shape (T,): the spread of y grows with its root at least."""
     mean = float(y.mean()) or 1.0
-    return 1 / np.maximum(y, LEAST_WEIGHT_SHARE * mean)
+    return 1 / np.maximum(y, LEAST_SHARE * mean)
 
 
 def robust_weights(y: Array, fitted: Array) -> Array:
@@ -179,12 +170,12 @@ def _solve(moments: Moments, usual: Array | None, base_prior: float, most: Array
     if usual is not None:
         share = usual * unit[:-1]
         share = share / max(float(share.sum()), TINY)
-        believed = np.maximum(share, LEAST_USUAL)
+        believed = np.maximum(share, LEAST_SHARE)  # within the whole of it
         precision = np.append((USUAL_NOISE / believed) ** 2, 0.0)
         gram[np.diag_indices(size)] += precision
         vector += precision * np.append(share, 0.0)
     shares = minimise_non_negative(gram, vector)
-    while len(over := np.flatnonzero(shares > (1 + ABOVE) * limit)):
+    while len(over := np.flatnonzero(shares > (1 + LEAST_SHARE) * limit)):
         hold(gram, vector, over, limit)
         shares = minimise_non_negative(gram, vector, shares)
     result: Array = np.where(moments.totals > 0, shares / unit, 0.0)

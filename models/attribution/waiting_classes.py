@@ -15,6 +15,7 @@ import numpy as np
 
 from models.attribution.class_intervals import Array, Mask
 from models.attribution.nnls import hold, minimise_non_negative
+from models.attribution.sufficient_statistics import LEAST_SHARE
 
 WAIT_CALL_SECONDS = 50e-6
 """What a call that only waits costs: parsing, planning, the answer. Measured: 46 to 71 µs."""
@@ -113,9 +114,6 @@ def capped(work: Array, count: Array | None, waiting: Mask) -> Array:
     return np.where(waiting, np.minimum(work, WAIT_CALL_SECONDS * count), work)
 
 
-LEAST_PULL = 1e-4
-"""Of the largest work: keeps the equations regular where every interval is alike."""
-
 _LOCKS = re.compile(r"\bFOR\s+(?:UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\s+MODE\b", re.IGNORECASE)
 
 
@@ -149,7 +147,7 @@ def row_lock_waits(work: Array, waited: Array, locking: Mask) -> Array:
     x, y = work[:, classes], np.minimum(waited, work[:, classes].sum(axis=1))
     common = float(y.sum()) / total
     residual = y - common * x.sum(axis=1)
-    ridge = float(np.sqrt(residual @ residual / max(len(y) - 1, 1))) + LEAST_PULL * float(x.max())
+    ridge = float(np.sqrt(residual @ residual / max(len(y) - 1, 1))) + LEAST_SHARE * float(x.max())
     matrix = x.T @ x + ridge**2 * np.eye(len(classes))
     vector = x.T @ y + ridge**2 * common
     fraction = minimise_non_negative(matrix, vector)

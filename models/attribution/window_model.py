@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.attribution.blocks import Block, summed, unit_costs_of_blocks
-from models.attribution.class_intervals import Array, ClassIntervals
+from models.attribution.class_intervals import FEW, Array, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block, fit_statement_times
 from models.attribution.estimators import (
     Parts,
@@ -20,18 +20,13 @@ from models.attribution.estimators import (
     computing_time,
     work_of,
 )
-from models.attribution.sufficient_statistics import NO_ERRORS, Autocorrelation
+from models.attribution.sufficient_statistics import LEAST_SHARE, NO_ERRORS, Autocorrelation
 from models.attribution.unit_costs import (
-    FREE_CALL_SHARE,
     LEAST_CALL_SHARE,
     UnitCosts,
     fit_unit_costs,
     robust_weights,
 )
-
-LEAST_FITTED = 20
-"""Intervals of a first block whose own fit is believed; of fewer the unit costs alone tell what to
-expect (blocks of 12 s: an error of 0.24 by their fit where it was 0.16 by the unit costs)."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +96,9 @@ def fit_intervals(intervals: ClassIntervals, target: Target) -> WindowModel:
 def first_block(intervals: ClassIntervals, target: Target, unit_costs: UnitCosts) -> Block:
     """Sum up intervals before which nothing is known: their own fit says what to expect."""
     expected = unit_costs.total(intervals)
-    if target.time_like and len(intervals) >= LEAST_FITTED:
+    if target.time_like and len(intervals) >= FEW:
         first = block_of(intervals, target, unit_costs, expected, NO_ERRORS)
+        # of fewer the unit costs alone tell: of 12 an error of 0.24 by their fit, 0.16 by those
         model = WindowModel.of([first], intervals.names, target, intervals.texts, unit_costs).model
         expected = model.predict(intervals)
     return block_of(intervals, target, unit_costs, expected, Autocorrelation.of(target.y, expected))
@@ -122,5 +118,5 @@ def block_of(
 
 def block_unit_costs(intervals: ClassIntervals, target: Target) -> UnitCosts:
     """Fit the unit costs that all classes share to one block's intervals."""
-    least = FREE_CALL_SHARE if target.time_like else LEAST_CALL_SHARE
+    least = LEAST_SHARE if target.time_like else LEAST_CALL_SHARE
     return fit_unit_costs(intervals, target.y, least, target.cpu_bounds)
