@@ -10,6 +10,9 @@ First a closed loop finds where the true peak is: sysbench with more and more th
 within minutes: so the peak is measured again before each step, by a closed loop at the best three
 numbers of threads in turn, which the agent's window does not hold. After each share, every
 estimator predicts the peak from what was seen up to then; the truth is that of the same minutes.
+It is given twice: of the closed loop's best number of threads, and of as many threads as the
+clients have connections, which is what an open loop over these connections ends at: the more
+connections take turns, the colder each finds the caches, by up to a quarter of the throughput.
 At last a closed loop of four times the best number of threads drives the server past its peak.
 The server has the machine's first processor to itself and sysbench the second, as if it ran
 elsewhere, both ahead of all other work where we are root. `--save` keeps what was seen, and
@@ -44,6 +47,8 @@ from models.usl.fit import Method, fit
 
 ROOT = Path(__file__).resolve().parent.parent
 WRONG = 25.0  # per cent
+AS_CLIENTS = "as clients have it"
+"""Before an estimator's name: judged by what as many threads as the clients' connections get."""
 FAR_OFF = 15.0
 """Per cent: nothing that is trusted may be off by more."""
 CAPS = (0.3, 0.5, 0.7, 0.9)
@@ -81,7 +86,9 @@ class Said(NamedTuple):
     width: float | None = None
     """The 95 % quantile over the 5 % quantile, where it is known."""
     holds: bool | None = None
-    """Whether the 90 % interval reaches the peak of some moment."""
+    """Whether the 90 % interval holds the peak: the mean of those minutes."""
+    reaches: bool | None = None
+    """Whether it reaches the peak of some moment of them."""
 
     @property
     def cell(self) -> str:
@@ -133,9 +140,10 @@ def run(flavour: Flavour, name: str, pace: Pace) -> dict[str, Any]:
     """Record one workload on a server of its own: the ladder, below each cap, past the peak."""
     with loaded_server(flavour, name) as (server, workload, title):
         per_event, truth = ladder(server, workload, pace.level)
-        best = sorted(truth, key=lambda n: -truth[n].throughput)[:TRIED]
-        moments = Moments(server, workload, pace, best)
-        moments.recent.extend((n, truth[n].throughput) for n in best)
+        best = best_threads(truth)
+        tried = list(dict.fromkeys([workload.connections, *best]))[:TRIED]
+        moments = Moments(server, workload, pace, tried)
+        moments.recent.extend((n, truth[n].throughput) for n in tried if n in truth)
         caps: list[dict[str, Any]] = []
         with watched(server, pace.interval) as agent:
             for cap in CAPS:
@@ -146,11 +154,17 @@ def run(flavour: Flavour, name: str, pace: Pace) -> dict[str, Any]:
                     open_loop(server, workload, pace.step, rate)
                 rows = moments.others_of(window_of(agent))
                 caps.append({"cap": cap, "intervals": len(rows), "peaks": found})
-            peaks = [moments.measure() for _ in best]
+            peaks = [moments.measure() for _ in tried]
             sysbench(server, workload, PAST_INTERVALS * pace.interval, PAST * best[0])
             rows = moments.others_of(window_of(agent))
             caps.append({"cap": PAST, "intervals": len(rows), "peaks": peaks})
-    return {"name": title, "truth": truth, "caps": caps, "intervals": rows}
+    measured = {"truth": truth, "connections": workload.connections}
+    return {"name": title, "caps": caps, "intervals": rows, **measured}
+
+
+def best_threads(truth: dict[int, Level]) -> list[int]:
+    """Order the numbers of threads by their throughput, the best first; those that are tried."""
+    return sorted(truth, key=lambda n: -truth[n].throughput)[:TRIED]
 
 
 def steps_below(cap: float, workload: Workload) -> list[float]:
@@ -210,9 +224,15 @@ def replay(seen: dict[str, Any]) -> Iterator[Said]:
     truth = {n: Level(*level) for n, level in seen["truth"].items()}
     print(f"\n{seen['name']}, queries/s and processors used by threads of the closed loop:")
     print(", ".join(f"{n}: {x:,.0f} ({used:.0%})" for n, (x, used) in truth.items()))
+    before: list[tuple[int, float]] = []
     for part in seen["caps"]:
         window = seen_below(seen, part)
         peak, least, most = true_peak(part["peaks"])
+        of_clients = peak * share_of_clients(seen, part["peaks"])
+        if before:
+            drift = 100 * (true_peak(before)[0] / peak - 1)
+            yield Said(part["cap"], "the peak measured one level before", drift, False)
+        before = part["peaks"]
         print(f"\n  seen up to {part['cap']:.0%} of the peak, {len(window)} intervals")
         print(f"  true peak then {peak:,.0f} queries/s, {least:,.0f} to {most:,.0f} at moments")
         for name, value, note, lower, upper in predictions(window):
@@ -222,10 +242,29 @@ def replay(seen: dict[str, Any]) -> Iterator[Said]:
             trusted = note.startswith(Trust.TRUSTED)
             if lower is None:
                 yield Said(part["cap"], name, error, trusted)
-            else:
-                most_said = np.inf if upper is None else upper
-                holds = lower < most and most_said > least
-                yield Said(part["cap"], name, error, trusted, most_said / max(lower, 1e-9), holds)
+                continue
+            if value is not None:
+                error_of_clients = 100 * (value / of_clients - 1)
+                yield Said(part["cap"], f"{AS_CLIENTS}: {name}", error_of_clients, trusted)
+            most_said = np.inf if upper is None else upper
+            holds, reaches = lower < peak < most_said, lower < most and most_said > least
+            width = most_said / max(lower, 1e-9)
+            yield Said(part["cap"], name, error, trusted, width, holds, reaches)
+
+
+def share_of_clients(seen: dict[str, Any], moments: Sequence[tuple[int, float]]) -> float:
+    """Compute the peak of the clients' connections as a share of that of the best threads.
+
+    From these minutes where they were measured, else from the ladder's levels about that number.
+    """
+    connections = seen.get("connections", 64)
+    own = [x for n, x in moments if n == connections]
+    if own and "connections" in seen:
+        return min(float(np.mean(own)) / true_peak(moments)[0], 1.0)
+    ladder = {int(n): Level(*level) for n, level in seen["truth"].items()}
+    about = [level.throughput for n, level in ladder.items() if 0.7 < n / connections < 1.6]
+    best = [ladder[n].throughput for n in best_threads(ladder)]
+    return min(float(np.mean(about) / np.mean(best)), 1.0)
 
 
 def seen_below(seen: dict[str, Any], part: dict[str, Any]) -> Window:
@@ -261,7 +300,8 @@ def summarise(said: list[Said]) -> None:
     for name in names:
         levels = [[one for one in said if (one.estimator, one.cap) == (name, cap)] for cap in CAPS]
         print(f"  {name:<34} " + " | ".join(f"{spread(some):<20}" for some in levels))
-    print("\n90 % intervals that hold the peak; their median width; trusted; of them off by 15 %")
+    print("\n90 % intervals that hold the peak (that of some moment); their median width; trusted;")
+    print("of them off by 15 %")
     for name in names:
         levels = [[one for one in said if (one.estimator, one.cap) == (name, cap)] for cap in CAPS]
         if all(one.holds is not None for some in levels for one in some):
@@ -283,9 +323,9 @@ def certainty(some: list[Said]) -> str:
         return "–"
     trusted = [one for one in some if one.trusted]
     wrong = sum(abs(one.error or 0.0) > FAR_OFF for one in trusted)
-    held = sum(bool(one.holds) for one in some)
+    held, reached = sum(bool(one.holds) for one in some), sum(bool(one.reaches) for one in some)
     width = np.median([one.width or np.inf for one in some])
-    return f"{held} of {len(some)}; {width:.2f}; {len(trusted)}; {wrong}"
+    return f"{held} ({reached}) of {len(some)}; {width:.2f}; {len(trusted)}; {wrong}"
 
 
 @contextmanager

@@ -118,6 +118,33 @@ def test_a_resource_that_is_full_most_of_the_time_was_measured() -> None:
     assert resource_limit.reasons == (LimitReason.ALREADY_FULL,)
 
 
+def test_what_a_full_processor_serves_moves_its_limit() -> None:
+    """Followed from below it is 1,000; three, then eight intervals that filled it served 800."""
+    x, rng = loads(0.02, 0.7)
+    u, found = busy(x, rng), []
+    for filled in (0, 3, 8):
+        x_seen = np.concatenate([x, np.full(filled, 800.0)])
+        u_seen = np.concatenate([u, np.full(filled, 0.995)])
+        resource = Resource("server_cpu", u_seen, own=u_seen)
+        found.append(around(find_resource_limits(x_seen, [resource])[0]))
+    middles = [middle for _, middle, _ in found]
+    assert middles[0] == pytest.approx(1000, rel=0.05)
+    assert middles[0] > middles[1] > middles[2]
+    assert middles[2] == pytest.approx(800, rel=0.08)
+    assert found[2][0] < 800 < found[2][2]
+
+
+def test_what_others_fill_moves_no_limit() -> None:
+    """Eight intervals that others filled at 800 queries/s say nothing of where the server ends."""
+    x, rng = loads(0.02, 0.7)
+    u = busy(x, rng)
+    x_seen = np.concatenate([x, np.full(8, 800.0)])
+    own = np.concatenate([u, np.full(8, 0.4)])
+    resource = Resource("cpu", np.concatenate([u, np.full(8, 0.995)]), own=own)
+    _, middle, _ = around(find_resource_limits(x_seen, [resource])[0])
+    assert middle == pytest.approx(1000, rel=0.08)
+
+
 def test_busy_is_not_full_while_the_throughput_grows() -> None:
     """A disk with many queues is 100 % busy at a tenth of what it can do."""
     x, _ = loads(0.1, 1.0)

@@ -97,8 +97,15 @@ class Resource:
     def full(self) -> NDArray[np.bool_]:
         """Where it is full, shape (intervals,): a processor that queries find idle is not."""
         surely = self.ceiling * np.exp(SURE * self.ceiling_deviation)
-        full: NDArray[np.bool_] = self.utilisation >= FULL * surely
-        return full if self.idleness is None else full & self.idleness.allows_full
+        full: NDArray[np.bool_] = (self.utilisation >= FULL * surely) & self.may_be_full
+        return full
+
+    @property
+    def may_be_full(self) -> NDArray[np.bool_]:
+        """Where queries do not find it idle, however busy it was; shape (intervals,)."""
+        if self.idleness is None:
+            return np.ones(len(self.utilisation), dtype=np.bool_)
+        return self.idleness.allows_full
 
     @property
     def filled_by_others(self) -> NDArray[np.bool_]:

@@ -52,6 +52,15 @@ LEAST_VARIANCE = 0.25
 """Of the variance of a utilisation at the median load: those at lower loads have no less."""
 FOR_US = (0.1, 0.4)
 """What others use for each of the server's queries, in its own demand: mean and deviation."""
+AT_CEILING = CEILING[0] - CEILING[1]
+"""With so much used by the server alone it is at the limit, or past it."""
+LEAST_FILLED = 3
+"""Fewer such intervals may be noise."""
+FILLED_ERROR = (0.02, 0.08)
+"""How far off ln of the throughputs then is, deviations: of all of them, and of each."""
+MISLED = 0.1
+"""The probability that the demand goes on otherwise than it is followed: what is measured while
+the resource is full then says alone where it ends."""
 
 
 def find_resource_limits(
@@ -90,6 +99,9 @@ def find_resource_limits(
         resource_limit = _resource_limit(
             resource, x, u[:, i], full[:, i], float(seen[i]), parts, x_scale
         )
+        if resource_limit.usable and _ends_growth(resource):
+            filled = (own[:, i] >= AT_CEILING) & resource.may_be_full
+            resource_limit = _with_filled(resource_limit, x[filled])
         if resource.ceiling_deviation > 0 and resource_limit.usable:
             resource_limit = _with_ceiling_of(resource, resource_limit)
         if by_others[i] and not resource_limit.usable:
@@ -195,6 +207,34 @@ def _resource_limit(
     if np.count_nonzero(follows) < MIN_POINTS:
         return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
     return _extrapolated(resource, seen, parts, x_scale)
+
+
+def _ends_growth(resource: Resource) -> bool:
+    """Whether what is served while the server fills the resource is what the resource allows."""
+    apart = resource.is_busy_time or resource.is_stock or resource.counts_waits
+    return not apart and resource.ceiling_deviation == 0
+
+
+def _with_filled(limit: ResourceLimit, x: Array) -> ResourceLimit:
+    """Weigh the limit by the throughputs x (queries/s) of intervals in which the server filled it.
+
+    They follow the load no longer, so no curve is fitted to them: each is a measurement of the
+    limit, somewhat off, and all of them may be off alike, past the peak or on their way to it.
+    """
+    if len(x) < LEAST_FILLED:
+        return limit
+    common, each = FILLED_ERROR
+    z = (limit.grid - float(np.median(np.log(x)))) / np.hypot(common, each / np.sqrt(len(x)))
+    followed = np.diff(limit.cdf, prepend=0.0)
+    p = ((1 - MISLED) * followed + MISLED / len(followed)) * np.exp(-0.5 * z**2)
+    if p.sum() < NEGLIGIBLE:
+        return limit
+    cdf = np.cumsum(p) / p.sum()
+    found = _describe(
+        limit.resource, limit.utilisation_max, limit.grid, cdf, limit.demand or 0, limit.growth
+    )
+    kept = ("demand", "demand_error", "waking", "curve", "further_fall", "log_shared")
+    return replace(found, **{name: getattr(limit, name) for name in kept})
 
 
 def _with_ceiling_of(resource: Resource, limit: ResourceLimit) -> ResourceLimit:
