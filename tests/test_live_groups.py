@@ -88,7 +88,6 @@ def load_until_named(agent: Daemon, servers: Servers) -> None:
 
 
 @pytest.mark.live
-@pytest.mark.long  # six servers: most of a minute beside other tests
 @pytest.mark.skipif(not is_root(), reason="only root limits what a process may use")
 def test_the_slow_node_is_the_bottleneck_and_a_killed_one_is_left_out(
     servers: Servers, tmp_path: Path
@@ -116,6 +115,9 @@ def test_the_slow_node_is_the_bottleneck_and_a_killed_one_is_left_out(
             clocks = [node["clock_offset"] for node in summary["nodes"]]  # of one machine
             assert all(abs(clock["seconds"]) <= clock["uncertainty"] for clock in clocks), clocks
             assert agent.get("group_bottleneck_info", group=group, target=slow) == 1.0
+            layers = summary["layer_shares"]  # they only compute
+            assert sum(layers.values()) == pytest.approx(1.0)
+            assert layers["system"] > 0.9
             servers[slow].kill()
         left = {name: server for name, server in servers.items() if name not in SLOW.values()}
         with loaded(left, 0.8):
