@@ -16,7 +16,7 @@ NUMBERS = (1, 3, 5)
 VERDICTS = {
     Verdict.HIGHER: "HIGHER",
     Verdict.LOWER: "LOWER",
-    Verdict.WITHIN: "within the uncertainty",
+    Verdict.WITHIN: "within its 99 % interval",
     Verdict.CANNOT_TELL: "cannot tell",
 }
 PARAMETERS = {
@@ -59,7 +59,7 @@ def cells(row: Compared) -> tuple[str, ...]:
 def _title(name: str) -> str:
     kind, _, rest = name.partition(":")
     if kind == "demand":
-        return f"of {resource_words(rest)}, a query"
+        return f"{resource_words(rest)}, per query"
     if kind in ("statement_time", "cpu"):
         query = name_of(rest)
         digest = (
