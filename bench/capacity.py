@@ -13,6 +13,7 @@ import argparse
 import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import process_time
 
@@ -225,6 +226,9 @@ def print_speed() -> None:
     start = (0.01, 1e-4, float(np.max(loaded.throughput / loaded.concurrency)))
     ours = _fastest(lambda: assess_capacity(seen))
     alone = _fastest(lambda: fit_map(loaded.concurrency, loaded.throughput))
+    for count in (0, 1, 2, 5):
+        fewer = replace(seen, resources=tuple(many[:count]))
+        print(f"with {count} resources {1e3 * _fastest(partial(assess_capacity, fewer)):.1f} ms")
     peer = _fastest(lambda: curve_fit(law, loaded.concurrency, loaded.throughput, start))
     print(f"assessment {1e3 * ours:.1f} ms, of which the law {1e3 * alone:.1f} ms;")
     print(f"curve_fit {1e3 * peer:.1f} ms; ratio {ours / peer:.1f}")
