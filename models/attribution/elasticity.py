@@ -20,6 +20,8 @@ COMPUTES_SPREAD = 0.2
 WAITS_SPREAD = 0.6
 """Of e about 0, of classes that wait (measured: 0 for sleepers, up to 0.5 for a lock whose holder
 computes, and 1.5 where the loads of all rise together: so does the queue for the lock)."""
+ALONE = 0.05
+"""Of the classes that compute, how many do not queue with the others: those wait for disks, say."""
 LEAST_PARTS, PART = 4, 30
 """Intervals are summed up in so many parts at least, of so many intervals at most."""
 
@@ -94,7 +96,8 @@ class Elasticity:
         e, error = np.where(known, np.clip(e, 0.0, 1.0), 0.0), np.where(known, error, 1.0)
         waits = _log_normal(e, np.hypot(error, WAITS_SPREAD))
         computes = _log_normal(e - 1, np.hypot(error, COMPUTES_SPREAD))
-        return np.where(known, waits - computes, 0.0)
+        either = np.logaddexp(computes + np.log(1 - ALONE), waits + np.log(ALONE))
+        return np.where(known, waits - either, 0.0)
 
 
 def _mean_of_others(own: Array, weight: Array) -> tuple[Array, Mask]:

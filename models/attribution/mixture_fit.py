@@ -48,6 +48,8 @@ STRANGE = ((15.0, 0.7), (60.0, 0.19))
 its rows explain. Half of each step is reached at so many times that time."""
 LEAST_STRANGE = 5.0
 """A class with so many times that time may wait; one with less computes."""
+SUSPECT_WORK = 0.002
+"""Of the work time of all who compute; with less it does not matter whether a class waits."""
 MOST_TRIED = 12
 """Classes that are suspected at once, and that change sides one after the other."""
 
@@ -141,7 +143,7 @@ def _beside(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
     """The same with one class on the other side: one that matters, and may be there."""
     work, ratio = problem.work, problem.strangeness(known.level)
     left = float(work[~known.waits].sum())
-    suspected = (ratio > LEAST_STRANGE) & (work > LEAST_SHARE * left) & (work < left - LEAST_SHARE)
+    suspected = (ratio > LEAST_STRANGE) & (work > SUSPECT_WORK * left) & (work < left - LEAST_SHARE)
     changes = np.where(known.waits, work > 0, suspected)
     order = [k for k in np.argsort(-work, kind="stable") if changes[k]]
     for k in order[:MOST_TRIED]:
