@@ -2,12 +2,13 @@
 
     python bench/time_split.py [--flavour mysql|mariadb] [--seconds 12]
 
-Five loads one after the other on one private server: a scan that computes, a scan of a disk that a
+Six loads one after the other on one private server: a scan that computes, a scan of a disk that a
 cgroup throttles (8 MB of buffer pool, O_DIRECT), results over a link that tc limits, updates of one
-row, and SLEEP. The agent sees what it always sees. The truth is that of the sessions' own threads:
-file and socket waits and, for the updates, waits in the table handler
-(events_waits_summary_by_thread_by_event_name, its instruments switched on for that alone); CPU and
-the wait for a processor of the same threads are the kernel's (/proc/PID/task/TID/schedstat).
+row, reads of a table that is locked again and again, and SLEEP. The agent sees what it always sees.
+The truth is that of the sessions' own threads: file, socket and metadata waits and, for the
+updates, waits in the table handler (events_waits_summary_by_thread_by_event_name, its instruments
+switched on for that alone); CPU and the wait for a processor of the same threads are the kernel's
+(/proc/PID/task/TID/schedstat).
 It takes root. The throttled disk is named to the agent with its limit, as the configuration does,
 and the link too. Linear read-ahead is off on MariaDB, whose sessions wait for its pages unseen by
 performance_schema.
@@ -17,9 +18,10 @@ import argparse
 import secrets
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
 
 from cgroups import disk_under, throttled_reads  # noqa: E402
-from live import Ask, Clients, run_as_root, session_over  # noqa: E402
+from live import Ask, Clients, root, run_as_root, session_over  # noqa: E402
 from namespaces import OtherHost, slow_cable  # noqa: E402
 from servers import server_program  # noqa: E402
 
@@ -54,8 +56,12 @@ TABLES = (
     "INSERT INTO bench.small SELECT id, id FROM bench.t",
     "CREATE TABLE bench.hot (id INT PRIMARY KEY, n INT)",
     "INSERT INTO bench.hot VALUES (1, 0)",
+    "CREATE TABLE bench.locked (id INT PRIMARY KEY)",
 )
-INSTRUMENTS = "'wait/io/file/%' OR NAME LIKE 'wait/io/socket/%' OR NAME LIKE 'wait/io/table/%'"
+LOCKED, UNLOCKED = 0.4, 0.02  # seconds
+FILES, SOCKETS, HANDLER = "wait/io/file/", "wait/io/socket/", "wait/io/table/"
+METADATA = "wait/lock/metadata/"
+INSTRUMENTS = " OR NAME LIKE ".join(f"'{kind}%'" for kind in (FILES, SOCKETS, HANDLER, METADATA))
 CONSUMERS = "'events_waits_current', 'global_instrumentation', 'thread_instrumentation'"
 WAITS = """
 SELECT EVENT_NAME, SUM(SUM_TIMER_WAIT)
@@ -81,6 +87,7 @@ class Scenario:
     statement: str
     clients: int
     handler_is_lock: bool = False
+    locks_table: bool = False
 
 
 SCENARIOS = (
@@ -109,6 +116,13 @@ SCENARIOS = (
         "UPDATE bench.hot SET n = n + 1 WHERE id = 1 AND SLEEP(0.02) = 0",
         4,
         handler_is_lock=True,
+    ),
+    Scenario(
+        "reads of a locked table",
+        Limit.LOCKS,
+        "SELECT COUNT(*) FROM bench.locked",
+        3,
+        locks_table=True,
     ),
     Scenario("sleep", Limit.DBMS, "SELECT SLEEP(0.2)", 2),
 )
@@ -205,6 +219,7 @@ def results(
             with (
                 watched(server, INTERVAL, resources=resources, collectors=collectors) as agent,
                 Clients(server, scenario.statement, scenario.clients, session=session),
+                _locking(server) if scenario.locks_table else nullcontext(),
             ):
                 time.sleep(SETTLE)
                 start, truth = time.monotonic(), Truth(server, scenario)
@@ -227,6 +242,27 @@ def _switch_on() -> tuple[str, ...]:
         f"{instruments} WHERE NAME LIKE {INSTRUMENTS}",
         f"{consumers} WHERE NAME IN ({CONSUMERS})",
     )
+
+
+@contextmanager
+def _locking(server: PrivateServer) -> Iterator[None]:
+    """Lock the table for most of the time; the session is idle meanwhile."""
+    stop = threading.Event()
+
+    def lock() -> None:
+        with root(server) as ask:
+            while not stop.wait(UNLOCKED):
+                ask("LOCK TABLES bench.locked WRITE")
+                stop.wait(LOCKED)
+                ask("UNLOCK TABLES")
+
+    thread = threading.Thread(target=lock)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 @contextmanager
@@ -277,13 +313,13 @@ class Truth:
         waits: Callable[[str], float] = lambda kind: sum(  # noqa: E731
             value for name, value in risen.items() if name.startswith(kind)
         )
-        handler = waits("wait/io/table/") if self._scenario.handler_is_lock else 0.0
+        handler = waits(HANDLER) if self._scenario.handler_is_lock else 0.0
         measured: Mapping[Part, float | None] = {
             Part.CPU: risen["cpu"],
             Part.PROCESSOR_QUEUE: risen["delay"],
-            Part.DISK_RANDOM: waits("wait/io/file/"),
-            Part.NETWORK: waits("wait/io/socket/"),
-            Part.LOCKS: handler,
+            Part.DISK_RANDOM: waits(FILES),
+            Part.NETWORK: waits(SOCKETS),
+            Part.LOCKS: handler + waits(METADATA),
         }
         return TimeSplit.of(statement_time, measured)
 

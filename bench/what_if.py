@@ -9,7 +9,7 @@ would give; then the limit is doubled and the closed loop runs again. `load` ask
 server behind the same load would make of the residence time, halves the load, and reads what the
 agent measures then. A class at half its cost is in `class_removal.py`.
 
-Without a name all of them run, half a minute each. Rows have the prediction, its interval, what was
+Without a name all of them run, a minute each. Rows have the prediction, its interval, what was
 measured, and the error.
 """
 
@@ -44,7 +44,7 @@ from agent.demo.server import PrivateServer
 
 COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
 HALF, OPERATIONS, MBIT = 0.5, 1500, 10
-STEP, SETTLE, DEADLINE = 3.0, 8.0, 30.0  # seconds
+STEP, SETTLE, DEADLINE = 7.0, 8.0, 30.0  # seconds
 Number = Mapping[str, Any]
 
 

@@ -5,6 +5,10 @@ event scheduler on both flavours; a replica's own I/O and SQL threads on MariaDB
 clock comes along in the same answer, and what replication does: threads that apply what another
 server wrote, and statements that wait for a replica's acknowledgement. An applier that waits for
 work or for another one is left out; one that waits for its own commit (MySQL) applies.
+
+So does how many clients' statements wait for metadata, table or global locks (measured on
+both flavours: "Waiting for table metadata lock", "Waiting for global read lock" …).
+Row locks of InnoDB have no such state, and a counter of their time.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
@@ -27,10 +31,14 @@ SELECT COALESCE(SUM(PROCESSLIST_COMMAND LIKE 'Binlog Dump%'), 0),
                     AND (COALESCE(PROCESSLIST_STATE, '') NOT LIKE '%waiting%'
                          OR PROCESSLIST_STATE LIKE 'waiting for handler commit')), 0),
        COALESCE(SUM(PROCESSLIST_STATE LIKE 'Waiting for semi-sync ACK%'), 0),
+       COALESCE(SUM(PROCESSLIST_COMMAND IN ('Query', 'Execute') AND NAME NOT IN ({APPLIERS})
+                    AND PROCESSLIST_STATE LIKE 'Waiting for %lock'), 0),
        {CLOCK}
   FROM performance_schema.threads"""  # noqa: S608  (our own words only)
-SHAPE = Shape(columns=5)
+SHAPE = Shape(columns=6)
 APPLYING, WAITING = "applying", "waiting_for_replicas"
+WAITING_FOR_LOCKS = "waiting_for_locks"
+"""Statements that wait for locks other than InnoDB's row locks."""
 MARIADB_REPLICATION = (
     " OR NAME IN ('thread/sql/slave_io', 'thread/sql/slave_sql', 'thread/sql/rpl_parallel_thread')"
 )
@@ -54,13 +62,15 @@ def prepare(connection: Connection) -> Prepared:
         return Prepared(lambda: {"agent": 1.0, "system": float(scheduler)}, (lack,))
 
     def read() -> Values:
-        (dumps, system, applying, waiting), clock = with_clock(lambda: connection.row(query, SHAPE))
+        counts, clock = with_clock(lambda: connection.row(query, SHAPE))
+        dumps, system, applying, waiting, locked = counts
         return {
             "agent": 1.0,
             "binlog_dump": number("the count of binlog dumps", dumps),
             "system": number("the count of system threads", system),
             APPLYING: number("the count of appliers", applying),
             WAITING: number("the count of waits for replicas", waiting),
+            WAITING_FOR_LOCKS: number("the count of waits for locks", locked),
             **clock,
         }
 

@@ -22,7 +22,7 @@ POINTS = 25.0
 @pytest.mark.parametrize("flavour", one_in_every_run("mysql"), indirect=True)
 @pytest.mark.skipif(not is_root(), reason="only root throttles a disk and a link")
 def test_loads_are_split_as_performance_schema_has_it(flavour: Flavour) -> None:
-    """A scan that computes, one of a disk, results over a link, updates of one row, and SLEEP."""
+    """Scans of memory and disk, results over a link, waits for a row and for a table, and SLEEP."""
     if server_program(flavour) is None:
         pytest.skip(f"no {flavour} server here")
     found = list(bench.results(flavour, SECONDS))

@@ -240,3 +240,11 @@ def test_a_full_class_passes_on_what_it_cannot_take() -> None:
     """Nobody gets more than there is room for, and nothing is lost while there is some."""
     given = shared_out(10.0, np.array([3.0, 1.0, 0.0]), np.array([4.0, 9.0, 9.0]))
     assert given == pytest.approx([4.0, 6.0, 0.0])
+
+
+def test_locks_are_row_locks_and_those_that_statements_are_seen_to_wait_for() -> None:
+    """Either alone is known too; where neither is, locks are unknown and not zero."""
+    both = time_split(Usage(10.0, 20.0, row_locks=4.0, other_locks=6.0))
+    assert both.seconds[Part.LOCKS] == pytest.approx(10.0)
+    assert time_split(Usage(10.0, 20.0, other_locks=6.0)).shares[Part.LOCKS] == pytest.approx(0.3)
+    assert Part.LOCKS in time_split(Usage(10.0, 20.0)).unknown

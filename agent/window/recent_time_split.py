@@ -11,6 +11,7 @@ from agent.window.concurrency import best_source, statements_at_work
 from agent.window.intervals import Window
 from agent.window.time_split_rates import (
     DISK_READS,
+    LOCKS_WAITED_FOR,
     PROCESS_READS,
     RATE,
     READS_WAITING,
@@ -123,6 +124,7 @@ def usage_of(latest: LatestIntervals, resources: ResourceSettings) -> Usage:
         cpu=_times(latest.cpu, latest.seconds),
         run_delay=_times(latest.rate(RUN_DELAY), latest.seconds),
         row_locks=_times(latest.rate(ROW_LOCKS), latest.seconds),
+        other_locks=_times(latest.rate(LOCKS_WAITED_FOR), latest.seconds),
         reads_waiting=latest.rate(READS_WAITING),
         read_bytes=_times(latest.rate(PROCESS_READS), latest.seconds),
         link_share=_link_share(latest, resources),

@@ -9,11 +9,14 @@ import numpy as np
 
 from agent.config.resources import DISK
 from agent.window.resampling import Columns
+from collectors.threads import WAITING_FOR_LOCKS
 from models import rates
 from models.rates import Array
 
 RATE = "_per_second"
 ROW_LOCKS = f"row_lock_seconds{RATE}"
+LOCKS_WAITED_FOR = f"{WAITING_FOR_LOCKS}{RATE}"
+"""Seconds per second: the mean number of statements that wait for locks other than row locks."""
 RUN_DELAY = f"run_delay_seconds{RATE}"
 CLIENT_RUN_DELAY = f"client_run_delay_seconds{RATE}"
 """Of all the server's threads, and of those of its clients: how many wait for a processor."""
@@ -36,6 +39,8 @@ def time_counters(columns: Mapping[str, Columns], edges: Array) -> Iterator[Name
     """Each rate by its name, shape (intervals,), NaN where not known."""
     status, host = columns["status"], columns.get("host")
     yield ROW_LOCKS, MILLISECOND * status.rate(edges, "innodb_row_lock_milliseconds")
+    if "threads" in columns:
+        yield LOCKS_WAITED_FOR, columns["threads"].average(edges, WAITING_FOR_LOCKS)
     yield READS_WAITING, _reads_waiting(status, edges)
     yield SENT, status.rate(edges, "bytes_sent")
     yield RECEIVED, status.rate(edges, "bytes_received")

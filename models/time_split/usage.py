@@ -23,6 +23,8 @@ class Usage:
     """Time that the server's threads could run and waited for a processor, s."""
     row_locks: float | None = None
     """Time of waits for row locks, s."""
+    other_locks: float | None = None
+    """Time of waits for metadata, table and global locks, s."""
     reads_waiting: float | None = None
     """Mean number of statements that wait for a read of InnoDB or a flush of the redo log."""
     read_bytes: float | None = None
@@ -52,11 +54,16 @@ def time_split(usage: Usage) -> TimeSplit:
         Part.PROCESSOR_QUEUE: usage.run_delay,
         Part.DISK_SEQUENTIAL: None if disk is None else disk * sequential,
         Part.DISK_RANDOM: None if disk is None else disk * (1.0 - sequential),
-        Part.LOCKS: usage.row_locks,
+        Part.LOCKS: _sum_of_known(usage.row_locks, usage.other_locks),
     }
     room = usage.statement_time - sum(value for value in measured.values() if value is not None)
     measured[Part.NETWORK] = None if network is None else min(network, max(room, 0.0))
     return TimeSplit.of(usage.statement_time, measured)
+
+
+def _sum_of_known(*seconds: float | None) -> float | None:
+    known = [value for value in seconds if value is not None]
+    return sum(known) if known else None
 
 
 def own_reads(usage: Usage) -> Reads | None:
