@@ -1,6 +1,7 @@
 """Where a real server's statement time goes, as the agent finds it and as performance_schema does.
 
     python bench/time_split.py [--flavour mysql|mariadb] [--seconds 12]
+        [--play targets|classes|together]
 
 Six loads one after the other on one private server: a scan that computes, a scan of a disk that a
 cgroup throttles (8 MB of buffer pool, O_DIRECT), results over a link that tc limits, updates of one
@@ -9,22 +10,27 @@ The truth is that of the sessions' own threads: file, socket and metadata waits 
 updates, waits in the table handler (events_waits_summary_by_thread_by_event_name, its instruments
 switched on for that alone); CPU and the wait for a processor of the same threads are the kernel's
 (/proc/PID/task/TID/schedstat).
-It takes root. The throttled disk is named to the agent with its limit, as the configuration does,
-and the link too. Linear read-ahead is off on MariaDB, whose sessions wait for its pages unseen by
-performance_schema.
+The split is the whole target's; with `--play classes` it is that of the one class by
+`mysql-headroom profile`, and with `together` that of each while all run at once. It takes root. The
+throttled disk is named to the agent with its limit, as the configuration does, and the link too.
+Linear read-ahead is off on MariaDB, whose sessions wait for its pages unseen by performance_schema.
 """
 
 import argparse
+import json
 import secrets
 import socket
+import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from real_servers import watched, window_of
 
@@ -32,15 +38,24 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
 
 from cgroups import disk_under, throttled_reads  # noqa: E402
-from live import Ask, Clients, root, run_as_root, session_over  # noqa: E402
+from live import (  # noqa: E402
+    COMMAND,
+    Ask,
+    Clients,
+    root,
+    run_as_root,
+    session_over,
+    target,
+    write_config,
+)
 from namespaces import OtherHost, slow_cable  # noqa: E402
 from servers import server_program  # noqa: E402
 
 from agent.config.resources import ResourceSettings  # noqa: E402
 from agent.demo.server import Flavour, PrivateServer  # noqa: E402
-from agent.window.recent_time_split import TimeUse, time_use  # noqa: E402
-from models.time_split.limiting_resource import PARTS_OF, Limit  # noqa: E402
-from models.time_split.split import Part, TimeSplit  # noqa: E402
+from agent.window.recent_time_split import time_use  # noqa: E402
+from models.time_split.limiting_resource import PARTS_OF, Limit, LimitedBy  # noqa: E402
+from models.time_split.split import EXPLAINED, Part, TimeSplit  # noqa: E402
 
 OPERATIONS, RATE = 1000, "100Mbit"
 INTERVAL, SETTLE = 1.0, 1.5  # seconds
@@ -88,6 +103,8 @@ class Scenario:
     clients: int
     handler_is_lock: bool = False
     locks_table: bool = False
+    text: str = ""
+    """How its digest's text begins, where that is not as the statement does."""
 
 
 SCENARIOS = (
@@ -109,6 +126,7 @@ SCENARIOS = (
         Limit.NETWORK,
         "SELECT REPEAT('x', 16000) FROM bench.digits a, bench.digits b",
         3,
+        text="SELECT REPEAT (",
     ),
     Scenario(
         "updates of one row",
@@ -123,8 +141,9 @@ SCENARIOS = (
         "SELECT COUNT(*) FROM bench.locked",
         3,
         locks_table=True,
+        text="SELECT COUNT ( * ) FROM bench . locked",
     ),
-    Scenario("sleep", Limit.DBMS, "SELECT SLEEP(0.2)", 2),
+    Scenario("sleep", Limit.DBMS, "SELECT SLEEP(0.2)", 2, text="SELECT SLEEP ("),
 )
 
 
@@ -134,13 +153,18 @@ class Result:
 
     scenario: Scenario
     flavour: Flavour
-    found: TimeUse
+    found: TimeSplit
     truth: TimeSplit
+
+    @property
+    def limited_by(self) -> LimitedBy | None:
+        """What limits it, as the agent says; None where that is not known."""
+        return LimitedBy.of(self.found)
 
     @property
     def found_shares(self) -> dict[Limit, float]:
         """The agent's, by what may limit."""
-        return shares_by_limit(self.found.split)
+        return shares_by_limit(self.found)
 
     @property
     def true_shares(self) -> dict[Limit, float]:
@@ -165,19 +189,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--flavour", choices=["mysql", "mariadb"], action="append")
     parser.add_argument("--seconds", type=float, default=12.0)
+    parser.add_argument("--play", choices=list(PLAYED), default="targets")
     args = parser.parse_args()
     print(
         "| server | load | limited by, share | found: " + " / ".join(Limit) + " | truth | worst |"
     )
     print("|---|---|---|---|---|---|")
     for flavour in args.flavour or ("mysql", "mariadb"):
-        for result in results(flavour, args.seconds):
+        for result in PLAYED[args.play](flavour, args.seconds):
             print(line(result), flush=True)
 
 
 def line(result: Result) -> str:
     """Write a row of the table."""
-    limited = result.found.limited_by
+    limited = result.limited_by
     said = f"{limited.limit}, {limited.share:.0%}" if limited else "nothing"
     wrong = "" if limited and limited.limit is result.scenario.limit else " (wrong)"
     found, true = (
@@ -189,10 +214,30 @@ def line(result: Result) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def results(
-    flavour: Flavour, seconds: float, scenarios: tuple[Scenario, ...] = SCENARIOS
-) -> Iterator[Result]:
-    """Play each scenario for so many seconds on one server."""
+@dataclass(frozen=True)
+class Place:
+    """A server with a slow disk and a slow link, and what the agent is told of them."""
+
+    server: PrivateServer
+    resources: Mapping[str, Any]
+    there: OtherHost
+    password: str
+
+    @contextmanager
+    def playing(self, scenario: Scenario) -> Iterator[None]:
+        """Let a scenario's clients ask."""
+        session = None
+        if scenario.limit is Limit.NETWORK:
+            session = partial(_session_from, self.there, self.password)
+        clients = Clients(self.server, scenario.statement, scenario.clients, session=session)
+        locking = _locking(self.server) if scenario.locks_table else nullcontext()
+        with clients, locking:
+            yield
+
+
+@contextmanager
+def slow_place(flavour: Flavour) -> Iterator[Place]:
+    """Start a server with tables, a throttled disk and a guest behind a slow link."""
     options = ["--innodb-flush-method=O_DIRECT", "--innodb-buffer-pool-size=8M"]
     options += ["--bind-address=0.0.0.0"]
     options += ["--innodb-read-ahead-threshold=0"] * (flavour == "mariadb")
@@ -211,28 +256,73 @@ def results(
             "interfaces": {there.interface: {"bandwidth": RATE}},
         }
         stack.enter_context(throttled_reads(server.pid, disk, OPERATIONS))
-        collectors = {n: {"interval": 0.5} for n in ("status", "statements", "threads", "host")}
-        for scenario in scenarios:
-            session = None
-            if scenario.limit is Limit.NETWORK:
-                session = partial(_session_from, there, password)
-            with (
-                watched(server, INTERVAL, resources=resources, collectors=collectors) as agent,
-                Clients(server, scenario.statement, scenario.clients, session=session),
-                _locking(server) if scenario.locks_table else nullcontext(),
-            ):
+        yield Place(server, resources, there, password)
+
+
+def results(flavour: Flavour, seconds: float) -> Iterator[Result]:
+    """Play each scenario for so many seconds on one server."""
+    collectors = {n: {"interval": 0.5} for n in ("status", "statements", "threads", "host")}
+    with slow_place(flavour) as place:
+        for scenario in SCENARIOS:
+            more = {"resources": place.resources, "collectors": collectors}
+            with watched(place.server, INTERVAL, **more) as agent, place.playing(scenario):
                 time.sleep(SETTLE)
-                start, truth = time.monotonic(), Truth(server, scenario)
+                start, truth = time.monotonic(), Truth(place.server, scenario)
                 time.sleep(seconds)
                 true, end = truth.split(), time.monotonic()
                 time.sleep(INTERVAL + 1.3)  # until the last interval is complete
                 window = window_of(agent)
             ends = window["end"]
             inside = window.select((ends - INTERVAL >= start - 0.5) & (ends <= end + 0.5))
-            found = time_use(inside, 0.0, ResourceSettings.model_validate(resources))
+            found = time_use(inside, 0.0, ResourceSettings.model_validate(place.resources))
             if found is None:
                 sys.exit(f"{scenario.name}: nothing was seen")
-            yield Result(scenario, flavour, found, true)
+            yield Result(scenario, flavour, found.split, true)
+
+
+def classes(flavour: Flavour, seconds: float) -> Iterator[Result]:
+    """Play all scenarios at once; each class as `mysql-headroom profile` has it."""
+    with slow_place(flavour) as place:
+        yield from classes_of(place, flavour, SCENARIOS, seconds)
+
+
+def classes_alone(flavour: Flavour, seconds: float) -> Iterator[Result]:
+    """The same, one scenario after the other."""
+    with slow_place(flavour) as place:
+        for scenario in SCENARIOS:
+            yield from classes_of(place, flavour, [scenario], seconds)
+
+
+def classes_of(
+    place: Place, flavour: Flavour, scenarios: Sequence[Scenario], seconds: float
+) -> Iterator[Result]:
+    """Play these at once."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        there = target(folder, place.server)
+        config, _ = write_config(folder, there, resources=place.resources)
+        for scenario in scenarios:
+            stack.enter_context(place.playing(scenario))
+        time.sleep(SETTLE)
+        truths = [Truth(place.server, scenario) for scenario in scenarios]
+        command = [str(COMMAND), "profile", "--config.file", str(config)]
+        command += ["--seconds", f"{seconds:g}s", "--format", "json", "--text", "--top", "100"]
+        said = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        true = [truth.split() for truth in truths]
+    for scenario, split in zip(scenarios, true, strict=True):
+        begin = _plain(scenario.text or scenario.statement[:20])
+        row = next((row for row in said["classes"] if _plain(row["text"]).startswith(begin)), None)
+        if row is None:
+            sys.exit(f"{scenario.name}: no class of that text")
+        shares = {Part(part): row[f"time_{part.value}"] for part in EXPLAINED}
+        spent = row["seconds"]
+        parts = {part: None if share is None else share * spent for part, share in shares.items()}
+        yield Result(scenario, flavour, TimeSplit.of(spent, parts), split)
+
+
+def _plain(text: str | None) -> str:
+    """A text without what a server's normalisation changes."""
+    return (text or "").replace("`", "").replace(" ", "").upper()
 
 
 def _switch_on() -> tuple[str, ...]:
@@ -323,6 +413,8 @@ class Truth:
         }
         return TimeSplit.of(statement_time, measured)
 
+
+PLAYED = {"targets": results, "classes": classes_alone, "together": classes}
 
 if __name__ == "__main__":
     main()

@@ -21,10 +21,11 @@ from collectors.statements import ALL_CLIENTS
 Array = NDArray[np.float64]
 
 PICOSECOND = 1e-12
+STATEMENT_TIME, LOCK_TIME = "statement_time", "lock_time"
 COUNTERS = {
     "COUNT_STAR": "calls",
-    "SUM_TIMER_WAIT": "statement_time",
-    "SUM_LOCK_TIME": "lock_time",
+    "SUM_TIMER_WAIT": STATEMENT_TIME,
+    "SUM_LOCK_TIME": LOCK_TIME,
     "SUM_CPU_TIME": "cpu_time",  # MySQL 8.0.28 and later
     "SUM_ERRORS": "errors",
     "SUM_ROWS_AFFECTED": "rows_affected",
@@ -37,7 +38,7 @@ COUNTERS = {
     "SUM_NO_GOOD_INDEX_USED": "no_good_index_used",
 }
 """The server's columns and our names; times come in picoseconds and are kept in seconds."""
-TIMES = ("statement_time", "lock_time", "cpu_time")
+TIMES = (STATEMENT_TIME, LOCK_TIME, "cpu_time")
 
 TABLE = "performance_schema.events_statements_summary_by_digest"
 COLUMNS = """

@@ -31,6 +31,7 @@ from collectors.query_results import Shape, number_or_zero, text
 from collectors.statements import (
     CONSUMER_ON,
     RUNNING,
+    WAITS_FOR_A_LOCK,
     consumers,
     missing_grant,
     own_thread,
@@ -47,8 +48,10 @@ TEXTS = f"""
 SELECT DIGEST, MAX(LEFT(DIGEST_TEXT, {LONGEST_TEXT})) FROM {TABLE}
  WHERE DIGEST IN ({{digests}}) GROUP BY DIGEST"""  # noqa: S608
 IN_FLIGHT = f"""
-SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), SUM(TIMER_WAIT)
+SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), SUM(TIMER_WAIT),
+       COALESCE(SUM({WAITS_FOR_A_LOCK}), 0)
   FROM performance_schema.events_statements_current
+  JOIN performance_schema.threads USING (THREAD_ID)
  WHERE {RUNNING}
    AND DIGEST IS NOT NULL
  GROUP BY DIGEST, CURRENT_SCHEMA
@@ -60,7 +63,7 @@ TEXTS_AT_ONCE = 500
 MOST_TEXTS = 30_000  # digests whose text was fetched that are remembered as such
 MOST_CHARACTERS = 8 * 2**20  # of their texts in all
 TEXT_SHAPE = Shape(2, rows=TEXTS_AT_ONCE, bytes=TEXTS_AT_ONCE * (4 * LONGEST_TEXT + 64))
-RUNNING_SHAPE = Shape(2, rows=MOST_RUNNING, bytes=MOST_RUNNING * (LONGEST_KEY + 24))
+RUNNING_SHAPE = Shape(3, rows=MOST_RUNNING, bytes=MOST_RUNNING * (LONGEST_KEY + 32))
 TELLING_WORDS = 5  # of a text that was cut, that tell whose statement it is
 NOTES = "digests"
 
@@ -90,6 +93,9 @@ class DigestRows:
     """Digests among those texts that are this session's own statements."""
     everything: Array | None = None
     """All statements' counters just before, with a digest or without, shape (names,)."""
+    locked: Mapping[str, float] = field(default_factory=dict)
+    """How many of the statements in flight wait for locks that SUM_LOCK_TIME does not count, by
+    `digest|=schema`."""
 
 
 class DigestValues(dict[str, float]):
@@ -193,7 +199,7 @@ class _Reader:
         where = "" if since is None or complete else _lately(since)
         everything = self._all.read()
         keys, age, counters = self._table.read(where)
-        running = self._running()
+        running, locked = self._running()
         texts = {} if since is None else self._texts(keys, running)
         notes.read_at = begun
         notes.complete_at = begun if complete else notes.complete_at
@@ -208,17 +214,21 @@ class _Reader:
             texts=texts,
             own=own_among(self._connection, texts),
             everything=everything,
+            locked=locked,
         )
         return DigestValues(rows, {"rows": float(len(keys)), "complete": float(complete)})
 
-    def _running(self) -> Mapping[str, float]:
+    def _running(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """Elapsed seconds of what runs, and how many of it wait for locks, by class."""
         if self._in_flight is None:
-            return {}
-        rows = self._connection.query(self._in_flight, RUNNING_SHAPE)
-        return {
-            text(key, LONGEST_KEY): number_or_zero("TIMER_WAIT", elapsed) * PICOSECOND
-            for key, elapsed in rows
-        }
+            return {}, {}
+        elapsed, locked = {}, {}
+        for name, wait, waiting in self._connection.query(self._in_flight, RUNNING_SHAPE):
+            key = text(name, LONGEST_KEY)
+            elapsed[key] = number_or_zero("TIMER_WAIT", wait) * PICOSECOND
+            if count := number_or_zero("the count of waits for locks", waiting):
+                locked[key] = count
+        return elapsed, locked
 
     def _texts(self, keys: Sequence[str], running: Mapping[str, float]) -> Mapping[str, str]:
         """Fetch texts of digests in use that were not fetched before."""

@@ -31,6 +31,8 @@ RUNNING = """END_EVENT_ID IS NULL AND NESTING_EVENT_LEVEL = 0
    AND EVENT_NAME NOT LIKE 'statement/com/Binlog Dump%'
    AND THREAD_ID <> {thread_id}"""
 """Statements of clients in flight, those of this session left out."""
+WAITS_FOR_A_LOCK = "PROCESSLIST_STATE LIKE 'Waiting for %lock'"
+"""A metadata, table or global lock; a wait for one of InnoDB's row locks has no such state."""
 
 IN_FLIGHT = f"""
 SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0), {NO_CPU}

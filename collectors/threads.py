@@ -15,7 +15,7 @@ from collectors.base import CollectorError, FailureKind, Feature, Prepared, Valu
 from collectors.connection import Connection
 from collectors.query_results import Shape, number
 from collectors.server_clock import CLOCK, with_clock
-from collectors.statements import missing_grant, performance_schema_off
+from collectors.statements import WAITS_FOR_A_LOCK, missing_grant, performance_schema_off
 
 APPLIERS = ", ".join(
     f"'thread/sql/{name}'"
@@ -32,7 +32,7 @@ SELECT COALESCE(SUM(PROCESSLIST_COMMAND LIKE 'Binlog Dump%'), 0),
                          OR PROCESSLIST_STATE LIKE 'waiting for handler commit')), 0),
        COALESCE(SUM(PROCESSLIST_STATE LIKE 'Waiting for semi-sync ACK%'), 0),
        COALESCE(SUM(PROCESSLIST_COMMAND IN ('Query', 'Execute') AND NAME NOT IN ({APPLIERS})
-                    AND PROCESSLIST_STATE LIKE 'Waiting for %lock'), 0),
+                    AND {WAITS_FOR_A_LOCK}), 0),
        {CLOCK}
   FROM performance_schema.threads"""  # noqa: S608  (our own words only)
 SHAPE = Shape(columns=6)

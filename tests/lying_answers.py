@@ -65,7 +65,7 @@ LIES: dict[str, tuple[dict[str, Lie], set[FailureKind]]] = {
     "4000 digits": ({"SHOW GLOBAL STATUS": lambda: table(("Questions", "9" * 4000))}, UNUSABLE),
     "not a number": ({"SHOW GLOBAL STATUS": lambda: table(("Questions", "NaN"))}, UNUSABLE),
     "infinity": ({"UNION ALL": lambda: table(("1e999", "inf", "inf"), (0, 0, 0))}, UNUSABLE),
-    "a date": ({"LIKE 'Binlog Dump%'": lambda: table(("0000-00-00", "x", 0, 0, "x"))}, UNUSABLE),
+    "a date": ({"LIKE 'Binlog Dump%'": lambda: table(("0000-00-00", "x", 0, 0, 0, "x"))}, UNUSABLE),
     "a document": ({"CONNECTION_ID": one('{"a": 1}', JSON)}, UNUSABLE),
     "NULL for an identity": ({"CONNECTION_ID": one(None)}, UNUSABLE),
     "OK for an identity": ({"CONNECTION_ID": ok}, UNUSABLE),

@@ -221,7 +221,7 @@ class LyingServer:
         yield r"COLUMN_NAME", lambda: table(*((name,) for name in COLUMNS))
         yield r"SELECT 1 FROM", one(1, LONGLONG)
         yield r"PROCESSLIST_ID", one(42, LONGLONG)
-        yield r"Binlog Dump%'\), 0", lambda: table((0, 1, 0, 0, NOW))
+        yield r"Binlog Dump%'\), 0", lambda: table((0, 1, 0, 0, 0, NOW))
         totals = (round(10 * age), round(1e12 * age), round(1e11 * age))
         yield (
             r"SELECT SUM\(COUNT_STAR\), SUM\(SUM_TIMER_WAIT\), (?s:.)*UNION",
@@ -234,7 +234,7 @@ class LyingServer:
         yield r"CONCAT_WS\(' ', SUM", one(sums)
         yield r"GROUP_CONCAT\(", lambda: table((1, f"1000000 {sums}", key))
         yield r"DIGEST_TEXT", lambda: table((DIGEST, "SELECT ?"))
-        yield r"CURRENT_SCHEMA", lambda: table(columns=2)
+        yield r"CURRENT_SCHEMA", lambda: table(columns=3)
         yield r"SELECT DIGEST\s+FROM", one(DIGEST)
         yield r"CONCAT_WS\(' ', COALESCE", lambda: table((f"1000000 {sums}", key))
 

@@ -1,6 +1,7 @@
 """From sums to changes: what cannot be known is lost and counted, nothing is ever invented."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -238,6 +239,20 @@ def test_what_runs_counts_while_it_runs_and_once(followed: Followed) -> None:
     found = followed.take(reading({f"1|{A}": (11, 7.0)}))
     assert found is not None
     assert [*spent, found[A]] == [[0, 0, 2], [0, 0, 2], [1, 6, -4]]
+
+
+def test_statements_seen_waiting_for_locks_wait_for_the_interval_at_most_all_of_their_time() -> (
+    None
+):
+    """Of two of a class that run for 2 s one waits: 2 s. Of a class that ran for 1 s no more."""
+    names = ("calls", "statement_time", "lock_time")
+    first = replace(reading({}, names=names, running={A: 1.0}), keys=[f"1|{A}", f"1|{B}"])
+    first = replace(first, counters=np.zeros((2, 3)), age=np.full(2, OLD))
+    counters = np.array([[1, 3.0, 0.5], [9, 1.0, 0.25]])
+    classes = Followed()
+    assert classes.take(first) is None
+    later = replace(first, counters=counters, running={A: 2.0}, locked={A: 1.0, B: 3.0})
+    assert classes.take(later) == {A: [1, 3.0, 2.5, 1.0], B: [9, 1.0, 1.0, 0.0]}
 
 
 def test_rows_that_have_gone_are_forgotten(followed: Followed) -> None:

@@ -13,7 +13,7 @@ sys.path.append(str(ROOT / "bench"))
 
 import time_split as bench
 
-SECONDS = 4.0
+SECONDS, TOGETHER = 4.0, 30.0
 POINTS = 25.0
 """Of a share; on a machine at rest it is 10 (docs/time-split.md)."""
 
@@ -27,6 +27,20 @@ def test_loads_are_split_as_performance_schema_has_it(flavour: Flavour) -> None:
         pytest.skip(f"no {flavour} server here")
     found = list(bench.results(flavour, SECONDS))
     print(*map(bench.line, found), sep="\n")
-    limits = [result.found.limited_by.limit for result in found if result.found.limited_by]
+    limits = [result.limited_by.limit for result in found if result.limited_by]
     assert limits == [scenario.limit for scenario in bench.SCENARIOS]
     assert [r.scenario.name for r in found if r.worst > POINTS] == []
+
+
+@pytest.mark.live
+@pytest.mark.long
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+@pytest.mark.skipif(not is_root(), reason="only root throttles a disk and a link")
+def test_classes_are_told_apart_while_all_run_at_once(flavour: Flavour) -> None:
+    """Each class of `profile` is limited by what its own sessions wait for."""
+    if server_program(flavour) is None:
+        pytest.skip(f"no {flavour} server here")
+    found = list(bench.classes(flavour, TOGETHER))
+    print(*map(bench.line, found), sep="\n")
+    limits = [result.limited_by.limit for result in found if result.limited_by]
+    assert limits == [scenario.limit for scenario in bench.SCENARIOS]

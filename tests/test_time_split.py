@@ -248,3 +248,13 @@ def test_locks_are_row_locks_and_those_that_statements_are_seen_to_wait_for() ->
     assert both.seconds[Part.LOCKS] == pytest.approx(10.0)
     assert time_split(Usage(10.0, 20.0, other_locks=6.0)).shares[Part.LOCKS] == pytest.approx(0.3)
     assert Part.LOCKS in time_split(Usage(10.0, 20.0)).unknown
+
+
+def test_a_sleeper_is_not_at_a_link_that_others_fill() -> None:
+    """What the class that sends cannot take of the link's time goes to nobody."""
+    target = split_of(12.0, network=11.0)
+    use = ClassUse(np.array([4.0, 8.0]), sent_bytes=np.array([9900.0, 100.0]))
+    sends, sleeps = class_splits(target, use)
+    assert sends.shares[Part.NETWORK] == pytest.approx(1.0)
+    assert sleeps.seconds[Part.NETWORK] == pytest.approx(0.11)
+    assert sleeps.shares[Part.NOT_ALLOCATED] > 0.98

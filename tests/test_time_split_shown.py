@@ -84,11 +84,11 @@ def test_doubts_are_said() -> None:
 
 
 def test_who_reads_is_not_guessed() -> None:
-    """Bytes that few classes explain divide nothing, nor do rows unless CPU is measured."""
+    """Bytes that few classes explain divide nothing; rows examined beyond one a call do."""
     read, rows = np.array([1.0, 9.0]), np.array([5.0, 5.0])
-    assert read_weights(read, 0.9, rows, cpu_is_measured=False) is read
-    assert read_weights(read, 0.1, rows, cpu_is_measured=True) is rows
-    assert read_weights(read, 0.1, rows, cpu_is_measured=False) is None
+    assert read_weights(read, 0.9, rows) is read
+    assert read_weights(read, 0.1, rows) is rows
+    assert read_weights(read, 0.1, None) is None
     beyond = rows_beyond_calls(np.array([5.0, 80.0]), np.array([5.0, 1.0]))
     assert beyond is not None
     assert beyond.tolist() == [0.0, 79.0]

@@ -4,7 +4,7 @@ import numpy as np
 
 from agent.query_classes.state import ClassesState, ClassState
 from agent.window.recent_time_split import TimeUse
-from models.attribution.divide import Method
+from models.attribution.quality_gate import moved_as_predicted
 from models.rates import Array
 from models.time_split.class_weights import first_known, read_weights, rows_beyond_calls
 from models.time_split.per_class import ClassUse, class_splits
@@ -37,7 +37,8 @@ def _class_use(state: ClassesState) -> ClassUse:
         return np.array(values) if any(values) else None
 
     statement_time = column("statement_time")
-    cpu, read = state.resource("cpu"), state.resource("read")
+    read, network = state.resource("read"), state.resource("network")
+    is_known = network is not None and moved_as_predicted(network.held_out)
     return ClassUse(
         statement_time=np.zeros(len(state.classes)) if statement_time is None else statement_time,
         cpu=column("cpu"),
@@ -46,7 +47,6 @@ def _class_use(state: ClassesState) -> ClassUse:
             column("read"),
             1.0 - (1.0 if read is None else read.unattributed_share or 0.0),
             rows_beyond_calls(column("rows_examined"), column("calls")),
-            cpu_is_measured=cpu is not None and cpu.source is Method.MEASURED,
         ),
-        sent_bytes=first_known(column("network"), column("rows_sent")),
+        sent_bytes=first_known(column("network") if is_known else None, column("rows_sent")),
     )

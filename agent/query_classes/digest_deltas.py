@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.query_classes.class_registry import NONE, ClassRegistry, Numbers
-from collectors.digest_table import Array
+from collectors.digest_table import LOCK_TIME, STATEMENT_TIME, Array
 from collectors.digests import DigestRows
 
 LONGEST_GAP = 120.0  # seconds between two readings over which changes still mean something
@@ -166,7 +166,9 @@ class DigestDeltas:
         if rows.complete:  # rows that are no longer there are let go
             self._memory = self._begun(rows, running)
         change, of_row = self._with_uncovered(rows, change[:, :-1], of_row)
-        return _summed(rows.names, of_row, change, before, running)
+        changes = _summed(rows.names, of_row, change, before, running)
+        locked = {self._registry.number(key): count for key, count in rows.locked.items()}
+        return _with_waits(changes, locked, rows.since or 0.0)
 
     def _with_uncovered(
         self, rows: DigestRows, change: Array, of_row: Numbers
@@ -218,6 +220,20 @@ def _summed(
     in_flight = np.zeros(len(classes))
     in_flight[place[count:]] = [running.get(n, 0.0) - before.get(n, 0.0) for n in flights]
     return Changes(names, classes, values, in_flight)
+
+
+def _with_waits(changes: Changes, locked: dict[int, float], seconds: float) -> Changes:
+    """Add to the locks' time what statements were seen to wait, at most all of their time.
+
+    So many statements as wait at the reading did so for the whole interval, on average.
+    """
+    if not locked or not {LOCK_TIME, STATEMENT_TIME} <= set(changes.names):
+        return changes
+    values = changes.values.copy()
+    locks, spent = (values[:, changes.names.index(name)] for name in (LOCK_TIME, STATEMENT_TIME))
+    seen = seconds * np.array([locked.get(int(number), 0.0) for number in changes.classes])
+    locks += np.clip(spent + changes.in_flight - locks, 0.0, seen)
+    return replace(changes, values=values)
 
 
 def _class_of(key: str) -> str:

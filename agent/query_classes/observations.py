@@ -17,9 +17,14 @@ from agent.query_classes.tracked_classes import TrackedClasses
 from agent.window.intervals import Window
 from agent.window.recent_time_split import TimeUse, time_use
 from models.attribution.class_intervals import Array, ClassIntervals
-from models.attribution.divide import Attribution, Method, attribute
+from models.attribution.divide import Attribution, attribute
 from models.attribution.estimators import Target
-from models.attribution.quality_gate import OF_DISKS, is_predicted_well, withheld
+from models.attribution.quality_gate import (
+    OF_DISKS,
+    is_predicted_well,
+    moved_as_predicted,
+    withheld,
+)
 from models.attribution.reasons import HostUse
 from models.time_split.class_weights import first_known, read_weights, rows_beyond_calls
 from models.time_split.per_class import ClassUse, class_splits
@@ -138,7 +143,7 @@ def statement_times(observed: ObservedClasses) -> Array:
 def _uses(observed: ObservedClasses, spent: Array) -> ClassUse:
     intervals = observed.intervals
     sizes = {name: table.sum(axis=0) for name, table in intervals.sizes}
-    read, cpu = observed.disk.get("read"), observed.cpu
+    read = observed.disk.get("read")
     return ClassUse(
         statement_time=spent,
         cpu=_totals(observed.cpu),
@@ -150,10 +155,14 @@ def _uses(observed: ObservedClasses, spent: Array) -> ClassUse:
                 sizes.get("rows_examined"),
                 None if intervals.count is None else intervals.count.sum(axis=0),
             ),
-            cpu_is_measured=cpu is not None and cpu.method is Method.MEASURED,
         ),
-        sent_bytes=first_known(_proven(observed.network), sizes.get("rows_sent")),
+        sent_bytes=first_known(_sent(observed.network), sizes.get("rows_sent")),
     )
+
+
+def _sent(found: Attribution | None) -> Array | None:
+    """Bytes by class, where the load has moved enough to know whose they are."""
+    return _totals(found) if found is not None and moved_as_predicted(found.held_out) else None
 
 
 def _totals(found: Attribution | None) -> Array | None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from agent.window.utilisation import BUSY
 from collectors.base import Sample
+from collectors.threads import WAITING_FOR_LOCKS
 
 STATUS, STATEMENTS, THREADS, HOST = "status", "statements", "threads", "host"
 CPUS, SERVER_CPUS = "cpus", "server_cpus"
@@ -30,7 +31,11 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         CPUS: "cpus",
         SERVER_CPUS: "process_cpus",
     },
-    THREADS: {"binlog_dump_threads": "binlog_dump", "system_threads": "system"},
+    THREADS: {
+        "binlog_dump_threads": "binlog_dump",
+        "system_threads": "system",
+        "waiting_for_locks": WAITING_FOR_LOCKS,
+    },
 }
 """For each collector the columns of a recording, and the names that the collector gives them.
 

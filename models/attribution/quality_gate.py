@@ -36,6 +36,11 @@ def is_predicted_well(held_out: PredictionError) -> bool:
     return error <= STEADY_ERROR or (moved or 0.0) >= LEAST_R_SQUARED
 
 
+def moved_as_predicted(held_out: PredictionError) -> bool:
+    """Whether a division is known beyond its sum: of a steady load any one predicts well."""
+    return is_predicted_well(held_out) and (held_out.r_squared or 0.0) >= LEAST_R_SQUARED
+
+
 def may_have_used(resource: str, intervals: ClassIntervals) -> Mask:
     """Which classes may have used it, shape (K,): no bytes of disks for those who only wait.
 

@@ -9,16 +9,16 @@ LEAST_ATTRIBUTED = 0.5
 
 
 def read_weights(
-    read: Array | None, attributed: float, rows_examined: Array | None, *, cpu_is_measured: bool
+    read: Array | None, attributed: float, rows_examined: Array | None
 ) -> Array | None:
     """By what the time on disk is divided over classes; None where it cannot be told.
 
-    `attributed` is the part of the bytes read that the classes explain. Rows examined serve in
-    their place where the CPU of each class is measured: then who computes has no room for more.
+    `attributed` is the part of the bytes read that the classes explain. Where that is little, rows
+    examined serve in their place: who computes has no room for more.
     """
     if read is not None and attributed >= LEAST_ATTRIBUTED:
         return read
-    return rows_examined if cpu_is_measured else None
+    return rows_examined
 
 
 def rows_beyond_calls(rows: Array | None, calls: Array | None) -> Array | None:

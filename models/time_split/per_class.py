@@ -1,9 +1,10 @@
 """The time split of each query class, from what the class models attribute to it.
 
-CPU and lock waits are the class's own. The time that the whole server spends on disk and on the
-network is divided by the bytes that each class reads and sends; the wait for processors by CPU. A
-class takes no more of either than its statement time leaves, and what it cannot take goes to the
-others.
+CPU and lock waits are the class's own. The wait for processors is divided by CPU, then the time
+that the whole server spends on the network by the bytes that each class sends, and that on disk by
+those that it reads. A class takes no more of any than its statement time leaves. What it cannot
+take of the processors' and the disk's, which are measured, goes to the others; the network's is an
+upper bound (of a full link all who are at work might wait), so there it goes to nobody.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.numerics import NEGLIGIBLE
+from models.numerics import NEGLIGIBLE, TINY
 from models.rates import Array
 from models.time_split.split import Part, TimeSplit
 
@@ -41,9 +42,9 @@ def class_splits(target: TimeSplit, use: ClassUse) -> list[TimeSplit]:
     locks = nothing if use.locks is None else np.clip(use.locks, 0.0, None)
     room = np.maximum(total - cpu - locks, 0.0)
     disk_parts = (Part.DISK_SEQUENTIAL, Part.DISK_RANDOM)
-    disk = shared_out(_sum_of(target, *disk_parts), use.read_bytes, room)
-    network = shared_out(_sum_of(target, Part.NETWORK), use.sent_bytes, room - disk)
-    queued = shared_out(_sum_of(target, Part.PROCESSOR_QUEUE), use.cpu, room - disk - network)
+    queued = shared_out(_sum_of(target, Part.PROCESSOR_QUEUE), use.cpu, room)
+    network = divided(_sum_of(target, Part.NETWORK), use.sent_bytes, room - queued)
+    disk = shared_out(_sum_of(target, *disk_parts), use.read_bytes, room - queued - network)
     whole = _sum_of(target, *disk_parts)
     sequential = target.seconds[Part.DISK_SEQUENTIAL] / whole if whole > 0 else 0.0
     columns: Mapping[Part, tuple[Array | None, Array]] = {
@@ -59,6 +60,13 @@ def class_splits(target: TimeSplit, use: ClassUse) -> list[TimeSplit]:
         TimeSplit.of(float(total[k]), {part: float(v[k]) for part, v in known.items()})
         for k in range(len(total))
     ]
+
+
+def divided(amount: float, weights: Array | None, room: Array) -> Array:
+    """Divide an amount in proportion to weights; what is more than a class's room is lost; (K,)."""
+    wanted = np.zeros(len(room)) if weights is None else np.clip(weights, 0.0, None)
+    found: Array = np.minimum(amount * wanted / max(float(wanted.sum()), TINY), room)
+    return found
 
 
 def shared_out(amount: float, weights: Array | None, room: Array) -> Array:
