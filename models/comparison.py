@@ -12,6 +12,7 @@ It allows intervals that are not symmetric. Ratios are differences of logarithms
 from dataclasses import dataclass
 from enum import StrEnum
 from math import exp, inf, isfinite, log, sqrt
+from sys import float_info
 
 from models.robust import NORMAL_95
 
@@ -111,7 +112,7 @@ def _difference(before: Bounds, after: Bounds) -> tuple[float, float, float, Ver
 
 
 def _power(exponent: float) -> float:
-    return exp(exponent) if exponent < 700 else inf
+    return exp(exponent) if exponent < log(float_info.max) else inf
 
 
 def _finite(value: float) -> float | None:

@@ -40,7 +40,6 @@ class Reason(StrEnum):
         return SENTENCES[self]
 
 
-MIN_LEVELS = 3
 MIN_LOAD = 0.7
 """The least share of the predicted peak, or capacity, that must have been seen."""
 TRUSTED_RATIO, INDICATIVE_RATIO = 1.42, 2.0
@@ -107,7 +106,7 @@ def judge(evidence: Evidence) -> Judgement:
     for a peak to be trusted.
     """
     forbidding = {
-        Reason.FEW_LEVELS: evidence.levels < MIN_LEVELS,
+        Reason.FEW_LEVELS: evidence.levels < MIN_POINTS,
         Reason.LOAD_TOO_LOW: evidence.n_max is not None and _load_share(evidence) < MIN_LOAD,
         Reason.NO_PEAK: evidence.n_max is None,
         Reason.PEAK_BELOW_DATA: evidence.n_max is not None

@@ -14,13 +14,12 @@ import numpy as np
 
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit, fit_map
+from models.usl.points import MIN_POINTS
 
 FULL_LOAD = 0.9
 """The share of the capacities of the serving nodes, ΣX/ΣC, from which on a group is fully used."""
 LEAST_INTERVALS = 5
 """So many intervals at full load tell what a number of nodes can do."""
-LEAST_NODES = 3
-"""The law has three parameters: so many different numbers of nodes must have served."""
 
 
 class ScalingReason(StrEnum):
@@ -93,8 +92,8 @@ def fit_scaling(loads: Sequence[GroupLoad], nodes: int) -> NodeScaling:
 
 
 def _reason(nodes: int, served: set[int], full: int) -> ScalingReason | None:
-    if nodes < LEAST_NODES:
+    if nodes < MIN_POINTS:
         return ScalingReason.FEW_NODES
-    if len(served) < LEAST_NODES:
+    if len(served) < MIN_POINTS:
         return ScalingReason.NODES_DID_NOT_VARY
-    return ScalingReason.NEVER_AT_FULL_LOAD if full < LEAST_NODES else None
+    return ScalingReason.NEVER_AT_FULL_LOAD if full < MIN_POINTS else None

@@ -16,9 +16,6 @@ from models.numerics import NEGLIGIBLE, TINY
 from models.rates import Array
 from models.time_split.split import Part, TimeSplit
 
-ROUNDS = 20
-"""Redistributions of what full classes could not take; each fills at least one more of them."""
-
 
 @dataclass(frozen=True, eq=False)
 class ClassUse:
@@ -75,7 +72,7 @@ def shared_out(amount: float, weights: Array | None, room: Array) -> Array:
     if weights is None:
         return given
     left = amount
-    for _ in range(ROUNDS):
+    for _ in room:  # each redistribution fills at least one more class
         open_ = np.where(room - given > NEGLIGIBLE, np.clip(weights, 0.0, None), 0.0)
         if left <= NEGLIGIBLE or open_.sum() <= 0:
             break

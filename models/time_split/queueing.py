@@ -1,7 +1,5 @@
 """How many statements are at a resource, queue included, from how busy it is."""
 
-FULL = 1.0
-
 
 def at_the_resource(busy: float, population: float) -> float:
     """Compute the mean number of statements at a resource that is busy for the part `busy`.
@@ -12,5 +10,5 @@ def at_the_resource(busy: float, population: float) -> float:
     full are all of them (P. Schweitzer, "Approximate analysis of multiclass closed networks of
     queues", 1979; E. Lazowska et al., Quantitative System Performance, 1984, chapter 6).
     """
-    n, used = max(population, 1.0), min(max(busy, 0.0), FULL)
+    n, used = max(population, 1.0), min(max(busy, 0.0), 1.0)
     return used / (1.0 - used * (n - 1.0) / n)

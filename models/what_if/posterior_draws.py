@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.distribution import Distribution
+from models.capacity.distribution import FARTHEST, Distribution
 from models.numerics import ROUNDING
 from models.robust import normal_cdf
 from models.usl.law import Array
@@ -17,8 +17,6 @@ from models.what_if.current_state import CurrentState, Limit, Share
 
 DRAWS = 2000
 SEED = 20020810
-FARTHEST = 3.5
-"""Deviations: quantiles are taken from a table up to here."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +117,6 @@ def _above(limit: Limit, capacity: Array, uniform: Array) -> Array:
 
 
 def _normal_quantile(uniform: Array) -> Array:
-    table = np.linspace(-FARTHEST, FARTHEST, 2001)
+    table = np.linspace(-FARTHEST, FARTHEST, DRAWS + 1)
     quantile: Array = np.interp(uniform, normal_cdf(table), table)
     return quantile

@@ -20,10 +20,9 @@ from models.what_if.current_state import CurrentState, Kind, Load, Use
 from models.what_if.effects import lambda_factor, time_factor, workload_factor
 from models.what_if.posterior_draws import Draws
 
-NEAR_PEAK = 0.98
-"""The law's concurrency is taken up to this part of its peak."""
-FULL = 0.995
-"""A resource counts as no busier than this, until a change fills it."""
+FULL = 0.99
+"""A resource counts as no busier than this, until a change fills it; and contention as no nearer to
+where it ends the growth."""
 SLACK = 0.05
 """Of R: by so much the queue may be longer than what service times leave of R, which are not known
 better. At a low load that is all of it, and how it grows was not seen."""
@@ -144,7 +143,7 @@ def _contention(
 
 def _law_factor(law: Usl, x: Array) -> Array:
     """Compute 1 + σ(N−1) + κN(N−1) at each throughput of the present hardware."""
-    at = np.minimum(x, NEAR_PEAK * (law.x_max or np.inf))
+    at = np.minimum(x, FULL * (law.x_max or np.inf))
     n = np.maximum(law.concurrency_at_throughput(at), 1.0)
     factor: Array = 1 + law.contention_cost(n) + law.coherency_cost(n)
     return factor

@@ -15,7 +15,7 @@ from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, Kind, Load
 from models.what_if.posterior_draws import Draws, draws_of
 from models.what_if.predict import Estimate
-from models.what_if.residence import residence_times, unexplained_part
+from models.what_if.residence import FULL, residence_times, unexplained_part
 from models.what_if.sla_result import SlaHeadroom, SlaReason, none_left, refused
 
 LEAST_FACTOR = 0.02
@@ -36,8 +36,6 @@ NOT_TRUSTED = 0.3
 """Standard deviation of the logarithm by which a capacity that is not trusted was off, beyond its
 own interval: on recorded real servers the bounds held 13 of 18 truths with 0, 15 with 0.2, all with
 this (docs/sla.md)."""
-MOST_FILLED = 0.99
-"""Of the throughput at which contention ends the growth."""
 INDEPENDENT = 4
 """So many intervals at most count as independent of each other: what disturbs one lasts."""
 
@@ -198,8 +196,8 @@ def _contention_growth(today: CurrentState, load: Load, draws: Draws, grown: Arr
     place = None if peak is None else today.place(peak.name)
     if place is None or (today.law is not None and today.law.x_max is not None):
         return np.ones_like(draws.normal)
-    now = np.minimum(load.throughput / draws.limits[place], MOST_FILLED)
-    then = np.minimum(grown * now, MOST_FILLED)
+    now = np.minimum(load.throughput / draws.limits[place], FULL)
+    then = np.minimum(grown * now, FULL)
     factor: Array = (1 - draws.queueing * now) / (1 - draws.queueing * then)
     return factor
 
