@@ -8,6 +8,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ from web_clients import SERVER, Authority
 from agent.cli import main
 from agent.commands.analyze_report import HEADER
 from agent.prometheus.client import MOST_POINTS, Client, PrometheusError
-from agent.prometheus.exporters import QUESTIONS
+from agent.prometheus.exporters import QUESTIONS, SERVICES
 from agent.support.http_access import Access
 
 START = 1_790_000_000
@@ -56,6 +57,26 @@ def history() -> Iterator[Sample]:
     yield from exported(table()[:200], {"job": "other", "instance": "db4:9104"})
 
 
+def managed() -> Iterator[Sample]:
+    """An instance of RDS for each exporter of it, and a server with a host beside them."""
+    host = {"job": "node", "instance": "db1:9100"}
+    yield from exported(table(), {"job": "mysql", "instance": "db1:9104"}, host)
+    for exporter in SERVICES:
+        yield from exported(table(), {"job": "rds", "instance": f"{exporter}.abc.rds.example:3306"})
+        yield from utilisations(exporter)
+
+
+def utilisations(exporter: str) -> Iterator[Sample]:
+    """The CPU of an instance that has the exporter's name, in per cent of two, each minute."""
+    service = SERVICES[exporter]
+    labels = {service.identifier: exporter, "job": "rds"}
+    if exporter == "rds_exporter":
+        labels |= {"cpu": "All", "mode": "total"}
+    for before, after in pairwise(table()[:: 60 // STEP]):
+        used = float(after["host_cpu_busy_s"]) - float(before["host_cpu_busy_s"])
+        yield service.metric, labels, float(after["t_s"]), 100 * used / 60 / 2
+
+
 @pytest.fixture(scope="session")
 def filled(promtool: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The database with the known history."""
@@ -66,6 +87,15 @@ def filled(promtool: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def url(prometheus: str, filled: Path) -> Iterator[str]:
     """The Prometheus with the known history."""
     with serving(prometheus, filled) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def rds_url(
+    prometheus: str, promtool: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A Prometheus that knows instances of RDS."""
+    with serving(prometheus, fill(tmp_path_factory.mktemp("rds"), promtool, managed())) as found:
         yield found
 
 
@@ -192,6 +222,37 @@ def test_hosts_are_left_out_or_joined_by_a_label_as_asked(
         _, found = analysed(capsys, url, *words)
         with_cpu = {name for name, t in found.items() if "cpu" in t["load"]["utilisation"]}
         assert with_cpu == known, words
+
+
+@pytest.mark.parametrize("exporter", sorted(SERVICES))
+def test_exporters_of_rds_tell_the_cpu(
+    rds_url: str, exporter: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their utilisation of an instance is the CPU that node_exporter counts of a host."""
+    name = f"{exporter}.abc.rds.example:3306"
+    only = ("--selector", f'{{instance="{name}"}}', "--interval", "5m")
+    _, found = analysed(capsys, rds_url, *only, "--hosts-from", exporter)
+    _, of_a_host = analysed(
+        capsys, rds_url, "--selector", '{instance="db1:9104"}', "--interval", "5m"
+    )
+    used, known = (
+        answer[which]["load"]["utilisation"]["cpu"]
+        for answer, which in ((found, name), (of_a_host, "db1:9104"))
+    )
+    assert used == pytest.approx(known, rel=0.02)
+    assert found[name]["capacity"]["value"] == pytest.approx(
+        of_a_host["db1:9104"]["capacity"]["value"], rel=0.05
+    )
+
+
+def test_a_number_of_processors_that_is_none_is_refused(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line names the option."""
+    for wrong in ("0", "many", "inf"):
+        with pytest.raises(SystemExit, match="2"):
+            main(["analyze", "--prometheus", url, "--vcpus", wrong])
+        assert "--vcpus" in capsys.readouterr().err
 
 
 def asked_of(capsys: pytest.CaptureFixture[str], url: str, *words: str) -> str:

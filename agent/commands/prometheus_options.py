@@ -9,11 +9,13 @@ from agent.commands.replay_options import LONGEST, duration
 from agent.config.durations import written
 from agent.config.times import moment, zone_here
 from agent.prometheus.client import Client
+from agent.prometheus.exporters import NODE_EXPORTER, SERVICES
 from agent.prometheus.targets import FleetQuery
 from agent.replay.sources import SourceError
 
 SHORTEST = 60.0
 """Seconds that are asked for at least."""
+MOST_PROCESSORS = 1024
 
 
 def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title: str) -> None:
@@ -45,7 +47,21 @@ def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title:
         metavar="LABEL",
         help="the label whose value a server and its host share (default: the host in `instance`)",
     )
-    group.add_argument("--no-hosts", action="store_true", help="leave node_exporter out")
+    group.add_argument("--no-hosts", action="store_true", help="leave the hosts' CPU out")
+    group.add_argument(
+        "--hosts-from",
+        choices=[NODE_EXPORTER, *SERVICES],
+        default=NODE_EXPORTER,
+        help="which exporter tells the hosts' CPU; the others are of Amazon RDS, whose"
+        " instance is the first word of the server's host name (default: %(default)s)",
+    )
+    group.add_argument(
+        "--vcpus",
+        type=_processors,
+        default=2.0,
+        metavar="N",
+        help="how many processors an instance of RDS has (default: 2)",
+    )
     group.add_argument("--token-file", type=Path, metavar="FILE", help="a bearer token")
     add_login(group)
 
@@ -66,7 +82,19 @@ def query_of(args: argparse.Namespace) -> FleetQuery:
         selector=args.selector,
         host_selector=None if args.no_hosts else args.host_selector,
         join=args.join,
+        service=SERVICES.get(args.hosts_from),
+        vcpus=args.vcpus,
     )
+
+
+def _processors(text: str) -> float:
+    try:
+        count = float(text)
+    except ValueError:
+        count = 0.0
+    if not 1 <= count <= MOST_PROCESSORS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {MOST_PROCESSORS}")
+    return count
 
 
 def _moment(text: str) -> float:

@@ -1,9 +1,11 @@
-"""Which series of mysqld_exporter and node_exporter are which columns of a recording.
+"""Which series of mysqld_exporter, node_exporter and RDS exporters are which columns.
 
-The names are those of mysqld_exporter 0.14 to 0.19 and node_exporter 0.16 to 1.9.
+The names are those of mysqld_exporter 0.14 to 0.19 and node_exporter 0.16 to 1.9. Exporters of
+Amazon RDS tell the CPU of an instance as a utilisation, the mean of the time before each sample.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 QUESTIONS = "mysql_global_status_questions"
 """Every mysqld_exporter has it: a target is known by it."""
@@ -19,6 +21,26 @@ NOT_BUSY = 'mode!~"idle|iowait|guest|guest_nice"'
 """Guests' time is part of `user` already."""
 IDLE = 'mode="idle"'
 """One series for each CPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    """A gauge of the CPU of a managed server's host, in per cent of all its processors."""
+
+    metric: str
+    identifier: str
+    """The label with the instance's identifier, which its host name begins with."""
+    matchers: tuple[str, ...] = ()
+
+
+NODE_EXPORTER = "node_exporter"
+SERVICES: Mapping[str, Utilisation] = {
+    "cloudwatch_exporter": Utilisation("aws_rds_cpuutilization_average", "dbinstance_identifier"),
+    "prometheus-rds-exporter": Utilisation("rds_cpu_usage_percent_average", "dbidentifier"),
+    "rds_exporter": Utilisation("node_cpu_average", "instance", ('mode="total"',)),
+    "yace": Utilisation("aws_rds_cpuutilization_average", "dimension_DBInstanceIdentifier"),
+}
+"""By the exporter's name: Prometheus', Qonto's, Percona's, and Yet Another CloudWatch Exporter."""
 
 
 def selector(metric: str, *matchers: str) -> str:

@@ -12,6 +12,7 @@ from agent.prometheus.exporters import (
     MYSQLD,
     NOT_BUSY,
     QUESTIONS,
+    Utilisation,
     inner,
     matcher,
     selector,
@@ -40,10 +41,17 @@ class FleetQuery:
     """Of node_exporter's series; None: hosts are left out."""
     join: str | None = None
     """The label whose value a server and its host share; None: the host in `instance`."""
+    service: Utilisation | None = None
+    """What tells the CPU of a managed service's instances; None: node_exporter."""
+    vcpus: float = 2.0
+    """How many processors such an instance has."""
 
     def key(self, labels: Labels) -> str:
-        """What a server and its host have in common."""
-        return labels.get(self.join, "") if self.join else host_of(labels.get(INSTANCE, ""))
+        """What a server has in common with its host; an instance's name begins its host's."""
+        if self.join:
+            return labels.get(self.join, "")
+        host = host_of(labels.get(INSTANCE, ""))
+        return host.partition(".")[0] if self.service else host
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +62,45 @@ class FleetTarget:
     host: str | None
 
 
+@dataclass(slots=True)
+class BusyTime:
+    """CPU time summed up from utilisations, each the mean since the sample before; s."""
+
+    at: float = math.nan
+    total: float = 0.0
+
+    def until(self, at: float, processors: float) -> float:
+        """The time up to `at`, with so many processors in use since the sample before."""
+        if at > self.at:
+            self.total += processors * (at - self.at)
+        self.at = at
+        return self.total
+
+
 def find_targets(client: Client, query: FleetQuery) -> list[FleetTarget]:
     """The servers of the selector, in the order of their names."""
     span = (query.start, query.end)
     servers = client.series(selector(QUESTIONS, inner(query.selector)), *span)
     keys = {labels[INSTANCE]: query.key(labels) for labels in servers if labels.get(INSTANCE)}
     hosts: dict[str, set[str]] = {}
-    if query.host_selector is not None:
-        wanted = selector(CPU, IDLE, 'cpu="0"', inner(query.host_selector))
-        for labels in client.series(wanted, *span):
-            hosts.setdefault(query.key(labels), set()).add(labels.get(INSTANCE, ""))
+    for key, name in _hosts(client, query):
+        hosts.setdefault(key, set()).add(name)
     hosts.pop("", None)  # what has no such label shares it with nobody
     return [FleetTarget(instance, _only(hosts.get(key))) for instance, key in sorted(keys.items())]
+
+
+def _hosts(client: Client, query: FleetQuery) -> Iterator[tuple[str, str]]:
+    """What each host has in common with its server, and its name."""
+    if query.host_selector is None:
+        return
+    service, chosen = query.service, inner(query.host_selector)
+    if service is None:
+        wanted = selector(CPU, IDLE, 'cpu="0"', chosen)
+    else:
+        wanted = selector(service.metric, *service.matchers, chosen)
+    for labels in client.series(wanted, query.start, query.end):
+        name = labels.get(service.identifier if service else INSTANCE, "")
+        yield name if service and not query.join else query.key(labels), name
 
 
 def host_of(instance: str) -> str:
@@ -75,9 +110,15 @@ def host_of(instance: str) -> str:
 
 
 def sampling_of(client: Client, target: FleetTarget, query: FleetQuery) -> float:
-    """How far apart the samples of that server's status are, s."""
+    """How far apart the samples of that server's status are, or of its service's CPU, s."""
     span = (max(query.start, query.end - LOOK_BACK), query.end)
-    found = client.samples(_of_server(QUESTIONS, target, query), *span)
+    apart = _apart(client.samples(_of_server(QUESTIONS, target, query), *span))
+    if query.service is None or target.host is None:
+        return apart
+    return max(apart, _apart(client.samples(_of_service(query.service, target.host, query), *span)))
+
+
+def _apart(found: Sequence[Series]) -> float:
     longest = max((series.at for series in found), key=len, default=np.empty(0))
     if len(longest) < 3:
         return USUAL_SAMPLING
@@ -89,11 +130,15 @@ def readings(
 ) -> Iterator[Reading]:
     """What was read of a server and its host, in the order of time, a part in memory."""
     collectors = Collectors()
-    cpu_until = -math.inf
+    cpu_until, busy = -math.inf, BusyTime()
     for start, end in chunks(query.start, query.end, SAMPLES_AT_ONCE * sampling):
         by_time = _status(client, target, query, (start, end))
         if target.host is not None:
-            for at, known in _cpu(client, target.host, query, (start, end), sampling):
+            if query.service is None:
+                cpu = _cpu(client, target.host, query, (start, end), sampling)
+            else:
+                cpu = _service_cpu(client, target.host, query, (start, end), busy)
+            for at, known in cpu:
                 if at > cpu_until:
                     cpu_until = at
                     by_time.setdefault(at, {}).update(known)
@@ -143,6 +188,25 @@ def _cpu(
     for (at, busy_until), place in zip(used.items(), latest.tolist(), strict=True):
         if place >= 0:
             yield float(best.at[place]), {HOST_BUSY: busy_until, CPUS: cpus.get(at, math.nan)}
+
+
+def _service_cpu(
+    client: Client, host: str, query: FleetQuery, span: tuple[float, float], busy: BusyTime
+) -> Iterator[tuple[float, dict[str, float]]]:
+    """The CPU time of a service's instance, from its utilisation; `busy` is that before."""
+    if query.service is None:
+        return
+    best = _longest(client.samples(_of_service(query.service, host, query), *span))
+    if best is None:
+        return
+    for at, per_cent in _by_time(best).items():
+        used = busy.until(at, per_cent / 100 * query.vcpus)
+        yield at, {HOST_BUSY: used, CPUS: query.vcpus}
+
+
+def _of_service(service: Utilisation, host: str, query: FleetQuery) -> str:
+    chosen = (*service.matchers, matcher(service.identifier, host))
+    return selector(service.metric, *chosen, inner(query.host_selector or ""))
 
 
 def _by_time(series: Series) -> dict[float, float]:
