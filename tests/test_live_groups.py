@@ -88,6 +88,7 @@ def load_until_named(agent: Daemon, servers: Servers) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.long
 @pytest.mark.skipif(not is_root(), reason="only root limits what a process may use")
 def test_the_slow_node_is_the_bottleneck_and_a_killed_one_is_left_out(
     servers: Servers, tmp_path: Path
