@@ -2,11 +2,12 @@
 
 from itertools import pairwise
 
-from live import Page
+from live import PREFIX, Page
 
 from agent.query_classes.digest_deltas import Lost
 from collectors.base import FailureKind
 
+QUERIES = f"{PREFIX}queries_total"
 LAG = 15.0  # seconds that counters of query classes may be behind: two intervals and more
 ALWAYS_POSSIBLE = {"slow"}  # a machine with much else to do
 
@@ -26,7 +27,10 @@ def skipped(name: str, page: Page) -> float:
 
 
 def falls(pages: list[Page], only: str | None) -> list[str]:
-    """Every counter that has fallen from one page to the next; of `only` that target, if any."""
+    """Every counter that has fallen from one page to the next; of `only` that target, if any.
+
+    The server's own count of its queries begins anew when the server does, and at no other time.
+    """
     return [
         f"{name}{dict(labels)}: {earlier.samples[name, labels]} to {value}"
         for earlier, later in pairwise(pages)
@@ -34,7 +38,13 @@ def falls(pages: list[Page], only: str | None) -> list[str]:
         if name.endswith("_total")
         and (only is None or ("target", only) in labels)
         and value < earlier.samples.get((name, labels), 0)
+        and not (name == QUERIES and has_restarted(dict(labels)["target"], earlier, later))
     ]
+
+
+def has_restarted(name: str, before: Page, after: Page) -> bool:
+    """Whether a restart of that target's server was counted between the pages."""
+    return rise("server_restarts_total", before, after, target=name) > 0
 
 
 def lost(name: str, before: Page, after: Page) -> dict[str, int]:

@@ -22,6 +22,7 @@ import made_up
 import numpy as np
 import psutil
 import pytest
+from live import wait_until
 from servers import missing
 
 from agent.assessment.snapshot import FitState, Load
@@ -186,7 +187,11 @@ def test_its_death_is_that_of_all_it_started(start: Start) -> None:
     """When the demo is killed, server and load die with it and the folder goes."""
     demo = start("--web.listen-address", f"127.0.0.1:{free_port()}")
     wait_for_line(demo, "the load begins")
-    assert sum("agent.demo.load_generator" in trace for trace in traces(demo.pid)) == 1
+
+    def loads() -> int:
+        return sum("agent.demo.load_generator" in trace for trace in traces(demo.pid))
+
+    wait_until("the load has its program", lambda: loads() == 1)
     demo.kill()
     demo.wait()
     assert_nothing_left(demo.pid, within=AFTERWARDS)
