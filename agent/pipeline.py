@@ -16,6 +16,7 @@ from agent.window.utilisation import (
     CLOCK,
     COUNTS,
     CPU,
+    OPEN_CONNECTIONS,
     PARTS,
     CpuSource,
     cpu_source,
@@ -134,6 +135,7 @@ def observations(
         x,
         concurrency(window, source),
         n_variance=n_variance(window, source),
+        connections=window.used(OPEN_CONNECTIONS),
         resources=limiting(resources, window.utilisations),
     )
     kept = thin(end, x, now=float(end[-1]) if len(end) else 0.0, counts=window["stands_for"])

@@ -10,9 +10,9 @@ First a closed loop finds where the true peak is: sysbench with more and more th
 within minutes: so the peak is measured again before each step, by a closed loop at the best three
 numbers of threads in turn, which the agent's window does not hold. After each share, every
 estimator predicts the peak from what was seen up to then; the truth is that of the same minutes.
-It is given twice: of the closed loop's best number of threads, and of as many threads as the
-clients have connections, which is what an open loop over these connections ends at: the more
-connections take turns, the colder each finds the caches, by up to a quarter of the throughput.
+It is what as many threads as the clients have connections get, which is what an open loop over
+these connections ends at: the more connections take turns, the colder each finds the caches, by up
+to a quarter of the throughput. The capacity is judged by the best number of threads too.
 At last a closed loop of four times the best number of threads drives the server past its peak.
 The server has the machine's first processor to itself and sysbench the second, as if it ran
 elsewhere, both ahead of all other work where we are root. `--save` keeps what was seen, and
@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sysbench import Level, ladder, loaded_server, open_loop, questions, sysbench
+from sysbench import MAX_CONNECTIONS, Level, ladder, loaded_server, open_loop, questions, sysbench
 from workloads import CLASSIC, ZOO, Arrivals, Workload
 
 from agent.config.settings import Config
@@ -41,14 +41,15 @@ from agent.pipeline import observations
 from agent.service.daemon import Agent
 from agent.window.concurrency import Source, concurrency
 from agent.window.intervals import Interval, Window
+from agent.window.utilisation import CPUS, OPEN_CONNECTIONS, SERVER_CPUS, THE_AGENTS
 from models.capacity.assess import assess_capacity
 from models.trust import Trust
 from models.usl.fit import Method, fit
 
 ROOT = Path(__file__).resolve().parent.parent
 WRONG = 25.0  # per cent
-AS_CLIENTS = "as clients have it"
-"""Before an estimator's name: judged by what as many threads as the clients' connections get."""
+AT_BEST = "at the best threads"
+"""Before an estimator's name: judged by the best number of threads of a closed loop."""
 FAR_OFF = 15.0
 """Per cent: nothing that is trusted may be off by more."""
 CAPS = (0.3, 0.5, 0.7, 0.9)
@@ -61,6 +62,8 @@ PAST = 4
 """Threads past the peak, in multiples of the best number."""
 PAST_INTERVALS = 10
 SLACK = 0.1
+OLDER_MAX_CONNECTIONS = 300
+"""Of the servers of the oldest recordings."""
 
 
 class Prediction(NamedTuple):
@@ -227,14 +230,15 @@ def replay(seen: dict[str, Any]) -> Iterator[Said]:
     before: list[tuple[int, float]] = []
     for part in seen["caps"]:
         window = seen_below(seen, part)
-        peak, least, most = true_peak(part["peaks"])
-        of_clients = peak * share_of_clients(seen, part["peaks"])
+        best = true_peak(part["peaks"])[0]
+        peak, least, most = clients_peak(seen, part["peaks"])
         if before:
-            drift = 100 * (true_peak(before)[0] / peak - 1)
+            drift = 100 * (true_peak(before)[0] / best - 1)
             yield Said(part["cap"], "the peak measured one level before", drift, False)
         before = part["peaks"]
         print(f"\n  seen up to {part['cap']:.0%} of the peak, {len(window)} intervals")
-        print(f"  true peak then {peak:,.0f} queries/s, {least:,.0f} to {most:,.0f} at moments")
+        print(f"  clients could get {peak:,.0f} queries/s, {least:,.0f} to {most:,.0f} at moments;")
+        print(f"  the best number of threads {best:,.0f}")
         for name, value, note, lower, upper in predictions(window):
             error = None if value is None else 100 * (value / peak - 1)
             number = "-" if value is None else f"{value:,.0f}"
@@ -244,12 +248,21 @@ def replay(seen: dict[str, Any]) -> Iterator[Said]:
                 yield Said(part["cap"], name, error, trusted)
                 continue
             if value is not None:
-                error_of_clients = 100 * (value / of_clients - 1)
-                yield Said(part["cap"], f"{AS_CLIENTS}: {name}", error_of_clients, trusted)
+                off_best = 100 * (value / best - 1)
+                yield Said(part["cap"], f"{AT_BEST}: {name}", off_best, trusted)
             most_said = np.inf if upper is None else upper
             holds, reaches = lower < peak < most_said, lower < most and most_said > least
             width = most_said / max(lower, 1e-9)
             yield Said(part["cap"], name, error, trusted, width, holds, reaches)
+
+
+def clients_peak(
+    seen: dict[str, Any], moments: Sequence[tuple[int, float]]
+) -> tuple[float, float, float]:
+    """Compute what the clients' connections could get, and the least and most of its moments."""
+    share = share_of_clients(seen, moments)
+    peak, least, most = true_peak(moments)
+    return share * peak, share * least, share * most
 
 
 def share_of_clients(seen: dict[str, Any], moments: Sequence[tuple[int, float]]) -> float:
@@ -269,7 +282,21 @@ def share_of_clients(seen: dict[str, Any], moments: Sequence[tuple[int, float]])
 
 def seen_below(seen: dict[str, Any], part: dict[str, Any]) -> Window:
     """What the agent had seen up to that cap."""
-    return Window(Interval(**row) for row in seen["intervals"][: part["intervals"]])
+    return Window(interval_of(row) for row in seen["intervals"][: part["intervals"]])
+
+
+def interval_of(row: dict[str, Any]) -> Interval:
+    """Make an interval of a recording; what an older one lacks follows from how it was made.
+
+    It has how many connections were open as a share of the server's setting only, and the oldest
+    have no number of processors.
+    """
+    used = row["resources"]
+    if OPEN_CONNECTIONS not in used and "connections" in used:
+        most = MAX_CONNECTIONS if CPUS in used else OLDER_MAX_CONNECTIONS
+        is_open = {OPEN_CONNECTIONS: used["connections"] * most - THE_AGENTS}
+        used = {CPUS: 2.0, SERVER_CPUS: 1.0, **used, **is_open}
+    return Interval(**{**row, "resources": used})
 
 
 def true_peak(moments: Iterable[tuple[int, float]]) -> tuple[float, float, float]:

@@ -17,7 +17,8 @@ from collectors.host import process_clock
 THREADS = (4, 8, 12, 16, 24, 32, 48, 64, 96)
 DATABASE = "headroom_bench"
 SERVER_CPU, CLIENT_CPU = 0, 1
-SERVER_OPTIONS = ("--max-connections=500", "--innodb-buffer-pool-size=256M")
+MAX_CONNECTIONS = 500
+SERVER_OPTIONS = (f"--max-connections={MAX_CONNECTIONS}", "--innodb-buffer-pool-size=256M")
 CACHE = Path(__file__).resolve().parent.parent / ".cache"
 BURST = 1.6
 """A burst's rate, in multiples of the mean."""

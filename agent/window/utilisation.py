@@ -28,6 +28,8 @@ PARTS = (OF_THE_CPU, STEAL)
 CPUS, SERVER_CPUS = "cpu:cpus", "server_cpu:cpus"
 """How many processors the host has, and how many of them the server may use (a quota counts)."""
 COUNTS = {CPU: CPUS, SERVER_CPU: SERVER_CPUS}
+OPEN_CONNECTIONS = "connections:open"
+"""How many clients' connections are open, the agent's own not counted."""
 CLOCK = "cpu:clock"
 """How fast the clocks run of the CPUs that the server may use; 1 is as fast as they can."""
 IDLE_ENTRIES = "cpu:idle_entries_per_second"
@@ -58,6 +60,8 @@ LOG_RATES = {
 SETTINGS = {"connections", INNODB_THREADS, REDO_LOG}
 """The server's own limits, which somebody set."""
 RATE = "_per_second"
+THE_AGENTS = 1
+"""Connection of the agent itself, or of whoever else recorded what is known."""
 
 Named = tuple[str, Array]
 
@@ -94,7 +98,7 @@ def with_ceilings(
     used = {
         name: (u, 1.0)
         for name, u in utilisations.items()
-        if name not in (*PARTS, *COUNTS.values(), CLOCK)
+        if name not in (*PARTS, *COUNTS.values(), CLOCK, OPEN_CONNECTIONS)
     }
     of_statements = _cpu_of_statements(utilisations, rates, ceilings)
     of_its = _of_the_cpu(utilisations, rates, ceilings)
@@ -116,6 +120,7 @@ def with_ceilings(
             idle_entries=rates.get(IDLE_ENTRIES) if name in own else None,
             waiting=rates.get(CLIENT_RUN_DELAY) if name in own else None,
             log_writes=_log_writes(rates) if name in own else None,
+            processors=utilisations.get(COUNTS.get(name, "")),
         )
         for name, (u, limit) in used.items()
     ]
@@ -174,6 +179,7 @@ def _cpu_of_statements(
         ceiling_deviation=share.deviation,
         is_ceiling_assumed=share.is_assumed,
         own=used,
+        processors=np.full(len(used), ceilings.vcpus),
     )
 
 
@@ -208,6 +214,7 @@ def _limits(status: Columns, statement_time: Array, edges: Array) -> Iterator[Na
     """What the server's own settings limit."""
     connected = status.average(edges, "threads_connected")
     yield "connections", _share(connected, status.last(edges, "max_connections"))
+    yield OPEN_CONNECTIONS, np.maximum(connected - THE_AGENTS, 0.0)
     yield INNODB_THREADS, _share(statement_time, status.last(edges, "innodb_thread_concurrency"))
     age = status.average(edges, "checkpoint_age_bytes")
     yield REDO_LOG, _share(age, status.last(edges, "checkpoint_max_age_bytes"))

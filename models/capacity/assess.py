@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from models.capacity.change_points import find_regimes
 from models.capacity.contention import Ahead, Peak, find_peak
-from models.capacity.contention_likelihood import UNHINDERED
 from models.capacity.doubts import Evidence
 from models.capacity.estimate import Estimate, lowest_of
 from models.capacity.goodness_of_fit import (
@@ -22,6 +21,7 @@ from models.capacity.goodness_of_fit import (
 from models.capacity.observations import ABOUT, MIN_CONCURRENCY, Observations
 from models.capacity.observed_peak import ObservedPeak, find_observed_peak
 from models.capacity.outliers import find_outliers
+from models.capacity.oversubscription import Clients
 from models.capacity.plateau import find_plateau
 from models.capacity.resource_limit import FULL, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits, unless_passed
@@ -91,7 +91,9 @@ def assess_capacity(seen: Observations) -> Capacity:
 
 def _limits(kept: Observations, x_seen: float) -> tuple[ResourceLimit, ...]:
     """Find the resource limits, as what was served allows them."""
-    found = find_resource_limits(kept.throughput, kept.resources, kept.weights)
+    many = kept.clients
+    clients = None if many is None else Clients(many, kept.unhindered_time)
+    found = find_resource_limits(kept.throughput, kept.resources, kept.weights, clients)
     return tuple(
         unless_passed(limit, x_seen, _was_full_at(x_seen, kept, limit.resource)) for limit in found
     )
@@ -148,13 +150,8 @@ def _busy(loaded: Observations, resource_limit: ResourceLimit) -> Array:
 
 def _together(kept: Observations, x: float) -> float | None:
     """Estimate how many statements at once this throughput takes when none waits: R·X."""
-    known = np.isfinite(kept.concurrency)
-    if not known.any():
-        return None
-    n, of = kept.concurrency[known], kept.throughput[known]
-    sampled = kept.n_variance.any() or not n.all()
-    r = np.sum(n) / np.sum(of) if sampled else np.quantile(n / of, UNHINDERED)
-    return max(float(r) * x, MIN_CONCURRENCY)
+    r = kept.unhindered_time
+    return None if r is None else max(r * x, MIN_CONCURRENCY)
 
 
 def _is_the_laws(law: UslFit | None, finding: Finding | None) -> bool:

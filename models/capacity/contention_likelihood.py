@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.capacity.goodness_of_fit import Points
+from models.capacity.observations import UNHINDERED
 from models.capacity.resource_limit import FULL
 from models.capacity.sample_sizes import NOISE
 from models.numerics import ROUNDING, TINY
@@ -32,8 +33,6 @@ PARALLEL = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
 """The exponents k of a queue before several servers."""
 FEWER = PARALLEL[::2]
 """Those that stand for all of them beside a lock."""
-UNHINDERED = 0.2
-"""The quantile of the residence times that counts as that of statements that none delays."""
 IMPOSSIBLE = -1e6
 """ln p of residence times below 0."""
 LEAST_GROWTH = 0.3

@@ -26,6 +26,8 @@ class Observations:
     """How uncertain N is, threads²: 0 by Little's law, N/k as the average of k instants."""
     weights: Array = field(repr=False)
     """How many intervals each weighs as; `keep.thin` gives them."""
+    connections: Array = field(repr=False)
+    """How many of the clients' connections are open."""
     resources: tuple[Resource, ...] = ()
 
     @classmethod
@@ -38,6 +40,7 @@ class Observations:
         resources: Sequence[Resource] = (),
         n_variance: ArrayLike = 0.0,
         weights: ArrayLike = 1.0,
+        connections: ArrayLike = np.nan,
     ) -> Self:
         """Check and convert; what is not finite, or below 0, becomes "not known".
 
@@ -49,11 +52,12 @@ class Observations:
             raise ValueError("times must be finite and rise")
         if not all(np.isfinite(r.ceiling) and r.ceiling > 0 for r in resources):
             raise ValueError("the ceiling of a resource must be above 0")
-        columns = [_column(times, c) for c in (throughput, concurrency, n_variance, weights)]
+        given = (throughput, concurrency, n_variance, weights, connections)
+        columns = [_column(times, values) for values in given]
         checked = [r.mapped(lambda column: _column(times, column)) for r in resources]
         known = tuple(resource.with_shared_costs(columns[0]) for resource in checked)
         variance, weigh = np.nan_to_num(columns[2]), np.nan_to_num(columns[3])
-        return cls(times, columns[0], columns[1], variance, weigh, known)
+        return cls(times, columns[0], columns[1], variance, weigh, columns[4], known)
 
     def __len__(self) -> int:
         """Count the intervals."""
@@ -68,6 +72,7 @@ class Observations:
             self.concurrency[rows],
             self.n_variance[rows],
             self.weights[rows],
+            self.connections[rows],
             tuple(resource.mapped(lambda column: column[rows]) for resource in self.resources),
         )
 
@@ -113,6 +118,26 @@ class Observations:
         known: NDArray[np.bool_] = self.n_variance <= (KNOWN * self.concurrency) ** 2
         return self.loaded & known
 
+    @property
+    def unhindered_time(self) -> float | None:
+        """The residence time of statements that do not wait for each other (s), where N is known.
+
+        Sampled concurrencies are averaged: of single ones the least are chance.
+        """
+        known = np.isfinite(self.concurrency)
+        if not known.any():
+            return None
+        n, x = self.concurrency[known], self.throughput[known]
+        sampled = self.n_variance.any() or not n.all()
+        return float(np.sum(n) / np.sum(x) if sampled else np.quantile(n / x, UNHINDERED))
+
+    @property
+    def clients(self) -> float | None:
+        """How many statements may run at once: open connections, or as many as ever ran at once."""
+        known = np.concatenate((self.connections, self.concurrency))
+        known = known[np.isfinite(known)]
+        return float(known.max()) if len(known) else None
+
     def concurrency_at(self, x: float) -> float | None:
         """Find the highest N (threads) of the intervals with about that throughput or more."""
         near = self.loaded & (self.throughput >= ABOUT * x)
@@ -123,6 +148,8 @@ ABOUT = 0.95
 """From this share of a throughput on, a load is about the same."""
 KNOWN = 0.1
 """Concurrencies with a larger relative error are not well known."""
+UNHINDERED = 0.2
+"""The quantile of the residence times that counts as that of statements that do not wait."""
 MOST = 1e120
 """Beyond this, and below its inverse, powers of a number have no place in a float."""
 FOR_US = 0.1

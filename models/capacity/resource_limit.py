@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,10 @@ OWN_SHARE = 0.5
 """A full resource of which the server uses less was filled by others: it says nothing of ours."""
 
 
+COLUMNS = ("utilisation", "own", "clock", "idle_entries", "waiting", "log_writes", "processors")
+"""Of a resource, what has a value for each interval."""
+
+
 @dataclass(frozen=True, eq=False)
 class Resource:
     """How busy a resource was in each interval, as a share of its capacity."""
@@ -88,6 +93,8 @@ class Resource:
     """How often the server wrote its log, per second; shape (intervals,); None: not known."""
     waiting: Array | None = field(repr=False, default=None)
     """How many of the server's threads waited for it, shape (intervals,); None: not known."""
+    processors: Array | None = field(repr=False, default=None)
+    """How many processors it is, shape (intervals,); None: it is none, or that is not known."""
     idleness: CpuWakeups | None = field(repr=False, default=None)
     """How many queries found it busy; `Observations.of` compares idle entries and throughput."""
     log_sharing: SharedCost | None = field(repr=False, default=None)
@@ -122,24 +129,13 @@ class Resource:
 
     def mapped(self, change: Callable[[Array], Array]) -> "Resource":
         """The same resource with its columns changed."""
-        own = None if self.own is None else change(self.own)
-        clock = None if self.clock is None else change(self.clock)
-        idle = None if self.idle_entries is None else change(self.idle_entries)
-        waiting = None if self.waiting is None else change(self.waiting)
-        log = None if self.log_writes is None else change(self.log_writes)
+        columns = {name: getattr(self, name) for name in COLUMNS}
+        known: dict[str, Any] = {
+            name: change(column) for name, column in columns.items() if column is not None
+        }
         shared = self.log_sharing and self.log_sharing.selected(change(self.log_sharing.spared))
         asked = self.idleness and self.idleness.selected(change(self.idleness.spared))
-        return replace(
-            self,
-            utilisation=change(self.utilisation),
-            own=own,
-            clock=clock,
-            idle_entries=idle,
-            waiting=waiting,
-            log_writes=log,
-            log_sharing=shared,
-            idleness=asked,
-        )
+        return replace(self, log_sharing=shared, idleness=asked, **known)
 
     def with_shared_costs(self, x: Array) -> "Resource":
         """The same, idle entries and log writes compared with the throughput x, in queries/s."""

@@ -25,6 +25,7 @@ from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
 from models.capacity.distribution import FARTHEST, GRID
 from models.capacity.extrapolation import CEILING, Extrapolations
 from models.capacity.observed_peak import BUSY_AT_PEAK
+from models.capacity.oversubscription import Clients
 from models.capacity.resource_limit import (
     LimitReason,
     Resource,
@@ -64,11 +65,15 @@ the resource is full then says alone where it ends."""
 
 
 def find_resource_limits(
-    x: Array, resources: Sequence[Resource], weights: Array | None = None
+    x: Array,
+    resources: Sequence[Resource],
+    weights: Array | None = None,
+    clients: Clients | None = None,
 ) -> tuple[ResourceLimit, ...]:
     """Find where each resource ends; x in queries/s, shape (intervals,), in the order of time.
 
-    Weights say how many intervals each stands for. What is NaN is left out.
+    Weights say how many intervals each stands for. What is NaN is left out. Without clients a full
+    processor is taken to serve as much as at its best number of threads.
     """
     if not resources:
         return ()
@@ -99,6 +104,8 @@ def find_resource_limits(
         resource_limit = _resource_limit(
             resource, x, u[:, i], full[:, i], float(seen[i]), parts, x_scale
         )
+        if clients is not None and LimitReason.ALREADY_FULL not in resource_limit.reasons:
+            resource_limit = _as_clients_have_it(resource, resource_limit, clients)
         if resource_limit.usable and _ends_growth(resource):
             filled = (own[:, i] >= AT_CEILING) & resource.may_be_full
             resource_limit = _with_filled(resource_limit, x[filled])
@@ -229,46 +236,56 @@ def _with_filled(limit: ResourceLimit, x: Array) -> ResourceLimit:
     p = ((1 - MISLED) * followed + MISLED / len(followed)) * np.exp(-0.5 * z**2)
     if p.sum() < NEGLIGIBLE:
         return limit
-    cdf = np.cumsum(p) / p.sum()
-    found = _describe(
-        limit.resource, limit.utilisation_max, limit.grid, cdf, limit.demand or 0, limit.growth
-    )
-    kept = ("demand", "demand_error", "waking", "curve", "further_fall", "log_shared")
-    return replace(found, **{name: getattr(limit, name) for name in kept})
+    measured = _with_distribution(limit, limit.grid, np.cumsum(p) / p.sum())
+    return replace(measured, further_fall=0.0)
+
+
+def _as_clients_have_it(
+    resource: Resource, limit: ResourceLimit, clients: Clients
+) -> ResourceLimit:
+    """Lower a processor's limit by what it loses with all of the clients' connections at once.
+
+    As far as commits share the writes of a log it takes many of them to fill it.
+    """
+    count = resource.processors
+    if limit.x_max is None or count is None or not np.isfinite(count).any():
+        return limit
+    mean, deviation = clients.loss(float(np.nanmedian(count)), limit.x_max)
+    alone = 1 - limit.log_shared
+    return _shifted(limit, -mean * alone, deviation * alone) if mean > 0 else limit
 
 
 def _with_ceiling_of(resource: Resource, limit: ResourceLimit) -> ResourceLimit:
     """Widen the limit by how uncertain the ceiling is: ln limit shifts with ln ceiling."""
-    sd, step = resource.ceiling_deviation, float(limit.grid[1] - limit.grid[0])
-    reach = int(np.ceil(FARTHEST * sd / step))
+    wider = _shifted(limit, 0.0, resource.ceiling_deviation)
+    error = np.hypot(limit.demand_error or 0.0, resource.ceiling_deviation * (limit.demand or 0.0))
+    wider = replace(wider, demand_error=None if limit.demand_error is None else float(error))
+    if not resource.is_ceiling_assumed:
+        return wider
+    reasons = [reason for reason in limit.reasons if reason not in wider.reasons]
+    reasons = [*reasons, LimitReason.CEILING_ASSUMED, *wider.reasons]
+    return replace(wider, trust=wider.trust.at_most(Trust.INDICATIVE), reasons=tuple(reasons))
+
+
+def _shifted(limit: ResourceLimit, by: float, deviation: float) -> ResourceLimit:
+    """Shift ln limit by something normal with this mean and deviation."""
+    step = float(limit.grid[1] - limit.grid[0])
+    reach = int(np.ceil(FARTHEST * deviation / step))
     ends = step * np.arange(1, reach + 1)
     grid = np.concatenate((limit.grid[0] - ends[::-1], limit.grid, limit.grid[-1] + ends))
     cdf = np.interp(grid, limit.grid, limit.cdf, left=0.0)
     weights = np.diff(cdf, prepend=0.0)  # what is above all that was looked at stays there
-    below = normal_cdf((grid[:, None] - (grid - step / 2)[None, :]) / sd)
-    wider = _describe(
-        limit.resource,
-        limit.utilisation_max,
-        grid,
-        below @ weights,
-        limit.demand or 0,
-        limit.growth,
+    below = normal_cdf((grid[:, None] - (grid - step / 2)[None, :]) / deviation)
+    return _with_distribution(limit, grid + by, below @ weights)
+
+
+def _with_distribution(limit: ResourceLimit, grid: Array, cdf: Array) -> ResourceLimit:
+    """Give a limit another distribution; what is known of the demand stays."""
+    found = _describe(
+        limit.resource, limit.utilisation_max, grid, cdf, limit.demand or 0, limit.growth
     )
-    reasons = [reason for reason in limit.reasons if reason not in wider.reasons]
-    trust = wider.trust
-    if resource.is_ceiling_assumed:
-        reasons.append(LimitReason.CEILING_ASSUMED)
-        trust = trust.at_most(Trust.INDICATIVE)
-    error = np.hypot(limit.demand_error or 0.0, sd * (limit.demand or 0.0))
-    return replace(
-        wider,
-        trust=trust,
-        reasons=(*reasons, *wider.reasons),
-        demand_error=None if limit.demand_error is None else float(error),
-        waking=limit.waking,
-        further_fall=limit.further_fall,
-        log_shared=limit.log_shared,
-    )
+    kept = ("demand", "demand_error", "waking", "curve", "further_fall", "log_shared")
+    return replace(found, **{name: getattr(limit, name) for name in kept})
 
 
 def _fills(u: Array) -> bool:

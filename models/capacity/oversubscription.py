@@ -1,0 +1,43 @@
+"""What a full processor loses where more statements run at once than it takes to fill it.
+
+A few statements at once keep a processor busy. Where clients have more connections, all of them ask
+once it is full: threads take turns, each finds colder caches, and some hold latches while they wait
+for the processor (R. Johnson and others, *Decoupling Contention Management from Scheduling*, 2010;
+of databases that thrash: H.-U. Heiss and R. Wagner, *Adaptive Load Control in Transaction
+Processing Systems*, 1991). So it serves less than at its best number of threads, and that is what
+these clients are left with after the first burst.
+
+Nothing shows of it before the processor is full. Measured on eleven loads of MySQL and MariaDB
+with one processor and 4 to 96 threads (`bench/real_servers.py`), ln X changed by −0.047 for each
+doubling of the threads beyond those that fill it, with a deviation of 0.039 from load to load and
+with the machine's own changes in it; commits that share the writes of a log, and loads that wait
+for a lock or asleep, need many threads to fill it and lost nothing.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+PER_DOUBLING = (0.035, 0.02)
+"""ln X that a doubling of the threads costs, mean and deviation."""
+FEW = 4.0
+"""So many statements at once for each processor lose nothing."""
+
+
+class Clients(NamedTuple):
+    """Who asks, once a processor is full."""
+
+    connections: float
+    """So many statements may run at once."""
+    residence_time: float | None
+    """Of a statement that does not wait, s; None: not known."""
+
+    def loss(self, processors: float, x: float) -> tuple[float, float]:
+        """Compute the mean and the deviation of what ln x loses, x the throughput that fills it.
+
+        By Little's law x·R statements at once fill the processors while none waits.
+        """
+        fill = max(FEW * processors, x * (self.residence_time or 0.0))
+        doublings = max(float(np.log2(self.connections / fill)), 0.0) if self.connections else 0.0
+        mean, deviation = PER_DOUBLING
+        return mean * doublings, deviation * doublings

@@ -1,0 +1,110 @@
+"""What a full processor loses where its clients have more connections than it takes to fill it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.capacity.assess import assess_capacity
+from models.capacity.observations import Observations
+from models.capacity.oversubscription import FEW, PER_DOUBLING, Clients
+from models.capacity.resource_limit import Resource, ResourceLimit
+from models.capacity.resource_limits import find_resource_limits
+
+DEMAND = 50e-6
+"""Seconds of processor time that a query takes."""
+FULL = 1 / DEMAND
+X = np.tile(np.linspace(0.1, 0.8, 40), 3) * FULL
+
+
+def processor(count: float | None) -> Resource:
+    """A processor that the server alone uses, and how many there are of it."""
+    used = X * DEMAND
+    processors = None if count is None else np.full(len(X), count)
+    return Resource("server_cpu", used, own=used, processors=processors)
+
+
+def limit(count: float | None, clients: Clients | None) -> ResourceLimit:
+    """Where it ends."""
+    return find_resource_limits(X, [processor(count)], clients=clients)[0]
+
+
+def test_as_many_connections_as_fill_it_lose_nothing() -> None:
+    """Nor do fewer, nor none."""
+    for connections in (0.0, 1.0, FEW, 3 * FEW):
+        assert Clients(connections, None).loss(3.0, FULL) == (0.0, 0.0)
+
+
+def test_each_doubling_of_the_connections_costs_as_much() -> None:
+    """Both the mean and the deviation grow with the number of doublings."""
+    for doublings in (1, 2, 4):
+        mean, deviation = Clients(FEW * 2**doublings, None).loss(1.0, FULL)
+        assert mean == pytest.approx(doublings * PER_DOUBLING[0])
+        assert deviation == pytest.approx(doublings * PER_DOUBLING[1])
+
+
+def test_statements_that_mostly_wait_need_many_connections_to_fill_it() -> None:
+    """By Little's law 64 of them fill it where each takes 64 times its processor time."""
+    assert Clients(64.0, 64 * DEMAND).loss(1.0, FULL) == (0.0, 0.0)
+    assert Clients(64.0, 8 * DEMAND).loss(1.0, FULL)[0] == pytest.approx(3 * PER_DOUBLING[0])
+
+
+def test_the_limit_is_lower_and_wider_for_many_connections() -> None:
+    """By the mean of the loss, with its deviation added to the limit's own."""
+    few, many = limit(1.0, Clients(FEW, DEMAND)), limit(1.0, Clients(64.0, DEMAND))
+    assert few.x_max is not None
+    assert many.x_max is not None
+    assert np.log(few.x_max / many.x_max) == pytest.approx(4 * PER_DOUBLING[0], abs=0.01)
+    assert few.x_max_interval is not None
+    assert many.x_max_interval is not None
+    assert many.x_max_interval.ratio > few.x_max_interval.ratio * 1.1
+    assert many.demand == few.demand
+
+
+@pytest.mark.parametrize(
+    ("count", "clients"), [(None, Clients(64.0, DEMAND)), (np.nan, Clients(64.0, DEMAND))]
+)
+def test_processors_that_nobody_counted_lose_nothing(count: float | None, clients: Clients) -> None:
+    """How many connections are too many is not known then."""
+    assert limit(count, clients).x_max == limit(1.0, None).x_max
+
+
+def test_commits_that_share_a_log_need_all_the_connections() -> None:
+    """As far as the demand is believed to fall with the writes that they share, nothing is lost."""
+    shared = np.clip(X / FULL, 0.0, 0.9)
+    used = X * DEMAND * (1 - 0.6 * shared)
+    counted = Resource(
+        "server_cpu",
+        used,
+        own=used,
+        processors=np.ones(len(X)),
+        log_writes=X * (1 - shared),
+    ).with_shared_costs(X)
+    alone, asked = (
+        find_resource_limits(X, [counted], clients=clients)[0]
+        for clients in (None, Clients(64.0, DEMAND))
+    )
+    assert alone.x_max is not None
+    assert asked.x_max is not None
+    assert alone.log_shared > 0.5
+    lost = np.log(alone.x_max / asked.x_max)
+    assert 0 <= lost == pytest.approx(4 * PER_DOUBLING[0] * (1 - alone.log_shared), abs=0.02)
+
+
+def test_open_connections_lower_the_capacity() -> None:
+    """By what they cost; the highest number of the window counts, as a pool may be used in full."""
+    at, n = np.arange(len(X)) * 15.0, X * DEMAND / (1 - 0.99 * X * DEMAND)
+    seen = Observations.of(at, X, n, resources=[processor(1.0)])
+    with_pool = replace(seen, connections=np.where(at < 600, 8.0, 64.0))
+    plain, pooled = (assess_capacity(one).value for one in (seen, with_pool))
+    assert plain is not None
+    assert pooled is not None
+    assert np.log(plain / pooled) == pytest.approx(4 * PER_DOUBLING[0], abs=0.03)
+
+
+def test_as_many_clients_as_ever_ran_at_once_where_nobody_counted_connections() -> None:
+    """A recording without the number of connections; without any concurrency nothing is known."""
+    at, n = np.arange(3) * 15.0, [2.0, 40.0, 3.0]
+    assert Observations.of(at, n, n).clients == 40
+    assert Observations.of(at, n, n, connections=[50.0, 60.0, np.nan]).clients == 60
+    assert Observations.of(at, n, np.nan).clients is None
