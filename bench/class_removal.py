@@ -1,6 +1,7 @@
 """What each query class costs in capacity, as the agent says it, against what it really costs.
 
-    python bench/class_removal.py [--estimated] [--load 0.5] [--step 8] [--level 1] [--passes 7]
+    python bench/class_removal.py [--estimated] [--connections 64] [--load 0.5] [--step 8]
+                                  [--level 1] [--passes 7]
 
 A real MySQL under a mix of six classes in fixed proportions (`class_removal.lua`). A closed loop
 finds its peak, for the open loop: one whose rate changes every `--step` seconds, on average
@@ -11,12 +12,17 @@ rows that it costs half. `--passes` repeat them, every other the other way round
 the server does not tell the agent the CPU of its statements. Server and sysbench have a processor
 each, as in `real_servers.py`, and where we are root their sessions run ahead of all others.
 
+All of it goes over the same `--connections`: the more of them take turns, the colder each finds the
+caches. With 0 it is the closed loop's best number of them.
+
 What is compared is how many times as much of everything else is served, less 1. Without a class
 that made the share q of the calls that is X'/(X·(1 − q)) − 1, with X and X' the peaks (queries/s);
-with a cheaper class X'/X − 1.
+with a cheaper class X'/X − 1, and the question asks for the part of its cost that was measured. The
+answers are those of `mysql-headroom what-if`, with their intervals.
 """
 
 import argparse
+import itertools
 import os
 import sys
 import time
@@ -32,9 +38,11 @@ from workloads import Workload
 
 from agent.assessment.snapshot import Snapshot
 from agent.demo.server import PrivateServer, find_server
-from agent.query_classes.capacity_gain import saving
+from agent.what_if.current_state import today_of
 from collectors.host import process_clock
 from models.robust import mad
+from models.what_if.changes import LEAST, Changes
+from models.what_if.predict import Estimate, what_if
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = str(ROOT / "bench" / "class_removal.lua")
@@ -49,9 +57,9 @@ TEXTS = {
 """How each class's text begins."""
 OF_MANY_ROWS = ("range", "sort", "sum", "scan")
 MIX, WITHOUT, HALF = "mix", "without", "half"
+CONNECTIONS = 64
 THREADS = (4, 8, 16, 32)
-"""Of the closed loop; the best counts."""
-OPEN_THREADS = 64
+"""Of the closed loop where the best number counts."""
 STEPS = (0.6, 1.2, 0.8, 1.4, 1.0, 0.7, 1.3, 1.0)
 """Of the open loop's mean rate, one after the other."""
 INTERVAL = 4.0
@@ -121,6 +129,7 @@ def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--estimated", action="store_true")
+    parser.add_argument("--connections", type=int, default=CONNECTIONS)
     parser.add_argument("--load", type=float, default=0.5)
     parser.add_argument("--step", type=float, default=8.0)
     parser.add_argument("--level", type=float, default=1.0)
@@ -135,9 +144,10 @@ def main() -> None:
         give_processors(server.pid, 1)
         changes = changed_mixes()
         with ahead(server.pid, os.getpid()):
-            threads, peak = find_peak(server, args.level)
+            tried = [args.connections] if args.connections else THREADS
+            threads, peak = find_peak(server, 2 * args.level, tried)
             switch(server, "NO" if args.estimated else "YES")
-            seen, said = observe(server, args.load * peak, args.step)
+            seen, said = observe(server, threads, args.load * peak, args.step)
             switch(server, "YES")
             found = [*measure(server, changes, args.level, threads, args.passes)]
     report(seen, said, found)
@@ -155,9 +165,9 @@ def workload(name: str) -> Workload:
     return Workload(SCRIPT, (f"--mysql-db={DATABASE}", *change))
 
 
-def find_peak(server: PrivateServer, seconds: float) -> tuple[int, float]:
+def find_peak(server: PrivateServer, seconds: float, tried: Sequence[int]) -> tuple[int, float]:
     """How many threads give the mix most queries/s, and how many these are."""
-    loops = {n: run(server, MIX, seconds, n).throughput for n in THREADS}
+    loops = {n: run(server, MIX, seconds, n).throughput for n in tried}
     print("closed loop:", ", ".join(f"{n} threads {x:,.0f}/s" for n, x in loops.items()))
     return max(loops.items(), key=lambda loop: loop[1])
 
@@ -202,11 +212,13 @@ def switch(server: PrivateServer, on: str) -> None:
         cursor.execute(CPU_TIMES.format(on))
 
 
-def observe(server: PrivateServer, rate: float, step: float) -> tuple[list[Run], Snapshot]:
+def observe(
+    server: PrivateServer, threads: int, rate: float, step: float
+) -> tuple[list[Run], Snapshot]:
     """The open loop, and what the agent knows at its end."""
     classes = {"interval": 2 * step, "digest_text": True}
     with watched(server, INTERVAL, classes=classes) as agent:
-        runs = [run(server, MIX, step, OPEN_THREADS, share * rate) for share in STEPS]
+        runs = [run(server, MIX, step, threads, share * rate) for share in STEPS]
         time.sleep(INTERVAL)
         (snapshot,) = agent.snapshots()
     return runs, snapshot
@@ -230,32 +242,35 @@ def report(seen: Sequence[Run], said: Snapshot, found: Sequence[tuple[str, Besid
         f"said {capacity.value:,.0f} ({capacity.value / x - 1:+.0%}), {capacity.trust}, by", end=" "
     )
     print(f"{capacity.limit}; classes: {cpu.source if cpu else None}\n")
-    print(f"{'':15}{'share of CPU':^16}{'without it':^32}{'at half its cost':^40}")
-    heads = "calls", "said", "at peak", *2 * ("said", "true", "±", "error"), "its cost"
+    print(f"{'':15}{'share of CPU':^16}{'':8}{'more of everything else':^56}")
+    heads = "calls", "said", "at peak", "its cost", "gain", "from", "to", "true", "±", "off", "as C"
     print(f"{'class':7}" + "".join(f"{head:>8}" for head in heads))
-    for name, text in TEXTS.items():
+    for (name, text), kind in itertools.product(TEXTS.items(), (WITHOUT, HALF)):
+        beside = [one for change, one in found if change == f"{kind} {name}"]
+        if not beside:
+            continue
         one = next(c for c in state.classes if (c.text or "").startswith(text))
-        gains = saving(state, one, capacity)
+        cost = LEAST if kind == WITHOUT else mean(b.cost(name) for b in beside)
+        answer = what_if(today_of(said, now), Changes(queries={one.name.digest: cost}))
         q = mean(mix.calls(name) for mix in mixes)
-        cells = [
+        left = 1 - q if kind == WITHOUT else 1.0
+        shares = [
             q,
             one.recent["cpu"] / cpu.total if cpu else np.nan,
             mean(mix.share(name) for mix in mixes),
+            cost,
         ]
-        without = [beside for change, beside in found if change == f"{WITHOUT} {name}"]
-        cells += against(gains.removed, [beside.ratio / (1 - q) - 1 for beside in without])
-        if half := [beside for change, beside in found if change == f"{HALF} {name}"]:
-            cells += against(gains.halved, [beside.ratio - 1 for beside in half])
-            cells.append(mean(beside.cost(name) for beside in half))
-        print(f"{name:7}" + "".join(f"{cell:8.1%}" for cell in cells))
+        gains = against(answer.together.gain, [b.ratio / left - 1 for b in beside])
+        print(f"{name:7}" + "".join(f"{cell:8.1%}" for cell in [*shares, *gains]))
 
 
-def against(said: float | None, true: Sequence[float]) -> list[float]:
-    """A gain that was said, the true one's median and its error, how far off the capacity is."""
-    said = np.nan if said is None else said
+def against(said: Estimate | None, true: Sequence[float]) -> list[float]:
+    """A gain with its bounds, the true one's median and its error, how far gain and C are off."""
+    value, low, high = (said.value, said.lower, said.upper) if said else 3 * (np.nan,)
     middle = float(np.median(true))
     error = OF_A_MEDIAN * mad(np.array(true)) / np.sqrt(len(true)) if len(true) > 1 else np.nan
-    return [said, middle, float(error), (1 + said) / (1 + middle) - 1]
+    bounds = [value, low, np.inf if high is None else high]
+    return [*bounds, middle, float(error), value / middle - 1, (1 + value) / (1 + middle) - 1]
 
 
 def mean(values: Iterable[float]) -> float:

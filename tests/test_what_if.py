@@ -9,7 +9,8 @@ from fuzzing import fuzz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.attribution.capacity_gain import share_at_limit
+from models.attribution.background_use import NOTHING_BESIDE, BesideClasses
+from models.attribution.capacity_gain import ClassUse, share_at_limit
 from models.robust import normal_cdf
 from models.usl.law import Usl
 from models.what_if.assumptions import assumptions
@@ -257,9 +258,30 @@ def test_assumptions_are_those_of_the_changes() -> None:
     assert "sequential is not known" in said
 
 
+def heavy(waking: float, load: float, share: float = 0.41, beside: Any = NOTHING_BESIDE) -> float:
+    """The share at the limit of a class with 4 % of the calls."""
+    return share_at_limit(ClassUse(share, 0.04, beside), waking, load).value
+
+
 def test_a_class_of_heavy_calls_has_more_of_the_limit_than_far_below_it() -> None:
     """Measured: 41 % of the CPU at 57 % of the peak were 47 % at it, for 4 % of the calls."""
-    assert share_at_limit(0.41, 0.04, waking=0.55, load=0.57) == pytest.approx(0.47, abs=0.01)
-    assert share_at_limit(0.41, 0.04, waking=0.0, load=0.57) == 0.41
-    assert share_at_limit(0.41, 0.04, waking=0.55, load=1.0) == 0.41
-    assert share_at_limit(0.41, 0.41, waking=0.55, load=0.3) == pytest.approx(0.41)
+    assert heavy(waking=0.55, load=0.57) == pytest.approx(0.47, abs=0.01)
+    assert heavy(waking=0.0, load=0.57) == 0.41
+    assert heavy(waking=0.55, load=1.0) == 0.41
+    assert heavy(waking=0.55, load=0.3, share=0.04) == pytest.approx(0.04)
+
+
+def test_background_work_is_no_part_of_a_limits_demand() -> None:
+    """A tenth of the use is background, a tenth is the calls': 0.4 is (0.4 + 0.1·0.04)/0.9."""
+    beside = BesideClasses(background=0.1, error=0.0, of_calls=0.1)
+    assert heavy(0.0, 0.5, 0.4, beside) == pytest.approx(0.404 / 0.9)
+
+
+def test_a_share_is_as_uncertain_as_what_it_rests_on() -> None:
+    """The background within its error, and all that waking is expected to cost."""
+    known = share_at_limit(ClassUse(0.4, 0.04), waking=0.0, load=0.5)
+    assert known.deviation == 0.0
+    unsure = ClassUse(0.4, 0.04, BesideClasses(background=0.1, error=0.05))
+    assert share_at_limit(unsure, 0.0, 0.5).deviation == pytest.approx(0.4 / 0.85 - 0.4 / 0.9)
+    waking = share_at_limit(ClassUse(0.4, 0.04), 0.5, 0.5)
+    assert waking.deviation == pytest.approx(waking.value - 0.4)

@@ -5,12 +5,19 @@ from dataclasses import dataclass
 from agent.config.resources import DISK, NETWORK
 from agent.query_classes.class_registry import SEVERAL, Name
 from agent.query_classes.state import ClassesState, ClassState
-from models.attribution.capacity_gain import Limit, gain, share_at_limit
+from models.attribution.capacity_gain import (
+    ClassUse,
+    DemandShare,
+    Limit,
+    gain,
+    share_at_limit,
+)
 from models.attribution.divide import Method
 from models.attribution.quality_gate import is_predicted_well
 from models.attribution.reasons import Reason
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
+from models.numerics import TINY
 
 CPU_LIMITS = ("cpu", "server_cpu")
 RESOURCES_OF = (
@@ -55,7 +62,9 @@ def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Li
     What the capacity itself left out, as a limit whose interval is too wide, is no limit here.
     """
     known = {
-        resource_limit.resource: Limit(resource_limit.x_max, share_of(state, one, resource_limit))
+        resource_limit.resource: Limit(
+            resource_limit.x_max, _value(share_of(state, one, resource_limit))
+        )
         for resource_limit in capacity.resource_limits
         if resource_limit.x_max is not None and resource_limit.resource in capacity.shares
     }
@@ -68,20 +77,22 @@ def _limits(state: ClassesState, one: ClassState, capacity: Capacity) -> list[Li
     return [limit for limit in known.values() if limit.x >= binding.x]
 
 
-def share_of(state: ClassesState, one: ClassState, resource_limit: ResourceLimit) -> float | None:
+def _value(share: DemandShare | None) -> float | None:
+    return None if share is None else share.value
+
+
+def share_of(
+    state: ClassesState, one: ClassState, resource_limit: ResourceLimit
+) -> DemandShare | None:
     """Compute the class's part of a limit's demand at the limit; None: unknown."""
     share = share_of_use(state, one, resource_limit.resource)
-    if (
-        share is None
-        or resource_limit.x_max is None
-        or not resource_limit.resource.startswith(CPU_LIMITS)
-    ):
-        return share
+    cpu = state.resource("cpu") if resource_limit.resource.startswith(CPU_LIMITS) else None
     calls = sum(each.recent.get("calls", 0.0) for each in state.classes)
-    if calls <= 0 or state.recent_seconds <= 0:
-        return share
-    load = calls / state.recent_seconds / resource_limit.x_max
-    return share_at_limit(share, one.recent.get("calls", 0.0) / calls, resource_limit.waking, load)
+    if share is None or cpu is None or resource_limit.x_max is None or calls <= 0:
+        return None if share is None else DemandShare(share)
+    use = ClassUse(share, one.recent.get("calls", 0.0) / calls, cpu.beside_classes)
+    load = calls / max(state.recent_seconds, TINY) / resource_limit.x_max
+    return share_at_limit(use, resource_limit.waking, load)
 
 
 def share_of_use(state: ClassesState, one: ClassState, resource_limit: str) -> float | None:

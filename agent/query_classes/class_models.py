@@ -71,4 +71,5 @@ class ClassModels:
             disagreement=model.disagreement,
             reasons=find_reasons(signs),
             total=model.total,
+            beside_classes=model.beside_classes,
         )

@@ -6,6 +6,7 @@ from typing import Self
 
 from agent.query_classes.class_registry import Name
 from agent.query_classes.digest_deltas import Lost
+from models.attribution.background_use import NOTHING_BESIDE, BesideClasses
 from models.attribution.divide import Method
 from models.attribution.prediction_error import PredictionError
 from models.attribution.reasons import Reason
@@ -46,6 +47,8 @@ class ResourceState:
     reasons: tuple[Reason, ...]
     total: float
     """Recent use by all classes and unattributed; older minutes count less."""
+    beside_classes: BesideClasses = NOTHING_BESIDE
+    """Of that, what is used beside the clients' classes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,16 @@ from agent.assessment.snapshot import Load, Snapshot
 from agent.config.resources import DISK, NETWORK
 from agent.query_classes.capacity_gain import share_of, share_of_use
 from agent.query_classes.class_registry import SEVERAL
-from agent.query_classes.state import ClassesState
+from agent.query_classes.state import ClassesState, ClassState
 from agent.window.utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_busy_time, is_disk
+from models.attribution.capacity_gain import DemandShare
 from models.capacity.assess import HOPELESS_RATIO
 from models.capacity.contention import Ahead, find_peak
 from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Points
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
+from models.numerics import TINY
 from models.robust import neighbour_deviation
 from models.usl.law import Array, Usl
 from models.what_if import current_state as model
@@ -163,15 +165,21 @@ def _shares(classes: ClassesState | None, resource_limit: ResourceLimit | str) -
     for one in classes.classes if classes else ():
         assert classes is not None  # noqa: S101
         part = (
-            share_of_use(classes, one, resource_limit)
+            _of_use(classes, one, resource_limit)
             if isinstance(resource_limit, str)
             else share_of(classes, one, resource_limit)
         )
         if part is not None and one.name.digest not in SEVERAL:
             before = found.get(one.name.digest, Share(0.0))
-            error = max(before.error, one.error or 0.0)
-            found[one.name.digest] = Share(min(before.value + part, 1.0), error)
+            at_limit = part.deviation / max(part.value, TINY)
+            error = max(before.error, float(np.hypot(one.error or 0.0, at_limit)))
+            found[one.name.digest] = Share(min(before.value + part.value, 1.0), error)
     return found
+
+
+def _of_use(classes: ClassesState, one: ClassState, resource: str) -> DemandShare | None:
+    share = share_of_use(classes, one, resource)
+    return None if share is None else DemandShare(share)
 
 
 def _time_shares(classes: ClassesState | None) -> Shares:

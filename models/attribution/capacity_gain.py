@@ -10,14 +10,19 @@ that remains. Of several limits the lowest counts, before and after: what one li
 next may keep. (Bottleneck analysis: Denning and Buzen, "The Operational Analysis of Queueing
 Network Models", ACM Computing Surveys 10 (1978).)
 
-s is the share at the limit. Far below it each call, heavy or light, also pays for waking an idle
-processor, w·(1 − U) (`models.capacity.demand`, equation 2), and light calls are many: a class of
-few and heavy calls has a smaller share there than at the limit. `share_at_wall` takes that off.
+s is the share of the demand at the limit, which three things make another than the class's share of
+all use at a lower load (`share_at_limit`). The background, U0, is no demand. What calls use and no
+class is counted for is each call's alike. And far below the limit each call, heavy or light, also
+pays for waking an idle processor, w·(1 − U) (`models.capacity.demand`, equation 2), and light calls
+are many: a class of few and heavy calls has a smaller share there than at the limit.
 `bench/class_removal.py` measures what is left of the error.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import hypot
+
+from models.attribution.background_use import NOTHING_BESIDE, BesideClasses
 
 LEAST_LEFT = 1e-3
 """The least part of a resource's use that cheaper classes leave: less is nothing to measure by."""
@@ -32,18 +37,55 @@ class Limit:
     """0..1; 0 where the class has no part in it, None where that is not known."""
 
 
-def share_at_limit(share: float, calls: float, waking: float, load: float) -> float:
-    """Compute a class's share of the demand at the limit from its share at a lower load.
+@dataclass(frozen=True, slots=True)
+class ClassUse:
+    """A class's part of a resource's use at the load that was seen."""
 
-    `calls` is its share of the calls, `waking` w/D: what waking costs a call as a part of the mean
-    demand at the limit, and `load` u = X/X_w. With U = u·(1 + w/D)/(1 + u·w/D) waking takes
-    the part
+    share: float
+    """Of all use, 0..1."""
+    calls: float
+    """Of all calls, 0..1."""
+    beside: BesideClasses = NOTHING_BESIDE
+
+
+@dataclass(frozen=True, slots=True)
+class DemandShare:
+    """A class's share of the demand at a limit, 0..1."""
+
+    value: float
+    deviation: float = 0.0
+    """Standard."""
+
+
+def share_at_limit(use: ClassUse, waking: float, load: float) -> DemandShare:
+    """Compute a class's share of the demand at the limit from its use at a lower load.
+
+    `waking` is w/D: what waking costs a call as a part of the mean demand at the limit, and `load`
+    u = X/X_w. What waking costs is known no better than that it is expected so.
+    """
+    beside = use.beside
+    value = _without_waking(use, _of_demand(use, beside.background), waking, load)
+    more = _without_waking(use, _of_demand(use, beside.background + beside.error), waking, load)
+    asleep = _of_demand(use, beside.background)
+    return DemandShare(value, hypot(more - value, value - asleep))
+
+
+def _of_demand(use: ClassUse, background: float) -> float:
+    """Compute the share of the demand: background is none, and calls share what nobody has."""
+    demand = max(1 - background, use.share, LEAST_LEFT)
+    return min((use.share + use.calls * use.beside.of_calls) / demand, 1.0)
+
+
+def _without_waking(use: ClassUse, share: float, waking: float, load: float) -> float:
+    """Take off what waking costs each call.
+
+    With U = u·(1 + w/D)/(1 + u·w/D) waking takes the part
     φ = (w/D)·(1 − U)/(1 + (w/D)·(1 − U)) of all use at that load, each call as much as any other,
     so the share at the limit is (share − φ·calls)/(1 − φ).
     """
     idle = max(1 - load, 0.0) / (1 + waking * load)
     part = waking * idle / (1 + waking * idle)
-    return min(max((share - part * calls) / (1 - part), 0.0), 1.0)
+    return min(max((share - part * use.calls) / (1 - part), 0.0), 1.0)
 
 
 def gain(limits: Sequence[Limit], cost: float) -> float | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from models.attribution.background_use import BackgroundUse, BesideClasses
 from models.attribution.blocks import RollingBlocks
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals
 from models.attribution.divide import Method
@@ -72,6 +73,7 @@ class SlidingModel:
         self._use, self._estimate = np.zeros(0), np.zeros(0)
         self._lines = RegressionSums.none(0)
         self._total = self._explained = 0.0
+        self._background = BackgroundUse.none()
 
     @property
     def held_out(self) -> PredictionError:
@@ -110,6 +112,11 @@ class SlidingModel:
             return None
         return min(max(1 - self._explained / self._total, 0.0), 1.0)
 
+    @property
+    def beside_classes(self) -> BesideClasses:
+        """What is used beside the clients' classes, as parts of all use of late."""
+        return self._background.beside(self._total)
+
     def use(self) -> dict[str, float]:
         """What each class used of late; older blocks count less."""
         return dict(zip(self._names, map(float, self._use), strict=True))
@@ -134,6 +141,8 @@ class SlidingModel:
         measured = whole and intervals.cpu is not None and bool(intervals.cpu.any())
         z = intervals.cpu if measured and intervals.cpu is not None else parts
         self._remember(y, z, parts, work)
+        found = BackgroundUse.of(intervals, y, z)
+        self._background = self._background.faded(self._keep) + found
         return ClassShares(
             source=Method.MEASURED if measured else self._source(intervals),
             uses=z.sum(axis=0),

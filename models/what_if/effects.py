@@ -23,6 +23,11 @@ from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, Kind, Shares
 from models.what_if.posterior_draws import Draws, of_share
 
+INTERFERENCE = 0.12
+"""Deviation of how much more the calls of others cost beside a class, as a part of its share:
+classes evict each other's data from the processor's caches. Measured: 0.1 and 0.13 for a class that
+scans, about 0 for others (`bench/class_removal.py`)."""
+
 
 def time_factor(kind: Kind, changes: Changes, draws: Draws, shares: Shares) -> Array:
     """Compute how many times as long a query uses the resource; shape (draws,)."""
@@ -39,13 +44,18 @@ def time_factor(kind: Kind, changes: Changes, draws: Draws, shares: Shares) -> A
 
 
 def workload_factor(changes: Changes, draws: Draws, shares: Shares) -> Array:
-    """Compute what classes that cost otherwise leave of a use: 1 − Σ s·(1 − f)."""
-    left = np.ones_like(draws.normal)
+    """Compute what classes that cost otherwise leave of a use: 1 − Σ s·(1 − f).
+
+    What they free may make the calls of others cheaper, which no share tells: the upper half of
+    the draws of the shares is that much higher.
+    """
+    freed = np.zeros_like(draws.normal)
     for name, factor in changes.queries.items():
         if name in shares:
-            left = left - of_share(shares[name], draws) * (1 - factor)
-    kept: Array = np.maximum(left, LEAST_LEFT)
-    return kept
+            freed = freed + of_share(shares[name], draws) * (1 - factor)
+    interference = INTERFERENCE * np.maximum(draws.normal, 0.0)
+    left: Array = np.maximum(1 - freed, LEAST_LEFT) * (1 - interference * freed)
+    return left
 
 
 def limit_factors(today: CurrentState, changes: Changes, draws: Draws) -> Array:
