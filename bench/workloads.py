@@ -53,6 +53,7 @@ class Workload(NamedTuple):
 
 
 HOT = str(BENCH / "hot.lua")
+RECONNECTING = str(BENCH / "reconnecting.lua")
 SCANS = str(BENCH / "scans.lua")
 SHOP = str(BENCH / "shop.lua")
 BULK = str(BENCH / "bulk.lua")
@@ -66,7 +67,7 @@ CLASSIC = {
 ZOO = CLASSIC | {
     "points": Workload("oltp_point_select", ONE_TABLE),
     "points-prepared": Workload("oltp_point_select", (*ONE_TABLE, *PREPARED)),
-    "points-reconnecting": Workload("oltp_point_select", (*ONE_TABLE, "--reconnect=1")),
+    "points-reconnecting": Workload(RECONNECTING, ONE_TABLE),
     "ranges": Workload("select_random_ranges", ONE_TABLE),
     "many-points": Workload("select_random_points", ONE_TABLE),
     "sorts": Workload(
