@@ -9,7 +9,7 @@ of that same solution. `erlang_server` is open, M/M/m: its capacity is m/D. `wok
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -33,6 +33,10 @@ class Server:
     """How often a second the processor goes idle, at each of `x`; None where it is not counted."""
     log_writes: Array | None = field(default=None, repr=False)
     """Writes of the log a second, the same."""
+    connections: float = np.nan
+    """How many connections the clients have open; NaN: nobody counted them."""
+    processors: float | None = None
+    """How many it has; None: nobody counted them."""
     busy_times: tuple[str, ...] = ()
     """Resources that one request at a time makes as busy as many at once."""
 
@@ -181,6 +185,16 @@ def woken_server(name: str, demand: float, waking: float, *, evenly: bool) -> Se
     n = np.where(u < 0.999, 1.3 * u + 0.3 * x * demand, 3.0)
     used = {"cpu": u, "disk": 0.01 + 0.1 * u}
     return Server(name, 1 / demand, x, n, used, idle_entries=idle)
+
+
+def crowded(server: Server, connections: float, loss: float) -> Server:
+    """Give the clients of a server of one processor so many connections.
+
+    All of them ask once it is full, and it serves less by `loss`, in ln X, of which nothing shows
+    below.
+    """
+    capacity = server.capacity * float(np.exp(-loss))
+    return replace(server, capacity=capacity, connections=connections, processors=1.0)
 
 
 def committing_server(name: str, demand: float, write: float, write_time: float) -> Server:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-PER_DOUBLING = (0.035, 0.02)
+PER_DOUBLING = (0.035, 0.03)
 """ln X that a doubling of the threads costs, mean and deviation."""
 FEW = 4.0
 """So many statements at once for each processor lose nothing."""
