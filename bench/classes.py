@@ -21,7 +21,7 @@ from agent.query_classes.divided_resources import RESOURCES
 from collectors.digest_table import COUNTERS
 from collectors.digests import DigestRows
 from models.attribution.class_intervals import Array, ClassIntervals
-from models.attribution.reasons import HostUse
+from models.attribution.result import HostUse
 from models.attribution.sliding_model import SlidingModel
 
 REPEATS = 5

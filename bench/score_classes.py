@@ -16,10 +16,9 @@ import numpy as np
 from agent.csv_input.class_file import read_classes
 from agent.csv_input.host_file import joined, read_host
 from models.attribution.class_intervals import Array, ClassIntervals
-from models.attribution.divide import Attribution, Method, attribute
+from models.attribution.divide import attribute
 from models.attribution.estimators import Target
-from models.attribution.prediction_error import PredictionError, disagreement
-from models.attribution.reasons import HostUse
+from models.attribution.result import Attribution, HostUse, Method, PredictionError, disagreement
 
 CHECKED = ("SLEEP", "GET_LOCK")
 """Classes that only wait, by what their texts call."""

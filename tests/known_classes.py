@@ -4,9 +4,7 @@ from agent.query_classes.class_registry import Name
 from agent.query_classes.digest_deltas import Lost
 from agent.query_classes.state import ClassesState, ClassState, ResourceState
 from models.attribution.class_intervals import AGENT, OTHER
-from models.attribution.divide import Method
-from models.attribution.prediction_error import PredictionError
-from models.attribution.reasons import Reason
+from models.attribution.result import Method, PredictionError, Reason
 from models.wlr import Line
 
 RESOURCES = ("cpu", "user_cpu", "system_cpu", "read", "written", "network", "row_operations")

@@ -16,8 +16,9 @@ from simulated_classes import Simulated
 
 from agent.export.attribute_report import in_words
 from models.attribution.class_intervals import ClassIntervals
-from models.attribution.divide import Method, attribute
+from models.attribution.divide import attribute
 from models.attribution.estimators import Target
+from models.attribution.result import Method
 
 KEYS = ["method", "resource", "intervals", "total", "classes", "unattributed", "fit", "held_out"]
 KEYS += ["prediction", "disagreement", "compared_with", "reasons", "truth_error"]

@@ -11,10 +11,16 @@ from simulated_classes import COSTS, RATES, Simulated, simulate
 from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import joined, read_host
 from models.attribution.class_intervals import ClassIntervals
-from models.attribution.divide import Attribution, Method, attribute, choose
+from models.attribution.divide import attribute, choose
 from models.attribution.estimators import Target
-from models.attribution.prediction_error import PredictionError, disagreement
-from models.attribution.reasons import HostUse, Reason
+from models.attribution.result import (
+    Attribution,
+    HostUse,
+    Method,
+    PredictionError,
+    Reason,
+    disagreement,
+)
 from models.attribution.waiting_classes import WAIT_CALL_SECONDS, capped, waits_by_text
 
 

@@ -16,10 +16,10 @@ from models.attribution.blocks import Block, unit_costs_of_blocks
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.cost_model import fit_block
 from models.attribution.estimators import Target, work_of
-from models.attribution.prediction_error import disagreement
+from models.attribution.result import disagreement
 from models.attribution.sufficient_statistics import RegressionSums
-from models.attribution.unit_costs import UnitCosts, fit_unit_costs, interval_weights
-from models.attribution.waiting_classes import LEAST_LEVEL, CpuBounds, least_level, must_wait
+from models.attribution.unit_costs import CpuBounds, UnitCosts, fit_unit_costs, interval_weights
+from models.attribution.waiting_classes import LEAST_LEVEL, least_level, must_wait
 from models.attribution.window_model import fit_intervals
 from models.wlr import fit_line
 

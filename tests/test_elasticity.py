@@ -15,10 +15,10 @@ from models.attribution.blocks import Block
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block
 from models.attribution.divide import attribute
-from models.attribution.elasticity import Elasticity
 from models.attribution.estimators import Target, computing_share, computing_time
 from models.attribution.normal_equations import FittedMixture
 from models.attribution.unit_costs import fit_unit_costs, interval_weights
+from models.attribution.waiting_classes import Elasticity
 
 CALLS, SECONDS = 30, 0.03
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli import COMMANDS
-from models.attribution.reasons import Reason as AttributionReason
+from models.attribution.result import Reason as AttributionReason
 from models.capacity.outliers import OutlierReason
 from models.capacity.resource_limit import LimitReason
 from models.capacity.result import CapacityReason

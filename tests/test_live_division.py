@@ -18,17 +18,16 @@ from conftest import ServerFactory, one_in_every_run
 
 from agent.config.query_classes import ClassSettings
 from agent.export.profile_rows import profile_of
+from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.class_intervals import ClassIntervalMaker
-from agent.query_classes.class_monitor import ClassMonitor
 from agent.query_classes.class_registry import NONE, ClassRegistry
 from agent.query_classes.observations import ObservedClasses
 from agent.query_classes.state import ClassesState
 from collectors.base import Sample
 from collectors.digests import DigestValues
 from models.attribution.class_intervals import AGENT
-from models.attribution.divide import Method
 from models.attribution.quality_gate import is_predicted_well
-from models.attribution.reasons import Reason
+from models.attribution.result import Method, Reason
 
 GENEROUS, WHILE_LEARNING = 0.35, 0.45
 """Σ|share − true share|, 2 is nothing in common: over all, and as the agent said it on the way."""

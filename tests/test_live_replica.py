@@ -14,7 +14,7 @@ from test_live_collectors import IN_FLIGHT_ON, settled
 from agent.demo.server import Flavour
 from agent.query_classes.observations import ObservedClasses
 from collectors import threads
-from models.attribution.divide import ClassUse
+from models.attribution.result import ClassUse
 
 SECONDS = 15
 FILL = "INSERT INTO live.r (pad) SELECT pad FROM live.r"

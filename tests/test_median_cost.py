@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from agent.query_classes.divided_resources import RESOURCES
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals
 from models.attribution.divide import attribute
-from models.attribution.estimators import Target
-from models.attribution.median_cost import (
+from models.attribution.estimators import (
     CALLS,
     LEAST_GROUPS,
+    Target,
     equivalent_calls,
     scaled_to_median_cost,
 )
-from models.attribution.reasons import HostUse
+from models.attribution.result import HostUse
 from models.attribution.sliding_model import SlidingModel
 
 BURST, MINUTE = 10, 60

@@ -19,10 +19,15 @@ from models.attribution.estimators import Target
 from models.attribution.mixture_fit import fit_mixture
 from models.attribution.nnls import minimise_non_negative
 from models.attribution.normal_equations import Priors, Problem
-from models.attribution.prediction_error import PredictionError
+from models.attribution.result import PredictionError
 from models.attribution.sufficient_statistics import Moments
-from models.attribution.unit_costs import MOST_CPU, fit_unit_costs, interval_weights, robust_weights
-from models.attribution.waiting_classes import CpuBounds
+from models.attribution.unit_costs import (
+    MOST_CPU,
+    CpuBounds,
+    fit_unit_costs,
+    interval_weights,
+    robust_weights,
+)
 from models.attribution.window_model import fit_intervals
 
 

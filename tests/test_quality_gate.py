@@ -18,9 +18,8 @@ from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.divided_resources import RESOURCES
 from agent.query_classes.observations import ObservedClasses, observed_classes
 from models.attribution.class_intervals import AGENT, Array, ClassIntervals
-from models.attribution.prediction_error import PredictionError
 from models.attribution.quality_gate import is_predicted_well, may_have_used
-from models.attribution.reasons import HostUse
+from models.attribution.result import HostUse, PredictionError
 from models.attribution.sliding_model import SlidingModel
 
 INTERVALS, BLOCK = 240, 60

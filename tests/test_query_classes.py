@@ -11,14 +11,12 @@ from class_samples import START, samples
 from simulated_classes import Simulated, simulate
 
 from agent.config.query_classes import ClassSettings
-from agent.query_classes.class_monitor import ClassMonitor
+from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.digest_deltas import Lost
 from agent.query_classes.state import ClassesState
 from collectors.base import Sample
 from models.attribution.class_intervals import AGENT, OTHER, Array
-from models.attribution.divide import Method
-from models.attribution.prediction_error import disagreement
-from models.attribution.reasons import Reason
+from models.attribution.result import Method, Reason, disagreement
 
 SECONDS = 600
 SETTINGS = ClassSettings(top=20, interval=60.0, window=600.0)
@@ -235,7 +233,7 @@ def test_after_a_renumbering_no_class_takes_another_ones_place(
 
     Also where several minutes are worked on at once, after a pause.
     """
-    monkeypatch.setattr("agent.query_classes.class_monitor.MOST_KNOWN", 5)
+    monkeypatch.setattr("agent.query_classes.assessment.MOST_KNOWN", 5)
     monkeypatch.setattr("agent.query_classes.assessment.TRACKED", 3)
     simulated = simulate(4, intervals=300)
     classes = ClassMonitor(ClassSettings(interval=10.0, window=600.0, digest_text=True))

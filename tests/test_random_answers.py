@@ -33,7 +33,7 @@ from agent.assessment.snapshot import FitState, Health
 from agent.config.query_classes import ClassSettings
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
-from agent.query_classes.class_monitor import ClassMonitor
+from agent.query_classes.assessment import ClassMonitor
 from agent.support.clocks import Now
 from agent.window.interval_buffer import IntervalBuffer
 from collectors import COLLECTORS, CollectorSpec, status

@@ -12,10 +12,9 @@ import pytest
 
 from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import joined, read_host
-from models.attribution.divide import Attribution, attribute
+from models.attribution.divide import attribute
 from models.attribution.estimators import Target
-from models.attribution.prediction_error import disagreement
-from models.attribution.reasons import Reason
+from models.attribution.result import Attribution, Reason, disagreement
 
 RECORDED = Path(__file__).parent / "fixtures" / "classes"
 WAIT = ("SLEEP", "GET_LOCK")

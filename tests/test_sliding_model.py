@@ -10,7 +10,7 @@ from agent.query_classes.divided_resources import RESOURCES
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals
 from models.attribution.divide import attribute
 from models.attribution.estimators import Target
-from models.attribution.reasons import HostUse
+from models.attribution.result import HostUse
 from models.attribution.sliding_model import RENEWED, SlidingModel
 
 PER_BLOCK, BLOCKS = 10, 60

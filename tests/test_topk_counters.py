@@ -13,8 +13,7 @@ from agent.query_classes.class_counters import ENTERS, REMEMBERED, TopKCounters
 from agent.query_classes.class_registry import SEVERAL
 from models.attribution.capacity_gain import Limit, gain
 from models.attribution.class_intervals import AGENT, OTHER
-from models.attribution.divide import Method
-from models.attribution.reasons import Reason
+from models.attribution.result import Method, Reason
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import Capacity
 from models.trust import Trust

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent.csv_input.class_file import read_classes
 from models.attribution.class_intervals import Array
-from models.attribution.prediction_error import PredictionError
+from models.attribution.result import PredictionError
 from models.wlr import Line, Wlr, blame, fit_line, fit_wlr
 
 

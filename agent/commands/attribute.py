@@ -12,11 +12,11 @@ from agent.csv_input.table_file import TableFileError
 from agent.export.attribute_report import in_words
 from agent.support.escaping import complain_of, json_text, say
 from models.attribution.class_intervals import ClassIntervals
-from models.attribution.divide import Attribution, ClassUse, Method, attribute
+from models.attribution.divide import attribute
 from models.attribution.estimators import Target
-from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.quality_gate import withheld
-from models.attribution.waiting_classes import PART_OF_CPU, WHOLE_CPU
+from models.attribution.result import Attribution, ClassUse, Method, PredictionError, disagreement
+from models.attribution.unit_costs import PART_OF_CPU, WHOLE_CPU
 
 USAGE_ERROR = 2
 CPU_SECONDS = re.compile(r"cpu\w*_s$|^[us]time_s$")

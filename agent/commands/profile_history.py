@@ -11,8 +11,8 @@ from agent.history.database import open_to_read
 from agent.history.failures import StoreError, as_store_error
 from agent.query_classes.capacity_gain import Saving
 from agent.query_classes.class_registry import NOBODY, Name, name_of
-from models.attribution.divide import Method
 from models.attribution.quality_gate import OF_DISKS
+from models.attribution.result import Method
 
 LATELY = 900.0  # seconds within which what a class costs in capacity is still true
 WORST_FIRST = (Method.WLR, Method.LEARNED, Method.WORK_TIME, Method.MEASURED)

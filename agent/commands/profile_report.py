@@ -21,7 +21,7 @@ from agent.support.escaping import for_spreadsheet, json_text
 from agent.window.recent_time_split import TimeUse
 from models.attribution.class_intervals import AGENT
 from models.attribution.quality_gate import is_predicted_well
-from models.attribution.reasons import Reason
+from models.attribution.result import Reason
 from models.time_split.split import Part
 
 NAME_WIDTH = 34

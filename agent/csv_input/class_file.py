@@ -21,7 +21,7 @@ from agent.csv_input.table_file import (
     shown_name,
 )
 from models.attribution.class_intervals import SIZES, Array, ClassIntervals
-from models.attribution.reasons import HostUse
+from models.attribution.result import HostUse
 
 TIME, CLASS, SECONDS, TEXT = "t_s", "class", "dt_s", "digest_text"
 STATEMENT_TIME, COUNT = "timer_wait_s", "count"

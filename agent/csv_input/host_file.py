@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from agent.csv_input.class_file import LEAST_TICKS, TIME, ClassFile, Table
 from agent.csv_input.table_file import TableFileError
 from models.attribution.class_intervals import Array
-from models.attribution.reasons import HostUse
+from models.attribution.result import HostUse
 
 DEFAULT_RESOURCE = "mysqld_cpu_s"
 NEAR = 0.25

@@ -1,7 +1,6 @@
 """A division of a resource over query classes, in words: who uses it, and how sure that is."""
 
-from models.attribution.divide import Attribution, ClassUse, Method
-from models.attribution.prediction_error import PredictionError
+from models.attribution.result import Attribution, ClassUse, Method, PredictionError
 
 NAME_WIDTH, BAR_WIDTH = 30, 12
 MOST_CLASSES = 20

@@ -13,7 +13,7 @@ from agent.query_classes.class_registry import NONE, OVERFLOW
 from agent.query_classes.class_time_splits import class_key
 from agent.query_classes.state import ClassesState, ClassState, ResourceState
 from models.attribution.class_intervals import AGENT, OTHER
-from models.attribution.divide import Method
+from models.attribution.result import Method
 from models.time_split.limiting_resource import LimitedBy
 
 COLUMNS = (

@@ -9,7 +9,8 @@ from agent.export.profile_rows import Profile
 from agent.query_classes.class_registry import name_of
 from agent.query_classes.observations import ObservedClasses
 from models.attribution.class_intervals import Array
-from models.attribution.divide import Attribution, parts_of
+from models.attribution.divide import parts_of
+from models.attribution.result import Attribution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

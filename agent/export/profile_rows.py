@@ -6,14 +6,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from agent.query_classes.capacity_gain import Saving
+from agent.query_classes.class_intervals import SaturatedPeriod
 from agent.query_classes.class_registry import SEVERAL, Name, name_of
 from agent.query_classes.observations import ObservedClasses
-from agent.query_classes.saturated_intervals import SaturatedPeriod
 from agent.window.recent_time_split import TimeUse
-from models.attribution.divide import Attribution, Method
-from models.attribution.prediction_error import PredictionError
 from models.attribution.quality_gate import is_predicted_well
-from models.attribution.reasons import Reason
+from models.attribution.result import Attribution, Method, PredictionError, Reason
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit
 

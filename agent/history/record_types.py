@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from models.attribution.divide import Method
+from models.attribution.result import Method
 from models.trust import Trust
 
 Cell = float | str | Mapping[str, float] | None

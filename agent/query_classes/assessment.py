@@ -1,26 +1,104 @@
-"""The story of the query classes: intervals → table → models → shares → counters → state.
+"""The query classes of a target, once a minute: samples in, a new state out.
 
-Readings become intervals in `class_intervals`; time comes in as an argument.
+`assess_classes` tells the story: intervals → table → models → shares → counters → state. Samples
+become intervals in `class_intervals`; time comes in as an argument. `ClassMonitor.append` is called
+by the workers that read, `advance` by the one that fits.
 """
 
+import time
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from agent.config.query_classes import ClassSettings
-from agent.query_classes.class_counters import ALWAYS
-from agent.query_classes.class_intervals import ClassInterval
-from agent.query_classes.class_models import ClassModels, Shares
+from agent.query_classes.class_counters import ALWAYS, ClassUsage
+from agent.query_classes.class_intervals import (
+    ClassInterval,
+    ClassIntervalMaker,
+    host_use,
+    in_worst_period,
+    saturated_periods,
+)
 from agent.query_classes.class_registry import ClassRegistry, name_of
-from agent.query_classes.class_usage import ClassUsage
-from agent.query_classes.state import ClassesState, ClassState, IntervalUsage
-from agent.query_classes.tracked_classes import TrackedClasses
+from agent.query_classes.digest_deltas import Lost
+from agent.query_classes.divided_resources import RESOURCES
+from agent.query_classes.state import ClassesState, ClassState, IntervalUsage, ResourceState, Shares
+from agent.query_classes.tracked_classes import TrackedClasses, whole_use
+from agent.support.queue_drain import take_all
+from collectors.base import Sample
+from models.attribution.class_intervals import ClassIntervals
+from models.attribution.result import HostUse, Signs, find_reasons
+from models.attribution.sliding_model import ClassShares, SlidingModel
+from models.wlr import Line
 
 TRACKED, TRACKED_PER_SHOWN = 200, 6
 """Classes that have a column of their own in the models, and how many of them for each that is
 shown; the others are one. A fit's time grows with their third power, its memory with the second."""
+MOST_KNOWN = 30_000
+"""Classes that are remembered; beyond, all but the tracked ones are forgotten."""
+MOST_NEW = 60
+"""Intervals whose use is kept for whoever writes it down."""
+
+
+class ClassModels:
+    """A sliding model of each resource, over so many blocks."""
+
+    def __init__(self, blocks: int) -> None:
+        self._models = {resource.name: SlidingModel(resource, blocks) for resource in RESOURCES}
+        self._worst = HostUse()
+
+    def divide(self, table: ClassIntervals, intervals: Sequence[ClassInterval]) -> Shares:
+        """Divide each resource over the classes of a block, by the intervals in which it is known.
+
+        The table is of those intervals in which the classes are.
+        """
+        shares: dict[str, ClassShares] = {}
+        host = host_use(intervals)
+        self._worst = in_worst_period(host, saturated_periods(intervals))
+        for name, model in self._models.items():
+            used = whole_use(name, table, intervals)
+            known = np.flatnonzero(np.isfinite(used))
+            if len(known):
+                shares[name] = model.take(table.at(known), used[known], host)
+        return shares
+
+    def recent(self, key: str) -> dict[str, float]:
+        """The recent use of each resource by a class, older blocks counting less."""
+        return {name: model.use().get(key, 0.0) for name, model in self._models.items()}
+
+    def recent_cpu(self) -> dict[str, float]:
+        """CPU by class, the same way."""
+        return self._models["cpu"].use()
+
+    def cpu_line(self, key: str) -> Line | None:
+        """The line of a class's CPU on its work time."""
+        names, lines = self._models["cpu"].lines()
+        return lines.line(names.index(key)) if key in names else None
+
+    def state(self, name: str, shares: Shares, left_over: float | None) -> ResourceState:
+        """Describe how a resource was divided; `left_over` is None where its whole is not known."""
+        model = self._models[name]
+        signs = Signs(
+            intervals=model.intervals,
+            held_out_mape=model.held_out.mape,
+            level=model.level if model.resource.cpu else None,
+            host=self._worst,
+            time_is_work=False,
+        )
+        return ResourceState(
+            name=name,
+            source=shares[name].source if name in shares else None,
+            unattributed=left_over,
+            unattributed_share=None if left_over is None else model.unattributed_share,
+            held_out=model.held_out,
+            disagreement=model.disagreement,
+            reasons=find_reasons(signs),
+            total=model.total,
+            beside_classes=model.beside_classes,
+        )
 
 
 @dataclass(frozen=True)
@@ -92,3 +170,62 @@ def _class(key: str, window: ClassWindow, shares: Shares, names: tuple[str, ...]
         waits=bool(cpu and place is not None and cpu.waits[place]),
         text=window.tracked.registry.text(key) if texts else None,
     )
+
+
+class ClassMonitor:
+    """Everything about the query classes of one target."""
+
+    def __init__(self, settings: ClassSettings) -> None:
+        self.state: ClassesState | None = None
+        self.settings = settings
+        registry = ClassRegistry()
+        self._maker = ClassIntervalMaker(registry)
+        self._window = ClassWindow.empty(settings, registry)
+        self._waiting: list[ClassInterval] = []
+        self._closes: float | None = None
+        self._new: deque[IntervalUsage] = deque(maxlen=MOST_NEW)
+
+    def take_new(self) -> list[IntervalUsage]:
+        """What was used in the intervals since this was asked last, oldest first."""
+        return take_all(self._new)
+
+    def append(self, sample: Sample) -> None:
+        """Take in a sample of any collector."""
+        self._maker.append(sample)
+
+    def advance(self, now: float, unix: float) -> None:
+        """Work on what has come in, up to `now` (monotonic seconds; `unix` is the same instant)."""
+        renumbered = False
+        for made in self._maker.intervals(now):
+            interval = self._without_changes(made) if renumbered else made
+            if self._closes is None:
+                self._closes = interval.end - interval.seconds + self.settings.interval
+            self._waiting.append(interval)
+            if interval.end >= self._closes:
+                self._assess(unix - (now - interval.end))
+                renumbered |= self._forget_most()
+                self._closes = max(self._closes + self.settings.interval, interval.end)
+
+    def _assess(self, at: float) -> None:
+        """A minute is over."""
+        begun = time.perf_counter()
+        intervals, self._waiting = self._waiting, []
+        state, used = assess_classes(intervals, self._window, at)
+        self._new.append(used)
+        seconds = time.perf_counter() - begun
+        self.state = replace(state, lost=dict(self._maker.deltas.lost), seconds=seconds)
+
+    def _forget_most(self) -> bool:
+        """Forget all but the tracked classes where too many were met; their numbers are new."""
+        tracked = self._window.tracked
+        if len(tracked.registry) <= MOST_KNOWN:
+            return False
+        tracked.forget_others()
+        self._maker.deltas.forget(Lost.CHURN)
+        return True
+
+    def _without_changes(self, interval: ClassInterval) -> ClassInterval:
+        """One that was made with numbers that are no longer valid: only its use is known."""
+        if interval.changes is not None:
+            self._maker.deltas.lost[Lost.CHURN] += 1
+        return replace(interval, changes=None)

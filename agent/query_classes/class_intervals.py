@@ -1,27 +1,25 @@
 """What the classes did between two readings, and what the whole server used meanwhile."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
-import numpy as np
-
-from agent.query_classes.class_registry import ClassRegistry, Numbers
+from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.digest_deltas import Changes, DigestDeltas, Lost
 from agent.query_classes.divided_resources import (
     ALL_TIME,
     BUSY,
     DELAY,
     IO_WAIT,
-    ROW_LOCKS,
     ResourceMeter,
 )
 from collectors.base import Sample
 from collectors.digests import DigestValues
-from models.attribution.class_intervals import SIZES, Array, ClassIntervals
-from models.attribution.reasons import HostUse
-from models.attribution.waiting_classes import locks_rows, row_lock_waits
+from models.attribution.result import BUSY as SATURATED
+from models.attribution.result import HostUse, Reason
+from models.attribution.waiting_classes import IO_BOUND
 from models.rates import CLOCKS_AGREE
 
 PATIENCE = 3.0  # seconds to wait for a sample of every resource beyond an interval's end
@@ -112,83 +110,6 @@ class ClassIntervalMaker:
         return ClassInterval(sample.at, sample.at - start, changes, used)
 
 
-def class_table(
-    intervals: Sequence[ClassInterval],
-    column_of: Numbers,
-    names: tuple[str, ...],
-    texts: tuple[str | None, ...] | None,
-) -> ClassIntervals:
-    """Arrange intervals, all of them with changes, as the models take them.
-
-    `column_of` has for each class its place among the names.
-    """
-    shape = (len(intervals), len(names))
-    known = next((t.changes.names for t in intervals if t.changes), ())
-    tables = {name: np.zeros(shape) for name in known}
-    in_flight = np.zeros(shape)
-    for i, interval in enumerate(intervals):
-        changes = interval.changes
-        if changes is None or changes.names != known:
-            continue
-        columns = column_of[changes.classes]
-        for j, name in enumerate(known):
-            np.add.at(tables[name][i], columns, changes.values[:, j])
-        np.add.at(in_flight[i], columns, changes.in_flight)
-    empty: Array = np.zeros(shape)
-    table = ClassIntervals(
-        names=names,
-        seconds=np.array([interval.seconds for interval in intervals]),
-        statement_time=tables.get("statement_time", empty),
-        count=tables.get("calls", empty),
-        lock_time=tables.get("lock_time"),
-        inflight_delta=in_flight,
-        sizes=tuple((name, tables[name]) for name in SIZES if name in tables),
-        cpu=tables.get("cpu_time"),
-        texts=texts,
-    )
-    return _with_row_locks(table, intervals)
-
-
-def _with_row_locks(table: ClassIntervals, intervals: Sequence[ClassInterval]) -> ClassIntervals:
-    """The same with the row-lock waits that the server counts for all classes together."""
-    locking = locks_rows(dict(table.sizes).get("rows_affected"), table.texts)
-    if locking is None or table.lock_time is None:
-        return table
-    waited = np.array([interval.used.get(ROW_LOCKS, 0.0) / 1000 for interval in intervals])
-    not_counted = np.maximum(waited - table.lock_time[:, locking].sum(axis=1), 0.0)
-    waits = row_lock_waits(table.work_time, not_counted, locking)
-    return replace(table, lock_time=table.lock_time + waits)
-
-
-def counted(
-    intervals: Sequence[ClassInterval], column_of: Numbers, columns: int, name: str
-) -> Array:
-    """Sum up one of the server's counters over the intervals that have it, shape (columns,)."""
-    sums = np.zeros(columns)
-    for interval in intervals:
-        if interval.changes is not None and name in interval.changes.names:
-            risen = interval.changes.values[:, interval.changes.names.index(name)]
-            np.add.at(sums, column_of[interval.changes.classes], risen)
-    return sums
-
-
-def whole_use(name: str, table: ClassIntervals, intervals: Sequence[ClassInterval]) -> Array:
-    """The whole server's use of a resource in the table's intervals, NaN where it is not known.
-
-    CPU that the server accounts for by class is summed up where the whole is not known at all.
-    """
-    if name == "cpu" and is_cpu_sum(table, intervals) and table.cpu is not None:
-        return np.asarray(table.cpu.sum(axis=1))
-    there = [interval for interval in intervals if interval.changes is not None]
-    return np.array([interval.used.get(name, np.nan) for interval in there])
-
-
-def is_cpu_sum(table: ClassIntervals, intervals: Sequence[ClassInterval]) -> bool:
-    """Whether no CPU of the whole server is known, only that of the classes."""
-    known = any("cpu" in interval.used for interval in intervals)
-    return not known and table.cpu is not None and bool(table.cpu.any())
-
-
 def host_use(intervals: Sequence[ClassInterval]) -> HostUse:
     """Mean parts of the host's time over the intervals in which they are known."""
     known = [interval.used for interval in intervals if ALL_TIME in interval.used]
@@ -200,3 +121,66 @@ def host_use(intervals: Sequence[ClassInterval]) -> HostUse:
     ran, waited = (sum(used[name] for used in ready) for name in ("cpu", DELAY))
     running = ran / (ran + waited) if ran > 0 else None
     return HostUse(busy=busy, io_wait=waits, running=running)
+
+
+SHORTEST = 3.0
+"""Seconds: a full second or two is usual, and says little about the classes."""
+
+LIMITS: Mapping[Reason, tuple[str, float]] = {
+    Reason.SATURATED: (BUSY, SATURATED),
+    Reason.IO_BOUND: (IO_WAIT, IO_BOUND),
+}
+
+
+@dataclass(frozen=True)
+class SaturatedPeriod:
+    """A part of the observation in which a limit was passed in every interval."""
+
+    reason: Reason
+    start: float
+    """Seconds since the observation began."""
+    end: float
+    use: float
+    """The mean part of the host's time in it, 0..1."""
+
+
+def saturated_periods(intervals: Sequence[ClassInterval]) -> tuple[SaturatedPeriod, ...]:
+    """All periods of an observation, in the order in which they began."""
+    if not intervals:
+        return ()
+    found = (period for reason in LIMITS for period in _periods(intervals, reason))
+    return tuple(sorted(found, key=lambda period: period.start))
+
+
+def in_worst_period(host: HostUse, periods: Sequence[SaturatedPeriod]) -> HostUse:
+    """The host's use as it was in the worst period of each kind, where there was one."""
+
+    def worst(reason: Reason, usual: float | None) -> float | None:
+        return max((period.use for period in periods if period.reason is reason), default=usual)
+
+    return HostUse(
+        busy=worst(Reason.SATURATED, host.busy),
+        io_wait=worst(Reason.IO_BOUND, host.io_wait),
+        running=host.running,
+    )
+
+
+def _periods(intervals: Sequence[ClassInterval], reason: Reason) -> Iterator[SaturatedPeriod]:
+    name, limit = LIMITS[reason]
+    begun = intervals[0].end - intervals[0].seconds
+    for is_over, group in groupby(intervals, key=_is_over(name, limit)):
+        together = list(group)
+        start, end = together[0].end - together[0].seconds - begun, together[-1].end - begun
+        if is_over and end - start >= SHORTEST:
+            spent, whole = (sum(t.used[kind] for t in together) for kind in (name, ALL_TIME))
+            yield SaturatedPeriod(reason, start, end, spent / whole)
+
+
+def _is_over(name: str, limit: float) -> Callable[[ClassInterval], bool]:
+    """Return a test of whether an interval is over the limit; one without data ends a period."""
+
+    def is_over(interval: ClassInterval) -> bool:
+        whole = interval.used.get(ALL_TIME, 0.0)
+        return whole > 0 and interval.used.get(name, 0.0) > limit * whole
+
+    return is_over

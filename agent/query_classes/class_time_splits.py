@@ -4,8 +4,10 @@ import numpy as np
 
 from agent.query_classes.state import ClassesState, ClassState
 from agent.window.recent_time_split import TimeUse
-from models.attribution.quality_gate import moved_as_predicted
-from models.rates import Array
+from models.attribution.class_intervals import Array
+from models.attribution.quality_gate import (
+    moved_as_predicted,
+)
 from models.time_split.class_weights import first_known, read_weights, rows_beyond_calls
 from models.time_split.per_class import ClassUse, class_splits
 from models.time_split.split import TimeSplit
@@ -15,13 +17,17 @@ def class_time_splits(state: ClassesState, time: TimeUse) -> dict[str, TimeSplit
     """The split of each class that is shown, over what is remembered of it, by its digest's key."""
     if state.recent_seconds <= 0:
         return {}
-    scale = state.recent_seconds / time.seconds
-    seconds = {part: value * scale for part, value in time.split.seconds.items()}
-    known = {part: v for part, v in seconds.items() if part not in time.split.unknown}
-    target = TimeSplit.of(time.split.statement_time * scale, known)
-    splits = class_splits(target, _class_use(state))
+    splits = class_splits(split_over(time, state.recent_seconds), _class_use(state))
     pairs = zip(state.classes, splits, strict=True)
     return {class_key(one): split for one, split in pairs if split.statement_time > 0}
+
+
+def split_over(time: TimeUse, seconds: float) -> TimeSplit:
+    """The target's split as it is over so many seconds; parts that are not known stay unknown."""
+    scale = seconds / time.seconds
+    known = (part for part in time.split.seconds if part not in time.split.unknown)
+    parts = {part: time.split.seconds[part] * scale for part in known}
+    return TimeSplit.of(time.split.statement_time * scale, parts)
 
 
 def class_key(one: ClassState) -> str:

@@ -6,18 +6,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from agent.config.resources import ResourceSettings
-from agent.query_classes.class_intervals import ClassInterval, host_use, is_cpu_sum, whole_use
-from agent.query_classes.class_registry import ClassRegistry
-from agent.query_classes.saturated_intervals import (
+from agent.query_classes.class_intervals import (
+    ClassInterval,
     SaturatedPeriod,
+    host_use,
     in_worst_period,
     saturated_periods,
 )
-from agent.query_classes.tracked_classes import TrackedClasses
+from agent.query_classes.class_registry import ClassRegistry
+from agent.query_classes.class_time_splits import split_over
+from agent.query_classes.tracked_classes import TrackedClasses, is_cpu_sum, whole_use
 from agent.window.intervals import Window
 from agent.window.recent_time_split import TimeUse, time_use
 from models.attribution.class_intervals import Array, ClassIntervals
-from models.attribution.divide import Attribution, attribute
+from models.attribution.divide import attribute
 from models.attribution.estimators import Target
 from models.attribution.quality_gate import (
     OF_DISKS,
@@ -25,7 +27,7 @@ from models.attribution.quality_gate import (
     moved_as_predicted,
     withheld,
 )
-from models.attribution.reasons import HostUse
+from models.attribution.result import Attribution, HostUse
 from models.time_split.class_weights import first_known, read_weights, rows_beyond_calls
 from models.time_split.per_class import ClassUse, class_splits
 from models.time_split.split import TimeSplit
@@ -120,13 +122,7 @@ def with_times(
     found = time_use(window, 0.0, resources, statements)
     if found is None:
         return observed
-    scale = observed.seconds / found.seconds
-    known = (part for part in found.split.seconds if part not in found.split.unknown)
-    target = TimeSplit.of(
-        found.split.statement_time * scale,
-        {part: found.split.seconds[part] * scale for part in known},
-    )
-    classes = class_splits(target, _uses(observed, spent))
+    classes = class_splits(split_over(found, observed.seconds), _uses(observed, spent))
     return replace(observed, time=found, class_times=tuple(classes))
 
 

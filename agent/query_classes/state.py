@@ -7,11 +7,12 @@ from typing import Self
 from agent.query_classes.class_registry import Name
 from agent.query_classes.digest_deltas import Lost
 from models.attribution.background_use import NOTHING_BESIDE, BesideClasses
-from models.attribution.divide import Method
-from models.attribution.prediction_error import PredictionError
-from models.attribution.reasons import Reason
+from models.attribution.result import Method, PredictionError, Reason
 from models.attribution.sliding_model import ClassShares
 from models.wlr import Line
+
+Shares = Mapping[str, ClassShares]
+"""By resource."""
 
 
 @dataclass(frozen=True, slots=True)

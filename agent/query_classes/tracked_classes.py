@@ -4,12 +4,17 @@ The others share one column, and the agent's own statements another.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from agent.query_classes.class_intervals import ClassInterval, class_table, counted
+from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_registry import ClassRegistry, Numbers
-from models.attribution.class_intervals import AGENT, OTHER, Array, ClassIntervals
+from agent.query_classes.divided_resources import (
+    ROW_LOCKS,
+)
+from models.attribution.class_intervals import AGENT, OTHER, SIZES, Array, ClassIntervals
+from models.attribution.waiting_classes import locks_rows, row_lock_waits
 
 STAYS = 1.5
 """A tracked class keeps its column until another is so many times as great."""
@@ -82,3 +87,80 @@ def _add_weights(weights: Array, interval: ClassInterval) -> None:
             if name == "statement_time":
                 used = used + np.maximum(changes.in_flight, 0.0)
             weights[changes.classes] += used / max(float(used.sum()), 1e-9)
+
+
+def class_table(
+    intervals: Sequence[ClassInterval],
+    column_of: Numbers,
+    names: tuple[str, ...],
+    texts: tuple[str | None, ...] | None,
+) -> ClassIntervals:
+    """Arrange intervals, all of them with changes, as the models take them.
+
+    `column_of` has for each class its place among the names.
+    """
+    shape = (len(intervals), len(names))
+    known = next((t.changes.names for t in intervals if t.changes), ())
+    tables = {name: np.zeros(shape) for name in known}
+    in_flight = np.zeros(shape)
+    for i, interval in enumerate(intervals):
+        changes = interval.changes
+        if changes is None or changes.names != known:
+            continue
+        columns = column_of[changes.classes]
+        for j, name in enumerate(known):
+            np.add.at(tables[name][i], columns, changes.values[:, j])
+        np.add.at(in_flight[i], columns, changes.in_flight)
+    empty: Array = np.zeros(shape)
+    table = ClassIntervals(
+        names=names,
+        seconds=np.array([interval.seconds for interval in intervals]),
+        statement_time=tables.get("statement_time", empty),
+        count=tables.get("calls", empty),
+        lock_time=tables.get("lock_time"),
+        inflight_delta=in_flight,
+        sizes=tuple((name, tables[name]) for name in SIZES if name in tables),
+        cpu=tables.get("cpu_time"),
+        texts=texts,
+    )
+    return _with_row_locks(table, intervals)
+
+
+def _with_row_locks(table: ClassIntervals, intervals: Sequence[ClassInterval]) -> ClassIntervals:
+    """The same with the row-lock waits that the server counts for all classes together."""
+    locking = locks_rows(dict(table.sizes).get("rows_affected"), table.texts)
+    if locking is None or table.lock_time is None:
+        return table
+    waited = np.array([interval.used.get(ROW_LOCKS, 0.0) / 1000 for interval in intervals])
+    not_counted = np.maximum(waited - table.lock_time[:, locking].sum(axis=1), 0.0)
+    waits = row_lock_waits(table.work_time, not_counted, locking)
+    return replace(table, lock_time=table.lock_time + waits)
+
+
+def counted(
+    intervals: Sequence[ClassInterval], column_of: Numbers, columns: int, name: str
+) -> Array:
+    """Sum up one of the server's counters over the intervals that have it, shape (columns,)."""
+    sums = np.zeros(columns)
+    for interval in intervals:
+        if interval.changes is not None and name in interval.changes.names:
+            risen = interval.changes.values[:, interval.changes.names.index(name)]
+            np.add.at(sums, column_of[interval.changes.classes], risen)
+    return sums
+
+
+def whole_use(name: str, table: ClassIntervals, intervals: Sequence[ClassInterval]) -> Array:
+    """The whole server's use of a resource in the table's intervals, NaN where it is not known.
+
+    CPU that the server accounts for by class is summed up where the whole is not known at all.
+    """
+    if name == "cpu" and is_cpu_sum(table, intervals) and table.cpu is not None:
+        return np.asarray(table.cpu.sum(axis=1))
+    there = [interval for interval in intervals if interval.changes is not None]
+    return np.array([interval.used.get(name, np.nan) for interval in there])
+
+
+def is_cpu_sum(table: ClassIntervals, intervals: Sequence[ClassInterval]) -> bool:
+    """Whether no CPU of the whole server is known, only that of the classes."""
+    known = any("cpu" in interval.used for interval in intervals)
+    return not known and table.cpu is not None and bool(table.cpu.any())

@@ -15,8 +15,8 @@ from agent.history.recorder import Recorder
 from agent.history.row_mapping import ClassUses
 from agent.history.store import Store
 from agent.pipeline import assess
+from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.capacity_gain import savings_of
-from agent.query_classes.class_monitor import ClassMonitor
 from agent.replay.sources import ReplayOptions
 from agent.sampling.remote_host import collectors_of
 from agent.service.target_session import TargetSession, scheduled

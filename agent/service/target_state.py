@@ -6,7 +6,7 @@ from agent.assessment.assessment_counters import AssessmentCounters
 from agent.assessment.forecaster import Forecaster
 from agent.assessment.snapshot import ClassSlas, FitState, SlaState
 from agent.config.query_classes import ClassSettings
-from agent.query_classes.class_monitor import ClassMonitor
+from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.recent_response_times import RecentResponseTimes
 from models.business_unit import UnitHeadroom
 

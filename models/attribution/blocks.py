@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals
-from models.attribution.elasticity import Elasticity
 from models.attribution.sufficient_statistics import (
     LEAST_SHARE,
     NO_ERRORS,
@@ -23,11 +22,12 @@ from models.attribution.sufficient_statistics import (
 )
 from models.attribution.unit_costs import (
     LEAST_CALL_SHARE,
+    CpuBounds,
     UnitCosts,
     calls,
     unit_costs_from_sums,
 )
-from models.attribution.waiting_classes import CpuBounds
+from models.attribution.waiting_classes import Elasticity
 
 
 @dataclass(frozen=True)

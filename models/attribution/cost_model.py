@@ -7,13 +7,12 @@ import numpy as np
 
 from models.attribution.blocks import Block
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals, Mask
-from models.attribution.elasticity import Elasticity
 from models.attribution.empirical_bayes import fit_class_unit_costs, fit_unit_costs_by_interval
 from models.attribution.mixture_fit import fit_mixture
 from models.attribution.normal_equations import BASE_SPREAD, FittedMixture, Priors
 from models.attribution.sufficient_statistics import Moments
-from models.attribution.unit_costs import UnitCosts, interval_weights
-from models.attribution.waiting_classes import CpuBounds, must_wait
+from models.attribution.unit_costs import CpuBounds, UnitCosts, interval_weights
+from models.attribution.waiting_classes import Elasticity, must_wait
 
 TOLD = 3.0
 """Log of how much less probable it is that a class waits whose text is known and says no such."""

@@ -6,8 +6,7 @@ the answer is a matrix of parts z, shape (T, K), and one line of z on time per c
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,79 +14,31 @@ from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.cost_model import CostModel
 from models.attribution.estimators import (
     Parts,
-    Predictor,
     Target,
     by_wlr,
     by_work_time,
     within,
     work_of,
 )
-from models.attribution.prediction_error import PredictionError, disagreement
-from models.attribution.reasons import HostUse, Reason, Signs, find_reasons
+from models.attribution.result import (
+    Attribution,
+    ClassUse,
+    HostUse,
+    Method,
+    PredictionError,
+    Reason,
+    Signs,
+    disagreement,
+    find_reasons,
+)
 from models.attribution.waiting_classes import least_level, waits_by_text
 from models.attribution.window_model import fit_intervals
 from models.numerics import ROUNDING
-from models.wlr import Line, fit_line
+from models.wlr import fit_line
 
 FOLDS = 4
 Progress = Callable[[int, int], None]
 """Receives how many steps of how many are done."""
-
-
-class Method(StrEnum):
-    """Where the parts come from."""
-
-    AUTO = "auto"
-    MEASURED = "measured"
-    WORK_TIME = "work-time"
-    LEARNED = "learned"
-    WLR = "wlr"
-
-
-@dataclass(frozen=True)
-class ClassUse:
-    """What one class used of the resource, units of y."""
-
-    name: str
-    total: float
-    share: float
-    """Of what all classes used together: shares add up to 1, or are 0."""
-    stderr: float | None
-    """Standard error of total; None where it was measured or cannot be told."""
-    line: Line
-    """Its part on its time: statement time for wlr, work time else; units of y per unit of time."""
-    waits: bool
-    """Time passes without use: by its digest text, or found."""
-
-
-@dataclass(frozen=True)
-class Attribution:
-    """An aggregate divided over classes. Totals and `unattributed` add up to `total`."""
-
-    method: Method
-    total: float
-    classes: tuple[ClassUse, ...]
-    unattributed: float
-    predictor: Predictor
-    fit: PredictionError
-    held_out: PredictionError
-    """Each quarter of the intervals predicted from the others."""
-    disagreement: float | None
-    """Σ|share − other share| between the source and the next best one, where there is one."""
-    compared_with: Method | None
-    """Divided as if asked for: work time is the division alone, as `by_work_time` makes it."""
-    reasons: tuple[Reason, ...]
-    intervals: int
-
-    @property
-    def ranked(self) -> list[ClassUse]:
-        """The classes, greatest use first."""
-        return sorted(self.classes, key=lambda use: (-use.total, use.name))
-
-    @property
-    def totals(self) -> Array:
-        """What each class used, shape (K,), in the order of the intervals' names."""
-        return np.array([use.total for use in self.classes])
 
 
 def attribute(

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.attribution.class_intervals import Array
-from models.attribution.eigendecomposition import Spectrum
 from models.attribution.normal_equations import (
     FREE_SHARE,
     NOISE_INFLATION,
@@ -20,7 +19,7 @@ from models.attribution.normal_equations import (
     FittedMixture,
 )
 from models.attribution.sufficient_statistics import Moments
-from models.attribution.unit_cost_equations import UnitCostEquations, UnitCostProblem
+from models.attribution.unit_cost_equations import Spectrum, UnitCostEquations, UnitCostProblem
 from models.numerics import NEGLIGIBLE
 
 STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)

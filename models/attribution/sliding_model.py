@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from models.attribution.background_use import BackgroundUse, BesideClasses
 from models.attribution.blocks import RollingBlocks
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals
-from models.attribution.divide import Method
 from models.attribution.estimators import DividedResource, Target, within, work_of
-from models.attribution.prediction_error import PredictionError, disagreement
 from models.attribution.quality_gate import passed_by_gate
-from models.attribution.reasons import HostUse
+from models.attribution.result import HostUse, Method, PredictionError, disagreement
 from models.attribution.sufficient_statistics import Autocorrelation, RegressionSums
-from models.attribution.waiting_classes import PART_OF_CPU, CpuBounds, least_level
+from models.attribution.unit_costs import PART_OF_CPU, CpuBounds
+from models.attribution.waiting_classes import least_level
 from models.attribution.window_model import WindowModel, block_of, block_unit_costs, first_block
 
 LEAST_TICKS = 3

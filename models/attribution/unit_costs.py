@@ -9,7 +9,6 @@ from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.nnls import hold, minimise_non_negative
 from models.attribution.normal_equations import BASE_SPREAD, USUAL_NOISE
 from models.attribution.sufficient_statistics import LEAST_SHARE, Moments
-from models.attribution.waiting_classes import CpuBounds
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY
 from models.robust import MAD
 
@@ -39,6 +38,32 @@ BASE_PRIOR = (USUAL_NOISE / BASE_SPREAD) ** 2
 varies."""
 LEAST_CALL_SHARE = 0.3
 """Of the mean cost of a call, where only the calls tell classes apart."""
+
+
+LEAST_CALL_SECONDS = 30e-6
+"""What any call costs at least."""
+
+
+@dataclass(frozen=True)
+class CpuBounds:
+    """What is known of CPU time before any fit: it is in the seconds of the statements' times."""
+
+    least_level: float = 0.0
+    """CPU seconds that a computing class uses per second of its work time, at least; 0: unknown."""
+    least_call: float = LEAST_CALL_SECONDS
+    """CPU seconds that any call costs at least."""
+
+    @property
+    def is_of_a_part(self) -> bool:
+        """Whether they are of user or system CPU alone."""
+        return self == PART_OF_CPU
+
+
+WHOLE_CPU = CpuBounds()
+
+
+PART_OF_CPU = CpuBounds(least_call=0.0)
+"""What is used in the kernel alone, or outside of it, is no more than the time."""
 
 
 @dataclass(frozen=True)

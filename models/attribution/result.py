@@ -1,0 +1,175 @@
+"""A resource divided over classes: what each used, how well it is predicted, reasons for care."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from models.attribution.class_intervals import Array
+from models.attribution.estimators import (
+    Predictor,
+)
+from models.attribution.waiting_classes import IO_BOUND
+from models.wlr import Line
+
+ENOUGH_INTERVALS = 60
+STEADY_MAPE = 0.08
+"""Held-out error of the model: 0.03 to 0.06 where a call's cost is steady, else 0.1 to 0.2."""
+BUSY = 0.9
+COMPUTING_LEVEL = 0.15
+"""CPU seconds per second of work time of classes that compute: 0.3 to 0.8 on a healthy server."""
+
+
+class Reason(StrEnum):
+    """What weakens an attribution."""
+
+    FEW_INTERVALS = "few_intervals"
+    COST_VARIES = "cost_varies"
+    SATURATED = "saturated"
+    IO_BOUND = "io_bound"
+    MOSTLY_WAITING = "mostly_waiting"
+    WAITS_UNSEEN = "waits_unseen"
+    WITHHELD = "withheld"
+
+    @property
+    def sentence(self) -> str:
+        """Say it to a person."""
+        return SENTENCES[self]
+
+
+SENTENCES = {
+    Reason.FEW_INTERVALS: f"fewer than {ENOUGH_INTERVALS} intervals say little about each class",
+    Reason.COST_VARIES: "the cost per call is not steady: some intervals predict others badly",
+    Reason.SATURATED: "the host is saturated, and time spent queueing looks like work",
+    Reason.IO_BOUND: "the host waits for IO, and the cost per call varies with it",
+    Reason.MOSTLY_WAITING: "statements wait most of their time: IO-bound or saturated",
+    Reason.WAITS_UNSEEN: "this method counts all time as work; classes that wait get too much",
+    Reason.WITHHELD: "predicted too badly to be attributed to classes (--method learned does)",
+}
+
+
+@dataclass(frozen=True)
+class HostUse:
+    """Mean parts of the host's time, 0..1; None where unknown."""
+
+    busy: float | None = None
+    io_wait: float | None = None
+    running: float | None = None
+    """Of the time in which the server's threads could run, the part in which they had a CPU."""
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What the reasons are found from."""
+
+    intervals: int
+    held_out_mape: float | None
+    level: float | None
+    """θ of a CPU target whose times are seconds; None for any other."""
+    host: HostUse
+    time_is_work: bool
+
+
+def find_reasons(signs: Signs) -> tuple[Reason, ...]:
+    """List every reason for care, the most general first."""
+    found = {
+        Reason.FEW_INTERVALS: signs.intervals < ENOUGH_INTERVALS,
+        Reason.COST_VARIES: (signs.held_out_mape or 0.0) > STEADY_MAPE,
+        Reason.SATURATED: (signs.host.busy or 0.0) > BUSY,
+        Reason.IO_BOUND: (signs.host.io_wait or 0.0) > IO_BOUND,
+        Reason.MOSTLY_WAITING: signs.level is not None and signs.level < COMPUTING_LEVEL,
+        Reason.WAITS_UNSEEN: signs.time_is_work,
+    }
+    return tuple(reason for reason, true in found.items() if true)
+
+
+class Method(StrEnum):
+    """Where the parts come from."""
+
+    AUTO = "auto"
+    MEASURED = "measured"
+    WORK_TIME = "work-time"
+    LEARNED = "learned"
+    WLR = "wlr"
+
+
+@dataclass(frozen=True)
+class ClassUse:
+    """What one class used of the resource, units of y."""
+
+    name: str
+    total: float
+    share: float
+    """Of what all classes used together: shares add up to 1, or are 0."""
+    stderr: float | None
+    """Standard error of total; None where it was measured or cannot be told."""
+    line: Line
+    """Its part on its time: statement time for wlr, work time else; units of y per unit of time."""
+    waits: bool
+    """Time passes without use: by its digest text, or found."""
+
+
+@dataclass(frozen=True)
+class PredictionError:
+    """Predicted against actual; None where it does not exist. A fit to itself is not a check."""
+
+    mape: float | None
+    """Mean of |actual − predicted|/actual over intervals with actual > 0."""
+    r_squared: float | None
+    """Squared correlation."""
+    slope: float | None
+    """Of the regression of predicted on actual."""
+
+    @classmethod
+    def of(cls, actual: Array, predicted: Array) -> "PredictionError":
+        """Compare two series of shape (T,)."""
+        busy = actual > 0
+        a, p = actual[busy], predicted[busy]
+        if not len(a):
+            return cls(None, None, None)
+        mape = float(np.mean(np.abs(a - p) / a))
+        da, dp = a - a.mean(), p - p.mean()
+        s_aa, s_pp, s_ap = float(da @ da), float(dp @ dp), float(da @ dp)
+        tiny = 1e-20 * len(a)
+        if len(a) < 2 or s_aa <= tiny * float(a.max()) ** 2:
+            return cls(mape, None, None)
+        varies = s_pp > tiny * float(np.abs(p).max()) ** 2
+        return cls(mape, min(s_ap**2 / (s_aa * s_pp), 1.0) if varies else None, s_ap / s_aa)
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """An aggregate divided over classes. Totals and `unattributed` add up to `total`."""
+
+    method: Method
+    total: float
+    classes: tuple[ClassUse, ...]
+    unattributed: float
+    predictor: Predictor
+    fit: PredictionError
+    held_out: PredictionError
+    """Each quarter of the intervals predicted from the others."""
+    disagreement: float | None
+    """Σ|share − other share| between the source and the next best one, where there is one."""
+    compared_with: Method | None
+    """Divided as if asked for: work time is the division alone, as `by_work_time` makes it."""
+    reasons: tuple[Reason, ...]
+    intervals: int
+
+    @property
+    def ranked(self) -> list[ClassUse]:
+        """The classes, greatest use first."""
+        return sorted(self.classes, key=lambda use: (-use.total, use.name))
+
+    @property
+    def totals(self) -> Array:
+        """What each class used, shape (K,), in the order of the intervals' names."""
+        return np.array([use.total for use in self.classes])
+
+
+def disagreement(one: Array, other: Array) -> float | None:
+    """Σ|share − other share| over classes: 0 the same, 2 nothing in common; None without use."""
+    a, b = float(one.sum()), float(other.sum())
+    if a <= 0 or b <= 0:
+        return None
+    return float(np.abs(one / a - other / b).sum())
