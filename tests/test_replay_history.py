@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from math import isfinite
 from pathlib import Path
@@ -13,12 +13,14 @@ import pytest
 from agent.cli import main
 from agent.history.database import open_to_write
 from agent.history.record_types import INTERVALS
-from agent.history.row_mapping import interval_row
-from agent.history.tables import insert
+from agent.history.row_mapping import interval_row, sample_chunks
+from agent.history.tables import insert, insert_chunk, target_id
 from agent.pipeline import observations
 from agent.support.clocks import Now
 from agent.window.concurrency import Source
+from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval, Window
+from collectors.base import Sample
 from models.capacity.assess import assess_capacity
 
 RECORDED = Path(__file__).parent / "fixtures" / "real" / "mysql-hot-longer.json.gz"
@@ -119,7 +121,49 @@ def test_only_intervals_of_one_width_are_replayed(
     assert min(point["at"] for point in late["points"]) >= rows[half].end
     assert max(point["at"] for point in early["points"]) <= rows[half - 1].end
     assert main(["replay", str(path), "--interval", "5s"]) == 2
-    assert "no intervals of 5 s; the latest are of 4 s" in capsys.readouterr().err
+    text = "no intervals of 5 s; the latest are of 4 s, and there are no samples to make others of"
+    assert text in capsys.readouterr().err
+
+
+def rising(until: int) -> Iterator[Sample]:
+    """Samples a second apart of a load that rises, with a burst of a second every ten."""
+    questions = 0.0
+    for at in range(until):
+        questions += 10.0 * at + (5000.0 if at % 10 == 3 else 0.0)
+        status = {"questions": questions, "threads_running": 2.0, "uptime": 100.0 + at}
+        status |= {"own_statements": 4.0 * at, "threads_connected": 9.0}
+        yield Sample("status", at + 0.25, status)
+        yield Sample("statements", at + 0.5, {"statement_seconds": questions / 1e4})
+
+
+def test_intervals_of_another_width_are_made_of_samples(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As an agent with that `fit.interval` would have made them; too narrow ones are refused."""
+    buffer, path = IntervalBuffer(15.0, 3600.0, 1.0), tmp_path / "state" / "history.db"
+    narrow = IntervalBuffer(5.0, 3600.0, 1.0)
+    taken = list(rising(300))
+    for sample in taken:
+        buffer.append(sample)
+        narrow.append(sample)
+        buffer.window(sample.at)
+        narrow.window(sample.at)
+    clock = Now(0.0, ZERO)
+    written = [row._replace(end=row.end + ZERO) for row in buffer.window(300.0).rows]
+    history(path, ("db", SERVER, written))
+    with closing(open_to_write(path)) as connection:
+        target = target_id(connection, "db", SERVER)
+        for start in range(0, len(taken), 40):
+            for chunk in sample_chunks(taken[start : start + 40], clock):
+                insert_chunk(connection, target, chunk)
+    *_, last = said(capsys, path, "--interval", "5s")
+    expected = narrow.window(400.0)
+    found = {point["at"] - ZERO: point["throughput"] for point in last["points"]}
+    rates = dict(zip(expected["end"], expected["throughput"], strict=True))
+    assert len(rates) > 50
+    assert rates == pytest.approx({end: found[end] for end in rates}, rel=1e-3)
+    assert main(["replay", str(path), "--interval", "1500ms"]) == 2
+    assert "less than twice the time between two samples" in capsys.readouterr().err
 
 
 def test_a_history_that_cannot_be_read_is_one_line(

@@ -4,7 +4,8 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from heapq import merge
+from itertools import chain, groupby
 
 from agent.assessment.markers import Marker
 from agent.history import class_uses
@@ -163,14 +164,33 @@ def _read_samples(
     choice: Choice,
 ) -> Iterator[Row]:
     del kind
+    yield from chain(*_by_collector(connection, target, labels, choice))
+
+
+def samples_by_time(connection: sqlite3.Connection, choice: Choice) -> Iterator[Row]:
+    """Samples of all collectors, in the order of their time for each server of a target."""
+    for target, *labels in _targets(connection, choice):
+        streams = _by_collector(connection, target, tuple(labels), choice)
+        yield from merge(*streams, key=lambda row: row.at)
+
+
+def _by_collector(
+    connection: sqlite3.Connection, target: int, labels: tuple[str, ...], choice: Choice
+) -> list[Iterator[Row]]:
+    """Each collector's samples, by time."""
     collectors = connection.execute(
         "SELECT DISTINCT collector FROM sample WHERE target = ? ORDER BY collector", (target,)
     ).fetchall()
-    for (collector,) in collectors:
-        for chunk in _chunks(connection, target, collector, choice):
-            for at, values in unpack(chunk):
-                if choice.since <= at <= choice.until:
-                    yield Row((*labels, collector), at, (values,))
+    return [_of_one(connection, target, (*labels, name), choice) for (name,) in collectors]
+
+
+def _of_one(
+    connection: sqlite3.Connection, target: int, labels: tuple[str, ...], choice: Choice
+) -> Iterator[Row]:
+    for chunk in _chunks(connection, target, labels[-1], choice):
+        for at, values in unpack(chunk):
+            if choice.since <= at <= choice.until:
+                yield Row(labels, at, (values,))
 
 
 def _chunks(
@@ -200,7 +220,7 @@ def _insert_samples(connection: sqlite3.Connection, rows: Iterable[Row]) -> int:
         there = {
             at for chunk in _chunks(connection, target, collector, span) for at, _ in unpack(chunk)
         }
-        new = [(row.at, _by_name(row.cells[0])) for row in samples if row.at not in there]
+        new = [(row.at, by_name(row.cells[0])) for row in samples if row.at not in there]
         for start in range(0, len(new), CHUNK):
             chunk = pack(collector, new[start : start + CHUNK])
             added += insert_chunk(connection, target, chunk)
@@ -248,5 +268,6 @@ def _cell(column: Column, stored: float | str | None) -> Cell:
         raise StoreError(StoreFailure.CORRUPT, text) from None
 
 
-def _by_name(cell: Cell) -> Mapping[str, float]:
+def by_name(cell: Cell) -> Mapping[str, float]:
+    """The numbers of a cell that holds numbers by name."""
     return cell if isinstance(cell, Mapping) else {}

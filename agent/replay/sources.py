@@ -2,9 +2,10 @@
 
 import math
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 
 from agent.config.business_metrics import BusinessMetric
@@ -16,13 +17,24 @@ from agent.history.database import open_to_read
 from agent.history.history_file import HEAD
 from agent.history.record_types import BUSINESS, INTERVALS, Row
 from agent.history.row_mapping import interval_of
-from agent.history.tables import LAST, Choice, Extent, extents, read, target_names
+from agent.history.tables import (
+    LAST,
+    Choice,
+    Extent,
+    by_name,
+    extents,
+    read,
+    samples_by_time,
+    target_names,
+)
 from agent.history.window_reader import SAME_WIDTH
 from agent.pipeline import NO_CEILINGS
+from agent.replay.recorded_readings import Reading
 from agent.replay.recording import Intervals, Recording, Samples, sampling_of
 from agent.replay.sample_file import SampleFile
 from agent.support.clocks import Now
 from agent.window.interval_buffer import IntervalBuffer
+from collectors.base import Sample
 
 WIDTHS = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 """Seconds of an interval where none is asked for: the first that holds two samples."""
@@ -152,15 +164,36 @@ def _of_history(connection: sqlite3.Connection, path: str, wishes: ReplayOptions
     settings = _with_width(wishes, width)
     found = (interval_of(row, 1.0, ZERO) for row in read(connection, INTERVALS, choice))
     same = (one for one in found if math.isclose(one.seconds, width, rel_tol=SAME_WIDTH))
-    recording = Intervals(same, IntervalBuffer(width, settings.window, width))
+    recording: Recording = Intervals(same, IntervalBuffer(width, settings.window, width))
+    title = f"{path}: {extent.target} on {extent.server}"
     if math.isnan(recording.start):
         which = "latest" if is_all else "first"
-        widths = f"the {which} are of {last.cells[0]:g} s"
-        raise SourceError(f"{path}: no intervals of {width:g} s; {widths}: leave --interval out")
-    title = f"{path}: {extent.target} on {extent.server}"
+        written = f"no intervals of {width:g} s; the {which} are of {last.cells[0]:g} s"
+        recording = _of_samples(connection, choice, settings, f"{path}: {written}")
+        title += ", from its samples"
     business = read(connection, BUSINESS, choice)
     return Source(
         extent.target, title, recording, settings, lambda: others, extent.server, business
+    )
+
+
+def _of_samples(
+    connection: sqlite3.Connection, choice: Choice, settings: FitSettings, written: str
+) -> Samples:
+    """Intervals of another width than was written, from the samples that the history keeps."""
+    rows = groupby(samples_by_time(connection, choice), key=lambda row: row.at)
+    sampling, readings = sampling_of(_reading(at, together) for at, together in rows)
+    if sampling is None:
+        raise SourceError(f"{written}, and there are no samples to make others of")
+    interval_for(sampling, settings.interval, f"{written}; of its samples")
+    return Samples(readings, IntervalBuffer(settings.interval, settings.window, sampling))
+
+
+def _reading(at: int, rows: Iterable[Row]) -> Reading:
+    """What was read at one time, ms since 1970."""
+    seconds = at / 1000
+    return Reading(
+        seconds, tuple(Sample(row.labels[-1], seconds, by_name(row.cells[0])) for row in rows)
     )
 
 
