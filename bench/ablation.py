@@ -231,7 +231,9 @@ def _assessed(root: Path, file: Path) -> list[Row]:
                 ends = law.x_max_interval or (None, None)
                 rows.append((law.x_max, *ends, law.trust == "trusted"))
                 continue
-            known = tuple(r.with_shared_costs(seen.throughput) for r in seen.resources)
+            known = tuple(
+                r.with_shared_costs(seen.throughput, seen.concurrency) for r in seen.resources
+            )
             found = assess_capacity(replace(seen, resources=known))
             rows.append((found.value, found.lower, found.upper, found.trust == "trusted"))
         except (ArithmeticError, LookupError, ValueError, np.linalg.LinAlgError):

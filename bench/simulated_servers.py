@@ -182,7 +182,8 @@ def woken_server(name: str, demand: float, waking: float, *, evenly: bool) -> Se
     else:
         u = x * (demand + waking) / (1 + waking * x)
         idle = x * (1 - u)
-    n = np.where(u < 0.999, 1.3 * u + 0.3 * x * demand, 3.0)
+    free = idle > 0.03 * x
+    n = np.where(free, 1.3 * u + 0.3 * x * demand, 3.0)
     used = {"cpu": u, "disk": 0.01 + 0.1 * u}
     return Server(name, 1 / demand, x, n, used, idle_entries=idle)
 

@@ -37,7 +37,7 @@ def test_writes_that_hardly_belong_to_queries_tell_nothing() -> None:
     x = np.linspace(100.0, 900.0, 60)
     u = 0.001 * x * (1 + 0.01 * np.sin(np.arange(60)))
     plain = Resource("server_cpu", u, own=u)
-    counted = Resource("server_cpu", u, own=u, log_writes=np.ones(60)).with_shared_costs(x)
+    counted = Resource("server_cpu", u, own=u, log_writes=np.ones(60)).with_shared_costs(x, x)
     found = [find_resource_limits(x, [resource])[0].x_max for resource in (plain, counted)]
     assert found[1] == pytest.approx(found[0], rel=0.005)
 

@@ -11,7 +11,7 @@ from models.capacity.oversubscription import FEW, PER_DOUBLING, Clients
 from models.capacity.resource_limit import Resource, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits
 
-DEMAND = 50e-6
+DEMAND = 5e-3
 """Seconds of processor time that a query takes."""
 FULL = 1 / DEMAND
 X = np.tile(np.linspace(0.1, 0.8, 40), 3) * FULL
@@ -71,17 +71,18 @@ def test_processors_that_nobody_counted_lose_nothing(count: float | None, client
 
 def test_commits_that_share_a_log_need_all_the_connections() -> None:
     """As far as the demand is believed to fall with the writes that they share, nothing is lost."""
+    x = 100 * X  # of 50 µs each
     shared = np.clip(X / FULL, 0.0, 0.9)
     used = X * DEMAND * (1 - 0.6 * shared)
     counted = Resource(
         "server_cpu",
         used,
         own=used,
-        processors=np.ones(len(X)),
-        log_writes=X * (1 - shared),
-    ).with_shared_costs(X)
+        processors=np.ones(len(x)),
+        log_writes=x * (1 - shared),
+    ).with_shared_costs(x, x)
     alone, asked = (
-        find_resource_limits(X, [counted], clients=clients)[0]
+        find_resource_limits(x, [counted], clients=clients)[0]
         for clients in (None, Clients(64.0, DEMAND))
     )
     assert alone.x_max is not None

@@ -51,7 +51,14 @@ def observed(server: Server, upto: float, seed: int, *, is_measured: bool) -> Ob
     if not is_measured:
         counted = {}
     idle, writes = counted.get("idle_entries"), counted.get("log_writes")
-    processor = Resource("server_cpu", u, own=u, idle_entries=idle, log_writes=writes)
+    processor = Resource(
+        "server_cpu",
+        u,
+        own=u,
+        idle_entries=idle,
+        log_writes=writes,
+        processors=np.ones(INTERVALS),
+    )
     return Observations.of(5.0 * np.arange(INTERVALS), x, n, resources=[processor])
 
 
@@ -74,5 +81,6 @@ def server_of_many_processors(
     idle = idle * rng.normal(1.0, 0.03, INTERVALS)
     n = PROCESSORS * u * (1 + 0.3 * u**PROCESSORS) * rng.normal(1.0, 0.03, INTERVALS)
     entries = idle if is_measured else None
-    processor = Resource("cpu", u, own=u, idle_entries=entries)
+    count = np.full(INTERVALS, float(PROCESSORS))
+    processor = Resource("cpu", u, own=u, idle_entries=entries, processors=count)
     return Observations.of(5.0 * np.arange(INTERVALS), x, n, resources=[processor])

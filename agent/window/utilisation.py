@@ -116,6 +116,7 @@ def with_ceilings(
             counts_waits=name == INNODB_THREADS,
             is_busy_time=is_busy_time(name) and name not in ceilings.ceilings,
             own=own.get(name),
+            is_of_statements=name == CPU and OF_THE_CPU not in utilisations,
             clock=utilisations.get(CLOCK) if name in own else None,
             idle_entries=rates.get(IDLE_ENTRIES) if name in own else None,
             waiting=rates.get(CLIENT_RUN_DELAY) if name in own else None,
@@ -179,6 +180,7 @@ def _cpu_of_statements(
         ceiling_deviation=share.deviation,
         is_ceiling_assumed=share.is_assumed,
         own=used,
+        is_of_statements=True,
         processors=np.full(len(used), ceilings.vcpus),
     )
 

@@ -15,6 +15,11 @@ from models.capacity.shared_cost import SharedCost
 
 BUSY = 0.9
 """A processor is full only where at least this share of the queries found it busy."""
+SHORT = 1.5e-3
+"""Seconds of processor time: of longer queries waking a processor is a tenth at most."""
+QUEUED = 2.0
+"""Where idle entries are not counted, a processor is full of short queries only where so many are
+at work at once for each: before a full one they queue."""
 
 
 class CpuWakeups(SharedCost):

@@ -37,6 +37,8 @@ OWN_SHARES = (0.3, 0.1, 0.6)
 """The same for a processor, of which the server's own part is known: waking it costs."""
 MEASURED_SHARES = (0.1, 0.1, 0.5, 0.3)
 """The same, and that it falls by (3), where it is measured how many queries find it busy."""
+UNMEASURED_SHARES = (0.27, 0.1, 0.53, 0.1)
+"""The same, and that it falls by (3) and nothing shows of it: nobody counts idle entries."""
 LOG_SHARES = (0.4, 0.4)
 """Beside these, that it falls by (3) as more commits share the writes of the log: slowly, fast."""
 
@@ -55,6 +57,9 @@ class Part:
     shares: tuple[float, ...] = SHARES
     """Of `extrapolations`, in their order."""
     idleness: CpuWakeups | None = None
+    wakes_unseen: float | None = None
+    """One second of processor time as a part of the demand, where idle entries are not counted and
+    each query may have woken the processor; None: they are, or it is no processor."""
     log_sharing: SharedCost | None = None
 
     @cached_property

@@ -172,10 +172,11 @@ class Extrapolations:
         busy = [total]
         if first.idleness is not None:
             busy.append(first.idleness.spared)
-            part = first.idleness.per_query / first.slope
-            most = min(LONGEST_WAKING * part, LARGEST_PART)
-            prior = Prior.within(0.0, most, mean=0.0, deviation=WAKING * part)
+            prior = _waking(first.idleness.per_query / first.slope)
             extrapolations.append(_falling(first, busy[-1], prior))
+        if first.wakes_unseen is not None:
+            busy.append(np.zeros_like(first.t))
+            extrapolations.append(_falling_unseen(first, extrapolations[0]))
         if first.log_sharing is not None:
             busy += len(LOG_SHARED) * [first.log_sharing.spared]
             extrapolations += _sharing(first, first.log_sharing)
@@ -226,6 +227,30 @@ def _falling(first: Part, busy: Array, prior: Prior) -> Extrapolation:
     waking = unit(2) - prior.places[:, None] * unit(1)
     rows = waking / float(awake.coefficients[1])
     return Extrapolation.of(awake, rows, np.zeros(PLACES), prior, falls=True)
+
+
+def _waking(part: float) -> Prior:
+    """Believe what waking a processor costs, which for a second of it were this part of D + w."""
+    most = min(LONGEST_WAKING * part, LARGEST_PART)
+    return Prior.within(0.0, most, mean=0.0, deviation=WAKING * part)
+
+
+def _falling_unseen(first: Part, steady: Extrapolation) -> Extrapolation:
+    """Follow (3) where each query seen has woken the processor and the last ones will not.
+
+    So are those of clients that send them evenly. The points are as likely as with a demand that
+    stays, whatever w: that is believed alone.
+    """
+    prior = _waking(first.wakes_unseen or 0.0)
+    slope, covariance = first.slope, first.straight.covariance
+    coefficients = np.stack([first.straight.coefficients] * PLACES)
+    coefficients[:, 2] = prior.places * slope
+    rows = np.tile(np.diag([1.0, 1.0, 0.0]), (PLACES, 1, 1))
+    rows[:, 2, 1] = prior.places
+    spread = rows @ covariance @ rows.transpose(0, 2, 1)
+    spread[:, 2, 2] += (prior.width * slope) ** 2
+    ln_p = steady.ln_p + prior.ln_p
+    return Extrapolation(coefficients, spread, ln_p, steady.freedom, falls=True, scale=steady.scale)
 
 
 LOG_SHARED = (2.0, 3.0)

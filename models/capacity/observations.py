@@ -55,7 +55,7 @@ class Observations:
         given = (throughput, concurrency, n_variance, weights, connections)
         columns = [_column(times, values) for values in given]
         checked = [r.mapped(lambda column: _column(times, column)) for r in resources]
-        known = tuple(resource.with_shared_costs(columns[0]) for resource in checked)
+        known = tuple(resource.with_shared_costs(*columns[:2]) for resource in checked)
         variance, weigh = np.nan_to_num(columns[2]), np.nan_to_num(columns[3])
         return cls(times, columns[0], columns[1], variance, weigh, columns[4], known)
 

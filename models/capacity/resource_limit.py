@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.cpu_wakeups import CpuWakeups
+from models.capacity.cpu_wakeups import QUEUED, SHORT, CpuWakeups
 from models.capacity.sample_sizes import SURE
 from models.capacity.shared_cost import SharedCost
 from models.trust import Trust
@@ -58,7 +58,16 @@ OWN_SHARE = 0.5
 """A full resource of which the server uses less was filled by others: it says nothing of ours."""
 
 
-COLUMNS = ("utilisation", "own", "clock", "idle_entries", "waiting", "log_writes", "processors")
+COLUMNS = (
+    "utilisation",
+    "own",
+    "clock",
+    "idle_entries",
+    "waiting",
+    "log_writes",
+    "processors",
+    "at_once",
+)
 """Of a resource, what has a value for each interval."""
 
 
@@ -85,6 +94,8 @@ class Resource:
     """Whether what waits elsewhere counts as using it: it may seem full long before it is."""
     own: Array | None = field(repr=False, default=None)
     """The part of the utilisation that is the server's own, shape (intervals,); None: not known."""
+    is_of_statements: bool = False
+    """Whether that is the CPU time of statements, which waking a processor is no part of."""
     clock: Array | None = field(repr=False, default=None)
     """How fast it ran, 1 is as fast as it can, shape (intervals,); None: not known."""
     idle_entries: Array | None = field(repr=False, default=None)
@@ -95,10 +106,20 @@ class Resource:
     """How many of the server's threads waited for it, shape (intervals,); None: not known."""
     processors: Array | None = field(repr=False, default=None)
     """How many processors it is, shape (intervals,); None: it is none, or that is not known."""
+    at_once: Array | None = field(repr=False, default=None)
+    """Short statements at once for each processor where idle entries are not counted, shape
+    (intervals,), NaN where that is not known; `Observations.of` has it of N."""
     idleness: CpuWakeups | None = field(repr=False, default=None)
     """How many queries found it busy; `Observations.of` compares idle entries and throughput."""
     log_sharing: SharedCost | None = field(repr=False, default=None)
     """How many queries shared the log writes of others, likewise."""
+
+    @property
+    def count(self) -> float | None:
+        """How many processors it is, in most intervals; None: it is none, or that is not known."""
+        if self.processors is None or not np.isfinite(self.processors).any():
+            return None
+        return float(np.nanmedian(self.processors))
 
     @property
     def full(self) -> NDArray[np.bool_]:
@@ -110,9 +131,12 @@ class Resource:
     @property
     def may_be_full(self) -> NDArray[np.bool_]:
         """Where queries do not find it idle, however busy it was; shape (intervals,)."""
-        if self.idleness is None:
+        if self.idleness is not None:
+            return self.idleness.allows_full
+        if self.at_once is None:
             return np.ones(len(self.utilisation), dtype=np.bool_)
-        return self.idleness.allows_full
+        allows: NDArray[np.bool_] = ~(self.at_once < QUEUED)
+        return allows
 
     @property
     def filled_by_others(self) -> NDArray[np.bool_]:
@@ -137,14 +161,25 @@ class Resource:
         asked = self.idleness and self.idleness.selected(change(self.idleness.spared))
         return replace(self, log_sharing=shared, idleness=asked, **known)
 
-    def with_shared_costs(self, x: Array) -> "Resource":
-        """The same, idle entries and log writes compared with the throughput x, in queries/s."""
+    def with_shared_costs(self, x: Array, n: Array) -> "Resource":
+        """The same, idle entries and log writes compared with the throughput x, in queries/s.
+
+        n is the concurrency, in threads.
+        """
         idle, log = self.idle_entries, self.log_writes
         return replace(
             self,
+            at_once=self._short_at_once(x, n) if idle is None else None,
             idleness=None if idle is None else CpuWakeups.of(x, idle),
             log_sharing=None if log is None else SharedCost.of(x, log),
         )
+
+    def _short_at_once(self, x: Array, n: Array) -> Array | None:
+        """Compute n for each processor where waking one may be a good part of a query."""
+        if self.processors is None or self.own is None or self.is_of_statements:
+            return None
+        is_short = self.own * self.processors < SHORT * x
+        return np.where(is_short, n / self.processors, np.nan)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from models.capacity.demand import (
     NOISE,
     OWN_BASE_PRIOR,
     OWN_SHARES,
+    UNMEASURED_SHARES,
     Part,
 )
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
@@ -164,6 +165,9 @@ def _apart(parts: Sequence[Part], resource: Resource, x_scale: float) -> list[Pa
         idle = replace(idleness, per_query=idleness.per_query * x_scale)
         smooth = idle.smoothed(own.t, whole.u, own.weights)
         own = replace(own, shares=MEASURED_SHARES, idleness=smooth)
+    elif resource.at_once is not None and resource.count is not None and own.slope > 0:
+        second = x_scale / (resource.count * own.slope)
+        own = replace(own, shares=UNMEASURED_SHARES, wakes_unseen=second)
     if log is not None:
         written = replace(log, per_query=log.per_query * x_scale)
         shared = written.smoothed(own.t, np.zeros_like(own.t), own.weights)
@@ -247,10 +251,9 @@ def _as_clients_have_it(
 
     As far as commits share the writes of a log it takes many of them to fill it.
     """
-    count = resource.processors
-    if limit.x_max is None or count is None or not np.isfinite(count).any():
+    if limit.x_max is None or resource.count is None:
         return limit
-    mean, deviation = clients.loss(float(np.nanmedian(count)), limit.x_max)
+    mean, deviation = clients.loss(resource.count, limit.x_max)
     alone = 1 - limit.log_shared
     return _shifted(limit, -mean * alone, deviation * alone) if mean > 0 else limit
 
