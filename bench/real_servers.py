@@ -370,8 +370,8 @@ def watched(server: PrivateServer, interval: float, **more: Any) -> Iterator[Age
 
 def window_of(agent: Agent) -> Window:
     """What the agent has seen of its one target."""
-    (monitor,) = agent._monitors
-    return monitor._history.window(time.monotonic())
+    (monitor,) = agent.monitors
+    return monitor.history.window(time.monotonic())
 
 
 def predictions(window: Window) -> Iterator[Prediction]:

@@ -117,7 +117,7 @@ def _daemon(folder: Path, servers: list[PrivateServer]) -> Iterator[Soak]:
         process = subprocess.Popen([COMMAND, "run", "--config.file", file], stderr=stderr)
     agent = Daemon(process, port, log, len(targets))
     try:
-        wait_until("the agent is ready", agent._is_ready)
+        wait_until("the agent is ready", agent.is_ready)
         yield Soak(agent, file, servers)
     finally:
         process.terminate()

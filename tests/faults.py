@@ -206,13 +206,13 @@ def leave(place: WatchedServer) -> None:
 
 def without_schema(place: WatchedServer) -> None:
     """Start it again without performance_schema."""
-    place.server._options.append(OFF)
+    place.server.options.append(OFF)
     place.server.restart()
 
 
 def with_schema(place: WatchedServer) -> None:
     """Start it again as it was."""
-    place.server._options.remove(OFF)
+    place.server.options.remove(OFF)
     place.server.restart()
 
 

@@ -154,7 +154,7 @@ class Daemon:
 
     def start_recording(self) -> None:
         """Read the page again and again, until `stop`."""
-        wait_until("the agent is ready", self._is_ready)
+        wait_until("the agent is ready", self.is_ready)
         self._recorder.start()
 
     def stop(self) -> None:
@@ -175,7 +175,7 @@ class Daemon:
         outer = psutil.Process(self.process.pid)
         return next(iter(outer.children()), outer)
 
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
         assert self.process.poll() is None, f"the agent has ended:\n{self.log}"
         try:
             return len(self.page.all("up")) == self._targets

@@ -33,8 +33,8 @@ def watched(*metrics: dict[str, Any]) -> TargetMonitor:
     target = {"name": "db", "user": "u", "business_metrics": list(metrics)}
     config = Config.model_validate({"targets": [target], "fit": {"interval": 10}})
     monitor = TargetMonitor(config, config.targets[0])
-    monitor._history.restore(intervals(WAVES))
-    monitor._session._health = Health(up=True)
+    monitor.history.restore(intervals(WAVES))
+    monitor.session.server_health = Health(up=True)
     return monitor
 
 

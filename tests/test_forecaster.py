@@ -172,8 +172,8 @@ def test_a_month_in_the_file_is_forecast_after_a_restart(tmp_path: Path) -> None
     fit = {"interval": "300s", "window": "3d"}
     config = Config.model_validate({"targets": [{"name": "db", "user": "u"}], "fit": fit})
     monitor = TargetMonitor(config, config.targets[0], store=store)
-    assert monitor._recorder is not None
-    monitor._recorder.connected({"server_uuid": SERVER})
+    assert monitor.recorder is not None
+    monitor.recorder.connected({"server_uuid": SERVER})
     monitor.fit_tick(time.monotonic())
     store.tick(time.monotonic() + 100)
     now = time.monotonic()

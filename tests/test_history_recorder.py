@@ -372,7 +372,7 @@ def test_a_server_that_is_another_one_at_each_connect_crowds_nobody_out(
     assert len(said) == 2 * MOST_NEW + 1
     life.begin()
     life.live(60)
-    assert life.recorder._server == SERVER
+    assert life.recorder.server == SERVER
     life.end()
 
 
@@ -389,8 +389,8 @@ def test_a_server_that_was_turned_away_stays_so_after_a_reload(path: Path) -> No
     before.begin()
     for number in range(MOST_NEW + 1):
         before.begin({**MYSQL, "server_uuid": f"liar-{number}"})
-    assert before.recorder._refused is not None
+    assert before.recorder.refused is not None
     after = Recorder(before.store, "db")
     after.go_on(before.recorder)
-    assert after._refused == before.recorder._refused
+    assert after.refused == before.recorder.refused
     before.end()

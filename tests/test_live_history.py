@@ -49,7 +49,7 @@ def started(folder: Path, file: Path, port: int, targets: int = 1) -> Iterator[D
         process = subprocess.Popen([COMMAND, "run", "--config.file", file], stderr=stderr)
     agent = Daemon(process, port, log, targets)
     try:
-        wait_until("the agent is ready", agent._is_ready, PATIENCE)
+        wait_until("the agent is ready", agent.is_ready, PATIENCE)
         yield agent
     finally:
         process.kill()

@@ -46,14 +46,14 @@ def watched(server: PrivateServer) -> tuple[Snapshot, float, list[Sample]]:
     )
     monitor = TargetMonitor(config, config.targets[0])
     samples: list[Sample] = []
-    keep = monitor._history.append
+    keep = monitor.history.append
 
     def append(sample: Sample) -> None:
         values = {n: v for n, v in sample.values.items() if not n.startswith(NOT_RECORDED)}
         samples.append(replace(sample, values=values))
         keep(samples[-1])
 
-    monitor._history.append = append  # type: ignore[method-assign]
+    monitor.history.append = append  # type: ignore[method-assign]
     try:
         for clients in STEPS:
             with Clients(server, WORK, clients):

@@ -198,13 +198,12 @@ def test_an_agent_that_starts_again_knows_its_markers(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     targets = [{"name": name, "host": "127.0.0.1", "port": 1, "user": "x"} for name in "ab"]
     config = Config.model_validate({"targets": targets})
-    agent = Agent(config, Store(path, config.history))
+    agent = Agent(config, first := Store(path, config.history))
     mine, ours = Marker(round(time.time()) - 9.0, "mine", "b"), Marker(round(time.time()), "ours")
     agent.mark(mine)
     agent.mark(ours)
     agent.stop()
-    assert agent._store is not None
-    agent._store.close()
+    first.close()
     again = Agent(config, store := Store(path, config.history))
     answer = store.markers()
     store.tick(time.monotonic())

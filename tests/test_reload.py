@@ -29,6 +29,7 @@ from agent.config.settings import Config
 from agent.demo.server import Flavour, PrivateServer
 from agent.service.daemon import Agent
 from agent.service.reload import Reloader, settings_of
+from agent.support.worker import Worker
 from agent.web import application
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
@@ -289,11 +290,16 @@ class Running:
     @property
     def intervals(self) -> list[Interval]:
         """What the first target's window is made of."""
-        return self.agent._monitors[0]._history._window.rows
+        return self.agent.monitors[0].history.held.rows
 
     def snapshot(self, name: str = "db0") -> Snapshot:
         """What is known of a target."""
         (found,) = [s for s in self.agent.snapshots() if s.target == name]
+        return found
+
+    def worker(self, kind: str, name: str) -> Worker:
+        """The worker of that kind that a target has."""
+        (found,) = [w for w in self.agent.workers() if (w.kind, w.target) == (kind, name)]
         return found
 
     def connects(self) -> dict[str, int]:
@@ -316,10 +322,10 @@ def running(tmp_path: Path, mariadb_server: PrivateServer) -> Iterator[Running]:
 
 def test_a_target_that_did_not_change_goes_on(running: Running) -> None:
     """Its worker, session and window are the same when others come and go."""
-    worker = running.agent._target_workers[running.agent._monitors[0]][0]
+    worker = running.worker("server", "db0")
     running.agent.apply(running.write({}, {"timeout": "2s"}))
     wait_until("the other is up", lambda: running.snapshot("db1").health.up)
-    assert running.agent._target_workers[running.agent._monitors[0]][0] is worker
+    assert running.worker("server", "db0") is worker
     running.agent.apply(running.write({}))
     assert running.connects() == {"db0": 1}
     assert worker.is_alive()

@@ -90,7 +90,7 @@ class PrivateServer:
         """On 127.0.0.1; 0 without a network."""
         self._network = network
         self._user = ServerUser.of(self.folder, program, unprivileged=unprivileged)
-        self._options = [
+        self.options = [
             *switches(self.flavour, performance_schema=performance_schema, log_bin=log_bin),
             *options,
         ]
@@ -275,7 +275,7 @@ class PrivateServer:
         user = self._user.option
         with self._open_log() as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own words only
-                start_command(self.program, self.folder, port, user, self._options),
+                start_command(self.program, self.folder, port, user, self.options),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -50,9 +50,9 @@ class Recorder:
         self._target = target
         self._samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
         self._connected_to: str | None = None
-        self._server: str | None = None  # whose intervals the window holds
+        self.server: str | None = None  # whose intervals the window holds
         self._identities = Identities()
-        self._refused: str | None = None  # a server of which nothing is written
+        self.refused: str | None = None  # a server of which nothing is written
         self._past: WindowFuture | None = None
         self._load: LoadFuture | None = None
         self._fit_at: float | None = None
@@ -62,9 +62,9 @@ class Recorder:
 
     def go_on(self, before: "Recorder") -> None:
         """Our window is what the other's was: nothing is read back a second time."""
-        self._server, self._past, self._fit_at = before._server, before._past, before._fit_at
+        self.server, self._past, self._fit_at = before.server, before._past, before._fit_at
         self._load, self._business = before._load, before._business
-        self._identities, self._refused = before._identities, before._refused
+        self._identities, self.refused = before._identities, before.refused
 
     def connected(self, variables: Mapping[str, str]) -> None:
         """The server has said who it is."""
@@ -86,7 +86,7 @@ class Recorder:
     def look(self, history: IntervalBuffer, now: Now) -> None:
         """Before a fit: mind which server it is, and take in what was read back of it."""
         server = self._connected_to
-        if server is not None and server != self._server:
+        if server is not None and server != self.server:
             if self._identities.admits(server, now.monotonic):
                 self._turn_to(server, history, now)
             else:
@@ -118,9 +118,9 @@ class Recorder:
         """After a fit: hand over what is new, with each interval and at the `last`."""
         new = history.take_new()
         is_time = new or last or self._uses or len(self._samples) >= MANY_SAMPLES
-        if self._server is None or not is_time:
+        if self.server is None or not is_time:
             return
-        labels = (self._target, self._server)
+        labels = (self._target, self.server)
         row = fit_row(labels, fitted) if fitted.at != self._fit_at else None
         self._fit_at = fitted.at
         samples = take_all(self._samples)
@@ -140,10 +140,10 @@ class Recorder:
 
     def _turn_away(self, server: str, history: IntervalBuffer) -> None:
         """Stop writing for a server beyond the limit; it still has a window of its own."""
-        if server == self._refused:
+        if server == self.refused:
             return
         history.turn_to(server)
-        self._server, self._past, self._refused = None, None, server
+        self.server, self._past, self.refused = None, None, server
         self._load = self._business = None
         facts = fields(target=self._target, most=MOST_NEW)
         log.warning(
@@ -153,14 +153,14 @@ class Recorder:
     def _turn_to(self, server: str, history: IntervalBuffer, now: Now) -> None:
         """Another server than before has nothing to do with what the window holds."""
         history.turn_to(server)
-        if self._server is not None or self._refused is not None:
+        if self.server is not None or self.refused is not None:
             self._samples.clear()
             self._uses.clear()
             self._values.clear()
-        self._refused = None
+        self.refused = None
         since, until = (in_milliseconds(at) for at in (now.unix - history.horizon, now.unix))
         wanted = Wanted(self._target, server, history.width, since, until)
-        self._server, self._past = server, self._store.read_window(wanted)
+        self.server, self._past = server, self._store.read_window(wanted)
         self._business = self._store.business(wanted)
         days_before = in_milliseconds(now.unix - HOUR * KEPT)
         self._load = self._store.load(replace(wanted, since=days_before))

@@ -60,16 +60,16 @@ class Agent:
         if store:
             store.watched = _names(config)
         self.markers = Markers(config.history.retention.of_markers)
-        self._monitors = [TargetMonitor(config, target, store=store) for target in config.targets]
+        self.monitors = [TargetMonitor(config, target, store=store) for target in config.targets]
         self._settings = {t.name: settings_of(config, t) for t in config.targets}
-        self._target_workers = {monitor: _workers_of(monitor) for monitor in self._monitors}
+        self._target_workers = {monitor: _workers_of(monitor) for monitor in self.monitors}
         self.groups = Groups(config, self.snapshots)
-        self._host_worker = Worker("host", _host_ticks(self._monitors))
+        self._host_worker = Worker("host", _host_ticks(self.monitors))
         self._fit_worker = Worker("fit", self._fit_ticks())
 
     def snapshots(self) -> list[Snapshot]:
         """The latest snapshot of every target, with its deploy markers."""
-        found = [monitor.snapshot for monitor in self._monitors]
+        found = [monitor.snapshot for monitor in self.monitors]
         known = self.markers.known()
         if not known:
             return found
@@ -91,7 +91,7 @@ class Agent:
         Raises `TooEarlyError`, `SourceError` where the history has too little of that time, and
         `StoreError` where it cannot be read.
         """
-        monitor = next((one for one in self._monitors if one.target.name == target), None)
+        monitor = next((one for one in self.monitors if one.target.name == target), None)
         if self._store is None or monitor is None:
             raise SourceError(f"{target}: no history of it is written")
         options = monitor.replay_options
@@ -118,8 +118,8 @@ class Agent:
     def stop(self) -> None:
         """End every worker, and each its session; then write what is left to be written."""
         deadline = time.monotonic() + STOP_WITHIN + WRITE_WITHIN
-        _end(self._watching_workers(), self._monitors, STOP_WITHIN)
-        self._hand_over(self._monitors)
+        _end(self._watching_workers(), self.monitors, STOP_WITHIN)
+        self._hand_over(self.monitors)
         if self._store:
             self._store.worker.stop()
             _wait_for([self._store.worker], deadline)
@@ -130,7 +130,7 @@ class Agent:
         One that has changed keeps its intervals, where they are as wide as before.
         """
         settings = {target.name: settings_of(config, target) for target in config.targets}
-        before = {monitor.target.name: monitor for monitor in self._monitors}
+        before = {monitor.target.name: monitor for monitor in self.monitors}
         same = {name for name in before if self._settings[name] == settings.get(name)}
         monitors = [
             before[target.name]
@@ -138,15 +138,15 @@ class Agent:
             else TargetMonitor(config, target, store=self._store)
             for target in config.targets
         ]
-        self._retire([monitor for monitor in self._monitors if monitor not in monitors])
-        new = [monitor for monitor in monitors if monitor not in self._monitors]
+        self._retire([monitor for monitor in self.monitors if monitor not in monitors])
+        new = [monitor for monitor in monitors if monitor not in self.monitors]
         for monitor in new:
             if monitor.target.name in before:
                 monitor.take_over(before[monitor.target.name])
         if self._store:
             self._store.settings, self._store.watched = config.history, _names(config)
         self.markers.kept = config.history.retention.of_markers
-        self._monitors, self._settings = monitors, settings
+        self.monitors, self._settings = monitors, settings
         self.groups.apply(config)
         self._begin(new)
 
@@ -163,14 +163,14 @@ class Agent:
     def _begin(self, monitors: list[TargetMonitor]) -> None:
         begun = {monitor: _workers_of(monitor) for monitor in monitors}
         self._target_workers |= begun
-        self._host_worker.replace_ticks(_host_ticks(self._monitors))
+        self._host_worker.replace_ticks(_host_ticks(self.monitors))
         self._fit_worker.replace_ticks(self._fit_ticks())
         for workers in begun.values():
             for worker in workers:
                 worker.start()
 
     def _fit_ticks(self) -> list[Tick]:
-        return [*_fit_ticks(self._monitors), self.groups.tick, collect, give_back]
+        return [*_fit_ticks(self.monitors), self.groups.tick, collect, give_back]
 
     def own_state(self) -> AgentState:
         """The agent's own status."""
@@ -188,7 +188,7 @@ class Agent:
             ),
             tuple(
                 WorkState(w.target.name, w.connects, w.fit_seconds, w.assessment_failures)
-                for w in self._monitors
+                for w in self.monitors
             ),
             history=self._store.state if self._store else None,
         )

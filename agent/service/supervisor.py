@@ -61,7 +61,7 @@ class Supervisor:
     def listen_to_signals(self) -> None:
         """SIGTERM and SIGINT end, SIGHUP loads the configuration again."""
         for number in (*ENDINGS, signal.SIGHUP):
-            signal.signal(number, self._take_signal)
+            signal.signal(number, self.take_signal)
 
     def look_after(self, loop: Loop) -> None:
         """Look after this one too, as after a worker."""
@@ -91,7 +91,8 @@ class Supervisor:
         except queue.Empty:
             return None
 
-    def _take_signal(self, number: int, frame: FrameType | None) -> None:
+    def take_signal(self, number: int, frame: FrameType | None) -> None:
+        """Take a signal as an order; returns at once."""
         del frame
         self._orders.put(signal.Signals(number))
 

@@ -68,15 +68,15 @@ class TargetMonitor:
         self._resources = config.resource_settings(target)
         offered = collectors_of(config, target) if collectors is None else collectors
         enabled = scheduled(config, target, offered)
-        self._recorder = Recorder(store, target.name) if store else None
-        self._session = TargetSession(target, enabled, self._keep, self._opened)
-        self._history = IntervalBuffer(
-            self._settings.interval, self._settings.window, self._session.sampling
+        self.recorder = Recorder(store, target.name) if store else None
+        self.session = TargetSession(target, enabled, self._keep, self._opened)
+        self.history = IntervalBuffer(
+            self._settings.interval, self._settings.window, self.session.sampling
         )
         self._state = ServerState.new(target.name, config.classes, time.monotonic())
         self._results = IntervalResults()
         self._assessed: tuple[Window, Now] | None = None  # by the snapshot
-        keep = self._recorder.valued if self._recorder is not None else None
+        keep = self.recorder.valued if self.recorder is not None else None
         self.business = BusinessMetricsReader(target, keep)
         self.assessment_failures: Mapping[str, int] = {}
         self.fit_seconds: float | None = None  # how long the latest fit took
@@ -85,15 +85,15 @@ class TargetMonitor:
     @property
     def connects(self) -> int:
         """Sessions that were opened."""
-        return self._session.connects
+        return self.session.connects
 
     def close(self) -> None:
         """End the session on the server."""
-        self._session.close()
+        self.session.close()
 
     def interrupt(self) -> None:
         """From another thread: end a read in progress, and the session with it."""
-        self._session.interrupt()
+        self.session.interrupt()
         self.business.interrupt()
 
     @property
@@ -104,14 +104,14 @@ class TargetMonitor:
 
     def progress(self) -> object:
         """Another value whenever the server has answered; see `Worker`."""
-        return self._session.progress()
+        return self.session.progress()
 
     def take_over(self, before: "TargetMonitor") -> None:
         """Go on where a monitor of the same server ends, with intervals as wide as ours."""
-        if self._session.endpoint != before._session.endpoint:
+        if self.session.endpoint != before.session.endpoint:
             return
-        self._session.take_over(before._session)
-        self._history.server = before._history.server
+        self.session.take_over(before.session)
+        self.history.server = before.history.server
         self.business.take_over(before.business)
         ours, theirs = self._state, before._state
         if self.target.class_slas == before.target.class_slas:
@@ -120,25 +120,25 @@ class TargetMonitor:
         if ours.classes.settings == theirs.classes.settings:
             ours.classes = theirs.classes
         ours.fitted = FitState(record=theirs.fitted.record)
-        if self._history.width != before._history.width:
+        if self.history.width != before.history.width:
             self.snapshot = replace(self.snapshot, health=before.snapshot.health)
             return
-        self._history.carry(before._history)
-        if self._recorder is not None and before._recorder is not None:
-            self._recorder.go_on(before._recorder)
+        self.history.carry(before.history)
+        if self.recorder is not None and before.recorder is not None:
+            self.recorder.go_on(before.recorder)
         self.snapshot = before.snapshot
 
     def server_tick(self, now: float) -> float:
         """Read the server: what is due."""
-        return self._session.read_server(now)
+        return self.session.read_server(now)
 
     def host_tick(self, now: float) -> float:
         """Read the server's host: what is due."""
-        return self._session.read_host(now)
+        return self.session.read_host(now)
 
     def fit_tick(self, now: float) -> float:
         """Publish what is known now, and see to it that no answer takes for ever."""
-        self._session.break_off_if_overdue(now)
+        self.session.break_off_if_overdue(now)
         self.business.break_off_if_overdue(now)
         before = self.snapshot
         self._mind_the_server(now)
@@ -158,8 +158,8 @@ class TargetMonitor:
 
     def _mind_the_server(self, now: float) -> None:
         """Another server behind the same address has nothing to do with what is known."""
-        server = self._session.server
-        if server is not None and self._history.turn_to(server):
+        server = self.session.server
+        if server is not None and self.history.turn_to(server):
             facts = fields(target=self.target.name, server=server)
             log.warning(
                 "a different server answers at this address: a new window begins", extra=facts
@@ -172,7 +172,7 @@ class TargetMonitor:
         """Forecast when the load meets the capacity, once an hour; shown with the next fit."""
         clock = Now(now, time.time())
         try:
-            load = self._recorder.take_load() if self._recorder is not None else None
+            load = self.recorder.take_load() if self.recorder is not None else None
             if load is not None:
                 self._state.forecaster.restore(load, now)
             if self._assessed is not None:
@@ -220,7 +220,7 @@ class TargetMonitor:
             return now + ASSESS_EVERY
         self._results.units_at = end  # also where it fails: the same again would fail again
         window, series = self._assessed[0], self.business.series
-        written = self._recorder.take_business() if self._recorder is not None else None
+        written = self.recorder.take_business() if self.recorder is not None else None
         if written is not None:
             self.business.restore(written, clock)
         try:
@@ -255,9 +255,9 @@ class TargetMonitor:
             self._state.classes = ClassMonitor(self._state.classes.settings)
             raise
         for spent in self._state.classes.take_new():
-            if self._recorder is not None:
+            if self.recorder is not None:
                 savings = savings_of(self._state.classes.state, self._state.fitted.capacity)
-                self._recorder.divided(ClassUses(spent, savings))
+                self.recorder.divided(ClassUses(spent, savings))
         return now + ASSESS_EVERY
 
     def _note_defect(self, part: Part, error: Exception) -> None:
@@ -271,16 +271,16 @@ class TargetMonitor:
 
     def hand_over(self, *, last: bool = False) -> None:
         """Give the history what is new; at the `last`, also what is of no complete interval."""
-        if self._recorder is not None:
+        if self.recorder is not None:
             clock = Now(time.monotonic(), time.time())
-            self._recorder.record(self._history, self._state.fitted, clock, last=last)
+            self.recorder.record(self.history, self._state.fitted, clock, last=last)
 
     def _assess(self, now: float) -> Snapshot:
         health = self._current_health()
         clock = Now(now, time.time())
-        if self._recorder is not None:
-            self._recorder.look(self._history, clock)
-        window = self._history.window(now)
+        if self.recorder is not None:
+            self.recorder.look(self.history, clock)
+        window = self.history.window(now)
         if self._is_assessed(window, clock):
             snapshot = replace(self.snapshot, at=clock.unix, health=health)
         else:
@@ -291,8 +291,8 @@ class TargetMonitor:
         return replace(
             snapshot,
             classes=self._state.classes.state,
-            clock=self._session.clock(now),
-            replication=self._session.replication(now),
+            clock=self.session.clock(now),
+            replication=self.session.replication(now),
             forecast=self._state.forecaster.state,
             sla=self._results.sla,
             class_slas=self._results.class_slas,
@@ -307,12 +307,12 @@ class TargetMonitor:
         return window is before and abs(clock.to_unix(then.monotonic) - then.unix) < CLOCK_SET
 
     def _current_health(self) -> Health:
-        health = self._session.health
+        health = self.session.health
         return replace(health, collectors=(*health.collectors, *self.business.health))
 
     def _opened(self, variables: Mapping[str, str]) -> None:
-        if self._recorder is not None:
-            self._recorder.connected(variables)
+        if self.recorder is not None:
+            self.recorder.connected(variables)
 
     def _keep(self, sample: Sample) -> None:
         if isinstance(sample.values, HistogramValues):
@@ -321,9 +321,9 @@ class TargetMonitor:
         self._state.classes.append(sample)
         if sample.collector == "digests":
             return
-        self._history.append(sample)
-        if self._recorder is not None:
-            self._recorder.sampled(sample)
+        self.history.append(sample)
+        if self.recorder is not None:
+            self.recorder.sampled(sample)
 
 
 def _say_changes(before: Snapshot, after: Snapshot) -> None:

@@ -69,7 +69,8 @@ class TargetSession:
         self._round_trips: tuple[RoundTrip, ...] = ()
         self._replication: tuple[Replication, ...] = ()
         self._restarts = RestartDetector()
-        self._health = Health()
+        self.server_health = Health()
+        """The status of the server, without that of the collectors."""
         self.server: str | None = None  # the identity of the server that answered last
         self.connects = 0  # sessions opened
 
@@ -87,7 +88,7 @@ class TargetSession:
     def health(self) -> Health:
         """The status of the server and of each collector."""
         return replace(
-            self._health,
+            self.server_health,
             collectors=tuple(c.health for c in self._collectors),
             features=tuple(feature for c in self._collectors for feature in c.features),
         )
@@ -102,7 +103,11 @@ class TargetSession:
 
     def take_over(self, before: "TargetSession") -> None:
         """Go on as the session of the same server that ends."""
-        self._health, self.connects, self.server = before._health, before.connects, before.server
+        self.server_health, self.connects, self.server = (
+            before.server_health,
+            before.connects,
+            before.server,
+        )
         self._round_trips, self._replication = before._round_trips, before._replication
 
     def close(self) -> None:
@@ -134,7 +139,7 @@ class TargetSession:
                 if collector.due <= time.monotonic() + TOGETHER:
                     self._take(collector.run(time.monotonic()))
             if self._status.failure not in (None, FailureKind.SLOW):
-                self._health = replace(self._health, up=False)
+                self.server_health = replace(self.server_health, up=False)
         except CollectorError:
             return self._lost()
         except (
@@ -166,7 +171,7 @@ class TargetSession:
         self.server = server_identity(self._connection.variables)
         self._opened(self._connection.variables)
         flavour = self._connection.flavour
-        self._health = replace(self._health, server=flavour, identity=self._identity())
+        self.server_health = replace(self.server_health, server=flavour, identity=self._identity())
         facts = fields(target=self._target.name, server=flavour)
         log.info("connected to %s", self._target.endpoint, extra=facts)
         for collector in self._collectors:
@@ -202,17 +207,19 @@ class TargetSession:
             self._backoff.succeeded()
             self._notice_restart(sample)
             queries = sample.values["questions"]
-            self._health = replace(self._health, up=True, queries=queries)
+            self.server_health = replace(self.server_health, up=True, queries=queries)
 
     def _notice_restart(self, status: Sample) -> None:
         if self._restarts.is_another(status, Session(self.connects, self._connection.id)):
-            self._health = replace(self._health, restarts=self._health.restarts + 1)
+            self.server_health = replace(
+                self.server_health, restarts=self.server_health.restarts + 1
+            )
             log.warning("the server has restarted", extra=fields(target=self._target.name))
 
     def _lost(self) -> float:
         """The session is gone, and said to be: try again later."""
         self._connection.close()
-        self._health = replace(self._health, up=False)
+        self.server_health = replace(self.server_health, up=False)
         self._retry_at = time.monotonic() + self._backoff.failed()
         return self._retry_at
 

@@ -38,7 +38,8 @@ class IntervalBuffer:
         self._raw: dict[str, deque[Sample]] = {}
         self._new: deque[Interval] = deque(maxlen=MOST_NEW)
         self._closed_until: float | None = None
-        self._window = Window()
+        self.held = Window()
+        """The intervals that were complete when it was last looked."""
         self._lock = threading.Lock()
 
     def carry(self, before: "IntervalBuffer") -> None:
@@ -46,7 +47,7 @@ class IntervalBuffer:
 
         `before` may still be in use by the worker that fits: a window never changes.
         """
-        window = before._window
+        window = before.held
         self._hold(window, window["end"].max(initial=-math.inf))
 
     def restore(self, intervals: Iterable[Interval]) -> None:
@@ -54,7 +55,7 @@ class IntervalBuffer:
 
         To be called by the worker that fits.
         """
-        ours = self._window
+        ours = self.held
         first = (ours["end"] - ours["seconds"]).min(initial=math.inf)
         old = Window(i for i in intervals if i.end <= first + OVERLAP * self.width)
         self._hold(old.followed_by(ours))
@@ -71,7 +72,7 @@ class IntervalBuffer:
             self._raw.clear()
             self._closed_until = None
         self._new.clear()
-        self._window = Window()
+        self.held = Window()
         return True
 
     def extend(self, intervals: Iterable[Interval], now: float) -> None:
@@ -79,7 +80,7 @@ class IntervalBuffer:
 
         To be called by the worker that fits.
         """
-        self._hold(self._window.followed_by(Window(intervals)), now)
+        self._hold(self.held.followed_by(Window(intervals)), now)
 
     def take_new(self) -> list[Interval]:
         """The intervals that were completed since the last call."""
@@ -109,11 +110,11 @@ class IntervalBuffer:
         with self._lock:
             start = self._closed_until = self._next_start()
             if start is None or now < start + self.width + self._grace:
-                return self._window
+                return self.held
             raw = {name: list(samples) for name, samples in self._raw.items()}
         new = self._close(raw, now, start)
-        self._hold(self._window.followed_by(new), now - self._grace)
-        return self._window
+        self._hold(self.held.followed_by(new), now - self._grace)
+        return self.held
 
     def _next_start(self) -> float | None:
         """Where the next interval begins; None before any sample."""
@@ -132,7 +133,7 @@ class IntervalBuffer:
             counts = window["stands_for"]
             kept = thin(end, window["throughput"], now=float(end[-1]), counts=counts)
             window = window.select(kept.indices).standing_for(kept.counts)
-        self._window = window
+        self.held = window
 
     def _close(self, raw: dict[str, list[Sample]], now: float, closed_until: float) -> Window:
         """The intervals that are complete by now; what raw samples no longer cover is lost."""
