@@ -1,21 +1,19 @@
 """Business metrics of a target: a number by SQL or from Prometheus, and the unit that it counts."""
 
 import re
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from agent.config.base_model import Section
 from agent.config.durations import seconds, within
-from agent.config.existing_file import ExistingFile
-from agent.support.http_access import Access, AccessError
+from agent.config.http_source import HttpSource
 
 MOST = 8
 """Business metrics of one target."""
 LONGEST_QUERY = 4000  # characters
 NAME = r"^[a-z_][a-z0-9_]{0,62}$"
 UNIT = r"^[^\x00-\x1f\x7f]{1,40}$"
-EXAMPLE = "http://HOST:9090"
 
 QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`", re.DOTALL)
 COMMENT = re.compile(r"/\*|#|--(?:\s|$)")
@@ -42,32 +40,12 @@ def one_select(query: str) -> str:
     return query.strip().removesuffix(";").rstrip()
 
 
-class PrometheusQuery(Section):
+class PrometheusQuery(HttpSource):
     """An instant query that gives one number, and the server that answers it."""
 
-    url: str = Field(max_length=2000)
+    EXAMPLE: ClassVar[str] = "http://HOST:9090"
+
     query: Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]
-    user: str | None = None
-    password_file: ExistingFile | None = None
-    token_file: ExistingFile | None = None
-    ca: ExistingFile | None = None
-
-    def access(self, timeout: float) -> Access:
-        """Describe how the server is reached."""
-        return Access(self.url, self.user, self.password_file, self.token_file, self.ca, timeout)
-
-    @model_validator(mode="after")
-    def _is_usable(self) -> Self:
-        if self.password_file and not self.user:
-            raise ValueError("password_file is of no use alone; name the user")
-        if self.user and self.token_file:
-            raise ValueError("give a user or a token_file, not both")
-        try:
-            self.access(1.0).base(EXAMPLE)
-            self.access(1.0).opener()
-        except AccessError as error:
-            raise ValueError(str(error)) from None
-        return self
 
 
 class BusinessMetric(Section):

@@ -1,42 +1,23 @@
 """The node_exporter of a server's host, where the agent does not run on that host."""
 
-from typing import Annotated, Self
+from dataclasses import replace
+from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator
 
-from agent.config.base_model import Section
 from agent.config.durations import seconds, within
-from agent.config.existing_file import ExistingFile
-from agent.support.http_access import Access, AccessError
-
-EXAMPLE = "http://HOST:9100"
+from agent.config.http_source import HttpSource
+from agent.support.http_access import Access
 
 
-class NodeExporterSettings(Section):
-    """Where it listens, and how to get in."""
+class NodeExporterSettings(HttpSource):
+    """Where it listens, how to get in, and for how many seconds to wait."""
 
-    url: str = Field(max_length=2000)
-    user: str | None = None
-    password_file: ExistingFile | None = None
-    token_file: ExistingFile | None = None
-    ca: ExistingFile | None = None
+    EXAMPLE: ClassVar[str] = "http://HOST:9100"
+
     timeout: Annotated[float, BeforeValidator(seconds), within(0.5, 30)] = 3.0
 
-    @property
-    def access(self) -> Access:
+    def access(self, timeout: float) -> Access:
         """How it is reached; the path is ours, whatever the URL has."""
-        url = self.url.rstrip("/").removesuffix("/metrics")
-        return Access(url, self.user, self.password_file, self.token_file, self.ca, self.timeout)
-
-    @model_validator(mode="after")
-    def _is_usable(self) -> Self:
-        if self.password_file and not self.user:
-            raise ValueError("password_file is of no use alone; name the user")
-        if self.user and self.token_file:
-            raise ValueError("give a user or a token_file, not both")
-        try:
-            self.access.base(EXAMPLE)
-            self.access.opener()
-        except AccessError as error:
-            raise ValueError(str(error)) from None
-        return self
+        found = super().access(timeout)
+        return replace(found, url=self.url.rstrip("/").removesuffix("/metrics"))

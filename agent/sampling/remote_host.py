@@ -6,7 +6,7 @@ import urllib.request
 from collections.abc import Sequence
 from functools import partial
 
-from agent.config.node_exporter import EXAMPLE, NodeExporterSettings
+from agent.config.node_exporter import NodeExporterSettings
 from agent.config.settings import Config, Target
 from agent.support.http_access import AccessError, NoAnswerError, UntrustedError, read_answer
 from collectors import CollectorSpec, collectors_with, histograms
@@ -41,8 +41,8 @@ def fetch_from(settings: NodeExporterSettings) -> Fetch:
 
     Passwords and tokens are read again each time.
     """
-    access = settings.access
-    url = f"{access.base(EXAMPLE)}/metrics"
+    access = settings.access(settings.timeout)
+    url = f"{access.base(settings.EXAMPLE)}/metrics"
     query = urllib.parse.urlencode([("collect[]", name) for name in WANTED])
     opener = access.opener()
 

@@ -1,0 +1,39 @@
+"""A server that is read over HTTP, as a configuration names it: its URL, and how to get in."""
+
+from typing import ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from agent.config.base_model import Section
+from agent.config.existing_file import ExistingFile
+from agent.support.http_access import Access, AccessError
+
+
+class HttpSource(Section):
+    """Where it listens, and the login; passwords and tokens are in files."""
+
+    EXAMPLE: ClassVar[str] = "http://HOST"
+
+    url: str = Field(max_length=2000)
+    user: str | None = None
+    password_file: ExistingFile | None = None
+    token_file: ExistingFile | None = None
+    ca: ExistingFile | None = None
+
+    def access(self, timeout: float) -> Access:
+        """Describe how the server is reached, within `timeout` seconds."""
+        return Access(self.url, self.user, self.password_file, self.token_file, self.ca, timeout)
+
+    @model_validator(mode="after")
+    def _is_usable(self) -> Self:
+        if self.password_file and not self.user:
+            raise ValueError("password_file is of no use alone; name the user")
+        if self.user and self.token_file:
+            raise ValueError("give a user or a token_file, not both")
+        try:
+            access = self.access(1.0)
+            access.base(self.EXAMPLE)
+            access.opener()
+        except AccessError as error:
+            raise ValueError(str(error)) from None
+        return self
