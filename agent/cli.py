@@ -9,6 +9,8 @@ from importlib import import_module
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: the fits are small
 
 from agent import __version__
+from agent.support.errors import HeadroomError
+from agent.support.escaping import complain_of
 
 COMMANDS = (
     "run",
@@ -50,6 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
+    except HeadroomError as error:
+        for problem in error.problems:
+            complain_of(problem)
+        return error.exit_code
     return int(code)
 
 

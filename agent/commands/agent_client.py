@@ -7,6 +7,7 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
+from agent.support.errors import InputError
 from agent.support.escaping import printable
 from agent.support.http_access import (
     Access,
@@ -26,7 +27,7 @@ class AgentError(AccessError):
     """The agent cannot be asked, or its answer is none; one line with the remedy."""
 
 
-class RefusedError(Exception):
+class RefusedError(InputError):
     """The agent refuses the question; the message is the agent's, one line."""
 
 

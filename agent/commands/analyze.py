@@ -10,7 +10,6 @@ from agent.commands.analyze_report import as_csv, as_table, by_danger
 from agent.commands.progress import interruptible, progress_of
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import duration
-from agent.config.cli_options import USAGE_ERROR
 from agent.config.settings import FitSettings
 from agent.export.snapshot_json import snapshots_object
 from agent.prometheus.analysis import analyse
@@ -51,15 +50,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """0 when all were analysed, 1 when one could not be, 2 when it was asked wrongly."""
-    try:
-        with interruptible():
-            return _analyze(args)
-    except SourceError as error:
-        complain_of(error)
-        return USAGE_ERROR
-    except AccessError as error:
-        complain_of(error)
-        return FAILED
+    with interruptible():
+        return _analyze(args)
 
 
 def _analyze(args: argparse.Namespace) -> int:

@@ -85,12 +85,8 @@ def run(args: argparse.Namespace) -> int:
         text = "--predict-host is of no use alone; name the other file with --predict"
         complain_of(text)
         return USAGE_ERROR
-    try:
-        with interruptible():
-            answer = _answer(args)
-    except TableFileError as error:
-        complain_of(error)
-        return USAGE_ERROR
+    with interruptible():
+        answer = _answer(args)
     formats: dict[str, Callable[[Answer], str]] = {"table": _as_table, "json": as_json}
     say(formats[args.format](answer))
     return 0

@@ -11,13 +11,13 @@ from agent.assessment.hourly_load import HourlyLoad
 from agent.commands.progress import interruptible
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import target_of
-from agent.config.cli_options import USAGE_ERROR, add_config_option, complain
+from agent.config.cli_options import add_config_option
 from agent.config.durations import written
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, Target
 from agent.history.backfill import AT_ONCE, Backfill
 from agent.history.database import open_to_write
-from agent.history.failures import StoreError, as_store_error
+from agent.history.failures import as_store_error
 from agent.history.server_identity import server_identity
 from agent.prometheus.client import Client, Labels
 from agent.prometheus.own_series import OwnTarget, exporting_agent, own_intervals
@@ -33,7 +33,6 @@ from agent.prometheus.targets import (
 from agent.replay.history_fill import fill
 from agent.replay.sources import SourceError, interval_for
 from agent.support.escaping import complain_of, say_line
-from agent.support.http_access import AccessError
 from collectors import COLLECTORS
 from collectors.base import CollectorError
 from collectors.connection import Connection
@@ -93,12 +92,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         with interruptible():
             return _backfill(args)
-    except ConfigError as error:
-        return complain(error)
-    except SourceError as error:
-        complain_of(error)
-        return USAGE_ERROR
-    except (AccessError, CollectorError, StoreError) as error:
+    except CollectorError as error:
         complain_of(error)
         return FAILED
 

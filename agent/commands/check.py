@@ -6,8 +6,7 @@ from functools import partial
 from agent.business_metrics.reader import connection_for, spec_of
 from agent.commands.file_options import add_file_options, loaded
 from agent.config.business_metrics import BusinessMetric
-from agent.config.cli_options import complain
-from agent.config.loader import ConfigError, load
+from agent.config.loader import load
 from agent.config.settings import Config, Target
 from agent.sampling.remote_host import collectors_of
 from agent.support.escaping import say_line
@@ -32,10 +31,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """0 when every target can be watched, 1 when one cannot, 2 when a file is wrong."""
-    try:
-        config, web = loaded(partial(load, args.config_file), args.web_file)
-    except ConfigError as error:
-        return complain(error)
+    config, web = loaded(partial(load, args.config_file), args.web_file)
     if args.web_file is not None:
         say_line(f"{args.web_file} (web pages)")
         say_line(f"  ok       {', '.join(sorted(web().protections)) or 'open to everybody'}")

@@ -13,9 +13,9 @@ from pathlib import Path
 from agent.assessment.markers import Marker
 from agent.commands.compare_report import as_json, as_table
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
-from agent.commands.replay_options import add_pipeline_options, duration, exit_code, wishes_of
+from agent.commands.replay_options import add_pipeline_options, duration, of_source, wishes_of
 from agent.commands.text_table import table_lines
-from agent.compare.periods import SHORTEST, Period, around
+from agent.compare.periods import SHORTEST, Period, TooEarlyError, around
 from agent.compare.two_periods import compare_periods
 from agent.config.times import moment, time_text, zone_here
 from agent.csv_input.table_file import STANDARD_INPUT
@@ -78,7 +78,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """0 when both were assessed, 1 when a source cannot be read, 2 when what was given is wrong."""
-    return exit_code(_compare, args)
+    return of_source(_compare, args)
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -157,7 +157,7 @@ def _around_marker(args: argparse.Namespace, now: float) -> tuple[Period, Period
         raise SourceError(f"--around-marker: no marker {args.marker[:100]!r}; {there}")
     try:
         return around(found[-1].at, args.length, now)
-    except ValueError as error:
+    except TooEarlyError as error:
         raise SourceError(f"--around-marker: {error}") from None
 
 

@@ -46,16 +46,12 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None and (problem := without_matplotlib()):
         complain_of(problem)
         return USAGE_ERROR
-    try:
-        if args.plot is not None:
-            _check_plot_format(args.plot)
-        curve = read_curve(args.file)
-        fitted = fit(curve.n, curve.x, args.method)
-        if args.plot is not None:
-            _draw(args.plot, curve, fitted)
-    except TableFileError as error:
-        complain_of(error)
-        return USAGE_ERROR
+    if args.plot is not None:
+        _check_plot_format(args.plot)
+    curve = read_curve(args.file)
+    fitted = fit(curve.n, curve.x, args.method)
+    if args.plot is not None:
+        _draw(args.plot, curve, fitted)
     formats: dict[str, Callable[[CurveFile, UslFit], str]] = {"table": in_words, "json": as_json}
     say(formats[args.format](curve, fitted))
     return 0

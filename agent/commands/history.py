@@ -10,26 +10,27 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from agent.commands.history_report import extent_lines
-from agent.config.cli_options import USAGE_ERROR, complain
-from agent.config.loader import ConfigError, load
+from agent.config.cli_options import USAGE_ERROR
+from agent.config.loader import load
 from agent.config.times import moment, zone_here
 from agent.csv_input.table_file import STANDARD_INPUT, TableFileError
 from agent.history import history_file, prune
 from agent.history.database import open_to_read, open_to_write
-from agent.history.failures import StoreError, as_store_error
+from agent.history.failures import as_store_error
 from agent.history.record_types import IN_TEXT, INTERVALS, KINDS, Kind, Row
 from agent.history.tables import LAST, Choice, extents, insert, read, target_names
 from agent.history.text.csv_text import as_csv
 from agent.history.text.import_file import rereadable
 from agent.history.text.import_result import Mistakes
 from agent.history.text.openmetrics_text import as_openmetrics
+from agent.support.errors import InputError
 from agent.support.escaping import complain_of, say
 
 FAILED = 1
 ALL = "all"
 
 
-class UnknownTargetError(Exception):
+class UnknownTargetError(InputError):
     """The history has no such target; the message names those that it has."""
 
 
@@ -168,22 +169,13 @@ def _add_kind(parser: argparse.ArgumentParser, kinds: list[str], default: str) -
 
 def _run(args: argparse.Namespace, action: Callable[[argparse.Namespace, Path], int]) -> int:
     """0 when done, 1 when the history cannot be used, 2 when what was given cannot."""
+    path = args.file or load(args.config_file).history.path
+    if path is None:
+        raise InputError(f"{args.config_file}: names no history.path; give --file DB")
     try:
-        path = args.file or load(args.config_file).history.path
-        if path is None:
-            raise ConfigError([f"{args.config_file}: names no history.path; give --file DB"])
-        try:
-            return action(args, path)
-        except (sqlite3.Error, OSError) as error:
-            raise as_store_error(path, error) from error
-    except ConfigError as error:
-        return complain(error)
-    except (TableFileError, UnknownTargetError) as error:
-        complain_of(error)
-        return USAGE_ERROR
-    except StoreError as error:
-        complain_of(error)
-        return FAILED
+        return action(args, path)
+    except (sqlite3.Error, OSError) as error:
+        raise as_store_error(path, error) from error
 
 
 def _kinds(name: str) -> list[Kind]:

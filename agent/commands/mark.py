@@ -4,12 +4,11 @@ import argparse
 import time
 
 from agent.assessment.markers import Marker, new_marker
-from agent.commands.agent_client import AgentClient, RefusedError
-from agent.commands.login_options import FAILED, access_of, add_agent, login_problem
-from agent.config.cli_options import USAGE_ERROR
+from agent.commands.agent_client import AgentClient
+from agent.commands.login_options import access_of, add_agent, login_problem
 from agent.config.times import moment, zone_here
-from agent.support.escaping import complain_of, say_line
-from agent.support.http_access import AccessError
+from agent.support.errors import InputError
+from agent.support.escaping import say_line
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -34,28 +33,24 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """0 when it was set, 1 when the agent cannot be asked, 2 for a wrong marker."""
-    try:
-        if problem := login_problem(args):
-            raise ValueError(problem)
-        marker = _marker(args, time.time())
-        fields = [("name", marker.name)]
-        fields += [("target", marker.target)] if marker.target else []
-        fields += [("at", f"{marker.at:.3f}")] if args.at is not None else []
-        AgentClient(access_of(args, args.agent)).ask("/api/v1/markers", fields, "POST")
-    except (ValueError, RefusedError) as error:
-        complain_of(error)
-        return USAGE_ERROR
-    except AccessError as error:
-        complain_of(error)
-        return FAILED
+    if problem := login_problem(args):
+        raise InputError(problem)
+    marker = _marker(args, time.time())
+    fields = [("name", marker.name)]
+    fields += [("target", marker.target)] if marker.target else []
+    fields += [("at", f"{marker.at:.3f}")] if args.at is not None else []
+    AgentClient(access_of(args, args.agent)).ask("/api/v1/markers", fields, "POST")
     say_line(f"marked {marker.name!r} for {marker.target or 'all targets'}")
     return 0
 
 
 def _marker(args: argparse.Namespace, now: float) -> Marker:
-    """The marker that was asked for; raises ValueError with what would be right."""
-    at = now if args.at is None else moment(args.at, now)
+    """The marker that was asked for; raises `InputError` with what would be right."""
+    try:
+        at = now if args.at is None else moment(args.at, now)
+    except ValueError as error:
+        raise InputError(str(error)) from None
     try:
         return new_marker(args.name, args.target or "", at, now)
     except ValueError as error:
-        raise ValueError(f"--{error}") from None
+        raise InputError(f"--{error}") from None

@@ -11,13 +11,12 @@ from pathlib import Path
 from agent.commands.plot_option import without_matplotlib
 from agent.commands.profile_history import latest_savings, recorded
 from agent.commands.profile_report import as_csv, as_json, in_words
-from agent.config.cli_options import USAGE_ERROR, add_config_option, complain
+from agent.config.cli_options import USAGE_ERROR, add_config_option
 from agent.config.durations import seconds
-from agent.config.loader import ConfigError, load
+from agent.config.loader import load
 from agent.config.settings import Config, Target
 from agent.config.times import moment, zone_here
 from agent.export.profile_rows import SORTS, profile_of, with_texts
-from agent.history.failures import StoreError
 from agent.history.history_file import history_path
 from agent.query_classes.observations import ObservedClasses
 from agent.query_classes.profiler import observe, observe_sums, texts_from
@@ -76,10 +75,7 @@ def run(args: argparse.Namespace) -> int:
     """0 when there is a profile, 1 when it cannot be had, 2 when it was asked wrongly."""
     if args.plot and (problem := without_matplotlib()):
         return _refuse(problem)
-    try:
-        config = load(args.config_file)
-    except ConfigError as error:
-        return complain(error)
+    config = load(args.config_file)
     target = _target(config, args.target)
     if target is None:
         known = ", ".join(t.name for t in config.targets)
@@ -92,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         if isinstance(args.since, float):
             return _from_history(args, config, target, with_text=with_text)
         return _from_server(args, config, target, with_text=with_text)
-    except (CollectorError, StoreError) as error:
+    except CollectorError as error:
         complain_of(error)
         return BROKEN
 

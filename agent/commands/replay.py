@@ -10,7 +10,7 @@ from datetime import datetime
 
 from agent.business_metrics.recorded_values import RecordedValues
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
-from agent.commands.replay_options import add_pipeline_options, duration, exit_code, wishes_of
+from agent.commands.replay_options import add_pipeline_options, duration, of_source, wishes_of
 from agent.commands.replay_report import as_json, as_table
 from agent.config.settings import LONGEST_SLA, SHORTEST_SLA
 from agent.prometheus.source import prometheus_source
@@ -78,7 +78,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """0 when it was replayed, 1 when a source cannot be read, 2 when what was given is wrong."""
-    return exit_code(_replay, args)
+    return of_source(_replay, args)
 
 
 def _replay(args: argparse.Namespace) -> int:

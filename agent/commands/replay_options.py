@@ -8,16 +8,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from agent.commands.progress import interruptible
-from agent.config.cli_options import USAGE_ERROR, complain
 from agent.config.durations import seconds, written
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, FitSettings, Target
-from agent.csv_input.table_file import TableFileError
-from agent.history.failures import StoreError, as_store_error
+from agent.history.failures import as_store_error
 from agent.pipeline import NO_CEILINGS
 from agent.replay.sources import ReplayOptions, SourceError
-from agent.support.escaping import complain_of
-from agent.support.http_access import AccessError
 
 LONGEST = 366 * 86400.0
 FAILED = 1
@@ -101,19 +97,10 @@ def target_of(config: Config, name: str | None) -> Target:
     raise ConfigError([f"--target: {problem} there are {', '.join(known)}"])
 
 
-def exit_code(act: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
-    """Run a command on a source: its code, 1 for one that cannot be read, 2 for wrong options."""
+def of_source(act: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Run a command on a source; raises `StoreError` where that is a history that is broken."""
     try:
         with interruptible():
             return act(args)
-    except ConfigError as error:
-        return complain(error)
-    except (TableFileError, SourceError) as error:
-        complain_of(error)
-        return USAGE_ERROR
-    except AccessError as error:
-        complain_of(error)
-        return FAILED
-    except (StoreError, sqlite3.Error) as error:
-        complain_of(as_store_error(args.source, error))
-        return FAILED
+    except sqlite3.Error as error:
+        raise as_store_error(args.source, error) from error

@@ -8,8 +8,7 @@ from functools import partial
 from pydantic import TypeAdapter, ValidationError
 
 from agent.commands.file_options import add_file_options, loaded
-from agent.config.cli_options import complain
-from agent.config.loader import ConfigError, load
+from agent.config.loader import load
 from agent.config.settings import MOST_PORT, Config, ListenAddress
 from agent.support.heap_trim import share_one_heap
 from agent.support.logs import FORMATS, LEVELS, set_up
@@ -55,10 +54,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """0 after an orderly end, 1 when the address cannot be had, 2 when the file is wrong."""
     load_config = partial(load, args.config_file, override=_overrides(args))
-    try:
-        config, web = loaded(load_config, args.web_file)
-    except ConfigError as error:
-        return complain(error)
+    config, web = loaded(load_config, args.web_file)
     set_up(config.log.level, config.log.format)
     share_one_heap()
     return _daemon(config, load_config, web, lifecycle=args.lifecycle, hosts=args.hosts)

@@ -4,12 +4,10 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from agent.commands.agent_client import AgentClient, RefusedError
-from agent.commands.login_options import FAILED, access_of, add_agent, login_problem
+from agent.commands.agent_client import AgentClient
+from agent.commands.login_options import access_of, add_agent, login_problem
 from agent.commands.what_if_report import as_table
-from agent.config.cli_options import USAGE_ERROR
-from agent.support.escaping import complain_of, json_text, say
-from agent.support.http_access import AccessError
+from agent.support.escaping import json_text, say
 from agent.what_if.question import FACTORS, QUERY, QuestionError, question
 
 FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -44,20 +42,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """0 when there is an answer, 1 when the agent cannot be asked, 2 for a wrong question."""
     asked = {name: given for name in (*FACTORS, QUERY) if (given := getattr(args, name))}
-    try:
-        question(asked, "--{}")
-        if problem := login_problem(args):
-            raise QuestionError(problem)
-        fields = [(name, text) for name, texts in asked.items() for text in texts]
-        target = [("target", args.target)] if args.target is not None else []
-        found = AgentClient(access_of(args, args.agent)).ask("/api/v1/what-if", [*target, *fields])
-        say(FORMATS[args.format](found))
-    except (QuestionError, RefusedError) as error:
-        complain_of(error)
-        return USAGE_ERROR
-    except AccessError as error:
-        complain_of(error)
-        return FAILED
+    question(asked, "--{}")
+    if problem := login_problem(args):
+        raise QuestionError(problem)
+    fields = [(name, text) for name, texts in asked.items() for text in texts]
+    target = [("target", args.target)] if args.target is not None else []
+    found = AgentClient(access_of(args, args.agent)).ask("/api/v1/what-if", [*target, *fields])
+    say(FORMATS[args.format](found))
     return 0
 
 

@@ -11,6 +11,7 @@ from agent.config.resources import ResourceSettings
 from agent.pipeline import fit
 from agent.replay.sources import Source, SourceError
 from agent.support.clocks import Now
+from agent.support.errors import InputError
 from agent.window.intervals import Window
 from models.capacity.result import Capacity
 
@@ -23,7 +24,7 @@ LOADS = (0.05, 0.5, 0.95)
 """Quantiles of the throughput that describe the load of a period."""
 
 
-class TooEarlyError(ValueError):
+class TooEarlyError(InputError):
     """Too little has passed since a time to compare what is after it."""
 
 

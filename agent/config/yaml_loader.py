@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from agent.support.errors import InputError
 from collectors.regular_file import read_whole
 
 KeyPath = tuple[str | int, ...]
@@ -26,12 +27,17 @@ QUOTED = re.compile(r"""(['"])(?!<).{2,}\1""")
 NOT_SHOWN = "(not shown)"
 
 
-class ConfigError(Exception):
+class ConfigError(InputError):
     """The file cannot be used; `problems` are lines for people, one a mistake."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
-        self.problems = problems
+        self._problems = problems
+
+    @property
+    def problems(self) -> list[str]:
+        """The lines, as they were given."""
+        return self._problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from agent.support.errors import InputError
 from agent.support.escaping import printable
 
 STANDARD_INPUT = "-"
@@ -23,7 +24,7 @@ MOST_TABLE = 2**26  # bytes of a table that is held in memory, where it takes te
 MOST_STREAM = 2**32  # bytes of a table that is read as a stream
 
 
-class TableFileError(Exception):
+class TableFileError(InputError):
     """A file that cannot be used: where, what is wrong and what to do, on one line."""
 
     def __init__(self, name: str, line: int | None, problem: str, remedy: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from agent.config.settings import Config
+from agent.support.errors import HeadroomError
 
 EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - to be shown
 
@@ -14,7 +15,7 @@ EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S
 Listener = TypeVar("Listener")
 
 
-class AddressError(Exception):
+class AddressError(HeadroomError):
     """The page cannot listen there; the message says why and what to do."""
 
 

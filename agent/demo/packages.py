@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent.support.errors import HeadroomError
+
 OPTIONS = ("-q", "-y", "--no-install-recommends", "--no-remove", "-o", "DPkg::Lock::Timeout=60")
 FULL = r"[Nn]o space left on device|You don't have enough free space in \S*[^\s.]"
 FULL_REMEDY = "free some space and run this again"
@@ -17,7 +19,7 @@ UNREACHABLE = (
 )
 
 
-class PackageError(Exception):
+class PackageError(HeadroomError):
     """Packages cannot be installed; the message says why and what to do, in one line."""
 
 

@@ -12,6 +12,7 @@ from typing import Literal, NoReturn
 
 from agent.demo import packages
 from agent.demo.packages import PackageError
+from agent.support.errors import HeadroomError
 
 Flavour = Literal["mysql", "mariadb"]
 
@@ -28,7 +29,7 @@ PACKAGES: tuple[tuple[Flavour, tuple[str, ...]], ...] = (  # all that each needs
 USUAL_PACKAGES = ("mariadb-server-core", "mariadb-client-core")
 
 
-class ServerError(Exception):
+class ServerError(HeadroomError):
     """A private server cannot be had, started or stopped; the message says why."""
 
 

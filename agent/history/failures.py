@@ -4,6 +4,8 @@ import errno
 import sqlite3
 from enum import StrEnum
 
+from agent.support.errors import HeadroomError
+
 
 class StoreFailure(StrEnum):
     """Why the history cannot be used: the label of `history_write_failures_total`."""
@@ -19,7 +21,7 @@ class StoreFailure(StrEnum):
     IO = "io"  # any other error of the disk or the library
 
 
-class StoreError(Exception):
+class StoreError(HeadroomError):
     """The history cannot be used; the message is one line, with the remedy where there is one."""
 
     def __init__(self, kind: StoreFailure, message: str) -> None:

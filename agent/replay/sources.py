@@ -33,6 +33,7 @@ from agent.replay.recorded_readings import Reading
 from agent.replay.recording import Intervals, Recording, Samples, sampling_of
 from agent.replay.sample_file import SampleFile
 from agent.support.clocks import Now
+from agent.support.errors import InputError
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
 
@@ -43,7 +44,7 @@ ZERO = Now(0.0, 0.0)
 """The clock of a recording: one for both."""
 
 
-class SourceError(Exception):
+class SourceError(InputError):
     """The recording cannot be replayed so; the message is one line with the remedy."""
 
 

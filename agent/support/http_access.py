@@ -12,18 +12,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent.support.errors import HeadroomError
+
 PIECE = 65536  # bytes that are read at a time
 
 
-class AccessError(Exception):
+class AccessError(HeadroomError):
     """The server cannot be asked; one line with the remedy."""
 
 
-class UntrustedError(Exception):
+class UntrustedError(HeadroomError):
     """The server's certificate is not verified; the message is the reason."""
 
 
-class NoAnswerError(Exception):
+class NoAnswerError(HeadroomError):
     """The server does not answer; the message is the reason."""
 
 

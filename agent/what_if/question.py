@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from agent.assessment.snapshot import Load
+from agent.support.errors import InputError
 from models.what_if.changes import LEAST, MOST, Changes
 
 NUMBER = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(x?)", re.ASCII)
@@ -26,7 +27,7 @@ COUNTS = (CORES, SERVERS)
 """Those that are a count where no `x` follows."""
 
 
-class QuestionError(Exception):
+class QuestionError(InputError):
     """A question that has no meaning; the message is one line with the place and the remedy."""
 
 

@@ -8,6 +8,7 @@ from agent.assessment.markers import LONGEST_NAME
 from agent.config.settings import NAME
 from agent.csv_input.table_file import shortened
 from agent.history.record_types import MARKERS, Cell, CellType, Column, Kind, Row
+from agent.support.errors import InputError
 from agent.support.escaping import for_spreadsheet, from_spreadsheet, json_text
 
 LATEST = 253_402_300_800.0  # the year 10,000, in Unix seconds
@@ -15,7 +16,7 @@ LONGEST = 255  # characters of a word or a name
 TARGET = re.compile(NAME)
 
 
-class CellError(Exception):
+class CellError(InputError):
     """What is wrong, and what to do about it."""
 
     def __init__(self, problem: str, remedy: str) -> None:

@@ -2,6 +2,9 @@ r"""A history as OpenMetrics with timestamps, for `promtool tsdb create-blocks-f
 
 A number column is a gauge; a column of numbers by name has the label `name`; a word is a label
 of a gauge that is 1. https://prometheus.io/docs/specs/om/open_metrics_spec/
+
+Read by hand: the parser of `prometheus_client` takes twice the time (21 µs a line), ends at the
+first mistake, and does not say in which line that is.
 """
 
 import re
