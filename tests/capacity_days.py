@@ -1,21 +1,16 @@
 """Days of simulated servers, and what is asked of every answer about them."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
+from simulated_days import Life, live
+from simulated_servers import Server, law_server
 
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
 from models.capacity.result import INFORMATION, Capacity
 from models.trust import Trust
 from models.usl.law import Array
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
-
-from simulated_days import Life, live
-from simulated_servers import Server, law_server
 
 SECONDS = 15
 INTERVALS = 480

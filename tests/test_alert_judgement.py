@@ -1,12 +1,7 @@
 """How the bench judges alerts, on courses and alerts made up by hand."""
 
-import sys
-
 import numpy as np
 import pytest
-from servers import ROOT
-
-sys.path.append(str(ROOT / "bench"))
 from alert_judgement import Saturation, Score, saturations
 from simulated_months import MINUTE, MINUTES, PER_DAY, STORIES, month
 

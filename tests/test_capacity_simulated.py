@@ -1,22 +1,17 @@
 """Simulated servers of all kinds: coverage, error and trust, as the benchmark prints them."""
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
+from capacity import Trial, passes_gate, trials
 from capacity_days import explained_well
+from simulated_days import Life, live, scenarios
+from simulated_servers import erlang_server, queueing_server
 
 from models.capacity.assess import assess_capacity
 from models.trust import Trust
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
-
-from capacity import Trial, passes_gate, trials
-from simulated_days import Life, live, scenarios
-from simulated_servers import erlang_server, queueing_server
 
 
 def test_the_simulated_network_keeps_the_laws_of_queueing() -> None:

@@ -1,18 +1,14 @@
 """The table of doubts: every reason has one, and each says where its worth is shown."""
 
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from simulated_days import scenarios
 
 from models.capacity.doubts import DOUBTS, OF_MEASURED, Doubt
 from models.capacity.result import INFORMATION, CapacityReason
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
-
-from simulated_days import scenarios
 
 TESTS = Path(__file__).resolve().parent
 SCENARIOS = {scenario.name for scenario in scenarios()}

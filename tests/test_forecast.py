@@ -1,11 +1,10 @@
 """The forecast of a load against a capacity, on loads whose future is known."""
 
-import sys
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from servers import ROOT
+from simulated_loads import AHEAD, HOURS, SCENARIOS, month
 
 from models.capacity.distribution import Distribution
 from models.forecast.daily_peaks import daily_peaks
@@ -19,9 +18,6 @@ from models.forecast.saturation import (
 )
 from models.forecast.trend import fit_trend
 from models.rates import Array
-
-sys.path.append(str(ROOT / "bench"))
-from simulated_loads import AHEAD, HOURS, SCENARIOS, month
 
 PEAK = 1000.0  # queries/s, today's
 PER_DAY = 0.008  # of it

@@ -1,6 +1,5 @@
 """Headroom on both sides of the peak, and on real servers that were driven past it."""
 
-import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -9,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from capacity_days import day
+from past_the_peak import SETTLED, Reported, reported
+from real_servers import saved
+from simulated_days import Life
 from test_plateau import END, KNEE
 from test_plateau import day as plateau
 
@@ -18,12 +20,6 @@ from models.capacity.observations import Observations
 from models.capacity.result import USL
 from models.usl.fit import fit
 from models.usl.law import Usl
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
-
-from past_the_peak import SETTLED, Reported, reported
-from real_servers import saved
-from simulated_days import Life
 
 RECORDED = Path(__file__).parent / "fixtures" / "past"
 RUNS = sorted(file.name for file in RECORDED.glob("*.json.gz"))

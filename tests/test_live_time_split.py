@@ -1,17 +1,12 @@
 """Each kind of load is classified by what limits it, and its split is near performance_schema's."""
 
-import sys
-
 import pytest
+import time_split as bench
 from conftest import one_in_every_run
 from live import is_root
-from servers import ROOT, server_program
+from servers import server_program
 
 from agent.demo.server import Flavour
-
-sys.path.append(str(ROOT / "bench"))
-
-import time_split as bench
 
 SECONDS, TOGETHER = 4.0, 30.0
 POINTS = 25.0

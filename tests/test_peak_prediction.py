@@ -1,12 +1,12 @@
 """Predicted peaks against measured ones: published curves, cut before their peak."""
 
-import sys
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
+import held_out
 import numpy as np
 import pytest
+from other_estimators import Peak, bounded_least_squares, peak_of, relative_prior
 from published import RAYTRACER, SYSBENCH_RW
 from published_curves import CURVES, Curve
 
@@ -14,11 +14,6 @@ from models.trust import Reason, Trust
 from models.usl.fit import UslFit, fit, fit_map
 from models.usl.grid import TABLE, PeakPrior
 from models.usl.law import Array, Usl
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
-
-import held_out
-from other_estimators import Peak, bounded_least_squares, peak_of, relative_prior
 
 SHARES = (0.4, 0.6, 0.8)
 WRONG = 0.15

@@ -8,13 +8,13 @@ with other programs, which filled them half of the time.
 """
 
 import csv
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from real_servers import AT_BEST, FAR_OFF, Said, clients_peak, replay, saved, seen_below, true_peak
 
 from agent.pipeline import observations
 from agent.window.concurrency import Source
@@ -25,19 +25,6 @@ from models.capacity.result import Capacity, CapacityReason
 from models.trust import Trust
 from models.usl.fit import Method, fit
 from models.usl.law import Array
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
-
-from real_servers import (
-    AT_BEST,
-    FAR_OFF,
-    Said,
-    clients_peak,
-    replay,
-    saved,
-    seen_below,
-    true_peak,
-)
 
 RECORDED = Path(__file__).parent / "fixtures" / "real"
 RUNS = sorted(file.name.removesuffix(".json.gz") for file in RECORDED.glob("*.json.gz"))

@@ -5,14 +5,13 @@ residence time that was measured at a higher load later is taken for the SLA, so
 reaches it is known.
 """
 
-import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from real_servers import saved, true_peak
 from test_real_servers import RECORDED, RUNS
 
 from agent.assessment.snapshot import FitState, Health, Snapshot
@@ -26,10 +25,6 @@ from agent.window.utilisation import COUNTS, CPU, SERVER_CPU
 from models.trust import Trust
 from models.what_if.posterior_draws import draws_of
 from models.what_if.predict import Estimate
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
-
-from real_servers import saved, true_peak
 
 HALF = 1
 """The place of what was seen below half of the peak."""

@@ -6,8 +6,6 @@ import sys
 import numpy as np
 import pytest
 from servers import ROOT
-
-sys.path.append(str(ROOT / "bench"))
 from trend import trend
 
 

@@ -1,17 +1,11 @@
 """Servers whose queries share a cost as they overlap, observed."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
+import simulated_servers
+from simulated_servers import Server
 
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
-
-import simulated_servers
-from simulated_servers import Server
 
 INTERVALS = 120
 
