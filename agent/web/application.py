@@ -25,8 +25,7 @@ from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse
 from agent.web.marker_requests import MARKERS, MarkerRequests
 from agent.web.reloading_config import Web
 from agent.web.server import WebServer as WebServer
-from agent.web.shared_answers import SharedAnswers
-from agent.web.turns import Turns
+from agent.web.shared_answers import SharedAnswers, Turns
 from agent.what_if.answer import answer
 from agent.what_if.question import QuestionError, question
 

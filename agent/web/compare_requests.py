@@ -19,7 +19,7 @@ from agent.support.escaping import json_text, printable
 from agent.web.answers import NO_SUCH_TARGET, Answer, bad_request
 from agent.web.handler import TEXT, Environ
 from agent.web.query_fields import query_fields
-from agent.web.turns import Turns
+from agent.web.shared_answers import Turns
 
 COMPARE, COMPARE_PAGE = "/api/v1/compare", "/compare"
 FIELDS = ("target", "around", "length")

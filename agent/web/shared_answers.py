@@ -1,4 +1,4 @@
-"""Answers that take long to make: made one at a time, and shared for a moment."""
+"""Answers that take long to make: one at a time, and shared for a moment where all ask the same."""
 
 import threading
 import time
@@ -6,13 +6,19 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import TypeVar
+
+from agent.web.answers import Answer, busy
 
 GOOD = 10.0  # times what an answer took to make: a flood takes a tenth of the time
 FRESH = 0.9
 """Seconds from its beginning for which an answer is good at most: samples come once a second. With
 56 targets it takes 0.1 s to make one, and a flood so a ninth of the time."""
 LEAST_GOOD = 1.5  # times what it took, on a busy machine too: a flood takes two thirds at most
+LONGEST_WAIT = 5.0  # seconds that a question waits for those before it
 OLDEST = 1.0  # seconds; a younger answer is given while the next one is being made
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -68,3 +74,19 @@ class SharedAnswers:
             answer.next = None
         ours.set_result(body)
         return body
+
+
+class Turns:
+    """One question at a time, whoever asks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def take(self, make: Callable[[], T]) -> T | Answer:
+        """What is made when its turn comes; 429 where those before it take too long."""
+        if not self._lock.acquire(timeout=LONGEST_WAIT):
+            return busy("other questions are being answered")
+        try:
+            return make()
+        finally:
+            self._lock.release()
