@@ -17,13 +17,14 @@ class Recorder:
 
     def __init__(self, interval: float, fails: bool = False) -> None:
         self.times: list[float] = []
-        self.enough = threading.Event()
+        self.begun, self.enough = threading.Event(), threading.Event()
         self._interval = interval
         self._fails = fails
 
     def tick(self, now: float) -> float:
         """Note the time."""
         self.times.append(now)
+        self.begun.set()
         if len(self.times) >= 3:
             self.enough.set()
         if self._fails:
@@ -77,8 +78,7 @@ def test_a_worker_stops_at_once_while_it_waits(started: list[Worker]) -> None:
     """The end does not wait for the next tick."""
     recorder = Recorder(1000.0)
     start(started, recorder.tick)
-    while not recorder.times:
-        time.sleep(0.01)
+    assert recorder.begun.wait(DEADLINE)
     started[0].stop()
     started[0].join(1.0)
     assert not started[0].is_alive()
