@@ -243,7 +243,7 @@ def test_the_servers_own_settings_are_resources_too() -> None:
 
     found = window({"status": limited, "statements": statements}).utilisations
     assert {name: used[-1] for name, used in found.items()} == pytest.approx(
-        {"connections": 0.25, "innodb_threads": 0.25, "redo_log": 0.3}
+        {"connections": 0.25, "connections:open": 49.0, "innodb_threads": 0.25, "redo_log": 0.3}
     )
 
 
