@@ -89,6 +89,6 @@ def _daemon(
     lifecycle: bool,
     hosts: list[str],
 ) -> int:
-    from agent.service.daemon import run as run_daemon
+    from agent.service.lifecycle import run as run_daemon
 
     return run_daemon(config, load_config, lifecycle=lifecycle, web=web, hosts=hosts)

@@ -1,15 +1,12 @@
-"""The daemon: workers that read and fit, a web server that shows, and an orderly end."""
+"""The agent: workers that read and fit for all targets, and a web server that shows."""
 
 import logging
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from agent import __version__
 from agent.assessment.markers import Marker, Markers
 from agent.assessment.snapshot import Snapshot
 from agent.compare.comparison import Comparison
@@ -20,7 +17,6 @@ from agent.export.families import PREFIX
 from agent.export.group_metrics import GroupCollector
 from agent.export.metrics import SnapshotCollector
 from agent.groups.groups import Groups
-from agent.history.history_file import history_path
 from agent.history.store import Store
 from agent.replay.sources import SourceError
 from agent.service.agent_metrics import (
@@ -31,25 +27,21 @@ from agent.service.agent_metrics import (
     WorkerState,
     WorkState,
 )
-from agent.service.reload import Reloader, settings_of
-from agent.service.supervisor import Supervisor
-from agent.service.systemd_notify import Notifier
+from agent.service.reload import settings_of
 from agent.service.target_monitor import TargetMonitor
-from agent.support.heap_trim import collect, give_back, set_aside
-from agent.support.logs import fields, set_up
+from agent.service.target_workers import end_workers, fit_ticks, host_ticks, wait_for, workers_of
+from agent.support.heap_trim import collect, give_back
+from agent.support.logs import fields
 from agent.support.worker import Tick, Worker
 from agent.web.application import Pages, Reload, WebServer, serve
 from agent.web.reloading_config import Web, WebFile
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 1.0  # seconds that a worker has to end what it is in, before its read is cut off
 STOP_WITHIN = 4.0  # seconds for all workers together; what hangs then is left behind
 WRITE_WITHIN = 0.7  # seconds more, to write what they have handed over
 RELOAD_WITHIN = 2.0  # the same where it is one target that ends and not the agent
-CONNECT_READS, RESOLVER = 10, 30.0  # answers, and seconds for a name, that connecting may wait for
 MOST_COMPARED = 5760  # intervals on either side of a time: a day of those of 15 s
-ELSEWHERE = "choose another with `listen` or --web.listen-address HOST:PORT"
 
 
 class Agent:
@@ -62,9 +54,9 @@ class Agent:
         self.markers = Markers(config.history.retention.of_markers)
         self.monitors = [TargetMonitor(config, target, store=store) for target in config.targets]
         self._settings = {t.name: settings_of(config, t) for t in config.targets}
-        self._target_workers = {monitor: _workers_of(monitor) for monitor in self.monitors}
+        self._target_workers = {monitor: workers_of(monitor) for monitor in self.monitors}
         self.groups = Groups(config, self.snapshots)
-        self._host_worker = Worker("host", _host_ticks(self.monitors))
+        self._host_worker = Worker("host", host_ticks(self.monitors))
         self._fit_worker = Worker("fit", self._fit_ticks())
 
     def snapshots(self) -> list[Snapshot]:
@@ -118,11 +110,11 @@ class Agent:
     def stop(self) -> None:
         """End every worker, and each its session; then write what is left to be written."""
         deadline = time.monotonic() + STOP_WITHIN + WRITE_WITHIN
-        _end(self._watching_workers(), self.monitors, STOP_WITHIN)
+        end_workers(self._watching_workers(), self.monitors, STOP_WITHIN)
         self._hand_over(self.monitors)
         if self._store:
             self._store.worker.stop()
-            _wait_for([self._store.worker], deadline)
+            wait_for([self._store.worker], deadline)
 
     def apply(self, config: Config) -> None:
         """Watch what this configuration says; a target that it leaves as it is goes on untouched.
@@ -152,7 +144,7 @@ class Agent:
 
     def _retire(self, monitors: list[TargetMonitor]) -> None:
         workers = [worker for monitor in monitors for worker in self._target_workers.pop(monitor)]
-        _end(workers, monitors, RELOAD_WITHIN)
+        end_workers(workers, monitors, RELOAD_WITHIN)
         self._hand_over(monitors)
 
     def _hand_over(self, monitors: list[TargetMonitor]) -> None:
@@ -161,16 +153,16 @@ class Agent:
             monitor.hand_over(last=True)
 
     def _begin(self, monitors: list[TargetMonitor]) -> None:
-        begun = {monitor: _workers_of(monitor) for monitor in monitors}
+        begun = {monitor: workers_of(monitor) for monitor in monitors}
         self._target_workers |= begun
-        self._host_worker.replace_ticks(_host_ticks(self.monitors))
+        self._host_worker.replace_ticks(host_ticks(self.monitors))
         self._fit_worker.replace_ticks(self._fit_ticks())
         for workers in begun.values():
             for worker in workers:
                 worker.start()
 
     def _fit_ticks(self) -> list[Tick]:
-        return [*_fit_ticks(self.monitors), self.groups.tick, collect, give_back]
+        return [*fit_ticks(self.monitors), self.groups.tick, collect, give_back]
 
     def own_state(self) -> AgentState:
         """The agent's own status."""
@@ -227,55 +219,6 @@ class Agent:
         return serve(address, pages, web, hosts)
 
 
-def run(
-    config: Config,
-    load: Callable[[], Config],
-    *,
-    lifecycle: bool = False,
-    web: Callable[[], Web] = Web,
-    hosts: Sequence[str] = (),
-) -> int:
-    """Watch until SIGTERM or SIGINT; answers the exit code.
-
-    SIGHUP, and with `lifecycle` a POST too, asks `load` for another configuration. `hosts` are
-    names under which the pages are asked for.
-    """
-    set_aside()
-    path = history_path(config.history.path, os.environ)
-    agent = Agent(config, Store(path, config.history) if path else None)
-    reloader = Reloader(config, load, partial(_apply, agent))
-    supervisor = Supervisor(agent.workers, agent.snapshots, reloader.reload, Notifier())
-    supervisor.listen_to_signals()
-    try:
-        server = agent.listen(
-            config.address,
-            reload_state=lambda: reloader.state,
-            web=web,
-            reload=supervisor.request_reload if lifecycle else None,
-            hosts=hosts,
-        )
-    except OSError as error:
-        reason = error.strerror or error
-        log.error("cannot listen on %s: %s; %s", config.listen, reason, ELSEWHERE)
-        return 1
-    supervisor.look_after(server)
-    targets = len(config.targets)
-    facts = fields(version=__version__, listen=config.listen, targets=targets)
-    log.info("started", extra=facts)
-    agent.start()
-    supervisor.run()
-    agent.stop()
-    server.shutdown()
-    server.server_close()
-    log.info("stopped")
-    return 0
-
-
-def _apply(agent: Agent, config: Config) -> None:
-    agent.apply(config)
-    set_up(config.log.level, config.log.format)
-
-
 def _names(config: Config) -> frozenset[str]:
     return frozenset(target.name for target in config.targets)
 
@@ -283,82 +226,3 @@ def _names(config: Config) -> frozenset[str]:
 def _web_state(web: Callable[[], Web]) -> WebState | None:
     """The status of the web configuration, where there is one."""
     return WebState(not web.broken, web.failures) if isinstance(web, WebFile) else None
-
-
-def _fit_ticks(monitors: Sequence[TargetMonitor]) -> list[Tick]:
-    """Every target's fit and what follows from it: a defect in one costs nobody the others."""
-    return [
-        tick
-        for monitor in monitors
-        for tick in (
-            monitor.fit_tick,
-            monitor.sla_tick,
-            monitor.business_tick,
-            monitor.class_tick,
-            monitor.forecast_tick,
-        )
-    ]
-
-
-def _host_ticks(monitors: Sequence[TargetMonitor]) -> list[Tick]:
-    """The targets on this host: its counters are read without waiting for anybody."""
-    return [monitor.host_tick for monitor in monitors if monitor.target.node_exporter is None]
-
-
-def _workers_of(monitor: TargetMonitor) -> list[Worker]:
-    """The target's own: its server; its host on another machine, and its business metrics."""
-    workers = [_server_worker(monitor)]
-    if monitor.target.node_exporter is not None:
-        workers.append(_remote_host_worker(monitor))
-    if monitor.target.business_metrics:
-        workers.append(_business_worker(monitor))
-    return workers
-
-
-def _business_worker(monitor: TargetMonitor) -> Worker:
-    """It waits for queries of the operator's own: they delay no sample."""
-    business = monitor.business
-    return Worker(
-        "business_metrics",
-        [business.tick],
-        allowance=float("inf"),
-        at_end=business.close,
-        target=monitor.target.name,
-    )
-
-
-def _remote_host_worker(monitor: TargetMonitor) -> Worker:
-    """It waits for another machine; one that never ends its answer is no reason for a restart."""
-    return Worker(
-        "remote_host", [monitor.host_tick], allowance=float("inf"), target=monitor.target.name
-    )
-
-
-def _server_worker(monitor: TargetMonitor) -> Worker:
-    """One that hangs when the server has left more than one answer out."""
-    return Worker(
-        "server",
-        [monitor.server_tick],
-        allowance=RESOLVER + CONNECT_READS * monitor.target.timeout,
-        progress=monitor.progress,
-        at_end=monitor.close,
-        target=monitor.target.name,
-    )
-
-
-def _end(workers: Sequence[Worker], monitors: Sequence[TargetMonitor], within: float) -> None:
-    """End the workers: in order, or else by cutting off what they read."""
-    started = time.monotonic()
-    for worker in workers:
-        worker.stop()
-    _wait_for(workers, started + PATIENCE)
-    if any(worker.is_alive() for worker in workers):
-        for monitor in monitors:
-            monitor.interrupt()
-        _wait_for(workers, started + within)
-
-
-def _wait_for(workers: Sequence[Worker], deadline: float) -> None:
-    for worker in workers:
-        if worker.is_alive():
-            worker.join(max(0.0, deadline - time.monotonic()))

@@ -1,0 +1,71 @@
+"""The daemon's life as a process: started, told by signals and by the web, ended in order."""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from agent import __version__
+from agent.config.settings import Config
+from agent.history.history_file import history_path
+from agent.history.store import Store
+from agent.service.daemon import Agent
+from agent.service.reload import Reloader
+from agent.service.supervisor import Supervisor
+from agent.service.systemd_notify import Notifier
+from agent.support.heap_trim import set_aside
+from agent.support.logs import fields, set_up
+from agent.web.reloading_config import Web
+
+log = logging.getLogger(__name__)
+
+ELSEWHERE = "choose another with `listen` or --web.listen-address HOST:PORT"
+
+
+def run(
+    config: Config,
+    load: Callable[[], Config],
+    *,
+    lifecycle: bool = False,
+    web: Callable[[], Web] = Web,
+    hosts: Sequence[str] = (),
+) -> int:
+    """Watch until SIGTERM or SIGINT; answers the exit code.
+
+    SIGHUP, and with `lifecycle` a POST too, asks `load` for another configuration. `hosts` are
+    names under which the pages are asked for.
+    """
+    set_aside()
+    path = history_path(config.history.path, os.environ)
+    agent = Agent(config, Store(path, config.history) if path else None)
+    reloader = Reloader(config, load, partial(_apply, agent))
+    supervisor = Supervisor(agent.workers, agent.snapshots, reloader.reload, Notifier())
+    supervisor.listen_to_signals()
+    try:
+        server = agent.listen(
+            config.address,
+            reload_state=lambda: reloader.state,
+            web=web,
+            reload=supervisor.request_reload if lifecycle else None,
+            hosts=hosts,
+        )
+    except OSError as error:
+        reason = error.strerror or error
+        log.error("cannot listen on %s: %s; %s", config.listen, reason, ELSEWHERE)
+        return 1
+    supervisor.look_after(server)
+    targets = len(config.targets)
+    facts = fields(version=__version__, listen=config.listen, targets=targets)
+    log.info("started", extra=facts)
+    agent.start()
+    supervisor.run()
+    agent.stop()
+    server.shutdown()
+    server.server_close()
+    log.info("stopped")
+    return 0
+
+
+def _apply(agent: Agent, config: Config) -> None:
+    agent.apply(config)
+    set_up(config.log.level, config.log.format)
