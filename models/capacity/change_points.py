@@ -17,7 +17,6 @@ from models.capacity.sample_sizes import (
     EPISODE,
     GROUP,
     HIGH,
-    LATEST,
     MIN_CURVE,
     NOISE,
     PERIODS,
@@ -80,11 +79,6 @@ class Regimes:
     """Shape (intervals,)."""
     change: Change | None = None
     clusters: TwoClusters | None = None
-
-    @property
-    def left_of_late(self) -> bool:
-        """Whether most of the latest intervals are of another workload than the one assessed."""
-        return bool(np.mean(self.current[-LATEST:]) < 0.5)
 
 
 def find_regimes(seen: Observations) -> Regimes:
