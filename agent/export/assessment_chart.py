@@ -1,4 +1,7 @@
-"""An assessment as a small inline SVG: points, what was left out, the law and the capacity."""
+"""An assessment as a small inline SVG: points, what was left out, the law and the capacity.
+
+Written by hand: matplotlib, with which `--plot` draws, takes 48 MiB, as much as the whole agent.
+"""
 
 import math
 from collections import Counter
