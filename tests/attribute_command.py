@@ -1,6 +1,5 @@
 """The command `attribute` as a function, and files of both forms for it, as fixtures."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 from said import said_as_json
 from simulated_classes import Simulated, simulate
 
-from agent.commands.attribute import add_parser
+from agent.cli import main
 
 LONG = ["t_s", "dt_s", "class", "digest_text", "count", "timer_wait_s", "lock_s"]
 LONG += ["rows_examined", "rows_sent", "cpu_true_s"]
@@ -18,12 +17,7 @@ LONG += ["rows_examined", "rows_sent", "cpu_true_s"]
 
 def run(*arguments: str | Path) -> int:
     """Run `attribute` with these arguments in this process."""
-    parser = argparse.ArgumentParser()
-    add_parser(parser.add_subparsers())
-    args = parser.parse_args(["attribute", *map(str, arguments)])
-    code = args.run(args)
-    assert isinstance(code, int)
-    return code
+    return main(["attribute", *map(str, arguments)])
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[str, Any]:

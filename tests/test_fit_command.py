@@ -1,6 +1,5 @@
 """The command `fit`: what it prints, what it draws, and how it fails."""
 
-import argparse
 import io
 import re
 import subprocess
@@ -14,7 +13,7 @@ from published import CISCO, RAYTRACER, SPECSDM91
 from said import said_as_json
 from somebody_else import folder_for_all, somebody_else
 
-from agent.commands import fit
+from agent.cli import main
 
 HEADER = "concurrency,throughput\n"
 KEYS = [
@@ -42,12 +41,7 @@ KEYS = [
 
 def run(*arguments: str | Path) -> int:
     """Run `fit` with these arguments in this process."""
-    parser = argparse.ArgumentParser()
-    fit.add_parser(parser.add_subparsers())
-    args = parser.parse_args(["fit", *map(str, arguments)])
-    code = args.run(args)
-    assert isinstance(code, int)
-    return code
+    return main(["fit", *map(str, arguments)])
 
 
 def table(curve: tuple[list[Any], list[Any]]) -> str:
@@ -331,12 +325,9 @@ def test_a_plot_that_cannot_be_written_is_one_line(
 def test_the_command_loads_neither_matplotlib_nor_scipy_before_it_needs_them(cisco: Path) -> None:
     """Importing the command and the most likely law take numpy alone."""
     script = (
-        "import argparse, sys\n"
-        "from agent.commands import fit\n"
-        "parser = argparse.ArgumentParser()\n"
-        "fit.add_parser(parser.add_subparsers())\n"
-        "args = parser.parse_args(['fit', sys.argv[1]])\n"
-        "assert args.run(args) == 0\n"
+        "import sys\n"
+        "from agent.cli import main\n"
+        "assert main(['fit', sys.argv[1]]) == 0\n"
         "assert not {'scipy', 'matplotlib'} & set(sys.modules)\n"
     )
     done = subprocess.run(
