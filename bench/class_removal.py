@@ -1,6 +1,6 @@
 """What each query class costs in capacity, as the agent says it, against what it really costs.
 
-    python bench/class_removal.py [--estimated] [--connections 64] [--load 0.5] [--step 8]
+    python bench/class_removal.py [--estimated] [--connections 0] [--load 0.5] [--step 8]
                                   [--level 1] [--passes 7]
 
 A real MySQL under a mix of six classes in fixed proportions (`class_removal.lua`). A closed loop
@@ -13,7 +13,7 @@ the server does not tell the agent the CPU of its statements. Server and sysbenc
 each, as in `real_servers.py`, and where we are root their sessions run ahead of all others.
 
 All of it goes over the same `--connections`: the more of them take turns, the colder each finds the
-caches. With 0 it is the closed loop's best number of them.
+caches. Unless they are given it is the number that serves most in a closed loop.
 
 What is compared is how many times as much of everything else is served, less 1. Without a class
 that made the share q of the calls that is X'/(X·(1 − q)) − 1, with X and X' the peaks (queries/s);
@@ -57,7 +57,6 @@ TEXTS = {
 """How each class's text begins."""
 OF_MANY_ROWS = ("range", "sort", "sum", "scan")
 MIX, WITHOUT, HALF = "mix", "without", "half"
-CONNECTIONS = 64
 THREADS = (4, 8, 16, 32)
 """Of the closed loop where the best number counts."""
 STEPS = (0.6, 1.2, 0.8, 1.4, 1.0, 0.7, 1.3, 1.0)
@@ -129,7 +128,7 @@ def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--estimated", action="store_true")
-    parser.add_argument("--connections", type=int, default=CONNECTIONS)
+    parser.add_argument("--connections", type=int, default=0)
     parser.add_argument("--load", type=float, default=0.5)
     parser.add_argument("--step", type=float, default=8.0)
     parser.add_argument("--level", type=float, default=1.0)

@@ -12,7 +12,7 @@ from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.time_split_metrics import time_families
-from agent.export.time_split_report import doubts_in_words, limited_words, stacked_bar
+from agent.export.time_split_report import NAMES, doubts_in_words, limited_words, stacked_bar
 from agent.export.time_split_section import time_section
 from agent.pipeline import NO_CEILINGS
 from agent.window.intervals import Window
@@ -30,10 +30,18 @@ SHOWN = Snapshot("db", NOW, 60.0, Health(True), None, FitState(), known_classes(
 
 
 def test_the_page_says_what_limits() -> None:
-    """In a sentence, as a bar with a rectangle for each part, and for each class in its row."""
+    """In a sentence, as a bar with a rectangle for each part, and for each class in its row.
+
+    A legend has the colour of each part.
+    """
     html = render([SHOWN], NOW)
     assert "Limited by disk 58% of the statement time of the last 5 min." in html
-    assert html.count("<title>") == 1 + len(Part)
+    classes = len(known_classes(NOW).classes)
+    assert html.count('role="img"') == 1 + classes
+    assert html.count("<title>") == 1 + (1 + classes) * len(Part)
+    legend = html.split('<p class="legend grey">')[1].split("</p>")[0]
+    assert all(NAMES[part] in legend for part in Part)
+    assert legend.count("<rect") == len(Part)
     assert "disk, random 50%" in html
     assert "limited by" in html
 

@@ -8,6 +8,7 @@ from agent.config.durations import words
 from agent.export.attribute_report import bar
 from agent.export.fit_report import quantity
 from agent.export.time_split_report import limited_words
+from agent.export.time_split_section import class_bar
 from agent.query_classes.capacity_gain import saving
 from agent.query_classes.class_registry import NONE, OVERFLOW
 from agent.query_classes.class_time_splits import class_key
@@ -25,6 +26,7 @@ COLUMNS = (
     "calls",
     "without it",
     "at half its cost",
+    "where its time goes",
     "limited by",
 )
 
@@ -77,9 +79,9 @@ def _row(
         quantity(one.recent.get("calls", 0.0)),
         "" if gains.removed is None else f"+{gains.removed:.0%} capacity",
         "" if gains.halved is None else f"+{gains.halved:.0%}",
-        limited_words(LimitedBy.of(split)) if split else "",
     )
-    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+    time = class_bar(split) if split else "", limited_words(LimitedBy.of(split)) if split else ""
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in (*map(escape, cells), *time)) + "</tr>"
 
 
 def _name(one: ClassState) -> str:

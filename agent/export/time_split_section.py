@@ -1,4 +1,4 @@
-"""Where statement time goes, on the page: a stacked bar with its legend."""
+"""Where statement time goes, on the page: stacked bars, of a target with a legend."""
 
 from collections.abc import Iterator
 from html import escape
@@ -18,6 +18,8 @@ COLOURS = {
     Part.NOT_ALLOCATED: "#9aa5af",
 }
 WIDTH, HEIGHT = 600, 18
+CLASS_WIDTH, CLASS_HEIGHT = 120, 12
+SWATCH = 10
 
 
 def time_section(snapshot: Snapshot, now: float) -> str:
@@ -30,21 +32,39 @@ def time_section(snapshot: Snapshot, now: float) -> str:
         limited = f"Limited by {limited_words(time.limited_by)} of"
     lead = f"{limited} the statement time of the last {words(time.seconds)}."
     said = "; ".join([parts_in_words(time.split), *doubts_in_words(time.split)])
-    return f'<p>{escape(lead)}</p>{_bar(time.split)}<p class="grey">{escape(said)}.</p>'
+    bar = _bar(time.split, WIDTH, HEIGHT)
+    return f'<p>{escape(lead)}</p>{bar}<p class="grey">{escape(said)}.</p>{_legend(time.split)}'
 
 
-def _bar(split: TimeSplit) -> str:
+def class_bar(split: TimeSplit) -> str:
+    """The bar of a query class, for its row of the table."""
+    return _bar(split, CLASS_WIDTH, CLASS_HEIGHT)
+
+
+def _bar(split: TimeSplit, width: int, height: int) -> str:
     label = escape(parts_in_words(split))
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
-        f"{''.join(_rectangles(split))}</svg>"
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{label}">'
+        f"{''.join(_rectangles(split, width, height))}</svg>"
     )
 
 
-def _rectangles(split: TimeSplit) -> Iterator[str]:
+def _rectangles(split: TimeSplit, width: int, height: int) -> Iterator[str]:
     left = 0.0
     for part, share in split.shares.items():
         title = f"<title>{escape(NAMES[part])} {share:.0%}</title>"
-        place = f'x="{left:.1f}" y="0" width="{share * WIDTH:.1f}" height="{HEIGHT}"'
+        place = f'x="{left:.1f}" y="0" width="{share * width:.1f}" height="{height}"'
         yield f'<rect {place} fill="{COLOURS[part]}">{title}</rect>'
-        left += share * WIDTH
+        left += share * width
+
+
+def _legend(split: TimeSplit) -> str:
+    """The colours of all parts that a class may have."""
+    known = [
+        f'<svg viewBox="0 0 {SWATCH} {SWATCH}" width="{SWATCH}" aria-hidden="true">'
+        f'<rect width="{SWATCH}" height="{SWATCH}" fill="{COLOURS[part]}"/></svg> '
+        f"{escape(NAMES[part])}"
+        for part in Part
+        if part not in split.unknown
+    ]
+    return f'<p class="legend grey">{", ".join(known)}</p>'
