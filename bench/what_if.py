@@ -15,15 +15,14 @@ Without a name all of them run, a minute each. Rows have the prediction, its int
 measured, and the error; the last line counts them.
 """
 
-import itertools
 import json
 import sys
 import tempfile
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -33,39 +32,37 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from cgroups import cpu_quota, disk_under, throttled_reads
+from cgroups import cpu_quota, disk_under
 from limited_servers import FEW_CLIENTS, FIT, OFTEN, SHARES, Load, most, watched
-from live import Ask, Clients, root, run_as_root, target, wait_until, watching
-from namespaces import slow_cable
+from live import run_as_root, target, wait_until, watching
 from servers import server_program
 from test_live_limits_disk import OPTIONS, TABLE
-from test_live_limits_disk import STATEMENT as READ
-from test_live_limits_link import GUEST, session_from
-from test_live_limits_link import STATEMENT as SEND
+from test_live_limits_link import GUEST
+from what_if_loads import (
+    CUT,
+    HALF,
+    HEAVY,
+    LINKS,
+    MBIT,
+    MIX,
+    OPERATIONS,
+    SETTLE,
+    SMALL,
+    digest_of,
+    mean_time,
+    mixed_load,
+    part_of_a_processor,
+    shared_load,
+    slow_disk,
+    slow_link,
+)
 
 from agent.demo.server import PrivateServer
 
-COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
-HALF, OPERATIONS, MBIT = 0.5, 1500, 10
-STEP, SETTLE, DEADLINE = 7.0, 8.0, 30.0  # seconds
+STEP, DEADLINE = 7.0, 30.0  # seconds
 BUSY, CLIENTS = 0.7, 8
 """The part of what one server serves that is asked about, and by how many clients."""
-LIGHT, HEAVY = COMPUTE, "SELECT SUM(CRC32(REPEAT(v, 200))) FROM bench.small"
-MIX, CUT = (LIGHT,) * 3 + (HEAVY,), (LIGHT,) * 6 + (HEAVY,)
-"""What a client asks, over and over; the second has half as many of the heavy class."""
-NEXT = "DO 'the next of the mix'"
-SMALL = (
-    "CREATE DATABASE bench",
-    "CREATE TABLE bench.small (v INT)",
-    "INSERT INTO bench.small SELECT n FROM JSON_TABLE(CONCAT('[', REPEAT('0,', 4999), '0]'),"
-    " '$[*]' COLUMNS (n FOR ORDINALITY)) AS numbers",
-    "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME LIKE '%_cpu'",
-)
 CLASSES = {"interval": "8s", "digest_text": True}
-TIME_AND_CALLS = """
-SELECT SUM(SUM_TIMER_WAIT) / 1e12, SUM(COUNT_STAR)
-  FROM performance_schema.events_statements_summary_by_digest
- WHERE DIGEST_TEXT LIKE 'DO `BENCHMARK`%'"""
 NEAR = 0.15
 Number = Mapping[str, Any]
 
@@ -81,32 +78,6 @@ class Part:
     first: tuple[str, ...] = field(default=())
 
 
-@contextmanager
-def part_of_a_processor(server: PrivateServer, factor: float) -> Iterator[Load]:
-    """Statements that compute, within a quota."""
-    with cpu_quota(server.pid, factor * HALF):
-        yield lambda count, pace: Clients(server, COMPUTE, count, pace=pace)
-
-
-@contextmanager
-def slow_disk(server: PrivateServer, factor: float) -> Iterator[Load]:
-    """Statements that read, from a disk that allows so many reads."""
-    with throttled_reads(server.pid, disk_under(server.datadir), round(factor * OPERATIONS)):
-        yield lambda count, pace: Clients(server, READ, count, pace=pace)
-
-
-@contextmanager
-def slow_link(server: PrivateServer, factor: float) -> Iterator[Load]:
-    """Statements with long answers, from clients behind a slow cable."""
-    with slow_cable(f"{round(factor * MBIT)}mbit") as there:
-        session = partial(session_from, there)
-        load = partial(Clients, server, SEND, session=session)
-        LINKS[server.port] = there.interface
-        yield lambda count, pace: load(count, pace=pace)
-
-
-LINKS: dict[int, str] = {}
-"""The cable's end on this host, by the server's port."""
 PARTS = {
     "processor": Part({"cores": f"{2 * HALF:g}"}, part_of_a_processor),
     "disk": Part(
@@ -259,49 +230,6 @@ OTHERS: Mapping[str, Callable[[Path, PrivateServer], list[Check]]] = {
     "server": second_server,
     "load": half_the_load,
 }
-
-
-def shared_load(servers: Sequence[PrivateServer], count: int, pace: float) -> Clients:
-    """Clients that compute, divided over the servers, with one pace for all."""
-    turn = itertools.cycle(servers)
-    return Clients(servers[0], COMPUTE, count, pace=pace, session=lambda _: root(next(turn)))
-
-
-def mixed_load(
-    server: PrivateServer, statements: Sequence[str], count: int, pace: float
-) -> Clients:
-    """Clients that each ask one of the statements after the other."""
-    return Clients(server, NEXT, count, pace=pace, session=partial(session_of, statements))
-
-
-@contextmanager
-def session_of(statements: Sequence[str], server: PrivateServer) -> Iterator[Ask]:
-    """A session in which `NEXT` is the next of the statements."""
-    turn = itertools.cycle(statements)
-    with root(server) as ask:
-        yield lambda asked: ask(next(turn) if asked == NEXT else asked)
-
-
-def mean_time(servers: Sequence[PrivateServer], load: Callable[[], Clients]) -> float:
-    """Seconds that a statement of this load takes, by the servers' own count."""
-    with load():
-        time.sleep(1.0)
-        before = spent(servers)
-        time.sleep(SETTLE)
-        seconds, calls = (after - was for after, was in zip(spent(servers), before, strict=True))
-    return seconds / calls
-
-
-def spent(servers: Sequence[PrivateServer]) -> tuple[float, float]:
-    """Seconds of statements that compute, and how many there were, on all servers."""
-    rows = [run_as_root(server, TIME_AND_CALLS)[0] for server in servers]
-    return sum(float(row[0]) for row in rows), sum(float(row[1]) for row in rows)
-
-
-def digest_of(server: PrivateServer, statement: str) -> str:
-    """The digest of a statement."""
-    quoted = statement.replace("'", "''")
-    return str(run_as_root(server, f"SELECT STATEMENT_DIGEST('{quoted}')")[0][0])
 
 
 def asked(port: int, question: Mapping[str, str]) -> dict[str, Any] | None:
