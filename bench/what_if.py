@@ -9,13 +9,15 @@ would give; then the limit is doubled and the closed loop runs again. `class` as
 else gets once a class is half as expensive, then sends half as many of its statements. `server`
 asks what a second server behind the same load makes of the capacity and of the residence time, has
 two real servers share the load, and reads the time of the statements from both. `load` does the
-same with half of the load on one, as the agent measures it.
+same with half of the load on one, as the agent measures it. The servers have the machine's first
+processor and all else the second, so that they are as fast beside idle clients as beside busy ones.
 
 Without a name all of them run, a minute each. Rows have the prediction, its interval, what was
 measured, and the error; the last line counts them.
 """
 
 import json
+import os
 import sys
 import tempfile
 import time
@@ -36,6 +38,7 @@ from cgroups import cpu_quota, disk_under
 from limited_servers import FEW_CLIENTS, FIT, OFTEN, SHARES, Load, most, watched
 from live import run_as_root, target, wait_until, watching
 from servers import server_program
+from sysbench import CLIENT_CPU, give_processors
 from test_live_limits_disk import OPTIONS, TABLE
 from test_live_limits_link import GUEST
 from what_if_loads import (
@@ -119,6 +122,7 @@ def main(names: list[str]) -> None:
     """Run the parts and print a row for each."""
     print(f"{'':<14}{'today':>8}{'predicted':>11}{'90 % interval':>18}{'measured':>10}{'error':>8}")
     checks: list[Check] = []
+    os.sched_setaffinity(0, {CLIENT_CPU})
     for name in names or [*PARTS, *OTHERS]:
         try:
             checks += measure(name)
@@ -136,6 +140,7 @@ def measure(name: str) -> list[Check]:
         server_with(*part.options) as server,
     ):
         run_as_root(server, "DO 0", *part.first)
+        give_processors(server.pid, 1)
         if name in OTHERS:
             return OTHERS[name](Path(folder), server)
         return twice_the_limit(name, part, Path(folder), server)
@@ -158,7 +163,7 @@ def twice_the_limit(name: str, part: Part, folder: Path, server: PrivateServer) 
     with part.limited(server, 2.0) as load:
         truth = most(load)
     assert answer is not None
-    return [row(name, today, answer["then"]["capacity"], truth)]
+    return [row(name, today, answer["then"]["capacity"], truth, limits=limits_of(answer))]
 
 
 def below_half(load: Load, peak: float) -> None:
@@ -183,12 +188,13 @@ def half_of_a_class(folder: Path, server: PrivateServer) -> list[Check]:
         truth = most(cut) * then_others
     assert answer is not None
     found = scaled(answer["then"]["capacity"], others)
-    return [row("class, the rest", today * others, found, truth)]
+    return [row("class, the rest", today * others, found, truth, limits=limits_of(answer))]
 
 
 def second_server(folder: Path, server: PrivateServer) -> list[Check]:
     """Ask what a second server gives, then let two share the load."""
     with server_with() as second, cpu_quota(server.pid, HALF), cpu_quota(second.pid, HALF):
+        give_processors(second.pid, 1)
         alone, both = (partial(shared_load, servers) for servers in ([server], [server, second]))
         peak = most(alone)
         with watched(folder, server) as agent:
@@ -201,7 +207,7 @@ def second_server(folder: Path, server: PrivateServer) -> list[Check]:
     assert answer is not None
     then, today = answer["then"], answer["load"]["residence_time"]
     return [
-        row("server", peak, then["capacity"], truth),
+        row("server", peak, then["capacity"], truth, limits=limits_of(answer)),
         row("its time, ms", today, then["residence_time"], residence, 1000.0),
     ]
 
@@ -247,13 +253,20 @@ def scaled(found: Number, by: float) -> Number:
     return {name: None if value is None else by * value for name, value in found.items()}
 
 
-def row(name: str, today: float, found: Number, truth: float, unit: float = 1.0) -> Check:
+def limits_of(answer: Mapping[str, Any]) -> str:
+    """Name the limits that come first, today and then."""
+    return f"{answer['today']['limit']}, then {answer['then']['limit']}"
+
+
+def row(
+    name: str, today: float, found: Number, truth: float, unit: float = 1.0, limits: str = ""
+) -> Check:
     """Print a prediction beside the truth."""
     high, check = found["upper"], Check(found, truth)
     bounds = f"{unit * found['lower']:.1f} to " + ("?" if high is None else f"{unit * high:.1f}")
     print(
         f"{name:<14}{unit * today:>8.1f}{unit * found['value']:>11.1f}{bounds:>18}"
-        f"{unit * truth:>10.1f}{check.error:>+8.0%}",
+        f"{unit * truth:>10.1f}{check.error:>+8.0%}  {limits}",
         flush=True,
     )
     return check

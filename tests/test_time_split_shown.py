@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from known_classes import known_classes
 from known_time import known_time_use
 from made_up import intervals
@@ -17,9 +18,10 @@ from agent.export.time_split_section import time_section
 from agent.pipeline import NO_CEILINGS
 from agent.window.intervals import Window
 from agent.window.recent_time_split import time_use
+from agent.window.time_split_rates import CLIENT_RUN_DELAY, RUN_DELAY
 from agent.window.utilisation import CPUS, OF_THE_CPU
 from models.group.layers import Layer
-from models.time_split.class_weights import read_weights, rows_beyond_calls
+from models.time_split.class_weights import read_weights, rows_of_tables
 from models.time_split.limiting_resource import Limit, LimitedBy
 from models.time_split.per_class import ClassUse, class_splits
 from models.time_split.split import Part, TimeSplit
@@ -92,17 +94,35 @@ def test_doubts_are_said() -> None:
 
 
 def test_who_reads_is_not_guessed() -> None:
-    """Bytes that few classes explain divide nothing; rows examined beyond one a call do."""
+    """Bytes that few classes explain divide nothing; rows examined in tables do.
+
+    A class that has lock time opens tables, so that each row counts; of others one a call is none.
+    """
     read, rows = np.array([1.0, 9.0]), np.array([5.0, 5.0])
     assert read_weights(read, 0.9, rows) is read
     assert read_weights(read, 0.1, rows) is rows
     assert read_weights(read, 0.1, None) is None
-    beyond = rows_beyond_calls(np.array([5.0, 80.0]), np.array([5.0, 1.0]))
-    assert beyond is not None
-    assert beyond.tolist() == [0.0, 79.0]
+    examined, calls = np.array([5.0, 80.0, 5.0]), np.array([5.0, 1.0, 5.0])
+    unlocked = rows_of_tables(examined, calls, None)
+    opened = rows_of_tables(examined, calls, np.array([0.0, 1e-5, 1e-5]))
+    assert unlocked is not None
+    assert opened is not None
+    assert unlocked.tolist() == [0.0, 79.0, 0.0]
+    assert opened.tolist() == [0.0, 80.0, 5.0]
     asleep = ClassUse(np.array([5.0]), np.array([0.1]), np.array([0.0]))
     target = TimeSplit.of(5.0, {Part.CPU: 0.1, Part.DISK_RANDOM: 4.0, Part.DISK_SEQUENTIAL: 0.0})
     assert LimitedBy.of(class_splits(target, asleep)[0]) is None
+
+
+def test_the_wait_for_a_processor_is_that_of_the_clients_threads() -> None:
+    """What background threads wait is no statement's; of all where theirs is not known."""
+    own = {OF_THE_CPU: 0.1, CPUS: 2.0, RUN_DELAY: 0.8}
+    for known, expected in (({}, 0.8), ({CLIENT_RUN_DELAY: 0.3}, 0.3)):
+        rows = [row._replace(resources=own | known) for row in intervals([2.0] * 3)]
+        use = time_use(Window(rows), NOW, NO_CEILINGS)
+        assert use is not None
+        waited = use.split.seconds[Part.PROCESSOR_QUEUE] / use.seconds
+        assert waited == pytest.approx(expected)
 
 
 def test_what_limits_stays_open_where_the_parts_contradict_the_statement_time() -> None:

@@ -8,7 +8,7 @@ from models.attribution.class_intervals import Array
 from models.attribution.quality_gate import (
     moved_as_predicted,
 )
-from models.time_split.class_weights import first_known, read_weights, rows_beyond_calls
+from models.time_split.class_weights import first_known, read_weights, rows_of_tables
 from models.time_split.per_class import ClassUse, class_splits
 from models.time_split.split import TimeSplit
 
@@ -52,7 +52,7 @@ def _class_use(state: ClassesState) -> ClassUse:
         read_bytes=read_weights(
             column("read"),
             1.0 - (1.0 if read is None else read.unattributed_share or 0.0),
-            rows_beyond_calls(column("rows_examined"), column("calls")),
+            rows_of_tables(column("rows_examined"), column("calls"), column("lock_time")),
         ),
         sent_bytes=first_known(column("network") if is_known else None, column("rows_sent")),
     )

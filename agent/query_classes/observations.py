@@ -28,7 +28,7 @@ from models.attribution.quality_gate import (
     withheld,
 )
 from models.attribution.result import Attribution, HostUse
-from models.time_split.class_weights import first_known, read_weights, rows_beyond_calls
+from models.time_split.class_weights import first_known, read_weights, rows_of_tables
 from models.time_split.per_class import ClassUse, class_splits
 from models.time_split.split import TimeSplit
 
@@ -140,16 +140,18 @@ def _uses(observed: ObservedClasses, spent: Array) -> ClassUse:
     intervals = observed.intervals
     sizes = {name: table.sum(axis=0) for name, table in intervals.sizes}
     read = observed.disk.get("read")
+    locks = None if intervals.lock_time is None else intervals.lock_time.sum(axis=0)
     return ClassUse(
         statement_time=spent,
         cpu=_totals(observed.cpu),
-        locks=None if intervals.lock_time is None else intervals.lock_time.sum(axis=0),
+        locks=locks,
         read_bytes=read_weights(
             _proven(read),
             0.0 if read is None or not read.total else 1.0 - read.unattributed / read.total,
-            rows_beyond_calls(
+            rows_of_tables(
                 sizes.get("rows_examined"),
                 None if intervals.count is None else intervals.count.sum(axis=0),
+                locks,
             ),
         ),
         sent_bytes=first_known(_sent(observed.network), sizes.get("rows_sent")),

@@ -10,6 +10,7 @@ from agent.config.resources import DISK, NETWORK, DiskSettings, ResourceSettings
 from agent.window.concurrency import best_source, statements_at_work
 from agent.window.intervals import Window
 from agent.window.time_split_rates import (
+    CLIENT_RUN_DELAY,
     DISK_READS,
     LOCKS_WAITED_FOR,
     PROCESS_READS,
@@ -122,7 +123,7 @@ def usage_of(latest: LatestIntervals, resources: ResourceSettings) -> Usage:
         seconds=latest.seconds,
         statement_time=latest.statements * latest.seconds,
         cpu=_times(latest.cpu, latest.seconds),
-        run_delay=_times(latest.rate(RUN_DELAY), latest.seconds),
+        run_delay=_times(_run_delay(latest), latest.seconds),
         row_locks=_times(latest.rate(ROW_LOCKS), latest.seconds),
         other_locks=_times(latest.rate(LOCKS_WAITED_FOR), latest.seconds),
         reads_waiting=latest.rate(READS_WAITING),
@@ -130,6 +131,12 @@ def usage_of(latest: LatestIntervals, resources: ResourceSettings) -> Usage:
         link_share=_link_share(latest, resources),
         **_disk_figures(latest, disk, resources.disks),
     )
+
+
+def _run_delay(latest: LatestIntervals) -> float | None:
+    """The wait of the clients' threads for a processor; of all, where theirs is not known."""
+    clients = latest.rate(CLIENT_RUN_DELAY)
+    return latest.rate(RUN_DELAY) if clients is None else clients
 
 
 def _times(rate: float | None, seconds: float) -> float | None:

@@ -21,12 +21,19 @@ def read_weights(
     return rows_examined
 
 
-def rows_beyond_calls(rows: Array | None, calls: Array | None) -> Array | None:
-    """Rows examined beyond one for each call, which MySQL counts of a SELECT without a table."""
+def rows_of_tables(
+    rows: Array | None, calls: Array | None, lock_time: Array | None
+) -> Array | None:
+    """Rows examined in tables; shape (K,) each, None where not known of any class.
+
+    MySQL counts a row for each call of a SELECT without a table. Opening a table takes lock time,
+    on either server, so a class without any has none of its own.
+    """
     if rows is None or calls is None:
         return rows
-    beyond: Array = np.maximum(rows - calls, 0.0)
-    return beyond
+    opens = np.zeros(len(rows)) if lock_time is None else lock_time
+    found: Array = np.where(opens > 0, rows, np.maximum(rows - calls, 0.0))
+    return found
 
 
 def first_known(*columns: Array | None) -> Array | None:
