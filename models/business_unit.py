@@ -15,7 +15,7 @@ from models.capacity.doubts import MIN_SPREAD
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import is_contradicted
-from models.numerics import QUANTILES
+from models.numerics import QUANTILES, quantiles
 from models.robust import NORMAL_95, LinearFit, fit_linear
 from models.trust import TRUSTED_RATIO, Trust
 from models.usl.law import Array
@@ -164,7 +164,7 @@ def _relation(seen: UnitValues) -> _Relation | UnitReason:
     x, u = seen.throughput, seen.unit
     if len(x) < MIN_VALUES:
         return UnitReason.FEW_VALUES
-    low, high = np.quantile(x, QUANTILES[::2])
+    low, high = quantiles(x, QUANTILES[::2])
     if high < MIN_SPREAD * low:
         return UnitReason.NOT_VARIED
     x_unit, u_unit = float(np.median(x)), float(np.median(u))

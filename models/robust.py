@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.numerics import NEGLIGIBLE, TINY
+from models.numerics import NEGLIGIBLE, TINY, median
 from models.usl.law import Array
 
 TUKEY = 4.685
@@ -51,7 +51,7 @@ class LinearFit:
 
 def mad(values: Array) -> float:
     """Compute the scaled median absolute deviation."""
-    return MAD * float(np.median(np.abs(values - np.median(values))))
+    return MAD * median(np.abs(values - median(values)))
 
 
 def neighbour_deviation(values: Array, by: Array) -> float:
@@ -72,8 +72,11 @@ def persistence(residuals: Array) -> float:
 
 def medians(values: Array, axis: int = 0) -> Array:
     """Compute the medians along an axis of what is not NaN; NaN where nothing is."""
-    ordered = np.sort(values, axis=axis)
+    ordered, size = np.sort(values, axis=axis), values.shape[axis]
     count = np.sum(np.isfinite(values), axis=axis, keepdims=True)
+    if size and count.min(initial=size) == size:
+        whole: Array = (ordered.take((size - 1) // 2, axis) + ordered.take(size // 2, axis)) / 2
+        return whole
     low = np.take_along_axis(ordered, np.maximum(count - 1, 0) // 2, axis)
     high = np.take_along_axis(ordered, np.minimum(count // 2, values.shape[axis] - 1), axis)
     middle: Array = np.where(count > 0, (low + high) / 2, np.nan).squeeze(axis)

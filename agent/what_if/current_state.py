@@ -18,7 +18,7 @@ from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Points
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL, Capacity
-from models.numerics import TINY
+from models.numerics import TINY, quantile
 from models.robust import neighbour_deviation
 from models.usl.law import Array, Usl
 from models.what_if import current_state as model
@@ -88,7 +88,7 @@ def _measured(snapshot: Snapshot, n: float, x: float) -> model.Load:
         return model.Load(x, n / x)
     ns, xs = points.concurrency[counts], points.throughput[counts]
     scatter = neighbour_deviation(np.log(ns / xs), xs)
-    light = xs <= np.quantile(xs, LIGHTER)
+    light = xs <= quantile(xs, LIGHTER)
     lighter = float(np.median(xs[light])), float(np.median((ns / xs)[light]))
     near = np.abs(np.log(xs / x)) <= NEAR
     usual = None

@@ -7,6 +7,7 @@ import numpy as np
 from agent.window.intervals import Window
 from agent.window.time_split_rates import CLIENT_RUN_DELAY
 from agent.window.utilisation import SERVER_CPU, SERVER_CPUS
+from models.numerics import quantile
 from models.rates import Array
 
 
@@ -75,10 +76,10 @@ def idle_baseline(window: Window) -> float:
     """
     x, n = window["throughput"], window.client_threads
     known = np.isfinite(n)
-    idle = known & (x <= IDLE * np.quantile(x, 0.95)) if len(window) else known
+    idle = known & (x <= IDLE * quantile(x, 0.95)) if len(window) else known
     busy = n[known & ~idle]
     if np.count_nonzero(idle) < IDLE_INTERVALS:
         return 0.0
     least = float(n[idle].min())
-    is_stall = len(busy) > 0 and least > np.quantile(busy, LOW)
+    is_stall = len(busy) > 0 and least > quantile(busy, LOW)
     return 0.0 if is_stall else float(np.floor(least + 1 - NEVER_RESTS))

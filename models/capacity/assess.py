@@ -28,6 +28,7 @@ from models.capacity.resource_limits import find_resource_limits, unless_passed
 from models.capacity.result import Capacity
 from models.capacity.sample_sizes import SEEN
 from models.capacity.trust_gate import judged, nothing, with_concurrency
+from models.numerics import quantile
 from models.trust import Trust
 from models.usl.fit import UslFit, fit_map
 from models.usl.law import Array
@@ -51,7 +52,7 @@ def assess_capacity(seen: Observations) -> Capacity:
     rising = _rising(current, met)
     outliers = find_outliers(current.select(rising)).among(rising)
     kept = current.select(outliers.kept & rising)
-    x_seen = float(np.quantile(kept.throughput, SEEN))
+    x_seen = quantile(kept.throughput, SEEN)
     limits = _limits(kept, x_seen)
     nearest = _first(_near(limits, kept))
     law, finding, peak = _law(current.select(outliers.kept), nearest, x_seen)

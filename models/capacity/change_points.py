@@ -22,7 +22,7 @@ from models.capacity.sample_sizes import (
     PERIODS,
     VARIES,
 )
-from models.numerics import NEGLIGIBLE, ROUNDING
+from models.numerics import NEGLIGIBLE, ROUNDING, median, quantile
 from models.robust import MAD, mad
 from models.usl.law import Array
 
@@ -140,7 +140,7 @@ def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
     if len(rows) < max(MIN_CURVE, 2 * side):
         return None
     basis = _curve(load[rows])
-    y = cost[rows] - np.median(cost[rows])
+    y = cost[rows] - median(cost[rows])
     limit = FAR * mad(y) + ROUNDING
     y = np.clip(y, -limit, limit)
     spread = np.linspace(side, len(rows) - side, PERIODS).astype(int)
@@ -189,14 +189,14 @@ def _holds(levels: Array, place: int, chosen: list[int], size: float, side: int)
     """
     before = max((c for c in chosen if c < place), default=0)
     after = min((c for c in chosen if c > place), default=len(levels))
-    earlier = float(np.median(levels[before:place]))
+    earlier = median(levels[before:place])
     later = (levels[place:after], levels[-(side // 2) :])
-    return all((float(np.median(level)) - earlier) / size > HOLDS for level in later)
+    return all((median(level) - earlier) / size > HOLDS for level in later)
 
 
 def _curve(load: Array) -> Array:
     """An orthonormal basis for what a query costs over the load X: 1, X, X², 1/X."""
-    t = np.minimum(load / np.quantile(load, HIGH), 2.0)  # pile-ups must not set the scale
+    t = np.minimum(load / quantile(load, HIGH), 2.0)  # pile-ups must not set the scale
     return np.linalg.qr(np.column_stack([np.ones_like(t), curve_shape(t)]))[0]
 
 
@@ -207,7 +207,7 @@ def _long_run_deviation(residuals: Array) -> float:
     """
     size = max(1, len(residuals) // GROUP)
     blocks = residuals[: len(residuals) // size * size].reshape(-1, size).mean(axis=1)
-    typical = MAD * float(np.median(np.abs(np.diff(blocks))) / np.sqrt(2))
+    typical = MAD * median(np.abs(np.diff(blocks))) / float(np.sqrt(2))
     return max(typical * float(np.sqrt(size)), NOISE)
 
 
@@ -227,7 +227,7 @@ def _split_in_two(
     keep_dear = served[dear].sum() > served[~dear].sum()
     current = np.ones(len(seen), dtype=np.bool_)
     current[rows[dear != keep_dear]] = False
-    middles = [float(np.median(excess[dear == side])) for side in (keep_dear, not keep_dear)]
+    middles = [median(excess[dear == side]) for side in (keep_dear, not keep_dear)]
     share = float(np.mean(~current))
     return current, TwoClusters(name, float(np.exp(middles[1] - middles[0])), share)
 
@@ -253,13 +253,13 @@ def _differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:
         return False
     curve = CostCurve(x[rows], cost[rows], np.ones(len(rows)))
     off = curve.off(curve)
-    return bool(abs(np.median(off[ours]) - np.median(off[~ours])) > MIN_STEP)
+    return bool(abs(median(off[ours]) - median(off[~ours])) > MIN_STEP)
 
 
 def _excess(cost: Array, x: Array) -> Array:
     """What a query costs over what it would by the busier half of the intervals."""
-    busier = x >= np.median(x)
-    line = np.median(cost[busier])
+    busier = x >= median(x)
+    line = median(cost[busier])
     excess: Array = cost - line
     return excess
 
@@ -276,7 +276,7 @@ def _border(values: Array) -> float | None:
     place = least + int(np.argmax(gaps))
     low, high = ordered[:place], ordered[place:]
     spread = max(float(low.std()), float(high.std()), VARIES)
-    apart = float(np.median(high) - np.median(low))
+    apart = float(median(high) - median(low))
     empty = float(ordered[place] - ordered[place - 1])
     if apart < max(FAR * spread, np.log(MIN_APART)) or empty < spread:
         return None

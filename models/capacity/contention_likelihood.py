@@ -15,7 +15,7 @@ from models.capacity.goodness_of_fit import Points
 from models.capacity.observations import UNHINDERED
 from models.capacity.resource_limit import FULL
 from models.capacity.sample_sizes import NOISE
-from models.numerics import ROUNDING, TINY
+from models.numerics import ROUNDING, TINY, median, quantile
 from models.robust import TOTAL_WEIGHT, TUKEY, fit_linear, mad, persistence
 from models.usl.grid import PSEUDO_ERROR, PSEUDO_POINTS
 from models.usl.law import Array
@@ -77,7 +77,7 @@ class Shapes:
         r = r * (1 + 0.5 * n_variance / n**2)  # E ln N is lower than ln E N by half of this
         fitted, w, growth = _linearised(m, r, weights, n_variance / n_scale**2)
         z = fitted * (1 + np.log(r / fitted))
-        idle = float(np.quantile(r, UNHINDERED))
+        idle = quantile(r, UNHINDERED)
         by_n = float(w @ np.log(np.clip(np.abs(growth), LEAST_GROWTH, 1.0)))
         weight = float(w.sum())
         return cls(x / x_scale, z, w / fitted**2, m, idle, weight, by_n, x_scale, n_scale)
@@ -147,17 +147,19 @@ class Shapes:
         z of shape (tries, points): (tries, peaks, shapes).
         """
         s = [float(self.w @ self.m**k) for k in range(5)]
-        t = [(z @ (self.w * self.m**k))[:, None, None] for k in range(3)]
+        t = z @ (self.w[:, None] * self.m[:, None] ** np.arange(3))
         zz = (np.square(z) @ self.w)[:, None, None]
-        v = np.exp(-ln_peak)[:, None]
-        u = v / (np.geomspace(*SHAPE_RANGE, shapes) * self.idle)
-        ff = s[0] - 4 * u * s[1] + 6 * u**2 * s[2] - 4 * u**3 * s[3] + u**4 * s[4]
+        v, by_shape = np.exp(-ln_peak)[:, None], np.geomspace(*SHAPE_RANGE, shapes) * self.idle
+        u = v / by_shape
+        ff = s[0] + u * (-4 * s[1] + u * (6 * s[2] + u * (-4 * s[3] + u * s[4])))
         ff = np.maximum(ff, ROUNDING * s[0])
-        fn = s[1] - 2 * u * s[2] + u**2 * s[3]
-        free = (t[0] - 2 * u * t[1] + u**2 * t[2] - v * fn) / ff
+        fn = s[1] + u * (-2 * s[2] + u * s[3])
+        fz = (t @ np.stack([np.ones_like(u), -2 * u, u * u]).reshape(3, -1)).reshape(-1, *u.shape)
+        free = (fz - v * fn) / ff
         a = np.maximum(free, 1e-3 * self.idle)
-        rss = zz - 2 * v * t[1] + v**2 * s[2] + ((a - free) ** 2 - free**2) * ff
-        return self._ln_p(rss) + _ln_shape_prior(v / (u * a))
+        least = zz - 2 * v * t[:, 1, None, None] + v**2 * s[2]
+        # of the squares that are left, a·(a − 2·free)·ff depends on a
+        return self._ln_p(least + a * (a - 2 * free) * ff) + _ln_shape_prior(by_shape / a)
 
     def _lock(self, ln_peak: Array) -> Array:
         """Compute ρ/(1−ρ)·S of a lock that is full at each peak, shape (peaks, points)."""
@@ -185,8 +187,10 @@ class Shapes:
 
     def _ln_p(self, rss: Array) -> Array:
         """Student's likelihood of a sum of squared relative errors."""
-        noise = PSEUDO_POINTS * PSEUDO_ERROR**2 + np.maximum(rss, 0)
-        ln_p: Array = -0.5 * (PSEUDO_POINTS + self.weight) * np.log(noise)
+        ln_p: Array = np.maximum(rss, 0)
+        ln_p += PSEUDO_POINTS * PSEUDO_ERROR**2
+        np.log(ln_p, out=ln_p)
+        ln_p *= -0.5 * (PSEUDO_POINTS + self.weight)
         return ln_p
 
 
@@ -199,15 +203,16 @@ def _ln_strength_prior(c: Array) -> Array:
 def _summed(cells: Array, axis: int | tuple[int, ...]) -> Array:
     """Compute the logarithm of the mean probability along these axes."""
     best = cells.max()
-    ln_p: Array = best + np.log(np.mean(np.exp(cells - best), axis=axis) + TINY)
+    p = cells - best
+    ln_p: Array = best + np.log(np.mean(np.exp(p, out=p), axis=axis) + TINY)
     return ln_p
 
 
 def _ln_shape_prior(shape: Array) -> Array:
     """Log-logistic above 2, a soft edge below; per step of ln shape."""
     over = shape - 2
-    tail = -2 * np.log1p(np.maximum(over, 0) / SHAPE_MIDDLE) + np.log(shape)
-    ln_p: Array = tail - 0.5 * np.square(np.minimum(over, 0) / SHAPE_EDGE)
+    ln_p: Array = np.log(shape / np.square(1 + np.maximum(over, 0) / SHAPE_MIDDLE))
+    ln_p -= 0.5 / SHAPE_EDGE**2 * np.square(np.minimum(over, 0))
     return ln_p
 
 
@@ -218,7 +223,7 @@ def _linearised(m: Array, r: Array, weights: Array, variance: Array) -> tuple[Ar
     correlation of neighbours, and the cap.
     """
     design = np.stack([np.ones_like(m), m, m * m], axis=1)
-    c = fit_linear(design, r, weights / r**2, 1e-3 * float(np.median(r))).coefficients
+    c = fit_linear(design, r, weights / r**2, 1e-3 * median(r)).coefficients
     fitted = np.clip(design @ c, 0.5 * float(r.min()), 2 * float(r.max()))
     sensitivity = np.clip((c[0] - c[2] * m * m) / (m * fitted), -1 / m, 1 / m)
     share = RELATIVE_ERROR**2 / (RELATIVE_ERROR**2 + sensitivity**2 * variance)

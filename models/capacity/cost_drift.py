@@ -9,7 +9,7 @@ import numpy as np
 
 from models.capacity.cost_per_query import CostCurve
 from models.capacity.sample_sizes import LATEST, MIN_CURVE, NOISE, PARTS, SURE
-from models.numerics import TINY
+from models.numerics import TINY, median
 from models.robust import fit_linear
 
 
@@ -41,5 +41,5 @@ def latest_cost_change(cost: CostCurve, latest: CostCurve) -> float:
     """
     if len(cost) < MIN_CURVE or len(latest) < MIN_CURVE:
         return 0.0
-    change = float(np.median(cost.off(latest)[-LATEST:]))
+    change = median(cost.off(latest)[-LATEST:])
     return change if abs(change) > SURE * cost.fit.scale / float(np.sqrt(LATEST)) else 0.0

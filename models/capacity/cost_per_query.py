@@ -14,6 +14,7 @@ import numpy as np
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import FULL
 from models.capacity.sample_sizes import HIGH, NOISE
+from models.numerics import quantile
 from models.robust import LinearFit, fit_linear
 from models.usl.law import Array
 
@@ -45,7 +46,7 @@ class CostCurve:
     @cached_property
     def unit(self) -> float:
         """The throughput that the curve is measured in, queries/s."""
-        return float(np.quantile(self.x, HIGH))
+        return quantile(self.x, HIGH)
 
     @cached_property
     def shape(self) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 
 from models.capacity.observations import Observations
 from models.capacity.sample_sizes import HIGH, MIN_POINTS, NOISE
+from models.numerics import median, quantile
 
 FROM = 0.5
 """The share of the high loads from which on others are compared: a limit rests on those."""
@@ -24,8 +25,8 @@ def clock_rise(seen: Observations, name: str) -> float:
         return 1.0
     known = np.isfinite(clock)
     x, clock = seen.throughput[known], clock[known]
-    high = x >= np.quantile(x, HIGH)
-    fast = float(np.median(clock[high]))
-    below = clock[~high & (x >= FROM * np.median(x[high]))]
-    rise = fast / float(np.median(below)) if len(below) >= MIN_POINTS else 1.0
+    high = x >= quantile(x, HIGH)
+    fast = median(clock[high])
+    below = clock[~high & (x >= FROM * median(x[high]))]
+    rise = fast / median(below) if len(below) >= MIN_POINTS else 1.0
     return max(rise, 1 / max(fast, NOISE))

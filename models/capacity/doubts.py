@@ -25,6 +25,7 @@ from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
 from models.capacity.sample_sizes import EPISODE, GROUP, LATEST, SEEN
+from models.numerics import quantiles
 from models.trust import MIN_LOAD, TRUSTED_RATIO, Reason, Trust
 from models.usl.fit import UslFit
 
@@ -187,7 +188,7 @@ def _share_of_unsure_law(evidence: Evidence) -> float:
 
 
 def _low_over_high(evidence: Evidence) -> float:
-    low, high = np.quantile(evidence.kept.throughput, (1 - SEEN, SEEN))
+    low, high = quantiles(evidence.kept.throughput, (1 - SEEN, SEEN))
     return float(low / high)
 
 

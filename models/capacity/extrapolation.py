@@ -14,6 +14,7 @@ import numpy as np
 
 from models.capacity.demand import Part, unit
 from models.capacity.shared_cost import SharedCost
+from models.numerics import median, quantile
 from models.robust import LinearFit, student_cdf
 from models.usl.law import Array
 
@@ -189,10 +190,9 @@ class Extrapolations:
         whole = sum(float(each.sum()) for each in p)
         shares = tuple(each / whole for each in p)
         falling = list(zip(extrapolations[2:], shares[2:], strict=True))
-        high = first.t >= np.quantile(first.t, HIGH)
+        high = first.t >= quantile(first.t, HIGH)
         falls = [
-            _fall(*each, float(np.median(by[high])), reach)
-            for each, by in zip(falling, busy, strict=True)
+            _fall(*each, median(by[high]), reach) for each, by in zip(falling, busy, strict=True)
         ]
         part = sum(float(p @ _parts(one)) for one, p in falling)
         log = sum(float(p.sum()) for p in shares[-len(LOG_SHARED) :])
@@ -260,9 +260,9 @@ at a time, 2.4 to 3.2 were measured up to the peaks of durable commits."""
 
 def _sharing(first: Part, log: SharedCost) -> list[Extrapolation]:
     """Follow (3) by the share of the commits that were spared a write of the log."""
-    high = first.t >= np.quantile(first.t, HIGH)
-    seen = min(float(np.median(log.spared[high])), CEILING[0])
-    at, odds = float(np.median(first.t[high])), seen / (1 - seen)
+    high = first.t >= quantile(first.t, HIGH)
+    seen = min(median(log.spared[high]), CEILING[0])
+    at, odds = median(first.t[high]), seen / (1 - seen)
     most = min(LONGEST_WRITE * log.per_query / first.slope, LARGEST_PART)
     falling = _falling(first, log.spared, Prior.within(0.0, most, *WRITING))
     return [replace(falling, sharing=Sharing(at, odds, power)) for power in LOG_SHARED]

@@ -14,7 +14,7 @@ import numpy as np
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import FULL, ResourceLimit
 from models.capacity.sample_sizes import BEYOND_DOUBT, HIGH, MIN_POINTS, NOISE, PARTS, SEEN
-from models.numerics import TINY
+from models.numerics import TINY, median, quantile
 from models.robust import neighbour_deviation, persistence
 from models.trust import MAX_PATTERN, Reason, Trust
 from models.usl.fit import SUPERLINEAR_EFFICIENCY, SUPERLINEAR_SHARE, UslFit
@@ -77,7 +77,7 @@ def check_concurrency(loaded: Observations) -> Finding | None:
     n, variance = loaded.concurrency, loaded.n_variance
     if len(n) < MIN_POINTS:
         return Finding(Check.FEW_POINTS, float(len(n)))
-    high, is_sampled = float(np.quantile(n, HIGH)), bool(variance.any())
+    high, is_sampled = quantile(n, HIGH), bool(variance.any())
     if high < (LOW_CONCURRENCY if is_sampled else ALONE):
         return Finding(Check.LOW_CONCURRENCY, high)
     if not is_sampled:
@@ -149,8 +149,8 @@ def _pattern(n: Array, residuals: Array, noise: float) -> float:
         return 0.0
     error = noise * np.sqrt(persistence(residuals))
     groups = np.array_split(residuals[np.argsort(n, kind="stable")], PARTS)
-    centre = float(np.median(residuals))
-    off = [(float(np.median(g)) - centre, error * np.sqrt(np.pi / 2 / len(g))) for g in groups]
+    centre = median(residuals)
+    off = [(median(g) - centre, error * np.sqrt(np.pi / 2 / len(g))) for g in groups]
     beyond = [size for size, deviation in off if abs(size) > BEYOND_DOUBT * deviation]
     return max(beyond, key=abs, default=0.0)
 
@@ -176,7 +176,5 @@ def off_at_highest_loads(seen: Observations, limit: ResourceLimit) -> float:
     known = (u < FULL) & (x > 0)
     if resource.is_busy_time or limit.curve is None or np.count_nonzero(known) < TOLD:
         return 0.0
-    top = known & (x >= np.quantile(x[known], SEEN))
-    return float(np.median(u[top] - limit.curve.at(x[top]))) / max(
-        float(np.median(u[top])), HALF_USED
-    )
+    top = known & (x >= quantile(x[known], SEEN))
+    return median(u[top] - limit.curve.at(x[top])) / max(median(u[top]), HALF_USED)

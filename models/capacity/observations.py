@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from models.capacity.resource_limit import Resource
 from models.capacity.sample_sizes import MIN_POINTS, SEEN
+from models.numerics import quantile
 from models.usl.law import Array
 
 
@@ -97,7 +98,7 @@ class Observations:
         follows = (x > 0) & ~filled & np.isfinite(others)
         if np.count_nonzero(follows) < MIN_POINTS:
             return filled & False
-        for_us = float(np.quantile(others[follows] / x[follows], FOR_US))
+        for_us = quantile(others[follows] / x[follows], FOR_US)
         strangers: NDArray[np.bool_] = filled & (others > for_us * x + STRANGE)
         return strangers
 
@@ -129,7 +130,7 @@ class Observations:
             return None
         n, x = self.concurrency[known], self.throughput[known]
         sampled = self.n_variance.any() or not n.all()
-        return float(np.sum(n) / np.sum(x) if sampled else np.quantile(n / x, UNHINDERED))
+        return float(np.sum(n) / np.sum(x) if sampled else quantile(n / x, UNHINDERED))
 
     @property
     def clients(self) -> float | None:
@@ -141,7 +142,7 @@ class Observations:
     def concurrency_at(self, x: float) -> float | None:
         """Find the highest N (threads) of the intervals with about that throughput or more."""
         near = self.loaded & (self.throughput >= ABOUT * x)
-        return float(np.quantile(self.concurrency[near], SEEN)) if near.any() else None
+        return quantile(self.concurrency[near], SEEN) if near.any() else None
 
 
 ABOUT = 0.95

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
+from models.numerics import median
 from models.robust import medians, persistence
 from models.usl.law import Array
 
@@ -66,7 +67,7 @@ def _passed(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None
     at_peak = cells[:, 1] >= LEVEL * cells[:, 1].max()
     knee = float(cells[at_peak, 0][0])
     far = known & (n >= BEYOND * knee)
-    if np.count_nonzero(far) < LEAST or np.median(x[far]) > cells[:, 1].max():
+    if np.count_nonzero(far) < LEAST or median(x[far]) > cells[:, 1].max():
         return None
     resource = _full(seen, far, known & np.isin(_cell(n), _cell(cells[at_peak, 0])))
     if resource is None:
@@ -76,7 +77,7 @@ def _passed(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None
     best = float(inside[np.argmax(inside[:, 1]), 0])
     # all intervals between both ends: the cells at the peak alone would be the fast moments
     served = x[known & (_cell(n) >= _cell(cells[at_peak, 0])[0]) & (n <= upper)]
-    return ObservedPeak(float(np.median(served)), _error(np.log(served)), best, upper, resource)
+    return ObservedPeak(median(served), _error(np.log(served)), best, upper, resource)
 
 
 def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None:
@@ -92,12 +93,12 @@ def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak |
         if min(np.count_nonzero(full), np.count_nonzero(nearly)) < LEAST:
             continue
         n, x = seen.concurrency, seen.throughput
-        knee = float(np.median(n[nearly]))
+        knee = median(n[nearly])
         far = full & (n >= PLATEAU * knee)
         if np.count_nonzero(far) < LEAST or np.count_nonzero(full & ~far) >= LEAST:
             continue
-        most = float(np.median((x * resource.ceiling / resource.utilisation)[nearly]))
-        least = float(np.median(x[far]))
+        most = median((x * resource.ceiling / resource.utilisation)[nearly])
+        least = median(x[far])
         apart = abs(np.log(most / least)) / 2
         middle = max(least, np.sqrt(least * most))
         return ObservedPeak(
@@ -125,7 +126,7 @@ def _cells(n: Array, x: Array, known: NDArray[np.bool_]) -> Array:
     cell = _cell(np.where(known, n, np.nan))
     numbers, counts = np.unique(cell[known], return_counts=True)
     found = [
-        (np.median(n[cell == number]), np.median(x[cell == number]))
+        (median(n[cell == number]), median(x[cell == number]))
         for number in numbers[counts >= LEAST]
     ]
     return np.array(found).reshape(-1, 2)

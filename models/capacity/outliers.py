@@ -25,6 +25,7 @@ from models.capacity.sample_sizes import (
     SEEN,
     VARIES,
 )
+from models.numerics import quantile
 from models.robust import MAD, fit_columns, medians
 from models.usl.law import Array
 
@@ -109,7 +110,7 @@ def find_outliers(seen: Observations) -> Outliers:
     if not too_many:
         kept[suspects] = False
     removed = () if too_many else tuple(_outlier(int(i), excess[i], wild[i]) for i in suspects)
-    low = seen.throughput < UNDISTURBED * np.quantile(seen.throughput, SEEN)
+    low = seen.throughput < UNDISTURBED * quantile(seen.throughput, SEEN)
     changed = wild[:, 1:].any(axis=1) | (wild[:, 0] & ((off < 0) | low))
     latest = _most(changed[-LATEST:])
     if _most(np.any(wild[-LATEST:], axis=1)):
@@ -157,7 +158,7 @@ def _costs(seen: Observations) -> Array:
         return np.empty((len(seen), 0))
     u = np.stack([r.utilisation / r.ceiling for r in resources], axis=1)
     # throughputs beyond all others may be glitches: the curve ends before them
-    t = np.minimum(seen.throughput / np.quantile(seen.throughput, SEEN), MIN_RATIO)
+    t = np.minimum(seen.throughput / quantile(seen.throughput, SEEN), MIN_RATIO)
     design = np.stack([np.ones_like(t), t, t * t], axis=1)
     fits = fit_columns(design, u, np.isfinite(u).astype(np.float64), NOISE)
     curves = design @ np.stack([f.coefficients for f in fits]).T

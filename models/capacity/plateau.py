@@ -12,6 +12,7 @@ from models.capacity.observations import Observations
 from models.capacity.observed_maximum import HIGHEST
 from models.capacity.observed_peak import BEYOND
 from models.capacity.sample_sizes import MIN_POINTS
+from models.numerics import median, quantile
 
 AT_TOP = 0.92
 """From this share of the third highest throughput on it is the top: two may be bursts."""
@@ -30,10 +31,10 @@ def find_plateau(seen: Observations) -> float | None:
         return None
     n, x = seen.concurrency[loaded], seen.throughput[loaded]
     at_top = x >= AT_TOP * np.sort(x)[-HIGHEST]
-    first = float(np.quantile(n[at_top], 0.1))
+    first = quantile(n[at_top], 0.1)
     many, few = n >= BEYOND * first, at_top & (n < FEW * first)
     if min(np.count_nonzero(many), np.count_nonzero(few)) < MIN_POINTS:
         return None
-    level, before = float(np.median(x[many])), float(np.median(x[few]))
+    level, before = median(x[many]), median(x[few])
     stays = level <= GROWTH * before and np.mean(at_top[many]) >= STAYS
     return level if stays else None

@@ -34,7 +34,7 @@ from models.capacity.resource_limit import (
     UtilisationCurve,
 )
 from models.capacity.sample_sizes import BEYOND_DOUBT, MIN_POINTS, SEEN, SURE, VARIES
-from models.numerics import NEGLIGIBLE, QUANTILES
+from models.numerics import NEGLIGIBLE, QUANTILES, median, quantiles
 from models.robust import NORMAL_95, fit_columns, normal_cdf
 from models.trust import TRUSTED_RATIO, Trust, trust_of
 from models.usl.law import Array
@@ -88,7 +88,7 @@ def find_resource_limits(
     t = x / x_scale
     full = np.stack([r.full for r in resources], axis=1)
     follows = ~full
-    rough = np.maximum(t / float(np.median(t)), LEAST_VARIANCE)
+    rough = np.maximum(t / median(t), LEAST_VARIANCE)
     design = np.stack([np.ones_like(t), t, t * t], axis=1)
     # the variance of a utilisation grows with it, as that of a sum of demands does
     columns = np.concatenate([u, own, u - own], axis=1)
@@ -205,10 +205,10 @@ def _resource_limit(
         return ResourceLimit.none(name, seen, LimitReason.STILL_FILLING)
     follows = known & ~full
     if np.count_nonzero(full) >= MIN_POINTS:
-        low, middle, high = np.quantile(x[full], QUANTILES)
+        low, middle, high = quantiles(x[full], QUANTILES)
         # it may be far lower once it is full: past the peak threads burn what others would need
         filling = x[follows & (u > BUSY_AT_PEAK)]
-        began = float(np.median(filling)) if len(filling) >= MIN_POINTS else low
+        began = median(filling) if len(filling) >= MIN_POINTS else low
         if high > FULL_SPREAD * began:
             return ResourceLimit.none(name, seen, LimitReason.NOT_A_LIMIT)
         if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < USED:
@@ -235,7 +235,7 @@ def _with_filled(limit: ResourceLimit, x: Array) -> ResourceLimit:
     if len(x) < LEAST_FILLED:
         return limit
     common, each = FILLED_ERROR
-    z = (limit.grid - float(np.median(np.log(x)))) / np.hypot(common, each / np.sqrt(len(x)))
+    z = (limit.grid - median(np.log(x))) / np.hypot(common, each / np.sqrt(len(x)))
     followed = np.diff(limit.cdf, prepend=0.0)
     p = ((1 - MISLED) * followed + MISLED / len(followed)) * np.exp(-0.5 * z**2)
     if p.sum() < NEGLIGIBLE:

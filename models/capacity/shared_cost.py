@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 
 from models.capacity.sample_sizes import HIGH, MIN_POINTS
+from models.numerics import quantile
 from models.usl.law import Array
 
 LOADED = 0.2
@@ -43,7 +44,7 @@ class SharedCost:
         if np.count_nonzero(known) < MIN_POINTS:
             return None
         loaded = known & (x >= LOADED * x[known].max())
-        at_low_load = float(np.quantile(per_query[loaded], HIGH))
+        at_low_load = quantile(per_query[loaded], HIGH)
         if at_low_load <= 0:
             return None
         return cls(np.clip(1 - per_query / at_low_load, 0.0, 1.0), at_low_load)

@@ -16,7 +16,7 @@ from models.forecast.hourly_means import HOUR
 from models.forecast.paths import future_peaks
 from models.forecast.trend import Trend, fit_trend
 from models.forecast.week import WEEK
-from models.numerics import QUANTILES
+from models.numerics import QUANTILES, quantiles
 from models.rates import Array
 from models.trust import Trust
 
@@ -70,7 +70,7 @@ class LoadForecast:
         if self.peaks is None or day > self.peaks.shape[1]:
             return None
         tail = (1 - share) / 2
-        low, high = np.quantile(self.peaks[:, day - 1], (tail, 1 - tail))
+        low, high = quantiles(self.peaks[:, day - 1], (tail, 1 - tail))
         return float(low), float(high)
 
 

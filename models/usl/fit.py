@@ -7,6 +7,7 @@ from math import erfc, sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
+from models.numerics import median
 from models.trust import Evidence, Reason, Trust, judge
 from models.usl.grid import LIVE, TABLE, PeakPrior
 from models.usl.law import Array, Usl
@@ -231,7 +232,7 @@ def _is_above(given: Points, kept: Points, law: Usl, interval: Interval | None) 
     if interval is None:
         return False
     errors = kept.log_residuals(law)
-    middle = min(float(np.median(errors)), 0.0)
+    middle = min(median(errors), 0.0)
     noise, above = _error_below(middle, errors), np.log(given.x / interval.high)
     if above.max() > max(ABOVE_ERRORS * noise, ABOVE_SHARE):
         return True

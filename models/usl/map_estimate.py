@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.numerics import median
 from models.usl.law import Array
 from models.usl.nnls import NOTHING, Coefficients, non_negative
 from models.usl.points import Points
@@ -92,9 +93,9 @@ def find_outliers(points: Points, curve: Curve) -> tuple[int, ...]:
         return ()
     fitted = curve.residence_time(points.n) * curve.r_scale
     errors = np.log(points.n / points.x / fitted)
-    errors = np.abs(errors - np.median(errors))
+    errors = np.abs(errors - median(errors))
     scale = np.sqrt(curve.weights / curve.weights.max())
-    spread = 1.4826 * float(np.median(errors * scale))
+    spread = 1.4826 * median(errors * scale)
     beyond = (errors * scale > OUTLIER_MADS * spread) & (errors * scale > OUTLIER_ERROR)
     indices = tuple(int(i) for i in np.flatnonzero(beyond))
     return indices if len(indices) <= OUTLIER_SHARE * len(points) else ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.numerics import NEGLIGIBLE, QUANTILES
+from models.numerics import NEGLIGIBLE, QUANTILES, quantiles
 from models.response_times import ResponseTimes
 from models.usl.law import Array
 from models.what_if.current_state import CurrentState
@@ -90,7 +90,7 @@ def _first(growth: Growth, tension: Array, met: Array) -> Array:
 
 
 def _found(growth: Growth, met: Array, first: float, *, is_bounded: bool) -> ClassHeadroom:
-    low, middle, high = np.quantile(met, QUANTILES)
+    low, middle, high = quantiles(met, QUANTILES)
     if middle <= LEAST_FACTOR:
         is_never = high <= LEAST_FACTOR
         reason = SlaReason.NEVER_MET if is_never else SlaReason.NOT_IDENTIFIABLE

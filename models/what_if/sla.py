@@ -9,7 +9,7 @@ from math import sqrt
 
 import numpy as np
 
-from models.numerics import QUANTILES, TINY
+from models.numerics import QUANTILES, TINY, quantile, quantiles
 from models.usl.law import Array
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, Kind, Load
@@ -85,7 +85,7 @@ def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) ->
         return refused(reason, present, sla)
     x, ends = growth.load.throughput, growth.ends
     met = crossings(growth, sla)
-    low, middle, high = np.quantile(x * met, QUANTILES)
+    low, middle, high = quantiles(x * met, QUANTILES)
     if middle <= LEAST_FACTOR * x:
         is_never = high <= LEAST_FACTOR * x
         return refused(
@@ -168,7 +168,7 @@ def _grew_otherwise(growth: Growth) -> bool:
         return False
     x, r = load.lighter
     there = growth.times(np.full_like(growth.draws.normal, x / load.throughput))
-    return bool(r < (1 - MISSED) * np.quantile(there, QUANTILES[0]))
+    return bool(r < (1 - MISSED) * quantile(there, QUANTILES[0]))
 
 
 def _draws(today: CurrentState) -> Draws:

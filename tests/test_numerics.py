@@ -1,0 +1,60 @@
+"""Medians and quantiles are numpy's, and an assessment loads no more of numpy than it needs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.numerics import median, quantile, quantiles
+from models.robust import medians
+
+TESTS = Path(__file__).parent
+SHARES = (0.0, 0.05, 0.1, 0.5, 0.9, 0.95, 1.0)
+ASSESS = """
+import sys
+sys.path.insert(0, {tests!r})
+from made_up import WAVES, intervals, known, with_resources
+rows = with_resources(intervals(WAVES), cpu=0.0002, disk=0.0001)
+assert known(rows).fitted.capacity.value is not None
+print(sorted(name for name in sys.modules if name in ("numpy.ma", "numpy.random", "scipy")))
+"""
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 100, 101])
+def test_medians_and_quantiles_are_those_of_numpy(count: int) -> None:
+    """To the last digit, in any order, equal values among them."""
+    values = np.random.default_rng(count).normal(size=count).round(1)
+    assert median(values) == np.median(values)
+    assert quantiles(values, SHARES) == np.quantile(values, SHARES).tolist()
+    assert quantile(values, 0.3) == np.quantile(values, 0.3)
+
+
+def test_nan_in_is_nan_out() -> None:
+    """A value that is not known is not passed over."""
+    values = np.array([3.0, np.nan, 1.0])
+    assert np.isnan([median(values), quantile(values, 0.1), *quantiles(values, SHARES)]).all()
+
+
+def test_medians_of_columns_leave_out_what_is_not_known() -> None:
+    """With and without gaps, and of nothing at all NaN."""
+    values = np.random.default_rng(1).normal(size=(9, 4))
+    assert medians(values).tolist() == np.median(values, axis=0).tolist()
+    assert medians(values, axis=1).tolist() == np.median(values, axis=1).tolist()
+    values[2:5, 1], values[:, 3] = np.nan, np.nan
+    found = medians(values)
+    assert found[:3].tolist() == np.nanmedian(values[:, :3], axis=0).tolist()
+    assert np.isnan(found[3])
+
+
+def test_an_assessment_loads_no_masked_arrays() -> None:
+    """numpy.ma takes 2 MiB of every agent; np.quantile would load it."""
+    done = subprocess.run(
+        [sys.executable, "-c", ASSESS.format(tests=str(TESTS))],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=TESTS.parent,
+    )
+    assert done.stdout.strip() == "[]"
