@@ -42,15 +42,17 @@ def assess(
     settings: FitSettings,
     now: Now,
     ceilings: ResourceSettings = NO_CEILINGS,
+    *,
+    again: bool = True,
 ) -> Snapshot:
-    """All that is known about a target now; assesses again when the window has grown."""
+    """All that is known about a target now; the capacity is assessed `again` or as it was."""
     return Snapshot(
         target=target,
         at=now.unix,
         stale_after=max(settings.stale_after, STALE_INTERVALS * settings.interval),
         health=health,
         load=latest_load(window, now, ceilings),
-        fitted=fit(window, previous, settings, now, ceilings),
+        fitted=fit(window, previous, settings, now, ceilings) if again else previous,
         time_use=recent_time_use(window, now, ceilings),
     )
 

@@ -20,7 +20,8 @@ class CollectorSpec:
     `on_server` collectors share the target's one connection, in the order of the table;
     the others read this machine and wait for nobody. One that is `vital` keeps its interval
     also when the server cuts it off. `most_share` is the part of all time that readings may take:
-    a reading that took long is followed by a longer pause.
+    a reading that took long is followed by a longer pause. Where the fit's intervals are shorter
+    than usual it reads `readings` times in each, but not more often than each `shortest` seconds.
     """
 
     name: str
@@ -29,20 +30,34 @@ class CollectorSpec:
     on_server: bool
     vital: bool = False
     most_share: float = 1.0
+    readings: int = 3
+    shortest: float = 1.0
+
+    def interval_in(self, width: float) -> float:
+        """Compute the default interval where the fit's intervals are that wide; both in seconds."""
+        return min(max(width / self.readings, self.shortest), self.interval)
 
 
-_HOST = CollectorSpec("host", host.prepare, 1.0, on_server=False)
+_HOST = CollectorSpec("host", host.prepare, 5.0, on_server=False)
 COLLECTORS = (
-    CollectorSpec("status", status.prepare, 1.0, on_server=True, vital=True),
-    CollectorSpec("statements", statements.prepare, 1.0, on_server=True),
-    CollectorSpec("threads", threads.prepare, 5.0, on_server=True),
-    CollectorSpec("digests", digests.prepare, 2.0, on_server=True, most_share=0.01),
+    CollectorSpec("status", status.prepare, 5.0, on_server=True, vital=True),
+    CollectorSpec("statements", statements.prepare, 5.0, on_server=True),
+    CollectorSpec("threads", threads.prepare, 15.0, on_server=True, readings=1, shortest=5.0),
+    CollectorSpec(
+        "digests",
+        digests.prepare,
+        15.0,
+        on_server=True,
+        most_share=0.01,
+        readings=1,
+        shortest=2.0,
+    ),
     _HOST,
 )
 
 
-REMOTE_INTERVAL = 2.0
-"""Seconds between two readings of another machine's node_exporter."""
+REMOTE_SHORTEST = 2.0
+"""Seconds at least between two readings of another machine's node_exporter."""
 
 
 def collectors_with(
@@ -53,5 +68,5 @@ def collectors_with(
         changed = replace(_HOST, prepare=partial(host.prepare, named=named))
     else:
         prepare = partial(node_exporter.prepare, fetch=remote)
-        changed = replace(_HOST, prepare=prepare, interval=REMOTE_INTERVAL)
+        changed = replace(_HOST, prepare=prepare, shortest=REMOTE_SHORTEST)
     return tuple(changed if spec is _HOST else spec for spec in COLLECTORS)

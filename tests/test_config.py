@@ -1,5 +1,7 @@
 """The configuration file: what is accepted, and that every mistake is listed with its place."""
 
+from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -297,6 +299,48 @@ def test_every_key_is_documented() -> None:
     assert {key for key in Target.model_fields if f"{key}`" not in text} == set()
     for spec in COLLECTORS:
         assert f"| `{spec.name}` | {spec.interval:g} s |" in text
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected"),
+    [
+        (15.0, {"status": 5, "statements": 5, "threads": 15, "digests": 15, "host": 5}),
+        (600.0, {"status": 5, "statements": 5, "threads": 15, "digests": 15, "host": 5}),
+        (6.0, {"status": 2, "statements": 2, "threads": 6, "digests": 6, "host": 2}),
+        (1.0, {"status": 1, "statements": 1, "threads": 5, "digests": 2, "host": 1}),
+    ],
+)
+def test_short_intervals_are_read_often_enough(
+    interval: float, expected: Mapping[str, float]
+) -> None:
+    """Three readings in each, where that is not more often than a server should be asked."""
+    often = {name: {"interval": "500ms"} for name in ("status", "statements")}
+    short = {"collectors": often} if interval < 2 else {}
+    target = {"name": "a", "user": "u"}
+    config = Config.model_validate({"fit": {"interval": interval}, "targets": [target], **short})
+    found = {spec.name: config.sampling(config.targets[0], spec) for spec in COLLECTORS}
+    assert found == {**expected, **(dict.fromkeys(often, 0.5) if short else {})}
+
+
+def test_each_division_over_query_classes_has_a_reading() -> None:
+    """`classes.interval` may be shorter than that of the fit."""
+    classes, targets = {"interval": "5s"}, [{"name": "a", "user": "u"}]
+    config = Config.model_validate({"classes": classes, "targets": targets})
+    digests = next(spec for spec in COLLECTORS if spec.name == "digests")
+    assert config.sampling(config.targets[0], digests) == 5.0
+
+
+def test_targets_take_turns_and_those_of_a_group_go_together() -> None:
+    """Of fifty servers no two are read within a hundredth of the interval."""
+    targets = [{"name": f"db{k}", "user": "u"} for k in range(50)]
+    grouped = [{"name": f"shard{k}", "user": "u", "group": "shop"} for k in range(3)]
+    config = Config.model_validate({"targets": [*targets, *grouped]})
+    phases = [config.phase(target) for target in config.targets]
+    assert phases[0] == 0.0
+    alone = sorted(phases[:50])
+    assert min(b - a for a, b in pairwise(alone)) > 0.15
+    assert max(alone) < 15.0
+    assert len(set(phases[50:])) == 1
 
 
 def test_an_interval_must_hold_two_samples_at_least(tmp_path: Path) -> None:

@@ -338,3 +338,10 @@ def test_windows_join_and_give_their_intervals_back() -> None:
 def test_nothing_read_is_an_empty_window() -> None:
     """Before the first sample there is no interval, and no defect."""
     assert len(IntervalBuffer(10, 50, 1).window(100)) == 0
+
+
+def test_intervals_begin_at_the_phase() -> None:
+    """Those of several targets need not end at the same moment."""
+    history = IntervalBuffer(width=10, horizon=3600, sampling=1, phase=4.0)
+    fill(history, {"status": status}, 3, 52)
+    assert history.window(52)["end"].tolist() == [14.0, 24.0, 34.0, 44.0]

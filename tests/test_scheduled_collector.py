@@ -46,6 +46,31 @@ def test_turns_stay_on_their_grid() -> None:
     assert (made.due, made.health.skipped) == (104.0, 0)
 
 
+def test_turns_are_those_of_the_phase_whenever_the_first_was() -> None:
+    """Collectors of a target that start at different times read at the same instants."""
+    spec = CollectorSpec("x", lambda _: Prepared(dict, (ON,)), 5.0, on_server=True)
+    made = ScheduledCollector("db", spec, 5.0, phase=2.0)
+    made.prepare(CONNECTION)
+    dues = []
+    for now in (103.3, 107.0, 112.4, 116.97, 122.0):  # the fourth goes with another's turn
+        made.run(now)
+        dues.append(made.due)
+    assert dues == [107.0, 112.0, 117.0, 122.0, 127.0]
+    assert made.health.skipped == 0
+
+
+def test_what_no_other_source_has_is_read_more_often() -> None:
+    """A count of an instant needs many of them, unless another source makes up for it."""
+    spec = CollectorSpec("x", lambda _: Prepared(dict, (ON,)), 5.0, on_server=True)
+    made = ScheduledCollector("db", spec, 5.0, alone=1.0)
+    made.prepare(CONNECTION)
+    for alone, due in ((True, 101.0), (False, 105.0)):
+        made.read_alone(alone)
+        made.due = 0.0
+        made.run(100.0)
+        assert made.due == due
+
+
 def test_missed_turns_are_counted_and_not_made_up_for() -> None:
     """After a pause there is one reading, not one for each that was missed."""
     made = job(dict)

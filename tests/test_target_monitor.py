@@ -33,7 +33,7 @@ def test_a_defect_in_the_models_hides_no_server_that_is_down(
     """What reading the server says is published first; the worker counts the defect."""
     config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
     monitor = TargetMonitor(config, config.targets[0])
-    monkeypatch.setattr("agent.service.target_monitor.assess", lambda *_: 1 / 0)
+    monkeypatch.setattr("agent.service.target_monitor.assess", lambda *_, **__: 1 / 0)
     monitor.session.server_health = Health(up=False, server="MySQL")
     with pytest.raises(ZeroDivisionError):
         monitor.fit_tick(50.0)
@@ -56,8 +56,10 @@ def test_an_assessment_that_fails_touches_no_other_target(
     agent = Agent(config)
     rows = intervals(RISING)
 
-    def failing(name: str, *arguments: Any) -> Snapshot:
-        return assess(name, *arguments) if name == "whole" else 1 / 0  # type: ignore[return-value]
+    def failing(name: str, *arguments: Any, again: bool) -> Snapshot:
+        if name != "whole":
+            raise ZeroDivisionError
+        return assess(name, *arguments, again=again)
 
     monkeypatch.setattr("agent.service.target_monitor.assess", failing)
     monkeypatch.setattr("agent.query_classes.assessment.ClassMonitor.advance", lambda *_: [][0])
@@ -86,9 +88,9 @@ def test_a_window_is_assessed_once_and_again_when_the_clock_is_set(
     rows = intervals(RISING)
     unix, assessments = 1e9, list[float]()
 
-    def counted(*arguments: Any) -> Snapshot:
+    def counted(*arguments: Any, again: bool) -> Snapshot:
         assessments.append(unix)
-        return assess(*arguments)
+        return assess(*arguments, again=again)
 
     monkeypatch.setattr("agent.service.target_monitor.assess", counted)
     monkeypatch.setattr("agent.service.target_monitor.time.time", lambda: unix)

@@ -44,30 +44,35 @@ class Points:
     concurrency: Array = field(repr=False)
     """N, threads; NaN where not known."""
     weights: Array = field(repr=False)
-    dispositions: NDArray[np.str_] = field(repr=False)
-    """A `Disposition` each."""
+    places: NDArray[np.int8] = field(repr=False)
+    """Of each one's `Disposition` among all: as words they would take 64 bytes each."""
     outliers: tuple[LeftOut, ...] = ()
 
     @classmethod
     def of(cls, seen: Observations, capacity: Capacity, unix: Callable[[float], float]) -> Self:
         """Tell what became of each observation; every one must have a throughput above 0."""
-        used = np.where(seen.loaded, Disposition.USED.value, Disposition.IDLE.value)
-        dispositions = used.astype("<U16")
+        place = {disposition: np.int8(k) for k, disposition in enumerate(Disposition)}
+        places = np.where(seen.loaded, place[Disposition.USED], place[Disposition.IDLE])
         at = np.array([unix(end) for end in seen.at])
         left_out: tuple[LeftOut, ...] = ()
         if capacity.regimes is not None and capacity.outliers is not None:
             current = np.flatnonzero(capacity.regimes.current)
-            dispositions[~capacity.regimes.current] = Disposition.OTHER_WORKLOAD.value
+            places[~capacity.regimes.current] = place[Disposition.OTHER_WORKLOAD]
             left_out = tuple(
                 LeftOut(int(current[o.index]), float(at[current[o.index]]), o.reason, o.ratio)
                 for o in capacity.outliers.removed
             )
-            dispositions[[o.index for o in left_out]] = Disposition.OUTLIER.value
-        return cls(at, seen.throughput, seen.concurrency, seen.weights, dispositions, left_out)
+            places[[o.index for o in left_out]] = place[Disposition.OUTLIER]
+        return cls(at, seen.throughput, seen.concurrency, seen.weights, places, left_out)
 
     def __len__(self) -> int:
         """Count the points."""
         return len(self.at)
+
+    @property
+    def dispositions(self) -> NDArray[np.str_]:
+        """The `Disposition` of each, shape (points,)."""
+        return np.array([disposition.value for disposition in Disposition])[self.places]
 
     def curve(self, disposition: Disposition) -> tuple[Array, Array]:
         """Concurrency and throughput of the points of one disposition, where both are known."""

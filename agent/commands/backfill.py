@@ -143,7 +143,7 @@ def _own(args: argparse.Namespace, config: Config, target: Target) -> OwnTarget:
         name=target.name,
         server=args.server or _server_of(target),
         width=config.fit_settings(target).interval,
-        sampling=config.collector_settings(target, STATUS.name).interval or STATUS.interval,
+        sampling=config.sampling(target, STATUS),
         ceilings=config.resource_settings(target),
     )
 

@@ -20,7 +20,7 @@ from agent.config.query_classes import ClassSettings
 from agent.config.resources import ResourceSettings
 from agent.config.retention import HistorySettings
 from agent.config.target_labels import TargetLabels
-from collectors import COLLECTORS
+from collectors import COLLECTORS, CollectorSpec
 from collectors.base import CollectorError
 from collectors.connection import Endpoint
 from collectors.regular_file import read_whole
@@ -30,6 +30,7 @@ MOST_PORT = 65535
 SHORTEST_SLA, LONGEST_SLA = 1e-6, 3600.0  # seconds
 LONGEST_PEM = 2**22  # bytes; all authorities that browsers trust take 220 KiB
 CLOCKING = ("status", "statements")  # the collectors whose samples bound an interval
+GOLDEN = 0.6180339887498949
 TLS_MODES = ("REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")  # of a my.cnf, the strictest last
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$"
 
@@ -206,7 +207,7 @@ class Config(Section):
             width = self.fit_settings(target).interval
             for spec in COLLECTORS:
                 settings = self.collector_settings(target, spec.name)
-                sampling = settings.interval or spec.interval
+                sampling = self.sampling(target, spec)
                 if spec.name in CLOCKING and settings.enabled and width < 2 * sampling:
                     raise ValueError(
                         f"targets: {target.name!r}: fit.interval ({width:g} s) must be at least"
@@ -264,6 +265,24 @@ class Config(Section):
         """
         settings = target.resources.over(self.resources)
         return settings.model_copy(update={"vcpus": None}) if target.node_exporter else settings
+
+    def sampling(self, target: Target, spec: CollectorSpec) -> float:
+        """Seconds between two readings of that collector, as configured or by default."""
+        chosen = self.collector_settings(target, spec.name).interval
+        width = self.fit_settings(target).interval
+        if spec.name == "digests":
+            width = min(width, self.classes.interval)
+        return chosen or spec.interval_in(width)
+
+    def phase(self, target: Target) -> float:
+        """Seconds that the target's intervals begin after multiples of `fit.interval`.
+
+        Targets take turns, so that all are not read at once; those of a group go together. The
+        golden ratio spreads any number of them evenly.
+        """
+        together = target if target.group is None else self.groups[target.group][0]
+        place = [one.name for one in self.targets].index(together.name)
+        return self.fit_settings(target).interval * (GOLDEN * place % 1.0)
 
     def collector_settings(self, target: Target, name: str) -> CollectorSettings:
         """The target's own settings of one collector over the file's, key by key."""

@@ -1,7 +1,7 @@
 """The loads of several targets over the same interval.
 
-Intervals end at multiples of `fit.interval` on the agent's monotonic clock, whichever server they
-are of, and each sample has the time at which its answer had arrived. So all targets of one agent
+The intervals of a group end at the same instants of the agent's monotonic clock, whichever server
+they are of, and each sample has the time at which its answer had arrived. So all targets of a group
 have one time base, whatever the servers' own clocks say.
 """
 

@@ -22,7 +22,7 @@ from models.attribution.result import HostUse, Reason
 from models.attribution.waiting_classes import IO_BOUND
 from models.rates import CLOCKS_AGREE
 
-PATIENCE = 3.0  # seconds to wait for a sample of every resource beyond an interval's end
+PATIENCE = 8.0  # seconds to wait for a sample of every resource beyond an interval's end
 MOST_WAITING = 64  # readings that may wait to be worked on
 
 

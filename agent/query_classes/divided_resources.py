@@ -10,7 +10,7 @@ from collectors.base import Sample
 from models import rates
 from models.attribution.estimators import DividedResource
 
-MAX_GAP = 10.0  # seconds that two samples of a resource may be apart
+MAX_GAP = 16.0  # seconds that two samples of a resource may be apart
 KEEP = 180.0  # seconds of samples
 
 

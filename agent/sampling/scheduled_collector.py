@@ -15,15 +15,30 @@ from collectors.connection import Connection
 log = logging.getLogger(__name__)
 
 LONGEST_PAUSE = 30.0  # seconds after a reading that took more than its share of the time
+ROUNDING = 1e-6  # of an interval, by which a turn may begin before its time
 LONGEST_PENALTY = 64  # a collector that is cut off waits up to this many of its intervals
 
 
 class ScheduledCollector:
     """Reads its collector at most once an interval; a missed turn is counted, never made up for."""
 
-    def __init__(self, target: str, spec: CollectorSpec, interval: float) -> None:
+    def __init__(
+        self,
+        target: str,
+        spec: CollectorSpec,
+        interval: float,
+        *,
+        alone: float | None = None,
+        phase: float = 0.0,
+    ) -> None:
+        """Read every `interval` seconds, at `phase` after its multiples on the monotonic clock.
+
+        `alone` is the interval where no other source has what this one only counts at instants.
+        """
         self.spec = spec
         self.interval = interval
+        self._intervals = (interval, interval if alone is None else alone)
+        self._phase = phase
         self.due = 0.0
         self.features: tuple[Feature, ...] = ()
         self.health = CollectorHealth(spec.name)
@@ -55,6 +70,15 @@ class ScheduledCollector:
         self._penalty = 1
         self._say_changes(prepared.features)
         self.features = prepared.features
+
+    @property
+    def reads(self) -> bool:
+        """Whether the source could be read when it was looked at last."""
+        return self._read is not None
+
+    def read_alone(self, alone: bool) -> None:
+        """Read as often as it takes where no other source has the same, or where one has."""
+        self.interval = self._intervals[alone]
 
     def forget_source(self) -> None:
         """The session or the process is gone: nothing to read until it is prepared again."""
@@ -108,9 +132,10 @@ class ScheduledCollector:
     def _set_due(self, now: float) -> None:
         """The next run on this collector's grid; runs that were missed are skipped and counted."""
         due = self.due or now  # once: another worker may set it back to 0 at any time
-        missed = max(0, int((now - due) // self.interval))
-        self._skipped += missed
-        self.due = due + (missed + 1) * self.interval
+        self._skipped += max(0, int((now - due) // self.interval))
+        latest = max(now, due) + ROUNDING * self.interval
+        turn = math.floor((latest - self._phase) / self.interval) + 1
+        self.due = self._phase + turn * self.interval
 
     def _note(self, success: bool, duration: float | None, error: str) -> None:
         self.health = CollectorHealth(

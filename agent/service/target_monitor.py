@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
+from agent.assessment.cadence import is_due
 from agent.assessment.forecaster import Forecaster
 from agent.assessment.snapshot import BusinessState, FitState, Health, Snapshot
 from agent.business_metrics.assessment import headroom_in_unit, state_of
@@ -71,7 +72,10 @@ class TargetMonitor:
         self.recorder = Recorder(store, target.name) if store else None
         self.session = TargetSession(target, enabled, self._keep, self._opened)
         self.history = IntervalBuffer(
-            self._settings.interval, self._settings.window, self.session.sampling
+            self._settings.interval,
+            self._settings.window,
+            self.session.sampling,
+            config.phase(target),
         )
         self._state = ServerState.new(target.name, config.classes, time.monotonic())
         self._results = IntervalResults()
@@ -286,7 +290,10 @@ class TargetMonitor:
         else:
             self._assessed = window, clock  # also where it fails: the same again would fail again
             name, settings, fitted = self.target.name, self._settings, self._state.fitted
-            snapshot = assess(name, window, health, fitted, settings, clock, self._resources)
+            again = is_due(window, fitted, settings, clock)
+            snapshot = assess(
+                name, window, health, fitted, settings, clock, self._resources, again=again
+            )
             self._state.fitted = snapshot.fitted
         return replace(
             snapshot,

@@ -34,6 +34,7 @@ among all of this host takes tens of milliseconds: 50 targets in step took the i
 second of each minute."""
 SERVER_SHARE = 0.4  # of the sampling interval: what one statement may take on the server
 LEAST_LIMIT = 0.2  # seconds that it may take in any case
+STATEMENTS = "statements"  # their time makes a concurrency that a few instants could not
 TOGETHER = 0.05  # seconds before its turn that a collector goes with another: waking up costs too
 
 
@@ -192,6 +193,8 @@ class TargetSession:
         self._prepare_at = time.monotonic() + spread(PREPARE_AGAIN)
         for collector in collectors:
             collector.prepare(self._connection)
+        exact = any(c.reads for c in self._collectors if c.spec.name == STATEMENTS)
+        self._status.read_alone(not exact)
 
     def _take(self, sample: Sample | None) -> None:
         if sample is None:
@@ -232,6 +235,8 @@ def scheduled(
     for spec in offered:
         settings = config.collector_settings(target, spec.name)
         if settings.enabled:
-            interval = settings.interval or spec.interval
-            found.append(ScheduledCollector(target.name, spec, interval))
+            interval = config.sampling(target, spec)
+            alone = interval if settings.interval else min(spec.shortest, interval)
+            phase = config.phase(target)
+            found.append(ScheduledCollector(target.name, spec, interval, alone=alone, phase=phase))
     return found

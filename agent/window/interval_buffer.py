@@ -6,7 +6,7 @@
 import math
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -24,13 +24,15 @@ CROWDED = 2 * LIMIT  # intervals; beyond, those that matter least are let go
 class IntervalBuffer:
     """Samples in, intervals out, in bounded memory whatever the horizon.
 
-    `width` is an interval's length and `horizon` the window's, in seconds; `sampling` the slowest
-    sampling interval: an interval is complete when a sample beyond its end can be there.
+    `width` is an interval's length and `horizon` the window's, in seconds; intervals begin at
+    `phase` after multiples of the width; `sampling` is the slowest sampling interval: an interval
+    is complete when a sample beyond its end can be there.
     """
 
-    def __init__(self, width: float, horizon: float, sampling: float) -> None:
+    def __init__(self, width: float, horizon: float, sampling: float, phase: float = 0.0) -> None:
         self.width = width
         self.horizon = horizon
+        self._phase = phase
         self.server: str | None = None  # whose intervals these are
         self.max_gap = 3 * sampling + 1.0
         self._grace = 1.5 * sampling + 0.25
@@ -120,7 +122,11 @@ class IntervalBuffer:
         """Where the next interval begins; None before any sample."""
         if self._closed_until is not None or "status" not in self._raw:
             return self._closed_until
-        return self.width * math.ceil(self._raw["status"][0].at / self.width)
+        return self._edge(math.ceil, self._raw["status"][0].at)
+
+    def _edge(self, rounded: Callable[[float], int], at: float) -> float:
+        """The edge between two intervals that is next to an instant."""
+        return self._phase + self.width * rounded((at - self._phase) / self.width)
 
     def _hold(self, window: Window, now: float = -math.inf) -> None:
         """Keep these, but what has aged out of the horizon, and of many a spread.
@@ -137,7 +143,7 @@ class IntervalBuffer:
 
     def _close(self, raw: dict[str, list[Sample]], now: float, closed_until: float) -> Window:
         """The intervals that are complete by now; what raw samples no longer cover is lost."""
-        oldest = self.width * math.floor((now - RAW_INTERVALS * self.width) / self.width)
+        oldest = self._edge(math.floor, now - RAW_INTERVALS * self.width)
         start = max(closed_until, oldest)
         count = int((now - self._grace - start) // self.width)
         if count <= 0:
