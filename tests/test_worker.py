@@ -167,3 +167,24 @@ def test_turns_that_begin_late_are_added_up(started: list[Worker]) -> None:
     start(started, quick.tick, slow)
     assert quick.enough.wait(DEADLINE)
     assert started[0].late_seconds > 0.1
+
+
+def test_a_worker_that_is_woken_takes_its_ticks_at_once(started: list[Worker]) -> None:
+    """What there is to do now does not wait for the next turn, nor is a call in a tick lost."""
+    rare, begun, hold = Recorder(3600.0), threading.Event(), threading.Event()
+
+    def slow(now: float) -> float:
+        begun.set()
+        hold.wait(DEADLINE)
+        return rare.tick(now)
+
+    start(started, slow)
+    assert begun.wait(DEADLINE)
+    started[0].wake()
+    hold.set()
+    end = time.monotonic() + DEADLINE
+    while len(rare.times) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    started[0].wake()
+    assert rare.enough.wait(DEADLINE)
+    assert started[0].late_seconds < 1.0

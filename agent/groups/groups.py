@@ -7,7 +7,7 @@ from agent.assessment.snapshot import Snapshot
 from agent.config.settings import Config
 from agent.groups.group_monitor import GroupMonitor, GroupState
 
-LOOK_EVERY = 0.5
+LOOK_EVERY = 1.0
 """Seconds between two looks for an interval that all nodes have in common."""
 
 

@@ -37,7 +37,7 @@ from agent.support.worker import Worker
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 0.5  # seconds between two looks for something to write
+LOOK_EVERY = 2.0  # seconds between two looks whether the file is still as it was left
 PRUNE_EVERY = 60.0  # seconds
 RETRY_FIRST, RETRY_LONGEST = 1.0, 30.0  # seconds after a failure
 MOST_WAITING = 16 * 2**20  # bytes
@@ -95,6 +95,7 @@ class Store:
     def put(self, batch: Batch) -> None:
         """Have it written soon."""
         self._waiting.put(batch)
+        self.worker.wake()
 
     def read_window(self, wanted: Wanted) -> WindowFuture:
         """The intervals that were written, oldest first, as soon as the file can be read."""
@@ -110,12 +111,13 @@ class Store:
 
     def mark(self, marker: Marker) -> None:
         """Have a deploy marker written soon."""
-        self._waiting.put(Batch("", "", markers=(marker,)))
+        self.put(Batch("", "", markers=(marker,)))
 
     def markers(self) -> Future[list[Marker]]:
         """The deploy markers that were written, as soon as the file can be read."""
         result: Future[list[Marker]] = Future()
         self._queries.put((None, lambda c: result.set_result(read_markers(c))))
+        self.worker.wake()
         return result
 
     def _ask(
@@ -123,6 +125,7 @@ class Store:
     ) -> Future[Found]:
         result: Future[Found] = Future()
         self._queries.put((wanted, lambda c: result.set_result(read(c, wanted))))
+        self.worker.wake()
         return result
 
     def tick(self, now: float) -> float:

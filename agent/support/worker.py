@@ -46,6 +46,7 @@ class Worker(threading.Thread):
         self._changing = threading.Lock()
         self._stop_asked = threading.Event()
         self._wake = threading.Event()
+        self._at_once = False  # whether to take all ticks, due or not
         self._expected = time.monotonic()  # when the worker began its tick, or is to begin the next
         self._seen: object = None
         self._seen_at = 0.0
@@ -67,6 +68,11 @@ class Worker(threading.Thread):
         self._stop_asked.set()
         self._wake.set()
 
+    def wake(self) -> None:
+        """Have all ticks taken at once, those that are not due too; again after one in progress."""
+        self._at_once = True
+        self._wake.set()
+
     def replace_ticks(self, ticks: Sequence[Tick]) -> None:
         """Take these from now on; those that were taken before keep their turn."""
         with self._changing:
@@ -85,11 +91,12 @@ class Worker(threading.Thread):
         return self.lag(now) > self.allowance
 
     def _take_round(self) -> None:
+        at_once, self._at_once = self._at_once, False
         for tick in tuple(self._due):
             due, now = self._due.get(tick), time.monotonic()
-            if due is None or due > now or self._stop_asked.is_set():
+            if due is None or (due > now and not at_once) or self._stop_asked.is_set():
                 continue
-            self.late_seconds += now - due if due else 0.0
+            self.late_seconds += max(now - due, 0.0) if due else 0.0
             self._expected = now
             next_due = self._take(tick)
             with self._changing:

@@ -239,6 +239,6 @@ def serve(
     server = WebServer(address, web)
     server.set_app(AccessControl(pages, web, HostNames(hosts, listen=address[0])))
     threading.Thread(
-        target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="web", daemon=True
+        target=server.serve_forever, kwargs={"poll_interval": 0.5}, name="web", daemon=True
     ).start()
     return server
