@@ -31,9 +31,13 @@ USED = {
 AT_ONCE = 400
 
 
-def write_day(path: Path, targets: Sequence[str], server: str) -> None:
-    """Write a history in which each of these targets has a day that ends a minute ago."""
-    now, intervals = Now(INTERVALS * WIDTH + 60, time.time()), day()
+def write_day(path: Path, targets: Sequence[str], server: str, hours: float = 24.0) -> None:
+    """Write a history in which each of these targets has a day that ends a minute ago.
+
+    Of the day only the last `hours` are written.
+    """
+    now = Now(INTERVALS * WIDTH + 60, time.time())
+    intervals = day()[-round(3600 * hours / WIDTH) :]
     store = Store(path, HistorySettings())
     for number, target in enumerate(targets):
         labels = (target, server)

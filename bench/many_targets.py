@@ -5,7 +5,8 @@
 One real MySQL stands behind all targets, which the agent does not know: each has a session, a
 window, a day of history and query classes of its own. `host` is off, as for servers on other hosts.
 First one target, for its memory, then all of them. `--down` adds targets that refuse connections,
-each tried again every 30 s or so.
+each tried again every 30 s or so. `--hours` of the day are in the history, for it takes long to
+write. Without `--interval` the targets are read as they are by default.
 """
 
 import argparse
@@ -43,19 +44,20 @@ def main() -> None:
     """Print a row for each question."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--targets", type=int, default=200)
-    parser.add_argument("--interval", type=float, default=5.0)
+    parser.add_argument("--interval", type=float)
     parser.add_argument("--classes", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--down", type=int, default=0)
+    parser.add_argument("--hours", type=float, default=24.0)
     args = parser.parse_args()
     connections = f"--max-connections={2 * args.targets + 20}"
     with watched_server(args.classes, connections) as watched, watched.under_load(LOAD):
         one, all_of_them = (
-            measured(watched, count, args.interval, 60 * args.minutes, down)
+            measured(watched, count, args.interval, 60 * args.minutes, down, args.hours)
             for count, down in ((1, 0), (args.targets, args.down))
         )
     each = (all_of_them.memory - one.memory) / (args.targets - 1)
-    print(f"{args.targets} targets, status every {args.interval:g} s, {args.classes} classes,")
+    print(f"{args.targets} targets, status every {args.interval or 5:g} s, {args.classes} classes,")
     print(f"{args.minutes:g} minutes; {all_of_them.kept:.0f} intervals of a day in each fit\n")
     print("| question | answer | goal |\n|---|---|---|")
     print(f"| share of one core | {all_of_them.cores:.2f} | 1 |")
@@ -69,10 +71,15 @@ def main() -> None:
 
 
 def measured(
-    watched: WatchedServer, count: int, interval: float, seconds: float, down: int = 0
+    watched: WatchedServer,
+    count: int,
+    interval: float | None,
+    seconds: float,
+    down: int = 0,
+    hours: float = 24.0,
 ) -> Found:
     """So many targets for so long, and beside them some that are down."""
-    often = {"interval": interval}
+    often = {} if interval is None else {"interval": interval}
     collectors: Mapping[str, object] = {
         **dict.fromkeys(("status", "statements", "threads", "digests"), often),
         "host": {"enabled": False},
@@ -81,7 +88,7 @@ def measured(
         folder = Path(place)
         names = [f"db{number}" for number in range(count)]
         path = folder / "history" / "history.db"
-        write_day(path, names, watched.identity)
+        write_day(path, names, watched.identity, hours)
         targets, history = [target(watched, folder, name) for name in names], {"path": str(path)}
         targets += [dead(folder, number) for number in range(down)]
         with running_agent(folder, targets, collectors=collectors, history=history) as agent:
@@ -89,7 +96,7 @@ def measured(
             before, started = totals(agent), time.monotonic()
             time.sleep(seconds)
             after, elapsed = totals(agent), time.monotonic() - started
-            turns = count * elapsed / interval
+            turns = count * elapsed / (interval or 5.0)
             cpu, late, skipped = (b - a for a, b in zip(before, after, strict=True))
             kept = agent.value("mysql_headroom_intervals_kept") / count
             per_second = turns / elapsed

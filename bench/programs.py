@@ -18,7 +18,7 @@ from collectors.host import process_clock
 
 EXPORTER = "prometheus-mysqld-exporter"  # the package and its program
 SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-STARTS_WITHIN = 30.0  # seconds
+STARTS_WITHIN = 120.0  # seconds
 KIB = 1024
 
 
