@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -187,14 +188,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         checkout = Path(folder)
         copy_checkout(checkout)
-        everything = sorted({t for m in modules for t in tests_of(m, options.without)})
-        if not passes(checkout, everything, options.seconds):
-            parser.error("the tests fail without a change, or take longer than --seconds")
+        passing = cache(lambda tests: passes(checkout, list(tests)))
         ends = time.monotonic() + options.seconds
         for mutant in drawn[: options.most]:
             if time.monotonic() > ends:
                 break
             tests = tests_of(mutant.module, options.without)
+            if not tests or not passing(tuple(tests)):
+                print(f"left out: {mutant.module}: its tests fail, or take too long", flush=True)
+                continue
             found = is_noticed(mutant, checkout, tests)
             tried, noticed = tried + 1, noticed + found
             if not found:
