@@ -12,8 +12,8 @@ from agent.commands.prometheus_options import add_prometheus_options, client_of,
 from agent.commands.replay_options import duration
 from agent.config.settings import FitSettings
 from agent.export.snapshot_json import snapshots_object
-from agent.prometheus.analysis import analyse
 from agent.prometheus.client import Client
+from agent.prometheus.fleet_assessment import analyse
 from agent.prometheus.targets import FleetQuery, FleetTarget, find_targets
 from agent.replay.sources import SourceError
 from agent.support.escaping import complain_of, json_text

@@ -9,8 +9,8 @@ from enum import StrEnum
 from agent.assessment.cadence import is_due
 from agent.assessment.forecaster import Forecaster
 from agent.assessment.snapshot import BusinessState, FitState, Health, Snapshot
-from agent.business_metrics.assessment import headroom_in_unit, state_of
 from agent.business_metrics.reader import BusinessMetricsReader
+from agent.business_metrics.unit_headroom import headroom_in_unit, state_of
 from agent.config.settings import Config, Target
 from agent.history.recorder import Recorder
 from agent.history.row_mapping import ClassUses

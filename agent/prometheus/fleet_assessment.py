@@ -1,4 +1,4 @@
-"""The analysis of a fleet from a Prometheus: one target after the other, in bounded memory."""
+"""The assessment of a fleet from a Prometheus: one target after the other, in bounded memory."""
 
 from dataclasses import replace
 
