@@ -23,13 +23,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, log
 from pathlib import Path
-from typing import Self
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from cgroups import cpu_quota, disk_under, throttled_reads
 from limited_servers import FIT, OFTEN, SHARES, most
-from live import Clients, Page, Sane, root, run_as_root, target, wait_until, watching
+from live import Clients, Page, Sane, Threads, root, run_as_root, target, wait_until, watching
 from servers import server_program
 from test_live_limits_disk import OPTIONS, TABLE
 from test_live_limits_disk import STATEMENT as READ
@@ -50,26 +49,14 @@ RISING = (0.45, 0.55, 0.65, 0.75, 0.82, 0.89, 0.95, 1.0, 1.1)
 Point = tuple[float, float]
 
 
-class RandomArrivals:
+class RandomArrivals(Threads):
     """Statements that arrive at random at a rate (1/s), and are begun at once or by a free one."""
 
     def __init__(self, server: PrivateServer, statement: str, rate: float) -> None:
+        super().__init__([self._work] * WORKERS)
         self._server, self._statement, self._rate = server, statement, rate
-        self._random, self._lock, self._stop = random.Random(1), threading.Lock(), threading.Event()
+        self._random, self._lock = random.Random(1), threading.Lock()
         self._next = time.monotonic() + 0.2
-        self._threads = [threading.Thread(target=self._work) for _ in range(WORKERS)]
-
-    def __enter__(self) -> Self:
-        """Begin."""
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Let each end its statement."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
 
     def _work(self) -> None:
         with root(self._server) as ask:

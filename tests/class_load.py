@@ -2,15 +2,14 @@
 
 import random
 import re
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from functools import partial
 
 import pymysql
 from binary_protocol import Prepared
-from live import run_as_root
+from live import Threads, run_as_root
 from pymysql.cursors import Cursor
 
 from agent.demo.server import PrivateServer
@@ -189,30 +188,17 @@ def class_of(text: str) -> str | None:
     return next((work.name for work in (*WORKS, BURN, LONG) if re.search(work.pattern, text)), None)
 
 
-class Load:
+class Load(Threads):
     """All works at once, each at a rate that wanders. Leaving the block ends them."""
 
     def __init__(self, server: PrivateServer, works: Sequence[Work] = WORKS) -> None:
-        self.failures: list[str] = []
-        self._server = server
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._live, args=[work, random.Random(f"{work.name}{k}")])
+        super().__init__(
+            partial(self._live, work, random.Random(f"{work.name}{k}"))
             for work in works
             for k in range(work.clients)
-        ]
-
-    def __enter__(self) -> Self:
-        """Start them all."""
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Let each end its turn."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
+        )
+        self.failures: list[str] = []
+        self._server = server
 
     def _live(self, work: Work, rng: random.Random) -> None:
         connection = pymysql.connect(

@@ -8,10 +8,10 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -246,7 +246,27 @@ def watching(
     assert agent.process.returncode == 0, agent.log
 
 
-class Clients:
+class Threads:
+    """Threads of a load: entering the block starts them, leaving it has each end its turn."""
+
+    def __init__(self, works: Iterable[Callable[[], object]]) -> None:
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=work) for work in works]
+
+    def __enter__(self) -> Self:
+        """Start them all."""
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Wait until each has ended."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+class Clients(Threads):
     """Clients of a server, each a thread with a session that repeats one statement.
 
     Without a `pace` each asks again at once; with one, all together ask every `pace` seconds, and
@@ -264,6 +284,7 @@ class Clients:
         pace: float = 0.0,
         session: "Callable[[PrivateServer], AbstractContextManager[Ask]] | None" = None,
     ) -> None:
+        super().__init__(partial(self._live, i) for i in range(count))
         self.done = 0
         self._server = server
         self._session = session or root
@@ -271,21 +292,11 @@ class Clients:
         self._first = first
         self._pace = pace
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._live, args=[i]) for i in range(count)]
 
     def __enter__(self) -> Self:
         """Start them all."""
         self.started = time.monotonic()
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Let each end its statement."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
+        return super().__enter__()
 
     def _live(self, index: int) -> None:
         self._stop.wait(OUT_OF_STEP * index)
