@@ -3,9 +3,10 @@
 import json
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from cgroups import cpu_quota
 from conftest import ServerFactory
 from limited_servers import FEW_CLIENTS, SHARES, Load, most, watched
-from live import Clients, is_root, run_as_root, wait_until
+from live import Clients, is_root, root, run_as_root, wait_until
 from namespaces import slow_cable
 from test_live_limits_link import GUEST, session_from
 from test_live_limits_link import STATEMENT as SEND
@@ -59,6 +60,29 @@ def test_a_whole_processor_gives_what_half_of_one_predicts(
         before, answer = predicted(tmp_path, server, load, f"cores={2 * HALF:g}", {})
     with cpu_quota(server.pid, 2 * HALF):
         assert_given(before, answer, most(load))
+
+
+@pytest.mark.long
+def test_a_second_server_behind_the_same_load_serves_what_is_predicted(
+    private_server: ServerFactory, tmp_path: Path
+) -> None:
+    """Of two servers, each with half a processor, one is watched alone; then both share clients."""
+    servers = [private_server("mysql"), private_server("mysql")]
+    with ExitStack() as stack:
+        for server in servers:
+            stack.enter_context(cpu_quota(server.pid, HALF))
+        before, answer = predicted(tmp_path, servers[0], shared(servers[:1]), "servers=2", {})
+        assert_given(before, answer, most(lambda count, pace: shared(servers)(2 * count, pace)))
+
+
+def shared(servers: Sequence[PrivateServer]) -> Load:
+    """Clients that compute, divided over the servers."""
+
+    def clients(count: int, pace: float) -> Clients:
+        turn = cycle(servers)
+        return Clients(servers[0], COMPUTE, count, pace=pace, session=lambda _: root(next(turn)))
+
+    return clients
 
 
 @contextmanager

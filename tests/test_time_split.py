@@ -251,10 +251,10 @@ def test_locks_are_row_locks_and_those_that_statements_are_seen_to_wait_for() ->
 
 
 def test_a_sleeper_is_not_at_a_link_that_others_fill() -> None:
-    """What the class that sends cannot take of the link's time goes to nobody."""
+    """What the class that sends cannot take goes to nobody; its bytes wait as long as others'."""
     target = split_of(12.0, network=11.0)
     use = ClassUse(np.array([4.0, 8.0]), sent_bytes=np.array([9900.0, 100.0]))
     sends, sleeps = class_splits(target, use)
     assert sends.shares[Part.NETWORK] == pytest.approx(1.0)
-    assert sleeps.seconds[Part.NETWORK] == pytest.approx(0.11)
+    assert sleeps.seconds[Part.NETWORK] == pytest.approx(100 * 4.0 / 9900)
     assert sleeps.shares[Part.NOT_ALLOCATED] > 0.98

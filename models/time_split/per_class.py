@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.numerics import NEGLIGIBLE, TINY
+from models.numerics import NEGLIGIBLE
 from models.rates import Array
 from models.time_split.split import Part, TimeSplit
 
@@ -60,9 +60,17 @@ def class_splits(target: TimeSplit, use: ClassUse) -> list[TimeSplit]:
 
 
 def divided(amount: float, weights: Array | None, room: Array) -> Array:
-    """Divide an amount in proportion to weights; what is more than a class's room is lost; (K,)."""
+    """Divide an amount in proportion to weights; what is more than a class's room is lost; (K,).
+
+    A byte waits as long as another at the same link, whoever sends it: no class is given more for
+    its weight than the one of the greatest weight has room for.
+    """
     wanted = np.zeros(len(room)) if weights is None else np.clip(weights, 0.0, None)
-    found: Array = np.minimum(amount * wanted / max(float(wanted.sum()), TINY), room)
+    if not wanted.any():
+        return wanted
+    top = int(np.argmax(wanted))
+    each = min(amount / float(wanted.sum()), float(room[top] / wanted[top]))
+    found: Array = np.minimum(each * wanted, room)
     return found
 
 
