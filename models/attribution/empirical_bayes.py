@@ -20,10 +20,12 @@ from models.attribution.normal_equations import (
 )
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_cost_equations import Spectrum, UnitCostEquations, UnitCostProblem
-from models.numerics import NEGLIGIBLE
 
 STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 """τ: from "all classes cost the same" to "each has a cost of its own"."""
+LEAST_NOISE = 1e-6
+"""Of an interval's use, as a variance: a tenth of a per cent. Fewer intervals than classes can be
+met exactly, and the equations of no noise at all take ten times as long to solve."""
 HOPELESS = 8.0
 """ln: a strength whose evidence is so far below the best is beyond it; those after it are worse."""
 
@@ -130,7 +132,7 @@ def _fit(problem: UnitCostProblem, tau: float, near: _Fit | None) -> _Fit:
         freedom = float(free.sum() - solved.variances() @ held)
         square = problem.residual_square(mode[:-1])
         noise = square / max(intervals - freedom, FREE_SHARE * intervals)
-        noise = max(noise, NEGLIGIBLE)
+        noise = max(noise, LEAST_NOISE)
     drawn = float(((mode[:classes] - mode[-1]) ** 2).sum()) / tau**2
     evidence = -square / noise - intervals * np.log(noise) - drawn - 2 * classes * np.log(tau)
     return _Fit(equations, mode, noise, 0.5 * float(evidence - solved.log_determinant()))
