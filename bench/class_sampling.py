@@ -2,7 +2,7 @@
 
     OPENBLAS_NUM_THREADS=1 python bench/class_sampling.py [--servers 4]
 
-28 classes for an hour, each at a rate that wanders by itself within 7, 17, 41 and 97 seconds, a few
+28 classes for an hour, each at a rate that varies by itself within 7, 17, 41 and 97 seconds, a few
 of which only wait; the CPU of all is divided over them without their texts. An error is
 Σ|share − true share| of a minute: 0 is the same, 2 nothing alike.
 """
@@ -47,7 +47,7 @@ def load(rng: np.random.Generator) -> tuple[Array, Array, Array, Array]:
     rate = 10 ** rng.uniform(-1, 3, CLASSES)
     dear = np.where(rng.random(CLASSES) < 0.1, 100, 1) * np.minimum(1, 30 / rate) ** 0.3
     cost, waits = 10 ** rng.uniform(-5, -3, CLASSES) * dear, rng.random(CLASSES) < 0.15
-    count = rng.poisson(rate * np.exp(wandering(rng))).astype(np.float64)
+    count = rng.poisson(rate * np.exp(variation(rng))).astype(np.float64)
     shape = count.shape
     used = count * np.where(waits, 0, cost) * np.exp(0.05 * rng.normal(size=shape))
     work = count * cost * np.where(waits, 20, 1.6) * np.exp(0.1 * rng.normal(size=shape))
@@ -55,7 +55,7 @@ def load(rng: np.random.Generator) -> tuple[Array, Array, Array, Array]:
     return count, work, used, whole
 
 
-def wandering(rng: np.random.Generator) -> Array:
+def variation(rng: np.random.Generator) -> Array:
     """The logarithm of each rate over its usual one, shape (SECONDS, CLASSES)."""
     at, total = np.arange(SECONDS)[:, None], np.zeros((SECONDS, CLASSES))
     for period in PERIODS:
