@@ -36,9 +36,10 @@ class ResponseTimes:
     def quantile(self, share: Array | float) -> Array:
         """Compute the response time that this share of the calls does not exceed, s.
 
-        Calls are spread evenly within a bucket; there must be one.
+        Calls are spread evenly within a bucket; there must be one. Below 0 and above 1 it is the
+        least and the greatest.
         """
-        rank = np.clip(share, 0.0, 1.0) * self.calls
+        rank = np.asarray(share) * self.calls
         before = np.cumsum(self.counts) - self.counts
         at = np.maximum(np.searchsorted(before, rank, side="left") - 1, 0)
         part = (rank - before[at]) / np.maximum(self.counts[at], NEGLIGIBLE)
