@@ -7,20 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent import __version__
-from agent.cli import main
-
-COMMANDS = (
-    "run",
-    "check",
-    "fit",
-    "attribute",
-    "profile",
-    "history",
-    "replay",
-    "analyze",
-    "files",
-    "demo",
-)
+from agent.cli import COMMANDS, main
 
 
 def run(*words: str) -> "subprocess.CompletedProcess[str]":
