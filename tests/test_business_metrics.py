@@ -153,7 +153,10 @@ def asked(url: str, query: str) -> BusinessMetricsReader:
     metric = {"name": "orders", "unit": "o", "prometheus": {"url": url, "query": query}}
     target = {"name": "db", "user": "u", "business_metrics": [metric]}
     reader = BusinessMetricsReader(Target.model_validate(target))
-    assert reader.tick(time.monotonic()) > time.monotonic() + 50
+    now = time.monotonic()
+    due = reader.tick(now)
+    assert now < due <= now + 60
+    assert due % 60 == pytest.approx(0)  # of all that read each minute at once
     return reader
 
 
