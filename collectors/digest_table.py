@@ -170,7 +170,7 @@ def as_numbers(cell: Cell, most: int) -> Array:
         raise ValueError("more numbers than columns, or a value that is not a number")
     try:
         found = np.fromstring(cell.decode("ascii"), sep=" ")
-    except DeprecationWarning:  # not a number; numpy warns
+    except (ValueError, DeprecationWarning):  # not a number; an older numpy warns
         raise ValueError("a value that is not a number") from None
     if not (np.abs(found) <= GREATEST).all():
         raise ValueError("a number that cannot be used")

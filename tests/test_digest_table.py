@@ -13,7 +13,7 @@ from agent.demo.server import Flavour, PrivateServer
 from collectors import digest_table
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection, Endpoint, Login
-from collectors.digest_table import COUNTERS, DigestTable
+from collectors.digest_table import COUNTERS, DigestTable, as_numbers, units
 from collectors.query_results import ONE_CELL, Cell, Row, Shape, number, number_or_zero, whole
 
 SIZE = "performance_schema_digests_size"
@@ -110,6 +110,32 @@ def test_rows_without_all_their_numbers_are_refused_by_name(server: PrivateServe
     finally:
         torn.close()
     assert refused.value.kind is FailureKind.UNREADABLE
+
+
+def test_a_text_of_numbers_is_read_up_to_its_bounds() -> None:
+    """As many as there can be, each one that can be counted with; nothing is no number."""
+    assert as_numbers(b"1 2.5 -3e2", 3).tolist() == [1, 2.5, -300]
+    assert as_numbers(b"1e30 -1e30", 2).tolist() == [1e30, -1e30]
+    assert as_numbers(b"", 3).size == as_numbers(None, 3).size == 0
+
+
+@pytest.mark.parametrize(
+    "cell", [b"1 2 3", b"1 x", b"x", b"1 2\xa0", b"1 nan", b"inf 1", b"1.001e30", b"-1.001e30"]
+)
+def test_a_text_of_something_else_is_refused(cell: bytes) -> None:
+    """One too many, a word, a sign that is no digit, and what cannot be counted with."""
+    with pytest.raises(ValueError, match="number"):
+        as_numbers(cell, 2)
+
+
+def test_times_are_picoseconds_and_all_else_is_counted() -> None:
+    """Of every column that is read."""
+    times = {"statement_time", "lock_time", "cpu_time"}
+    names = list(COUNTERS.values())
+    assert times < set(names)
+    assert dict(zip(names, units(names), strict=True)) == {
+        name: 1e-12 if name in times else 1 for name in names
+    }
 
 
 @pytest.mark.parametrize("read", [number, whole, number_or_zero])

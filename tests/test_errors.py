@@ -63,6 +63,24 @@ def test_an_error_is_of_a_kind(error: Exception, kind: str) -> None:
     assert str(found).startswith(f"{PLACE}: ")
 
 
+@pytest.mark.parametrize(
+    ("kind", "codes"),
+    [
+        (FailureKind.DENIED, (1044, 1045, 1129, 1130, 1524, 1698, 1820, 1862, 3118, 4151)),
+        (FailureKind.PRIVILEGE, (1142, 1143, 1227, 1370)),
+        (FailureKind.SLOW, (1205, 1317, 1969, 3024)),
+        (FailureKind.REFUSED, (1040, 1203, 1226, 2002, 2003)),
+        (FailureKind.LOST, (1053, 1152, 1158, 1159, 1160, 1161, 1927, 4031, 0, 999, 2000, 2999)),
+        (FailureKind.UNREADABLE, (1000, 1064, 1999, 3000, 3025)),
+    ],
+)
+def test_a_number_of_a_server_has_its_kind(kind: FailureKind, codes: tuple[int, ...]) -> None:
+    """The numbers are those of the manuals of MySQL and MariaDB; the client's own are lost ones."""
+    assert {code: failure(Error(code, "words"), PLACE).kind for code in codes} == dict.fromkeys(
+        codes, kind
+    )
+
+
 def test_what_a_server_says_is_one_line_that_a_terminal_does_not_obey() -> None:
     """Control characters, line feeds and long talk are a server's own affair."""
     text = str(failure(Error(1064, "near '\x1b[2J\x07" + "x" * 2000 + "'\nmore"), PLACE))
@@ -75,6 +93,9 @@ def test_a_remedy_is_told_where_there_is_one() -> None:
     """The account that was refused."""
     denied = str(failure(Error(1045, "Access denied"), PLACE, "headroom"))
     assert "check the account 'headroom' and its password (deploy/grants.sql" in denied
+    assert str(failure(Error(1045, "Access denied"), PLACE)) == f"{PLACE}: Access denied (1045)"
+    lost = str(failure(Error(1053, "Server shutdown"), PLACE, "headroom"))
+    assert lost == f"{PLACE}: Server shutdown (1053)"
 
 
 @pytest.mark.parametrize(

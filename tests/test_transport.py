@@ -1,5 +1,7 @@
 """TLS contexts: made once for all sessions, and again when the authority's file changes."""
 
+import socket
+import ssl
 import time
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from web_clients import Authority
 
 from collectors.base import CollectorError
 from collectors.connection import Connection, Endpoint, Login
-from collectors.transport_security import believing_anybody, secret_options
+from collectors.transport_security import believing_anybody, is_trusted, secret_options
 
 DOWN = Endpoint(port=1)  # a closed port
 TRIES = 50
@@ -43,6 +45,37 @@ def test_an_authority_is_loaded_once_and_again_when_its_file_changes(tmp_path: P
     renewed = secret_options(endpoint)["ssl"]
     assert renewed is not context
     assert renewed.get_ca_certs() != context.get_ca_certs()
+
+
+@pytest.mark.parametrize("has_authority", [True, False])
+def test_only_a_socket_file_or_a_certified_server_is_trusted(
+    tmp_path: Path, has_authority: bool
+) -> None:
+    """Over TCP it is TLS with a certificate of the authority that counts, not TLS alone."""
+    authority = str(Authority(tmp_path).file) if has_authority else None
+    context = secret_options(Endpoint(tls_ca=authority, tls_required=True))["ssl"]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        plain = socket.create_connection(listener.getsockname())
+        assert not is_trusted(plain)
+        with context.wrap_socket(plain, server_hostname="a", do_handshake_on_connect=False) as over:
+            assert is_trusted(over) is has_authority
+    here, there = socket.socketpair()
+    with here, there:
+        assert is_trusted(here)
+
+
+def test_tls_is_asked_for_as_the_endpoint_says(tmp_path: Path) -> None:
+    """Never over a socket file; with any certificate, or one of the authority; else if offered."""
+    authority = str(Authority(tmp_path).file)
+    assert secret_options(Endpoint(socket="/run/a.sock", tls_ca=authority))["ssl_disabled"] is True
+    assert secret_options(Endpoint()) == {"server_public_key": None}
+    anybody = secret_options(Endpoint(tls_required=True))["ssl"]
+    assert anybody.verify_mode is ssl.CERT_NONE
+    for identity in (True, False):
+        endpoint = Endpoint(tls_ca=authority, tls_verify_identity=identity)
+        certified = secret_options(endpoint)["ssl"]
+        assert certified.verify_mode is ssl.CERT_REQUIRED
+        assert certified.check_hostname is identity
 
 
 RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048).public_key()
