@@ -49,10 +49,9 @@ MAX_GROWTH = 0.15
 ENDING_SHARE, ENDING_RATIO, ENDING_LEVELS = 0.5, 1.35, 5
 """Or it fell to half of the growth before, so that a step more ends it; then the interval is to
 be narrower, and levels are to have shown it. Of what that lets through, nothing was off by 15 %."""
-MAX_NOISE = 0.05
-"""√Σ(error²) a point more than three: 10 % noise needs 10 points, 20 % needs 22."""
-MAX_PATTERN, MAX_PATTERN_SCORE = 0.05, 2.5
-"""A pattern must be greater than this, and surer, to count."""
+MAX_ERROR, MAX_PATTERN_SCORE = 0.05, 2.5
+"""√Σ(error²) a point more than three must be below: 10 % noise needs 10 points, 20 % needs 22. A
+pattern of the errors counts when it is greater, and so sure."""
 
 SENTENCES = {
     Reason.FEW_LEVELS: "there are points at fewer than three different concurrencies",
@@ -146,13 +145,13 @@ def _growth_is_ending(evidence: Evidence) -> bool:
 
 
 def _is_noisy(scatter: Scatter | None) -> bool:
-    return scatter is not None and scatter.squares**0.5 > MAX_NOISE * (scatter.points - MIN_POINTS)
+    return scatter is not None and scatter.squares**0.5 > MAX_ERROR * (scatter.points - MIN_POINTS)
 
 
 def _has_pattern(scatter: Scatter | None) -> bool:
     return (
         scatter is not None
-        and scatter.pattern > MAX_PATTERN
+        and scatter.pattern > MAX_ERROR
         and scatter.pattern_score > MAX_PATTERN_SCORE
     )
 

@@ -16,7 +16,7 @@ from models.capacity.resource_limit import FULL, ResourceLimit
 from models.capacity.sample_sizes import BEYOND_DOUBT, HIGH, MIN_POINTS, NOISE, PARTS, SEEN
 from models.numerics import TINY, median, quantile
 from models.robust import neighbour_deviation, persistence
-from models.trust import MAX_PATTERN, Reason, Trust
+from models.trust import MAX_ERROR, Reason, Trust
 from models.usl.fit import SUPERLINEAR_EFFICIENCY, SUPERLINEAR_SHARE, UslFit
 from models.usl.law import Array, Usl
 
@@ -135,7 +135,7 @@ def check_fit(n: Array, x: Array, weights: Array, n_variance: Array, law: Usl) -
     if share > SUPERLINEAR_SHARE:
         return Finding(Check.SUPERLINEAR, share)
     worst = _pattern(n, residuals, noise)
-    return Finding(Check.PATTERN, worst) if abs(worst) > MAX_PATTERN else None
+    return Finding(Check.PATTERN, worst) if abs(worst) > MAX_ERROR else None
 
 
 def _noise(n: Array, residuals: Array) -> float:

@@ -21,9 +21,9 @@ SUPERLINEAR_SHARE = 0.2
 """The points' efficiency X/(λN) may pass 1 by noise; not by 10 % on a fifth of them."""
 ABOVE_ERRORS, ABOVE_SHARE = 4.0, 0.05
 """A point is above the peak when it is by so many errors of a point, and by so much."""
-ABOVE_DEVIATIONS, ABOVE_POINTS = 3.0, 3
-"""Many are, when those above by ABOVE_SHARE are so many deviations, and points, more than noise
-explains."""
+ABOVE_DEVIATIONS = 3.0
+"""Many are, when those above by ABOVE_SHARE are so many deviations, and as many points, more than
+noise explains."""
 LEAST_ERROR = 1e-6
 MORE_LOAD = {
     Reason.FEW_LEVELS,
@@ -240,7 +240,7 @@ def _is_above(given: Points, kept: Points, law: Usl, interval: Interval | None) 
     shares = np.array([erfc(limit / noise / sqrt(2)) / 2 for limit in limits])
     expected, variance = float(shares.sum()), float(np.sum(shares * (1 - shares)))
     seen = np.count_nonzero(above > ABOVE_SHARE)
-    return bool(seen >= ABOVE_POINTS + expected + ABOVE_DEVIATIONS * sqrt(variance))
+    return bool(seen - expected >= ABOVE_DEVIATIONS * (1 + sqrt(variance)))
 
 
 def _error_below(middle: float, errors: Array) -> float:

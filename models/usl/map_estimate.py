@@ -26,9 +26,8 @@ OUTLIER_MADS = 6.0
 OUTLIER_ERROR = 0.1
 """A point is an outlier when its log residual is beyond both: so many MADs, and so much."""
 OUTLIER_SHARE = 0.1
-"""When more points than this share look like outliers, it is the law that fails: none is one."""
-OUTLIER_POINTS = 10
-"""With fewer points nobody can tell an outlier from the rest."""
+"""When more points than this share look like outliers, it is the law that fails: none is one. Of
+fewer than ten points none can be."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +88,6 @@ def find_outliers(points: Points, curve: Curve) -> tuple[int, ...]:
 
     The residual must be beyond 6 scaled MADs of the weighted residuals and beyond 10 %.
     """
-    if len(points) < OUTLIER_POINTS:
-        return ()
     fitted = curve.residence_time(points.n) * curve.r_scale
     errors = np.log(points.n / points.x / fitted)
     errors = np.abs(errors - median(errors))

@@ -28,8 +28,8 @@ from models.usl.map_estimate import Curve, fit_power
 from models.usl.points import Points
 
 CONFIDENCE = 0.90
-SHARPNESSES = {1.0: 0.5, 2.0: 0.5}
-"""The shapes' exponents, and their probability before any point is seen."""
+SHARPNESSES = (1.0, 2.0)
+"""The shapes' exponents. Before any point is seen they are equally likely."""
 ROWS = 256
 BINS = 128
 """Of the 90 % interval of ln Xmax, in each of which an estimate may lie."""
@@ -77,7 +77,7 @@ class Cells:
     @classmethod
     def of(cls, grids: dict[float, Grid]) -> "Cells":
         """Average the shapes by their evidence."""
-        logs = [grid.log_shares + np.log(SHARPNESSES[s]) for s, grid in grids.items()]
+        logs = [grid.log_shares for grid in grids.values()]
         top = max(float(log.max()) for log in logs)
         shares = np.concatenate([np.exp(log - top).ravel() for log in logs])
         return cls(
