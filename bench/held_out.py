@@ -53,7 +53,7 @@ GROUPINGS: dict[str, Grouping] = {
     "study": lambda curve: curve.study,
     "author": lambda curve: curve.author,
 }
-MEANS, DEVIATIONS, NEARNESSES = (2.0, 2.5, 3.0), (0.5, 0.7, 1.0), (1.0, 1.5)
+MEANS, DEVIATIONS, NEARNESSES = (2.0, 2.5, 3.0, 3.5), (0.7, 1.0), (1.5, 2.0, 3.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,13 +158,16 @@ def predict_with(prior: PeakPrior, found: list[Task]) -> list[Peak]:
 
 
 def _loss(found: list[Task], peaks: list[Peak], group: Grouping, held: str) -> float:
-    """Mean |ln(prediction/truth)|, at most 1 each, of the other groups' curves."""
-    logs = [
-        min(abs(log(peak.x_max / task.x_max)), 1.0)
-        for task, peak in zip(found, peaks, strict=True)
-        if group(task.curve) != held
-    ]
-    return float(np.mean(logs))
+    """Mean |ln(prediction/truth)|, at most 1 each, of the other groups' curves, and its bias.
+
+    Of each cut alike: the size of the median logarithm is added to the mean.
+    """
+    logs: dict[float, list[float]] = {cut: [] for cut in CUTS}
+    for task, peak in zip(found, peaks, strict=True):
+        if group(task.curve) != held:
+            logs[task.cut].append(log(peak.x_max / task.x_max))
+    errors = [np.array(of_cut) for of_cut in logs.values()]
+    return float(np.mean([np.minimum(abs(e), 1).mean() + abs(np.median(e)) for e in errors]))
 
 
 def print_published(*, choose: bool) -> None:

@@ -46,9 +46,9 @@ TRUSTED_RATIO, INDICATIVE_RATIO = 1.42, 2.0
 """The 95 % quantile over the 5 % quantile must be below: of Xmax, a limit and the capacity."""
 MAX_GROWTH = 0.15
 """dlnX/dlnN at the highest loads. Curves that paused and rose again grew by 0.2 and more there."""
-ENDING_SHARE, ENDING_RATIO, ENDING_LEVELS = 0.5, 1.35, 5
+ENDING_SHARE, ENDING_RATIO = 0.5, 1.3
 """Or it fell to half of the growth before, so that a step more ends it; then the interval is to
-be narrower, and levels are to have shown it. Of what that lets through, nothing was off by 15 %."""
+be narrower. Of what that lets through, nothing was off by 15 %."""
 MAX_ERROR, MAX_PATTERN_SCORE = 0.05, 2.5
 """√Σ(error²) a point more than three must be below: 10 % noise needs 10 points, 20 % needs 22. A
 pattern of the errors counts when it is greater, and so sure."""
@@ -138,9 +138,7 @@ def trust_of(ratio: float, *, doubted: bool, refused: bool = False) -> Trust:
 
 def _growth_is_ending(evidence: Evidence) -> bool:
     return (
-        evidence.growth <= ENDING_SHARE * evidence.growth_before
-        and _ratio(evidence) < ENDING_RATIO
-        and evidence.levels >= ENDING_LEVELS
+        evidence.growth <= ENDING_SHARE * evidence.growth_before and _ratio(evidence) < ENDING_RATIO
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import published_tables
 from published import CISCO, RAYTRACER, SPECSDM91, SYSBENCH_RW
 
 from models.usl.law import Array
@@ -502,6 +503,7 @@ TABLES = {
     "TiDB": TIDB,
     "TiDB, 2018": TIDB_2018,
     "kernel fix": KERNEL_FIX,
+    **published_tables.TABLES,
 }
 
 CURVES = [
@@ -553,11 +555,13 @@ STUDIES = {
         "Schwenke, MariaDB 10.3",
     ),
     **dict.fromkeys(("proxy, read-only", "proxy, read-write", "proxy, more"), "Schwenke, MaxScale"),
+    **published_tables.STUDIES,
 }
 """Who measured a family's curves, and on which server."""
 
 AUTHORS = {
     **dict.fromkeys(("Tkachenko 2010", "Percona 2016", "Tkachenko 2018"), "Percona"),
+    **{study: "Percona" for study in STUDIES.values() if study.startswith("Percona")},
     **{study: "Schwenke" for study in STUDIES.values() if study.startswith("Schwenke")},
     **dict.fromkeys(("Callaghan 2016", "Yabandeh 2018"), "Facebook"),
     **dict.fromkeys(("PingCAP 2019", "PingCAP 2018"), "PingCAP"),

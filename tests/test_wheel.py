@@ -104,7 +104,7 @@ def test_it_fits_a_curve(installed: Installed) -> None:
     """The models and their libraries are all there."""
     done = installed.run("fit", ROOT / "docs/examples/white-paper.csv")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "peak throughput  11,326 queries/s" in done.stdout
+    assert "peak throughput  11,740 queries/s" in done.stdout
 
 
 def test_a_plot_says_how_to_get_matplotlib_first(installed: Installed, tmp_path: Path) -> None:

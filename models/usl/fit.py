@@ -73,7 +73,7 @@ class UslFit:
     n_observed_max: float
     x_observed_max: float
     x_max_lower_bound: float
-    """Xmax is at least this: the 5 % quantile, or the most that was seen where there is none."""
+    """Xmax is at least this: the interval's low end, or the most that a table shows."""
     settle_concurrency: float | None
     """The load to measure next. None where load is not what lacks."""
     standard_errors: StandardErrors | None
@@ -152,12 +152,11 @@ def _posterior(
             raise ValueError("the variance of the concurrency must be finite and not below 0")
     curve = fit_curve(given, variance)
     outliers = find_outliers(given, curve)
-    points = given
-    if outliers or prior.nearness:
-        points = given.without(outliers).weighted_near(curve.best_load(given.n), prior.nearness)
-        kept = None if variance is None else np.delete(variance, outliers)
-        curve = fit_curve(points, kept)
-    return posterior_of(points, curve, prior), outliers
+    if not outliers:
+        return posterior_of(given, curve, prior), ()
+    points = given.without(outliers)
+    kept = None if variance is None else np.delete(variance, outliers)
+    return posterior_of(points, fit_curve(points, kept), prior), outliers
 
 
 def _without_far_peak(law: Usl, points: Points) -> Usl:
@@ -198,6 +197,7 @@ def _describe(
             scatter=scatter,
         )
     )
+    live = posterior is not None and not posterior.nearness
     target = posterior.n_max_median if posterior else law.n_max or 2 * n_seen
     if Reason.STILL_GROWING in judgement.reasons:
         target = max(target, MORE_BY * n_seen)
@@ -216,7 +216,7 @@ def _describe(
         reasons=judgement.reasons,
         n_observed_max=n_seen,
         x_observed_max=x_seen,
-        x_max_lower_bound=interval.low if interval else x_seen,
+        x_max_lower_bound=max(interval.low if interval else 0.0, 0.0 if live else x_seen),
         settle_concurrency=target if lacking else None,
         standard_errors=standard_errors,
         law_intervals=posterior.law_intervals() if posterior else None,

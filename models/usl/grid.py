@@ -10,7 +10,7 @@ linear in A, so that A integrates out. The data enters through nine weighted mom
 length. N is in units of the greatest N seen, X of the greatest X seen.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
@@ -43,14 +43,19 @@ class PeakPrior:
     mean: float
     deviation: float
     nearness: float = 0.0
-    """A point at 1/k or k times the load with the best throughput counts 1/k^nearness as much."""
+    """A point at 1/k of the load with the best throughput counts 1/k^nearness as much; one at k
+    times that load 1/k^(nearness/2)."""
+
+    def about(self, n_best: float) -> "PeakPrior":
+        """Give the prior of ln Nmax (threads) where the best throughput was seen at this load."""
+        return replace(self, mean=self.mean + log(n_best))
 
 
 LIVE = PeakPrior(log(2), 1.5)
 """A server in production may run anywhere below its peak, and its points follow one law."""
-TABLE = PeakPrior(log(2.5), 0.7, nearness=1.5)
-"""The levels of a table climb towards the peak. The law is an approximation over so wide a range:
-what a level tells of the peak fades with its distance."""
+TABLE = PeakPrior(log(3), 0.7, nearness=2.0)
+"""The levels of a table climb towards the peak, by twos mostly. The law is an approximation over so
+wide a range: what a level tells of the peak fades with its distance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +69,16 @@ class Moments:
     """Σ w·z·m^k, k = 0..2; z is the residence time in powers, linearised in its logarithm."""
     square: float
     """Σ w·z²."""
-    weight: float
+    count: float
+    """How many points there are, as the noise counts them."""
     n_scale: float
     x_scale: float
-    n_best: float
-    """The load, of those seen, with the greatest throughput; in threads."""
     prior: PeakPrior
+    """Of ln Nmax, threads."""
 
     @classmethod
     def of(
-        cls, points: Points, curve: Curve, sharpness: float, n_best: float, prior: PeakPrior
+        cls, points: Points, curve: Curve, sharpness: float, count: float, prior: PeakPrior
     ) -> "Moments":
         """Linearise ln R about the curve, which was fitted to the points' powers.
 
@@ -88,10 +93,9 @@ class Moments:
             powers=np.array([np.sum(w * m**k) for k in range(5)]),
             products=np.array([np.sum(w * z * m**k) for k in range(3)]),
             square=float(np.sum(w * z * z)),
-            weight=float(curve.weights.sum()),
+            count=count,
             n_scale=float(points.n.max()),
             x_scale=float(points.x.max()),
-            n_best=n_best,
             prior=prior,
         )
 
@@ -154,9 +158,9 @@ def narrowed(moments: Moments) -> Grid:
 
 
 def log_prior(moments: Moments, ln_n: Array) -> Array:
-    """Compute the log prior of ln Nmax, relative to the load with the greatest throughput."""
-    prior, beyond = moments.prior, ln_n + log(moments.n_scale / moments.n_best)
-    log_p: Array = -0.5 * ((beyond - prior.mean) / prior.deviation) ** 2
+    """Compute the log prior of ln Nmax, in the moments' units."""
+    off = (ln_n + log(moments.n_scale) - moments.prior.mean) / moments.prior.deviation
+    log_p: Array = -0.5 * off**2
     return log_p
 
 
@@ -166,7 +170,7 @@ def _grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Grid:
     A's likelihood and its prior are combined as two normal densities are, and A integrates out.
     """
     ln_x = np.linspace(low, high, GRID, axis=1)
-    s, count = moments.sharpness, PSEUDO_POINTS + moments.weight
+    s, count = moments.sharpness, PSEUDO_POINTS + moments.count
     u, v = np.exp(-s * ln_n)[:, None], np.exp(-s * ln_x)
     free, ff, squares = moments.best_a(u, v)
     mean, slope = EFFICIENCY_PRIOR[0] * v / u, u / v / EFFICIENCY_PRIOR[1]
@@ -174,7 +178,7 @@ def _grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Grid:
     a = (seen * free + believed * mean) / (seen + believed)
     a = np.maximum(a, MIN_EFFICIENCY * v / u)
     noise = moments.noise(squares + (a - free) ** 2 * ff)
-    coarse = noise + moments.weight * (ln_x[:, 1:2] - ln_x[:, :1]) ** 2
+    coarse = noise + moments.count * (ln_x[:, 1:2] - ln_x[:, :1]) ** 2
     rest = log_prior(moments, ln_n)[:, None] - 0.5 * (slope * (a - mean)) ** 2
     rest = rest + np.log(slope) - 0.5 * np.log(seen + believed)
     log_p, blurred = (rest - 0.5 * count * np.log(scatter) for scatter in (noise, coarse))

@@ -58,13 +58,12 @@ class Points:
         return Points(self.n[kept], self.x[kept], self.weights[kept])
 
     def nearness(self, load: float, power: float) -> Array:
-        """Compute how near each load is to this one: with power 1, 1/2 at half and at twice."""
-        near: Array = np.minimum(self.n / load, load / self.n) ** power
-        return near
+        """Compute how near each load is to this one: with power 2, 1/4 at half and 1/2 at twice.
 
-    def weighted_near(self, load: float, power: float) -> "Points":
-        """Weigh each point by how near its load is to this one."""
-        return Points(self.n, self.x, self.weights * self.nearness(load, power))
+        Above it throughput is flat, and more than half of it remains where there are twice as many.
+        """
+        near: Array = np.minimum(self.n / load, np.sqrt(load / self.n)) ** power
+        return near
 
     def to_power(self, exponent: float) -> "Points":
         """Raise N and X, each relative to its greatest, to a power."""
@@ -98,6 +97,11 @@ class Points:
             rise = float(np.interp(top, n, x) - np.interp(before, n, x))
             top, slope = before, rise / (top - before)
         return slope
+
+    def best_level(self) -> float:
+        """Find the level of load with the greatest throughput, threads."""
+        n, x = self._levels()
+        return float(np.exp(n[np.argmax(x)]))
 
     def _levels(self) -> tuple[Array, Array]:
         """Average ln N and ln X over levels of load, the lowest first."""

@@ -4,7 +4,7 @@ Two shapes are averaged, by how well each explains the points: the law, and a cu
 straight for longer and bends harder (`models.usl.grid`, (1), s = 1 and 2). A few milliseconds.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, sqrt
 from typing import NamedTuple
 
@@ -12,9 +12,9 @@ import numpy as np
 
 from models.usl.grid import (
     EFFICIENCY_PRIOR,
-    LIVE,
     MIN_EFFICIENCY,
     N_RANGE,
+    PSEUDO_ERROR,
     PSEUDO_POINTS,
     Grid,
     Moments,
@@ -164,16 +164,25 @@ class Posterior:
         )
 
 
-def posterior_of(points: Points, curve: Curve, prior: PeakPrior = LIVE) -> Posterior:
-    """Compute the posterior of the peak, and the law whose peak is the best estimate."""
-    best = curve.best_load(points.n)
-    shapes = {s: fit_power(points, s, curve) for s in SHARPNESSES}
-    moments = {s: Moments.of(points, shape, s, best, prior) for s, shape in shapes.items()}
+def posterior_of(points: Points, curve: Curve, prior: PeakPrior) -> Posterior:
+    """Compute the posterior of the peak, and the law whose peak is the best estimate.
+
+    Of points that weigh less with their distance, the level with the greatest throughput is where
+    they are near; else the curve says where it is greatest.
+    """
+    best = points.best_level() if prior.nearness else curve.best_load(points.n)
+    nearness = points.nearness(best, prior.nearness)
+    near = replace(curve, weights=curve.weights * nearness)
+    count, about = float(curve.weights @ np.sqrt(nearness)), prior.about(best)
+    shapes = {s: fit_power(points, s, near) for s in SHARPNESSES}
+    moments = {s: Moments.of(points, shape, s, count, about) for s, shape in shapes.items()}
     cells = Cells.of({s: narrowed(shape) for s, shape in moments.items()})
     n_scale, x_scale = moments[1.0].n_scale, moments[1.0].x_scale
     law = _law_with_peak(_estimate(cells), moments[1.0])
     n_low, n_mid, n_high = np.exp(_quantiles(cells.ln_n, cells.share)) * n_scale
     x_low, x_mid, x_high = np.exp(_quantiles(cells.ln_x, cells.share)) * x_scale
+    if prior.nearness:  # the prior does not know of ladders that end at their peak
+        x_low = min(x_low, x_scale * (1 - PSEUDO_ERROR))
     n_max = law.n_max or float(n_mid)
     return Posterior(
         law=law,
@@ -241,7 +250,7 @@ def _likely_a(ln_n: Array, ln_x: float, moments: Moments) -> tuple[Array, Array]
     a = np.maximum(np.minimum(free, most * (1 + 1e-9)), least)
     noise = moments.noise(squares + (a - free) ** 2 * ff)
     off = (a * u / v - EFFICIENCY_PRIOR[0]) / EFFICIENCY_PRIOR[1]
-    log_p = log_prior(moments, ln_n) - 0.5 * (PSEUDO_POINTS + moments.weight) * np.log(noise)
+    log_p = log_prior(moments, ln_n) - 0.5 * (PSEUDO_POINTS + moments.count) * np.log(noise)
     return a, log_p - 0.5 * off**2
 
 
