@@ -5,9 +5,9 @@
 Two ways. Readings: all classes are used once, then either the agent's collectors read once or the
 exporter is scraped, by turns, on a server that does nothing else; so the server's CPU can be told.
 Daemons: both run under a load that uses all classes again and again, the agent with its defaults
-and a day of history. Its CPU is divided by the samples of the server's status that it took, one a
-second, whatever else it did in that time. That begins after `--warm-up` seconds: a window of query
-classes fills in an hour, and for the first ten minutes a fit is made with each of them.
+and a day of history: its CPU a second, beside that of a scrape and of one each 15 s. In the first
+minute, and after `--warm-up` seconds: a window of query classes fills in an hour, and for the first
+ten minutes a fit is made with each of them.
 """
 
 import argparse
@@ -151,11 +151,11 @@ def daemons(
         )
         row("the server's CPU for that", first.server, each_15_s(scrapes.server), "1")
         time.sleep(max(args.warm_up - FIRST, 0.0))
-        per_sample = sampled(agent, watched, args.seconds)
-        row("CPU per sample; per scrape", per_sample.client, scrapes.client, ".25")
-        row("the server's CPU for that", per_sample.server, scrapes.server, ".5")
-        row("CPU per second; a scrape each 15 s", per_sample.client, each_15_s(scrapes.client), "1")
-        row("the server's CPU for that", per_sample.server, each_15_s(scrapes.server), "1")
+        per_second = sampled(agent, watched, args.seconds)
+        row("CPU per second; per scrape", per_second.client, scrapes.client, ".25")
+        row("the server's CPU for that", per_second.server, scrapes.server, ".5")
+        row("CPU per second; a scrape each 15 s", per_second.client, each_15_s(scrapes.client), "1")
+        row("the server's CPU for that", per_second.server, each_15_s(scrapes.server), "1")
         ours, theirs = Costs(), Costs()
         for _ in range(args.scrapes):
             for program, costs in ((agent, ours), (exporter, theirs)):
@@ -172,12 +172,12 @@ def daemons(
 
 
 def sampled(agent: Program, watched: WatchedServer, seconds: float) -> Costs:
-    """What a second of the daemon costs, which is a sample of the server's status."""
+    """What a second of the daemon costs."""
     user, started = watched.logins["agent"].user, time.monotonic()
     before = agent.cpu(), watched.session_cpu(user)
     time.sleep(seconds)
-    after, samples = (agent.cpu(), watched.session_cpu(user)), time.monotonic() - started
-    client, server = ((b - a) / samples for a, b in zip(before, after, strict=True))
+    after, elapsed = (agent.cpu(), watched.session_cpu(user)), time.monotonic() - started
+    client, server = ((b - a) / elapsed for a, b in zip(before, after, strict=True))
     return Costs(client=[client], server=[server])
 
 

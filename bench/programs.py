@@ -68,7 +68,7 @@ class Program:
                     return
             except OSError:
                 pass
-            time.sleep(0.2)
+            time.sleep(max(0.2, least / 200))  # a page of many targets takes long to make
         sys.exit(f"{name} was not {least:g} within {STARTS_WITHIN:g} s")
 
 
