@@ -17,7 +17,8 @@ LEAST = 5
 """Minutes that a saturation lasts at least."""
 RISEN_FROM = 0.8
 """Of the capacity: from there on the time counts that a load took to rise."""
-SLOWLY, VERY_SLOWLY = 10 * MINUTE, 30 * MINUTE
+SLOWLY = 10 * MINUTE
+NORMAL_95 = 1.96
 AHEAD = 2 * HOUR
 """A saturation so long after an alert began is what it announced."""
 BEFORE = 30 * MINUTE
@@ -37,11 +38,24 @@ class Saturation:
     end: float
     rise: float
     """For how long the load had been above 80 % before, s."""
+    is_first: bool = False
+    """Of its month."""
+    fell: bool = False
+    """The load alone would not have come to the capacity that there was ten minutes before."""
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether nothing could announce it: it rose within ten minutes, or the capacity fell."""
+        return self.fell or self.rise <= SLOWLY
 
 
-def saturations(asked: Array) -> list[Saturation]:
-    """Find them in what is asked for by the minute, as a share of what can be done."""
+def saturations(asked: Array, room: Array | None = None) -> list[Saturation]:
+    """Find them in what is asked for by the minute, as a share of what can be done.
+
+    room: what can be done, in any unit, of the same shape; None: always the same.
+    """
     smooth = smoothed(asked)
+    room = np.ones_like(asked) if room is None else room
     found: list[list[int]] = []
     for minute in np.flatnonzero(smooth >= 1):
         if found and minute - found[-1][1] <= APART:
@@ -49,7 +63,16 @@ def saturations(asked: Array) -> list[Saturation]:
         else:
             found.append([int(minute), int(minute)])
     lasting = [(a, b) for a, b in found if np.count_nonzero(smooth[a : b + 1] >= 1) >= LEAST]
-    return [Saturation(MINUTE * a, MINUTE * (b + 1), MINUTE * _rise(smooth, a)) for a, b in lasting]
+    return [
+        Saturation(
+            MINUTE * a,
+            MINUTE * (b + 1),
+            MINUTE * _rise(smooth, a),
+            is_first=k == 0,
+            fell=_fell(asked * room, room, a, b),
+        )
+        for k, (a, b) in enumerate(lasting)
+    ]
 
 
 def smoothed(asked: Array) -> Array:
@@ -62,21 +85,30 @@ def _rise(smooth: Array, start: int) -> int:
     return start - (int(below[-1]) if below.size else 0)
 
 
+def _fell(load: Array, room: Array, start: int, end: int) -> bool:
+    """Whether the load would have met the capacity of ten minutes before for no five minutes."""
+    before = max(start - int(SLOWLY / MINUTE) - SMOOTH // 2 - 1, 0)
+    met = np.count_nonzero(smoothed(load)[start : end + 1] >= room[before])
+    return bool(met < min(LEAST, end + 1 - start))
+
+
 @dataclass(slots=True)
 class Score:
     """What was counted of one set of alerts."""
 
     leads: list[float] = field(default_factory=list)
     """How long before each saturation that rose slowly an alert fired, s; -inf: not at all."""
-    very_slow: list[float] = field(default_factory=list)
-    """Of these, those whose load rose for more than half an hour."""
+    firsts: list[float] = field(default_factory=list)
+    """Of these, the first ones of a month, whose load had never been seen."""
     fast: list[float] = field(default_factory=list)
     """The same of those that rose fast."""
     resets: list[float] = field(default_factory=list)
     """How long after the end of a saturation the alert ended, s."""
+    counted: dict[str, set[float]] = field(default_factory=dict)
+    """When the saturations of each month began that were counted; stretches may overlap."""
     true: float = 0.0
-    false: float = 0.0
-    """Alerts without a saturation: as many as there would be, had all days been played."""
+    false: dict[str, float] = field(default_factory=dict)
+    """Alerts without a saturation by month: as many as there would be, had all days been played."""
     close: float = 0.0
     """Those of the false ones at whose time 90 % of the capacity or more was asked for."""
 
@@ -87,17 +119,22 @@ class Score:
         asked: Array,
         played: Span,
         weight: float,
+        of: str = "",
     ) -> None:
-        """Judge the alerts of one stretch that was played and stands for so many like it."""
+        """Judge the alerts of one stretch of a month, which stands for so many like it."""
         met = [s for s in known if played[0] + HOUR <= s.start <= played[1]]
+        counted = self.counted.setdefault(of, set())
         matched: set[Span] = set()
         for one in met:
             its = [f for f in fired if f[0] <= one.end and f[1] >= one.start - BEFORE]
-            lead = max((one.start - f[0] for f in its), default=-np.inf)
-            (self.leads if one.rise > SLOWLY else self.fast).append(lead)
-            if one.rise > VERY_SLOWLY:
-                self.very_slow.append(lead)
             matched |= set(its)
+            if one.start in counted:
+                continue
+            counted.add(one.start)
+            lead = max((one.start - f[0] for f in its), default=-np.inf)
+            (self.fast if one.is_fast else self.leads).append(lead)
+            if one.is_first and not one.is_fast:
+                self.firsts.append(lead)
             ended = max((f[1] for f in its), default=np.nan)
             if ended < played[1]:
                 self.resets.append(ended - one.end)
@@ -107,26 +144,27 @@ class Score:
                 continue
             until = int((max(alert[1], alert[0] + HOUR)) / MINUTE)
             most = smoothed(asked)[max(int(alert[0] / MINUTE) - 10, 0) : until].max()
-            self.false += weight
+            self.false[of] = self.false.get(of, 0.0) + weight
             self.close += weight * (most >= CLOSE)
 
-    def row(self, name: str, months: float) -> str:
+    def row(self, name: str, months: int) -> str:
         """A line of the table."""
         leads, fast = np.array(self.leads), np.array(self.fast)
-        very_slow = np.array(self.very_slow)
-        fired = self.true + self.false
-        far = self.false - self.close
+        firsts, by_month = np.array(self.firsts), np.zeros(months)
+        by_month[: len(self.false)] = list(self.false.values())
+        false, fired = by_month.sum(), self.true + by_month.sum()
+        error = by_month.std() / np.sqrt(months)
         cells = [
             name,
-            _share(leads >= SLOWLY),
-            _share(very_slow >= SLOWLY),
+            f"{_share(leads >= SLOWLY)}{_interval(leads >= SLOWLY)}",
+            _share(firsts >= SLOWLY),
             _share(leads > -np.inf),
             _share(fast > -np.inf),
             _minutes(leads),
             _minutes(fast),
             f"{self.true / fired:.0%}" if fired else "–",
-            f"{self.false / months:.1f}",
-            f"{far / months:.1f}",
+            f"{false / months:.2f} ± {error:.2f}",
+            f"{(false - self.close) / months:.2f}",
             _minutes(np.array(self.resets)),
         ]
         return "| " + " | ".join(cells) + " |"
@@ -135,7 +173,7 @@ class Score:
 HEADS = (
     "alerts",
     "announced ≥ 10 min before",
-    "of very slow ones",
+    "of the first of a month",
     "noticed at all",
     "fast ones noticed",
     "median lead, min",
@@ -153,6 +191,16 @@ def _announces(alert: Span, known: Iterable[Saturation]) -> bool:
 
 def _share(holds: NDArray[np.bool_]) -> str:
     return f"{np.count_nonzero(holds)}/{holds.size}" if holds.size else "–"
+
+
+def _interval(holds: NDArray[np.bool_]) -> str:
+    """The 95 % interval of a share (E. B. Wilson, 1927)."""
+    if not holds.size:
+        return ""
+    n, z = holds.size, NORMAL_95
+    middle = (holds.mean() + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(holds.mean() * (1 - holds.mean()) / n + (z / (2 * n)) ** 2)
+    return f" ({middle - half:.0%} to {middle + half:.0%})"
 
 
 def _minutes(leads: Array) -> str:

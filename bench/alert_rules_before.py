@@ -1,10 +1,12 @@
-"""The alerts on saturation as they were before probability decided them, to compare with."""
+"""The alerts on saturation as they were, to compare with: by trust, and by a tenth more load."""
 
+from agent.replay import alert_rules
 from agent.replay.alert_rules import Rule, Scrape, Scrapes
 
 NEARLY_FULL, CLOSE, REFUTED = 0.05, 0.20, -0.15
 """Headroom."""
-SHORT, LONG = 120.0, 600.0
+SHORT, HALF, LONG = 120.0, 300.0, 600.0
+SURELY = 0.95
 
 
 def _headroom(scrape: Scrape) -> float | None:
@@ -31,7 +33,17 @@ def is_saturation_predicted(scrapes: Scrapes) -> bool:
     return left < CLOSE and (left >= REFUTED or scrapes.median(LONG, _overloaded) == 1)
 
 
-RULES = (
+def is_too_much_more(scrapes: Scrapes) -> bool:
+    """A tenth more load is too much, nearly for sure."""
+    return scrapes.median(HALF, lambda s: s.likely.get(1.1)) >= SURELY
+
+
+BY_TRUST = (
     Rule("MysqlHeadroomSaturated", "critical", is_saturated, 300.0),
     Rule("MysqlHeadroomSaturationPredicted", "warning", is_saturation_predicted, 900.0),
 )
+BY_GROWTH = (
+    Rule("MysqlHeadroomSaturated", "critical", is_too_much_more, 300.0, 1800.0),
+    *(rule for rule in alert_rules.RULES if rule.alert != "MysqlHeadroomSaturated"),
+)
+"""Beside it the measured page and the warnings are the same."""

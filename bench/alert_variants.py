@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from agent.replay.alert_rules import SHORT, Rule, Scrape, Scrapes
+from agent.replay.alert_rules import SHORT, SHORTEST, Rule, Scrape, Scrapes
 from models.capacity.resource_limit import FULL
 
 
@@ -13,6 +13,11 @@ def by_probability(growth: float, least: float) -> Callable[[Scrapes], bool]:
         return scrape.likely.get(growth)
 
     return lambda scrapes: scrapes.median(SHORT, likely) >= least
+
+
+def by_the_hour(seconds: float, least: float) -> Callable[[Scrapes], bool]:
+    """The load meets the capacity within that time with at least that probability, likewise."""
+    return lambda scrapes: scrapes.median(SHORTEST, lambda s: s.soon.get(seconds)) >= least
 
 
 def is_full(scrapes: Scrapes) -> bool:
@@ -31,4 +36,12 @@ def variants() -> dict[str, list[Rule]]:
     for growth in (1.0, 1.1, 1.25, 1.5):
         for least in (0.3, 0.5, 0.7, 0.9, 0.95):
             found[f"P(·{growth:g}) ≥ {least}"] = by_probability(growth, least)
-    return {name: [Rule("x", "critical", holds, 120.0, 1800.0)] for name, holds in found.items()}
+    rules = {n: [Rule("x", "critical", holds, 120.0, 1800.0)] for n, holds in found.items()}
+    for seconds in (900.0, 1800.0, 3600.0):
+        for least in (0.3, 0.4, 0.5, 0.6, 0.7):
+            for held, kept in ((0.0, 1800.0), (0.0, 3600.0), (120.0, 3600.0)):
+                name = f"within {seconds:g} s ≥ {least}, for {held:g} s, kept {kept:g} s"
+                holds = by_the_hour(seconds, least)
+                full = Rule("full", "critical", is_full, 300.0, 1800.0)
+                rules[name] = [Rule("x", "critical", holds, held, kept), full]
+    return rules

@@ -1,36 +1,46 @@
 """Judge the shipped alerts on simulated months and recorded servers, beside those of before.
 
-    python bench/alerts.py [--months 2] [--seed 3000] [--stories NAME ...] [--sweep]
+    python bench/alerts.py [--months 2] [--seed 3000] [--stories NAME ...] [--sweep] [--keep FOLDER]
 
 Each story of `simulated_months.py` is played so often, minute by minute, through the agent's own
-pipeline and the rules (`agent/replay`), the day before each stretch being known. Of a month only
-stretches of some hours are played: around three saturations, two events that saturate nothing,
-and around the peaks of two ordinary days, which stand for all such days. The capacity is assessed
-every ten minutes (the agent does it each interval). `--sweep` prints other thresholds, too.
+pipeline and the rules (`agent/replay`), the day before each stretch being known, and the load of
+the week. Of a month only stretches of some hours are played: around its first saturation and two
+others, two events that saturate nothing, and around the peaks of three ordinary days, which stand
+for all such days. The capacity is assessed every ten minutes (the agent does it each interval).
+`--sweep` prints other thresholds, too; `--keep` keeps what was played, so that many months can be
+played part by part.
 """
 
 import argparse
+import pickle
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from alert_judgement import HEADS, Saturation, Score, Span, saturations
-from alert_rules_before import RULES as BEFORE
+from alert_rules_before import BY_GROWTH, BY_TRUST
 from alert_variants import variants
 from recorded_certainty import recorded_certainty
 from simulated_months import DAY, DAYS, HOUR, MINUTE, PER_DAY, STORIES, Month, month
 
+from agent.assessment.load_sums import LoadSum
+from agent.assessment.recent_load import KEPT, RecentLoad
 from agent.config.settings import FitSettings
 from agent.replay.alert_rules import RULES, Alerts, Rule, Scrape
 from agent.replay.recording import Intervals
 from agent.replay.replay import Replay
 from agent.window.interval_buffer import IntervalBuffer
+from agent.window.intervals import Interval
+from models.forecast.next_hour import STEP
 
 PACE = 600.0
-SATURATED, EACH = 3, 2
-"""Stretches that are played of a month: of saturations, and of each other kind."""
-EARLIER, LATER, AT_MOST = 4 * HOUR, 1 * HOUR, 3 * HOUR
+SATURATED, EVENTS, ORDINARY = 3, 2, 3
+"""Stretches that are played of a month: of saturations, of events without one, of other days."""
+EARLIER, LATER, AT_MOST = 4 * HOUR, 3 * HOUR, 3 * HOUR
+FROM = 1.3 * DAY
+"""A saturation before that has no day before it that is known."""
 PAGES = ("critical",)
 ANY = ("critical", "warning")
 SATURATION = "Saturat"
@@ -70,34 +80,64 @@ class Recorder(Alerts):
 def stretches(known: Month, found: Sequence[Saturation]) -> Iterator[PlayedSpan]:
     """Choose what is played."""
     rng = np.random.default_rng(len(found))
-    full = [s for s in found if s.start > 1.3 * DAY]
-    for one in full[:SATURATED]:
+    full = [s for s in found if s.start > FROM]
+    first, others = full[:1], full[1:]
+    drawn = sorted(rng.permutation(len(others))[: SATURATED - 1])
+    for one in (*first, *(others[k] for k in drawn)):
         end = min(one.end, one.start + AT_MOST) + LATER
-        yield PlayedSpan(
-            (one.start - EARLIER, min(end, DAYS * DAY)), len(full) / len(full[:SATURATED])
-        )
+        weight = 1.0 if one in first else len(others) / len(drawn)
+        yield PlayedSpan((one.start - EARLIER, min(end, DAYS * DAY)), weight)
     days = {int(s.start // DAY) for s in found} | {int(s.end // DAY) for s in found}
     calm = [m for m in known.course.events if m // PER_DAY not in days]
-    for minute in calm[:EACH]:
+    for minute in calm[:EVENTS]:
         at = MINUTE * minute
-        yield PlayedSpan((at - HOUR, min(at + 3 * HOUR, DAYS * DAY)), len(calm) / len(calm[:EACH]))
+        weight = len(calm) / len(calm[:EVENTS])
+        yield PlayedSpan((at - HOUR, min(at + 3 * HOUR, DAYS * DAY)), weight)
     days |= {minute // PER_DAY for minute in known.course.events}
     ordinary = [day for day in range(2, DAYS - 1) if day not in days]
-    for day in rng.permutation(ordinary)[:EACH]:
+    drawn = rng.permutation(ordinary)[:ORDINARY]
+    for day in drawn:
         top = MINUTE * (day * PER_DAY + int(np.argmax(known.asked[day * PER_DAY :][:PER_DAY])))
-        yield PlayedSpan((top - 2.5 * HOUR, top + 2.5 * HOUR), len(ordinary) / EACH)
+        yield PlayedSpan((top - 2.5 * HOUR, top + 2.5 * HOUR), len(ordinary) / len(drawn))
 
 
 def play(known: Month, stretch: PlayedSpan) -> list[Scrape]:
-    """Scrape the agent every minute of the stretch; it knows the day before."""
+    """Scrape the agent each minute; it knows the day before, and the load of the week."""
     first, last = (int(at / MINUTE) for at in stretch.span)
+    before = known.intervals(max(first - KEPT * int(STEP / MINUTE), 0), first)
     history = IntervalBuffer(MINUTE, DAY, 1.0)
-    history.extend(known.intervals(max(first - PER_DAY, 0), first), stretch.span[0])
-    seen = Recorder()
+    history.extend(before[-PER_DAY:], stretch.span[0])
+    load, seen = RecentLoad(stretch.span[0]), Recorder()
+    load.restore(_sums(before))
     recording = Intervals(iter(known.intervals(first, last)), history)
-    replay = Replay("simulated", recording, FitSettings(interval=MINUTE), pace=PACE, alerts=seen)
+    settings = FitSettings(interval=MINUTE)
+    replay = Replay("simulated", recording, settings, pace=PACE, alerts=seen, recent=load)
     replay.until(stretch.span[1])
     return seen.seen
+
+
+def _sums(rows: Iterable[Interval]) -> Iterator[LoadSum]:
+    """What the history has of them, by the steps of the load's week."""
+    for row in rows:
+        step = int((row.end - row.seconds / 2) // STEP)
+        yield LoadSum(step, row.seconds, row.seconds * row.throughput)
+
+
+def played_month(story: str, seed: int, folder: Path | None) -> list[Played]:
+    """All stretches of a month, played or as they were kept."""
+    kept = folder and folder / f"{story.replace(' ', '_')}-{seed}.pickle"
+    if kept and kept.exists():
+        found: list[Played] = pickle.loads(kept.read_bytes())
+        return found
+    known = month(story, seed)
+    saturated = saturations(known.asked, known.room)
+    found = [
+        Played(known, stretch, saturated, play(known, stretch))
+        for stretch in stretches(known, saturated)
+    ]
+    if kept:
+        kept.write_bytes(pickle.dumps(found))
+    return found
 
 
 def fired(rules: Iterable[Rule], scrapes: Sequence[Scrape]) -> list[Span]:
@@ -138,7 +178,8 @@ def judge(played: Iterable[Played], rules: Sequence[Rule]) -> Score:
     for one in played:
         spans = fired(rules, one.scrapes)
         stretch = one.stretch
-        score.add(spans, one.saturations, one.known.asked, stretch.span, stretch.weight)
+        of = f"{one.known.story} {one.known.seed}"
+        score.add(spans, one.saturations, one.known.asked, stretch.span, stretch.weight, of)
     return score
 
 
@@ -179,19 +220,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=3000, help="of the first month")
     parser.add_argument("--stories", nargs="*", choices=list(STORIES), default=list(STORIES))
     parser.add_argument("--sweep", action="store_true", help="print other thresholds, too")
+    parser.add_argument("--keep", type=Path, help="a folder for what was played")
     args = parser.parse_args()
     started, played = time.process_time(), list[Played]()
     for story in args.stories:
         for seed in range(args.seed, args.seed + args.months):
-            known = month(story, seed)
-            found = saturations(known.asked)
-            for stretch in stretches(known, found):
-                played.append(Played(known, stretch, found, play(known, stretch)))
+            played += played_month(story, seed, args.keep)
     months = len(args.stories) * args.months
     shown = {
-        "pages before": chosen(BEFORE, PAGES),
+        "pages by trust": chosen(BY_TRUST, PAGES),
+        "pages by a tenth more": chosen(BY_GROWTH, PAGES),
         "pages now": chosen(RULES, PAGES),
-        "pages and warnings before": chosen(BEFORE, ANY),
+        "pages and warnings by trust": chosen(BY_TRUST, ANY),
+        "pages and warnings by a tenth more": chosen(BY_GROWTH, ANY),
         "pages and warnings now": chosen(RULES, ANY),
     }
     print(f"{months} months, {len(played)} stretches played")

@@ -48,11 +48,17 @@ class Month:
     """A server and its month."""
 
     story: str
+    seed: int
     server: Server
     course: MonthlyLoad
     asked: Array
     """The truth: what is asked for over what can be done; 1 is saturated. Shape (MINUTES,)."""
     rng: np.random.Generator
+
+    @property
+    def room(self) -> Array:
+        """What can be done, a share of the beginning's; shape (MINUTES,)."""
+        return self.course.load / self.asked
 
     def intervals(self, first: int, last: int) -> list[Interval]:
         """What the agent sees of these minutes; times are seconds of the month."""
@@ -97,7 +103,7 @@ def month(story: str, seed: int) -> Month:
     server = _SERVERS[int(rng.integers(len(_SERVERS)))](rng)
     course = STORIES[story](rng)
     asked = course.load * course.cost * 0.98 / (1 - course.others)
-    return Month(story, server, course, asked, rng)
+    return Month(story, seed, server, course, asked, rng)
 
 
 def _pattern(rng: np.random.Generator) -> Array:

@@ -37,20 +37,20 @@ def test_an_alert_before_a_saturation_announces_it() -> None:
     score = judged((4 * HOUR - 20, 5 * HOUR + 15))
     assert score.leads == [pytest.approx(20 * MINUTE, abs=3 * MINUTE)]
     assert score.resets == [pytest.approx(15 * MINUTE, abs=3 * MINUTE)]
-    assert (score.true, score.false) == (1, 0)
+    assert (score.true, score.false) == (1, {})
 
 
 def test_an_alert_that_was_over_long_before_announced_nothing() -> None:
     """A saturation without an alert near it is missed, and the early alert is not false either."""
     score = judged((2 * HOUR + 10, 3 * HOUR))
     assert score.leads == [-np.inf]
-    assert (score.true, score.false) == (0, 0)
+    assert (score.true, score.false) == (0, {})
 
 
 def test_an_alert_without_a_saturation_is_false() -> None:
     """It counts as often as its stretch stands for, and as close only near the capacity."""
     score = judged((9 * HOUR, 10 * HOUR), weight=7.0)
-    assert (score.false, score.close) == (7, 0)
+    assert (score.false, score.close) == ({"": 7.0}, 0)
     assert score.leads == [-np.inf]
 
 
@@ -60,6 +60,27 @@ def test_a_saturation_that_rose_at_once_is_not_counted_among_the_slow() -> None:
     score = Score()
     score.add([], saturations(asked), asked, (0.0, MINUTE * 6 * HOUR), 1.0)
     assert (score.leads, score.fast) == ([], [-np.inf])
+
+
+@pytest.mark.parametrize(("left", "is_fast"), [(0.6, True), (0.95, False)])
+def test_a_capacity_that_falls_is_announced_by_nothing(left: float, is_fast: bool) -> None:
+    """A load at 0.9 for hours has not risen when the capacity falls; a small fall explains little.
+
+    In the second case the load itself rises to 1.1 of what there was before.
+    """
+    load = course((0.5, 60), (0.9, 4 * HOUR), (0.9 if is_fast else 1.1, HOUR), (0.5, HOUR))
+    room = course((1.0, 60 + 4 * HOUR), (left, HOUR), (1.0, HOUR))
+    [found] = saturations(load / room, room)
+    assert found.rise > 30 * MINUTE
+    assert (found.fell, found.is_fast, found.is_first) == (is_fast, is_fast, True)
+
+
+def test_the_interval_of_a_share_is_wilsons() -> None:
+    """Nine of ten is 60 to 98 % (the closed form, computed by hand)."""
+    score = Score(leads=[20 * MINUTE] * 9 + [0.0])
+    assert "| 9/10 (60% to 98%) |" in score.row("x", 4)
+    score.false = {"a": 4.0, "b": 0.0}
+    assert "| 1.00 ± 0.87 |" in score.row("x", 4)
 
 
 @pytest.mark.parametrize("story", STORIES)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from known_classes import known_classes
 from known_time import known_time_use
@@ -21,6 +22,7 @@ from prometheus_rules import documented_metrics
 from record_samples import FIXTURES, recorded
 
 from agent import __version__
+from agent.assessment.recent_load import Outlook
 from agent.assessment.snapshot import (
     BusinessState,
     ClassSlas,
@@ -53,6 +55,7 @@ from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
 from models.business_unit import UnitHeadroom, UnitReason
+from models.forecast.next_hour import Rise
 from models.forecast.saturation import DAY, ForecastReason, Saturation
 from models.group.clock_offset import ClockOffset
 from models.group.layers import Replication
@@ -138,6 +141,9 @@ def snapshots() -> list[Snapshot]:
     flat = Saturation(probability=((1, 0.0), (7, 0.0)), reason=ForecastReason.NO_GROWTH)
     well[0] = replace(well[0], fitted=replace(well[0].fitted, record=record), classes=classes)
     well[0] = replace(well[0], forecast=ForecastState(well[0].at, met, 0.01, 31))
+    rises = {3: Rise(np.array([0.0, 0.02])), 6: Rise(np.array([0.02, 0.05]))}
+    rises[12] = Rise(np.array([0.05, 0.1]), 0.1, np.array([0.1, 0.3]))
+    well[0] = replace(well[0], outlook=Outlook(4000.0, rises))
     well[0] = replace(well[0], time_use=known_time_use(well[0].at), clock=CLOCKS["mysql"])
     well[0] = replace(well[0], replication=Replication(0.0, applying=0.25, waiting=0.125))
     less, slow = Estimate(800.0, 700.0, 900.0), Estimate(0.02, 0.01, 0.05)

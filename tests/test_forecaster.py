@@ -14,7 +14,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.assessment.forecaster import EVERY, SOONEST, SPREAD, Forecaster, forecast_state
-from agent.assessment.hourly_load import KEPT, HourlyLoad, HourlySum
+from agent.assessment.hourly_load import KEPT, HourlyLoad
+from agent.assessment.load_sums import LoadSum
 from agent.assessment.snapshot import FORECAST_STALE, ForecastState, Snapshot
 from agent.commands.analyze_report import as_csv, as_table
 from agent.config.settings import Config
@@ -53,12 +54,12 @@ def growing(hours: Array) -> Array:
     return load
 
 
-def sums(days: int, until: float = UNIX) -> list[HourlySum]:
+def sums(days: int, until: float = UNIX) -> list[LoadSum]:
     """What is known of the days before."""
     last = int(until // HOUR) - 1
     hours = np.arange(1.0 - 24 * days, 1.0)
     return [
-        HourlySum(last + int(h), HOUR, HOUR * x) for h, x in zip(hours, growing(hours), strict=True)
+        LoadSum(last + int(h), HOUR, HOUR * x) for h, x in zip(hours, growing(hours), strict=True)
     ]
 
 
@@ -98,8 +99,8 @@ def test_intervals_become_hourly_means() -> None:
 def test_the_oldest_hours_make_room() -> None:
     """As many hours are kept as a forecast looks at, and those between two known ones are gaps."""
     history, first = HourlyLoad(), int(UNIX // HOUR)
-    history.add(HourlySum(first + k, HOUR, HOUR * k) for k in range(KEPT))
-    history.add([HourlySum(first + KEPT + 4, HOUR, 7 * HOUR), HourlySum(first, HOUR, HOUR)])
+    history.add(LoadSum(first + k, HOUR, HOUR * k) for k in range(KEPT))
+    history.add([LoadSum(first + KEPT + 4, HOUR, 7 * HOUR), LoadSum(first, HOUR, HOUR)])
     means = history.means(UNIX + HOUR * (KEPT + 5))
     assert len(means) == KEPT
     assert means[0] == 5
@@ -114,7 +115,7 @@ def test_a_clock_that_was_far_ahead_is_forgotten() -> None:
     for start in (UNIX + year, UNIX):
         ends = start + 60.0 * np.arange(1.0, 61.0)
         history.add_intervals(ends, np.full(60, 60.0), np.full(60, 4.0))
-    history.add([HourlySum(int(UNIX // HOUR), 10.0, float("nan"))])
+    history.add([LoadSum(int(UNIX // HOUR), 10.0, float("nan"))])
     assert history.means(UNIX + HOUR) == pytest.approx([4.0])
 
 

@@ -151,10 +151,14 @@ def unit_tested_moments(name: str) -> list[list[bool]]:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        pytest.param('load="1.1"', 'load="1.5"', id="half as much again is a tenth"),
+        pytest.param(
+            'saturation_soon_probability{horizon="1h"}',
+            'saturation_probability{load="1.5"}',
+            id="half as much again is an hour",
+        ),
         pytest.param('load="1.25"', 'load="1.5"', id="half as much again is a quarter"),
-        pytest.param('{load="1.1"}[5m]', '{load="1.1"}[59s]', id="no median"),
-        pytest.param("vector(PAGE)", "vector(0.5)", id="as likely as not pages"),
+        pytest.param('{horizon="1h"}[3m]', '{horizon="1h"}[59s]', id="no median"),
+        pytest.param("vector(PAGE)", "vector(0.4)", id="less likely than not pages"),
         pytest.param("vector(WARNING)", "vector(0.5)", id="as likely as not warns"),
         pytest.param("vector(0.97)", "vector(0.5)", id="half full is full"),
         pytest.param("keep_firing_for: 30m", "keep_firing_for: 0s", id="a good minute resolves"),
@@ -290,14 +294,16 @@ def test_every_alert_has_a_runbook(name: str) -> None:
     assert heading, f"no heading for {name}"
     section = rest.partition("\n## ")[0]
     assert section.lstrip().startswith(
-        f"**{rule['labels']['severity'].capitalize()}**, after {in_words(rule['for'])}."
+        f"**{rule['labels']['severity'].capitalize()}**, {in_words(rule['for'])}."
     )
 
 
 def in_words(duration: str) -> str:
-    """A duration as the runbooks write it: 5m is "5 minutes"."""
+    """A duration as the runbooks write it: 5m is "after 5 minutes"."""
+    if duration == "0s":
+        return "at once"
     number, unit = int(duration[:-1]), {"m": "minute", "h": "hour"}[duration[-1]]
-    return f"{number} {unit}{'s' if number != 1 else ''}"
+    return f"after {number} {unit}{'s' if number != 1 else ''}"
 
 
 def test_no_runbook_without_an_alert() -> None:
@@ -340,11 +346,11 @@ def test_the_alerts_on_saturation_are_right_at_any_interval(
 ) -> None:
     """Scraped and evaluated each 5 s or 2 min: silent before, firing within 12 minutes, over."""
     bad = {
-        "MysqlHeadroomSaturated": ('saturation_probability{load="1.1"}', (0.1, 0.99)),
+        "MysqlHeadroomSaturated": ('saturation_soon_probability{horizon="1h"}', (0.1, 0.99)),
         "MysqlHeadroomFull": ('resource_utilisation_ratio{resource="cpu"}', (0.5, 0.99)),
         "MysqlHeadroomTargetDown": ("up", (1, 0)),
     }
-    minutes = (20, 20, 40)  # well, ill and well again
+    minutes = (20, 20, 70)  # well, ill and well again
     tests = [
         {
             "expr": f'count(ALERTS{{alertname="{name}", alertstate="firing"}})',
@@ -352,7 +358,7 @@ def test_the_alerts_on_saturation_are_right_at_any_interval(
             "exp_samples": [{"labels": "{}", "value": 1}] if fires else [],
         }
         for name in bad
-        for at, fires in ((18, False), (32, True), (38, True), (76, False))
+        for at, fires in ((18, False), (32, True), (38, True), (108, False))
     ]
     fresh = {"last_sample_timestamp_seconds": step, "last_fit_timestamp_seconds": step}
     series = [
@@ -365,11 +371,11 @@ def test_the_alerts_on_saturation_are_right_at_any_interval(
         for metric, values in bad.values()
     ]
     series += [
-        {"series": f"mysql_headroom_{name}{{{LABELS}}}", "values": f"0+{by}x{4800 // step}"}
+        {"series": f"mysql_headroom_{name}{{{LABELS}}}", "values": f"0+{by}x{6600 // step}"}
         for name, by in fresh.items()
     ]
     quiet = 'count(ALERTS{alertname=~"MysqlHeadroom.*Stale"})'
-    tests += [{"expr": quiet, "eval_time": f"{at}m", "exp_samples": []} for at in (17, 61, 79)]
+    tests += [{"expr": quiet, "eval_time": f"{at}m", "exp_samples": []} for at in (17, 61, 109)]
     case = {"interval": f"{step}s", "input_series": series, "promql_expr_test": tests}
     file = tmp_path / "interval.test.yml"
     document = {"rule_files": [str(RULES)], "evaluation_interval": f"{step}s", "tests": [case]}

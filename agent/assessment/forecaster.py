@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from zlib import crc32
 
-from agent.assessment.hourly_load import HourlyLoad, HourlySum
+from agent.assessment.hourly_load import HourlyLoad
+from agent.assessment.load_sums import LoadSum
 from agent.assessment.snapshot import ForecastState
 from agent.support.clocks import Now
 from agent.window.intervals import Window
@@ -34,7 +35,7 @@ class Forecaster:
         self._made_at = -SOONEST
         self._limit: Distribution | None = None
 
-    def restore(self, sums: Iterable[HourlySum], now: float) -> None:
+    def restore(self, sums: Iterable[LoadSum], now: float) -> None:
         """Take in what was read back of the time before; a forecast of it is due soon."""
         self._load.add(sums)
         self._due = min(self._due, now + self._wait)
@@ -59,7 +60,11 @@ class Forecaster:
         if now.monotonic < self._due and not (is_moved and now.monotonic >= soonest):
             return
         self._due, self._made_at, self._limit = now.monotonic + EVERY, now.monotonic, limit
-        self.state = forecast_state(self._load, capacity, now.unix)
+        self.state = self.forecast(capacity, now)
+
+    def forecast(self, capacity: Capacity | None, now: Now) -> ForecastState:
+        """Make a forecast at once, and keep nothing of it."""
+        return forecast_state(self._load, capacity, now.unix)
 
 
 def forecast_state(load: HourlyLoad, capacity: Capacity | None, now: float) -> ForecastState:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from agent.assessment.assessed_intervals import Points
 from agent.assessment.assessment_counters import AssessmentCounters
 from agent.assessment.markers import Marker
+from agent.assessment.recent_load import Outlook
 from agent.query_classes.class_time_splits import class_time_splits
 from agent.query_classes.state import ClassesState
 from agent.sampling.collector_health import CollectorHealth
@@ -17,7 +18,11 @@ from models.business_unit import UnitHeadroom, UnitReason
 from models.capacity.goodness_of_fit import Finding
 from models.capacity.headroom import Headroom, headroom
 from models.capacity.result import Capacity
-from models.capacity.saturation_probability import Probabilities, saturation_probability
+from models.capacity.saturation_probability import (
+    Probabilities,
+    saturation_probability,
+    saturation_soon,
+)
 from models.forecast.saturation import Saturation
 from models.group.clock_offset import ClockOffset
 from models.group.layers import Layer, Replication, layers_of
@@ -189,6 +194,8 @@ class Snapshot:
     """The target's business metrics, in the order of the configuration."""
     markers: tuple[Marker, ...] = ()
     """Deploy markers that concern it, the oldest first."""
+    outlook: Outlook | None = None
+    """How far the load may rise within the next hour; None while no interval has ended."""
     clock: ClockOffset | None = None
     """The server's clock less the agent's; None: not read in the last minutes."""
     replication: Replication | None = None
@@ -294,6 +301,13 @@ class Snapshot:
         if load is None or capacity is None:
             return ()
         return saturation_probability(capacity, load.throughput, self.headroom(now))
+
+    def saturation_soon(self, now: float) -> Probabilities:
+        """How likely the load meets the capacity within so many seconds; empty if not known."""
+        load, capacity, outlook = self.current_load(now), self.capacity(now), self.outlook
+        if load is None or capacity is None or outlook is None:
+            return ()
+        return saturation_soon(capacity, outlook.level, outlook.rises, self.headroom(now))
 
 
 def _current_business(known: BusinessState, now: float, *, is_known: bool) -> BusinessState:

@@ -10,12 +10,14 @@ from agent.config.times import time_text
 from agent.export.business_report import business_words
 from agent.export.capacity_report import doubts, headline, resource_words, why_none
 from agent.export.fit_report import DASH, quantity, short_time
+from agent.export.forecast_report import forecast_words
 from agent.export.sla_report import sla_words
 from agent.export.snapshot_json import finite, target_object
 from agent.replay.alert_rules import Episode
 from agent.replay.replay import Step
 from agent.replay.sources import Source
 from agent.support.escaping import json_text, printable
+from models.forecast.saturation import ForecastReason
 
 HEADER = ("time", "queries/s", "at once", "capacity", "90 % interval", "left", "limit", "trust")
 WIDTHS = (20, 10, 8, 10, 19, 6, 22, 16)
@@ -104,6 +106,9 @@ def _in_words(snapshot: Snapshot) -> list[str]:
     now = snapshot.at
     capacity = snapshot.capacity(now)
     also = [sla_words(snapshot.sla)] if snapshot.sla else []
+    known = snapshot.current_forecast(now)
+    if known and known.saturation.reason is not ForecastReason.HISTORY_TOO_SHORT:
+        also.append(forecast_words(known.saturation))
     also += [business_words(one) for one in snapshot.current_business(now)]
     if capacity is None:
         return [f"At the end: {why_none(snapshot)}.", *also]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 
 from agent.assessment.snapshot import Snapshot
+from agent.config.durations import written
 from agent.export.families import LOWER, TRUST, UPPER, counter, gauge, states_of
 from agent.export.resource_labels import LABELS, cpu_part, resource_labels
 from models.capacity.headroom import Headroom
@@ -115,6 +116,17 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
             for growth, probability in s.saturation_probability(now)
         ),
         "load",
+    )
+    yield gauge(
+        "saturation_soon_probability",
+        "Probability, 0 to 1, that the load of five minutes meets the capacity within the time of "
+        "the label horizon; absent while that is not known.",
+        (
+            ((s.target, written(seconds)), probability)
+            for s in snapshots
+            for seconds, probability in s.saturation_soon(now)
+        ),
+        "horizon",
     )
     for name, text, value in CAPACITY_GAUGES:
         yield gauge(name, text, [((target,), value(capacity)) for target, capacity in known])

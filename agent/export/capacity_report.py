@@ -1,6 +1,7 @@
 """The capacity in words: what the server can do, what ends it, how sure that is, what is left."""
 
 from agent.assessment.snapshot import Snapshot
+from agent.config.durations import words
 from agent.export.fit_report import past_peak_words, quantity
 from models.capacity.headroom import Headroom
 from models.capacity.result import USL, Capacity, CapacityReason
@@ -75,6 +76,13 @@ def saturation_words(likely: Probabilities) -> tuple[str, str]:
     now, *grown = [(growth, f"{100 * p:.0f} %") for growth, p in likely]
     more = ", ".join(f"{100 * (growth - 1):.0f} % more: {p}" for growth, p in grown)
     return now[1], f"probability at this load; at {more}"
+
+
+def soon_words(soon: Probabilities) -> tuple[str, str]:
+    """How likely the load meets the capacity within an hour, and within less."""
+    *sooner, (_, hour) = [(seconds, f"{100 * p:.0f} %") for seconds, p in soon]
+    less = ", ".join(f"{words(seconds)}: {p}" for seconds, p in sooner)
+    return hour, f"probability that the load meets the capacity; within {less}"
 
 
 def doubts(capacity: Capacity) -> list[str]:

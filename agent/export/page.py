@@ -14,6 +14,7 @@ from agent.export.capacity_report import (
     doubts,
     headline,
     saturation_words,
+    soon_words,
     why_none,
 )
 from agent.export.class_sla_report import class_sla_words
@@ -156,6 +157,9 @@ def _capacity_cells(snapshot: Snapshot, now: float) -> Iterator[Cell]:
     likely = snapshot.saturation_probability(now)
     if headroom is not None and likely and not headroom.overloaded:
         yield "saturation", *saturation_words(likely)
+    soon = snapshot.saturation_soon(now)
+    if headroom is not None and soon and not headroom.overloaded:
+        yield "within an hour", *soon_words(soon)
     if fit is not None and fit.x_max is not None:
         note = "; ".join(filter(None, (_range(fit.x_max_interval), _caution(fit))))
         yield "the law's peak", f"{quantity(fit.x_max)} /s", note

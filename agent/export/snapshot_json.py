@@ -19,6 +19,7 @@ from agent.assessment.snapshot import (
     SlaState,
     Snapshot,
 )
+from agent.config.durations import written
 from agent.query_classes.class_time_splits import class_key
 from agent.window.recent_time_split import TimeUse
 from models.capacity.resource_limit import ResourceLimit
@@ -137,6 +138,7 @@ def _split(split: TimeSplit, limited: LimitedBy | None) -> Object:
 
 def _capacity(capacity: Capacity, snapshot: Snapshot, now: float) -> Object:
     headroom, likely = snapshot.headroom(now), snapshot.saturation_probability(now)
+    soon = snapshot.saturation_soon(now)
     return {
         "value": capacity.value,
         "lower": capacity.lower,
@@ -145,6 +147,7 @@ def _capacity(capacity: Capacity, snapshot: Snapshot, now: float) -> Object:
         "overloaded": headroom and headroom.overloaded,
         "overload_loss": headroom and headroom.overload_loss,
         "saturation_probability": {f"{growth:g}": p for growth, p in likely} or None,
+        "saturation_soon_probability": {written(seconds): p for seconds, p in soon} or None,
         "concurrency": capacity.concurrency,
         "concurrency_upper": capacity.concurrency_upper,
         "limit": capacity.limit,

@@ -5,7 +5,9 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agent.assessment.hourly_load import KEPT, HourlySum
+from agent.assessment import recent_load
+from agent.assessment.hourly_load import KEPT
+from agent.assessment.load_sums import LoadSum
 from agent.assessment.snapshot import FitState
 from agent.history.business_values import ReadValue, UnixValue, business_rows
 from agent.history.row_mapping import (
@@ -27,6 +29,7 @@ from agent.support.queue_drain import take_all
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
 from models.forecast.hourly_means import HOUR
+from models.forecast.next_hour import STEP
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +58,7 @@ class Recorder:
         self.refused: str | None = None  # a server of which nothing is written
         self._past: WindowFuture | None = None
         self._load: LoadFuture | None = None
+        self._recent: LoadFuture | None = None
         self._fit_at: float | None = None
         self._uses: deque[ClassUses] = deque(maxlen=MOST_USES)
         self._values: deque[ReadValue] = deque(maxlen=MOST_VALUES)
@@ -63,7 +67,8 @@ class Recorder:
     def go_on(self, before: "Recorder") -> None:
         """Our window is what the other's was: nothing is read back a second time."""
         self.server, self._past, self._fit_at = before.server, before._past, before._fit_at
-        self._load, self._business = before._load, before._business
+        self._load, self._recent = before._load, before._recent
+        self._business = before._business
         self._identities, self.refused = before._identities, before.refused
 
     def connected(self, variables: Mapping[str, str]) -> None:
@@ -98,12 +103,19 @@ class Recorder:
             facts = fields(target=self._target, intervals=len(found))
             log.info("read back from the history", extra=facts)
 
-    def take_load(self) -> list[HourlySum] | None:
+    def take_load(self) -> list[LoadSum] | None:
         """The load of the days before, by the hour, once it was read back; else None."""
         if self._load is None or not self._load.done():
             return None
         load, self._load = self._load, None
         return load.result()
+
+    def take_recent(self) -> list[LoadSum] | None:
+        """The same of the last week, in the steps of `RecentLoad`."""
+        if self._recent is None or not self._recent.done():
+            return None
+        recent, self._recent = self._recent, None
+        return recent.result()
 
     def take_business(self) -> dict[str, list[UnixValue]] | None:
         """The values of business metrics of before, once they were read back; else None."""
@@ -144,7 +156,7 @@ class Recorder:
             return
         history.turn_to(server)
         self.server, self._past, self.refused = None, None, server
-        self._load = self._business = None
+        self._load = self._recent = self._business = None
         facts = fields(target=self._target, most=MOST_NEW)
         log.warning(
             "too many servers in a day: this one is not written to the history", extra=facts
@@ -162,5 +174,10 @@ class Recorder:
         wanted = Wanted(self._target, server, history.width, since, until)
         self.server, self._past = server, self._store.read_window(wanted)
         self._business = self._store.business(wanted)
-        days_before = in_milliseconds(now.unix - HOUR * KEPT)
-        self._load = self._store.load(replace(wanted, since=days_before))
+        self._load = self._read_load(wanted, now, HOUR, KEPT)
+        self._recent = self._read_load(wanted, now, STEP, recent_load.KEPT)
+
+    def _read_load(self, wanted: Wanted, now: Now, width: float, count: int) -> LoadFuture:
+        """Ask for the load of so many steps up to now."""
+        since = in_milliseconds(now.unix - width * count)
+        return self._store.load(replace(wanted, since=since), width)

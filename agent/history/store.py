@@ -9,11 +9,12 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from agent.assessment.hourly_load import HourlySum
+from agent.assessment.load_sums import LoadSum
 from agent.assessment.markers import Marker
 from agent.config.retention import HistorySettings
 from agent.history import history_file, prune
@@ -21,7 +22,7 @@ from agent.history.business_values import UnixValue, recent_values
 from agent.history.clock_check import SteadyClock
 from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import StoreError, StoreFailure, as_store_error
-from agent.history.hourly_load import hourly_sums
+from agent.history.load_sums import load_sums
 from agent.history.marker_table import forget_markers, insert_markers, read_markers
 from agent.history.record_types import BUSINESS, CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.retention_pace import RetentionPace
@@ -46,7 +47,7 @@ STAYS_OPEN = (StoreFailure.FULL, StoreFailure.BUSY)  # what is no fault of the f
 STILL_READABLE = (StoreFailure.FULL, StoreFailure.READ_ONLY, StoreFailure.IO)
 
 WindowFuture = Future[list[WindowRow]]
-LoadFuture = Future[list[HourlySum]]
+LoadFuture = Future[list[LoadSum]]
 BusinessFuture = Future[dict[str, list[UnixValue]]]
 Found = TypeVar("Found")
 
@@ -101,9 +102,9 @@ class Store:
         """The intervals that were written, oldest first, as soon as the file can be read."""
         return self._ask(wanted, read_window)
 
-    def load(self, wanted: Wanted) -> LoadFuture:
-        """The load by the hour of the intervals that were written, of any width, likewise."""
-        return self._ask(wanted, hourly_sums)
+    def load(self, wanted: Wanted, width: float) -> LoadFuture:
+        """The load of the intervals that were written, by steps of `width` seconds, likewise."""
+        return self._ask(wanted, partial(load_sums, width=width))
 
     def business(self, wanted: Wanted) -> BusinessFuture:
         """The values of business metrics that were written, by name, likewise."""

@@ -1,9 +1,11 @@
 """The assessment of a fleet from a Prometheus: one target after the other, in bounded memory."""
 
+import math
 from dataclasses import replace
 
 from agent.assessment.forecaster import forecast_state
 from agent.assessment.hourly_load import HourlyLoad
+from agent.assessment.recent_load import RecentLoad
 from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.settings import FitSettings
 from agent.pipeline import assess
@@ -30,11 +32,12 @@ def analyse(
     width = interval_for(sampling, asked, target.instance)
     settings = settings.model_copy(update={"interval": width})
     history = IntervalBuffer(width, settings.window, sampling)
-    load = HourlyLoad()
-    last = fill(history, readings(client, target, query, sampling), load)
+    load, recent = HourlyLoad(), RecentLoad(-math.inf)
+    last = fill(history, readings(client, target, query, sampling), load, recent)
     now = Now(query.end, query.end)
     is_heard = last is not None and query.end - last <= history.max_gap
     window = history.window(query.end)
     health = Health(up=is_heard or None)
     known = assess(target.instance, window, health, FitState(), settings, now)
-    return replace(known, forecast=forecast_state(load, known.capacity(now.unix), now.unix))
+    forecast = forecast_state(load, known.capacity(now.unix), now.unix)
+    return replace(known, forecast=forecast, outlook=recent.outlook(now))

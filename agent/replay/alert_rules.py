@@ -17,14 +17,15 @@ from agent.window.concurrency import Source
 from models.capacity.resource_limit import FULL
 from models.trust import Trust
 
-PAGE_LOAD, PAGE_PROBABILITY = 1.1, 0.95
+PAGE_SECONDS, PAGE_PROBABILITY = 3600.0, 0.5
+"""So probable is it that the load meets the capacity within so long."""
 WARNING_LOAD, WARNING_PROBABILITY = 1.25, 0.9
 """So probable is it that the load, grown so far, saturates the server."""
 MEASURED = re.compile(f"cpu|server_cpu|connections|{DISK}.+:(operations|bytes)|{NETWORK}.+")
 """Resources that end the throughput's growth once they are full, whatever a model says."""
 CROWDED, IDLE = 1.5, 0.70
 """Of the concurrency and the throughput at the law's peak."""
-SHORT, LONG = 300.0, 600.0
+SHORTEST, SHORT, LONG = 180.0, 300.0, 600.0
 """Seconds that the rules look back."""
 
 
@@ -43,6 +44,8 @@ class Scrape(NamedTuple):
     x_max: float | None = None
     likely: Mapping[float, float] = {}
     """The probability of saturation by growth of the load."""
+    soon: Mapping[float, float] = {}
+    """The same by seconds ahead."""
     resources: Mapping[str, float] = {}
     """Utilisations."""
 
@@ -64,6 +67,7 @@ class Scrape(NamedTuple):
             n_max_upper=law.n_max_interval.high if law and law.n_max_interval else None,
             x_max=law.x_max if law else None,
             likely=dict(snapshot.saturation_probability(now)),
+            soon=dict(snapshot.saturation_soon(now)),
             resources=load.resources if load else {},
         )
 
@@ -116,8 +120,8 @@ def _overloaded(scrape: Scrape) -> float | None:
 
 
 def is_saturated(scrapes: Scrapes) -> bool:
-    """MysqlHeadroomSaturated: a tenth more load is too much, nearly for sure."""
-    return scrapes.median(SHORT, lambda s: s.likely.get(PAGE_LOAD)) >= PAGE_PROBABILITY
+    """MysqlHeadroomSaturated: the load likely meets the capacity within an hour."""
+    return scrapes.median(SHORTEST, lambda s: s.soon.get(PAGE_SECONDS)) >= PAGE_PROBABILITY
 
 
 def is_saturation_predicted(scrapes: Scrapes) -> bool:
@@ -154,7 +158,7 @@ class Rule(NamedTuple):
 
 
 RULES = (
-    Rule("MysqlHeadroomSaturated", "critical", is_saturated, 300.0, 1800.0),
+    Rule("MysqlHeadroomSaturated", "critical", is_saturated, 0.0, 3600.0),
     Rule("MysqlHeadroomFull", "critical", is_full, 300.0, 1800.0),
     Rule("MysqlHeadroomSaturationPredicted", "warning", is_saturation_predicted, 900.0, 1800.0),
     Rule("MysqlHeadroomPileUp", "warning", is_pile_up, 120.0, 600.0),

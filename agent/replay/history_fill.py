@@ -8,7 +8,9 @@ from typing import Protocol
 import numpy as np
 
 from agent.assessment.hourly_load import HourlyLoad
+from agent.assessment.recent_load import RecentLoad
 from agent.replay.recorded_readings import STATUS, Reading
+from agent.support.clocks import Now
 from agent.window.intervals import Interval, Window, intervals
 from agent.window.resampling import KNOWN_FOR
 from collectors.base import Sample
@@ -31,12 +33,18 @@ class Sink(Protocol):
         """Add intervals that follow those before."""
 
 
-def fill(history: Sink, readings: Iterable[Reading], load: HourlyLoad) -> float | None:
+def fill(
+    history: Sink,
+    readings: Iterable[Reading],
+    load: HourlyLoad,
+    recent: RecentLoad | None = None,
+) -> float | None:
     """Add every interval that the readings hold; answer the time of the last one, if any.
 
-    `load` takes in their load by the hour, too; the readings' times are Unix seconds.
+    `load` takes in their load by the hour, too, and `recent` that of the last week; the readings'
+    times are Unix seconds.
     """
-    filler = _Filler(history, load)
+    filler = _Filler(history, load, recent)
     for part in _parts(readings):
         filler.add(part)
         filler.close(history.grace)
@@ -47,9 +55,9 @@ def fill(history: Sink, readings: Iterable[Reading], load: HourlyLoad) -> float 
 class _Filler:
     """The samples of which intervals are made that are not complete yet."""
 
-    def __init__(self, history: Sink, load: HourlyLoad) -> None:
+    def __init__(self, history: Sink, load: HourlyLoad, recent: RecentLoad | None) -> None:
         self.last: float | None = None
-        self._history, self._load = history, load
+        self._history, self._load, self._recent = history, load, recent
         self._raw: dict[str, list[Sample]] = {}
         self._closed: float | None = None
         self._kept = max(KNOWN_FOR, history.max_gap)
@@ -78,6 +86,8 @@ class _Filler:
         self._history.extend(found.rows, end)
         if len(found):
             self._load.add_intervals(found["end"], found["seconds"], found["throughput"])
+            if self._recent is not None:
+                self._recent.observe(found, Now(end, end))
         self._closed = end
         late = {n: [s for s in of if s.at >= end - self._kept] for n, of in self._raw.items()}
         self._raw = {name: samples for name, samples in late.items() if samples}

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
+from agent.assessment.forecaster import Forecaster
+from agent.assessment.recent_load import RecentLoad
 from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.config.resources import ResourceSettings
 from agent.config.settings import FitSettings
@@ -34,7 +36,7 @@ class Step:
 
 
 class Replay:
-    """One target's recording, played forward; `pace` in seconds."""
+    """One target's recording, played forward; `pace` in seconds, `recent` its load before."""
 
     def __init__(
         self,
@@ -44,11 +46,14 @@ class Replay:
         ceilings: ResourceSettings = NO_CEILINGS,
         pace: float = PACE,
         alerts: Alerts | None = None,
+        recent: RecentLoad | None = None,
     ) -> None:
         self._target, self._recording = target, recording
         self._settings, self._ceilings = settings, ceilings
         self._pace = pace
         self._alerts = alerts or Alerts()
+        self._recent = recent or RecentLoad(recording.start)
+        self._forecaster = Forecaster(target, recording.start)
         self._last: Snapshot | None = None
         self._fitted = FitState()
         self._assessed_at = -math.inf
@@ -75,7 +80,9 @@ class Replay:
             self._alerts.observe(Scrape.of(self._look(at, assess_anew=is_due)))
         self._recording.play(min(time, self._recording.end))
         time = min(time, self._recording.end)
-        return Step(self._look(time, assess_anew=True), tuple(self._alerts.take()))
+        known = self._look(time, assess_anew=True)
+        forecast = self._forecaster.forecast(known.capacity(time), Now(time, time))
+        return Step(replace(known, forecast=forecast), tuple(self._alerts.take()))
 
     def _until_next(self) -> float:
         """How long after an assessment the next one is due, s."""
@@ -96,17 +103,20 @@ class Replay:
         window = self._recording.history.window(at)
         health = Health(up=True if self._recording.is_heard(at) else None)
         now, last = Now(at, at), self._last
+        self._recent.observe(window, now)
+        self._forecaster.observe(window, now)
+        outlook = self._recent.outlook(now)
         if last is None or assess_anew:
             self._assessed_at = at
             found = assess(
                 self._target, window, health, self._fitted, self._settings, now, self._ceilings
             )
-            self._last, self._fitted = found, found.fitted
-            return found
+            self._last, self._fitted = replace(found, outlook=outlook), found.fitted
+            return self._last
         load, fitted = latest_load(window, now, self._ceilings), self._fitted
         if load is not None and fitted.capacity is not None:
             fitted = replace(fitted, at=load.end)
-        self._last = replace(last, at=at, health=health, load=load, fitted=fitted)
+        self._last = replace(last, at=at, health=health, load=load, fitted=fitted, outlook=outlook)
         return self._last
 
 

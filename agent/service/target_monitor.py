@@ -120,7 +120,7 @@ class TargetMonitor:
         ours, theirs = self._state, before._state
         if self.target.class_slas == before.target.class_slas:
             ours.response_times = theirs.response_times
-        ours.forecaster = theirs.forecaster
+        ours.forecaster, ours.recent = theirs.forecaster, theirs.recent
         if ours.classes.settings == theirs.classes.settings:
             ours.classes = theirs.classes
         ours.fitted = FitState(record=theirs.fitted.record)
@@ -295,16 +295,26 @@ class TargetMonitor:
                 name, window, health, fitted, settings, clock, self._resources, again=again
             )
             self._state.fitted = snapshot.fitted
+            self._look_ahead(window, clock)
         return replace(
             snapshot,
             classes=self._state.classes.state,
             clock=self.session.clock(now),
             replication=self.session.replication(now),
             forecast=self._state.forecaster.state,
+            outlook=self._results.outlook,
             sla=self._results.sla,
             class_slas=self._results.class_slas,
             business=self._business_states(clock),
         )
+
+    def _look_ahead(self, window: Window, clock: Now) -> None:
+        """Estimate how far the load may rise within the next hour."""
+        read = self._recorder.take_recent() if self._recorder is not None else None
+        if read is not None:
+            self._state.recent.restore(read)
+        self._state.recent.observe(window, clock)
+        self._results.outlook = self._state.recent.outlook(clock)
 
     def _is_assessed(self, window: Window, clock: Now) -> bool:
         """Whether the snapshot is of this very window, and nobody has set the wall clock since."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from agent.assessment.assessment_counters import AssessmentCounters
 from agent.assessment.forecaster import Forecaster
+from agent.assessment.recent_load import Outlook, RecentLoad
 from agent.assessment.snapshot import ClassSlas, FitState, SlaState
 from agent.config.query_classes import ClassSettings
 from agent.query_classes.assessment import ClassMonitor
@@ -17,6 +18,7 @@ class ServerState:
 
     classes: ClassMonitor
     forecaster: Forecaster
+    recent: RecentLoad
     fitted: FitState
     response_times: RecentResponseTimes = field(default_factory=RecentResponseTimes)
 
@@ -24,13 +26,15 @@ class ServerState:
     def new(cls, target: str, settings: ClassSettings, now: float) -> "ServerState":
         """Nothing is known yet, at `now` on the monotonic clock."""
         fitted = FitState(record=AssessmentCounters(since=now))
-        return cls(ClassMonitor(settings), Forecaster(target, now), fitted)
+        return cls(ClassMonitor(settings), Forecaster(target, now), RecentLoad(now), fitted)
 
 
 @dataclass(slots=True)
 class IntervalResults:
     """What is computed beside the fit, once for each interval that the load is of."""
 
+    outlook: Outlook | None = None
+    """How far the load may rise within the next hour."""
     sla: SlaState | None = None
     class_slas: ClassSlas | None = None
     sla_at: float | None = None

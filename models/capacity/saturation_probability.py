@@ -1,11 +1,17 @@
 """The probability that a load saturates the server: P(C ≤ load), from the capacity's posterior.
 
+The load is the present one, grown by a factor, or as high as it may come within an hour.
+
 A wide interval is no reason for silence: it is in the probability. A model that the points
 contradict is one, for then the interval itself is wrong.
 """
 
+from collections.abc import Mapping
+
+from models.capacity.distribution import Distribution
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity, CapacityReason
+from models.forecast.next_hour import STEP, Rise
 
 GROWTHS = (1.0, 1.1, 1.25, 1.5)
 """The present load, and what it is when it has grown by 10, 25 and 50 %."""
@@ -20,7 +26,7 @@ CONTRADICTED = {
 """With one of these the points contradict the distribution, or there is none."""
 
 Probabilities = tuple[tuple[float, float], ...]
-"""By growth, rising; empty where it is not known."""
+"""By growth, or by seconds ahead, rising; empty where it is not known."""
 
 
 def is_contradicted(capacity: Capacity) -> bool:
@@ -35,11 +41,34 @@ def saturation_probability(
 
     Past the peak X says nothing of the load, which is more than the capacity already.
     """
-    if found is None or capacity.distribution is None or is_contradicted(capacity):
+    limit = _limit(capacity, found)
+    if limit is None or found is None:
         return ()
     if found.overloaded:
         return tuple((growth, 1.0) for growth in GROWTHS)
-    if found.ratio < REFUTED:
+    return tuple((growth, float(limit.at_most(growth * throughput))) for growth in GROWTHS)
+
+
+def saturation_soon(
+    capacity: Capacity, level: float, rises: Mapping[int, Rise], found: Headroom | None
+) -> Probabilities:
+    """Compute the probability that the load meets C within each time that it may rise.
+
+    level: the load of the last minutes, queries/s; rises by steps of `STEP` seconds ahead.
+    """
+    limit = _limit(capacity, found)
+    if limit is None or found is None:
         return ()
-    reached = capacity.distribution.at_most
-    return tuple((growth, float(reached(growth * throughput))) for growth in GROWTHS)
+    if found.overloaded:
+        return tuple((STEP * steps, 1.0) for steps in rises)
+    return tuple(
+        (STEP * steps, rise.saturation_probability(level, limit)) for steps, rise in rises.items()
+    )
+
+
+def _limit(capacity: Capacity, found: Headroom | None) -> Distribution | None:
+    """Take the capacity's distribution; None where it is not known or refuted."""
+    if found is None or is_contradicted(capacity):
+        return None
+    is_refuted = found.ratio < REFUTED and not found.overloaded
+    return None if is_refuted else capacity.distribution

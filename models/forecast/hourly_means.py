@@ -1,4 +1,4 @@
-"""Hourly means of a load that was measured over spans of any length."""
+"""Means of a load by the hour, or by other steps, that was measured over spans of any length."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,8 +9,10 @@ HOUR = 3600.0
 """Seconds."""
 
 
-def hourly_means(end: ArrayLike, seconds: ArrayLike, rate: ArrayLike, until: float) -> Array:
-    """Average a load over consecutive hours, the last of which ends at `until`.
+def hourly_means(
+    end: ArrayLike, seconds: ArrayLike, rate: ArrayLike, until: float, width: float = HOUR
+) -> Array:
+    """Average a load over consecutive hours, or steps so wide (s); the last ends at `until`.
 
     Of each span its end and length in seconds and the mean rate within it (queries/s), shape
     (spans,), in the order of time. Shorter ones are averaged, longer ones count for each hour that
@@ -25,12 +27,12 @@ def hourly_means(end: ArrayLike, seconds: ArrayLike, rate: ArrayLike, until: flo
     if not used.any():
         return np.zeros(0)
     starts, ends, rates = starts[used], ends[used], rates[used]
-    hours = int(np.ceil((until - starts[0]) / HOUR))
-    edges = until - HOUR * np.arange(hours, -1, -1.0)
+    hours = int(np.ceil((until - starts[0]) / width))
+    edges = until - width * np.arange(hours, -1, -1.0)
     knots = np.column_stack((starts, ends)).ravel()
     covered = _integral(edges, knots, ends - starts)
     total = _integral(edges, knots, rates * (ends - starts))
-    known = covered >= HOUR / 2
+    known = covered >= width / 2
     means: Array = np.divide(total, covered, out=np.full(hours, np.nan), where=known)
     return means
 

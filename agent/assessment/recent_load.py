@@ -1,0 +1,68 @@
+"""A target's load of the last week in steps of minutes, and how far it may rise from now on."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from agent.assessment.load_sums import LoadSum, LoadSums
+from agent.support.clocks import Now
+from agent.window.intervals import Window
+from models.forecast.next_hour import DAY_STEPS, DAYS, HORIZONS, SINCE, STEP, Rise, rises
+
+KEPT = DAY_STEPS * DAYS + 2 * max(HORIZONS)
+"""Steps of which an hour of the earliest day is known in full."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Outlook:
+    """The load of the last minutes, and by how much it may rise."""
+
+    level: float
+    """Its mean, queries/s."""
+    rises: Mapping[int, Rise] = field(repr=False)
+    """By how many steps ahead."""
+
+
+class RecentLoad:
+    """One target's, of what ended after `now` (monotonic seconds). For the worker that fits."""
+
+    def __init__(self, now: float) -> None:
+        self._sums = LoadSums(STEP, KEPT)
+        self._latest: deque[tuple[float, float, float]] = deque()
+        """Ends (monotonic), lengths (s) and throughputs (queries/s) of the last intervals."""
+        self._seen: Window | None = None
+        self._seen_until = now
+
+    def restore(self, sums: Iterable[LoadSum]) -> None:
+        """Take in what was read back of the time before."""
+        self._sums.add(sums)
+
+    def observe(self, window: Window, now: Now) -> None:
+        """Take in the window's intervals that have ended since the last time."""
+        if window is self._seen:
+            return
+        self._seen, end = window, window["end"]
+        new = end > self._seen_until
+        if not new.any():
+            return
+        self._seen_until = float(end.max())
+        ends, seconds, x = end[new], window["seconds"][new], window["throughput"][new]
+        self._sums.add_intervals(ends + (now.unix - now.monotonic), seconds, x)
+        self._latest.extend(zip(ends.tolist(), seconds.tolist(), x.tolist(), strict=True))
+        while self._latest[0][0] <= self._seen_until - (SINCE + 1) * STEP:
+            self._latest.popleft()
+
+    def outlook(self, now: Now) -> Outlook | None:
+        """How far the load may rise from its latest minutes; None while nothing is known."""
+        end = self._seen_until
+        level, before = self._mean(end), self._mean(end - SINCE * STEP)
+        if level is None:
+            return None
+        means = self._sums.means(end + (now.unix - now.monotonic))
+        return Outlook(level, rises(means, level, before))
+
+    def _mean(self, until: float) -> float | None:
+        """The mean load of the step that ended then."""
+        found = [(s, x) for end, s, x in self._latest if until - STEP < end <= until]
+        seconds = sum(s for s, _ in found)
+        return sum(s * x for s, x in found) / seconds if seconds else None

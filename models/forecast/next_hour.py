@@ -1,0 +1,106 @@
+"""How far a load rises within the next minutes, from what it did at this hour of earlier days.
+
+What follows a time of day is taken from the days before it: how much higher the load came within
+so long, as a ratio, which a higher or lower day leaves as it is. A rise that those days do not
+explain may be chance, or something new. That goes on: by as much again as it has grown with a
+probability of one half, and by r times as much with 1/(1 + r), which is what is known of the end
+of something that is met at a time in no relation to it (J. R. Gott, *Nature* 363, 1993).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.capacity.distribution import Distribution
+from models.rates import Array
+
+STEP = 300.0
+"""Seconds of one mean: a saturation that lasts for less is none."""
+HORIZONS = (3, 6, 12)
+"""Steps ahead: a quarter of an hour, half of one, one."""
+DAY_STEPS = 288
+DAYS = 7
+AROUND = 6
+"""Steps to either side of the same time of an earlier day that count as well."""
+SINCE = 2
+"""Steps over which a rise is measured."""
+LEAST = 6
+"""Moments of earlier days from which they say something."""
+NOISE = 0.02
+"""A rise is no better known than so, as a logarithm."""
+NEW, GROWS = 0.001, 0.3
+"""How often a rise is something new before it is looked at, about once in a week's rises, and its
+deviation, a logarithm."""
+LASTS = np.arange(0.05, 1.0, 0.1)
+"""Probabilities that a rise has ended by then; each stands for a tenth of all."""
+AGO = 0.5
+"""A mean over a step is what the load was half a step ago; something new has risen since."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Rise:
+    """How much higher a load may come within a time: logarithms of ratios."""
+
+    usual: Array = field(repr=False)
+    """As on earlier days, shape (moments,)."""
+    new: float = 0.0
+    """The probability that something new makes it rise."""
+    further: Array = field(default_factory=lambda: np.zeros(1), repr=False)
+    """By how much more it then rises, equally probable, shape (ways,)."""
+
+    def saturation_probability(self, level: float, limit: Distribution) -> float:
+        """Compute the probability that the load (queries/s), risen so, meets the capacity."""
+        as_usual = np.maximum(self.usual, 0.0)
+        more = as_usual[:, None] + self.further
+        usual, new = (float(limit.at_most(level * np.exp(r)).mean()) for r in (as_usual, more))
+        return (1 - self.new) * usual + self.new * new
+
+
+def rises(means: Array, level: float, before: float | None) -> Mapping[int, Rise]:
+    """Estimate the rises within each of `HORIZONS`.
+
+    means: of the load (queries/s) in steps of five minutes up to about now, shape (steps,), NaN
+    where not known; from a step without a query on there is no ratio. level and before: its mean
+    of the last five minutes, and of those that ended `SINCE` steps earlier; None: not known.
+    A load that only comes back to where it was within the last hour is nothing new.
+    """
+    logs = np.log(np.where(means > 0, means, np.nan))
+    moments = _moments(len(means))
+    earlier = np.arange(SINCE, max(HORIZONS) + 1)
+    changes = logs[moments] - np.fmax.reduce(logs[moments[:, None] - earlier], axis=1)
+    changes = changes[np.isfinite(changes)]
+    highest = np.fmax.reduce(means[-max(HORIZONS) : -SINCE], initial=before or np.nan)
+    new, grown = _new(level, float(highest), changes)
+    found = {}
+    for steps in HORIZONS:
+        ahead = np.fmax.reduce(logs[moments[:, None] + np.arange(1, steps + 1)], axis=1)
+        usual = ahead - logs[moments]
+        usual = usual[np.isfinite(usual)]
+        usual = usual if len(usual) >= LEAST else np.zeros(1)
+        further = grown * (np.minimum(LASTS / (1 - LASTS), steps / SINCE) + AGO / SINCE)
+        found[steps] = Rise(usual, new, further)
+    return found
+
+
+def _new(level: float, before: float, changes: Array) -> tuple[float, float]:
+    """Compute the probability that something new makes the load rise, and by how much it has."""
+    if not 0 < before < level or len(changes) < LEAST:
+        return 0.0, 0.0
+    grown = float(np.log(level / before) - np.median(changes))
+    if grown <= 0:
+        return 0.0, 0.0
+    chance = max(float(changes.std()), NOISE)
+    either = np.hypot(chance, GROWS)
+    likelier = np.log(chance / either) + (grown / chance) ** 2 / 2 - (grown / either) ** 2 / 2
+    odds = NEW / (1 - NEW) * np.exp(min(likelier, 100.0))
+    return float(odds / (1 + odds)), grown
+
+
+def _moments(count: int) -> NDArray[np.intp]:
+    """Number the steps at about this time of earlier days, as far as what followed is known."""
+    same = count - 1 - DAY_STEPS * np.arange(1, DAYS + 1)
+    found = (same[:, None] + np.arange(-AROUND, AROUND + 1)).ravel()
+    kept: NDArray[np.intp] = found[(found >= max(HORIZONS)) & (found < count - max(HORIZONS))]
+    return kept

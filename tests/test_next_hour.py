@@ -1,0 +1,94 @@
+"""How far a load may rise within the next hour, from earlier days and from what is new."""
+
+import numpy as np
+import pytest
+
+from models.capacity.distribution import Distribution
+from models.forecast.next_hour import AGO, DAY_STEPS, HORIZONS, LASTS, SINCE, Rise, rises
+from models.rates import Array
+
+WEEK = 7 * DAY_STEPS
+LIMIT = Distribution.of_quantiles(990.0, 1000.0, 1010.0)
+
+
+def daily(steps: Array, noise: float = 0.0) -> Array:
+    """A load that swings between 200 and 800 a day, its lowest at step 0."""
+    rng = np.random.default_rng(1)
+    load = 500 - 300 * np.cos(2 * np.pi * steps / DAY_STEPS)
+    found: Array = load * np.exp(noise * rng.standard_normal(len(steps)))
+    return found
+
+
+def test_the_load_rises_as_at_this_hour_of_earlier_days() -> None:
+    """In the morning as the morning does, in the evening not at all, at any height of the day."""
+    for at, factor in ((WEEK + 72, 1.0), (WEEK + 72, 1.3), (WEEK + 200, 1.0)):
+        steps = np.arange(at + 1.0)
+        means = daily(steps)
+        level, before = factor * means[-1], factor * means[-1 - SINCE]
+        found = rises(means, level, before)
+        assert tuple(found) == HORIZONS
+        for ahead in HORIZONS:
+            true = max(float(daily(steps[-1:] + k)[0]) for k in range(ahead + 1)) / means[-1]
+            usual = np.maximum(found[ahead].usual, 0.0)
+            assert np.exp(np.median(usual)) == pytest.approx(true, rel=0.03)
+            assert found[ahead].new < 0.05
+
+
+def test_a_rise_that_no_day_explains_goes_on() -> None:
+    """A quarter more within ten minutes is new; it grows by as much again in one of two cases."""
+    means = daily(np.arange(WEEK + 144.0), noise=0.02)
+    found = rises(means, 1.25 * means[-1], means[-1 - SINCE])[12]
+    assert found.new > 0.99
+    ways = np.minimum(LASTS / (1 - LASTS), 12 / SINCE) + AGO / SINCE
+    assert found.further == pytest.approx(np.log(1.25) * ways, rel=0.2)
+    assert np.median(ways) == pytest.approx(1 + AGO / SINCE, abs=0.05)
+
+
+@pytest.mark.parametrize("ratio", [0.7, 1.0, 1.03])
+def test_chance_is_not_new(ratio: float) -> None:
+    """What a noisy load does anyway, and a fall, promise nothing."""
+    means = daily(np.arange(WEEK + 144.0), noise=0.03)
+    found = rises(means, ratio * means[-1 - SINCE], means[-1 - SINCE])
+    assert all(rise.new < 0.1 for rise in found.values())
+
+
+def test_a_load_that_comes_back_is_not_new() -> None:
+    """A lock holds half of the load up for a quarter of an hour: its end is no rise."""
+    means = daily(np.arange(WEEK + 144.0), noise=0.02)
+    level = means[-1]
+    means[-4:] *= 0.5
+    found = rises(means, level, 0.5 * level)
+    assert all(rise.new < 0.1 for rise in found.values())
+
+
+def test_without_a_day_before_the_load_stays() -> None:
+    """Nothing is known of this hour: neither a rise nor what is usual."""
+    for count in (1, 40, DAY_STEPS // 2):
+        means = daily(np.arange(float(count)))
+        found = rises(means, 900.0, 500.0)
+        assert all(list(rise.usual) == [0.0] and rise.new == 0 for rise in found.values())
+    assert rises(np.zeros(0), 900.0, None)[3].saturation_probability(900.0, LIMIT) < 0.01
+
+
+def test_gaps_and_silence_are_left_out() -> None:
+    """Days that are not known, and hours without a query, count for nothing."""
+    steps = np.arange(WEEK + 73.0)
+    means = daily(steps)
+    whole = rises(means, means[-1], means[-1 - SINCE])[12]
+    means[: 5 * DAY_STEPS] = np.nan
+    means[6 * DAY_STEPS + 60 : 6 * DAY_STEPS + 90 : 3] = np.nan
+    found = rises(means, means[-1], means[-1 - SINCE])[12]
+    assert 0 < len(found.usual) < len(whole.usual) / 2
+    assert np.median(found.usual) == pytest.approx(np.median(whole.usual), rel=0.05)
+    assert rises(np.zeros(WEEK), 0.0, 0.0)[12].saturation_probability(0.0, LIMIT) == 0
+
+
+def test_the_probability_is_the_mean_over_all_rises() -> None:
+    """Half of the days came to the capacity; something new does so in two of five ways."""
+    usual = np.log(np.array([1.0, 1.1, 1.3, 1.4]))
+    assert Rise(usual).saturation_probability(800.0, LIMIT) == pytest.approx(0.5, abs=0.01)
+    further = np.log(np.array([1.0, 1.0, 1.0, 1.5, 1.5]))
+    new = Rise(np.zeros(1), 0.5, further)
+    assert new.saturation_probability(800.0, LIMIT) == pytest.approx(0.2, abs=0.01)
+    below = Rise(np.log(np.array([0.5]))).saturation_probability(1000.0, LIMIT)
+    assert below == pytest.approx(0.5, abs=0.01)  # the present load counts, too

@@ -1,0 +1,222 @@
+"""The load of the last week in the agent: from intervals and the history to the next hour."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from history_rows import SERVER, SETTINGS
+from made_up import WAVES, intervals, known, seen_at, with_resources
+from prometheus_client import CollectorRegistry, generate_latest
+
+from agent.assessment.hourly_load import HourlyLoad
+from agent.assessment.load_sums import LoadSum
+from agent.assessment.recent_load import KEPT, Outlook, RecentLoad
+from agent.assessment.snapshot import Snapshot
+from agent.config.settings import Config, FitSettings
+from agent.export.metrics import SnapshotCollector
+from agent.export.page import render
+from agent.export.snapshot_json import snapshots_as_json
+from agent.history.record_types import Row
+from agent.history.store import Store
+from agent.history.write_buffer import Batch
+from agent.replay.alert_rules import Alerts, Scrape
+from agent.replay.history_fill import fill
+from agent.replay.recorded_readings import Reading
+from agent.replay.recording import Intervals
+from agent.replay.replay import Replay
+from agent.service.target_monitor import TargetMonitor
+from agent.support.clocks import Now
+from agent.window.interval_buffer import IntervalBuffer
+from agent.window.intervals import Interval, Window
+from collectors.base import Sample
+from models.forecast.next_hour import DAY_STEPS, HORIZONS, STEP, Rise
+from models.rates import Array
+
+DAY = 86_400.0
+UNIX = 1_700_000_100.0  # not at the beginning of a step
+WIDTH = 60.0
+
+
+def daily(at: Array) -> Array:
+    """Between 400 and 1600 queries/s a day, the lowest at 0 h UTC."""
+    load: Array = 1000 - 600 * np.cos(2 * np.pi * np.asarray(at) / DAY)
+    return load
+
+
+def rows(start: float, end: float, width: float = WIDTH) -> list[Interval]:
+    """Intervals of that load, their times Unix seconds; the processor is full at 2000/s."""
+    [one] = intervals([1.0])
+    ends = np.arange(start + width, end + 1e-6, width)
+    return [
+        one._replace(
+            end=at,
+            seconds=width,
+            throughput=x,
+            statement_time=0.005 * x,
+            resources={"cpu": x / 2000},
+        )
+        for at, x in zip(ends.tolist(), daily(ends - width / 2).tolist(), strict=True)
+    ]
+
+
+def ratio(outlook: Outlook | None, steps: int) -> float:
+    """By how much the load usually rises within so many steps."""
+    assert outlook is not None
+    return float(np.exp(np.median(np.maximum(outlook.rises[steps].usual, 0.0))))
+
+
+def rise_of(at: float, steps: int) -> float:
+    """By how much it truly does."""
+    ahead = at - STEP / 2 + STEP * np.arange(steps + 1)
+    return float(daily(ahead).max() / daily(ahead)[0])
+
+
+@pytest.mark.parametrize("width", [15.0, 60.0, 300.0, 600.0])
+def test_a_week_of_intervals_says_how_the_next_hour_goes(width: float) -> None:
+    """In the morning by as much as on the days before, whatever the intervals' width."""
+    morning = UNIX - UNIX % DAY + 8 * 3600
+    load, clock = RecentLoad(0.0), Now(0.0, morning - 3 * DAY)
+    window = Window(rows(morning - 3 * DAY, morning, width))
+    moved = Window([row._replace(end=row.end - clock.unix) for row in window.rows])
+    load.observe(moved, clock)
+    outlook = load.outlook(clock)
+    assert outlook is not None
+    last = max(STEP, width)
+    assert outlook.level == pytest.approx(daily(np.array(morning - last / 2)), rel=0.02)
+    for steps in HORIZONS:
+        assert ratio(outlook, steps) == pytest.approx(rise_of(morning, steps), rel=0.06)
+
+
+def test_the_level_is_that_of_the_last_five_minutes() -> None:
+    """However the steps of the clock lie, and however often it is looked at."""
+    load, level = RecentLoad(UNIX), 0.0
+    for end in np.arange(UNIX + WIDTH, UNIX + 1500, WIDTH):
+        window = Window(rows(UNIX, float(end)))
+        for _ in range(2):
+            load.observe(window, Now(float(end), float(end)))
+        outlook = load.outlook(Now(float(end), float(end)))
+        assert outlook is not None
+        level = outlook.level
+        expected = daily(np.array([end - STEP / 2])) if end >= UNIX + STEP else None
+        assert expected is None or level == pytest.approx(expected[0], rel=0.01)
+    assert level > 0
+    assert RecentLoad(0.0).outlook(Now(1.0, UNIX)) is None
+
+
+def test_steps_of_before_are_kept_for_a_week() -> None:
+    """Seven days and what followed them; an older one makes room."""
+    load, first = RecentLoad(0.0), int(UNIX // STEP)
+    load.restore(LoadSum(first + k, STEP, STEP * (1 + k % DAY_STEPS)) for k in range(KEPT + 9))
+    load.observe(Window(rows(0.0, STEP)), Now(STEP, STEP * (first + KEPT + 9)))
+    outlook = load.outlook(Now(STEP, STEP * (first + KEPT + 9)))
+    assert outlook is not None
+    assert len(outlook.rises[12].usual) == 7 * 13
+
+
+def test_an_agent_knows_the_days_before_after_a_restart(tmp_path: Path) -> None:
+    """What the last agent wrote, and what has ended since, is in the metrics of the next one."""
+    store = Store(tmp_path / "history.db", SETTINGS)
+    now = time.time()
+    written = [
+        Row(
+            ("db", SERVER),
+            round(1000 * r.end),
+            (r.seconds, r.throughput, r.statement_time, 3.0, 20.0, 1.0, 0.0, 0.0, r.resources),
+        )
+        for r in rows(now - 4 * DAY, now, 300.0)
+    ]
+    store.put(Batch("db", SERVER, written))
+    store.tick(0.0)
+    fit = {"interval": "300s", "window": "1d"}
+    config = Config.model_validate({"targets": [{"name": "db", "user": "u"}], "fit": fit})
+    monitor = TargetMonitor(config, config.targets[0], store=store)
+    assert monitor._recorder is not None
+    monitor._recorder.connected({"server_uuid": SERVER})
+    monitor.fit_tick(time.monotonic())
+    store.tick(time.monotonic() + 100)
+    monitor.fit_tick(time.monotonic())
+    mono = time.monotonic()
+    latest = [r._replace(end=mono + 600.0) for r in rows(now + 300, now + 600, 300.0)]
+    monitor._history.extend(latest, mono + 600.0)
+    monitor.fit_tick(mono + 600.0)
+    store.close()
+    outlook = monitor.snapshot.outlook
+    assert outlook is not None
+    assert len(outlook.rises[12].usual) >= 3 * 13
+    assert ratio(outlook, 12) == pytest.approx(rise_of(now, 12), rel=0.1)
+
+
+def test_a_recording_is_filled_in_many_parts() -> None:
+    """What `analyze` reads, 2,000 readings at a time, gives the same outlook."""
+    morning = UNIX - UNIX % DAY + 8 * 3600
+    times = np.arange(morning - 3 * DAY, morning + 1, 60.0)
+    asked = np.cumsum(60.0 * daily(times - 30))
+    status = {"own_statements": 0.0, "threads_running": 5.0}
+    readings = (
+        Reading(at, (Sample("status", at, {**status, "questions": q, "uptime": at - times[0]}),))
+        for at, q in zip(times.tolist(), asked.tolist(), strict=True)
+    )
+    recent = RecentLoad(-np.inf)
+    fill(IntervalBuffer(120.0, DAY, 60.0), readings, HourlyLoad(), recent)
+    outlook = recent.outlook(Now(morning, morning))
+    for steps in HORIZONS:
+        assert ratio(outlook, steps) == pytest.approx(rise_of(morning, steps), rel=0.06)
+
+
+class Seen(Alerts):
+    """Keeps what would be scraped."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+        self.scrapes: list[Scrape] = []
+
+    def observe(self, scrape: Scrape) -> None:
+        """Keep it."""
+        self.scrapes.append(scrape)
+
+
+def test_a_replay_foresees_what_the_day_before_did() -> None:
+    """In the morning of the second day the noon is near, which reaches nine tenths of it."""
+    start = UNIX - UNIX % DAY
+    history, seen = IntervalBuffer(WIDTH, DAY, 1.0), Seen()
+    recording = Intervals(iter(rows(start, start + 1.6 * DAY)), history)
+    settings = FitSettings(interval=WIDTH)
+    Replay("db", recording, settings, pace=3600.0, alerts=seen).until(start + 1.6 * DAY)
+    soon = {round((s.at - start) / WIDTH): s.soon for s in seen.scrapes if s.soon}
+    at = {hour: soon[round((DAY + 3600 * hour) / WIDTH)] for hour in (2.0, 8.0, 11.0)}
+    assert all(tuple(found) == (900, 1800, 3600) for found in at.values())
+    assert all(list(found.values()) == sorted(found.values()) for found in at.values())
+    assert at[2.0][3600] <= at[8.0][3600] < at[11.0][3600]
+
+
+def with_outlook() -> Snapshot:
+    """A server with a capacity whose load has been three tenths higher within an hour."""
+    found = known(with_resources(intervals(WAVES), cpu=1 / 6000))
+    assert found.load is not None
+    rises = {3: Rise(np.zeros(1)), 6: Rise(np.zeros(1)), 12: Rise(np.array([0.0, 5.0]))}
+    return replace(found, outlook=Outlook(found.load.throughput, rises))
+
+
+def test_metrics_page_and_json_say_the_same() -> None:
+    """One probability for each time, three ways out; none without a load."""
+    snapshot = with_outlook()
+    now = seen_at(with_resources(intervals(WAVES), cpu=1 / 6000))
+    likely = dict(snapshot.saturation_soon(now))
+    assert likely[3600] == pytest.approx((1 + likely[900]) / 2, abs=0.01)
+    registry = CollectorRegistry()
+    registry.register(SnapshotCollector(lambda: [snapshot], lambda: now))
+    text = generate_latest(registry).decode()
+    labels = 'horizon="1h",target="db"'
+    assert f"mysql_headroom_saturation_soon_probability{{{labels}}} {likely[3600]}" in text
+    [target] = json.loads(snapshots_as_json([snapshot], now))["targets"]
+    found = target["capacity"]["saturation_soon_probability"]
+    assert found == {"15m": likely[900], "30m": likely[1800], "1h": likely[3600]}
+    assert "probability that the load meets the capacity; within 15 min: " in render(
+        [snapshot], now
+    )
+    assert replace(snapshot, load=None).saturation_soon(now) == ()
+    assert replace(snapshot, outlook=None).saturation_soon(now) == ()
+    assert snapshot.saturation_soon(now + 1000) == ()
