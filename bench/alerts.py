@@ -95,10 +95,10 @@ def stretches(known: Month, found: Sequence[Saturation]) -> Iterator[PlayedSpan]
         yield PlayedSpan((at - HOUR, min(at + 3 * HOUR, DAYS * DAY)), weight)
     days |= {minute // PER_DAY for minute in known.course.events}
     ordinary = [day for day in range(2, DAYS - 1) if day not in days]
-    drawn = rng.permutation(ordinary)[:ORDINARY]
-    for day in drawn:
+    days_drawn = rng.permutation(ordinary)[:ORDINARY]
+    for day in days_drawn:
         top = MINUTE * (day * PER_DAY + int(np.argmax(known.asked[day * PER_DAY :][:PER_DAY])))
-        yield PlayedSpan((top - 2.5 * HOUR, top + 2.5 * HOUR), len(ordinary) / len(drawn))
+        yield PlayedSpan((top - 2.5 * HOUR, top + 2.5 * HOUR), len(ordinary) / len(days_drawn))
 
 
 def play(known: Month, stretch: PlayedSpan) -> list[Scrape]:

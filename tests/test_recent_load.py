@@ -70,7 +70,7 @@ def ratio(outlook: Outlook | None, steps: int) -> float:
 
 def rise_of(at: float, steps: int) -> float:
     """By how much it truly does."""
-    ahead = at - STEP / 2 + STEP * np.arange(steps + 1)
+    ahead = np.float64(at - STEP / 2) + STEP * np.arange(steps + 1.0)
     return float(daily(ahead).max() / daily(ahead)[0])
 
 
@@ -133,14 +133,14 @@ def test_an_agent_knows_the_days_before_after_a_restart(tmp_path: Path) -> None:
     fit = {"interval": "300s", "window": "1d"}
     config = Config.model_validate({"targets": [{"name": "db", "user": "u"}], "fit": fit})
     monitor = TargetMonitor(config, config.targets[0], store=store)
-    assert monitor._recorder is not None
-    monitor._recorder.connected({"server_uuid": SERVER})
+    assert monitor.recorder is not None
+    monitor.recorder.connected({"server_uuid": SERVER})
     monitor.fit_tick(time.monotonic())
     store.tick(time.monotonic() + 100)
     monitor.fit_tick(time.monotonic())
     mono = time.monotonic()
     latest = [r._replace(end=mono + 600.0) for r in rows(now + 300, now + 600, 300.0)]
-    monitor._history.extend(latest, mono + 600.0)
+    monitor.history.extend(latest, mono + 600.0)
     monitor.fit_tick(mono + 600.0)
     store.close()
     outlook = monitor.snapshot.outlook

@@ -216,7 +216,7 @@ def full(seconds: int, busy_from: int) -> Iterable[Row]:
 def test_a_processor_that_fills_up_raises_the_shipped_alerts(
     tmp_path: Path, replayed: Replayed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They fire once their condition holds, or has lasted, and the table names them between its rows."""
+    """They fire when they should, and the table names them between its rows."""
     file = written(tmp_path / "db.csv", full(7_200, busy_from=5_400))
     fired: Json = {}
     for line in replayed(file, "--assess-every", "2m"):

@@ -310,7 +310,7 @@ class TargetMonitor:
 
     def _look_ahead(self, window: Window, clock: Now) -> None:
         """Estimate how far the load may rise within the next hour."""
-        read = self._recorder.take_recent() if self._recorder is not None else None
+        read = self.recorder.take_recent() if self.recorder is not None else None
         if read is not None:
             self._state.recent.restore(read)
         self._state.recent.observe(window, clock)
