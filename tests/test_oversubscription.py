@@ -33,6 +33,7 @@ def test_as_many_connections_as_fill_it_lose_nothing() -> None:
     """Nor do fewer, nor none."""
     for connections in (0.0, 1.0, FEW, 3 * FEW):
         assert Clients(connections, None).loss(3.0, FULL) == (0.0, 0.0)
+    assert Clients(FEW, None).loss(0.3, FULL) == (0.0, 0.0)
 
 
 def test_each_doubling_of_the_connections_costs_as_much() -> None:

@@ -35,9 +35,10 @@ class Clients(NamedTuple):
     def loss(self, processors: float, x: float) -> tuple[float, float]:
         """Compute the mean and the deviation of what ln x loses, x the throughput that fills it.
 
-        By Little's law x·R statements at once fill the processors while none waits.
+        By Little's law x·R statements at once fill the processors while none waits. A part of one
+        is one, for a part of the time.
         """
-        fill = max(FEW * processors, x * (self.residence_time or 0.0))
+        fill = max(FEW * max(processors, 1.0), x * (self.residence_time or 0.0))
         doublings = max(float(np.log2(self.connections / fill)), 0.0) if self.connections else 0.0
         mean, deviation = PER_DOUBLING
         return mean * doublings, deviation * doublings
