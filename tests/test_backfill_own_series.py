@@ -28,6 +28,7 @@ from agent.window.intervals import Interval, Window
 from models.capacity.assess import assess_capacity
 
 START, WIDTH, COUNT = 1_790_000_000, 15.0, 200
+SAMPLING = 5.0  # seconds, of an agent by default
 END = START + 4000
 CEILINGS = ResourceSettings(
     ceilings={"cpu": 0.8, "disk:sda": 0.5}, disks={"sda": DiskSettings(operations=1500.0)}
@@ -49,7 +50,7 @@ def watched() -> list[Interval]:
         used |= {"disk:sda": n / 40, "disk:sda:flush": 0.02, "network:eth0:sent": 0.1}
         used |= {"disk:sda:operations_per_second": 90 * n, "connections": 0.2, "cpu:clock": 0.9}
         x = 400 * n * random.lognormal(0.0, 0.05)
-        found.append(Interval(end, WIDTH, x, n, n + 3.0, WIDTH, 1.0, 2.0, 0.0, used))
+        found.append(Interval(end, WIDTH, x, n, n + 3.0, WIDTH / SAMPLING, 1.0, 2.0, 0.0, used))
     return found
 
 
