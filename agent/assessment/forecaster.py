@@ -5,6 +5,7 @@ from zlib import crc32
 
 from agent.assessment.hourly_load import HourlyLoad
 from agent.assessment.load_sums import LoadSum
+from agent.assessment.new_intervals import NewIntervals
 from agent.assessment.snapshot import ForecastState
 from agent.support.clocks import Now
 from agent.window.intervals import Window
@@ -28,8 +29,7 @@ class Forecaster:
     def __init__(self, target: str, now: float) -> None:
         self.state: ForecastState | None = None
         self._load = HourlyLoad()
-        self._seen: Window | None = None
-        self._seen_until = now
+        self._new = NewIntervals(now)
         self._wait = float(crc32(target.encode()) % SPREAD)
         self._due = now + SPREAD + self._wait
         self._made_at = -SOONEST
@@ -42,15 +42,11 @@ class Forecaster:
 
     def observe(self, window: Window, now: Now) -> None:
         """Take in the window's intervals that have ended since the last time."""
-        if window is self._seen:
+        new = self._new.of(window)
+        if new is None:
             return
-        self._seen, end = window, window["end"]
-        new = end > self._seen_until
-        if not new.any():
-            return
-        self._seen_until = float(end.max())
-        ends = end[new] + (now.unix - now.monotonic)
-        self._load.add_intervals(ends, window["seconds"][new], window["throughput"][new])
+        ends = new["end"] + (now.unix - now.monotonic)
+        self._load.add_intervals(ends, new["seconds"], new["throughput"])
 
     def advance(self, capacity: Capacity | None, now: Now) -> None:
         """Make a forecast, if it is time for one."""

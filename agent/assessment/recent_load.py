@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agent.assessment.load_sums import LoadSum, LoadSums
+from agent.assessment.new_intervals import NewIntervals
 from agent.support.clocks import Now
 from agent.window.intervals import Window
 from models.forecast.next_hour import DAY_STEPS, DAYS, HORIZONS, SINCE, STEP, Rise, rises
@@ -30,8 +31,7 @@ class RecentLoad:
         self._sums = LoadSums(STEP, KEPT)
         self._latest: deque[tuple[float, float, float]] = deque()
         """Ends (monotonic), lengths (s) and throughputs (queries/s) of the last intervals."""
-        self._seen: Window | None = None
-        self._seen_until = now
+        self._new = NewIntervals(now)
 
     def restore(self, sums: Iterable[LoadSum]) -> None:
         """Take in what was read back of the time before."""
@@ -39,22 +39,18 @@ class RecentLoad:
 
     def observe(self, window: Window, now: Now) -> None:
         """Take in the window's intervals that have ended since the last time."""
-        if window is self._seen:
+        new = self._new.of(window)
+        if new is None:
             return
-        self._seen, end = window, window["end"]
-        new = end > self._seen_until
-        if not new.any():
-            return
-        self._seen_until = float(end.max())
-        ends, seconds, x = end[new], window["seconds"][new], window["throughput"][new]
+        ends, seconds, x = new["end"], new["seconds"], new["throughput"]
         self._sums.add_intervals(ends + (now.unix - now.monotonic), seconds, x)
         self._latest.extend(zip(ends.tolist(), seconds.tolist(), x.tolist(), strict=True))
-        while self._latest[0][0] <= self._seen_until - (SINCE + 1) * STEP:
+        while self._latest[0][0] <= self._new.until - (SINCE + 1) * STEP:
             self._latest.popleft()
 
     def outlook(self, now: Now) -> Outlook | None:
         """How far the load may rise from its latest minutes; None while nothing is known."""
-        end = self._seen_until
+        end = self._new.until
         level, before = self._mean(end), self._mean(end - SINCE * STEP)
         if level is None:
             return None

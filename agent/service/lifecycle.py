@@ -1,4 +1,4 @@
-"""The daemon's life as a process: started, told by signals and by the web, ended in order."""
+"""The daemon as a process: its start, what signals and the web ask of it, its orderly end."""
 
 import logging
 import os
