@@ -24,11 +24,11 @@ class HeadroomError(Exception):
 
     @property
     def problems(self) -> Sequence[str]:
-        """What to tell a person, a line for each mistake."""
+        """The message for a person, a line for each mistake."""
         return [str(self)]
 
 
 class InputError(HeadroomError):
-    """What was given is wrong."""
+    """An option, a file or a question is wrong."""
 
     exit_code = 2

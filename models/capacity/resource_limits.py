@@ -278,8 +278,9 @@ def _shifted(limit: ResourceLimit, by: float, deviation: float) -> ResourceLimit
     grid = np.concatenate((limit.grid[0] - ends[::-1], limit.grid, limit.grid[-1] + ends))
     cdf = np.interp(grid, limit.grid, limit.cdf, left=0.0)
     weights = np.diff(cdf, prepend=0.0)  # what is above all that was looked at stays there
-    below = normal_cdf((grid[:, None] - (grid - step / 2)[None, :]) / deviation)
-    return _with_distribution(limit, grid + by, below @ weights)
+    apart: Array = step * (np.arange(1 - len(grid), len(grid), dtype=np.float64) + 0.5)
+    shifted = np.convolve(normal_cdf(apart / deviation), weights, "valid")  # places are even steps
+    return _with_distribution(limit, grid + by, shifted)
 
 
 def _with_distribution(limit: ResourceLimit, grid: Array, cdf: Array) -> ResourceLimit:
