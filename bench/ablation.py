@@ -163,9 +163,8 @@ def _write_cases(file: Path, servers: int, seed: int, every: int) -> list[float]
 
 
 def _simulated(servers: int, seed: int) -> Iterator[tuple[Any, float]]:
-    from simulated_days import live, scenarios
-
     from models.capacity.thinning import thin
+    from testbed.simulated.days import live, scenarios
 
     for number, scenario in enumerate(scenarios()):
         for reach in scenario.reaches:
@@ -178,10 +177,9 @@ def _simulated(servers: int, seed: int) -> Iterator[tuple[Any, float]]:
 
 
 def _recorded() -> Iterator[tuple[Any, float]]:
-    from real_servers import saved, seen_below, true_peak
-
     from agent.pipeline import observations
     from agent.window.concurrency import Source
+    from testbed.recorded.loads import saved, seen_below, true_peak
 
     for recording in sorted(FIXTURES.glob("real/*.json.gz")) + sorted(
         FIXTURES.glob("zoo/*.json.gz")
@@ -193,8 +191,7 @@ def _recorded() -> Iterator[tuple[Any, float]]:
 
 
 def _published() -> Iterator[tuple[Any, float]]:
-    sys.path.insert(0, str(ROOT / "tests"))
-    from published_curves import CURVES
+    from testbed.published.curves import CURVES
 
     for curve in CURVES:
         for share in SHARES:

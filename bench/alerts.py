@@ -2,11 +2,12 @@
 
     python bench/alerts.py [--months 2] [--seed 3000] [--stories NAME ...] [--sweep] [--keep FOLDER]
 
-Each story of `simulated_months.py` is played so often, minute by minute, through the agent's own
-pipeline and the rules (`agent/replay`), the day before each stretch being known, and the load of
-the week. Of a month only stretches of some hours are played: around its first saturation and two
-others, two events that saturate nothing, and around the peaks of three ordinary days, which stand
-for all such days. The capacity is assessed every ten minutes (the agent does it each interval).
+Each story of `testbed/simulated/months.py` is played so often, minute by minute, through the
+agent's own pipeline and the rules (`agent/replay`), the day before each stretch being known, and
+the load of the week. Of a month only stretches of some hours are played: around its first
+saturation and two others, two events that saturate nothing, and around the peaks of three ordinary
+days, which stand for all such days. The capacity is assessed every ten minutes (the agent does it
+each interval).
 `--sweep` prints other thresholds, too; `--keep` keeps what was played, so that many months can be
 played part by part.
 """
@@ -19,11 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from alert_judgement import HEADS, Saturation, Score, Span, saturations
 from alert_rules_before import BY_GROWTH, BY_TRUST
 from alert_variants import variants
 from recorded_certainty import recorded_certainty
-from simulated_months import DAY, DAYS, HOUR, MINUTE, PER_DAY, STORIES, Month, month
 
 from agent.assessment.load_sums import LoadSum
 from agent.assessment.recent_load import KEPT, RecentLoad
@@ -34,6 +33,8 @@ from agent.replay.replay import Replay
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 from models.forecast.next_hour import STEP
+from testbed.simulated.alert_judgement import HEADS, Saturation, Score, Span, saturations
+from testbed.simulated.months import DAY, DAYS, HOUR, MINUTE, PER_DAY, STORIES, Month, month
 
 PACE = 600.0
 SATURATED, EVENTS, ORDINARY = 3, 2, 3

@@ -11,48 +11,24 @@ interval spans less than a factor of 1.5, on the same points.
 
 import argparse
 import csv
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import process_time
 
 import numpy as np
-from simulated_days import Scenario, live, scenarios
 
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
-from models.capacity.result import Capacity
-from models.capacity.thinning import thin
 from models.trust import Trust
-from models.usl.fit import UslFit, fit_linearised, fit_lsq, fit_map
+from models.usl.fit import fit_linearised, fit_lsq, fit_map
 from models.usl.law import Array
+from testbed.simulated.capacity_trials import Trial, passes_gate, trials
+from testbed.simulated.days import live, scenarios
 
 PEAK_SHARES = (0.15, 0.30, 0.45, 0.58)
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One server, one day, what was said and what is true."""
-
-    scenario: str
-    reach: float
-    truth: float
-    capacity: Capacity
-    law: UslFit | None
-
-    @property
-    def error(self) -> float:
-        """Relative error of the predicted capacity; nan where there is none."""
-        value = self.capacity.value
-        return np.nan if value is None else value / self.truth - 1
-
-    @property
-    def covered(self) -> bool:
-        """Whether the interval holds the truth."""
-        low, high = self.capacity.lower, self.capacity.upper
-        return low is not None and low <= self.truth <= (high or np.inf)
 
 
 def main() -> None:
@@ -69,29 +45,6 @@ def main() -> None:
         print_speed()
     else:
         print_simulated(list(trials(1 if args.quick else args.servers)))
-
-
-def trials(servers: int, seed: int = 1) -> Iterator[Trial]:
-    """Assess so many servers per scenario and highest load."""
-    for number, scenario in enumerate(scenarios()):
-        for reach in scenario.reaches:
-            for i in range(servers):
-                rng = np.random.default_rng([seed, number, int(100 * reach), i])
-                yield trial(scenario, reach, rng)
-
-
-def trial(scenario: Scenario, reach: float, rng: np.random.Generator) -> Trial:
-    """Draw a server and its day, and assess it; beside it, the law alone."""
-    server = scenario.server(rng)
-    seen = live(server, scenario.life(reach), rng)
-    kept = thin(seen.at, seen.throughput, float(seen.at[-1]))
-    seen = replace(seen.select(kept.indices), weights=kept.weights)
-    capacity = assess_capacity(seen)
-    loaded = seen.select(seen.loaded)
-    law = None
-    if len(loaded) >= 5:
-        law = fit_map(loaded.concurrency, loaded.throughput, n_variance=loaded.n_variance)
-    return Trial(scenario.name, reach, server.capacity, capacity, law)
 
 
 def print_simulated(done: list[Trial]) -> None:
@@ -120,13 +73,6 @@ def line(name: str, some: list[Trial]) -> str:
         summary(gate_errors, worst=True),
     ]
     return f"| {name} | " + " | ".join(cells) + " |"
-
-
-def passes_gate(law: UslFit | None) -> bool:
-    """Whether the law alone would be believed: 70 % of the peak seen, X95/X05 below 1.5."""
-    if law is None or law.x_max_median is None or law.x_max_interval is None:
-        return False
-    return law.x_observed_max >= 0.7 * law.x_max_median and law.x_max_interval.ratio < 1.5
 
 
 def summary(errors: Array, *, worst: bool = False) -> str:

@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from real_servers import watched
 from record_classes import DATABASE, prepare
 from sysbench import ahead, give_processors, sysbench
 from workloads import Workload
@@ -43,6 +42,7 @@ from collectors.host import process_clock
 from models.robust import mad
 from models.what_if.changes import LEAST, Changes
 from models.what_if.predict import Estimate, what_if
+from testbed.real.agent_in_process import watched
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = str(ROOT / "bench" / "class_removal.lua")

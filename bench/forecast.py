@@ -2,9 +2,9 @@
 
     python bench/forecast.py [--months 40] [--seed 2000] [--series FILE.csv ...]
 
-Simulated months (`simulated_loads.py`), and public series where their files are given: a line
-`time,load` each, Unix seconds and a rate. The model's constants were chosen on seeds 0 to 19, and
-one course was added after seeds 1000 to 1029; the table in docs/forecast.md is of 2000 to 2039.
+Simulated months (`testbed/simulated/loads.py`), and public series where their files are given: a
+line `time,load` each, Unix seconds and a rate. The model's constants were chosen on seeds 0 to 19,
+and one course was added after seeds 1000 to 1029; the table in docs/forecast.md is of 2000 to 2039.
 """
 
 import argparse
@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import norm
-from simulated_loads import AHEAD, HOURS, SCENARIOS, Month, month
 
 from models.capacity.distribution import Distribution
 from models.forecast.daily_peaks import daily_peaks
@@ -29,6 +28,7 @@ from models.forecast.saturation import (
     saturation,
 )
 from models.rates import Array
+from testbed.simulated.loads import AHEAD, HOURS, SCENARIOS, Month, month
 
 CAP = 30.0
 """Days; an error is at most so large, and so large where a rule gives no time or a false one."""

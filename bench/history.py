@@ -8,7 +8,6 @@ Sizes hold on any machine, times only on this one.
 
 import argparse
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -26,9 +25,7 @@ from agent.history.write_buffer import Batch
 from agent.replay.sources import ReplayOptions
 from agent.support.clocks import Now
 from collectors.base import Sample
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from record_samples import FIXTURES, recorded
+from testbed.recorded.samples import FIXTURES, recorded
 
 WIDTH = 15
 DAY = 86_400

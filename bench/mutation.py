@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COPIED = ("agent", "bench", "collectors", "deploy", "docs", "models", "scripts", "tests")
+COPIED = ("agent", "bench", "collectors", "deploy", "docs", "models", "scripts", "testbed", "tests")
 FILES = ("pyproject.toml", "config.example.yaml", "README.md", "CHANGELOG.md")
 LONGEST = 180.0  # seconds for the tests of one mutant; one that takes longer is noticed
 OTHER: dict[type[ast.AST], type[ast.AST]] = {

@@ -15,22 +15,17 @@ stage may be a fast or a slow moment's.
 import argparse
 import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from real_servers import saved, watched, window_of
 from sysbench import ladder, loaded_server, questions, sysbench
 from workloads import CLASSIC, ZOO
 
-from agent.assessment.snapshot import FitState, Health, Snapshot
-from agent.config.settings import FitSettings
 from agent.demo.server import Flavour
-from agent.pipeline import assess
-from agent.support.clocks import Now
-from agent.window.intervals import Interval, Window
+from testbed.real.agent_in_process import watched, window_of
+from testbed.recorded.loads import saved
+from testbed.recorded.overload import INTERVAL, reported
 
-INTERVAL = 2.0
 STAGES = (0.25, 0.5, 1.0, 4.0, 1.0, 4.0, 0.5)
 """Threads of each stage, in multiples of the best number."""
 
@@ -69,58 +64,6 @@ def run(flavour: Flavour, name: str, seconds: float) -> dict[str, Any]:
                 rows = [row._asdict() for row in window_of(agent).rows]
                 stages.append({"threads": threads, "intervals": len(rows), "served": served})
     return {"name": title, "truth": truth, "best": best, "stages": stages, "intervals": rows}
-
-
-SETTLED = 2
-"""The first intervals of a stage hold something of the one before."""
-
-
-class Reached(NamedTuple):
-    """What the agent has seen after one interval."""
-
-    threads: int
-    """Of the closed loop."""
-    window: Window
-    served: tuple[int, float]
-    """The best number of threads until then, and what was served with it, queries/s."""
-
-
-def intervals(seen: dict[str, Any]) -> Iterator[Reached]:
-    """Yield what the agent has seen after each interval."""
-    rows = [Interval(**row) for row in seen["intervals"]]
-    served: dict[int, list[float]] = {}
-    done = 0
-    for stage in seen["stages"]:
-        of_stage = served.setdefault(stage["threads"], [])
-        for end in range(done + 1, stage["intervals"] + 1):
-            if end > done + SETTLED:
-                of_stage.append(rows[end - 1].throughput)
-            means = {n: sum(each) / len(each) for n, each in served.items() if len(each) >= SETTLED}
-            means = means or {stage["threads"]: rows[end - 1].throughput}
-            best = max(means, key=lambda n: means[n])
-            yield Reached(stage["threads"], Window(rows[:end]), (best, means[best]))
-        done = stage["intervals"]
-
-
-class Reported(NamedTuple):
-    """The snapshot after one interval."""
-
-    threads: int
-    """Of the closed loop."""
-    served: tuple[int, float]
-    """The best number of threads until then, and what was served with it, queries/s."""
-    snapshot: Snapshot
-
-
-def reported(seen: dict[str, Any]) -> Iterator[Reported]:
-    """Yield what the agent's pipeline reports after each interval."""
-    settings = FitSettings(interval=INTERVAL, window=3600.0)
-    state = FitState()
-    for threads, window, served in intervals(seen):
-        end = float(window["end"][-1])
-        snapshot = assess("bench", window, Health(up=True), state, settings, Now(end, end))
-        state = snapshot.fitted
-        yield Reported(threads, served, snapshot)
 
 
 def report(seen: dict[str, Any]) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from real_servers import saved, seen_below, true_peak
 
 from agent.pipeline import observations
 from agent.window.concurrency import Source
 from models.capacity.assess import assess_capacity
 from models.capacity.saturation_probability import is_contradicted
+from testbed.recorded.loads import saved, seen_below, true_peak
 
 RECORDED = Path(__file__).resolve().parent.parent / "tests" / "fixtures" / "real"
 AT = (0.7, 0.8, 0.9, 1.0, 1.1, 1.25)

@@ -9,12 +9,9 @@ a release. What the tests print is passed on; ends as they do.
 
 import subprocess
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-
-from bare_root import BareRoot
-from first_command import DEMO, PATIENCE, assert_a_whole_run
+from testbed.real.bare_root import BareRoot
+from testbed.real.first_command import DEMO, PATIENCE, assert_a_whole_run
 
 ROOM = "10g"
 LONGEST = 5400.0  # seconds

@@ -13,7 +13,6 @@ and a half each.
 import argparse
 import os
 import random
-import sys
 import tempfile
 import threading
 import time
@@ -24,16 +23,14 @@ from itertools import pairwise
 from math import exp, log
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-
-from cgroups import cpu_quota, disk_under, throttled_reads
-from limited_servers import FIT, OFTEN, SHARES, most
-from live import Clients, Page, Sane, Threads, root, run_as_root, target, wait_until, watching
-from servers import server_program
-from test_live_limits_disk import OPTIONS, TABLE
-from test_live_limits_disk import STATEMENT as READ
-
 from agent.demo.server import PrivateServer
+from testbed.real.cgroups import cpu_quota, disk_under, throttled_reads
+from testbed.real.clients import Clients, Threads, root, run_as_root
+from testbed.real.daemon import Page, Sane, target, wait_until, watching
+from testbed.real.disk_load import OPTIONS, TABLE
+from testbed.real.disk_load import STATEMENT as READ
+from testbed.real.limited_servers import FIT, OFTEN, SHARES, most
+from testbed.real.servers import server_program
 
 COMPUTE = "DO BENCHMARK(1000000, 1 + 1)"
 SHORT = "DO BENCHMARK(300000, 1 + 1)"

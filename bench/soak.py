@@ -21,13 +21,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from agent.demo.server import PrivateServer
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from live import COMMAND, Daemon, fetch, target, wait_until, write_config
-from servers import server_program
 from soak_calendar import CALENDAR, Look, Soak, loaded, repeated
-from trend import refuse_too_few, trend
+
+from agent.demo.server import PrivateServer
+from testbed.real.daemon import COMMAND, Daemon, fetch, target, wait_until, write_config
+from testbed.real.servers import server_program
+from testbed.trend import refuse_too_few, trend
 
 MIB = 2**20
 LOOK_EVERY, SCRAPE_EVERY = 7.0, 5.0  # seconds; the heap is given back every ten

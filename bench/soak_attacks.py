@@ -3,11 +3,11 @@
     python bench/soak_attacks.py [--minutes 30] [--good 10] [--every 30]
 
 One agent watches ten targets on a real MariaDB and one of each kind of liar that the tests know
-(tests/lying_answers.py), some of whom change between lies; tests/web_attacks.py attacks the pages
-at the same time, which have a user and can be made to reload. Prints how long the scrapes of the
-good targets took, the longest time between two of their samples, memory and threads, and ends with
-1 where a scrape took a second, a sample is missing, memory or threads rise in the second half, or
-threads stay after the attacks.
+(testbed/attacks/lying_answers.py), some of whom change between lies; testbed/attacks/web_attacks.py
+attacks the pages at the same time, which have a user and can be made to reload. Prints how long the
+scrapes of the good targets took, the longest time between two of their samples, memory and threads,
+and ends with 1 where a scrape took a second, a sample is missing, memory or threads rise in the
+second half, or threads stay after the attacks.
 """
 
 import argparse
@@ -34,13 +34,12 @@ import yaml
 
 from agent.demo.server import PrivateServer
 from collectors.host import process_clock
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from live import COMMAND, Clients, Page, fetch, target, wait_until, write_config
-from lying_answers import GREETINGS, LIES, LOGINS
-from lying_server import LyingServer
-from servers import least_account, server_program
-from web_attacks import Tally, attacking
+from testbed.attacks.lying_answers import GREETINGS, LIES, LOGINS
+from testbed.attacks.lying_server import LyingServer
+from testbed.attacks.web_attacks import Tally, attacking
+from testbed.real.clients import Clients
+from testbed.real.daemon import COMMAND, Page, fetch, target, wait_until, write_config
+from testbed.real.servers import least_account, server_program
 
 SCRAPE_EVERY = 2.0  # seconds
 SLOWEST = 1.0  # seconds that a scrape may take

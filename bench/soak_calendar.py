@@ -14,10 +14,11 @@ from pathlib import Path
 import psutil
 import pymysql
 import yaml
-from live import Daemon, root, sessions
 
 from agent.demo.server import PrivateServer
 from agent.history.history_file import size
+from testbed.real.clients import root, sessions
+from testbed.real.daemon import Daemon
 
 CLIENTS, CLASSES, NAP = 8, 400, 0.05  # of each server; how many sorts of statement; seconds each
 MOOD = 20.0  # seconds after which another number of clients is at work

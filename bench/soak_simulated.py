@@ -37,10 +37,8 @@ from agent.history.history_file import size
 from agent.history.store import Store
 from agent.service.target_monitor import TargetMonitor
 from agent.support.heap_trim import give_back, share_one_heap
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from servers import least_account, server_program
-from trend import refuse_too_few, trend
+from testbed.real.servers import least_account, server_program
+from testbed.trend import refuse_too_few, trend
 
 MIB = 2**20
 NAME = 600  # bytes that the names and text of a class take that was met once; 30,000 are kept

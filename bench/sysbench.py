@@ -7,17 +7,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from workloads import ZOO, Arrivals, Workload
 
 from agent.demo.server import Flavour, PrivateServer, find_server
 from collectors.host import process_clock
+from testbed.recorded.loads import MAX_CONNECTIONS, Level
 
 THREADS = (4, 8, 12, 16, 24, 32, 48, 64, 96)
 DATABASE = "headroom_bench"
 SERVER_CPU, CLIENT_CPU = 0, 1
-MAX_CONNECTIONS = 500
 SERVER_OPTIONS = (f"--max-connections={MAX_CONNECTIONS}", "--innodb-buffer-pool-size=256M")
 CACHE = Path(__file__).resolve().parent.parent / ".cache"
 BURST = 1.6
@@ -75,15 +74,6 @@ def prepare(server: PrivateServer, workload: Workload) -> None:
         session.commit()
     if workload.prepares:
         command(server, workload, "prepare")
-
-
-class Level(NamedTuple):
-    """One step of the ladder."""
-
-    throughput: float
-    """Queries/s."""
-    processors: float
-    """How many of them the server used."""
 
 
 def ladder(

@@ -3,9 +3,9 @@
     python bench/usl_peak_prediction.py --published [--choose]
     python bench/usl_peak_prediction.py [FOLDER or FILE.csv[:N,X] ...] [--simulated 100] [--each]
 
-`--published` judges the published curves of tests/published_curves.py, cut by load, beside other
-estimators, study by study (`held_out.py` says how); `--choose` chooses the constants anew too,
-without each study and without each author (three minutes).
+`--published` judges the published curves of testbed/published/curves.py, cut by load, beside other
+estimators, study by study (`testbed/published/held_out.py` says how); `--choose` also chooses the
+constants, without each study and without each author (three minutes).
 
 Each file, and each file in a folder, holds one curve that was measured to its peak or past it; the
 truth is the greatest throughput in it. The columns are `concurrency` and `throughput` unless named
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from held_out import print_published
+from published_report import print_published
 
 from models.trust import Trust
 from models.usl.fit import Method, UslFit, fit

@@ -31,16 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-
-from cgroups import cpu_quota, disk_under
-from limited_servers import FEW_CLIENTS, FIT, OFTEN, SHARES, Load, most, watched
-from live import run_as_root, target, wait_until, watching
-from servers import server_program
 from sysbench import CLIENT_CPU, give_processors
-from test_live_limits_disk import OPTIONS, TABLE
-from test_live_limits_link import GUEST
 from what_if_loads import (
     CUT,
     HALF,
@@ -61,6 +52,13 @@ from what_if_loads import (
 )
 
 from agent.demo.server import PrivateServer
+from testbed.real.cgroups import cpu_quota, disk_under
+from testbed.real.clients import run_as_root
+from testbed.real.daemon import target, wait_until, watching
+from testbed.real.disk_load import OPTIONS, TABLE
+from testbed.real.limited_servers import FEW_CLIENTS, FIT, OFTEN, SHARES, Load, most, watched
+from testbed.real.link_load import GUEST
+from testbed.real.servers import server_program
 
 STEP, DEADLINE = 7.0, 30.0  # seconds
 BUSY, CLIENTS = 0.7, 8

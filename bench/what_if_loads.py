@@ -1,24 +1,19 @@
 """The loads of `what_if.py`, and the limits that their servers are under."""
 
 import itertools
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-
-from cgroups import cpu_quota, disk_under, throttled_reads
-from limited_servers import Load
-from live import Ask, Clients, root, run_as_root
-from namespaces import slow_cable
-from test_live_limits_disk import STATEMENT as READ
-from test_live_limits_link import STATEMENT as SEND
-from test_live_limits_link import session_from
 
 from agent.demo.server import PrivateServer
+from testbed.real.cgroups import cpu_quota, disk_under, throttled_reads
+from testbed.real.clients import Ask, Clients, root, run_as_root
+from testbed.real.disk_load import STATEMENT as READ
+from testbed.real.limited_servers import Load
+from testbed.real.link_load import STATEMENT as SEND
+from testbed.real.link_load import session_from
+from testbed.real.namespaces import slow_cable
 
 COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
 HALF, OPERATIONS, MBIT = 0.5, 1500, 10

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
-from simulated_days import Life, live
-from simulated_servers import Server, law_server
 
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
 from models.capacity.result import INFORMATION, Capacity
 from models.trust import Trust
 from models.usl.law import Array
+from testbed.simulated.days import Life, live
+from testbed.simulated.servers import Server, law_server
 
 SECONDS = 15
 INTERVALS = 480

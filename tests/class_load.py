@@ -9,10 +9,10 @@ from functools import partial
 
 import pymysql
 from binary_protocol import Prepared
-from live import Threads, run_as_root
 from pymysql.cursors import Cursor
 
 from agent.demo.server import PrivateServer
+from testbed.real.clients import Threads, run_as_root
 
 ROWS, BIG_ROWS = 16_384, 32_768
 MOOD_SECONDS, MOOD_SPREAD = 3.0, 0.8

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from servers import least_account
-
 from agent.demo.server import PrivateServer
 from agent.query_classes.class_intervals import ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
@@ -15,6 +13,7 @@ from collectors import COLLECTORS
 from collectors.base import Sample
 from collectors.connection import Connection, Endpoint, Login
 from collectors.digests import DigestRows, DigestValues
+from testbed.real.servers import least_account
 
 READ = ("host", "status", "digests", "host", "status")
 LATER = 60.0  # seconds after the last sample: no interval waits for another reading

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from class_load import BURN, LONG, SLEEP_SECONDS, WORKS, Load, class_of, prepare, user_of
 from class_recording import CPU_ON, connected, record
-from live import run_as_root
 
 from agent.demo.server import Flavour, PrivateServer
 from agent.query_classes.class_registry import NONE
 from collectors.base import Sample
 from collectors.digests import DigestValues
+from testbed.real.clients import run_as_root
 
 SECONDS, BURNING_SECONDS = 50, 12
 OPTIONS = ("--performance-schema-instrument=wait/io/file/%=ON",)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from bare_root import BareRoot
 from priority import Background
-from servers import CACHE, RELEASES, Release, missing, program, server_program
 
 from agent.demo.server import FOLDER_PREFIX, Flavour, PrivateServer
+from testbed.real.bare_root import BareRoot
+from testbed.real.servers import CACHE, RELEASES, Release, missing, program, server_program
 
 FLAVOURS: tuple[Flavour, ...] = ("mysql", "mariadb")
 

@@ -8,9 +8,8 @@ import threading
 import time
 from typing import Self
 
-from live import root
-
 from agent.demo.server import PrivateServer
+from testbed.real.clients import root
 
 WORK = """
 SELECT SLEEP(0.040 + 0.0020 * beside + 0.0004 * beside * (beside + 1)) FROM (

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from servers import CACHE, ROOT
 from systemd_machine import Machine
+
+from testbed.real.servers import CACHE, ROOT
 
 BUILD_SECONDS = 280.0
 BUILT_AT = "1700000000"

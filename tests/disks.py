@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from live import is_root
-from servers import missing
+from testbed.real.daemon import is_root
+from testbed.real.servers import missing
 
 
 @contextmanager

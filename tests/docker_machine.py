@@ -16,7 +16,8 @@ from types import TracebackType
 from typing import Self
 
 import psutil
-from servers import CACHE, missing, program
+
+from testbed.real.servers import CACHE, missing, program
 
 READY_SECONDS, GONE_SECONDS = 60.0, 20.0
 PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"

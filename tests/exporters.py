@@ -5,9 +5,8 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from servers import CACHE, Account, program
-
 from agent.demo.server import PrivateServer
+from testbed.real.servers import CACHE, Account, program
 
 
 @contextmanager

@@ -6,9 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from history_rows import is_sound, rows
-from live import Sane, wait_until
 
 from agent.history.record_types import INTERVALS, Row
+from testbed.real.daemon import Sane, wait_until
 
 THROUGHPUT, SPENT = (
     [column.name for column in INTERVALS.columns].index(name)

@@ -6,8 +6,9 @@ from contextlib import suppress
 from typing import Any
 
 from faults import AT_ONCE, Act, Fault, Scene, suspend
-from live import wait_until
 from set_clock import set_ahead
+
+from testbed.real.daemon import wait_until
 
 HOUR = 3600.0
 HALF_OPEN, SLOW, DEAF = 50, 200, 50  # web clients

@@ -2,10 +2,9 @@
 
 from itertools import pairwise
 
-from live import PREFIX, Page
-
 from agent.query_classes.digest_deltas import Lost
 from collectors.base import FailureKind
+from testbed.real.daemon import PREFIX, Page
 
 QUERIES = f"{PREFIX}queries_total"
 LAG = 15.0  # seconds that counters of query classes may be behind: two intervals and more

@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import pymysql
-from live import root, run_as_root
 
 from agent.demo.server import PrivateServer
+from testbed.real.clients import root, run_as_root
 
 
 class Planted(NamedTuple):

@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from cgroups import ROOT
+from testbed.real.cgroups import ROOT
 
 PREFIX = "headroom-tests-"
 WEIGHTS = {"cpu.shares": "128", "cpu.weight": "12"}

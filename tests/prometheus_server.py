@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from live import free_port, running, wait_until
 from recordings import Row
+
+from testbed.real.daemon import free_port, running, wait_until
 
 Sample = tuple[str, Mapping[str, str], float, float]
 """Metric, labels, time and value."""

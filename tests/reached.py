@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from servers import least_account
-
 from agent.demo.server import PrivateServer
 from collectors.connection import Connection, Endpoint, Login
+from testbed.real.servers import least_account
 
 
 def way_to(server: PrivateServer, way: str) -> Endpoint:

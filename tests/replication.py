@@ -1,8 +1,8 @@
 """A replica of either flavour: how it is set up to follow a source."""
 
-from live import run_as_root, wait_until
-
 from agent.demo.server import PrivateServer
+from testbed.real.clients import run_as_root
+from testbed.real.daemon import wait_until
 
 REPLICA = ["--server-id=2", "--log-bin=bin"]
 FOLLOW = {

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from docker_machine import DockerMachine
-from servers import CACHE, ROOT, Release, missing, program
+
+from testbed.real.servers import CACHE, ROOT, Release, missing, program
 
 BASE = "stand-in-debian"
 RECIPES = ROOT / "tests/containers"

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from namespaces import MAKE_DEVICES
-from servers import ROOT
+from testbed.real.namespaces import MAKE_DEVICES
+from testbed.real.servers import ROOT
 
 INIT = Path("/lib/systemd/systemd")
 TOOLS = ("unshare", "nsenter", "setpriv", "mount", "systemctl")

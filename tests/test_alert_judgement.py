@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from alert_judgement import Saturation, Score, saturations
-from simulated_months import MINUTE, MINUTES, PER_DAY, STORIES, month
+
+from testbed.simulated.alert_judgement import Saturation, Score, saturations
+from testbed.simulated.months import MINUTE, MINUTES, PER_DAY, STORIES, month
 
 HOUR = 60  # minutes
 

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import bcrypt
 import pytest
-from live import free_port
 from prometheus_server import Sample, exported, fill, serving
 from recordings import DEMAND, LAW, Row, nearly, rows, written
 from web_clients import SERVER, Authority
@@ -24,6 +23,7 @@ from agent.commands.analyze_report import HEADER
 from agent.prometheus.client import MOST_POINTS, Client, PrometheusError
 from agent.prometheus.exporters import QUESTIONS, SERVICES
 from agent.support.http_access import Access
+from testbed.real.daemon import free_port
 
 START = 1_790_000_000
 """The Unix time at which the known history begins."""

@@ -11,7 +11,6 @@ from attribute_command import host_file as host_file
 from attribute_command import long_file as long_file
 from attribute_command import served as served
 from attribute_command import wide_file as wide_file
-from class_data import data
 from simulated_classes import Simulated
 
 from agent.export.attribute_report import in_words
@@ -19,6 +18,7 @@ from models.attribution.class_intervals import ClassIntervals
 from models.attribution.divide import attribute
 from models.attribution.estimators import Target
 from models.attribution.result import Method
+from testbed.shared_data import data
 
 KEYS = ["method", "resource", "intervals", "total", "classes", "unattributed", "fit", "held_out"]
 KEYS += ["prediction", "disagreement", "compared_with", "reasons", "truth_error"]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from attribute_command import as_json
-from class_data import data
+
+from testbed.shared_data import data
 
 
 def half(source: Path, to: Path, *, second: bool, texts: bool) -> Path:

@@ -9,8 +9,9 @@ from attribute_command import LONG, as_json, as_table, csv, long_rows
 from attribute_command import host_file as host_file
 from attribute_command import long_file as long_file
 from attribute_command import served as served
-from class_data import data
 from simulated_classes import Simulated
+
+from testbed.shared_data import data
 
 
 def test_measured_cpu_is_a_source(

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from class_data import data
 from simulated_classes import COSTS, RATES, Simulated, simulate
 
 from agent.csv_input.class_file import ClassFile, read_classes
@@ -22,6 +21,7 @@ from models.attribution.result import (
     disagreement,
 )
 from models.attribution.waiting_classes import WAIT_CALL_SECONDS, capped, waits_by_text
+from testbed.shared_data import data
 
 
 def cpu(s: Simulated) -> Target:

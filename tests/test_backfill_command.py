@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from complaints import one_line
 from history_rows import SERVER, SETTINGS, batch, is_sound
-from live import free_port
 from prometheus_server import exported, fill, serving
 from recordings import LAW, rows
 
@@ -20,6 +19,7 @@ from agent.history.store import Store
 from agent.pipeline import assess
 from agent.support.clocks import Now
 from agent.window.interval_buffer import IntervalBuffer
+from testbed.real.daemon import free_port
 
 START, LENGTH, STEP, WIDTH = 1_790_000_000, 7200, 15, 30.0
 END = START + LENGTH

@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable
 
 import pytest
-from bare_root import CHECKOUT, BareRoot
-from first_command import DEMO, PATIENCE, assert_a_whole_run, assert_whole
+
+from testbed.real.bare_root import CHECKOUT, BareRoot
+from testbed.real.first_command import DEMO, PATIENCE, assert_a_whole_run, assert_whole
 
 pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 

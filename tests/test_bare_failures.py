@@ -8,8 +8,9 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from bare_root import CHECKOUT, BareRoot
-from first_command import PATIENCE, assert_whole, message, run_first_command
+
+from testbed.real.bare_root import CHECKOUT, BareRoot
+from testbed.real.first_command import PATIENCE, assert_whole, message, run_first_command
 
 SOME_TESTS = (
     "tests/test_cli.py",

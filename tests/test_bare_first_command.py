@@ -6,7 +6,8 @@ debootstrap made, with package lists and without. The fourth, a bookworm without
 """
 
 import pytest
-from first_command import run_first_command
+
+from testbed.real.first_command import run_first_command
 
 pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 

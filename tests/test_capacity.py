@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from capacity_days import day, explained_well, numbers, without_concurrency
-from simulated_days import Life, live
-from simulated_servers import queueing_server
 
 from models.capacity.assess import assess_capacity
 from models.capacity.goodness_of_fit import Check
@@ -15,6 +13,8 @@ from models.capacity.resource_limit import LimitReason, Resource
 from models.capacity.result import USL, CapacityReason
 from models.trust import Trust
 from models.usl.law import Usl
+from testbed.simulated.days import Life, live
+from testbed.simulated.servers import queueing_server
 
 LAW = Usl(0.02, 0.0005, 1000.0)
 

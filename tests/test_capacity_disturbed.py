@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from capacity_days import day
-from simulated_days import Life
-from simulated_servers import law_server
 
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
 from models.capacity.result import CapacityReason
 from models.trust import Trust
+from testbed.simulated.days import Life
+from testbed.simulated.servers import law_server
 
 
 @pytest.mark.parametrize(("n", "x", "u"), [(20.0, 1.0, 1.0), (1.0, 5.0, 1.0), (1.0, 1.0, 3.0)])

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 from capacity_days import numbers
-from simulated_days import Life, live
-from simulated_servers import erlang_server
 
 from models.capacity.assess import assess_capacity
 from models.capacity.contention import Ahead, find_peak
@@ -14,6 +12,8 @@ from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
 from models.trust import Trust
 from models.usl.law import Usl
+from testbed.simulated.days import Life, live
+from testbed.simulated.servers import erlang_server
 
 NO_POINTS = Points(*(np.empty(0) for _ in Points._fields))
 

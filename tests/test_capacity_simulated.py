@@ -5,13 +5,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from capacity import Trial, passes_gate, trials
 from capacity_days import explained_well
-from simulated_days import Life, live, scenarios
-from simulated_servers import erlang_server, queueing_server
 
 from models.capacity.assess import assess_capacity
 from models.trust import Trust
+from testbed.simulated.capacity_trials import Trial, passes_gate, trials
+from testbed.simulated.days import Life, live, scenarios
+from testbed.simulated.servers import erlang_server, queueing_server
 
 
 def test_the_simulated_network_keeps_the_laws_of_queueing() -> None:

@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from capacity_days import INTERVALS, SECONDS, observed, residing, tide
-from simulated_days import Life, live
-from simulated_servers import erlang_server
 
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
@@ -15,6 +13,8 @@ from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import CapacityReason
 from models.trust import Trust
 from models.usl.law import Array
+from testbed.simulated.days import Life, live
+from testbed.simulated.servers import erlang_server
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -5,8 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_up import RISING, intervals, with_usage
-from past_the_peak import SETTLED, reported
-from real_servers import saved
 
 from agent.window.concurrency import Source, concurrency, statements_at_work
 from agent.window.intervals import Interval, Window
@@ -14,6 +12,8 @@ from models.capacity.observations import Observations
 from models.capacity.observed_peak import find_observed_peak
 from models.capacity.resource_limit import Resource
 from models.usl.law import Array
+from testbed.recorded.loads import saved
+from testbed.recorded.overload import SETTLED, reported
 
 RECORDED = Path(__file__).parent / "fixtures" / "queue" / "mariadb-read-only.json.gz"
 WAITING = "client_run_delay_seconds_per_second"

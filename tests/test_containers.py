@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
-from servers import program
 
 from agent.config.loader import load
+from testbed.real.servers import program
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCKERFILE = ROOT / "deploy/docker/Dockerfile"

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from capacity_days import INTERVALS, observed, residing, tide
-from simulated_servers import erlang_server
 
 from models.capacity import cost_per_query
 from models.capacity.assess import assess_capacity
@@ -23,6 +22,7 @@ from models.capacity.trust_gate import judged
 from models.robust import LinearFit, fit_linear
 from models.trust import Trust
 from models.usl.law import Array
+from testbed.simulated.servers import erlang_server
 
 SERVER = erlang_server("eight", 8, wait=0.004)
 WHEN = np.linspace(0, 1, INTERVALS)

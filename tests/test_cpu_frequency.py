@@ -4,10 +4,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from live import wait_until
 
 from collectors import cpu_frequency
 from collectors.cpu_frequency import AT_ONCE, Clocks
+from testbed.real.daemon import wait_until
 
 
 @pytest.fixture

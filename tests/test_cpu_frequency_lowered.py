@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from capacity_days import INTERVALS, residing, tide
-from simulated_servers import erlang_server
 
 from models.capacity.assess import assess_capacity
 from models.capacity.cpu_frequency import clock_rise
@@ -15,6 +14,7 @@ from models.capacity.resource_limit import Resource
 from models.capacity.result import CapacityReason
 from models.trust import Trust
 from models.usl.law import Array
+from testbed.simulated.servers import erlang_server
 
 SERVER = erlang_server("eight", 8, wait=0.004)
 

@@ -22,8 +22,6 @@ import made_up
 import numpy as np
 import psutil
 import pytest
-from live import wait_until
-from servers import missing
 
 from agent.assessment.snapshot import FitState, Load
 from agent.cli import main
@@ -35,6 +33,8 @@ from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
 from agent.demo.server import FOLDER_PREFIX, Program, ServerError, find_server
 from agent.window.concurrency import Source
 from models.usl.law import Usl
+from testbed.real.daemon import wait_until
+from testbed.real.servers import missing
 
 COMMAND = [sys.executable, "-m", "agent.cli", "demo"]
 PATIENCE = 60.0  # seconds for one thing to happen on a busy machine

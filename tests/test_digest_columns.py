@@ -9,7 +9,6 @@ import pymysql
 import pytest
 from class_recording import CPU_ON, connected
 from conftest import ServerFactory
-from live import root
 
 from agent.demo.server import PrivateServer
 from agent.query_classes.class_registry import ClassRegistry, name_of
@@ -17,6 +16,7 @@ from agent.query_classes.digest_deltas import Changes, DigestDeltas
 from collectors import digests
 from collectors.connection import Connection
 from collectors.digests import DigestRows, DigestValues
+from testbed.real.clients import root
 
 pytestmark = pytest.mark.live
 

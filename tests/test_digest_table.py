@@ -7,7 +7,6 @@ from contextlib import closing
 import numpy as np
 import pytest
 from conftest import ServerFactory
-from servers import least_account
 
 from agent.demo.server import Flavour, PrivateServer
 from collectors import digest_table
@@ -15,6 +14,7 @@ from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection, Endpoint, Login
 from collectors.digest_table import COUNTERS, DigestTable, as_numbers, units
 from collectors.query_results import ONE_CELL, Cell, Row, Shape, number, number_or_zero, whole
+from testbed.real.servers import least_account
 
 SIZE = "performance_schema_digests_size"
 COLUMNS = {column: name for column, name in COUNTERS.items() if column != "SUM_CPU_TIME"}

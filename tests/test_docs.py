@@ -57,7 +57,8 @@ def test_every_file_that_the_docs_name_exists() -> None:
     """Code spans that look like a path of the project are one."""
     for page in PAGES:
         for name in re.findall(
-            r"`((?:agent|collectors|models|tests|deploy|scripts|bench)/[\w./-]+)`", page.read_text()
+            r"`((?:agent|collectors|models|tests|testbed|deploy|scripts|bench)/[\w./-]+)`",
+            page.read_text(),
         ):
             assert (ROOT / name).exists(), f"{page.name}: {name}"
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from simulated_days import scenarios
 
 from models.capacity.doubts import DOUBTS, OF_MEASURED, Doubt
 from models.capacity.result import INFORMATION, CapacityReason
+from testbed.simulated.days import scenarios
 
 TESTS = Path(__file__).resolve().parent
 SCENARIOS = {scenario.name for scenario in scenarios()}

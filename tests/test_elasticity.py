@@ -6,7 +6,6 @@ from operator import add
 
 import numpy as np
 import pytest
-from class_data import data
 from simulated_classes import Simulated, simulate
 
 from agent.csv_input.class_file import read_classes
@@ -19,6 +18,7 @@ from models.attribution.estimators import Target, computing_share, computing_tim
 from models.attribution.normal_equations import FittedMixture
 from models.attribution.unit_costs import fit_unit_costs, interval_weights
 from models.attribution.waiting_classes import Elasticity
+from testbed.shared_data import data
 
 CALLS, SECONDS = 30, 0.03
 

@@ -19,7 +19,6 @@ from made_up import WAVES, intervals, with_resources
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_rules import documented_metrics
-from record_samples import FIXTURES, recorded
 
 from agent import __version__
 from agent.assessment.recent_load import Outlook
@@ -65,6 +64,7 @@ from models.trust import Trust
 from models.what_if.class_sla import ClassHeadroom
 from models.what_if.predict import Estimate
 from models.what_if.sla_result import SlaHeadroom, SlaReason
+from testbed.recorded.samples import FIXTURES, recorded
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden" / "metrics.txt"

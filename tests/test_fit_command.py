@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from complaints import one_line
-from published import CISCO, RAYTRACER, SPECSDM91
 from said import said_as_json
 from somebody_else import folder_for_all, somebody_else
 
 from agent.cli import main
+from testbed.published.examples import CISCO, RAYTRACER, SPECSDM91
 
 HEADER = "concurrency,throughput\n"
 KEYS = [

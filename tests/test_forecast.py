@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from simulated_loads import AHEAD, HOURS, SCENARIOS, month
 
 from models.capacity.distribution import Distribution
 from models.forecast.daily_peaks import daily_peaks
@@ -18,6 +17,7 @@ from models.forecast.saturation import (
 )
 from models.forecast.trend import fit_trend
 from models.rates import Array
+from testbed.simulated.loads import AHEAD, HOURS, SCENARIOS, month
 
 PEAK = 1000.0  # queries/s, today's
 PER_DAY = 0.008  # of it

@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from capacity_days import day
-from past_the_peak import SETTLED, Reported, reported
-from real_servers import saved
-from simulated_days import Life
 from test_plateau import END, KNEE
 from test_plateau import day as plateau
 
@@ -20,6 +17,9 @@ from models.capacity.observations import Observations
 from models.capacity.result import USL
 from models.usl.fit import fit
 from models.usl.law import Usl
+from testbed.recorded.loads import saved
+from testbed.recorded.overload import SETTLED, Reported, reported
+from testbed.simulated.days import Life
 
 RECORDED = Path(__file__).parent / "fixtures" / "past"
 RUNS = sorted(file.name for file in RECORDED.glob("*.json.gz"))

@@ -4,10 +4,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from servers import ROOT
 
 from agent.cli import main
 from agent.support.host_files import HOST_FILES, IN_WHEEL
+from testbed.real.servers import ROOT
 
 NAMES = sorted(file.name for file in HOST_FILES)
 

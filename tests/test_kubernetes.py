@@ -7,9 +7,9 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from servers import ROOT
 
 from agent.config.loader import load
+from testbed.real.servers import ROOT
 
 MANIFEST = ROOT / "deploy/kubernetes/mysql-with-headroom.yaml"
 VERSIONS = ("1.29", "1.37")  # the oldest that we name, and the newest whose schema there is

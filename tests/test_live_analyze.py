@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from contended_work import NO_HOST, ContendedLoad
 from exporters import mysqld_exporter, node_exporter
-from live import free_port, target, watching
 from prometheus_server import serving
-from servers import least_account
 
 from agent.cli import main
 from agent.demo.server import PrivateServer
+from testbed.real.daemon import free_port, target, watching
+from testbed.real.servers import least_account
 
 STEPS, EACH, FIRST = (1, 3, 6, 10, 16), 6.5, 3.0
 """Clients at once, up to beyond the peak, and for how long, s; the first is while they connect."""

@@ -9,29 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cgroups import cpu_quota
 from conftest import ServerFactory
-from limited_servers import FEW_CLIENTS, OFTEN
-from live import (
-    COMMAND,
-    Clients,
-    Daemon,
-    Page,
-    is_root,
-    root,
-    run_as_root,
-    sessions,
-    target,
-    wait_until,
-    watching,
-    write_config,
-)
-from servers import least_account
 
 from agent.demo.server import Flavour, PrivateServer
 from collectors import business_query
 from collectors.base import CollectorError
 from collectors.connection import Connection, Endpoint, Login
+from testbed.real.cgroups import cpu_quota
+from testbed.real.clients import Clients, root, run_as_root, sessions
+from testbed.real.daemon import (
+    COMMAND,
+    Daemon,
+    Page,
+    is_root,
+    target,
+    wait_until,
+    watching,
+    write_config,
+)
+from testbed.real.limited_servers import FEW_CLIENTS, OFTEN
+from testbed.real.servers import least_account
 
 COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
 HALF = 0.5  # of a processor

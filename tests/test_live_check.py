@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from conftest import ServerFactory
-from live import COLLECTORS, COMMAND, run_as_root, target, write_config
-from servers import Account, Release, least_account
 
 from agent.demo.server import PrivateServer
 from collectors.connection import Endpoint
+from testbed.real.clients import run_as_root
+from testbed.real.daemon import COLLECTORS, COMMAND, target, write_config
+from testbed.real.servers import Account, Release, least_account
 
 OFF = "UPDATE performance_schema.setup_consumers SET ENABLED = 'NO' WHERE NAME = '{}'"
 GRANT = "GRANT SELECT ON performance_schema.* TO 'headroom'@'%'"

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live import PREFIX, Clients, Page, target, wait_until, watching
 
 from agent.cli import main
 from agent.demo.server import PrivateServer
 from models.attribution.class_intervals import AGENT, OTHER
+from testbed.real.clients import Clients
+from testbed.real.daemon import PREFIX, Page, target, wait_until, watching
 
 
 @pytest.mark.live

@@ -10,8 +10,6 @@ from statistics import mean
 
 import pytest
 from conftest import ServerFactory
-from live import run_as_root, target, wait_until, write_config
-from servers import least_account
 
 from agent.config.loader import load
 from agent.demo.server import Flavour, PrivateServer
@@ -25,6 +23,9 @@ from collectors import CollectorSpec
 from collectors.base import FailureKind, Feature, Prepared
 from collectors.connection import Connection
 from collectors.query_results import number
+from testbed.real.clients import run_as_root
+from testbed.real.daemon import target, wait_until, write_config
+from testbed.real.servers import least_account
 
 ALL_ON = "--performance-schema-consumer-events-statements-current=ON"
 

@@ -12,25 +12,16 @@ from statistics import mean
 
 import pytest
 from conftest import ServerFactory
-from live import (
-    Clients,
-    Daemon,
-    Sane,
-    run_as_root,
-    running,
-    target,
-    wait_until,
-    watching,
-    write_config,
-)
 from reached import connected
-from servers import Release
 
 from agent.config.loader import load
 from agent.demo.server import PrivateServer
 from agent.service.daemon import Agent
 from collectors import statements
 from collectors.base import CollectorError
+from testbed.real.clients import Clients, run_as_root
+from testbed.real.daemon import Daemon, Sane, running, target, wait_until, watching, write_config
+from testbed.real.servers import Release
 
 THROUGHPUT = "throughput_queries_per_second"
 SETTLING = 4.0  # seconds: an interval that has begun, the next, and until a page shows that

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from docker_machine import DockerMachine
 from history_rows import is_sound, rows
-from live import PREFIX, wait_until
 from prometheus_client.parser import text_string_to_metric_families
-from servers import ROOT, Release
 from stand_in_images import build_monitor, build_server, import_base, prune
 
 from agent.history.record_types import INTERVALS
+from testbed.real.daemon import PREFIX, wait_until
+from testbed.real.servers import ROOT, Release
 
 pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(600)]
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from conftest import FLAVOURS, ServerFactory
-from live import Clients, Daemon, root, run_as_root, target, wait_until, watching
 from page_changes import lost
 from proxy import Proxy
 
 from agent.demo.server import PrivateServer
 from collectors.connection import Endpoint
+from testbed.real.clients import Clients, root, run_as_root
+from testbed.real.daemon import Daemon, target, wait_until, watching
 
 LOAD, CLIENTS = "SELECT SLEEP(0.05) AS counted", 3
 DONE = (

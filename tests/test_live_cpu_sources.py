@@ -13,14 +13,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cgroups import cpu_quota
 from conftest import ServerFactory
 from exporters import node_exporter
-from limited_servers import CLIENTS, FEW_CLIENTS, FIT, OFTEN, SHARES, most
-from live import Clients, Daemon, free_port, is_root, run_as_root, target, wait_until, watching
-from servers import least_account
 
 from agent.demo.server import PrivateServer
+from testbed.real.cgroups import cpu_quota
+from testbed.real.clients import Clients, run_as_root
+from testbed.real.daemon import Daemon, free_port, is_root, target, wait_until, watching
+from testbed.real.limited_servers import CLIENTS, FEW_CLIENTS, FIT, OFTEN, SHARES, most
+from testbed.real.servers import least_account
 
 ROWS = 6000
 TABLE = f"""

@@ -16,7 +16,6 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import FLAVOURS, ServerFactory
-from live import sessions, target, wait_until, write_config
 from proxy import Proxy
 
 from agent.config.loader import load
@@ -24,6 +23,8 @@ from agent.demo.server import PrivateServer
 from agent.service import target_session
 from agent.service.daemon import Agent
 from collectors.connection import Endpoint
+from testbed.real.clients import sessions
+from testbed.real.daemon import target, wait_until, write_config
 
 USER = "headroom"
 BREAKS, MANY_BREAKS = 80, 400  # sessions that are reset, of each server; the second with --long

@@ -27,25 +27,16 @@ from faults import (
 from faults_around import AROUND
 from history_rows import is_sound as is_sound_file
 from history_rows import rows
-from live import (
-    Clients,
-    Daemon,
-    Page,
-    Sane,
-    run_as_root,
-    sessions,
-    target,
-    wait_until,
-    watching,
-)
 from page_changes import ALWAYS_POSSIBLE, falls, increases, lost, rise, skipped, was_undisturbed
 from proxy import Proxy
-from servers import RELEASES, least_account
 from set_clock import set_ahead
 
 from agent.demo.server import PrivateServer
 from agent.history.record_types import INTERVALS
 from collectors.connection import Endpoint
+from testbed.real.clients import Clients, run_as_root, sessions
+from testbed.real.daemon import Daemon, Page, Sane, target, wait_until, watching
+from testbed.real.servers import RELEASES, least_account
 
 THROUGHPUT = "throughput_queries_per_second"
 SOURCES = ("statement_time", "threads_running")

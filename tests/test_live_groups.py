@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cgroups import cpu_quota
 from conftest import ServerFactory
-from limited_servers import OFTEN
-from live import Clients, Daemon, is_root, target, wait_until, watching
 from replication import let_follow
 
 from agent.demo.server import PrivateServer
+from testbed.real.cgroups import cpu_quota
+from testbed.real.clients import Clients
+from testbed.real.daemon import Daemon, is_root, target, wait_until, watching
+from testbed.real.limited_servers import OFTEN
 
 STATEMENT = "DO BENCHMARK(200000, 1 + 1)"
 """About four milliseconds."""

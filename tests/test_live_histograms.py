@@ -4,13 +4,13 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from live import run_as_root
 from reached import connected
 
 from agent.demo.server import PrivateServer
 from agent.query_classes.recent_response_times import RecentResponseTimes
 from collectors import histograms
 from collectors.histograms import NO_TABLE, HistogramValues
+from testbed.real.clients import run_as_root
 
 NAP = 0.01
 CALLS = 60

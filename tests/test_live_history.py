@@ -16,20 +16,11 @@ import pytest
 from conftest import one_in_every_run
 from disks import fill, remount, small_disk
 from history_rows import is_sound, rows
-from live import (
-    COMMAND,
-    PREFIX,
-    Clients,
-    Daemon,
-    Page,
-    root,
-    target,
-    wait_until,
-    write_config,
-)
 
 from agent.demo.server import PrivateServer
 from agent.history.record_types import FITS, INTERVALS, SAMPLES, Row
+from testbed.real.clients import Clients, root
+from testbed.real.daemon import COMMAND, PREFIX, Daemon, Page, target, wait_until, write_config
 
 Servers = tuple[PrivateServer, PrivateServer]
 FIT = {"interval": "2s"}

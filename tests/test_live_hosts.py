@@ -5,8 +5,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from live import is_root, run_as_root, target, wait_until, watching
-from namespaces import IN_A_CONTAINER, other_host, server_inside
 from reached import connected, way_to
 
 from agent.demo.server import Flavour, PrivateServer
@@ -14,6 +12,9 @@ from collectors import host
 from collectors.connection import Endpoint
 from collectors.devices import Devices
 from collectors.server_process import find_server_process
+from testbed.real.clients import run_as_root
+from testbed.real.daemon import is_root, target, wait_until, watching
+from testbed.real.namespaces import IN_A_CONTAINER, other_host, server_inside
 
 CPU_BOUND = "SELECT BENCHMARK(100000000, 1 + 1)"
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from conftest import FLAVOURS
 from history_rows import everything, is_sound
-from live import COMMAND, Clients, sessions, target, wait_until, write_config
 
 from agent.demo.server import PrivateServer
 from agent.history.failures import StoreError
 from agent.history.record_types import Row
+from testbed.real.clients import Clients, sessions
+from testbed.real.daemon import COMMAND, target, wait_until, write_config
 
 KILLS, MANY_KILLS = 12, 50  # the latter with --long
 STARTING, WORKING = 1.5, 0.5  # seconds within which one that starts, or writes, is killed

@@ -7,12 +7,13 @@ machine takes from it.
 from pathlib import Path
 
 import pytest
-from cgroups import cpu_quota
 from conftest import ServerFactory, one_in_every_run
-from limited_servers import approached, watched
-from live import Clients, is_root
 
 from agent.demo.server import Flavour
+from testbed.real.cgroups import cpu_quota
+from testbed.real.clients import Clients
+from testbed.real.daemon import is_root
+from testbed.real.limited_servers import approached, watched
 
 STATEMENT = "DO BENCHMARK(300000, 1 + 1)"
 PROCESSORS = 0.3

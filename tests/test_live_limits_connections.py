@@ -7,10 +7,11 @@ from pathlib import Path
 import pymysql
 import pytest
 from conftest import ServerFactory, one_in_every_run
-from limited_servers import STEP, watched
-from live import Clients, wait_until
 
 from agent.demo.server import Flavour, PrivateServer
+from testbed.real.clients import Clients
+from testbed.real.daemon import wait_until
+from testbed.real.limited_servers import STEP, watched
 
 MOST = 41
 EACH = 20.0  # statements/s of each client

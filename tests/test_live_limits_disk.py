@@ -8,28 +8,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from cgroups import disk_under, throttled_reads
 from conftest import ServerFactory, one_in_every_run
 from disks import own_disk
-from limited_servers import approached, watched
-from live import Clients, is_root, run_as_root
 
 from agent.demo.server import Flavour
+from testbed.real.cgroups import disk_under, throttled_reads
+from testbed.real.clients import Clients, run_as_root
+from testbed.real.daemon import is_root
+from testbed.real.disk_load import OPTIONS, STATEMENT, TABLE
+from testbed.real.limited_servers import approached, watched
 
-OPTIONS = ("--innodb-flush-method=O_DIRECT", "--innodb-buffer-pool-size=8M")
-DIGITS = " UNION ALL SELECT ".join(["SELECT 0 AS n", *map(str, range(1, 10))])
-TABLE = (
-    "CREATE DATABASE large",
-    "CREATE TABLE large.t (id INT PRIMARY KEY, pad VARCHAR(7000)) CHARSET latin1",
-    f"CREATE TABLE large.digits {DIGITS}",
-    "INSERT INTO large.t SELECT a.n + 10 * b.n + 100 * c.n + 1000 * d.n, REPEAT('x', 7000)"
-    " FROM large.digits a, large.digits b, large.digits c, large.digits d",
-)
-ANYWHERE = "SELECT CAST(FLOOR(10000 * RAND()) AS SIGNED)"
-STATEMENT = (  # four rows of ten thousand, of which few are in memory
-    f"SELECT SUM(LENGTH(pad)) FROM large.t JOIN ({ANYWHERE} AS id UNION ALL {ANYWHERE}"
-    f" UNION ALL {ANYWHERE} UNION ALL {ANYWHERE}) AS pick USING (id)"
-)
 OPERATIONS = 1500  # per second, as a small volume in a cloud; little work for a processor
 NEAR, WANDERS = 0.25, 0.15
 

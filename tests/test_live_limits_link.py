@@ -4,26 +4,21 @@ The clients are on another host; what goes there passes one end of a cable that 
 of a container are, and that this host may fill at a low rate only.
 """
 
-import secrets
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 from conftest import ServerFactory, one_in_every_run
-from limited_servers import approached, watched
-from live import Ask, Clients, is_root, run_as_root, session_over
-from namespaces import OtherHost, slow_cable
 
-from agent.demo.server import Flavour, PrivateServer
+from agent.demo.server import Flavour
+from testbed.real.clients import Clients, run_as_root
+from testbed.real.daemon import is_root
+from testbed.real.limited_servers import approached, watched
+from testbed.real.link_load import GUEST, STATEMENT, session_from
+from testbed.real.namespaces import slow_cable
 
-STATEMENT = "SELECT REPEAT('x', 10000)"
 RATE = "20Mbit"  # 250 of these answers a second, which takes little of a processor
 NEAR, WANDERS = 0.25, 0.15
-
-GUEST = secrets.token_hex(8)
 
 
 @pytest.mark.live
@@ -43,14 +38,3 @@ def test_a_link_is_the_limit_of_a_server_that_fills_it(
             watched(tmp_path, server, interfaces=link),
         )
     resource_limit.assert_met(f"network:{there.interface}:sent", near=NEAR, wanders=WANDERS)
-
-
-@contextmanager
-def session_from(there: OtherHost, server: PrivateServer) -> Iterator[Ask]:
-    """A guest of the other host; the thread that opens the session moves there."""
-    there.enter()
-    with (
-        socket.create_connection((there.ours, server.port), timeout=10) as sock,
-        session_over(sock, "guest", GUEST) as ask,
-    ):
-        yield ask

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from conftest import FLAVOURS
 from faults import BACK_WITHIN, CALM, CLIENTS, NAP
-from live import Clients, Daemon, Page, Sane, is_root, sessions, target, wait_until, watching
-from namespaces import RoutedHost, routed_host, server_inside
 from page_changes import ALWAYS_POSSIBLE, falls, increases, was_undisturbed
 
 from agent.demo.server import PrivateServer
 from collectors.connection import Endpoint
+from testbed.real.clients import Clients, sessions
+from testbed.real.daemon import Daemon, Page, Sane, is_root, target, wait_until, watching
+from testbed.real.namespaces import RoutedHost, routed_host, server_inside
 
 LASTS = 10.0  # seconds, after it was noticed
 ANSWER_WITHIN = 2.0  # seconds: a packet needs less than a millisecond there

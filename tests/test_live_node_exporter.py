@@ -6,10 +6,11 @@ from statistics import fmean
 
 import pytest
 from exporters import node_exporter
-from live import Clients, Page, free_port, target, wait_until, watching
-from servers import least_account
 
 from agent.demo.server import PrivateServer
+from testbed.real.clients import Clients
+from testbed.real.daemon import Page, free_port, target, wait_until, watching
+from testbed.real.servers import least_account
 
 NEAR = 0.15
 """By how much two readings of the host's CPU may differ: their seconds are not the same."""

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from conftest import one_in_every_run
 from contended_work import NO_HOST, PEAK, ContendedLoad
-from live import Daemon, Sane, target, wait_until, watching
 from test_live_alert import prometheus_on
 
 from agent.demo.server import PrivateServer
+from testbed.real.daemon import Daemon, Sane, target, wait_until, watching
 
 FIT = {"interval": "1s", "window": "5m"}
 LADDER = (1, 3, 2, 5, 7, 4, 10, 6, 12, 8, 14, 9, 18, 11)  # clients, for three seconds each

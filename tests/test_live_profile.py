@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live import Clients, target, wait_until, watching
-from servers import least_account
 
 from agent.cli import main
 from agent.demo.server import PrivateServer
 from models.attribution.class_intervals import AGENT
+from testbed.real.clients import Clients
+from testbed.real.daemon import target, wait_until, watching
+from testbed.real.servers import least_account
 
 OBSERVING = ("performance_schema", "SHOW GLOBAL STATUS", "CONNECTION_ID", "lock_wait_timeout")
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live import Clients
 from recordings import as_rows, nearly, written
 
 from agent.assessment.snapshot import Snapshot
@@ -17,6 +16,7 @@ from agent.demo.server import PrivateServer
 from agent.export.snapshot_json import snapshots_as_json
 from agent.service.target_monitor import TargetMonitor
 from collectors.base import Sample
+from testbed.real.clients import Clients
 
 SAMPLING, WIDTH = 0.25, 1.0
 STEPS = (1, 2, 4, 7, 3)

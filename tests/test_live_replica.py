@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 from class_recording import CPU_ON, connected, looked_at, record
 from conftest import ServerFactory
-from live import Clients, Daemon, Sane, run_as_root, target, wait_until, watching
 from replication import DUMPS, REPLICA, STOP, let_follow
-from servers import Release
 from test_live_collectors import IN_FLIGHT_ON, settled
 
 from agent.demo.server import Flavour
 from agent.query_classes.observations import ObservedClasses
 from collectors import threads
 from models.attribution.result import ClassUse
+from testbed.real.clients import Clients, run_as_root
+from testbed.real.daemon import Daemon, Sane, target, wait_until, watching
+from testbed.real.servers import Release
 
 SECONDS = 15
 FILL = "INSERT INTO live.r (pad) SELECT pad FROM live.r"

@@ -14,12 +14,13 @@ from pathlib import Path
 import pymysql
 import pytest
 from conftest import FLAVOURS, ServerFactory
-from live import Ask, Clients, Daemon, Sane, root, run_as_root, target, wait_until, watching
 from proxy import Proxy
-from servers import Account, least_account
 
 from agent.demo.server import PrivateServer
 from collectors.connection import Endpoint
+from testbed.real.clients import Ask, Clients, root, run_as_root
+from testbed.real.daemon import Daemon, Sane, target, wait_until, watching
+from testbed.real.servers import Account, least_account
 
 ALL_ON = "--performance-schema-consumer-events-statements-current=ON"
 COMMANDS = "Connect|Query|Quit|Prepare|Execute|Statistics|Ping|Init DB"

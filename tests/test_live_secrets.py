@@ -14,22 +14,13 @@ import pymysql
 import pytest
 from conftest import one_in_every_run
 from history_rows import rows
-from live import (
-    COMMAND,
-    PREFIX,
-    Clients,
-    Daemon,
-    Page,
-    root,
-    target,
-    wait_until,
-    watching,
-)
 from planted import NAME, NAP, PLANTED, SCHEMA, TAIL, leaks, planting
-from servers import Account, least_account
 
 from agent.demo.server import PrivateServer
 from agent.history.record_types import CLASSES as USES
+from testbed.real.clients import Clients, root
+from testbed.real.daemon import COMMAND, PREFIX, Daemon, Page, target, wait_until, watching
+from testbed.real.servers import Account, least_account
 
 PATHS = (
     *("/", "/metrics", "/api/v1/snapshot", "/api/v1/snapshot?target=db"),

@@ -1,12 +1,12 @@
 """Each kind of load is classified by what limits it, and its split is near performance_schema's."""
 
 import pytest
-import time_split as bench
 from conftest import one_in_every_run
-from live import is_root
-from servers import server_program
 
 from agent.demo.server import Flavour
+from testbed.real import time_split_loads as bench
+from testbed.real.daemon import is_root
+from testbed.real.servers import server_program
 
 SECONDS, TOGETHER = 4.0, 30.0
 POINTS = 25.0

@@ -13,15 +13,15 @@ import pytest
 from conftest import ServerFactory
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from live import COMMAND, is_root, target, watching
-from namespaces import other_host, server_inside
-from servers import Account, least_account
 from web_clients import Authority
 
 from agent.demo.server import Flavour, PrivateServer
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection, Endpoint, Login
 from collectors.query_results import Shape, text
+from testbed.real.daemon import COMMAND, is_root, target, watching
+from testbed.real.namespaces import other_host, server_inside
+from testbed.real.servers import Account, least_account
 
 PASSWORD = "Tr0ub4dor+3"
 CIPHER = "SHOW SESSION STATUS LIKE 'Ssl_cipher'"

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cgroups import cpu_quota
 from conftest import ServerFactory
-from limited_servers import FEW_CLIENTS, SHARES, Load, most, watched
-from live import Clients, is_root, root, run_as_root, wait_until
-from namespaces import slow_cable
-from test_live_limits_link import GUEST, session_from
-from test_live_limits_link import STATEMENT as SEND
 
 from agent.demo.server import PrivateServer
+from testbed.real.cgroups import cpu_quota
+from testbed.real.clients import Clients, root, run_as_root
+from testbed.real.daemon import is_root, wait_until
+from testbed.real.limited_servers import FEW_CLIENTS, SHARES, Load, most, watched
+from testbed.real.link_load import GUEST, session_from
+from testbed.real.link_load import STATEMENT as SEND
+from testbed.real.namespaces import slow_cable
 
 COMPUTE = "DO BENCHMARK(300000, 1 + 1)"
 HALF, MBIT = 0.5, 10

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from lock_files import pinned
-from servers import ROOT
+
+from testbed.real.servers import ROOT
 
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
 REPORT = ROOT / ".ci/audit_report.py"

@@ -4,13 +4,13 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from lying_answers import GREETINGS, LIES, LOGINS
-from lying_server import DIGEST, LyingServer
 
 from collectors import COLLECTORS
 from collectors.base import CollectorError, Sample
 from collectors.connection import Connection, Endpoint, Login
 from collectors.digests import DigestValues
+from testbed.attacks.lying_answers import GREETINGS, LIES, LOGINS
+from testbed.attacks.lying_server import DIGEST, LyingServer
 
 TIMEOUT = 1.0
 ON_SERVER = [spec for spec in COLLECTORS if spec.on_server]

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live import COLLECTORS, Daemon, run_as_root, target, wait_until, watching
-from lying_answers import GREETINGS, LIES, LOGINS
-from lying_server import LyingServer
-from servers import least_account
 
 from agent.demo.server import PrivateServer
+from testbed.attacks.lying_answers import GREETINGS, LIES, LOGINS
+from testbed.attacks.lying_server import LyingServer
+from testbed.real.clients import run_as_root
+from testbed.real.daemon import COLLECTORS, Daemon, target, wait_until, watching
+from testbed.real.servers import least_account
 
 OFTEN = {**COLLECTORS, "digests": {"interval": "500ms"}}
 LASTS = 8.0  # seconds of lies

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from class_data import data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_classes import simulate
@@ -29,6 +28,7 @@ from models.attribution.unit_costs import (
     robust_weights,
 )
 from models.attribution.window_model import fit_intervals
+from testbed.shared_data import data
 
 
 def one_column(x: Array, seconds: float = 1.0) -> ClassIntervals:

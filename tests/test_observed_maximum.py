@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from capacity_days import observed, residing, tide
-from simulated_servers import erlang_server, law_server
 
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
@@ -14,6 +13,7 @@ from models.capacity.resource_limit import Resource
 from models.capacity.sample_sizes import VARIES
 from models.trust import Trust
 from models.usl.law import Array
+from testbed.simulated.servers import erlang_server, law_server
 
 SERVER = erlang_server("eight", 8, wait=0.004)
 

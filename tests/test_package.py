@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from debian_package import RELEASES, UNIT, Host, Release, build, copied, next_version, paragraphs
-from live import free_port, wait_until
 from lock_files import pinned
-from servers import ROOT, missing
 from systemd_machine import Machine, why_not
 
 from agent import __version__
+from testbed.real.daemon import free_port, wait_until
+from testbed.real.servers import ROOT, missing
 
 PATIENCE = 90.0  # seconds for what takes a few on a machine at rest
 SYSTEMDS_OWN = {"/var/lib/private", "/var/lib/systemd/linger"}

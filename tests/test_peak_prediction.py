@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 from functools import cache
 
-import held_out
 import numpy as np
 import pytest
-from other_estimators import Peak, bounded_least_squares, peak_of, relative_prior
-from published import RAYTRACER, SYSBENCH_RW
-from published_curves import CURVES, Curve
 
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit, fit, fit_map
 from models.usl.grid import TABLE, PeakPrior
 from models.usl.law import Array, Usl
+from testbed.published import held_out
+from testbed.published.curves import CURVES, Curve
+from testbed.published.estimators import Peak, bounded_least_squares, peak_of, relative_prior
+from testbed.published.examples import RAYTRACER, SYSBENCH_RW
 
 SHARES = (0.4, 0.6, 0.8)
 WRONG = 0.15

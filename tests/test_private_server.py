@@ -16,7 +16,6 @@ import psutil
 import pymysql
 import pytest
 from conftest import ServerFactory
-from servers import Release, least_account, missing
 
 from agent.demo.server import (
     SOCKET_PATH_LIMIT,
@@ -26,6 +25,7 @@ from agent.demo.server import (
     find_server,
 )
 from agent.demo.server_user import ServerUser
+from testbed.real.servers import Release, least_account, missing
 
 
 def ask(server: PrivateServer, query: str) -> object:

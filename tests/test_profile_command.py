@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from class_samples import samples
 from known_classes import known_classes, one_class
-from live import Clients, run_as_root, target, write_config
 from simulated_classes import simulate
 
 from agent.assessment.snapshot import FitState, Health, Snapshot
@@ -25,6 +24,8 @@ from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMake
 from agent.query_classes.class_registry import ClassRegistry, name_of
 from agent.query_classes.observations import ObservedClasses, observed_classes
 from models.attribution.class_intervals import OTHER
+from testbed.real.clients import Clients, run_as_root
+from testbed.real.daemon import target, write_config
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -4,7 +4,6 @@ import time
 from pathlib import Path
 
 import pytest
-from live import Clients, target, write_config
 from test_scheduled_collector import failing
 
 from agent.config.loader import load
@@ -15,6 +14,8 @@ from agent.query_classes.profiler import observe, read_once, send_once
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Prepared, Values
 from collectors.connection import Connection, Endpoint, Login
+from testbed.real.clients import Clients
+from testbed.real.daemon import target, write_config
 
 
 @pytest.mark.live

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from class_samples import samples
-from live import run_as_root
 from simulated_classes import Simulated, simulate
 
 from agent.commands.profile_report import as_json, in_words
@@ -21,6 +20,7 @@ from models.attribution.class_intervals import AGENT, Array, ClassIntervals
 from models.attribution.quality_gate import is_predicted_well, may_have_used
 from models.attribution.result import HostUse, PredictionError
 from models.attribution.sliding_model import SlidingModel
+from testbed.real.clients import run_as_root
 
 INTERVALS, BLOCK = 240, 60
 READ = next(resource for resource in RESOURCES if resource.name == "read")

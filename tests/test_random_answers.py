@@ -14,7 +14,19 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lying_server import (
+
+from agent.assessment.snapshot import FitState, Health
+from agent.config.query_classes import ClassSettings
+from agent.config.settings import FitSettings
+from agent.pipeline import assess
+from agent.query_classes.assessment import ClassMonitor
+from agent.support.clocks import Now
+from agent.window.interval_buffer import IntervalBuffer
+from collectors import COLLECTORS, CollectorSpec, status
+from collectors.base import CollectorError, Sample
+from collectors.connection import Connection, Endpoint, Login
+from collectors.digests import DigestRows, DigestValues
+from testbed.attacks.lying_server import (
     DATETIME,
     DECIMAL,
     JSON,
@@ -28,18 +40,6 @@ from lying_server import (
     endless,
     error,
 )
-
-from agent.assessment.snapshot import FitState, Health
-from agent.config.query_classes import ClassSettings
-from agent.config.settings import FitSettings
-from agent.pipeline import assess
-from agent.query_classes.assessment import ClassMonitor
-from agent.support.clocks import Now
-from agent.window.interval_buffer import IntervalBuffer
-from collectors import COLLECTORS, CollectorSpec, status
-from collectors.base import CollectorError, Sample
-from collectors.connection import Connection, Endpoint, Login
-from collectors.digests import DigestRows, DigestValues
 
 ANSWERS, MORE_ANSWERS = 4_000, 10_000  # the more are for `--long`
 LONGEST = 600  # characters of a message

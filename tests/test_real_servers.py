@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from real_servers import AT_BEST, FAR_OFF, Said, clients_peak, replay, saved, seen_below, true_peak
 
 from agent.pipeline import observations
 from agent.window.concurrency import Source
@@ -25,6 +24,16 @@ from models.capacity.result import Capacity, CapacityReason
 from models.trust import Trust
 from models.usl.fit import Method, fit
 from models.usl.law import Array
+from testbed.recorded.loads import (
+    AT_BEST,
+    FAR_OFF,
+    Said,
+    clients_peak,
+    replay,
+    saved,
+    seen_below,
+    true_peak,
+)
 
 RECORDED = Path(__file__).parent / "fixtures" / "real"
 RUNS = sorted(file.name.removesuffix(".json.gz") for file in RECORDED.glob("*.json.gz"))

@@ -17,10 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
-from live import COMMAND, Clients, fetch, free_port, target, wait_until, write_config
 from prometheus_client import CollectorRegistry
-from record_samples import FIXTURES, recorded
-from servers import Account, least_account
 from web_clients import Answer, ask
 
 from agent.assessment.snapshot import Snapshot
@@ -33,6 +30,10 @@ from agent.support.worker import Worker
 from agent.web import application
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
+from testbed.real.clients import Clients
+from testbed.real.daemon import COMMAND, fetch, free_port, target, wait_until, write_config
+from testbed.real.servers import Account, least_account
+from testbed.recorded.samples import FIXTURES, recorded
 
 FLOODERS = 140  # more clients than there are places
 NOW = 1_700_000_000.0

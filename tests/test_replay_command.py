@@ -15,10 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from class_data import FOLDER
 from complaints import one_line
-from record_samples import FIXTURES
-from record_samples import recorded as recorded_samples
 from recordings import LAW, Row, as_rows, nearly, rows, written
 
 from agent.assessment.forecaster import Forecaster
@@ -33,6 +30,9 @@ from agent.support.clocks import Now
 from agent.what_if.sla import sla_of
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
+from testbed.recorded.samples import FIXTURES
+from testbed.recorded.samples import recorded as recorded_samples
+from testbed.shared_data import FOLDER
 
 OPEN_HOT = FOLDER / "mysql97" / "open_hot.csv"
 TICK = 1.0  # seconds between two looks of the daemon for a complete interval

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from servers import CACHE, ROOT, missing, server_program
+
+from testbed.real.servers import CACHE, ROOT, missing, server_program
 
 SCRIPTS = [*sorted((ROOT / "scripts").iterdir()), ROOT / ".ci/run"]
 TOOLS = (

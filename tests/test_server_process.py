@@ -5,10 +5,10 @@ import time
 from pathlib import Path
 
 import pytest
-from lying_server import LyingServer
 
 from collectors import host
 from collectors.connection import Connection, Endpoint, Login
+from testbed.attacks.lying_server import LyingServer
 
 SECONDS = 3.0
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from real_servers import saved, true_peak
 from test_real_servers import RECORDED, RUNS
 
 from agent.assessment.snapshot import FitState, Health, Snapshot
@@ -25,6 +24,7 @@ from agent.window.utilisation import COUNTS, CPU, SERVER_CPU
 from models.trust import Trust
 from models.what_if.posterior_draws import draws_of
 from models.what_if.predict import Estimate
+from testbed.recorded.loads import saved, true_peak
 
 HALF = 1
 """The place of what was seen below half of the peak."""

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from live import wait_until
 from web_clients import listening, snapshot
 
 from agent.assessment.snapshot import FitState, Health, Snapshot
 from agent.service.supervisor import Supervisor
 from agent.service.systemd_notify import Notifier
 from agent.support.worker import Worker
+from testbed.real.daemon import wait_until
 
 NOW = 1_700_000_000.0
 

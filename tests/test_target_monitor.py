@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from live import wait_until
 from made_up import RISING, intervals
 
 from agent.assessment.snapshot import Health, Snapshot
@@ -12,6 +11,7 @@ from agent.config.settings import Config
 from agent.pipeline import assess
 from agent.service.daemon import Agent
 from agent.service.target_monitor import TargetMonitor
+from testbed.real.daemon import wait_until
 
 
 def test_another_server_behind_the_same_address_begins_anew() -> None:

@@ -5,8 +5,9 @@ import sys
 
 import numpy as np
 import pytest
-from servers import ROOT
-from trend import trend
+
+from testbed.real.servers import ROOT
+from testbed.trend import trend
 
 
 @pytest.mark.parametrize("values", [[], [80.0], [80.0, 90.0]])

@@ -5,7 +5,6 @@ from math import isfinite
 
 import numpy as np
 import pytest
-from published import CISCO, RAYTRACER, SPECSDM91, SYNTHETIC, SYSBENCH_RW, WHITE_PAPER
 from scipy.optimize import minimize
 from scipy.stats import t
 
@@ -24,6 +23,14 @@ from models.usl.least_squares import linearise
 from models.usl.map_estimate import fit_curve
 from models.usl.points import Points
 from models.usl.posterior import posterior_of
+from testbed.published.examples import (
+    CISCO,
+    RAYTRACER,
+    SPECSDM91,
+    SYNTHETIC,
+    SYSBENCH_RW,
+    WHITE_PAPER,
+)
 
 LAW = Usl(0.03, (1 - 0.03) / 40**2, 1000.0)
 METHODS = list(Method)

@@ -4,12 +4,12 @@ from math import isfinite, sqrt
 
 import numpy as np
 import pytest
-from published import CISCO, RAYTRACER
 from scipy.optimize import least_squares
 from scipy.stats import t
 
 from models.usl.fit import fit_lsq, fit_map
 from models.usl.law import Usl
+from testbed.published.examples import CISCO, RAYTRACER
 
 LAW = Usl(0.02671591, 7.690945e-4, 995.6486)
 UNEQUAL = Usl(0.06, 0.002, 40.0)

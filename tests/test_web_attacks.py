@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from test_web import web_threads
 from test_web_auth import basic
-from web_attacks import FLOODS, HELD, attacking
 from web_clients import ask, eventually, listening, password_hash, snapshot, written
 
 from agent.web.reloading_config import WebFile
+from testbed.attacks.web_attacks import FLOODS, HELD, attacking
 
 LASTS = 3.0  # seconds
 ALLOWED = {"reload 200", "accept 200"}  # to a user, from no page elsewhere

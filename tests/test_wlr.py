@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from class_data import data
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from agent.csv_input.class_file import read_classes
 from models.attribution.class_intervals import Array
 from models.attribution.result import PredictionError
 from models.wlr import Line, Wlr, blame, fit_line, fit_wlr
+from testbed.shared_data import data
 
 
 def column(*values: float) -> Array:

@@ -1,11 +1,11 @@
 """Servers whose queries share a cost as they overlap, observed."""
 
 import numpy as np
-import simulated_servers
-from simulated_servers import Server
 
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
+from testbed.simulated import servers as simulated_servers
+from testbed.simulated.servers import Server
 
 INTERVALS = 120
 

@@ -13,7 +13,7 @@ from pymysql.constants import CLIENT
 
 from agent.demo.server import Flavour, PrivateServer, Program, find_server
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
 GRANTS = ROOT / "deploy" / "grants.sql"
 PASSWORD_PLACEHOLDER = "CHANGE-ME"
@@ -24,6 +24,8 @@ RELEASES: tuple[Release, ...] = ("mysql", "mariadb", "mariadb-11.8")
 
 
 class Account(NamedTuple):
+    """A user of the server."""
+
     user: str
     password: str
 

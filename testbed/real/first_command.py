@@ -5,7 +5,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 
-from bare_root import BareRoot
+from testbed.real.bare_root import BareRoot
 
 DEMO = ("scripts/demo", "--seconds", "30")
 PATIENCE = 600.0  # seconds for a whole installation on a busy machine

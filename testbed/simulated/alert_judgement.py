@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from simulated_months import HOUR, MINUTE
 
 from models.usl.law import Array
+from testbed.simulated.months import HOUR, MINUTE
 
 SMOOTH = 5
 """Minutes over which what is asked for is averaged."""

@@ -1,6 +1,6 @@
 """Attacks on the agent's pages, all at once, from a process that gives way to others.
 
-    python tests/web_attacks.py PORT [AUTHORIZATION]
+    python testbed/attacks/web_attacks.py PORT [AUTHORIZATION]
 
 runs them until its input ends; with that header, reloads, Accept headers and paths come from a user
 whose password is right. Their pace is bounded, and lower where the agent answers slowly:

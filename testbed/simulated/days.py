@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
-from simulated_servers import (
+
+from models.capacity.observations import Observations
+from models.capacity.resource_limit import Resource
+from models.usl.law import Array
+from testbed.simulated.servers import (
     Server,
     committing_server,
     crowded,
@@ -14,10 +18,6 @@ from simulated_servers import (
     queueing_server,
     woken_server,
 )
-
-from models.capacity.observations import Observations
-from models.capacity.resource_limit import Resource
-from models.usl.law import Array
 
 EARLY = 0.045
 """Real processors are at their end before all of their time is used: by so much at most. Eight

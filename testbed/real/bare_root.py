@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from class_data import FOLDER
-from namespaces import MAKE_DEVICES
-from servers import CACHE, ROOT, missing
+from testbed.real.namespaces import MAKE_DEVICES
+from testbed.real.servers import CACHE, ROOT, missing
+from testbed.shared_data import FOLDER
 
 CHECKOUT = "/root/mysql-headroom"
 HOME = "/root"

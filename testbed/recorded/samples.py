@@ -1,6 +1,6 @@
 """Record what the collectors read from a real server under a rising load, for the golden page.
 
-    python tests/record_samples.py mysql|mariadb [--seconds 100] [--no-performance-schema]
+    python -m testbed.recorded.samples mysql|mariadb [--seconds 100] [--no-performance-schema]
 
 Writes tests/fixtures/<flavour>-<version>[-no-schema].jsonl.gz: a line a sample, and first a line of
 what the server is and offers. The clock of the recording starts at 1000 s.
@@ -15,14 +15,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from servers import server_program
-
 from agent.demo.server import PrivateServer
 from collectors import COLLECTORS
 from collectors.base import Sample
 from collectors.connection import Connection, Endpoint, Login
+from testbed.real.servers import ROOT, server_program
 
-FIXTURES = Path(__file__).resolve().parent / "fixtures"
+FIXTURES = ROOT / "tests" / "fixtures"
 CLIENTS = 16
 START = 1000.0
 HOST_NAMES = ("cpu", "process")  # the rest differs from machine to machine and is not needed

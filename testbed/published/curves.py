@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import published_tables
-from published import CISCO, RAYTRACER, SPECSDM91, SYSBENCH_RW
 
 from models.usl.law import Array
+from testbed.published import tables as published_tables
+from testbed.published.examples import CISCO, RAYTRACER, SPECSDM91, SYSBENCH_RW
 
 
 @dataclass(frozen=True, eq=False)

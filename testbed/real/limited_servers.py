@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from live import COLLECTORS, Clients, Daemon, Page, target, wait_until, watching
 
 from agent.demo.server import PrivateServer
 from agent.export.resource_labels import LABELS, resource_labels
+from testbed.real.clients import Clients
+from testbed.real.daemon import COLLECTORS, Daemon, Page, target, wait_until, watching
 
 CLOSED_LOOP, CLIENTS = 5.0, 8
 SHARES, FEW_CLIENTS = (0.1, 0.3, 0.2, 0.45, 0.15, 0.4, 0.25, 0.5), 3

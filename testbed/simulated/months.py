@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from simulated_servers import Server, erlang_server, law_server, queueing_server
 
 from agent.window.intervals import Interval
 from models.usl.law import Array
+from testbed.simulated.servers import Server, erlang_server, law_server, queueing_server
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 DAYS = 28

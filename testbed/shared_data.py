@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from servers import missing
+from testbed.real.servers import ROOT, missing
 
-FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
+FOLDER = ROOT.parent / "shared" / "data"
 HOME = "VividCortex/wlr's sample-data and recordings of MySQL 9.7 go into ../shared/data"
 
 

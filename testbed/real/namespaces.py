@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from servers import missing, server_program
-
 from agent.demo.server import Flavour, PrivateServer, Program
+from testbed.real.servers import missing, server_program
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000  # of sched.h

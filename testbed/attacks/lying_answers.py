@@ -2,7 +2,8 @@
 
 from itertools import repeat
 
-from lying_server import (
+from collectors.base import FailureKind
+from testbed.attacks.lying_server import (
     COUNTED,
     DECIMAL,
     DIGEST,
@@ -19,8 +20,6 @@ from lying_server import (
     one,
     table,
 )
-
-from collectors.base import FailureKind
 
 MORE = {FailureKind.OVERSIZED}
 NO_ANSWER = {FailureKind.LOST}

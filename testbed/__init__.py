@@ -1,0 +1,1 @@
+"""What tests and benches share: real and simulated servers, published and recorded loads."""

@@ -1,0 +1,1 @@
+"""Servers that lie to the agent, and clients that attack its pages."""

@@ -1,0 +1,1 @@
+"""Throughput by load that others have published, and estimators of its peak."""

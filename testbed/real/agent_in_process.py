@@ -1,0 +1,30 @@
+"""The agent within this process, as the daemon runs it, on one server."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from agent.config.settings import Config
+from agent.demo.server import PrivateServer
+from agent.service.daemon import Agent
+from agent.window.intervals import Window
+
+
+@contextmanager
+def watched(server: PrivateServer, interval: float, **more: Any) -> Iterator[Agent]:
+    """The agent on that server, as the daemon runs it, with intervals that long, s."""
+    target = {"name": "bench", "socket": server.socket, "user": "root"}
+    data = {"fit": {"interval": interval, "window": 3600.0}, "targets": [target], **more}
+    agent = Agent(Config.model_validate(data))
+    agent.start()
+    try:
+        yield agent
+    finally:
+        agent.stop()
+
+
+def window_of(agent: Agent) -> Window:
+    """What the agent has seen of its one target."""
+    (monitor,) = agent.monitors
+    return monitor.history.window(time.monotonic())

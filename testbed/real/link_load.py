@@ -1,0 +1,26 @@
+"""A client on another host, and a statement whose answer fills the link to it."""
+
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from agent.demo.server import PrivateServer
+from testbed.real.clients import Ask, session_over
+from testbed.real.namespaces import OtherHost
+
+STATEMENT = "SELECT REPEAT('x', 10000)"
+
+
+GUEST = secrets.token_hex(8)
+
+
+@contextmanager
+def session_from(there: OtherHost, server: PrivateServer) -> Iterator[Ask]:
+    """A guest of the other host; the thread that opens the session moves there."""
+    there.enter()
+    with (
+        socket.create_connection((there.ours, server.port), timeout=10) as sock,
+        session_over(sock, "guest", GUEST) as ask,
+    ):
+        yield ask

@@ -1,0 +1,1 @@
+"""Servers whose capacity is known, and days and months of their load."""
