@@ -4,7 +4,7 @@ import socket
 import ssl
 
 from collectors.base import CollectorError, FailureKind
-from collectors.driver import CR, ER, pymysql
+from collectors.pymysql_import import CR, ER, pymysql
 
 DENIED = {
     ER.ACCESS_DENIED_ERROR,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from collectors.base import CollectorError, FailureKind
-from collectors.driver import COM_QUERY, pymysql
+from collectors.pymysql_import import COM_QUERY, pymysql
 from collectors.query_results import Row, Shape
 from collectors.transport_security import USE_SOCKET, believing_anybody, is_trusted
 

@@ -77,7 +77,7 @@ def _public_key(path: str | None) -> bytes | None:
 
 
 def _is_rsa_key(content: bytes) -> bool:
-    """By its frame and its algorithm: what would parse all of it takes 8 MiB (see `driver`)."""
+    """By its frame and its algorithm: a parser of all takes 8 MiB (see `pymysql_import`)."""
     found = PEM.search(content)
     if found is None:
         return False

@@ -13,6 +13,7 @@ from said import said_as_json
 from somebody_else import folder_for_all, somebody_else
 
 from agent.cli import main
+from models.usl.law import Usl
 from testbed.published.examples import CISCO, RAYTRACER, SPECSDM91
 
 HEADER = "concurrency,throughput\n"
@@ -36,6 +37,7 @@ KEYS = [
     "x_observed_max",
     "x_max_lower_bound",
     "settle_concurrency",
+    "at",
 ]
 
 
@@ -203,6 +205,57 @@ def test_the_table_of_a_method_without_interval_is_an_indication(
     out = capsys.readouterr().out
     assert "take it as an indication" in out
     assert "--method bayes" in out
+
+
+ASKED = ("--concurrency", "8", "--throughput", "5000", "--residence-time", "2ms")
+
+
+def test_loads_of_the_law_are_shown_as_they_are_asked_for(
+    cisco: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each by its concurrency, throughput or residence time: N = X·R holds."""
+    answer = as_json(capsys, cisco, *ASKED)
+    by_n, by_x, by_r = answer["at"]
+    assert by_n["concurrency"] == 8
+    assert by_x["throughput"] == 5000
+    assert by_r["residence_time"] == 0.002
+    law = Usl(answer["sigma"], answer["kappa"], answer["lambda"])
+    for load in answer["at"]:
+        n, x = load["concurrency"], load["throughput"]
+        assert x * load["residence_time"] == pytest.approx(n)
+        assert law.throughput(n) == pytest.approx(x)
+        assert load["efficiency"] == pytest.approx(x / (n * law.lam))
+
+
+def test_a_load_that_the_law_does_not_have_is_said_and_null(
+    cisco: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A throughput above the peak has no concurrency, a time below the shortest neither."""
+    impossible = ("--throughput", "20000", "--residence-time", "0.1ms")
+    for load, name in zip(as_json(capsys, cisco, *impossible)["at"], ("x", "r"), strict=True):
+        known = {"x": "throughput", "r": "residence_time"}[name]
+        assert load["concurrency"] is None
+        assert load["efficiency"] is None
+        assert load[known] in (20000, 0.0001)
+    assert run(cisco, *impossible, "--concurrency", "8") == 0
+    lines = capsys.readouterr().out.splitlines()[-3:]
+    assert lines[:2] == [
+        "  throughput 20000: the law has no such load",
+        "  residence time 0.1ms: the law has no such load",
+    ]
+    assert lines[2].startswith("  concurrency 8: 8 threads, 6,")
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "much"])
+@pytest.mark.parametrize("option", ["--concurrency", "--throughput", "--residence-time"])
+def test_a_load_that_is_none_is_refused(
+    cisco: Path, capsys: pytest.CaptureFixture[str], option: str, text: str
+) -> None:
+    """In the words of the option."""
+    with pytest.raises(SystemExit) as ended:
+        run(cisco, f"{option}={text}")
+    assert ended.value.code == 2
+    assert f"argument {option}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".PNG"])

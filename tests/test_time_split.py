@@ -10,10 +10,7 @@ from models.time_split.per_class import ClassUse, class_splits, shared_out
 from models.time_split.queueing import at_the_resource
 from models.time_split.reads import Reads, fit_profile, random_share, sequential_part
 from models.time_split.resource_times import (
-    BLOCK,
     DiskProfile,
-    cpu_seconds,
-    network_seconds,
     random_seconds,
     sequential_seconds,
 )
@@ -24,20 +21,11 @@ SLOW_DISK = DiskProfile(22.0e6, 7.3e-3)
 FAST_DISK = DiskProfile(30.5e6, 6.8e-3)
 """Section 2.4: read performance and access time of the paper's two disks."""
 SLOW_CLOCK, FAST_CLOCK = 400e6, 1000e6  # Hz, section 2.4
-GIGABIT = 1000e6 / 8  # bytes/s
-PAPER_CPI = 1.0  # section 2.4
 
 
 def split_of(total: float, **seconds: float | None) -> TimeSplit:
     """Split so much statement time by what was measured."""
     return TimeSplit.of(total, {Part(name): value for name, value in seconds.items()})
-
-
-def test_cpu_time_falls_by_the_papers_factor() -> None:
-    """Query 1's CPU time falls by 2.5 from 400 MHz to 1 GHz (section 4.1)."""
-    slow, fast = (cpu_seconds(1e11, clock, PAPER_CPI) for clock in (SLOW_CLOCK, FAST_CLOCK))
-    assert slow == pytest.approx(250.0)
-    assert slow / fast == pytest.approx(2.5)
 
 
 def test_query_1_is_cpu_limited_with_the_papers_shares() -> None:
@@ -66,20 +54,6 @@ def test_query_4_keeps_the_papers_ratio_of_sequential_reads() -> None:
     )
     assert found is not None
     assert (found.limit, found.share > 0.9) == (Limit.DISK, True)
-
-
-def test_a_stride_is_a_part_of_the_access_time() -> None:
-    """An average stride over the whole 18 GB disk costs the whole access time (table 1)."""
-    blocks = 18e9 / BLOCK
-    for stride, part in ((blocks, 1.0), (blocks / 2, 0.5)):
-        share = BLOCK * stride / 18e9
-        expected = pytest.approx(part * 7.3)
-        assert random_seconds(1000.0, SLOW_DISK, share) == expected
-
-
-def test_the_network_takes_a_160th_of_the_time() -> None:
-    """6.4 Mbit/s on a gigabit link is 160 times less than it can carry (section 4.2)."""
-    assert 1.0 / network_seconds(6.4e6 / 8, GIGABIT) == pytest.approx(160.0, rel=0.03)
 
 
 @pytest.mark.parametrize("explained", [0.20, 0.25])

@@ -91,19 +91,6 @@ def test_without_a_change_the_answer_is_todays() -> None:
     assert answer.alone == ()
 
 
-@pytest.mark.parametrize("name", [*BETTER, "load"])
-def test_two_changes_of_one_thing_compose(name: str) -> None:
-    """A factor of 3 after a factor of 0.5 is one of 1.5, in the capacity and in each time."""
-    once, twice = changed({name: 3.0}), changed({name: 0.5})
-    assert what_if(TODAY, once.then(twice)) == what_if(TODAY, changed({name: 1.5}))
-
-
-def test_classes_compose_by_name() -> None:
-    """Each class's factors are multiplied, those of others stay."""
-    both = Changes(queries={"a": 0.5}).then(Changes(queries={"a": 0.5, "b": 2.0}))
-    assert both.queries == {"a": 0.25, "b": 2.0}
-
-
 @fuzz(25)
 @given(
     st.fixed_dictionaries({name: st.floats(0.05, 20.0) for name in BETTER}),

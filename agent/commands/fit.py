@@ -2,15 +2,20 @@
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import isfinite
 from pathlib import Path
 
 from agent.commands.plot_option import without_matplotlib
+from agent.config.durations import seconds
 from agent.csv_input.curve_file import CurveFile, read_curve
 from agent.csv_input.table_file import TableFileError
-from agent.export.fit_report import in_words
+from agent.export.fit_report import AskedLoad, in_words
 from agent.support.escaping import complain_of, say
 from models.usl.fit import Method, UslFit, fit
+from models.usl.law import Usl
+from models.usl.load_point import LoadPoint, at_concurrency, at_residence_time, at_throughput
 
 PLOT_FORMATS = (".png", ".svg")
 USAGE_ERROR = 2
@@ -34,11 +39,43 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="bayes: the peak with the least expected error, and its 90%% interval (default); "
         "lsq: least squares on throughput; linearised: the white paper's parabola",
     )
+    _add_loads(parser)
     parser.add_argument("--format", choices=["table", "json"], default="table")
     parser.add_argument(
         "--plot", metavar="FILE", help="draw points, curve and peak into a .png or .svg file"
     )
     parser.set_defaults(run=run)
+
+
+def _add_loads(parser: argparse.ArgumentParser) -> None:
+    """Add what asks for a load of the law: by concurrency, throughput or residence time."""
+    for option, metavar, what, point in (
+        ("--concurrency", "N", "so many threads", at_concurrency),
+        ("--throughput", "X", "so many queries/s", at_throughput),
+        ("--residence-time", "DURATION", "a mean residence time, as 20ms", at_residence_time),
+    ):
+        parse = seconds if metavar == "DURATION" else float
+        parser.add_argument(
+            option,
+            dest="at",
+            action="append",
+            default=[],
+            type=partial(_asked, option, parse, point),
+            metavar=metavar,
+            help=f"also print the law's load with {what}; may be given again",
+        )
+
+
+def _asked(
+    option: str, parse: Callable[[str], float], point: Callable[[Usl, float], LoadPoint], text: str
+) -> AskedLoad:
+    try:
+        value = parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not (value > 0 and isfinite(value)):
+        raise argparse.ArgumentTypeError(f"above 0, not {text!r}")
+    return AskedLoad(f"{option[2:].replace('-', ' ')} {text}", lambda law: point(law, value))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,12 +89,12 @@ def run(args: argparse.Namespace) -> int:
     fitted = fit(curve.n, curve.x, args.method)
     if args.plot is not None:
         _draw(args.plot, curve, fitted)
-    formats: dict[str, Callable[[CurveFile, UslFit], str]] = {"table": in_words, "json": as_json}
-    say(formats[args.format](curve, fitted))
+    formats = {"table": in_words, "json": as_json}
+    say(formats[args.format](curve, fitted, args.at))
     return 0
 
 
-def as_json(curve: CurveFile, fitted: UslFit) -> str:
+def as_json(curve: CurveFile, fitted: UslFit, asked: Sequence[AskedLoad]) -> str:
     """Write the fit as JSON: null where something does not exist, the keys always the same."""
     answer = {
         "method": fitted.method.value,
@@ -79,6 +116,10 @@ def as_json(curve: CurveFile, fitted: UslFit) -> str:
         "x_observed_max": fitted.x_observed_max,
         "x_max_lower_bound": fitted.x_max_lower_bound,
         "settle_concurrency": fitted.settle_concurrency,
+        "at": [
+            {name: value if isfinite(value) else None for name, value in point._asdict().items()}
+            for point in (load.point(fitted.law) for load in asked)
+        ],
     }
     return json.dumps(answer, indent=2, allow_nan=False)
 

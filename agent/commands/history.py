@@ -26,7 +26,6 @@ from agent.history.text.openmetrics_text import as_openmetrics
 from agent.support.errors import InputError
 from agent.support.escaping import complain_of, say
 
-FAILED = 1
 ALL = "all"
 
 

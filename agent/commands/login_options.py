@@ -8,7 +8,6 @@ from agent.support.http_access import Access
 
 AGENT = "http://127.0.0.1:10104"
 """Where an agent listens by default."""
-FAILED = 1  # the server cannot be asked
 
 
 def add_agent(parser: argparse.ArgumentParser) -> None:

@@ -16,7 +16,6 @@ from agent.pipeline import NO_CEILINGS
 from agent.replay.sources import ReplayOptions, SourceError
 
 LONGEST = 366 * 86400.0
-FAILED = 1
 
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:

@@ -1,9 +1,15 @@
 """A fitted law in words: where the peak is, how sure that is, and what would settle it."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
 from agent.csv_input.curve_file import CurveFile
 from models.capacity.headroom import headroom_on_curve
 from models.trust import Trust
 from models.usl.fit import UslFit
+from models.usl.law import Usl
+from models.usl.load_point import LoadPoint
 from models.usl.posterior import Interval
 
 DASH = "–"
@@ -21,10 +27,27 @@ METHODS = {
 }
 
 
-def in_words(curve: CurveFile, fitted: UslFit) -> str:
+@dataclass(frozen=True)
+class AskedLoad:
+    """A load of the law that was asked for: in the words of who asked, and where it is."""
+
+    words: str
+    point: Callable[[Usl], LoadPoint]
+
+
+def in_words(curve: CurveFile, fitted: UslFit, asked: Sequence[AskedLoad] = ()) -> str:
     """Write the report of one fit, several lines without the last line feed."""
     report = [headline(fitted), *_past_peak(fitted), *_doubts(fitted)]
-    return "\n".join([*report, "", *_numbers(curve, fitted)])
+    loads = ["", *(_load(fitted, load) for load in asked)] if asked else []
+    return "\n".join([*report, "", *_numbers(curve, fitted), *loads])
+
+
+def _load(fitted: UslFit, load: AskedLoad) -> str:
+    n, x, r, efficiency = load.point(fitted.law)
+    if not isfinite(n):
+        return f"  {load.words}: the law has no such load"
+    times = f"{short_time(r)} a query, efficiency {efficiency:.2f}"
+    return f"  {load.words}: {threads(n)}, {quantity(x)} queries/s, {times}"
 
 
 def headline(fitted: UslFit) -> str:

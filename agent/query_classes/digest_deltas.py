@@ -64,9 +64,6 @@ class Lost(StrEnum):
 
 Flags = NDArray[np.bool_]
 
-WHOLE = (Lost.RESTART, Lost.RESET, Lost.GAP, Lost.COLUMNS, Lost.CHURN)
-"""Those that lose the interval for every class."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Changes:

@@ -18,14 +18,14 @@ from agent.export.snapshot_json import snapshots_as_json
 from agent.groups.group_monitor import GroupState
 from agent.support.escaping import json_text
 from agent.web.access_control import AccessControl
-from agent.web.answers import NO_SUCH_TARGET, Answer, bad_request, busy
 from agent.web.compare_requests import COMPARE, COMPARE_PAGE, CompareAround, CompareRequests
 from agent.web.cross_site import HostNames
 from agent.web.handler import HEADERS, RETRY_AFTER, TEXT, Environ, StartResponse
 from agent.web.marker_requests import MARKERS, MarkerRequests
 from agent.web.reloading_config import Web
+from agent.web.responses import NO_SUCH_TARGET, Response, bad_request, busy
 from agent.web.server import WebServer as WebServer
-from agent.web.shared_answers import SharedAnswers, Turns
+from agent.web.shared_responses import SharedResponses, Turns
 from agent.what_if.answer import answer
 from agent.what_if.question import QuestionError, question
 
@@ -74,7 +74,7 @@ class Pages:
         self._turns = Turns()
         self._compare = CompareRequests(snapshots, compare, self._turns)
         self._reload_at = -math.inf
-        self._shared = SharedAnswers()
+        self._shared = SharedResponses()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
         """Answer one request (PEP 3333)."""
@@ -87,7 +87,7 @@ class Pages:
         start_response(f"{status.value} {status.phrase}", headers)
         return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
 
-    def _answer(self, environ: Environ) -> Answer:
+    def _answer(self, environ: Environ) -> Response:
         pages = {
             "/": self._page,
             "/metrics": self._metrics,
@@ -108,7 +108,7 @@ class Pages:
             return HTTPStatus.METHOD_NOT_ALLOWED, TEXT, b"405 method not allowed\n"
         return page(environ)
 
-    def _page(self, environ: Environ) -> Answer:
+    def _page(self, environ: Environ) -> Response:
         del environ
 
         def page() -> bytes:
@@ -117,12 +117,12 @@ class Pages:
 
         return HTTPStatus.OK, "text/html; charset=utf-8", self._shared.get("page", page)
 
-    def _metrics(self, environ: Environ) -> Answer:
+    def _metrics(self, environ: Environ) -> Response:
         encode, kind = _format(environ.get("HTTP_ACCEPT", ""))
         body = self._shared.get(kind, lambda: encode(self._registry))
         return HTTPStatus.OK, kind, body
 
-    def _snapshot(self, environ: Environ) -> Answer:
+    def _snapshot(self, environ: Environ) -> Response:
         """All targets, or those that the query names: `?target=NAME`."""
         wanted = parse_qs(environ.get("QUERY_STRING", "")).get("target")
         known = [s for s in self._snapshots() if wanted is None or s.target in wanted]
@@ -131,13 +131,13 @@ class Pages:
         text = snapshots_as_json(known, self._clock())
         return HTTPStatus.OK, "application/json", text.encode()
 
-    def _groups_json(self, environ: Environ) -> Answer:
+    def _groups_json(self, environ: Environ) -> Response:
         """All groups of targets."""
         del environ
         text = groups_as_json(self._groups(), self._clock())
         return HTTPStatus.OK, "application/json", text.encode()
 
-    def _what_if(self, environ: Environ) -> Answer:
+    def _what_if(self, environ: Environ) -> Response:
         """One target after changes: `?target=NAME&cpu_speed=2&query=DIGEST=0.5`."""
         try:
             asked = parse_qs(
@@ -153,25 +153,25 @@ class Pages:
             return bad_request("target: give the name of one target, target=NAME")
         return self._turns.take(lambda: self._predicted(known[0], asked))
 
-    def _predicted(self, known: Snapshot, asked: Mapping[str, list[str]]) -> Answer:
+    def _predicted(self, known: Snapshot, asked: Mapping[str, list[str]]) -> Response:
         try:
             text = json_text(answer(known, question(asked), self._clock()))
         except QuestionError as error:
             return bad_request(str(error))
         return HTTPStatus.OK, "application/json", text.encode()
 
-    def _healthy(self, environ: Environ) -> Answer:
+    def _healthy(self, environ: Environ) -> Response:
         del environ
         return HTTPStatus.OK, TEXT, b"mysql-headroom is Healthy.\n"
 
-    def _ready(self, environ: Environ) -> Answer:
+    def _ready(self, environ: Environ) -> Response:
         """Ready once every target was tried, whether it was up or down."""
         del environ
         if all(snapshot.health.up is not None for snapshot in self._snapshots()):
             return HTTPStatus.OK, TEXT, b"mysql-headroom is Ready.\n"
         return HTTPStatus.SERVICE_UNAVAILABLE, TEXT, b"Service Unavailable\n"
 
-    def _reloaded(self, environ: Environ) -> Answer:
+    def _reloaded(self, environ: Environ) -> Response:
         """As Prometheus has it: only where that was switched on. One at a time, others come again.
 
         Each waits for the main thread; many that wait would hold the places of those that scrape.
@@ -193,7 +193,7 @@ class Pages:
         return _outcome(problems)
 
 
-def _outcome(problems: list[str]) -> Answer:
+def _outcome(problems: list[str]) -> Response:
     if problems:
         text = "\n".join(["failed to reload config:", *problems, ""])
         return HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, text.encode()

@@ -16,10 +16,10 @@ from agent.export.comparison_page import comparison_page, refusal_page
 from agent.history.failures import StoreError
 from agent.replay.sources import SourceError
 from agent.support.escaping import json_text, printable
-from agent.web.answers import NO_SUCH_TARGET, Answer, bad_request
 from agent.web.handler import TEXT, Environ
 from agent.web.query_fields import query_fields
-from agent.web.shared_answers import Turns
+from agent.web.responses import NO_SUCH_TARGET, Response, bad_request
+from agent.web.shared_responses import Turns
 
 COMPARE, COMPARE_PAGE = "/api/v1/compare", "/compare"
 FIELDS = ("target", "around", "length")
@@ -44,14 +44,14 @@ class CompareRequests:
         self._compare = compare
         self._turns = turns
 
-    def json(self, environ: Environ) -> Answer:
+    def json(self, environ: Environ) -> Response:
         """`?target=NAME&around=UNIX[&length=SECONDS]` as JSON."""
         found = self._found(environ)
         if not isinstance(found, Comparison):
             return found
         return HTTPStatus.OK, "application/json", json_text(comparison_object(found)).encode()
 
-    def page(self, environ: Environ) -> Answer:
+    def page(self, environ: Environ) -> Response:
         """The same for people; so is what cannot be compared."""
         found = self._found(environ)
         if isinstance(found, Comparison):
@@ -60,7 +60,7 @@ class CompareRequests:
         status, _, said = found
         return status, HTML, refusal_page(said.decode().partition(" ")[2].strip()).encode()
 
-    def _found(self, environ: Environ) -> Comparison | Answer:
+    def _found(self, environ: Environ) -> Comparison | Response:
         """The comparison, or the refusal in one line."""
         try:
             given = query_fields(environ.get("QUERY_STRING", ""), FIELDS)
@@ -79,7 +79,7 @@ class CompareRequests:
 
 def _compared(
     compare: CompareAround, target: str, around: float, length: float
-) -> Comparison | Answer:
+) -> Comparison | Response:
     try:
         return compare(target, around, length)
     except TooEarlyError as error:

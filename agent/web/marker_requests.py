@@ -11,9 +11,9 @@ from agent.assessment.markers import Marker, new_marker
 from agent.assessment.snapshot import Snapshot
 from agent.export.snapshot_json import marker_object
 from agent.support.escaping import json_text
-from agent.web.answers import NO_SUCH_TARGET, Answer, bad_request, busy
 from agent.web.handler import TEXT, Environ
 from agent.web.query_fields import query_fields
+from agent.web.responses import NO_SUCH_TARGET, Response, bad_request, busy
 
 MARKERS = "/api/v1/markers"
 FIELDS = ("name", "target", "at")
@@ -39,7 +39,7 @@ class MarkerRequests:
         self._set_at: deque[float] = deque(maxlen=MOST_A_MINUTE)
         self._lock = threading.Lock()
 
-    def answer(self, environ: Environ) -> Answer:
+    def answer(self, environ: Environ) -> Response:
         """Answer one request; a body is never read."""
         try:
             given = query_fields(environ.get("QUERY_STRING", ""), FIELDS)
@@ -54,7 +54,7 @@ class MarkerRequests:
         known = (m for m in self._markers() if not target or m.concerns(target))
         return _json({"markers": [marker_object(marker) for marker in sorted(known)]})
 
-    def _set(self, given: dict[str, str], target: str) -> Answer:
+    def _set(self, given: dict[str, str], target: str) -> Response:
         if self._mark is None:
             return HTTPStatus.FORBIDDEN, TEXT, b"403 no marker can be set here\n"
         now = self._clock()
@@ -82,5 +82,5 @@ class MarkerRequests:
         return True
 
 
-def _json(value: object) -> Answer:
+def _json(value: object) -> Response:
     return HTTPStatus.OK, "application/json", json_text(value).encode()

@@ -9,7 +9,7 @@ so that the same load gives the same answer.
 import numpy as np
 
 from models.forecast.trend import GROWTH_AT, NOISE_FLOOR, Candidate, Trend, TrendShape
-from models.forecast.week import WEEK, of_week, week_contrasts
+from models.forecast.weekly_pattern import WEEK, of_week, week_contrasts
 from models.rates import Array
 from models.robust import LinearFit
 

@@ -15,7 +15,7 @@ from models.forecast.daily_peaks import DAY_HOURS, daily_peaks
 from models.forecast.hourly_means import HOUR
 from models.forecast.paths import future_peaks
 from models.forecast.trend import Trend, fit_trend
-from models.forecast.week import WEEK
+from models.forecast.weekly_pattern import WEEK
 from models.numerics import QUANTILES, quantiles
 from models.rates import Array
 from models.trust import Trust

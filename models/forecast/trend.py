@@ -16,7 +16,14 @@ from enum import StrEnum
 
 import numpy as np
 
-from models.forecast.week import HALF, WEEK, days_until_now, of_week, week_contrasts, week_factors
+from models.forecast.weekly_pattern import (
+    HALF,
+    WEEK,
+    days_until_now,
+    of_week,
+    week_contrasts,
+    week_factors,
+)
 from models.rates import Array
 from models.robust import LinearFit, fit_linear, mad, persistence_of, student_cdf
 

@@ -56,14 +56,3 @@ class Changes:
             elif value != 1.0:
                 found.append((each.name, replace(Changes(), **{each.name: value})))
         return found
-
-    def then(self, other: "Changes") -> "Changes":
-        """Both, one after the other."""
-        product = {
-            each.name: getattr(self, each.name) * getattr(other, each.name)
-            for each in fields(self)
-            if each.name != "queries"
-        }
-        keys = [*self.queries, *(key for key in other.queries if key not in self.queries)]
-        both = {key: self.queries.get(key, 1.0) * other.queries.get(key, 1.0) for key in keys}
-        return Changes(**product, queries=both)

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
-from agent.web.answers import Answer, busy
+from agent.web.responses import Response, busy
 
 GOOD = 10.0  # times what an answer took to make: a flood takes a tenth of the time
 FRESH = 0.9
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Answer:
+class _Response:
     """An answer, when its making began, until when it is good, and the next one being made."""
 
     body: bytes = b""
@@ -31,7 +31,7 @@ class _Answer:
     next: Future[bytes] | None = None
 
 
-class SharedAnswers:
+class SharedResponses:
     """Gives all who ask within a moment the same bytes; who asks every second gets new ones.
 
     One of those who ask makes the next answer. The others are given the last one or, where that is
@@ -43,7 +43,7 @@ class SharedAnswers:
         self._clock = clock
         self._lock = threading.Lock()
         self._making = threading.Lock()
-        self._answers: defaultdict[str, _Answer] = defaultdict(_Answer)
+        self._answers: defaultdict[str, _Response] = defaultdict(_Response)
 
     def get(self, name: str, make: Callable[[], bytes]) -> bytes:
         """Return the answer of that name, made just now or a moment ago."""
@@ -55,7 +55,7 @@ class SharedAnswers:
             answer.next = others or ours
         return others.result() if others else self._made(answer, ours, make)
 
-    def _made(self, answer: _Answer, ours: Future[bytes], make: Callable[[], bytes]) -> bytes:
+    def _made(self, answer: _Response, ours: Future[bytes], make: Callable[[], bytes]) -> bytes:
         """Make the next answer; what goes wrong goes wrong for all who wait for it."""
         try:
             with self._making:
@@ -82,7 +82,7 @@ class Turns:
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
-    def take(self, make: Callable[[], T]) -> T | Answer:
+    def take(self, make: Callable[[], T]) -> T | Response:
         """What is made when its turn comes; 429 where those before it take too long."""
         if not self._lock.acquire(timeout=LONGEST_WAIT):
             return busy("other questions are being answered")

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from web_clients import eventually
 
-from agent.web.shared_answers import OLDEST, SharedAnswers
+from agent.web.shared_responses import OLDEST, SharedResponses
 
 
 class Maker:
@@ -16,7 +16,7 @@ class Maker:
         self.takes = takes
         self.now = 100.0
         self.made = 0
-        self.answers = SharedAnswers(lambda: self.now)
+        self.answers = SharedResponses(lambda: self.now)
 
     def get(self, name: str = "a") -> bytes:
         """One answer."""
