@@ -7,6 +7,7 @@ shape Nmax/(A·Xmax) is 2 for coherency alone and grows with the share of conten
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -31,14 +32,15 @@ QUEUE_RANGE, QUEUES, COARSE = (0.2, 6.0), 64, 10
 """Of c, and how many of it are summed; of two queues at once so many of each."""
 PARALLEL = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
 """The exponents k of a queue before several servers."""
+STEPS = [after - k for k, after in pairwise(PARALLEL)]
 FEWER = PARALLEL[::2]
 """Those that stand for all of them beside a lock."""
-IMPOSSIBLE = -1e6
-"""ln p of residence times below 0."""
 LEAST_GROWTH = 0.3
 """dlnX/dlnN counts as no less: throughput has its noise too."""
 SHAPES, FEWER_SHAPES = 64, 32
 """So many of the law, and of the law beside a queue."""
+AT_ONCE = 4
+"""So many tries are computed together."""
 
 
 class Beside(NamedTuple):
@@ -84,7 +86,7 @@ class Shapes:
 
     def likelihood_by_law(self, ln_peak: Array) -> Array:
         """Compute ln p(points | peak) up to a constant by the law; its shape is summed out."""
-        return _summed(self._by_law(ln_peak, self.z[None, :], SHAPES)[0], 1)
+        return self._by_law(ln_peak, Beside(np.zeros(1), self.z[None, :]), SHAPES)
 
     def likelihood_by_queue(self, ln_peak: Array) -> Array:
         """Compute the same for one server that all queue at: R = a + c·S·ρ/(1−ρ), ρ = X·S.
@@ -107,8 +109,12 @@ class Shapes:
         end = np.minimum(a * peak / np.maximum(1 + w * peak, NOISE), 1.0)
         u = np.maximum(a * self.x / np.maximum(1 + w * self.x, NOISE), NOISE)
         rho = np.minimum(u / np.maximum(end, NOISE)[:, None], FULL)
-        queue = u / (1 - rho) / (self.x * self.n_scale)
-        by_servers = [self._by_queue(queue * rho**k) for k in PARALLEL]
+        queue = u / (self.x * self.n_scale) / (1 - rho)
+        by_servers = [self._by_queue(queue)]
+        powers = {k: rho**k for k in set(STEPS)}
+        for k in STEPS:
+            queue *= powers[k]
+            by_servers.append(self._by_queue(queue))
         best: Array = np.logaddexp.reduce(by_servers)
         return best
 
@@ -117,9 +123,7 @@ class Shapes:
 
         R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak; b, k and c are summed out.
         """
-        b, rest = beside
-        cells = self._with_queue(self._lock(ln_peak), rest, np.geomspace(*QUEUE_RANGE, COARSE))
-        ln_p: Array = _summed(cells + b[:, None], (0, 1)) + np.log(len(PARALLEL))
+        ln_p: Array = self._with_queue(self._lock(ln_peak), beside, COARSE) + np.log(len(PARALLEL))
         return ln_p
 
     def likelihood_by_law_and_limit(self, ln_peak: Array, beside: "Beside") -> Array:
@@ -127,10 +131,7 @@ class Shapes:
 
         R = b·S·U^k/(1−U) + v·N + A·(1−u·N)².
         """
-        b, rest = beside
-        cells = self._by_law(ln_peak, rest, FEWER_SHAPES)
-        ln_p: Array = _summed(cells + b[:, None, None], (0, 2))
-        return ln_p
+        return self._by_law(ln_peak, beside, FEWER_SHAPES)
 
     def beside_limit(self, busy: Array) -> "Beside":
         """Take queues at the limit's resource out of the residence times, R − b·S·U^k/(1−U)."""
@@ -141,57 +142,82 @@ class Shapes:
         rest = self.z - resource_limits.reshape(-1, len(u))
         return Beside(np.repeat(_ln_strength_prior(b), len(FEWER)), rest)
 
-    def _by_law(self, ln_peak: Array, z: Array, shapes: int) -> Array:
-        """Compute ln p of z = v·N + A·(1 − u·N)² by so many shapes, A in closed form, and priors.
+    def _by_law(self, ln_peak: Array, beside: "Beside", shapes: int) -> Array:
+        """Compute ln p of z = v·N + A·(1 − u·N)², A in closed form; tries and shapes summed out.
 
-        z of shape (tries, points): (tries, peaks, shapes).
+        With f = (1 − u·N)² and y = A·|f|, |f|² = Σ w·f², the squares left are c + y·(y − 2·best),
+        where best is y without a bound. Some tries at a time, whose cells fit a processor's cache.
         """
+        z = beside.rest
         s = [float(self.w @ self.m**k) for k in range(5)]
         t = z @ (self.w[:, None] * self.m[:, None] ** np.arange(3))
-        zz = (np.square(z) @ self.w)[:, None, None]
         v, by_shape = np.exp(-ln_peak)[:, None], np.geomspace(*SHAPE_RANGE, shapes) * self.idle
         u = v / by_shape
         ff = s[0] + u * (-4 * s[1] + u * (6 * s[2] + u * (-4 * s[3] + u * s[4])))
-        ff = np.maximum(ff, ROUNDING * s[0])
+        size = np.sqrt(np.maximum(ff, ROUNDING * s[0]))
         fn = s[1] + u * (-2 * s[2] + u * s[3])
-        fz = (t @ np.stack([np.ones_like(u), -2 * u, u * u]).reshape(3, -1)).reshape(-1, *u.shape)
-        free = (fz - v * fn) / ff
-        a = np.maximum(free, 1e-3 * self.idle)
-        least = zz - 2 * v * t[:, 1, None, None] + v**2 * s[2]
-        # of the squares that are left, a·(a − 2·free)·ff depends on a
-        return self._ln_p(least + a * (a - 2 * free) * ff) + _ln_shape_prior(by_shape / a)
+        f = np.stack([1 / size, -2 * u / size, u * u / size]).reshape(3, -1)
+        along, least, scale = v * fn / size, 1e-3 * self.idle * size, by_shape * size
+        c = (np.square(z) @ self.w)[:, None] - 2 * t[:, 1:2] * v.T + s[2] * np.square(v.T)
+        sums = []
+        for some in np.array_split(np.arange(len(z)), -(-len(z) // AT_ONCE)):
+            best = (t[some] @ f).reshape(-1, *u.shape)
+            best -= along
+            y = np.maximum(best, least)
+            best *= -2
+            best += y
+            best *= y
+            best += c[some, :, None]
+            p, ln_unit = self._p(best, *_shape_prior(scale / y))
+            sums.append(np.log(np.exp(beside.ln_p[some]) @ p.sum(axis=2) + TINY) + ln_unit)
+        ln_p: Array = np.logaddexp.reduce(sums) - np.log(len(z) * shapes)
+        return ln_p
 
     def _lock(self, ln_peak: Array) -> Array:
         """Compute ρ/(1−ρ)·S of a lock that is full at each peak, shape (peaks, points)."""
         held = np.exp(-ln_peak)[:, None]
-        rho = np.minimum(self.x * held, FULL)
-        queue: Array = rho / (1 - rho) * (held / self.n_scale)
+        rho = self.x * held
+        queue: Array = np.minimum(rho, FULL, out=rho)
+        queue /= 1 - rho
+        queue *= held / self.n_scale
         return queue
 
     def _by_queue(self, queue: Array) -> Array:
         """Sum c out of R = a + c·queue; a queue of shape (peaks, points)."""
-        cells = self._with_queue(queue, self.z[None, :], np.geomspace(*QUEUE_RANGE, QUEUES))
-        return _summed(cells, (0, 1))
+        return self._with_queue(queue, Beside(np.zeros(1), self.z[None, :]), QUEUES)
 
-    def _with_queue(self, queue: Array, z: Array, c: Array) -> Array:
-        """Compute ln p of z = a + c·queue with c's prior, a in closed form.
+    def _with_queue(self, queue: Array, beside: "Beside", strengths: int) -> Array:
+        """Compute ln p of z = a + c·queue, a in closed form; tries and so many c are summed out.
 
-        A queue of shape (peaks, points), z of shape (tries, points): (c, tries, peaks).
+        A queue of shape (peaks, points); cells of shape (c, tries, peaks).
         """
-        ln_c, c = _ln_strength_prior(c)[:, None, None], c[:, None, None]
+        z = beside.rest
         g0, g1, g2 = float(self.w.sum()), queue @ self.w, np.square(queue) @ self.w
         z1, gz, zz = z @ self.w, (z * self.w) @ queue.T, np.square(z) @ self.w
-        a = (z1[:, None] - c * g1) / g0
-        rss = zz[:, None] - 2 * c * gz + c**2 * g2 - g0 * a**2
-        return np.where(a > 0, self._ln_p(rss) + ln_c, IMPOSSIBLE)
-
-    def _ln_p(self, rss: Array) -> Array:
-        """Student's likelihood of a sum of squared relative errors."""
-        ln_p: Array = np.maximum(rss, 0)
-        ln_p += PSEUDO_POINTS * PSEUDO_ERROR**2
-        np.log(ln_p, out=ln_p)
-        ln_p *= -0.5 * (PSEUDO_POINTS + self.weight)
+        c = np.geomspace(*QUEUE_RANGE, strengths)
+        rss = c[:, None, None] * (g2 - g1**2 / g0) - 2 * (gz - z1[:, None] * g1 / g0)
+        rss *= c[:, None, None]
+        rss += (zz - z1**2 / g0)[:, None]
+        prior = np.exp(_ln_strength_prior(c)[:, None] + beside.ln_p)[:, :, None]
+        p, ln_unit = self._p(rss, prior * (c[:, None, None] * g1 < z1[:, None]))
+        ln_p: Array = np.log(np.mean(p, axis=(0, 1)) + TINY) + ln_unit
         return ln_p
+
+    def _p(self, rss: Array, prior: Array, ln_prior: Array | float = 0.0) -> tuple[Array, float]:
+        """Weigh sums of squared relative errors by Student's likelihood and a prior, in place.
+
+        In units of the most likely, and the logarithm of that unit.
+        """
+        power = -0.5 * (PSEUDO_POINTS + self.weight)
+        np.maximum(rss, 0, out=rss)
+        rss += PSEUDO_POINTS * PSEUDO_ERROR**2
+        ln_p = np.log(rss, out=rss)
+        ln_unit = power * float(ln_p.min())
+        ln_p *= power
+        ln_p += ln_prior - ln_unit
+        p = np.exp(ln_p, out=ln_p)
+        p *= prior
+        return p, ln_unit
 
 
 def _ln_strength_prior(c: Array) -> Array:
@@ -200,20 +226,18 @@ def _ln_strength_prior(c: Array) -> Array:
     return ln_p
 
 
-def _summed(cells: Array, axis: int | tuple[int, ...]) -> Array:
-    """Compute the logarithm of the mean probability along these axes."""
-    best = cells.max()
-    p = cells - best
-    ln_p: Array = best + np.log(np.mean(np.exp(p, out=p), axis=axis) + TINY)
-    return ln_p
-
-
-def _ln_shape_prior(shape: Array) -> Array:
-    """Log-logistic above 2, a soft edge below; per step of ln shape."""
+def _shape_prior(shape: Array) -> tuple[Array, Array]:
+    """Log-logistic above 2, and the logarithm of a soft edge below; per step of ln shape."""
     over = shape - 2
-    ln_p: Array = np.log(shape / np.square(1 + np.maximum(over, 0) / SHAPE_MIDDLE))
-    ln_p -= 0.5 / SHAPE_EDGE**2 * np.square(np.minimum(over, 0))
-    return ln_p
+    ln_edge = np.minimum(over, 0)
+    ln_edge *= ln_edge
+    ln_edge *= -0.5 / SHAPE_EDGE**2
+    np.maximum(over, 0, out=over)
+    over /= SHAPE_MIDDLE
+    over += 1
+    over *= over
+    shape /= over
+    return shape, ln_edge
 
 
 def _linearised(m: Array, r: Array, weights: Array, variance: Array) -> tuple[Array, Array, Array]:
