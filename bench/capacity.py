@@ -19,6 +19,7 @@ from time import process_time
 
 import numpy as np
 
+from agent.support.heap_trim import keep_freed_memory
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
@@ -155,6 +156,7 @@ def print_speed() -> None:
     """Print the time of an assessment of 500 intervals and 10 resources, beside curve_fit's."""
     from scipy.optimize import curve_fit
 
+    keep_freed_memory()  # as the agent does
     rng = np.random.default_rng(1)
     scenario = scenarios()[0]
     seen = live(scenario.server(rng), scenario.life(0.8), rng).select(np.arange(480))

@@ -102,6 +102,30 @@ def test_what_is_free_goes_back_to_the_system() -> None:
     assert int(told) > 0.9 * SIZE * COUNT
 
 
+FAULTS = """
+import resource, sys
+import numpy as np
+from agent.support.heap_trim import keep_freed_memory
+keep_freed_memory() if len(sys.argv) > 1 else None
+def arrays():
+    return [np.ones(60_000) for _ in range(6)]
+arrays()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(20): arrays()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def test_arrays_that_come_and_go_take_the_pages_of_the_last() -> None:
+    """Half a megabyte that is freed: glibc would return it, and take it again page by page."""
+    command = [sys.executable, "-c", FAULTS]
+    kept, returned = (
+        int(subprocess.run([*command, *words], capture_output=True, text=True, check=True).stdout)
+        for words in (["kept"], [])
+    )
+    assert kept < 20 < 2000 < returned
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_threads_share_one_heap(shared: bool) -> None:
     """Where the C library would give each thread its own."""

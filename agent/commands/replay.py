@@ -17,6 +17,7 @@ from agent.prometheus.source import prometheus_source
 from agent.replay.replay import PACE, Replay, Step
 from agent.replay.sources import ReplayOptions, Source, SourceError, opened
 from agent.support.escaping import complain_of
+from agent.support.heap_trim import keep_freed_memory
 from agent.what_if.sla import sla_of
 
 HOUR, DAY = 3600.0, 86400.0
@@ -78,6 +79,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """0 when it was replayed, 1 when a source cannot be read, 2 when what was given is wrong."""
+    keep_freed_memory()
     return of_source(_replay, args)
 
 

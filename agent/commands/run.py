@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from agent.commands.file_options import add_file_options, loaded
 from agent.config.loader import load
 from agent.config.settings import MOST_PORT, Config, ListenAddress
-from agent.support.heap_trim import share_one_heap
+from agent.support.heap_trim import keep_freed_memory, share_one_heap
 from agent.support.logs import FORMATS, LEVELS, set_up
 from agent.web.reloading_config import Web
 
@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
     config, web = loaded(load_config, args.web_file)
     set_up(config.log.level, config.log.format)
     share_one_heap()
+    keep_freed_memory()
     return _daemon(config, load_config, web, lifecycle=args.lifecycle, hosts=args.hosts)
 
 

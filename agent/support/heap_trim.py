@@ -7,8 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 
-M_ARENA_MAX = -8
-"""mallopt(3): how many heaps the threads of a process may have."""
+M_ARENA_MAX, M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -8, -1, -3
+"""mallopt(3): how many heaps the threads of a process may have, how much that is free at the end of
+one stays there, and from which size on memory is mapped for itself."""
+FREE_BYTES, MAPPED_BYTES = 4 << 20, 1 << 20
+"""What an assessment allocates at once is less, and each of its arrays."""
 GIVE_BACK_EVERY, COLLECT_EVERY = 10.0, 60.0  # seconds at least
 MOST_SHARE = 0.001  # of all time that either may take
 
@@ -20,6 +23,16 @@ def share_one_heap() -> None:
     """
     with suppress(OSError, AttributeError):
         _library().mallopt(M_ARENA_MAX, 1)
+
+
+def keep_freed_memory() -> None:
+    """Keep glibc from returning what is freed at once, to ask for it again with the next array.
+
+    An assessment took 2,600 page faults, a third of its time. `give_back` returns it all the same.
+    """
+    with suppress(OSError, AttributeError):
+        _library().mallopt(M_TRIM_THRESHOLD, FREE_BYTES)
+        _library().mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
 
 
 def set_aside() -> None:
