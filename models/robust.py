@@ -4,6 +4,7 @@ Iteratively reweighted least squares with Tukey's biweight: P. J. Huber, E. M. R
 Statistics* (2009), chapter 7. Numpy only.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,13 +96,51 @@ def fit_columns(design: Array, y: Array, weights: Array, noise_floor: float) -> 
     any unit; 0 leaves it out. Residuals of weight 1 are at least as uncertain as `noise_floor`:
     no measurement is exact.
     """
+    size = design.shape[1]
+    products = (design[:, :, None] * design[:, None, :]).reshape(-1, size * size)
+    return _reweighted(
+        y,
+        weights,
+        noise_floor,
+        lambda w: (w.T @ products).reshape(-1, size, size),
+        lambda wy: wy.T @ design,
+        lambda coefficients: design @ coefficients.T,
+    )
+
+
+def fit_each(designs: Array, y: Array, weights: Array, noise_floor: float) -> list[LinearFit]:
+    """Do the same with a design for each column, shape (columns, points, p)."""
+    turned = designs.transpose(0, 2, 1)
+    return _reweighted(
+        y,
+        weights,
+        noise_floor,
+        lambda w: (turned * w.T[:, None, :]) @ designs,
+        lambda wy: (turned @ wy.T[:, :, None])[:, :, 0],
+        lambda coefficients: (designs @ coefficients[:, :, None])[:, :, 0].T,
+    )
+
+
+def _reweighted(
+    y: Array,
+    weights: Array,
+    noise_floor: float,
+    gram: Callable[[Array], Array],
+    moments: Callable[[Array], Array],
+    line: Callable[[Array], Array],
+) -> list[LinearFit]:
+    """Fit the columns by turns: coefficients by weights, weights by residuals.
+
+    For weights, shape (points, columns), gram has the matrices of the normal equations, shape
+    (columns, p, p); moments the right sides of the weighted columns, shape (columns, p); line the
+    fitted values of such coefficients, shape (points, columns).
+    """
     used = weights > 0
     unit = weights * (np.count_nonzero(used, axis=0) / np.maximum(weights.sum(axis=0), TINY))
     y, root, w = np.where(used, y, 0.0), np.sqrt(unit), unit
-    products = (design[:, :, None] * design[:, None, :]).reshape(-1, design.shape[1] ** 2)
     for step in range(STEPS):
-        coefficients, inverse = _solve(design, products, y, w)
-        residuals = (y - design @ coefficients.T) * root
+        coefficients, inverse = _solved(gram(w), moments(w * y))
+        residuals = (y - line(coefficients)) * root
         if step < STEPS - 1:
             sizes = medians(np.where(used, np.abs(residuals), np.nan))
             scale = np.maximum(MAD * sizes, noise_floor)
@@ -112,7 +151,7 @@ def fit_columns(design: Array, y: Array, weights: Array, noise_floor: float) -> 
     scale = np.maximum(np.sqrt(np.sum(residuals**2, axis=0) / count), noise_floor)
     effective = np.minimum(count / _persistence(residuals), TOTAL_WEIGHT)
     covariance = inverse * (scale**2 * count / effective)[:, None, None]
-    freedom = np.maximum(effective - design.shape[1], MIN_FREEDOM)
+    freedom = np.maximum(effective - coefficients.shape[1], MIN_FREEDOM)
     return [
         LinearFit(coefficients[i], covariance[i], float(scale[i]), float(freedom[i]))
         for i in range(y.shape[1])
@@ -131,17 +170,12 @@ def persistence_of(products: ArrayLike, squares: ArrayLike) -> Array:
     return ratio
 
 
-def _solve(design: Array, products: Array, y: Array, w: Array) -> tuple[Array, Array]:
-    """Solve the normal equations; a ridge of round-off keeps ill-conditioned windows solvable.
-
-    products are those of each two columns of the design, shape (points, p·p).
-    """
-    size = design.shape[1]
-    gram = (w.T @ products).reshape(-1, size, size)
-    diagonal = np.arange(size)
+def _solved(gram: Array, moments: Array) -> tuple[Array, Array]:
+    """Solve the normal equations; a ridge of round-off keeps ill-conditioned windows solvable."""
+    diagonal = np.arange(gram.shape[1])
     gram[:, diagonal, diagonal] = gram[:, diagonal, diagonal] * (1 + NEGLIGIBLE) + TINY
     inverse = np.linalg.inv(gram)
-    coefficients: Array = np.einsum("cpq,cq->cp", inverse, (w * y).T @ design)
+    coefficients: Array = np.einsum("cpq,cq->cp", inverse, moments)
     return coefficients, np.asarray(inverse, dtype=np.float64)
 
 
@@ -158,6 +192,6 @@ def normal_cdf(z: Array) -> Array:
     return cdf
 
 
-def student_cdf(t: Array, freedom: float) -> Array:
+def student_cdf(t: Array, freedom: Array | float) -> Array:
     """Compute Student's distribution by the normal one: Abramowitz and Stegun, formula 26.7.8."""
     return normal_cdf(t * (1 - 1 / (4 * freedom)) / np.sqrt(1 + np.square(t) / (2 * freedom)))

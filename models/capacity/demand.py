@@ -15,14 +15,17 @@ the processor busy (`idleness`), that share B stands once more in the place of U
 How much of each: `extrapolations`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from models.capacity.cpu_wakeups import CpuWakeups
+from models.capacity.sample_sizes import SURE
 from models.capacity.shared_cost import SharedCost
-from models.robust import LinearFit, fit_linear
+from models.robust import LinearFit, fit_each
 from models.usl.law import Array
 
 NOISE = 0.002
@@ -86,10 +89,45 @@ class Part:
         """Whether it grows with the throughput, by more than so many standard errors."""
         return self.slope > errors * self.slope_error
 
-    def awake(self, busy: Array) -> LinearFit:
-        """Fit (2) or (3): the coefficients of 1, t and −t·busy, which is U or B at each t."""
-        design = np.stack([np.ones_like(self.t), self.t, -self.t * busy], axis=1)
-        return fit_linear(design, self.u, self.weights, NOISE).given(unit(0), *self.base)
+
+class Followed(NamedTuple):
+    """The parts of a utilisation, of which the first may fall."""
+
+    parts: Sequence[Part]
+    busy: Sequence[Array]
+    """By each way to fall that is measured the share of the queries that find it busy: U, and B."""
+    awake: Sequence[LinearFit]
+    """The first part by (2) and (3) with these: the coefficients of 1, t and −t·busy."""
+
+
+def follow(many: Sequence[Sequence[Part]]) -> list[Followed]:
+    """Fit (2) and (3) to the first parts of several utilisations, where they are a demand.
+
+    All at once: for one of them numpy's calls take longer than what they compute.
+    """
+    shares = [_busy(parts) if parts[0].is_demand(SURE) else [] for parts in many]
+    each = [(parts[0], busy) for parts, some in zip(many, shares, strict=True) for busy in some]
+    fits = iter(_awake(each) if each else ())
+    return [
+        Followed(parts, busy, [next(fits) for _ in busy])
+        for parts, busy in zip(many, shares, strict=True)
+    ]
+
+
+def _busy(parts: Sequence[Part]) -> list[Array]:
+    """List the whole utilisation, smooth, and the measured shares that find it busy."""
+    t, measured = parts[0].t, (parts[0].idleness, parts[0].log_sharing)
+    smooth = sum((part.bent.coefficients for part in parts), np.zeros(3))
+    whole = np.clip(np.stack([t**k for k in range(3)], axis=1) @ smooth, 0.0, 1.0)
+    return [whole, *(each.spared for each in measured if each is not None)]
+
+
+def _awake(each: Sequence[tuple[Part, Array]]) -> list[LinearFit]:
+    """Fit each part with the share that finds it busy."""
+    designs = [np.stack([np.ones_like(p.t), p.t, -p.t * busy], axis=1) for p, busy in each]
+    u, weights = (np.stack([getattr(p, c) for p, _ in each], axis=1) for c in ("u", "weights"))
+    fits = fit_each(np.stack(designs), u, weights, NOISE)
+    return [fit.given(unit(0), *p.base) for fit, (p, _) in zip(fits, each, strict=True)]
 
 
 def unit(index: int) -> Array:

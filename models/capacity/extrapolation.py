@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.capacity.demand import Part, unit
+from models.capacity.demand import Followed, Part, unit
 from models.capacity.shared_cost import SharedCost
 from models.numerics import median, quantile
 from models.robust import LinearFit, student_cdf
@@ -125,18 +125,9 @@ class Extrapolation:
         """Compute the share of the queries that are spared what falls, were t the ceiling's."""
         return np.full_like(t, CEILING[0]) if self.sharing is None else self.sharing.at(t)
 
-    def reached(self, t: Array) -> Array:
-        """Compute the probability that the ceiling is below each t, ascending: (places, points)."""
-        ceiling, deviation = CEILING
-        third = -t * self.spared(t) if self.falls else t * t
-        rows = np.stack([np.ones_like(t), t, third], axis=1)
-        over = self.coefficients @ rows.T - ceiling
-        products = (rows[:, :, None] * rows[:, None, :]).reshape(len(t), -1)
-        variance = np.maximum(self.covariance.reshape(len(over), -1) @ products.T, 0.0)
-        steep = 1 + self.coefficients[:, 2:] * t if self.falls else 1.0
-        z = over / np.sqrt(variance + (deviation * steep) ** 2)
-        cdf: Array = np.maximum.accumulate(student_cdf(z, self.freedom), axis=1)
-        return cdf
+    def third(self, t: Array) -> Array:
+        """Compute what the third coefficient is multiplied by at each t: (places, points)."""
+        return np.tile(-t * self.spared(t) if self.falls else t * t, (len(self.ln_p), 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,31 +147,30 @@ class Extrapolations:
     """The probability that it falls as more commits share the writes of the log."""
 
     @classmethod
-    def of(cls, parts: Sequence[Part], reach: float) -> "Extrapolations":
+    def of(cls, seen: Followed, reach: float) -> "Extrapolations":
         """Let the first part go on, while the others stay.
 
         reach is the t at which the sum is full if its demand stays.
         """
-        first, others = parts[0], [part.straight for part in parts[1:]]
-        growth = unit(2) * reach / first.slope
+        first, others = seen.parts[0], [part.straight for part in seen.parts[1:]]
+        growth, awake = unit(2) * reach / first.slope, iter(seen.awake)
         grown = np.tile(growth, (PLACES, 1))
-        total = _total(parts)
         extrapolations = [
             Extrapolation.of(first.bent, growth[None, :], STEADY.places, STEADY, falls=False),
             Extrapolation.of(first.bent, grown, GROWING.places, GROWING, falls=False),
-            _falling(first, total, FALLING),
+            _falling(next(awake), FALLING),
         ]
-        busy = [total]
+        busy = [seen.busy[0]]
         if first.idleness is not None:
             busy.append(first.idleness.spared)
             prior = _waking(first.idleness.per_query / first.slope)
-            extrapolations.append(_falling(first, busy[-1], prior))
+            extrapolations.append(_falling(next(awake), prior))
         if first.wakes_unseen is not None:
             busy.append(np.zeros_like(first.t))
             extrapolations.append(_falling_unseen(first, extrapolations[0]))
         if first.log_sharing is not None:
             busy += len(LOG_SHARED) * [first.log_sharing.spared]
-            extrapolations += _sharing(first, first.log_sharing)
+            extrapolations += _sharing(first, first.log_sharing, next(awake))
         # points that correlate count as fewer: as the same number for all, else that would decide
         freedom = min(one.freedom for one in extrapolations)
         weighed = [one.weighed(freedom) for one in extrapolations]
@@ -212,18 +202,32 @@ class Extrapolations:
 
     def reached(self, t: Array) -> Array:
         """Compute the probability that the ceiling is reached below each t, ascending."""
-        each = zip(self.shares, self.every, strict=True)
-        cdf: Array = np.sum([share @ one.reached(t) for share, one in each], axis=0)
+        ceiling, deviation = CEILING
+        third = np.concatenate([one.third(t) for one in self.every])
+        c = np.concatenate([one.coefficients for one in self.every])[:, :, None]
+        v = np.concatenate([one.covariance for one in self.every])[:, :, :, None]
+        variance = v[:, 0, 0] + t * (2 * v[:, 0, 1] + t * v[:, 1, 1])
+        variance += third * (2 * v[:, 0, 2] + 2 * v[:, 1, 2] * t + v[:, 2, 2] * third)
+        steep = deviation * (1 + self._of_places([one.falls for one in self.every]) * c[:, 2] * t)
+        z = (c[:, 0] + c[:, 1] * t + c[:, 2] * third - ceiling) / np.sqrt(
+            np.maximum(variance, 0.0) + steep * steep
+        )
+        freedom = self._of_places([one.freedom for one in self.every])
+        each = np.maximum.accumulate(student_cdf(z, freedom), axis=1)
+        cdf: Array = np.concatenate(self.shares) @ each
         return cdf
+
+    def _of_places(self, values: Sequence[float]) -> Array:
+        """Repeat what each way has for each of its strengths, shape (all places, 1)."""
+        return np.repeat(np.array(values), [len(share) for share in self.shares])[:, None]
 
 
 HIGH = 0.9
 """The quantile of the loads that counts as the highest seen."""
 
 
-def _falling(first: Part, busy: Array, prior: Prior) -> Extrapolation:
-    """Follow (2) or (3), by the share of the queries that find the resource busy."""
-    awake = first.awake(busy)
+def _falling(awake: LinearFit, prior: Prior) -> Extrapolation:
+    """Follow (2) or (3), fitted with the share of the queries that find the resource busy."""
     waking = unit(2) - prior.places[:, None] * unit(1)
     rows = waking / float(awake.coefficients[1])
     return Extrapolation.of(awake, rows, np.zeros(PLACES), prior, falls=True)
@@ -258,21 +262,14 @@ LOG_SHARED = (2.0, 3.0)
 at a time, 2.4 to 3.2 were measured up to the peaks of durable commits."""
 
 
-def _sharing(first: Part, log: SharedCost) -> list[Extrapolation]:
+def _sharing(first: Part, log: SharedCost, awake: LinearFit) -> list[Extrapolation]:
     """Follow (3) by the share of the commits that were spared a write of the log."""
     high = first.t >= quantile(first.t, HIGH)
     seen = min(median(log.spared[high]), CEILING[0])
     at, odds = median(first.t[high]), seen / (1 - seen)
     most = min(LONGEST_WRITE * log.per_query / first.slope, LARGEST_PART)
-    falling = _falling(first, log.spared, Prior.within(0.0, most, *WRITING))
+    falling = _falling(awake, Prior.within(0.0, most, *WRITING))
     return [replace(falling, sharing=Sharing(at, odds, power)) for power in LOG_SHARED]
-
-
-def _total(parts: Sequence[Part]) -> Array:
-    """Smooth the whole utilisation at each t."""
-    smooth = sum((part.bent.coefficients for part in parts), np.zeros(3))
-    t = parts[0].t
-    return np.clip(np.stack([t**k for k in range(3)], axis=1) @ smooth, 0.0, 1.0)
 
 
 def _fall(falling: Extrapolation, shares: Array, busy: float, reach: float) -> float:

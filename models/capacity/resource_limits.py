@@ -20,7 +20,9 @@ from models.capacity.demand import (
     OWN_BASE_PRIOR,
     OWN_SHARES,
     UNMEASURED_SHARES,
+    Followed,
     Part,
+    follow,
 )
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
 from models.capacity.distribution import FARTHEST, GRID
@@ -98,12 +100,17 @@ def find_resource_limits(
     every = [Part(t, *part) for part in zip(columns.T, weights.T, fits, strict=True)]
     apart = np.count_nonzero(used[:, len(resources) : 2 * len(resources)], axis=0)
     seen = _seen(u)
+    parts = [every[i :: len(resources)] for i in range(len(resources))]
+    followed = follow(
+        [
+            _apart(some, resource, x_scale) if known >= MIN_POINTS else some[:1]
+            for some, resource, known in zip(parts, resources, apart, strict=True)
+        ]
+    )
     resource_limits = []
     for i, resource in enumerate(resources):
-        parts = every[i :: len(resources)]
-        parts = _apart(parts, resource, x_scale) if apart[i] >= MIN_POINTS else parts[:1]
         resource_limit = _resource_limit(
-            resource, x, u[:, i], full[:, i], float(seen[i]), parts, x_scale
+            resource, x, u[:, i], full[:, i], float(seen[i]), followed[i], x_scale
         )
         if clients is not None and LimitReason.ALREADY_FULL not in resource_limit.reasons:
             resource_limit = _as_clients_have_it(resource, resource_limit, clients)
@@ -116,7 +123,7 @@ def find_resource_limits(
             resource_limit = replace(
                 resource_limit, reasons=(LimitReason.FILLED_BY_OTHERS, *resource_limit.reasons)
             )
-        curve = UtilisationCurve(parts[0].fit.coefficients, x_scale)
+        curve = UtilisationCurve(followed[i].parts[0].fit.coefficients, x_scale)
         resource_limits.append(replace(resource_limit, curve=curve))
     return tuple(resource_limits)
 
@@ -191,7 +198,7 @@ def _resource_limit(
     u: Array,
     full: NDArray[np.bool_],
     seen: float,
-    parts: Sequence[Part],
+    followed: Followed,
     x_scale: float,
 ) -> ResourceLimit:
     """Measure the limit where the resource is always full, else extrapolate to it."""
@@ -217,7 +224,7 @@ def _resource_limit(
             return _measured(name, seen, float(middle), float(high / low))
     if np.count_nonzero(follows) < MIN_POINTS:
         return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
-    return _extrapolated(resource, seen, parts, x_scale)
+    return _extrapolated(resource, seen, followed, x_scale)
 
 
 def _ends_growth(resource: Resource) -> bool:
@@ -302,9 +309,10 @@ def _fills(u: Array) -> bool:
 
 
 def _extrapolated(
-    resource: Resource, seen: float, parts: Sequence[Part], x_scale: float
+    resource: Resource, seen: float, followed: Followed, x_scale: float
 ) -> ResourceLimit:
     """Follow the utilisation up to the ceiling, whatever its demand does on the way."""
+    parts = followed.parts
     # of a stock that is emptied now and then some of the intervals look like noise
     if not parts[0].is_demand(BEYOND_DOUBT if resource.is_stock else SURE):
         return ResourceLimit.none(resource.name, seen, LimitReason.NO_DEMAND)
@@ -312,7 +320,7 @@ def _extrapolated(
     slope = sum(part.slope for part in parts)
     error = float(np.hypot.reduce([part.slope_error for part in parts])) / x_scale
     reach = max((CEILING[0] - base) / max(slope, NEGLIGIBLE), 0.5)
-    extrapolations = Extrapolations.of(parts, reach)
+    extrapolations = Extrapolations.of(followed, reach)
     grid = np.linspace(*REACH, GRID) + np.log(reach)
     if not resource.is_busy_time:
         cdf, name = extrapolations.reached(np.exp(grid)), resource.name
