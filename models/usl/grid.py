@@ -195,9 +195,23 @@ def _likely_columns(grid: Grid) -> tuple[Array, Array]:
 
 def _likely_rows(grid: Grid) -> Array:
     """Find finer rows that hold every row within the cut of the best, one more at each side."""
-    tops = np.array([vertex(row)[1] for row in grid.log_p])
+    tops = _tops(grid.log_p)
     likely, step = grid.ln_n[tops > tops.max() - CUT], grid.ln_n[1] - grid.ln_n[0]
     return np.linspace(likely[0] - step, likely[-1] + step, GRID)
+
+
+def _tops(rows: Array) -> Array:
+    """Compute how high `vertex` of each row is, shape (rows,)."""
+    best = np.argmax(rows, axis=1)
+    height = rows[np.arange(len(rows)), best]
+    inside = np.flatnonzero((best > 0) & (best < rows.shape[1] - 1))
+    before, after = (rows[inside, best[inside] + step] for step in (-1, 1))
+    bend = after + before - 2 * height[inside]
+    is_curved = bend < 0
+    slope = (after - before)[is_curved] / 2
+    height[inside[is_curved]] -= slope * slope / (2 * bend[is_curved])
+    tops: Array = height
+    return tops
 
 
 def vertex(values: Array) -> tuple[float, float]:

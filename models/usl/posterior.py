@@ -178,9 +178,10 @@ def posterior_of(points: Points, curve: Curve, prior: PeakPrior) -> Posterior:
     moments = {s: Moments.of(points, shape, s, count, about) for s, shape in shapes.items()}
     cells = Cells.of({s: narrowed(shape) for s, shape in moments.items()})
     n_scale, x_scale = moments[1.0].n_scale, moments[1.0].x_scale
-    law = _law_with_peak(_estimate(cells), moments[1.0])
     n_low, n_mid, n_high = np.exp(_quantiles(cells.ln_n, cells.share)) * n_scale
-    x_low, x_mid, x_high = np.exp(_quantiles(cells.ln_x, cells.share)) * x_scale
+    ln_x = _quantiles(cells.ln_x, cells.share)
+    law = _law_with_peak(_estimate(cells, float(ln_x[0]), float(ln_x[2])), moments[1.0])
+    x_low, x_mid, x_high = np.exp(ln_x) * x_scale
     if prior.nearness:  # the prior does not know of ladders that end at their peak
         x_low = min(x_low, x_scale * (1 - PSEUDO_ERROR))
     n_max = law.n_max or float(n_mid)
@@ -198,18 +199,20 @@ def posterior_of(points: Points, curve: Curve, prior: PeakPrior) -> Posterior:
     )
 
 
-def _estimate(cells: Cells) -> float:
+def _estimate(cells: Cells, low: float, high: float) -> float:
     """Compute the ln Xmax with the least expected error relative to the truth, capped.
+
+    Between low and high, the ends of the 90 % interval of ln Xmax.
 
     An error beyond `WRONG_ENOUGH` is wrong and no worse than another: a long tail, of a peak that
     may be anywhere above, does not draw the estimate.
     """
-    low, _, high = _quantiles(cells.ln_x, cells.share)
-    edges = np.linspace(low, high, BINS + 1)
-    shares, _ = np.histogram(np.clip(cells.ln_x, low, high), edges, weights=cells.share)
-    middles = (edges[1:] + edges[:-1]) / 2
-    off = np.abs(np.expm1(middles[:, None] - middles[None, :]))
-    return float(middles[np.argmin(np.minimum(off, WRONG_ENOUGH) @ shares)])
+    width = (high - low) / BINS
+    places = np.clip((cells.ln_x - low) / width, 0, BINS - 1).astype(np.intp)
+    shares = np.bincount(places, cells.share, BINS)
+    errors = np.abs(np.expm1(width * np.arange(1 - BINS, BINS)))
+    expected = np.convolve(np.minimum(errors, WRONG_ENOUGH), shares, "valid")
+    return float(low + width * (np.argmin(expected) + 0.5))
 
 
 def _quantiles(values: Array, shares: Array) -> Array:
