@@ -43,7 +43,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CAPS = (0.3, 0.5, 0.7, 0.9)
 SHARES = (0.2, 0.6, 0.4, 0.9, 0.3, 0.75, 0.5, 1.0)  # of the cap, a step each
 LONGER = 3
-"""So many times as long below the last cap: trust takes twelve intervals near the capacity."""
+"""So many times as long below the last cap: trust takes eight intervals of 80 % or more."""
 PAST = 4
 """Threads past the peak, in multiples of the best number."""
 PAST_INTERVALS = 10

@@ -47,14 +47,14 @@ def test_pile_ups_and_a_backup_are_left_out_and_the_capacity_holds() -> None:
     ("near", "reasons"),
     [
         (4, {CapacityReason.LOAD_TOO_LOW}),
-        (10, {CapacityReason.FEW_HIGH_LOADS}),
-        (16, set()),
+        (7, {CapacityReason.FEW_HIGH_LOADS}),
+        (8, set()),
     ],
 )
 def test_a_short_burst_of_load_is_trusted_for_nothing(
     near: int, reasons: set[CapacityReason]
 ) -> None:
-    """A hundred intervals far below the capacity, and some near it: twelve settle it."""
+    """A hundred intervals far below the capacity, and some near it: eight settle it."""
     rng = np.random.default_rng(5)
     server = law_server("s", 0.02, 1e-4, full_at=0.7)
     share = np.append(rng.uniform(0.1, 0.5, 100), rng.uniform(0.85, 0.9, near))

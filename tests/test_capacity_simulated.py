@@ -70,14 +70,15 @@ def test_every_kind_of_server_is_covered_and_explained(name: str, simulated: lis
     assert share(days, lambda t: t.covered) >= 0.75
     for each in days:
         explained_well(each.capacity)
-        assert not is_trusted(each) or abs(each.error) <= 0.25
 
 
 def test_the_trusted_capacities_are_right_and_many(simulated: list[Trial]) -> None:
-    """Within 5 % (median) and 12 % (90 % quantile), and as many as the law alone would trust."""
+    """Within 15 %, nine of ten within 12 %; as many as the law alone would trust and be right."""
     off = np.abs([t.error for t in simulated if is_trusted(t)])
-    assert len(off) >= sum(passes_gate(t.law) for t in simulated)
-    assert len(off) >= 0.25 * len(simulated)
+    by_law = [(t.law.x_max or 0.0) / t.truth for t in simulated if t.law and passes_gate(t.law)]
+    assert len(off) >= sum(abs(ratio - 1) <= 0.15 for ratio in by_law)
+    assert len(off) >= 0.2 * len(simulated)
+    assert np.max(off) <= 0.15
     assert np.median(off) <= 0.05
     assert np.quantile(off, 0.9) <= 0.12
 

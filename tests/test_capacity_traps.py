@@ -184,7 +184,7 @@ def test_statements_that_wait_elsewhere_fill_no_innodb() -> None:
     done as four at once can. `unless_passed` tells it then; until then it must wake nobody.
     """
     rng = np.random.default_rng(5)
-    x = np.tile(np.linspace(20, 150, 30), 4) * np.exp(rng.normal(0, 0.01, 120))
+    x = np.tile(np.linspace(20, 180, 30), 4) * np.exp(rng.normal(0, 0.01, 120))
     n = x * 0.02 * np.exp(rng.normal(0, 0.01, len(x)))
     at = 15.0 * np.arange(1, len(x) + 1)
     for counts_waits in (False, True):

@@ -62,7 +62,7 @@ SENTENCES = {
     CapacityReason.LAW_NOT_SURE: "only the fitted law sets the limit, and its peak is uncertain",
     CapacityReason.ONE_LOAD: "the load hardly varied, so growth of throughput was not seen",
     CapacityReason.LOAD_TOO_LOW: "too small a share of the capacity was seen",
-    CapacityReason.FEW_HIGH_LOADS: "the load came near the capacity in fewer than twelve intervals",
+    CapacityReason.FEW_HIGH_LOADS: "fewer than eight intervals reached 80 % of the capacity",
     CapacityReason.WIDE_INTERVAL: "the capacity's interval is too wide",
     CapacityReason.CONTENTION_UNKNOWN: "contention may end the growth before a resource is full",
     CapacityReason.WAITS_COUNTED: "statements that wait elsewhere count as if they used the limit",

@@ -9,7 +9,7 @@ from models.capacity.result import INFORMATION, Capacity, CapacityReason
 from models.trust import Trust, trust_of
 from models.usl.fit import UslFit
 
-SETTLING_LOAD = 0.75
+SETTLING_LOAD = 0.85
 """The share of the capacity from which on most of them are trusted, in simulation."""
 
 
