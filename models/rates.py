@@ -20,7 +20,7 @@ CLOCKS_AGREE = 3.0
 
 
 def epochs(at: ArrayLike, uptime: ArrayLike) -> Array:
-    """Number the lives of a server: shape (n,), rising by one at the first sample after a restart.
+    """Number the server's restarts: shape (n,), rising by one at the first sample after each.
 
     A restart shows as an uptime that goes back, or as a start (`at - uptime`) that moves.
     """

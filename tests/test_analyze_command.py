@@ -39,7 +39,7 @@ def table() -> list[Row]:
 
 
 def troubled() -> list[Row]:
-    """The same with an hour's silence, after which the counters begin anew."""
+    """The same with an hour's silence, after which the counters begin again at 0."""
     first = list(rows(LENGTH // 4, step=STEP, start=START))
     late = rows(LENGTH // 4, step=STEP, start=END - LENGTH // 4)
     return [*first, *(row | {"uptime_s": k * STEP} for k, row in enumerate(late))]
@@ -161,7 +161,7 @@ def test_two_periods_are_compared_as_those_of_a_file_are(
 def test_a_restart_and_an_hours_silence_give_no_rate(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a server without a host, whose counters begin anew: no interval spans the gap."""
+    """Of a server without a host, whose counters begin again at 0: no interval spans the gap."""
     _, found = analysed(capsys, url)
     target = found["[::1]:9104"]
     assert target["load"]["utilisation"] == {}

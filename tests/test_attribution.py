@@ -278,7 +278,7 @@ def test_totals_and_unattributed_add_up(method: Method, options: dict[str, Any])
 
 
 def test_no_class_uses_more_cpu_than_its_time() -> None:
-    """A server that burns 5 CPU while statements ran for less: the rest is nobody's."""
+    """A server that burns 5 CPU while statements ran for less: the rest is unattributed."""
     s = simulate(intervals=100)
     target = Target(s.y + 5, cpu_seconds=True)
     for method in (Method.AUTO, Method.WORK_TIME, Method.WLR, Method.LEARNED):

@@ -51,7 +51,7 @@ def test_the_intervals_add_up_to_all_that_was_used(top: int) -> None:
 
 
 def test_an_interval_is_written_with_what_each_class_costs(path: Path) -> None:
-    """Its use, error and gains; what is not known is nothing, and nobody's has no name."""
+    """Its use, error and gains; what is not known is NULL, as is a digest of the rest."""
     classes, _ = followed(simulate(7, intervals=SECONDS))
     last = classes.take_new()[-1]
     life = Life(path, UNIX)

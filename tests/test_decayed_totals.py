@@ -1,4 +1,4 @@
-"""Sums of what classes did of late."""
+"""Sums of what classes did recently."""
 
 import numpy as np
 import pytest

@@ -109,7 +109,7 @@ def first(path: Path) -> Life:
 
 
 def test_the_next_life_begins_with_the_window_of_the_last(first: Life, path: Path) -> None:
-    """Every interval with all its numbers, at its own time, though the machine was booted anew."""
+    """Every interval with all its numbers, at its own time, though the machine was booted again."""
     life = Life(path, UNIX + 400.0, born=5.0)
     life.begin()
     before, after = first.history.window(first.at), life.history.window(life.at)

@@ -87,7 +87,7 @@ def by_work(scene: Scene, uses: Mapping[str, float]) -> dict[str, float]:
 
 
 def of_state(scene: Scene, state: ClassesState, resource: str) -> dict[str, float]:
-    """What the agent says that each work used of late."""
+    """What the agent says that each work used recently."""
     uses = defaultdict[str, float](float)
     for one in state.classes:
         uses[one.name.digest] += one.recent[resource]

@@ -176,7 +176,7 @@ def thaw(places: list[WatchedServer]) -> None:
 def test_the_server_itself_says_that_it_is_safe(
     places: list[WatchedServer], tmp_path: Path
 ) -> None:
-    """One session, no transaction, nothing but reading, and less of it the worse the server fares.
+    """One session, no transaction, nothing but reading, and less the slower the server answers.
 
     In good times, behind a slow network, frozen, with sessions that break again and again and with
     a password that is refused; then in good times again.

@@ -29,7 +29,7 @@ PATHS = (
 CLASSES = {"interval": "5s", "top": 200}
 WITH_TEXT = {"logfmt": False, "json": True}  # by log format, whether digest texts are exported
 HISTORY = Path("history") / "history.db"
-CUT = 256  # letters of a digest text in a metric
+CUT = 256  # characters of a digest text in a metric
 ACCEPTED = ("text/plain", "application/openmetrics-text; version=1.0.0", "text/html")
 RANKED = "--format json --top 400"
 PROFILES = (

@@ -29,7 +29,7 @@ def dear_at_times(
     """Four classes; calls of the first read and cost so many times as much in a part of the time.
 
     Beside them the CPU of each, s, shape (T, 4). Bursts last for ten seconds, the queue stretches
-    all times, and 0.08 of the CPU is nobody's.
+    all times, and 0.08 of the CPU is unattributed.
     """
     rng = np.random.default_rng(seed)
     count = rng.poisson((60, 100, 80, 40), (intervals, 4)).astype(float)

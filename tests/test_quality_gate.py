@@ -106,7 +106,7 @@ def test_bytes_that_follow_nothing_are_nobodys() -> None:
 
 @pytest.mark.parametrize("y", [of_rows, of_nobody])
 def test_the_agent_judges_by_the_minutes_before(y: Bytes) -> None:
-    """Its first minute is nobody's; from then on it depends on what was predicted."""
+    """Its first minute is unattributed; from then on it depends on what was predicted."""
     intervals = made_up().intervals
     bytes_read, model = y(intervals), SlidingModel(READ, blocks=10)
     given = []

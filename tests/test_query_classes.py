@@ -41,7 +41,7 @@ def feed(classes: ClassMonitor, states: list[ClassesState], sample: Sample) -> N
 
 
 def recent(state: ClassesState, names: tuple[str, ...], resource: str = "cpu") -> Array:
-    """What each class used of late."""
+    """What each class used recently."""
     found = {c.name.digest: c.recent[resource] for c in state.classes}
     return np.array([found.get(name, 0.0) for name in names])
 

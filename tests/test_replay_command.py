@@ -268,7 +268,7 @@ def test_cells_that_are_not_known_are_as_rows_that_are_not_there(
 def test_there_is_no_rate_across_a_restart_and_nothing_is_said_in_a_gap(
     tmp_path: Path, replayed: Replayed
 ) -> None:
-    """Counters begin anew after an hour; the server is silent for another one."""
+    """Counters begin again at 0 after an hour; the server is silent for another one."""
     late = [row | {"t_s": float(row["t_s"]) + 7200, "uptime_s": row["t_s"]} for row in rows(3600)]
     file = written(tmp_path / "db.csv", [*rows(3600), *late])
     lines = {line["at"]: line for line in replayed(file, "--every", "10m")}

@@ -79,7 +79,7 @@ def test_an_unknown_part_has_no_series() -> None:
 
 
 def test_a_bar_has_a_letter_for_each_twentieth() -> None:
-    """Rounded so that the letters of all parts together fill the bar."""
+    """Rounded so that the characters of all parts together fill the bar."""
     assert len(stacked_bar(USE.split)) == 20
     assert stacked_bar(USE.split).count("R") == 10
     assert limited_words(USE.limited_by) == "disk 58%"

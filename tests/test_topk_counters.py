@@ -116,7 +116,7 @@ def test_no_counter_falls_and_all_add_up(minutes: list[dict[str, float]]) -> Non
 @pytest.mark.parametrize("cost", [0.0, 0.5])
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
 def test_a_cheaper_class_moves_the_limit_as_its_demand_says(cost: float, share: float) -> None:
-    """Against the limit computed anew from every class's own demand per query."""
+    """Against the limit computed from every class's own demand per query."""
     rates, demands = np.array([30.0, 70.0]), np.array([share / 30.0, (1 - share) / 70.0])
     scale = 0.004
     base, ceiling = 0.1, 0.9

@@ -25,7 +25,7 @@ from models.attribution.result import Reason
 from models.time_split.split import Part
 
 NAME_WIDTH = 34
-DIGEST_LETTERS = 12
+DIGEST_LENGTH = 12
 MOST_PERIODS = 3
 COLUMNS = (
     *(field.name for field in fields(Row) if field.name != "time"),
@@ -138,7 +138,7 @@ def _name(row: Row) -> str:
         return "mysql-headroom's own"
     if row.text:
         return cut(row.text.replace("`", ""), NAME_WIDTH)
-    digest = row.digest[:DIGEST_LETTERS]
+    digest = row.digest[:DIGEST_LENGTH]
     return cut(f"{row.schema}.{digest}" if row.schema else digest, NAME_WIDTH)
 
 

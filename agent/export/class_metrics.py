@@ -12,7 +12,7 @@ from agent.export.families import counter, gauge
 from agent.query_classes.capacity_gain import saving
 from agent.query_classes.state import ClassesState, ClassState, ResourceState
 
-TEXT_LETTERS = 256
+TEXT_LENGTH = 256
 COUNTERS = (
     ("calls", "calls", "Statements"),
     ("statement_time", "statement_seconds", "Seconds that statements took"),
@@ -203,7 +203,7 @@ def _of_classes(fresh: Known, now: float) -> Iterator[Metric]:
         "Normalised text of the query class's statements, without literals, in the label "
         "digest_text; always 1. Absent unless classes.digest_text is on.",
         (
-            ((*_labels(s, one), one.text[:TEXT_LETTERS]), 1.0)
+            ((*_labels(s, one), one.text[:TEXT_LENGTH]), 1.0)
             for s, _, one in each
             if one.text is not None
         ),

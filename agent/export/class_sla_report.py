@@ -7,7 +7,7 @@ from agent.export.fit_report import quantity, short_time
 from models.trust import Trust
 from models.what_if.predict import Estimate
 
-DIGEST_LETTERS, TEXT_LETTERS = 16, 60
+DIGEST_LENGTH, TEXT_LENGTH = 16, 60
 
 
 def class_sla_words(snapshot: Snapshot, now: float) -> Iterator[str]:
@@ -46,7 +46,7 @@ def _class(one: ClassSlaState, texts: Mapping[str, str]) -> str:
 
 
 def _name(one: ClassSlaState, texts: Mapping[str, str]) -> str:
-    return texts.get(one.digest, one.digest[:DIGEST_LETTERS])[:TEXT_LETTERS]
+    return texts.get(one.digest, one.digest[:DIGEST_LENGTH])[:TEXT_LENGTH]
 
 
 def _bounds(found: Estimate) -> str:

@@ -36,7 +36,7 @@ SOURCES = {
     Method.LEARNED: "estimated from calls and rows",
     Method.WLR: "estimated from time",
 }
-DIGEST_LETTERS, TEXT_LETTERS = 16, 100
+DIGEST_LENGTH, TEXT_LENGTH = 16, 100
 
 
 def classes_table(snapshot: Snapshot, now: float) -> str:
@@ -86,8 +86,8 @@ def _row(
 
 def _name(one: ClassState) -> str:
     if one.text is not None:
-        return one.text[:TEXT_LETTERS]
-    digest = one.name.digest[:DIGEST_LETTERS]
+        return one.text[:TEXT_LENGTH]
+    digest = one.name.digest[:DIGEST_LENGTH]
     name = f"{one.name.schema}.{digest}" if one.name.schema else digest
     known = {
         OTHER: "all others",

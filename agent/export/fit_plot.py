@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 BLUE, ORANGE, RED, GREY = "#1f5fa8", "#d9730d", "#b3261e", "#666666"
 SIZE_INCHES, DOTS_PER_INCH = (8.5, 5.2), 130
 CURVE_POINTS = 300
-TITLE_LETTERS = 72
-"""So many letters of the title fit on a line."""
+TITLE_LENGTH = 72
+"""So many characters of the title fit on a line."""
 FARTHEST = {Trust.TRUSTED: 1.6, Trust.INDICATIVE: 2.0, Trust.NOT_IDENTIFIABLE: 3.0}
 """The plot ends at the peak's interval, but never beyond so many times the greatest load seen."""
 
@@ -125,7 +125,7 @@ def _label(axes: "Axes", fitted: UslFit, right: float) -> None:
     axes.set_xlabel("concurrency (threads)")
     axes.set_ylabel("throughput (queries/s)")
     axes.yaxis.set_major_formatter(lambda value, _: quantity(value))
-    title = "\n".join(wrap(headline(fitted), TITLE_LETTERS))
+    title = "\n".join(wrap(headline(fitted), TITLE_LENGTH))
     axes.set_title(title, loc="left", fontsize=13, fontweight="bold", pad=24)
     axes.text(0, 1.025, _note(fitted), transform=axes.transAxes, fontsize=9, color=GREY)
     axes.grid(color="#dddddd", lw=0.6)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREY = "#1f5fa8", "#d9730d", "#666666"
 SIZE_INCHES, DOTS_PER_INCH = (10.5, 4.8), 130
-TITLE_LETTERS = 60
+TITLE_LENGTH = 60
 
 
 def plot_class(path: str, observed: ObservedClasses, profile: Profile) -> None:
@@ -72,7 +72,7 @@ def _draw_class(
         label = f"{line.slope:.3g}{error} s of CPU per s of work"
         axes.plot(at, line.intercept + line.slope * at, color=BLUE, lw=2, label=label)
     name = first.text.replace("`", "") if first.text else first.digest[:16]
-    axes.set_title(name[:TITLE_LETTERS], loc="left", fontsize=10, fontweight="bold")
+    axes.set_title(name[:TITLE_LENGTH], loc="left", fontsize=10, fontweight="bold")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("its work time in an interval (s)")

@@ -1,4 +1,4 @@
-"""The split of statement time for people: names, and a bar of letters."""
+"""The split of statement time for people: names, and a bar of characters."""
 
 from models.time_split.limiting_resource import Limit, LimitedBy
 from models.time_split.split import Part, TimeSplit
@@ -12,7 +12,7 @@ NAMES = {
     Part.LOCKS: "locks",
     Part.NOT_ALLOCATED: "not allocated",
 }
-LETTERS = {
+CHARACTERS = {
     Part.CPU: "C",
     Part.PROCESSOR_QUEUE: "w",
     Part.DISK_SEQUENTIAL: "S",
@@ -36,12 +36,12 @@ WORTH_TELLING = 0.005
 
 
 def stacked_bar(split: TimeSplit, width: int = WIDTH) -> str:
-    """Draw the parts side by side, each with as many letters as its share has of the width."""
-    letters, reached = "", 0.0
+    """Draw the parts side by side, each with as many characters as its share has of the width."""
+    bar, reached = "", 0.0
     for part, share in split.shares.items():
         reached += share
-        letters += LETTERS[part] * (round(reached * width) - len(letters))
-    return letters
+        bar += CHARACTERS[part] * (round(reached * width) - len(bar))
+    return bar
 
 
 def limited_words(limited: LimitedBy | None) -> str:

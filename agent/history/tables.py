@@ -23,7 +23,7 @@ from agent.history.record_types import (
 )
 from agent.history.sample_codec import Chunk, pack, unpack
 
-PAGE = 1000  # rows read at once: between two pages nobody's log is held
+PAGE = 1000  # rows read at once: between two pages no lock is held
 CHUNK = 60  # samples packed together where they do not come as chunks
 LAST = 2**62  # ms; later than any time
 

@@ -116,6 +116,6 @@ def _credentials(header: str) -> tuple[bytes, bytes] | None:
 
 
 def _decoy(hashes: Iterable[bytes]) -> bytes:
-    """A hash of nobody's password that takes as long as the slowest: who exists does not show."""
+    """A hash that no password has, as slow as the slowest: the time tells of no user."""
     slowest = max(hashes, key=lambda text: text[4:6])
     return slowest[:7] + b"." * (len(slowest) - 7)

@@ -94,30 +94,30 @@ class SlidingModel:
 
     @property
     def disagreement(self) -> float | None:
-        """Σ|share − other share| between what was measured and what was estimated, of late."""
+        """Σ|share − other share|, measured and estimated, over the recent blocks."""
         if np.array_equal(self._use, self._estimate):
             return None
         return disagreement(self._use, self._estimate)
 
     @property
     def total(self) -> float:
-        """What all used of late, what no class explains included; older blocks count less."""
+        """What all used recently, what no class explains included; older blocks count less."""
         return self._total
 
     @property
     def unattributed_share(self) -> float | None:
-        """The part of the resource that no class explains, of late."""
+        """The part of the resource that no class explains, over the recent blocks."""
         if self._total <= 0:
             return None
         return min(max(1 - self._explained / self._total, 0.0), 1.0)
 
     @property
     def beside_classes(self) -> BesideClasses:
-        """What is used beside the clients' classes, as parts of all use of late."""
+        """What is used beside the clients' classes, as parts of all recent use."""
         return self._background.beside(self._total)
 
     def use(self) -> dict[str, float]:
-        """What each class used of late; older blocks count less."""
+        """What each class used recently; older blocks count less."""
         return dict(zip(self._names, map(float, self._use), strict=True))
 
     def lines(self) -> tuple[tuple[str, ...], RegressionSums]:
@@ -213,7 +213,7 @@ class SlidingModel:
         self._explained = keep * self._explained + float(z.sum())
 
     def _arrange(self, names: tuple[str, ...]) -> None:
-        """Speak of these classes from now on; what the others did of late goes to the rest."""
+        """Speak of these classes from now on; what the others did recently goes to the rest."""
         if names == self._names:
             return
         before = {name: i for i, name in enumerate(self._names)}

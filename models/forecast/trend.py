@@ -37,7 +37,7 @@ NOISE_FLOOR = 0.01
 SURELY = 12.0
 """By how much a change of level must improve the criterion; from 8 to 18 little changes."""
 EDGE = HALF
-"""Known days on each side of a change of level; fewer are a burst, or not to be told from one."""
+"""Known days on each side of a change of level; fewer may be a burst."""
 SETTLED = 2 * WEEK
 """Days after which an end of growth shows."""
 FAR_OFF = 3.0
