@@ -28,6 +28,7 @@ from collectors.digest_table import (
     DigestTable,
 )
 from collectors.query_results import Shape, number_or_zero, text
+from collectors.statement_threads import DigestHashes, Looks, StatementThreads, statement_threads
 from collectors.statements import (
     CONSUMER_ON,
     RUNNING,
@@ -96,6 +97,8 @@ class DigestRows:
     locked: Mapping[str, float] = field(default_factory=dict)
     """How many of the statements in flight wait for locks that SUM_LOCK_TIME does not count, by
     `digest|=schema`."""
+    threads: Looks | None = None
+    """What the threads of statements in flight were doing; None where they cannot be seen."""
 
 
 class DigestValues(dict[str, float]):
@@ -114,6 +117,7 @@ class _Notes:
     complete_at: float = 0.0
     texts: set[str] = field(default_factory=set)
     characters: int = 0  # of them
+    hashes: DigestHashes = field(default_factory=DigestHashes)
 
 
 def prepare(connection: Connection) -> Prepared:
@@ -142,7 +146,8 @@ def prepare(connection: Connection) -> Prepared:
     thread = own_thread(connection)
     in_flight = _in_flight(connection, on, thread)
     running = IN_FLIGHT.format(thread_id=thread) if in_flight.enabled else None
-    read = _Reader(connection, columns, running)
+    threads = statement_threads(connection, thread)
+    read = DigestReader(connection, columns, running, threads)
     known = [feature for feature in (cpu, in_flight) if feature.enabled or feature.remedy]
     return Prepared(read, (Feature("digests", enabled=True), *known))
 
@@ -180,19 +185,28 @@ def _cpu(columns: Sequence[str], on: set[str]) -> Feature:
     return Feature("digests_cpu", enabled=True)
 
 
-class _Reader:
+class DigestReader:
     """Reads rows used since the reading before, what runs, and the texts of what is new."""
 
     def __init__(
-        self, connection: Connection, columns: Mapping[str, str], in_flight: str | None
+        self,
+        connection: Connection,
+        columns: Mapping[str, str],
+        in_flight: str | None,
+        threads: StatementThreads | None,
     ) -> None:
         self._connection = connection
         self._table = DigestTable(connection, columns)
         self._all = AllStatements(connection, columns)
         self._in_flight = in_flight
         self._notes: _Notes = connection.notes.setdefault(NOTES, _Notes())
+        self._threads = threads
+        self._seen = Looks()
+        if threads is not None and threads.hashes is not None:
+            threads.hashes = self._notes.hashes
 
     def __call__(self) -> Values:
+        """Read them; raises `CollectorError` where the server does not answer as it should."""
         notes, begun = self._notes, time.monotonic()
         since = None if notes.read_at is None else begun - notes.read_at
         complete = since is None or begun >= notes.complete_at + COMPLETE_EVERY
@@ -200,6 +214,8 @@ class _Reader:
         everything = self._all.read()
         keys, age, counters = self._table.read(where)
         running, locked = self._running()
+        self.look()
+        seen, self._seen = self._seen, Looks()
         texts = {} if since is None else self._texts(keys, running)
         notes.read_at = begun
         notes.complete_at = begun if complete else notes.complete_at
@@ -215,8 +231,14 @@ class _Reader:
             own=own_among(self._connection, texts),
             everything=everything,
             locked=locked,
+            threads=None if self._threads is None else seen,
         )
         return DigestValues(rows, {"rows": float(len(keys)), "complete": float(complete)})
+
+    def look(self) -> None:
+        """See what the threads of statements are doing; the next reading has all that was seen."""
+        if self._threads is not None:
+            self._seen = self._seen + self._threads.read()
 
     def _running(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         """Elapsed seconds of what runs, and how many of it wait for locks, by class."""
@@ -236,6 +258,7 @@ class _Reader:
         if len(known) > MOST_TEXTS or self._notes.characters > MOST_CHARACTERS:
             known.clear()
             self._notes.characters = 0
+            self._notes.hashes.known.clear()
         digests = {key.split("|", 2)[1] for key in keys} | {key.split("|", 1)[0] for key in running}
         wanted = sorted(digests - known - {""})[:TEXTS_AT_ONCE]
         if not wanted:
@@ -243,6 +266,8 @@ class _Reader:
         found = texts_of(self._connection, wanted)
         known.update(found)
         self._notes.characters += sum(map(len, found.values()))
+        if self._connection.is_mariadb:
+            self._notes.hashes.add(found)
         return found
 
 

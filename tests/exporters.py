@@ -10,10 +10,10 @@ from testbed.real.servers import CACHE, Account, program
 
 
 @contextmanager
-def node_exporter(port: int) -> Iterator[None]:
+def node_exporter(port: int, *options: str) -> Iterator[None]:
     """The host's exporter."""
     path = program("prometheus-node-exporter", last=CACHE / "node-exporter/usr/bin")
-    with _running([path, f"--web.listen-address=127.0.0.1:{port}"], {}):
+    with _running([path, f"--web.listen-address=127.0.0.1:{port}", *options], {}):
         yield
 
 

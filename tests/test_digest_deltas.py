@@ -1,5 +1,6 @@
 """From sums to changes: what cannot be known is lost and counted, nothing is ever invented."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from agent.query_classes.digest_deltas import Changes, DigestDeltas, Lost
 from agent.query_classes.divided_resources import ResourceMeter
 from collectors.base import Sample
 from collectors.digests import DigestRows, DigestValues, is_one_of, shape
+from collectors.statement_threads import Looks
 
 NAMES = ("calls", "statement_time")
 A, B, OVERFLOW = "aa|=shop", "bb|", "|"
@@ -117,6 +119,16 @@ def test_a_new_class_counts_from_zero_only_if_it_is_new(followed: Followed) -> N
 def test_an_age_that_says_nothing_is_not_new(followed: Followed, age: float) -> None:
     """Unknown, before the reading before, or a clock that was set: no sum is taken for a change."""
     assert followed.take(reading({"9|cc|": (7e8, 7e5)}, ages={"9|cc|": age})) == {}
+
+
+def test_threads_that_were_seen_are_columns_of_their_classes(followed: Followed) -> None:
+    """Also of a class of which no statement ended; where nobody looked there are no columns."""
+    rows = reading({f"1|{A}": (13, 1.5)})
+    seen = replace(rows, threads=Looks(Counter({B: 2, A: 1}), Counter({A: 3})))
+    assert followed.take(seen) == {A: [3, 0.5, 1, 3, 0], B: [0, 0, 2, 0, 0]}
+    none = replace(reading({f"1|{A}": (14, 1.6)}), threads=Looks())
+    assert followed.take(none) == {A: [1, pytest.approx(0.1), 0, 0, 0]}
+    assert followed.take(reading({f"1|{A}": (15, 1.6)})) == {A: [1, 0, 0]}
 
 
 def test_the_overflow_row_and_classes_without_a_schema_are_load_too(followed: Followed) -> None:

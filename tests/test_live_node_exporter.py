@@ -1,13 +1,21 @@
 """The host of a server on another machine, by a real node_exporter."""
 
+import json
+import os
 import time
 from pathlib import Path
 from statistics import fmean
 
+import bcrypt
 import pytest
 from exporters import node_exporter
+from web_clients import SERVER, Authority
 
+from agent.config.node_exporter import NodeExporterSettings
 from agent.demo.server import PrivateServer
+from agent.sampling.remote_host import fetch_from
+from collectors.base import CollectorError
+from collectors.node_exporter import values_of
 from testbed.real.clients import Clients
 from testbed.real.daemon import Page, free_port, target, wait_until, watching
 from testbed.real.servers import least_account
@@ -62,3 +70,36 @@ def test_it_stands_in_for_this_hosts_counters(
         assert reads(agent.page, "local")
         with node_exporter(port):
             wait_until("it is back", lambda: reads(agent.page, "remote"), 60)
+
+
+@pytest.mark.live
+def test_it_is_reached_over_tls_with_a_password(tmp_path: Path) -> None:
+    """A real one; without its authority, or with another password, one line says what is wrong."""
+    port, authority = free_port(), Authority(tmp_path)
+    certificate, key = authority.issue("host", "127.0.0.1", usage=SERVER)
+    web, password = tmp_path / "web.yml", tmp_path / "password"
+    users = {"agent": bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()}
+    files = {"cert_file": str(certificate), "key_file": str(key)}
+    web.write_text(json.dumps({"tls_server_config": files, "basic_auth_users": users}))
+    password.write_text("secret\n")
+    url = f"https://127.0.0.1:{port}"
+    trusting = NodeExporterSettings(
+        url=url, user="agent", password_file=password, ca=authority.file
+    )
+    with node_exporter(port, f"--web.config.file={web}"):
+        wait_until("it listens", lambda: answers(trusting), 20)
+        assert values_of(fetch_from(trusting)())["cpus"] == os.cpu_count()
+        unknown = trusting.model_copy(update={"ca": None})
+        with pytest.raises(CollectorError, match="name its authority with ca"):
+            fetch_from(unknown)()
+        password.write_text("wrong\n")
+        with pytest.raises(CollectorError, match="the login is refused"):
+            fetch_from(trusting)()
+
+
+def answers(settings: NodeExporterSettings) -> bool:
+    """Whether it lets the agent in."""
+    try:
+        return bool(fetch_from(settings)())
+    except CollectorError:
+        return False

@@ -32,10 +32,14 @@ def test_loads_are_split_as_performance_schema_has_it(flavour: Flavour) -> None:
 @pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 @pytest.mark.skipif(not is_root(), reason="only root throttles a disk and a link")
 def test_classes_are_told_apart_while_all_run_at_once(flavour: Flavour) -> None:
-    """Each class of `profile` is limited by what its own sessions wait for."""
+    """Each class of `profile` is limited by what its own sessions wait for most.
+
+    On MariaDB the scan that computes waits for its pages as long as it computes: the scan of the
+    disk evicts them.
+    """
     if server_program(flavour) is None:
         pytest.skip(f"no {flavour} server here")
     found = list(bench.classes(flavour, TOGETHER))
     print(*map(bench.line, found), sep="\n")
-    limits = [result.limited_by.limit for result in found if result.limited_by]
-    assert limits == [scenario.limit for scenario in bench.SCENARIOS]
+    assert [result.scenario.name for result in found if not result.is_right] == []
+    assert [r.scenario.name for r in found if r.worst > POINTS] == []

@@ -10,6 +10,7 @@ from known_time import known_time_use
 from made_up import intervals
 
 from agent.assessment.snapshot import FitState, Health, Snapshot
+from agent.config.resources import ResourceSettings
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.export.time_split_metrics import time_families
@@ -18,7 +19,7 @@ from agent.export.time_split_section import time_section
 from agent.pipeline import NO_CEILINGS
 from agent.window.intervals import Window
 from agent.window.recent_time_split import time_use
-from agent.window.time_split_rates import CLIENT_RUN_DELAY, RUN_DELAY
+from agent.window.time_split_rates import CLIENT_RUN_DELAY, RATE, RUN_DELAY, SENT
 from agent.window.utilisation import CPUS, OF_THE_CPU
 from models.group.layers import Layer
 from models.time_split.class_weights import read_weights, rows_of_tables
@@ -123,6 +124,20 @@ def test_the_wait_for_a_processor_is_that_of_the_clients_threads() -> None:
         assert use is not None
         waited = use.split.seconds[Part.PROCESSOR_QUEUE] / use.seconds
         assert waited == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("payload", "busy"), [(1448.0, 0.94625), (724.0, 0.473125), (2e3, 0.94625)]
+)
+def test_the_headers_of_what_a_server_sends_are_its_own(payload: float, busy: float) -> None:
+    """Of a link of 1,600 bytes/s that carries one full frame a second, all of it or a half is."""
+    limits = ResourceSettings.model_validate({"interfaces": {"eth0": {"bandwidth": 1600.0}}})
+    moved = {f"network:eth0:sent{RATE}": 1514.0, SENT: payload}
+    rows = [row._replace(resources=moved) for row in intervals([2.0] * 3)]
+    use = time_use(Window(rows), NOW, limits)
+    assert use is not None
+    there = use.split.seconds[Part.NETWORK] / use.seconds
+    assert there == pytest.approx(busy / (1 - busy / 2))  # of two statements at once
 
 
 def test_what_limits_stays_open_where_the_parts_contradict_the_statement_time() -> None:

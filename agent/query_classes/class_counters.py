@@ -123,7 +123,7 @@ CALLS, TIME = "calls", "statement_time"
 
 QUANTITIES = (CALLS, TIME)
 
-WAITED = ("lock_time", "rows_examined", "rows_sent")
+WAITED = ("lock_time", "rows_examined", "rows_sent", "on_disk", "ready")
 """Counters that the split of a class's time needs beside its attributed resources."""
 
 COUNTED = ("errors", "no_index_used", "no_good_index_used", "tmp_disk_tables")
@@ -206,8 +206,9 @@ def _time(table: ClassIntervals) -> Array:
 
 
 def _waited(table: ClassIntervals) -> Array:
-    """Sum up what the intervals have of `WAITED`, shape (K, 3); 0 for what they lack."""
-    known = {"lock_time": table.lock_time, **dict(table.sizes)}
+    """Sum up what the intervals have of `WAITED`, shape (K, 5); 0 for what they lack."""
+    looks = {"on_disk": table.on_disk, "ready": table.ready}
+    known = {"lock_time": table.lock_time, **looks, **dict(table.sizes)}
     return np.stack([_summed(table, known.get(name)) for name in WAITED], axis=1)
 
 

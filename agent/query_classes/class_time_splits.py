@@ -55,4 +55,6 @@ def _class_use(state: ClassesState) -> ClassUse:
             rows_of_tables(column("rows_examined"), column("calls"), column("lock_time")),
         ),
         sent_bytes=first_known(column("network") if is_known else None, column("rows_sent")),
+        on_disk=column("on_disk"),
+        ready=column("ready"),
     )

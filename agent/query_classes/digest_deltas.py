@@ -6,6 +6,7 @@ counted, never guessed: no change is negative, and none is a sum since the serve
 """
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -17,6 +18,8 @@ from collectors.digest_table import LOCK_TIME, STATEMENT_TIME, Array
 from collectors.digests import DigestRows
 
 LONGEST_GAP = 120.0  # seconds between two readings over which changes still mean something
+LOOKS = ("on_disk", "ready")
+"""Columns of `Changes`: threads of statements that were seen to wait for a disk, or could run."""
 SLACK = 1.0  # seconds: FIRST_SEEN has no fraction on MariaDB
 
 
@@ -163,9 +166,15 @@ class DigestDeltas:
         if rows.complete:  # rows that are no longer there are let go
             self._memory = self._begun(rows, running)
         change, of_row = self._with_uncovered(rows, change[:, :-1], of_row)
-        changes = _summed(rows.names, of_row, change, before, running)
-        locked = {self._registry.number(key): count for key, count in rows.locked.items()}
-        return _with_waits(changes, locked, rows.since or 0.0)
+        seen = rows.threads
+        looks = [] if seen is None else [self._by_number(seen.on_disk), self._by_number(seen.ready)]
+        flights = before.keys() | running.keys() | {number for state in looks for number in state}
+        changes = _summed(rows.names, of_row, change, before, running, sorted(flights))
+        changes = _with_waits(changes, self._by_number(rows.locked), rows.since or 0.0)
+        return _with_looks(changes, looks) if looks else changes
+
+    def _by_number(self, counts: Mapping[str, float]) -> dict[int, float]:
+        return {self._registry.number(key): count for key, count in counts.items()}
 
     def _with_uncovered(
         self, rows: DigestRows, change: Array, of_row: Numbers
@@ -206,9 +215,10 @@ def _summed(
     change: Array,
     before: dict[int, float],
     running: dict[int, float],
+    flights: Sequence[int],
 ) -> Changes:
+    """Sum up the rows of each class; `flights` are those that run, ran or were seen to run."""
     moved = change.any(axis=1)
-    flights = sorted(before.keys() | running.keys())
     everybody = np.concatenate((of_row[moved], np.array(flights, dtype=np.intp)))
     classes, place = np.unique(everybody, return_inverse=True)
     values = np.zeros((len(classes), len(names)))
@@ -231,6 +241,13 @@ def _with_waits(changes: Changes, locked: dict[int, float], seconds: float) -> C
     seen = seconds * np.array([locked.get(int(number), 0.0) for number in changes.classes])
     locks += np.clip(spent + changes.in_flight - locks, 0.0, seen)
     return replace(changes, values=values)
+
+
+def _with_looks(changes: Changes, looks: Sequence[Mapping[int, float]]) -> Changes:
+    """Add how many threads of each class were seen in each state, as columns `LOOKS`."""
+    seen = [[counts.get(int(number), 0.0) for number in changes.classes] for counts in looks]
+    values = np.column_stack((changes.values, *seen))
+    return replace(changes, names=(*changes.names, *LOOKS), values=values)
 
 
 def _class_of(key: str) -> str:

@@ -155,6 +155,8 @@ def _uses(observed: ObservedClasses, spent: Array) -> ClassUse:
             ),
         ),
         sent_bytes=first_known(_sent(observed.network), sizes.get("rows_sent")),
+        on_disk=None if intervals.on_disk is None else intervals.on_disk.sum(axis=0),
+        ready=None if intervals.ready is None else intervals.ready.sum(axis=0),
     )
 
 

@@ -1,5 +1,6 @@
 """Look at one server for a while, here and now, and divide what it used over its query classes."""
 
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,9 +23,14 @@ from agent.window.interval_buffer import IntervalBuffer
 from collectors import CollectorSpec, collectors_with
 from collectors.base import CollectorError, FailureKind, Sample, Values
 from collectors.connection import Connection
-from collectors.digests import DigestValues, own_among, texts_of
+from collectors.digests import DigestReader, DigestValues, own_among, texts_of
 
-EVERY = 1.0  # seconds between two readings
+EVERY = 1.0  # seconds between two readings, on average
+JITTER = (0.9, 1.1)
+"""What waits at a reading stands for all of the time: the kernel lets throttled reads through every
+tenth of a second (blk-throttle), and a reading at the same moment of each tells of that moment."""
+LOOKS = 4
+"""At the threads of statements, for each reading."""
 LONGEST = 3600.0  # seconds of intervals that are kept
 NO_SETTINGS = ResourceSettings()
 LIMIT = 1.0  # seconds that the server may spend on one statement
@@ -56,7 +62,7 @@ def observe(
             cut_off = read_once(readers, maker) or cut_off
             maker.history.window(time.monotonic())  # it keeps few samples
             intervals += maker.intervals(time.monotonic())  # it holds few readings that wait
-            pause(max(0.0, EVERY - (time.monotonic() - now)))
+            cut_off = look_until(now + EVERY * random.uniform(*JITTER), readers, pause) or cut_off  # noqa: S311
         intervals += maker.intervals(time.monotonic() + EVERY * 10)
     finally:
         connection.close()
@@ -93,6 +99,26 @@ def read_once(
             if name in readers:
                 values = readers[name]()
                 maker.append(Sample(name, time.monotonic(), values))
+        except CollectorError as error:
+            if error.kind is not FailureKind.SLOW:
+                raise
+            cut_off = error
+    return cut_off
+
+
+def look_until(
+    end: float, readers: Mapping[str, Callable[[], Values]], pause: Callable[[float], None]
+) -> CollectorError | None:
+    """Look at the threads of statements now and then, until so many monotonic seconds.
+
+    Answers with the error of a look that the server cut off; raises `CollectorError` of any other.
+    """
+    digests, cut_off = readers["digests"], None
+    for left in range(LOOKS, 0, -1):
+        pause(max(0.0, (end - time.monotonic()) / left))
+        try:
+            if isinstance(digests, DigestReader) and left > 1:
+                digests.look()
         except CollectorError as error:
             if error.kind is not FailureKind.SLOW:
                 raise

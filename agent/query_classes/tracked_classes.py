@@ -121,6 +121,8 @@ def class_table(
         inflight_delta=in_flight,
         sizes=tuple((name, tables[name]) for name in SIZES if name in tables),
         cpu=tables.get("cpu_time"),
+        on_disk=tables.get("on_disk"),
+        ready=tables.get("ready"),
         texts=texts,
     )
     return _with_row_locks(table, intervals)

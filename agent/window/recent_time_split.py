@@ -175,6 +175,11 @@ def configured_profile(disk: DiskSettings) -> DiskProfile | None:
     return DiskProfile(rate, 1.0 / disk.operations if disk.operations else PAGE / rate)
 
 
+FRAMED = 1514 / 1448
+"""Bytes of a link for each that a server counts: a full frame of Ethernet has 14 of its own, 20 of
+IP and 32 of TCP with timestamps (RFC 7323)."""
+
+
 def _link_share(latest: LatestIntervals, resources: ResourceSettings) -> float | None:
     """The part of a full link that the server's own bytes take, of the link that is fullest."""
     own = {"sent": latest.rate(SENT), "received": latest.rate(RECEIVED)}
@@ -188,5 +193,5 @@ def _link_share(latest: LatestIntervals, resources: ResourceSettings) -> float |
             if moved and limit:
                 used = moved / limit
             if used is not None and moved is not None and bytes_ is not None:
-                shares.append(used * min(bytes_ / moved, 1.0) if moved > 0 else 0.0)
+                shares.append(used * min(FRAMED * bytes_ / moved, 1.0) if moved > 0 else 0.0)
     return max(shares, default=None)

@@ -35,6 +35,10 @@ class ClassIntervals:
     """Rows and temporary tables, those of SIZES that are known."""
     cpu: Array | None = None
     """CPU seconds that the server itself accounts for (SUM_CPU_TIME)."""
+    on_disk: Array | None = None
+    """How often threads of statements were seen to wait for a disk; None: not known."""
+    ready: Array | None = None
+    """How often they were seen to run or to wait for a processor."""
     texts: tuple[str | None, ...] | None = None
     """Digest texts; None when none are known."""
 

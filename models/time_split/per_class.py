@@ -1,10 +1,14 @@
 """The time split of each query class, from what the class models attribute to it.
 
-CPU and lock waits are the class's own. The wait for processors is divided by CPU, then the time
-that the whole server spends on the network by the bytes that each class sends, and that on disk by
-those that it reads. A class takes no more of any than its statement time leaves. What it cannot
-take of the processors' and the disk's, which are measured, goes to the others; the network's is an
-upper bound (of a full link all who are at work might wait), so there it goes to nobody.
+CPU and lock waits are the class's own. The whole server's time on disk is divided by how often the
+class's threads were seen to wait for one. How often they were seen ready divides CPU and the wait
+for processors together: what it gives a class beyond its CPU is the class's wait. Then comes the
+time on the network, by the bytes that each class sends. Where threads were not seen, the wait for
+processors is divided by CPU and, last of all, the disk by the bytes that each class reads.
+A class takes no more of any than its statement time leaves. What it cannot take of the processors'
+and the disk's, which are measured, goes to the others, unless these were seen and did not wait; the
+network's is an upper bound (of a full link all who are at work might wait), so there it goes to
+nobody.
 """
 
 from collections.abc import Mapping
@@ -29,6 +33,15 @@ class ClassUse:
     """s, row locks, table locks and metadata locks."""
     read_bytes: Array | None = None
     sent_bytes: Array | None = None
+    on_disk: Array | None = None
+    """How often threads of its statements were seen to wait for a disk, and"""
+    ready: Array | None = None
+    """to run or to wait for a processor."""
+
+
+DISK = (Part.DISK_SEQUENTIAL, Part.DISK_RANDOM)
+LEAST_SEEN = 10
+"""Looks at threads that wait for a disk, below which bytes tell more of whose they are."""
 
 
 def class_splits(target: TimeSplit, use: ClassUse) -> list[TimeSplit]:
@@ -38,17 +51,23 @@ def class_splits(target: TimeSplit, use: ClassUse) -> list[TimeSplit]:
     cpu = nothing if use.cpu is None else np.clip(use.cpu, 0.0, None)
     locks = nothing if use.locks is None else np.clip(use.locks, 0.0, None)
     room = np.maximum(total - cpu - locks, 0.0)
-    disk_parts = (Part.DISK_SEQUENTIAL, Part.DISK_RANDOM)
-    queued = shared_out(_sum_of(target, Part.PROCESSOR_QUEUE), use.cpu, room)
-    network = divided(_sum_of(target, Part.NETWORK), use.sent_bytes, room - queued)
-    disk = shared_out(_sum_of(target, *disk_parts), use.read_bytes, room - queued - network)
-    whole = _sum_of(target, *disk_parts)
-    sequential = target.seconds[Part.DISK_SEQUENTIAL] / whole if whole > 0 else 0.0
+    seen = use.on_disk is not None and float(use.on_disk.sum()) >= LEAST_SEEN
+    read = use.on_disk if seen else use.read_bytes
+    on_disk, queue = _sum_of(target, *DISK), _sum_of(target, Part.PROCESSOR_QUEUE)
+    disk, queued = nothing, shared_out(queue, use.cpu, room)
+    if seen:
+        disk = as_seen(on_disk, use.on_disk, room)
+        ready = as_seen(float(cpu.sum()) + queue, use.ready, total)
+        queued = np.clip(ready - cpu, 0.0, room - disk)
+    network = divided(_sum_of(target, Part.NETWORK), use.sent_bytes, room - disk - queued)
+    if not seen:
+        disk = shared_out(on_disk, read, room - queued - network)
+    sequential = target.seconds[Part.DISK_SEQUENTIAL] / on_disk if on_disk > 0 else 0.0
     columns: Mapping[Part, tuple[Array | None, Array]] = {
         Part.CPU: (use.cpu, cpu),
         Part.PROCESSOR_QUEUE: (use.cpu, queued),
-        Part.DISK_SEQUENTIAL: (use.read_bytes, disk * sequential),
-        Part.DISK_RANDOM: (use.read_bytes, disk * (1.0 - sequential)),
+        Part.DISK_SEQUENTIAL: (read, disk * sequential),
+        Part.DISK_RANDOM: (read, disk * (1.0 - sequential)),
         Part.NETWORK: (use.sent_bytes, network),
         Part.LOCKS: (use.locks, locks),
     }
@@ -57,6 +76,14 @@ def class_splits(target: TimeSplit, use: ClassUse) -> list[TimeSplit]:
         TimeSplit.of(float(total[k]), {part: float(v[k]) for part, v in known.items()})
         for k in range(len(total))
     ]
+
+
+def as_seen(amount: float, looks: Array | None, room: Array) -> Array:
+    """Divide an amount as threads were seen, no more to a class than its room; shape (K,)."""
+    if looks is None or looks.sum() <= 0:
+        return np.zeros(len(room))
+    found: Array = np.minimum(amount * looks / float(looks.sum()), room)
+    return found
 
 
 def divided(amount: float, weights: Array | None, room: Array) -> Array:
