@@ -15,7 +15,7 @@ from models.capacity.doubts import MIN_SPREAD
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
 from models.capacity.saturation_probability import is_contradicted
-from models.numerics import QUANTILES, quantiles
+from models.numerics import QUANTILES, median, quantiles
 from models.robust import NORMAL_95, LinearFit, fit_linear
 from models.trust import TRUSTED_RATIO, Trust
 from models.usl.law import Array
@@ -113,7 +113,7 @@ def unit_headroom(
         none_left = Estimate(0.0, 0.0, 0.0)
         return UnitHeadroom(none_left, trust=capacity.trust, reason=UnitReason.PAST_PEAK)
     limits = capacity.distribution.quantiles(SHARES)
-    if relation.bends(throughput, float(np.median(limits))):
+    if relation.bends(throughput, median(limits)):
         return UnitHeadroom(reason=UnitReason.NOT_LINEAR)
     slopes, weights = relation.slopes()
     left = np.multiply.outer(slopes, limits - throughput)
@@ -167,7 +167,7 @@ def _relation(seen: UnitValues) -> _Relation | UnitReason:
     low, high = quantiles(x, QUANTILES[::2])
     if high < MIN_SPREAD * low:
         return UnitReason.NOT_VARIED
-    x_unit, u_unit = float(np.median(x)), float(np.median(u))
+    x_unit, u_unit = median(x), median(u)
     if u_unit <= 0:
         return UnitReason.DOES_NOT_FOLLOW
     x, u, weights = x / x_unit, u / u_unit, np.ones_like(x)

@@ -13,12 +13,36 @@ from models.robust import medians
 TESTS = Path(__file__).parent
 SHARES = (0.0, 0.05, 0.1, 0.5, 0.9, 0.95, 1.0)
 ASSESS = """
-import sys
-sys.path.insert(0, {tests!r})
 from made_up import WAVES, intervals, known, with_resources
 rows = with_resources(intervals(WAVES), cpu=0.0002, disk=0.0001)
 assert known(rows).fitted.capacity.value is not None
-print(sorted(name for name in sys.modules if name in ("numpy.ma", "numpy.random", "scipy")))
+"""
+DIVIDE = """
+from simulated_classes import simulate
+from agent.query_classes.divided_resources import RESOURCES
+from models.attribution.result import HostUse
+from models.attribution.sliding_model import SlidingModel
+made = simulate(intervals=40)
+model = SlidingModel(RESOURCES[0], 60)
+for start in range(0, 40, 10):
+    part = slice(start, start + 10)
+    model.take(made.intervals.at(part), made.y[part], HostUse(0.3, 0.0, 0.8))
+assert model.intervals
+"""
+FORECAST = """
+import numpy as np
+from models.forecast.next_hour import DAY_STEPS, SINCE, rises
+from models.forecast.saturation import forecast_load
+hours = 500 - 300 * np.cos(2 * np.pi * np.arange(42 * 24) / 24)
+assert forecast_load(hours).trend is not None
+steps = 500 - 300 * np.cos(2 * np.pi * np.arange(8 * DAY_STEPS + 100) / DAY_STEPS)
+assert rises(steps, 1.3 * steps[-1], steps[-1 - SINCE])
+"""
+LOADED = """
+import sys
+sys.path.insert(0, {tests!r})
+{program}
+print(sorted(name for name in sys.modules if name in {unwanted}))
 """
 
 
@@ -48,10 +72,20 @@ def test_medians_of_columns_leave_out_what_is_not_known() -> None:
     assert np.isnan(found[3])
 
 
-def test_an_assessment_loads_no_masked_arrays() -> None:
-    """numpy.ma takes 2 MiB of every agent; np.quantile would load it."""
+@pytest.mark.parametrize(
+    ("program", "unwanted"),
+    [
+        (ASSESS, ("numpy.ma", "numpy.random", "scipy")),
+        (DIVIDE, ("numpy.ma", "scipy")),  # made up with numpy's random numbers
+        (FORECAST, ("numpy.ma", "scipy")),
+    ],
+)
+def test_what_an_agent_computes_loads_no_more_of_numpy(
+    program: str, unwanted: tuple[str, ...]
+) -> None:
+    """numpy.ma takes 2 MiB (np.median, np.quantile, np.isin load it), numpy.random takes 7."""
     done = subprocess.run(
-        [sys.executable, "-c", ASSESS.format(tests=str(TESTS))],
+        [sys.executable, "-c", LOADED.format(tests=str(TESTS), program=program, unwanted=unwanted)],
         capture_output=True,
         text=True,
         check=True,

@@ -185,8 +185,8 @@ class SlidingModel:
         if self._fit is None:
             return True
         model = self._fit.model
-        work = model.regressors(intervals).sum(axis=0)
-        strange = float(work[~np.isin(intervals.names, model.names)].sum())
+        work, known = model.regressors(intervals).sum(axis=0), set(model.names)
+        strange = float(work[[name not in known for name in intervals.names]].sum())
         is_old = self._blocks_since_fit >= RENEWED * len(self._blocks)
         return is_old or strange > STRANGE * float(work.sum())
 

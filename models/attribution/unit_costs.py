@@ -9,7 +9,7 @@ from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.nnls import hold, minimise_non_negative
 from models.attribution.normal_equations import BASE_SPREAD, USUAL_NOISE
 from models.attribution.sufficient_statistics import LEAST_SHARE, Moments
-from models.numerics import NEGLIGIBLE, ROUNDING, TINY
+from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median
 from models.robust import MAD
 
 ROUNDS = 6
@@ -176,7 +176,7 @@ def robust_weights(y: Array, fitted: Array) -> Array:
     """
     weights = interval_weights(fitted)
     missed = weights * (y - fitted) ** 2
-    usual = float(np.median(missed)) * MAD**2
+    usual = median(missed) * MAD**2
     if usual <= ROUNDING * float((weights * y**2).mean()):
         return weights
     result: Array = weights * (FREEDOM + 1) / (FREEDOM + missed / usual)

@@ -69,7 +69,7 @@ def _passed(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None
     far = known & (n >= BEYOND * knee)
     if np.count_nonzero(far) < LEAST or median(x[far]) > cells[:, 1].max():
         return None
-    resource = _full(seen, far, known & np.isin(_cell(n), _cell(cells[at_peak, 0])))
+    resource = _full(seen, far, known & _in_cells(n, cells[at_peak, 0]))
     if resource is None:
         return None
     upper = min(_end(cells, at_peak), PLATEAU * knee)
@@ -119,6 +119,11 @@ def _cell(n: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         cell: Array = np.floor(CELLS * np.log2(n))
     return cell
+
+
+def _in_cells(n: Array, others: Array) -> NDArray[np.bool_]:
+    """Mark each concurrency that is in the cell of one of the others."""
+    return np.asarray((_cell(n)[:, None] == _cell(others)).any(axis=1))
 
 
 def _cells(n: Array, x: Array, known: NDArray[np.bool_]) -> Array:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from models.capacity.cpu_wakeups import QUEUED, SHORT, CpuWakeups
 from models.capacity.sample_sizes import SURE
 from models.capacity.shared_cost import SharedCost
+from models.numerics import median
 from models.trust import Trust
 from models.usl.law import Array
 from models.usl.posterior import Interval
@@ -119,7 +120,7 @@ class Resource:
         """How many processors it is, in most intervals; None: it is none, or that is not known."""
         if self.processors is None or not np.isfinite(self.processors).any():
             return None
-        return float(np.nanmedian(self.processors))
+        return median(self.processors[np.isfinite(self.processors)])
 
     @property
     def full(self) -> NDArray[np.bool_]:

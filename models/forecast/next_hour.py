@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.distribution import Distribution
+from models.numerics import median
 from models.rates import Array
 
 STEP = 300.0
@@ -88,7 +89,7 @@ def _new(level: float, before: float, changes: Array) -> tuple[float, float]:
     """Compute the probability that something new makes the load rise, and by how much it has."""
     if not 0 < before < level or len(changes) < LEAST:
         return 0.0, 0.0
-    grown = float(np.log(level / before) - np.median(changes))
+    grown = float(np.log(level / before) - median(changes))
     if grown <= 0:
         return 0.0, 0.0
     chance = max(float(changes.std()), NOISE)

@@ -16,7 +16,7 @@ from models.forecast.hourly_means import HOUR
 from models.forecast.paths import future_peaks
 from models.forecast.trend import Trend, fit_trend
 from models.forecast.weekly_pattern import WEEK
-from models.numerics import QUANTILES, quantiles
+from models.numerics import QUANTILES, median, quantiles
 from models.rates import Array
 from models.trust import Trust
 
@@ -96,7 +96,7 @@ def forecast_load(hours: Array) -> LoadForecast:
     known = np.isfinite(peaks)
     if known.sum() < LEAST_DAYS:
         return LoadForecast(reason=ForecastReason.HISTORY_TOO_SHORT)
-    if not np.median(peaks[known]) > 0:
+    if not median(peaks[known]) > 0:
         return LoadForecast(reason=ForecastReason.NO_LOAD)
     trend = fit_trend(peaks)
     ahead = min(LONGEST, 2 * len(peaks))

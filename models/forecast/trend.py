@@ -24,6 +24,7 @@ from models.forecast.weekly_pattern import (
     week_contrasts,
     week_factors,
 )
+from models.numerics import median
 from models.rates import Array
 from models.robust import LinearFit, fit_linear, mad, persistence_of, student_cdf
 
@@ -136,7 +137,7 @@ def fit_trend(peaks: Array) -> Trend:
     """
     peaks = peaks[-RECENT:]
     known = np.isfinite(peaks)
-    week, scale = week_factors(peaks), float(np.median(peaks[known]))
+    week, scale = week_factors(peaks), median(peaks[known])
     day = days_until_now(len(peaks))[known]
     seen = _Days(day, np.sqrt(peaks[known] / week[of_week(day)] / scale))
     base = np.column_stack((np.ones_like(day), week_contrasts(day)))
