@@ -77,7 +77,7 @@ def test_medians_of_columns_leave_out_what_is_not_known() -> None:
     [
         (ASSESS, ("numpy.ma", "numpy.random", "scipy")),
         (DIVIDE, ("numpy.ma", "scipy")),  # made up with numpy's random numbers
-        (FORECAST, ("numpy.ma", "scipy")),
+        (FORECAST, ("numpy.ma", "numpy.random", "scipy")),
     ],
 )
 def test_what_an_agent_computes_loads_no_more_of_numpy(

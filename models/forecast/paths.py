@@ -10,6 +10,7 @@ import numpy as np
 
 from models.forecast.trend import GROWTH_AT, NOISE_FLOOR, Candidate, Trend, TrendShape
 from models.forecast.weekly_pattern import WEEK, of_week, week_contrasts
+from models.random_numbers import RandomNumbers
 from models.rates import Array
 from models.robust import LinearFit
 
@@ -29,7 +30,7 @@ SEED = 20
 
 def future_peaks(trend: Trend, days: int) -> Array:
     """Draw the peaks of the days ahead, queries/s, shape (paths, days)."""
-    rng = np.random.default_rng(SEED)
+    rng = RandomNumbers(SEED)
     shares = np.cumsum([candidate.weight for candidate in trend.candidates])
     ends = np.round(PATHS * shares / shares[-1]).astype(int)
     counts = np.diff(ends, prepend=0)
@@ -43,36 +44,36 @@ def future_peaks(trend: Trend, days: int) -> Array:
     return peaks
 
 
-def _roots(c: Candidate, count: int, days: int, rng: "np.random.Generator") -> Array:
+def _roots(c: Candidate, count: int, days: int, rng: RandomNumbers) -> Array:
     """Draw the roots of one shape, without the random walk, shape (count, days)."""
     drawn = _coefficients(c.fit, count, rng)
     ahead = np.arange(1.0, days + 1)
     level = drawn[:, :1] + drawn[:, 1:WEEK] @ week_contrasts(ahead).T
     if c.shape is TrendShape.GROWTH:
-        pace = 1 + PACE_SPREAD * rng.standard_normal((count, 1))
+        pace = 1 + PACE_SPREAD * rng.normal((count, 1))
         level = level + drawn[:, GROWTH_AT, None] * pace * ahead
     residuals = np.sort(c.residuals)[:-1]  # what happened once is not yet a habit
-    again = residuals[rng.integers(len(residuals), size=(count, days))]
+    again = residuals[rng.integers(len(residuals), (count, days))]
     roots: Array = np.maximum(level, NOISE_FLOOR) * np.maximum(1 + again, 0.0)
     return roots
 
 
-def _coefficients(fit: LinearFit, count: int, rng: "np.random.Generator") -> Array:
+def _coefficients(fit: LinearFit, count: int, rng: RandomNumbers) -> Array:
     """Draw coefficients as uncertain as they are, shape (count, p)."""
     values, vectors = np.linalg.eigh(fit.covariance)
-    normal = rng.standard_normal((count, len(values))) * np.sqrt(np.maximum(values, 0))
-    chi = np.sqrt(rng.chisquare(fit.freedom, (count, 1)) / fit.freedom)
+    normal = rng.normal((count, len(values))) * np.sqrt(np.maximum(values, 0))
+    chi = np.sqrt(rng.chi_square(fit.freedom, (count, 1)) / fit.freedom)
     drawn: Array = fit.coefficients + (normal @ vectors.T) / chi
     return drawn
 
 
-def _random_walk(trend: Trend, days: int, rng: "np.random.Generator") -> Array:
+def _random_walk(trend: Trend, days: int, rng: RandomNumbers) -> Array:
     """Draw how far the level strays, ln, shape (PATHS, days): small steps, and now and then one.
 
     Changes are as frequent as those seen, with half a one more in half of `DAYS_PER_CHANGE`.
     """
     rate = (len(trend.changes) + 0.5) / (trend.days + DAYS_PER_CHANGE / 2)
-    small = WANDER * rng.standard_normal((PATHS, days))
-    large = CHANGE_SIZE * rng.standard_normal((PATHS, days))
-    strayed: Array = np.cumsum(small + large * (rng.random((PATHS, days)) < rate), axis=1)
+    small = WANDER * rng.normal((PATHS, days))
+    large = CHANGE_SIZE * rng.normal((PATHS, days))
+    strayed: Array = np.cumsum(small + large * (rng.uniform((PATHS, days)) < rate), axis=1)
     return strayed

@@ -1,0 +1,52 @@
+"""Random numbers as arrays, always the same for a seed, without numpy.random and its 7 MiB.
+
+The interpreter's own Mersenne Twister gives the bits (M. Matsumoto, T. Nishimura 1998).
+"""
+
+import random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.usl.law import Array
+
+Shape = tuple[int, ...]
+
+
+class RandomNumbers:
+    """One sequence of numbers, drawn in arrays of any shape."""
+
+    def __init__(self, seed: int) -> None:
+        """Begin at the same place for the same seed."""
+        self._bits = random.Random(seed)  # noqa: S311  (no secret hangs on it)
+
+    def uniform(self, shape: Shape) -> Array:
+        """Draw numbers between 0 and 1, neither included."""
+        size = int(np.prod(shape))
+        whole = np.frombuffer(self._bits.randbytes(8 * size), dtype="<u8") >> np.uint64(12)
+        drawn: Array = (whole.astype(np.float64) + 0.5) * 2.0**-52
+        return drawn.reshape(shape)
+
+    def normal(self, shape: Shape) -> Array:
+        """Draw standard normal numbers (G. E. P. Box, M. E. Muller 1958)."""
+        radius = np.sqrt(-2 * np.log(self.uniform(shape)))
+        drawn: Array = radius * np.cos(2 * np.pi * self.uniform(shape))
+        return drawn
+
+    def chi_square(self, freedom: float, shape: Shape) -> Array:
+        """Draw from the χ² distribution by the normal one, as E. Wilson and M. Hilferty (1931) do.
+
+        From four degrees of freedom on its quantiles are right within 3 % between 5 and 95 %.
+        """
+        spread = 2 / (9 * freedom)
+        cube = np.maximum(1 - spread + np.sqrt(spread) * self.normal(shape), 0.0) ** 3
+        drawn: Array = freedom * cube
+        return drawn
+
+    def integers(self, count: int, shape: Shape) -> NDArray[np.intp]:
+        """Draw whole numbers from 0 to count − 1."""
+        return (count * self.uniform(shape)).astype(np.intp)
+
+    def permutation(self, count: int) -> NDArray[np.intp]:
+        """Draw an order of the numbers from 0 to count − 1."""
+        return np.argsort(self.uniform((count,)))
