@@ -16,6 +16,7 @@ from agent.web.query_fields import query_fields
 from agent.web.responses import NO_SUCH_TARGET, Response, bad_request, busy
 
 MARKERS = "/api/v1/markers"
+NO_NAME = "name: it is missing; fields go into the address, as in ?name=release: no body is read"
 FIELDS = ("name", "target", "at")
 MOST_A_MINUTE = 60
 """Markers set in a minute: a release of many targets fits, and a flood costs little."""
@@ -62,8 +63,10 @@ class MarkerRequests:
             at = float(given.get("at", now))
         except ValueError:
             return bad_request("at: give Unix seconds")
+        if "name" not in given:
+            return bad_request(NO_NAME)
         try:
-            marker = new_marker(given.get("name", ""), target, at, now)
+            marker = new_marker(given["name"], target, at, now)
         except ValueError as error:
             return bad_request(str(error))
         if not self._has_room():
