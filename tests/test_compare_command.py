@@ -80,6 +80,12 @@ def test_where_nothing_changed_nothing_is_marked(
     assert capsys.readouterr().out.endswith("Nothing changed beyond the uncertainty.\n")
 
 
+def test_times_of_a_file_are_of_its_own_clock(deployed: Path, compared: Compared) -> None:
+    """`90m..3h` is from that many minutes of the recording on, not of some time ago."""
+    in_seconds = compared(deployed, "--before", "0..5400", "--after", "5400..10800")
+    assert compared(deployed, "--before", "0..90m", "--after", "90m..3h") == in_seconds
+
+
 def test_a_load_that_was_too_even_is_not_compared(tmp_path: Path, compared: Compared) -> None:
     """One load tells nothing of contention: cannot tell, and why."""
     table = [
@@ -130,7 +136,7 @@ def _class_rows(number: int, interval: Interval, middle: float) -> Iterator[Hist
     ("words", "text"),
     [
         (("--before", "0..5000"), "give --before FROM..TO and --after FROM..TO, or --around TIME"),
-        (("--before", "5..a", "--after", "0..9"), "'a' is no moment"),
+        (("--before", "5..a", "--after", "0..9"), "'a' is no time of the recording"),
         (("--before", "0-9", "--after", "0..900"), "'0-9' is no period; write FROM..TO"),
         (("--before", "9..0", "--after", "0..900"), "it must end 60 s or more after that"),
         (("--before", "0..900", "--after", "90000..99000"), "fewer than two samples in that"),

@@ -17,7 +17,7 @@ from agent.commands.replay_options import add_pipeline_options, duration, of_sou
 from agent.commands.text_table import table_lines
 from agent.compare.periods import SHORTEST, Period, TooEarlyError, around
 from agent.compare.two_periods import compare_periods
-from agent.config.times import moment, time_text, zone_here
+from agent.config.times import moment, recorded_moment, time_text, zone_here
 from agent.csv_input.table_file import STANDARD_INPUT
 from agent.export.snapshot_json import marker_object
 from agent.history.database import open_to_read
@@ -47,7 +47,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="the history.db of an agent, samples as CSV, or http://HOST:9090 of a Prometheus: "
         "as `replay` takes them",
     )
-    when = f"FROM..TO, each 2026-11-21T13:00 ({zone_here()}; or with a zone), 6h (ago), or seconds"
+    date = f"2026-11-21T13:00 ({zone_here()}; or with a zone)"
+    when = f"FROM..TO, each {date}, 6h (ago; in a CSV file from its zero on), or seconds"
     parser.add_argument("--before", metavar="PERIOD", help=when)
     parser.add_argument("--after", metavar="PERIOD", help="likewise")
     parser.add_argument("--around", metavar="TIME", help="as much before it as after it")
@@ -126,7 +127,7 @@ def _periods(args: argparse.Namespace) -> tuple[Period, Period]:
     has_dates = is_history(args.source) or args.source.startswith(("http://", "https://"))
 
     def at(text: str) -> float:
-        return moment(text, now) if has_dates else _recorded(text, now)
+        return moment(text, now) if has_dates else recorded_moment(text)
 
     try:
         if args.around is not None and args.before is None and args.after is None:
@@ -168,14 +169,3 @@ def _markers(args: argparse.Namespace, option: str) -> list[Marker]:
     with closing(open_to_read(Path(args.source))) as connection:
         known = read_markers(connection)
     return [m for m in known if args.target is None or m.concerns(args.target)]
-
-
-def _recorded(text: str, now: float) -> float:
-    """Seconds of a recording's clock, which may begin at 0, or a date."""
-    try:
-        found = float(text)
-    except ValueError:
-        return moment(text, now)
-    if not math.isfinite(found):
-        raise ValueError(f"{text[:30]!r} is no time of the recording; write seconds or a date")
-    return found

@@ -1,18 +1,17 @@
 """`mysql-headroom replay SOURCE`: what the agent would have said of a recorded server, and when."""
 
 import argparse
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
 
 from agent.business_metrics.recorded_values import RecordedValues
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import add_pipeline_options, duration, of_source, wishes_of
 from agent.commands.replay_report import as_json, as_table
 from agent.config.settings import LONGEST_SLA, SHORTEST_SLA
+from agent.config.times import recorded_moment
 from agent.prometheus.source import prometheus_source
 from agent.replay.replay import PACE, Replay, Step
 from agent.replay.sources import ReplayOptions, Source, SourceError, opened
@@ -144,14 +143,8 @@ def _with_business(step: Step, values: RecordedValues, source: Source) -> Step:
 
 
 def _moment(text: str) -> float:
-    """Seconds of the recording's clock, which are those since 1970 where there is a date."""
+    """`recorded_moment` of an option."""
     try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
-    if math.isfinite(found):
-        return found
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError):
-        return duration(0.0)(text)
+        return recorded_moment(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

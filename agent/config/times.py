@@ -3,6 +3,8 @@
 A date without a zone is in that of this machine, as with journalctl and mysqlbinlog.
 """
 
+import math
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from agent.config.durations import seconds
@@ -36,6 +38,23 @@ def moment(text: str, now: float) -> float:
     if not LEAST_UNIX <= number <= 1e12:
         raise ValueError(f"{text[:30]!r} is {MISTAKE}")
     return number
+
+
+def recorded_moment(text: str) -> float:
+    """Seconds of a recording's clock, whatever its zero: those since 1970 where there is a date.
+
+    Raises ValueError with what would be right.
+    """
+    with suppress(ValueError):
+        number = float(text)
+        if math.isfinite(number):
+            return number
+    with suppress(ValueError, OverflowError):
+        return datetime.fromisoformat(text).timestamp()
+    with suppress(ValueError):
+        return seconds(text)
+    right = "write seconds or 6h from its zero on, or a date"
+    raise ValueError(f"{text[:30]!r} is no time of the recording; {right}")
 
 
 def _date_or_age(text: str, now: float) -> float:
