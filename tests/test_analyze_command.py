@@ -210,6 +210,20 @@ def test_the_table_and_the_csv_have_the_most_endangered_first(
     assert {"db1:9104", "db2:9104"} <= {r["target"] for r in table if float(r["capacity"] or 0) > 0}
 
 
+def test_a_fleet_is_drawn(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each server has a row, by name; a file that cannot be one is refused before any question."""
+    plot = tmp_path / "fleet.svg"
+    assert main(["analyze", "--prometheus", url, *SPAN, "--plot", str(plot)]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    drawn = plot.read_text()
+    places = [drawn.index(f"<!-- {row[0]}") for row in rows]
+    assert places == sorted(places)
+    assert drawn.count("the capacity is not known") == sum(row[2] == "–" for row in rows) == 2
+    for name, problem in (("a.gif", "a plot ends in .png or .svg"), ("none/a.png", "no such dir")):
+        assert main(["analyze", "--prometheus", "-", "--plot", str(tmp_path / name)]) == 2
+        assert problem in capsys.readouterr().err
+
+
 def test_hosts_are_left_out_or_joined_by_a_label_as_asked(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

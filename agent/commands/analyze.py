@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from agent.assessment.snapshot import Snapshot
 from agent.commands.analyze_report import as_csv, as_table, by_danger
+from agent.commands.plot_option import plot_problem, without_matplotlib
 from agent.commands.progress import interruptible, progress_of
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import duration
@@ -19,7 +20,7 @@ from agent.replay.sources import SourceError
 from agent.support.escaping import complain_of, json_text
 from agent.support.http_access import AccessError
 
-FAILED = 1
+FAILED, WRONG = 1, 2
 MONTH = 30 * 86400.0
 LONGEST_WINDOW = 31 * 86400.0
 """Seconds; `fit.window` is at most this."""
@@ -44,6 +45,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="the width of an interval (default: 15s, or two samples)",
     )
     parser.add_argument("--format", choices=["table", "json", "csv"], default="table")
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw the servers' loads and capacities into a .png or .svg"
+    )
     add_prometheus_options(parser, MONTH, "what is read, and how")
     parser.set_defaults(run=run)
 
@@ -55,6 +59,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _analyze(args: argparse.Namespace) -> int:
+    if args.plot is not None and (problem := without_matplotlib() or plot_problem(args.plot)):
+        complain_of(problem)
+        return WRONG
     client, query = client_of(args, args.prometheus), query_of(args)
     snapshots, failed = _snapshots(client, query, args.interval)
     if not snapshots and not failed:
@@ -70,7 +77,21 @@ def _analyze(args: argparse.Namespace) -> int:
     }
     for line in formats[args.format]():
         sys.stdout.write(line + "\n")
+    if args.plot is not None and not _is_drawn(args.plot, ordered, end):
+        return FAILED
     return FAILED if failed else 0
+
+
+def _is_drawn(path: str, snapshots: Sequence[Snapshot], now: float) -> bool:
+    """Draw the fleet, or report on one line why that is not possible."""
+    from agent.commands.analyze_plot import plot_fleet
+
+    try:
+        plot_fleet(path, snapshots, now)
+    except OSError as error:
+        complain_of(f"{path}: cannot be written ({error.strerror or error})")
+        return False
+    return True
 
 
 def _snapshots(

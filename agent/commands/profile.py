@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from agent.commands.plot_option import without_matplotlib
+from agent.commands.plot_option import plot_problem, without_matplotlib
 from agent.commands.profile_history import latest_savings, recorded
 from agent.commands.profile_report import as_csv, as_json, in_words
 from agent.config.cli_options import USAGE_ERROR, add_config_option
@@ -95,10 +95,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _problem(args: argparse.Namespace, config: Config) -> str | None:
     """What cannot be done, before anything is asked of anybody."""
-    if args.plot and not args.plot.lower().endswith((".png", ".svg")):
-        return f"{args.plot}: a plot ends in .png or .svg"
-    if args.plot and not Path(args.plot).parent.is_dir():
-        return f"{args.plot}: there is no such directory"
+    if args.plot and (problem := plot_problem(args.plot)):
+        return problem
     if args.since == NOW:
         return None
     if args.seconds is not None:
