@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 from capacity_days import INTERVALS, SECONDS
+from simulated_months import DAY, MINUTE, PER_DAY, month
 
+from agent.pipeline import observations
+from agent.window.concurrency import Source
+from agent.window.interval_buffer import IntervalBuffer
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.plateau import find_plateau
@@ -78,3 +82,21 @@ def test_concurrency_that_is_hardly_known_tells_no_plateau() -> None:
         resources=seen.resources,
     )
     assert find_plateau(noisy) is None
+
+
+def test_an_end_that_was_passed_is_the_capacity_though_the_law_fits() -> None:
+    """A lock that is held the longer, the more wait: through its flat end the law peaks above."""
+    known = month("launch", 7002)
+    until = int(22.9 * PER_DAY)
+    history = IntervalBuffer(MINUTE, DAY, 1.0)
+    history.extend(known.intervals(until - PER_DAY, until), MINUTE * until)
+    found = assess_capacity(observations(history.window(MINUTE * until), Source.STATEMENT_TIME))
+    truth = float(known.room[until]) * known.server.capacity
+    assert found.usl is not None
+    assert found.usl.trust is Trust.TRUSTED
+    assert found.usl.x_max is not None
+    assert found.usl.x_max > 1.05 * truth
+    assert found.value == pytest.approx(truth, rel=0.03)
+    assert found.lower is not None
+    assert found.upper is not None
+    assert found.lower < truth < found.upper

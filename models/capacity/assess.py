@@ -56,7 +56,7 @@ def assess_capacity(seen: Observations) -> Capacity:
     limits = _limits(kept, x_seen)
     nearest = _first(_near(limits, kept))
     law, finding, peak = _law(current.select(outliers.kept), nearest, x_seen)
-    plateau = _plateau(current, met, nearest, law, finding)
+    plateau = None if met is not None or _is_full(nearest) else find_plateau(current)
     usable = _usable(limits)
     if met is not None:
         estimate = Estimate.of_observed(met, x_seen)
@@ -75,7 +75,7 @@ def assess_capacity(seen: Observations) -> Capacity:
         lowest=_first(usable),
         law=law,
         finding=finding,
-        plateau=plateau,
+        plateau=None if _is_the_laws(law, finding) else plateau,
         estimate=estimate,
     )
     return replace(
@@ -98,19 +98,6 @@ def _limits(kept: Observations, x_seen: float) -> tuple[ResourceLimit, ...]:
     return tuple(
         unless_passed(limit, x_seen, _was_full_at(x_seen, kept, limit.resource)) for limit in found
     )
-
-
-def _plateau(
-    current: Observations,
-    met: ObservedPeak | None,
-    nearest: ResourceLimit | None,
-    law: UslFit | None,
-    finding: Finding | None,
-) -> float | None:
-    """Find the throughput at which something else than a resource or the law held it up."""
-    if met is not None or _is_full(nearest) or _is_the_laws(law, finding):
-        return None
-    return find_plateau(current)
 
 
 def _rising(seen: Observations, met: ObservedPeak | None) -> NDArray[np.bool_]:

@@ -20,8 +20,6 @@ FEW = 1.25
 """Up to so many times the concurrency that first reached the top are few, from `BEYOND` on many."""
 GROWTH = 1.04
 """The throughput at many, over that at few, must not be more."""
-STAYS = 0.9
-"""The share of the intervals with many statements that are at the top; else they piled up."""
 
 
 def find_plateau(seen: Observations) -> float | None:
@@ -36,5 +34,6 @@ def find_plateau(seen: Observations) -> float | None:
     if min(np.count_nonzero(many), np.count_nonzero(few)) < MIN_POINTS:
         return None
     level, before = median(x[many]), median(x[few])
-    stays = level <= GROWTH * before and np.mean(at_top[many]) >= STAYS
-    return level if stays else None
+    # else they piled up: most of the intervals with many statements are at the top, too
+    stays = 2 * np.count_nonzero(at_top[many]) > np.count_nonzero(many)
+    return level if stays and level <= GROWTH * before else None
