@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from capacity_days import INTERVALS, SECONDS
-from simulated_months import DAY, MINUTE, PER_DAY, month
 
 from agent.pipeline import observations
 from agent.window.concurrency import Source
@@ -15,6 +14,7 @@ from models.capacity.resource_limit import Resource
 from models.capacity.result import USL, CapacityReason
 from models.trust import Trust
 from models.usl.law import Array
+from testbed.simulated.months import DAY, MINUTE, PER_DAY, month
 
 END, KNEE = 5000.0, 40.0
 
