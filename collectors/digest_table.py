@@ -45,12 +45,12 @@ COLUMNS = """
 SELECT COLUMN_NAME FROM information_schema.COLUMNS
  WHERE TABLE_SCHEMA = 'performance_schema' AND TABLE_NAME = 'events_statements_summary_by_digest'"""
 
-NUMBERS = "CONCAT_WS(' ', COALESCE(TIMESTAMPDIFF(MICROSECOND, FIRST_SEEN, NOW(6)), -1), {columns})"
+NUMBERS = "COALESCE(TIMESTAMPDIFF(MICROSECOND, FIRST_SEEN, NOW(6)), -1), ' ', {columns}"
 KEY = """CONCAT_WS('|', COALESCE(UNIX_TIMESTAMP(FIRST_SEEN), 0), COALESCE(DIGEST, ''),
                  COALESCE(CONCAT('=', SCHEMA_NAME), ''))"""
 BETWEEN = "\x1f"  # keys
 ROW_BY_ROW = f"""
-SELECT {NUMBERS},
+SELECT CONCAT({NUMBERS}),
        {KEY}
   FROM {TABLE}"""  # noqa: S608  (our own words only)
 AT_ONCE = f"""
@@ -83,7 +83,7 @@ class DigestTable:
         self._at_once = 0 < size <= MOST_ROWS
         self._connection = connection
         self._unit = units(self.names)
-        self._columns = ", ".join(columns)
+        self._columns = ", ' ', ".join(columns)
         if self._at_once:
             connection.run(LONGER)
 

@@ -16,9 +16,12 @@ PICOSECOND = 1e-12
 ATTEMPTS = 3  # to read both sums with no long statement ending in between
 
 ALL_CLIENTS = """performance_schema.events_statements_summary_global_by_event_name
- WHERE (EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%')
+ WHERE COUNT_STAR > 0
+   AND (EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%')
    AND EVENT_NAME NOT LIKE 'statement/com/Binlog Dump%'"""
-"""All statements of clients that have ended."""
+"""All statements of clients that have ended.
+
+Of 220 kinds some twenty ever run: their names alone are compared."""
 TOTALS = f"""
 SELECT SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT), {{cpu}}
   FROM {ALL_CLIENTS}"""  # noqa: S608  (our own words only)

@@ -1,8 +1,12 @@
-"""`status`: what the server counts about itself (SHOW GLOBAL STATUS), for every account to read."""
+"""`status`: what the server counts about itself, for every account to read.
+
+Where MySQL has it as a table that is read: SHOW GLOBAL STATUS copies all of it first.
+"""
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 from collectors.query_results import Shape, number, text
+from collectors.statements import performance_schema_off
 
 NAMES = {
     "Questions": "questions",
@@ -36,17 +40,19 @@ NAMES = {
 *_pending_*."""
 
 REQUIRED = ("questions", "threads_running", "uptime")
-QUERY = "SHOW GLOBAL STATUS WHERE Variable_name IN ({})".format(
-    ", ".join(f"'{name}'" for name in NAMES)
-)
+WANTED = "WHERE Variable_name IN ({})".format(", ".join(f"'{name}'" for name in NAMES))
+SHOW = f"SHOW GLOBAL STATUS {WANTED}"
+SELECT = f"SELECT Variable_name, Variable_value FROM performance_schema.global_status {WANTED}"  # noqa: S608
 SHAPE = Shape(columns=2, rows=len(NAMES), bytes=8192)
 
 
 def prepare(connection: Connection) -> Prepared:
     """Every account may read the global status; what may be missing is the session's protection."""
+    is_table = not connection.is_mariadb and performance_schema_off(connection, "status") is None
+    query = SELECT if is_table else SHOW
 
     def read() -> Values:
-        rows = [(text(name), value) for name, value in connection.query(QUERY, SHAPE)]
+        rows = [(text(name), value) for name, value in connection.query(query, SHAPE)]
         values = {NAMES[name]: number(name, value) for name, value in rows if name in NAMES}
         missing = [name for name in REQUIRED if name not in values]
         if missing:
