@@ -93,7 +93,8 @@ class DigestRows:
     own: frozenset[str]
     """Digests among those texts that are this session's own statements."""
     everything: Array | None = None
-    """All statements' counters just before, with a digest or without, shape (names,)."""
+    """All statements' counters, with a digest or without, shape (names,): just before the rows, and
+    with the first reading just after them, so that what ends between both has a digest."""
     locked: Mapping[str, float] = field(default_factory=dict)
     """How many of the statements in flight wait for locks that SUM_LOCK_TIME does not count, by
     `digest|=schema`."""
@@ -211,8 +212,10 @@ class DigestReader:
         since = None if notes.read_at is None else begun - notes.read_at
         complete = since is None or begun >= notes.complete_at + COMPLETE_EVERY
         where = "" if since is None or complete else _lately(since)
-        everything = self._all.read()
+        everything = None if since is None else self._all.read()
         keys, age, counters = self._table.read(where)
+        if since is None:
+            everything = self._all.read()
         running, locked = self._running()
         self.look()
         seen, self._seen = self._seen, Looks()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from fuzzing import IS_LONG
 from priority import Background
 
 from agent.demo.server import FOLDER_PREFIX, Flavour, PrivateServer
@@ -58,6 +59,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--long", action="store_true", help="repeat faults hundreds of times; run tests marked long"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have modules know of `--long` that are imported after this."""
+    if config.getoption("--long"):
+        os.environ[IS_LONG] = "1"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -9,11 +9,15 @@ import pytest
 from conftest import ServerFactory
 
 from agent.demo.server import Flavour, PrivateServer
-from collectors import digest_table
-from collectors.base import CollectorError, FailureKind
+from agent.query_classes.class_registry import NONE, ClassRegistry
+from agent.query_classes.digest_deltas import DigestDeltas
+from collectors import digest_table, digests
+from collectors.base import CollectorError, FailureKind, Values
 from collectors.connection import Connection, Endpoint, Login
 from collectors.digest_table import COUNTERS, DigestTable, as_numbers, units
+from collectors.digests import DigestRows, DigestValues
 from collectors.query_results import ONE_CELL, Cell, Row, Shape, number, number_or_zero, whole
+from testbed.real.clients import run_as_root
 from testbed.real.servers import least_account
 
 SIZE = "performance_schema_digests_size"
@@ -44,6 +48,39 @@ def test_all_rows_at_once_are_the_same_as_row_by_row(connection: Connection) -> 
     assert before.keys() <= after.keys()
     same = [key for key in before if np.array_equal(before[key], after[key])]
     assert len(same) > len(before) - 5  # but for what these very statements did
+
+
+def test_statements_between_the_first_two_readings_have_their_digests(
+    server: PrivateServer, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy server many end while the first reading is made; all of them have a digest."""
+    read = digests.prepare(connection).read
+    assert read is not None
+    query = connection.query
+
+    def busy(sql: str, shape: Shape = ONE_CELL) -> list[Row]:
+        rows = query(sql, shape)
+        run_as_root(server, *["SELECT 'busy'"] * 20)
+        return rows
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "query", busy)
+        first = rows_of(read())
+    registry = ClassRegistry()
+    deltas = DigestDeltas(registry)
+    assert deltas.take(first) is None
+    changes = deltas.take(rows_of(read()))
+    assert changes is not None
+    calls = changes.names.index("calls")
+    found = {registry.keys[n]: changes.values[i, calls] for i, n in enumerate(changes.classes)}
+    assert sum(found.values()) > 0
+    assert found.get(NONE, 0.0) == 0
+
+
+def rows_of(values: Values) -> DigestRows:
+    """The rows of a reading."""
+    assert isinstance(values, DigestValues)
+    return values.rows
 
 
 def test_no_row_is_no_error(connection: Connection) -> None:

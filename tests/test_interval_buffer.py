@@ -52,6 +52,18 @@ def test_throughput_is_the_clients_alone() -> None:
     assert window({"status": status})["throughput"] == pytest.approx([QPS] * 5, rel=0.01)
 
 
+def test_a_full_processor_is_used_no_more_than_whole() -> None:
+    """Its counters are read up to 30 ms before or after the time that is noted; half is half."""
+    for part in (1.0, 0.5):
+        host = lambda at, part=part: {  # noqa: E731
+            "cpus": 2.0,
+            "cpu_user_seconds": 2 * part * (at + 0.03 * (-1) ** (round(at) // 10)),
+        }
+        used = window({"status": status, "host": host}).used("cpu")
+        assert used.max() == 1.0 if part == 1.0 else used.max() > part
+        assert used == pytest.approx([part] * 5, abs=0.01)
+
+
 def test_an_idle_server_has_a_throughput_of_zero() -> None:
     """Rounding never turns an interval without clients into a hole or a negative rate."""
     idle = window({"status": lambda at: {**status(at), "questions": np.floor(4 * (at + 1000))}})

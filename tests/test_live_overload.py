@@ -6,6 +6,7 @@ import re
 import time
 import urllib.request
 from pathlib import Path
+from statistics import median
 
 import pytest
 from conftest import one_in_every_run
@@ -99,7 +100,9 @@ def test_every_surface_says_past_the_peak_what_is_past_the_peak(
         served = load.throughput(STEADY)
         load.set(PAST)
         past = surfaces(agent, (-3.6, -2.4), overloaded=True)
+        began = time.monotonic()
         served_past = load.throughput(STEADY)
+        lost = agent.seen("overload_loss_ratio", since=began)
         wait_until("firing", lambda: watcher.state == "firing", SETTLES)
     for seen in (half, best):
         assert (seen.json["overloaded"], seen.json["overload_loss"]) == (False, 0)
@@ -109,8 +112,8 @@ def test_every_surface_says_past_the_peak_what_is_past_the_peak(
     assert past.json["headroom"] == pytest.approx(1 - PAST / PEAK, rel=0.15)
     print(f"served at the best concurrency {served:.1f}/s, past it {served_past:.1f}: {past.json}")
     assert past.json["value"] == pytest.approx(served, rel=0.05)
-    assert past.json["overload_loss"] == pytest.approx(1 - served_past / served, abs=0.05)
+    assert median(lost) == pytest.approx(1 - served_past / served, abs=0.05)
     assert past.metrics.get("overload_loss_ratio") == past.json["overload_loss"]
-    lost = round(100 * past.json["overload_loss"])
-    assert f"past its peak: more load gives less; {lost} % of its throughput" in past.page
+    shown = round(100 * past.json["overload_loss"])
+    assert f"past its peak: more load gives less; {shown} % of its throughput" in past.page
     assert "overloaded" in past.page

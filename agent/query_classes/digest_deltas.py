@@ -29,7 +29,8 @@ class UndigestedStatements:
     MariaDB has no digest for statements of the binary protocol. Their time is not that of others.
 
     All statements are read first, so one that ends between the two is in the digests alone: what
-    the digests are ahead is remembered, and counts in no later reading.
+    the digests are ahead is remembered, and counts in no later reading. The first time the digests
+    are read first, for what ended between would count as having none.
     """
 
     def __init__(self, everything: Array | None) -> None:

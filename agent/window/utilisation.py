@@ -235,7 +235,7 @@ def _share(used: Array, limit: Array) -> Array:
 def _cpus(host: Columns, edges: Array) -> Iterator[Named]:
     busy = [name for name in BUSY if name in host.names]
     if busy:
-        yield CPU, host.rate(edges, *busy) / host.last(edges, "cpus")
+        yield CPU, _at_most_all(host.rate(edges, *busy) / host.last(edges, "cpus"))
     of_the_server = host.rate(edges, "process_cpu_seconds")
     yield SERVER_CPU, of_the_server / host.last(edges, "process_cpus")
     yield OF_THE_CPU, of_the_server / host.last(edges, "cpus")
@@ -244,6 +244,12 @@ def _cpus(host: Columns, edges: Array) -> Iterator[Named]:
     yield SERVER_CPUS, host.last(edges, "process_cpus")
     yield CLOCK, host.average(edges, "cpu_clock_ratio")
     yield IDLE_ENTRIES, host.rate(edges, "cpu_idle_entries")
+
+
+def _at_most_all(used: Array) -> Array:
+    """Cut at 1: a full processor's counters are read some ms before or after the time they have."""
+    most: Array = np.minimum(used, 1.0)
+    return most
 
 
 def _disks(host: Columns, edges: Array) -> Iterator[Named]:

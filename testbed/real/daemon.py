@@ -25,8 +25,8 @@ from testbed.real.servers import Account, least_account
 
 PREFIX = "mysql_headroom_"
 COMMAND = Path(sys.executable).with_name("mysql-headroom")
-SCRAPE_EVERY = 0.2  # seconds
-POLL_EVERY = 0.1  # seconds; a condition is often a scrape, which costs the agent some milliseconds
+SCRAPE_EVERY = 0.5  # seconds
+POLL_EVERY = 0.25  # seconds; a condition is often a scrape, which costs the agent some milliseconds
 PATIENCE = 20.0  # seconds, for what takes one or two on a machine at rest
 FIT = {"interval": "1s"}
 COLLECTORS = {name: {"interval": "500ms"} for name in ("status", "statements", "threads")}
