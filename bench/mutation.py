@@ -25,6 +25,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("agent", "bench", "collectors", "deploy", "docs", "models", "scripts", "testbed", "tests")
 FILES = ("pyproject.toml", "config.example.yaml", "README.md", "CHANGELOG.md")
+NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+"""Without compiled files every run would compile all that the tests import."""
 LONGEST = 180.0  # seconds for the tests of one mutant; one that takes longer is noticed
 OTHER: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -132,11 +134,18 @@ def is_noticed(mutant: Mutant, checkout: Path, tests: list[str]) -> bool:
     """Whether a test fails, or none ends, while the module has that change."""
     file = checkout / mutant.module
     whole = file.read_text(encoding="utf-8")
-    file.write_text(mutant.text, encoding="utf-8")
+    write_module(file, mutant.text)
     try:
         return not passes(checkout, tests)
     finally:
-        file.write_text(whole, encoding="utf-8")
+        write_module(file, whole)
+
+
+def write_module(file: Path, text: str) -> None:
+    """Write a module and forget what it was compiled to: its size and time may be the same."""
+    file.write_text(text, encoding="utf-8")
+    for compiled in file.parent.glob(f"__pycache__/{file.stem}.*.pyc"):
+        compiled.unlink()
 
 
 def passes(checkout: Path, tests: list[str], seconds: float = LONGEST) -> bool:
@@ -156,7 +165,7 @@ def passes(checkout: Path, tests: list[str], seconds: float = LONGEST) -> bool:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *options, *tests],
             cwd=checkout,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            env={name: text for name, text in os.environ.items() if name != NO_BYTECODE},
             capture_output=True,
             timeout=seconds,
             check=False,
