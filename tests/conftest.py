@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from file_scheduling import TwoEndsScheduling
 from fuzzing import IS_LONG
 from priority import Background
 
@@ -70,7 +71,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A test that asks for a real server is a live one, and may be run up to three times more.
 
-    Their files take longest, so they come first: no worker is left with one of them at the end.
+    Their files take longest, so they come first: no worker is left with one of them at the end,
+    and those that begin there compute meanwhile.
     Those that are marked `long` are for `--long`.
     """
     if not config.getoption("--long"):
@@ -85,6 +87,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.flaky(reruns=LIVE_RERUNS))
             slow.add(item.path)
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> TwoEndsScheduling | None:
+    """Some processes compute while others wait for servers."""
+    return TwoEndsScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)

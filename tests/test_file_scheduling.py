@@ -1,0 +1,36 @@
+"""Files of tests over the processes of a run."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+CONFTEST = f"""
+import sys
+sys.path.insert(0, {str(TESTS)!r})
+from file_scheduling import TwoEndsScheduling
+
+def pytest_xdist_make_scheduler(config, log):
+    return TwoEndsScheduling(config, log)
+"""
+FILE = "import time\n\n\ndef test_a():\n    time.sleep(0.1)\n\n\n" + "\n\n".join(
+    f"def test_{name}():\n    pass\n" for name in "bcd"
+)
+
+
+def test_every_fourth_process_begins_with_the_last_files(tmp_path: Path) -> None:
+    """Each file is of one process; the first three have the first files, the fourth the last."""
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    names = [f"test_{number:02}.py" for number in range(12)]
+    for name in names:
+        (tmp_path / name).write_text(FILE)
+    words = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder", "-v", "-p", "no:randomly")
+    command = [sys.executable, "-m", "pytest", *words, "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    ran = re.findall(r"\[gw(\d)\].*PASSED (test_\d+\.py)::", done.stdout)
+    assert len(ran) == 4 * len(names), done.stdout + done.stderr
+    of_process = {number: [name for n, name in ran if n == number] for number in "0123"}
+    assert all(len({n for n, of in ran if of == name}) == 1 for name in names)
+    assert {of_process[number][0] for number in "012"} == set(names[:3])
+    assert of_process["3"][0] == names[-1]
