@@ -35,7 +35,7 @@ NAP = 0.1  # seconds
 def settled(agent: Daemon, lasts: float = 2.0) -> float:
     """Wait until pages of so many seconds show nothing but what happens from now on; since when."""
     since = time.monotonic() + SETTLING
-    wait_until("pages", lambda: agent.pages[-1].at >= since + lasts)
+    wait_until("pages", lambda: any(page.at >= since + lasts for page in list(agent.pages)))
     return since
 
 
