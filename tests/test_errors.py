@@ -131,3 +131,19 @@ def test_an_unknown_name_is_told_as_the_library_tells_it() -> None:
     with pytest.raises(pymysql.OperationalError) as raised:
         session.connect()
     assert "check the host's name" in str(failure(raised.value, PLACE))
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (Error(1040, "Too many connections"), "Too many connections (1040)"),
+        (Error(2003, "Can't connect"), 'cannot connect: (2003, "Can\'t connect")'),
+        (Error(7), "7"),
+        (RuntimeError("no", "key"), "('no', 'key')"),
+        (RuntimeError(), "RuntimeError"),
+    ],
+    ids=str,
+)
+def test_what_is_said_are_the_errors_own_words_and_number(error: Exception, message: str) -> None:
+    """The text with its number; all of it where there is no number, and its name where no text."""
+    assert str(failure(error, PLACE)).startswith(f"{PLACE}: {message}")

@@ -10,9 +10,14 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from web_clients import Authority
 
-from collectors.base import CollectorError
+from collectors.base import CollectorError, Feature
 from collectors.connection import Connection, Endpoint, Login
-from collectors.transport_security import believing_anybody, is_trusted, secret_options
+from collectors.transport_security import (
+    believing_anybody,
+    is_trusted,
+    protection,
+    secret_options,
+)
 
 DOWN = Endpoint(port=1)  # a closed port
 TRIES = 50
@@ -114,3 +119,28 @@ def test_a_file_without_a_public_key_is_one_line(tmp_path: Path, content: bytes)
         f"server_public_key: {file}: holds no RSA public key in PEM;"
         " copy public_key.pem of the server's data directory"
     )
+
+
+def own_address() -> str:
+    """One of this machine's that others can reach; no packet is sent to find it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has no address but loopback's")
+        return str(probe.getsockname()[0])
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2", "::ffff:127.0.0.2", "own"])
+def test_a_session_within_this_machine_is_as_if_encrypted_and_not_verified(address: str) -> None:
+    """By loopback, at the other end of an IPv6 socket too, and by any address of the machine."""
+    address = own_address() if address == "own" else address
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as server, socket.socket(family) as client:
+        server.bind((address, 0))
+        server.listen()
+        client.connect(server.getsockname())
+        encrypted, verified = protection(client)
+    assert encrypted == Feature("encrypted_session", enabled=True)
+    assert not verified.enabled
+    assert "any user of this machine can impersonate it" in verified.reason
