@@ -8,6 +8,7 @@ the kernel's (/proc/PID/task/TID/schedstat).
 """
 
 import json
+import os
 import secrets
 import socket
 import subprocess
@@ -28,7 +29,7 @@ from agent.window.recent_time_split import time_use
 from models.time_split.limiting_resource import PARTS_OF, Limit, LimitedBy
 from models.time_split.split import EXPLAINED, Part, TimeSplit
 from testbed.real.agent_in_process import watched, window_of
-from testbed.real.cgroups import disk_under, throttled_reads
+from testbed.real.cgroups import ahead_of_others, disk_under, throttled_reads
 from testbed.real.clients import Ask, Clients, root, run_as_root, session_over
 from testbed.real.daemon import COMMAND, target, write_config
 from testbed.real.namespaces import OtherHost, slow_cable
@@ -209,7 +210,11 @@ class Place:
 
 @contextmanager
 def slow_place(flavour: Flavour) -> Iterator[Place]:
-    """Start a server with tables, a throttled disk and a guest behind a slow link."""
+    """Start a server with tables, a throttled disk and a guest behind a slow link.
+
+    It runs ahead of other programs: a thread that waits for a processor once its page has come is
+    still in the file wait that is the truth, and the disk serves fewer reads meanwhile.
+    """
     options = ["--innodb-flush-method=O_DIRECT", "--innodb-buffer-pool-size=8M"]
     options += ["--bind-address=0.0.0.0"]
     options += ["--innodb-read-ahead-threshold=0"] * (flavour == "mariadb")
@@ -218,6 +223,7 @@ def slow_place(flavour: Flavour) -> Iterator[Place]:
         sys.exit(f"no {flavour} server here (scripts/test installs it)")
     password = secrets.token_hex(8)
     with ExitStack() as stack:
+        stack.enter_context(ahead_of_others(os.getpid()))
         server = stack.enter_context(PrivateServer(program, options=options))
         run_as_root(server, *TABLES, *_switch_on(), f"CREATE USER guest IDENTIFIED BY '{password}'")
         run_as_root(server, "GRANT SELECT ON bench.* TO guest")
