@@ -22,8 +22,8 @@ class LoadSums:
 
     def __init__(self, width: float, kept: int) -> None:
         self._width, self._kept = width, kept
-        self._seconds = np.zeros(kept)
-        self._queries = np.zeros(kept)
+        self._seconds = np.zeros(kept, dtype=np.float32)  # exact within 1e-7, in half of the memory
+        self._queries = np.zeros(kept, dtype=np.float32)
         self._last = 0
         """The latest step, which the last place holds."""
 
@@ -57,8 +57,8 @@ class LoadSums:
         """
         ends = self._width * (self._last + 1 + np.arange(1.0 - self._kept, 1.0))
         known = (self._seconds > 0) & (ends <= now)
-        seconds = np.minimum(self._seconds[known], self._width)
-        rates = self._queries[known] / self._seconds[known]
+        measured = self._seconds[known].astype(np.float64)
+        seconds, rates = np.minimum(measured, self._width), self._queries[known] / measured
         until = self._width * np.floor(now / self._width)
         return hourly_means(ends[known], seconds, rates, until, self._width)
 
