@@ -1,4 +1,4 @@
-"""What the probability of saturation says of recorded servers whose true peak was measured."""
+"""What the probability of saturation says of recorded servers, beside what clients could get."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,17 +9,17 @@ from agent.pipeline import observations
 from agent.window.concurrency import Source
 from models.capacity.assess import assess_capacity
 from models.capacity.saturation_probability import is_contradicted
-from testbed.recorded.loads import saved, seen_below, true_peak
+from testbed.recorded.loads import clients_peak, saved, seen_below
 
 RECORDED = Path(__file__).resolve().parent.parent / "tests" / "fixtures" / "real"
 AT = (0.7, 0.8, 0.9, 1.0, 1.1, 1.25)
-"""Of the true peak."""
+"""Of what the clients could get."""
 FAR_BELOW, FAR_ABOVE = 0.8, 1.25
 CERTAIN = 0.95
 
 
 def recorded_certainty() -> Iterator[str]:
-    """A line for each recording and highest load: P(C ≤ x) at shares of the true peak."""
+    """A line for each recording and highest load: P(C ≤ x) at shares of the clients' peak."""
     yield "| recorded | seen up to | " + " | ".join(f"{at:.0%}" for at in AT) + " |"
     yield "|---" * (len(AT) + 2) + "|"
     wrong = said = 0
@@ -29,7 +29,7 @@ def recorded_certainty() -> Iterator[str]:
             found = assess_capacity(observations(seen_below(seen, part), Source.STATEMENT_TIME))
             cells = ["–"] * len(AT)
             if found.distribution is not None and not is_contradicted(found):
-                peak = true_peak(part["peaks"])[0]
+                peak = clients_peak(seen, part["peaks"])[0]
                 reached = found.distribution.at_most(np.array(AT) * peak)
                 cells = [f"{p:.2f}" for p in reached]
                 far = dict(zip(AT, reached, strict=True))
