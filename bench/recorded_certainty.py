@@ -1,4 +1,4 @@
-"""What the probability of saturation says of recorded servers, beside what clients could get."""
+"""The probability of saturation of recorded servers, compared with what clients could get."""
 
 from collections.abc import Iterator
 from pathlib import Path

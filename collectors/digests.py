@@ -99,7 +99,7 @@ class DigestRows:
     """How many of the statements in flight wait for locks that SUM_LOCK_TIME does not count, by
     `digest|=schema`."""
     threads: Looks | None = None
-    """What the threads of statements in flight were doing; None where they cannot be seen."""
+    """States of the threads that run statements; None where they cannot be seen."""
 
 
 class DigestValues(dict[str, float]):

@@ -1,4 +1,4 @@
-"""What the threads of statements in flight are doing, by class, as the kernel shows them (Linux).
+"""States of the threads that run statements, by query class: waiting for a disk, or ready (Linux).
 
 The kernel tells of every thread whether it waits for a disk or could run (proc(5), /proc/PID/stat:
 D and R), to any account. The server tells which thread runs a statement of which class. The states
@@ -30,7 +30,7 @@ LITERALS = (
     r"(?is)(?:/\*.*?\*/|(?:--\s|#)[^\n]*|'(?:[^'\\]|\\.|'')*'"
     r'|"(?:[^"\\]|\\.|"")*"|\b[0-9]\w*|\bNULL\b|\W)+'
 )
-"""What is between the words of a statement."""
+"""Matches everything between two words of a statement: literals, comments, operators."""
 IN_HEX = f"0x{LITERALS.encode().hex()}"
 """Without a quote or a backslash, which a server's sql_mode may read otherwise."""
 LONGEST_STATEMENT = 1024  # characters, as many as a digest's text has
@@ -67,7 +67,7 @@ class Looks:
     ready: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Self) -> "Looks":
-        """What was seen both times."""
+        """Add the counts of two looks."""
         return Looks(self.on_disk + other.on_disk, self.ready + other.ready)
 
 
@@ -126,7 +126,7 @@ class StatementThreads:
 
 
 def statement_threads(connection: Connection, own_thread: int) -> StatementThreads | None:
-    """What looks at this server's threads; None where its process is not on this machine."""
+    """Find the server's process; None where it is not on this machine."""
     try:
         process = find_server_process(connection)
     except (psutil.Error, OSError):

@@ -1,12 +1,12 @@
 """The picture of a fleet: how much of its capacity each server uses, the most endangered on top."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.assessment.snapshot import Snapshot
 from agent.commands.analyze_report import Row
 from agent.export.capacity_report import resource_words
+from agent.export.figures import new_figure, write_figure
 from agent.export.fit_report import quantity
 from agent.support.escaping import printable
 from models.trust import Trust
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREY = "#1f5fa8", "#d9730d", "#c9ced6"
-WIDTH_INCHES, ROW_INCHES, MARGIN_INCHES, DOTS_PER_INCH = 10.0, 0.34, 1.4, 130
+WIDTH_INCHES, ROW_INCHES, MARGIN_INCHES = 10.0, 0.34, 1.4
 MOST = 60
 """So many servers are drawn; the others have more left."""
 FARTHEST = 1.5
@@ -28,18 +28,13 @@ def plot_fleet(path: str, snapshots: Sequence[Snapshot], now: float) -> None:
 
     Raises OSError when the file cannot be written. Loads matplotlib, without a display.
     """
-    figure = drawn([Row.of(snapshot, now) for snapshot in snapshots])
-    figure.savefig(path, dpi=DOTS_PER_INCH, format=Path(path).suffix[1:].lower())
+    write_figure(drawn([Row.of(snapshot, now) for snapshot in snapshots]), path)
 
 
 def drawn(rows: Sequence[Row]) -> "Figure":
     """Draw a bar for each server, the first on top."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     shown = rows[:MOST]
-    figure = Figure((WIDTH_INCHES, MARGIN_INCHES + ROW_INCHES * len(shown)), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(WIDTH_INCHES, MARGIN_INCHES + ROW_INCHES * len(shown))
     axes = figure.add_subplot()
     for place, row in enumerate(shown):
         _draw_row(axes, place, row)

@@ -1,12 +1,12 @@
 """The picture of a fit: points, curve, its 90 % band, the peak and its interval."""
 
-from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from agent.csv_input.curve_file import CurveFile
+from agent.export.figures import new_figure, write_figure
 from agent.export.fit_report import headline, quantity, threads
 from models.trust import Trust
 from models.usl.fit import Method, UslFit, throughput_band
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BLUE, ORANGE, RED, GREY = "#1f5fa8", "#d9730d", "#b3261e", "#666666"
-SIZE_INCHES, DOTS_PER_INCH = (8.5, 5.2), 130
+SIZE_INCHES = (8.5, 5.2)
 CURVE_POINTS = 300
 TITLE_LENGTH = 72
 """So many characters of the title fit on a line."""
@@ -29,11 +29,7 @@ def plot_fit(path: str, curve: CurveFile, fitted: UslFit) -> None:
 
     Raises OSError when the file cannot be written. Loads matplotlib, without a display.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=SIZE_INCHES, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(*SIZE_INCHES)
     axes = figure.add_subplot()
     at = np.linspace(0, _farthest(fitted), CURVE_POINTS)[1:]
     _draw_band(axes, curve, fitted, at)
@@ -41,7 +37,7 @@ def plot_fit(path: str, curve: CurveFile, fitted: UslFit) -> None:
     _draw_points(axes, curve, fitted)
     _draw_peak(axes, fitted, at[-1])
     _label(axes, fitted, at[-1])
-    figure.savefig(path, dpi=DOTS_PER_INCH, format=Path(path).suffix[1:].lower())
+    write_figure(figure, path)
 
 
 def _farthest(fitted: UslFit) -> float:

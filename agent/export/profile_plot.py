@@ -1,10 +1,10 @@
 """The picture of a profile: one class's CPU on its time, and predicted on actual CPU."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from agent.export.figures import new_figure, write_figure
 from agent.export.profile_rows import Profile
 from agent.query_classes.class_registry import name_of
 from agent.query_classes.observations import ObservedClasses
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREY = "#1f5fa8", "#d9730d", "#666666"
-SIZE_INCHES, DOTS_PER_INCH = (10.5, 4.8), 130
+SIZE_INCHES = (10.5, 4.8)
 TITLE_LENGTH = 60
 
 
@@ -26,17 +26,12 @@ def plot_class(path: str, observed: ObservedClasses, profile: Profile) -> None:
 
     Raises OSError when the file cannot be written. Loads matplotlib, without a display.
     """
-    figure = drawn(observed, profile)
-    figure.savefig(path, dpi=DOTS_PER_INCH, format=Path(path).suffix[1:].lower())
+    write_figure(drawn(observed, profile), path)
 
 
 def drawn(observed: ObservedClasses, profile: Profile) -> "Figure":
     """Draw the two panels: the first class's CPU on its time, predicted on actual CPU."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=SIZE_INCHES, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(*SIZE_INCHES)
     left, right = figure.subplots(1, 2)
     found, y = observed.cpu, observed.cpu_target
     if found is None or y is None or not profile.rows:

@@ -27,8 +27,8 @@ from collectors.digests import DigestReader, DigestValues, own_among, texts_of
 
 EVERY = 1.0  # seconds between two readings, on average
 JITTER = (0.9, 1.1)
-"""What waits at a reading stands for all of the time: the kernel lets throttled reads through every
-tenth of a second (blk-throttle), and a reading at the same moment of each tells of that moment."""
+"""Readings come at random moments. The kernel lets throttled reads through every tenth of a second
+(blk-throttle), so readings at a fixed moment would always meet the same part of it."""
 LOOKS = 4
 """At the threads of statements, for each reading."""
 LONGEST = 3600.0  # seconds of intervals that are kept

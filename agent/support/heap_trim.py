@@ -11,7 +11,7 @@ M_ARENA_MAX, M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -8, -1, -3
 """mallopt(3): how many heaps the threads of a process may have, how much that is free at the end of
 one stays there, and from which size on memory is mapped for itself."""
 FREE_BYTES, MAPPED_BYTES = 4 << 20, 1 << 20
-"""What an assessment allocates at once is less, and each of its arrays."""
+"""Above what an assessment has allocated at one time, and above the size of its largest array."""
 GIVE_BACK_EVERY, COLLECT_EVERY = 10.0, 60.0  # seconds at least
 MOST_SHARE = 0.001  # of all time that either may take
 
