@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -21,15 +22,15 @@ from agent.demo.server import PrivateServer
 from testbed.real.cgroups import cpu_quota
 from testbed.real.clients import Clients
 from testbed.real.daemon import Daemon, is_root, target, wait_until, watching
-from testbed.real.limited_servers import OFTEN
+from testbed.real.limited_servers import OFTEN, most
 
 STATEMENT = "DO BENCHMARK(200000, 1 + 1)"
-"""About four milliseconds."""
+"""A few milliseconds of a processor, by its speed."""
 REPLICAS, SHARDS = ("primary", "replica1", "replica2"), ("shard1", "shard2", "shard3")
 SLOW = {"replicas": "replica1", "shards": "shard2"}
 PART, SLOWED = 0.2, 0.1  # of a processor
-RATE = 16.0
-"""Statements/s of each node: a third of what the whole part can do."""
+BUSY = 0.7
+"""Of what the slow node can do, the load of each node at its highest."""
 SHARES, STEP = (0.3, 1.0, 0.6, 0.9, 0.4, 0.8), 1.5
 FIT = {"interval": "1s", "window": "2m"}
 PATIENCE = 120.0
@@ -68,20 +69,39 @@ def is_named(agent: Daemon, group: str) -> bool:
     return bool(group_of(agent, group).get("bottleneck") == SLOW[group])
 
 
+def highest_rates(servers: Servers) -> dict[str, float]:
+    """Statements/s of each node at the highest load: a part of what the slow one can do."""
+    rates: dict[str, float] = {}
+    for group, slow in SLOW.items():
+        rate = BUSY * most(partial(load, servers[slow]))
+        rates |= {name: rate for name in servers if group_name(name) == group}
+    return rates
+
+
+def load(server: PrivateServer, count: int, pace: float) -> Clients:
+    """Clients that compute."""
+    return Clients(server, STATEMENT, count, pace=pace)
+
+
+def group_name(name: str) -> str:
+    """The group of a node."""
+    return "shards" if name in SHARDS else "replicas"
+
+
 @contextmanager
-def loaded(servers: Servers, share: float) -> Iterator[None]:
-    """The same load on each of them."""
+def loaded(servers: Servers, rates: dict[str, float], share: float) -> Iterator[None]:
+    """Load each of them to this share of its highest rate."""
     with ExitStack() as stack:
-        for server in servers.values():
-            stack.enter_context(Clients(server, STATEMENT, 2, pace=1 / (RATE * share)))
+        for name, server in servers.items():
+            stack.enter_context(load(server, 2, 1 / (rates[name] * share)))
         yield
 
 
-def load_until_named(agent: Daemon, servers: Servers) -> None:
+def load_until_named(agent: Daemon, servers: Servers, rates: dict[str, float]) -> None:
     """Vary the load until the slow node of each group is known to be its bottleneck."""
     deadline = time.monotonic() + PATIENCE
     for share in cycle(SHARES):
-        with loaded(servers, share):
+        with loaded(servers, rates, share):
             time.sleep(STEP)
         if all(is_named(agent, group) for group in SLOW):
             return
@@ -96,18 +116,16 @@ def test_the_slow_node_is_the_bottleneck_and_a_killed_one_is_left_out(
 ) -> None:
     """The slow node by its name; once it is killed it is lost, and the others are shown on."""
     there = [
-        {
-            **target(tmp_path, server, name=name),
-            "group": "shards" if name in SHARDS else "replicas",
-        }
+        {**target(tmp_path, server, name=name), "group": group_name(name)}
         for name, server in servers.items()
     ]
     with ExitStack() as stack:
         for name, server in servers.items():
             part = SLOWED if name in SLOW.values() else PART
             stack.enter_context(cpu_quota(server.pid, part))
+        rates = highest_rates(servers)
         agent = stack.enter_context(watching(tmp_path, *there, fit=FIT, collectors=OFTEN))
-        load_until_named(agent, servers)
+        load_until_named(agent, servers, rates)
         for group, slow in SLOW.items():
             summary = group_of(agent, group)
             print(f"\n{group}: {json.dumps(summary)}")
@@ -122,7 +140,7 @@ def test_the_slow_node_is_the_bottleneck_and_a_killed_one_is_left_out(
             assert layers["system"] > 0.9
             servers[slow].kill()
         left = {name: server for name, server in servers.items() if name not in SLOW.values()}
-        with loaded(left, 0.8):
+        with loaded(left, rates, 0.8):
             for group, slow in SLOW.items():
                 goes_on_without(agent, group, slow)
 

@@ -77,13 +77,16 @@ Tally = Counter[str]
 def attacking(port: int, authorization: str = "") -> Iterator[Tally]:
     """Attack while the body runs; after it the tally has what was answered, by attack and status.
 
-    The attackers end by themselves when their input ends, as it does when this process is gone.
+    The body begins when connections are held and all attacks run, however late that is. The
+    attackers end by themselves when their input ends, as it does when this process is gone.
     """
     own = (sys.executable, str(Path(__file__).resolve()), str(port), authorization)
     words = ("nice", "-n", "10", *own)
     tally: Tally = Counter()
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
+            assert process.stdout is not None
+            process.stdout.readline()
             yield tally
             said, _ = process.communicate(timeout=6 * PATIENCE)
             tally.update(json.loads(said))
@@ -190,8 +193,11 @@ def flood(name: str, port: int, tally: Tally, stop: threading.Event) -> list[thr
     return [threading.Thread(target=come) for _ in range(clients)]
 
 
-def hold(port: int, tally: Tally, stop: threading.Event) -> None:
-    """Keep connections open that never become a request, and open those again that are closed."""
+def hold(port: int, tally: Tally, stop: threading.Event, held_once: threading.Event) -> None:
+    """Keep connections open that never become a request, and open those again that are closed.
+
+    The event is set when the first have been opened.
+    """
     held: dict[int, socket.socket] = {}
     beginnings = itertools.cycle(BEGINNINGS)
     while not stop.wait(1.0):
@@ -207,15 +213,17 @@ def hold(port: int, tally: Tally, stop: threading.Event) -> None:
                 held[client.fileno()] = client
                 client.sendall(next(beginnings))
         tally["held at most"] = max(tally["held at most"], len(held))
+        held_once.set()
     for client in held.values():
         client.close()
 
 
 def main() -> None:
     """Attack until the input ends; print the tally as JSON."""
-    port, stop, tally = int(sys.argv[1]), threading.Event(), Counter[str]()
+    port, tally = int(sys.argv[1]), Counter[str]()
+    stop, held_once = threading.Event(), threading.Event()
     threads = [
-        threading.Thread(target=hold, args=(port, tally, stop)),
+        threading.Thread(target=hold, args=(port, tally, stop, held_once)),
         threading.Thread(target=rude, args=(port, stop)),
     ]
     for name in FLOODS:
@@ -223,6 +231,8 @@ def main() -> None:
     for thread in threads:
         thread.start()
         time.sleep(0.01)
+    held_once.wait()
+    print("begun", flush=True)
     sys.stdin.read()
     stop.set()
     for thread in threads:
