@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from agent.assessment.snapshot import Snapshot
 from agent.commands.analyze_report import as_csv, as_table, by_danger
+from agent.commands.exit_codes import FAILED, USAGE_ERROR
 from agent.commands.plot_option import plot_problem, without_matplotlib
 from agent.commands.progress import interruptible, progress_of
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
@@ -20,7 +21,6 @@ from agent.replay.sources import SourceError
 from agent.support.escaping import complain_of, json_text
 from agent.support.http_access import AccessError
 
-FAILED, WRONG = 1, 2
 MONTH = 30 * 86400.0
 LONGEST_WINDOW = 31 * 86400.0
 """Seconds; `fit.window` is at most this."""
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 def _analyze(args: argparse.Namespace) -> int:
     if args.plot is not None and (problem := without_matplotlib() or plot_problem(args.plot)):
         complain_of(problem)
-        return WRONG
+        return USAGE_ERROR
     client, query = client_of(args, args.prometheus), query_of(args)
     snapshots, failed = _snapshots(client, query, args.interval)
     if not snapshots and not failed:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
+from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.progress import interruptible, progress_of
 from agent.csv_input.class_file import ClassFile, read_classes
 from agent.csv_input.host_file import DEFAULT_RESOURCE, joined, read_host
@@ -18,7 +19,6 @@ from models.attribution.quality_gate import withheld
 from models.attribution.result import Attribution, ClassUse, Method, PredictionError, disagreement
 from models.attribution.unit_costs import PART_OF_CPU, WHOLE_CPU
 
-USAGE_ERROR = 2
 CPU_SECONDS = re.compile(r"cpu\w*_s$|^[us]time_s$")
 """Resources that are CPU time in seconds, by their names."""
 PARTS = re.compile(r"^[us]time|user|sys")

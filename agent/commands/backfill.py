@@ -8,10 +8,11 @@ from itertools import islice
 from pathlib import Path
 
 from agent.assessment.hourly_load import HourlyLoad
+from agent.commands.config_file_options import add_config_option
+from agent.commands.exit_codes import FAILED
 from agent.commands.progress import interruptible
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import target_of
-from agent.config.cli_options import add_config_option
 from agent.config.durations import written
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, Target
@@ -37,7 +38,6 @@ from collectors import COLLECTORS
 from collectors.base import CollectorError
 from collectors.connection import Connection
 
-FAILED = 1
 MONTH = 30 * 86400.0
 STATUS = next(spec for spec in COLLECTORS if spec.name == "status")
 SERIES = ("both", "agent", "exporters")

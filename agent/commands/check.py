@@ -4,7 +4,7 @@ import argparse
 from functools import partial
 
 from agent.business_metrics.reader import connection_for, spec_of
-from agent.commands.file_options import add_file_options, loaded
+from agent.commands.config_file_options import add_file_options, loaded
 from agent.config.business_metrics import BusinessMetric
 from agent.config.loader import load
 from agent.config.settings import Config, Target

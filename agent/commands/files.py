@@ -4,12 +4,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from agent.config.cli_options import USAGE_ERROR
+from agent.commands.exit_codes import FAILED, USAGE_ERROR
 from agent.support.atomic_replace import replacement
 from agent.support.escaping import complain_of, say_line
 from agent.support.host_files import HOST_FILES
 
-FAILED = 1
 MODE = 0o644
 BY_NAME = {file.name: file for file in HOST_FILES}
 

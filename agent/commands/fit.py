@@ -7,6 +7,7 @@ from functools import partial
 from math import isfinite
 from pathlib import Path
 
+from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.plot_option import without_matplotlib
 from agent.config.durations import seconds
 from agent.csv_input.curve_file import CurveFile, read_curve
@@ -18,7 +19,6 @@ from models.usl.law import Usl
 from models.usl.load_point import LoadPoint, at_concurrency, at_residence_time, at_throughput
 
 PLOT_FORMATS = (".png", ".svg")
-USAGE_ERROR = 2
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

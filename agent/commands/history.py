@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.history_report import extent_lines
-from agent.config.cli_options import USAGE_ERROR
 from agent.config.loader import load
 from agent.config.times import moment, zone_here
 from agent.csv_input.table_file import STANDARD_INPUT, TableFileError

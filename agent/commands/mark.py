@@ -5,7 +5,7 @@ import time
 
 from agent.assessment.markers import Marker, new_marker
 from agent.commands.agent_client import AgentClient
-from agent.commands.login_options import access_of, add_agent, login_problem
+from agent.commands.http_login_options import access_of, add_agent, login_problem
 from agent.config.times import moment, zone_here
 from agent.support.errors import InputError
 from agent.support.escaping import say_line

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from agent.commands.config_file_options import add_config_option
+from agent.commands.exit_codes import USAGE_ERROR
 from agent.commands.plot_option import plot_problem, without_matplotlib
 from agent.commands.profile_history import latest_savings, recorded
 from agent.commands.profile_report import as_csv, as_json, in_words
-from agent.config.cli_options import USAGE_ERROR, add_config_option
 from agent.config.durations import seconds
 from agent.config.loader import load
 from agent.config.settings import Config, Target

@@ -4,7 +4,7 @@ import argparse
 import time
 from pathlib import Path
 
-from agent.commands.login_options import access_of, add_login, login_problem
+from agent.commands.http_login_options import access_of, add_login, login_problem
 from agent.commands.replay_options import LONGEST, duration
 from agent.config.durations import written
 from agent.config.times import moment, zone_here

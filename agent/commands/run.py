@@ -7,7 +7,7 @@ from functools import partial
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent.commands.file_options import add_file_options, loaded
+from agent.commands.config_file_options import add_file_options, loaded
 from agent.config.loader import load
 from agent.config.settings import MOST_PORT, Config, ListenAddress
 from agent.support.heap_trim import keep_freed_memory, share_one_heap

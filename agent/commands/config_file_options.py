@@ -1,17 +1,28 @@
-"""The two files that `run` and `check` take: errors in either are reported at once."""
+"""Options `--config.file` and `--web.config.file`, and loading both files."""
 
 import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.config.cli_options import add_config_option
 from agent.config.loader import ConfigError
 from agent.config.settings import Config
 from agent.web.reloading_config import Web, WebFile
 
 
+def add_config_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the configuration file."""
+    parser.add_argument(
+        "--config.file",
+        dest="config_file",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="the configuration, YAML; config.example.yaml shows every key",
+    )
+
+
 def add_file_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name the configuration and that of the web pages."""
+    """Add the options for the configuration file and the web configuration file."""
     add_config_option(parser)
     parser.add_argument(
         "--web.config.file",
@@ -25,7 +36,7 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
 def loaded(
     load_config: Callable[[], Config], web_file: Path | None
 ) -> tuple[Config, Callable[[], Web]]:
-    """What both files say; raises `ConfigError` with the mistakes of both."""
+    """Load both files; raises `ConfigError` with the mistakes of both."""
     web: Callable[[], Web] = Web
     problems: list[str] = []
     try:

@@ -1,4 +1,4 @@
-"""Options by which a command gets into a server that it asks over HTTP."""
+"""Options for the login at a server that a command queries over HTTP: an agent or a Prometheus."""
 
 import argparse
 from pathlib import Path
