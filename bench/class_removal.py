@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 from record_classes import DATABASE, prepare
-from sysbench import ahead, give_processors, sysbench
+from sysbench_loads import ahead, give_processors, sysbench
 from workloads import Workload
 
 from agent.assessment.snapshot import Snapshot

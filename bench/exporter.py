@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from day import write_day
+from day_history import write_day
 from programs import Program, running_agent, running_exporter, target
 from watched_server import WatchedServer, watched_server
 

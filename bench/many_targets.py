@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from day import write_day
+from day_history import write_day
 from programs import Program, running_agent, target
 from watched_server import WatchedServer, watched_server
 

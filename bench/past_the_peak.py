@@ -18,7 +18,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sysbench import ladder, loaded_server, questions, sysbench
+from sysbench_loads import ladder, loaded_server, questions, sysbench
 from workloads import CLASSIC, ZOO
 
 from agent.demo.server import Flavour

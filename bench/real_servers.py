@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sysbench import ladder, loaded_server, open_loop, questions, sysbench
+from sysbench_loads import ladder, loaded_server, open_loop, questions, sysbench
 from workloads import CLASSIC, ZOO, Arrivals, Workload
 
 from agent.demo.server import Flavour, PrivateServer

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from sysbench import CACHE, DATABASE
+from sysbench_loads import CACHE, DATABASE
 
 from agent.demo.server import PrivateServer, find_server
 from collectors.host import process_clock

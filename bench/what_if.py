@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from other_programs import OtherPrograms
-from sysbench import CLIENT_CPU, give_processors
+from sysbench_loads import CLIENT_CPU, give_processors
 from what_if_loads import (
     CUT,
     HALF,

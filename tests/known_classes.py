@@ -1,8 +1,8 @@
 """A made-up state of query classes that has a value for everything that may be shown."""
 
 from agent.query_classes.class_registry import Name
+from agent.query_classes.classes_snapshot import ClassesState, ClassState, ResourceState
 from agent.query_classes.digest_deltas import Lost
-from agent.query_classes.state import ClassesState, ClassState, ResourceState
 from models.attribution.class_intervals import AGENT, OTHER
 from models.attribution.result import Method, PredictionError, Reason
 from models.wlr import Line

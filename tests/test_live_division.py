@@ -21,8 +21,8 @@ from agent.export.profile_rows import profile_of
 from agent.query_classes.assessment import ClassMonitor
 from agent.query_classes.class_intervals import ClassIntervalMaker
 from agent.query_classes.class_registry import NONE, ClassRegistry
+from agent.query_classes.classes_snapshot import ClassesState
 from agent.query_classes.observations import ObservedClasses
-from agent.query_classes.state import ClassesState
 from collectors.base import Sample
 from collectors.digests import DigestValues
 from models.attribution.class_intervals import AGENT

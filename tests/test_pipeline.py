@@ -23,7 +23,7 @@ from made_up import (
 )
 
 from agent.assessment.assessed_intervals import Disposition
-from agent.assessment.assessment_counters import AssessmentCounters
+from agent.assessment.outlier_counts import OutlierCounts
 from agent.assessment.snapshot import FitState, Health
 from agent.config.resources import DiskSettings, ResourceSettings
 from agent.config.settings import FitSettings
@@ -338,7 +338,7 @@ def test_a_pile_up_leaves_the_law_trusted_and_shows_far_beyond_its_peak() -> Non
 def test_outliers_from_before_the_process_are_not_counted() -> None:
     """Intervals that come out of a store were counted by the process that saw them."""
     rows = pile_up(intervals(WAVES), 50, 80)
-    state = FitState(record=AssessmentCounters(since=rows[60].end))
+    state = FitState(record=OutlierCounts(since=rows[60].end))
     assert known(rows, previous=state).fitted.record.outliers[OutlierReason.PILE_UP] == 1
 
 

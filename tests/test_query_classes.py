@@ -12,8 +12,8 @@ from simulated_classes import Simulated, simulate
 
 from agent.config.query_classes import ClassSettings
 from agent.query_classes.assessment import ClassMonitor
+from agent.query_classes.classes_snapshot import ClassesState
 from agent.query_classes.digest_deltas import Lost
-from agent.query_classes.state import ClassesState
 from collectors.base import Sample
 from models.attribution.class_intervals import AGENT, OTHER, Array
 from models.attribution.result import Method, Reason, disagreement

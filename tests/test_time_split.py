@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.time_split.limiting_resource import Limit, LimitedBy
-from models.time_split.per_class import LEAST_SEEN, ClassUse, class_splits, shared_out
-from models.time_split.queueing import at_the_resource
-from models.time_split.reads import Reads, fit_profile, random_share, sequential_part
-from models.time_split.resource_times import (
+from models.time_split.disk_reads import Reads, fit_profile, random_share, sequential_part
+from models.time_split.disk_service_times import (
     DiskProfile,
     random_seconds,
     sequential_seconds,
 )
+from models.time_split.limiting_resource import Limit, LimitedBy
+from models.time_split.per_class import LEAST_SEEN, ClassUse, class_splits, shared_out
+from models.time_split.queueing import at_the_resource
 from models.time_split.split import Part, TimeSplit
 from models.time_split.usage import Usage, time_split
 

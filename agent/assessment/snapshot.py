@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.assessment.assessed_intervals import Points
-from agent.assessment.assessment_counters import AssessmentCounters
 from agent.assessment.markers import Marker
+from agent.assessment.outlier_counts import OutlierCounts
 from agent.assessment.recent_load import Outlook
 from agent.query_classes.class_time_splits import class_time_splits
-from agent.query_classes.state import ClassesState
+from agent.query_classes.classes_snapshot import ClassesState
 from agent.sampling.collector_health import CollectorHealth
 from agent.window.concurrency import Source
 from agent.window.recent_time_split import TimeUse
@@ -93,7 +93,7 @@ class FitState:
     capacity: Capacity | None = None
     source: Source | None = None
     points: Points | None = None  # what went in
-    record: AssessmentCounters = field(default_factory=AssessmentCounters)
+    record: OutlierCounts = field(default_factory=OutlierCounts)
     waiting: str = ""
 
 

@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from agent.assessment.snapshot import Snapshot
 from agent.export.families import counter, gauge
 from agent.query_classes.capacity_gain import saving
-from agent.query_classes.state import ClassesState, ClassState, ResourceState
+from agent.query_classes.classes_snapshot import ClassesState, ClassState, ResourceState
 
 TEXT_LENGTH = 256
 COUNTERS = (

@@ -12,7 +12,7 @@ from agent.export.time_split_section import class_bar
 from agent.query_classes.capacity_gain import saving
 from agent.query_classes.class_registry import NONE, OVERFLOW
 from agent.query_classes.class_time_splits import class_key
-from agent.query_classes.state import ClassesState, ClassState, ResourceState
+from agent.query_classes.classes_snapshot import ClassesState, ClassState, ResourceState
 from models.attribution.class_intervals import AGENT, OTHER
 from models.attribution.result import Method
 from models.time_split.limiting_resource import LimitedBy

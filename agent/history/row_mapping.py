@@ -9,7 +9,7 @@ from agent.history.record_types import CLASSES, FITS, INTERVALS, Cell, CellType,
 from agent.history.sample_codec import Chunk, pack
 from agent.query_classes.capacity_gain import Saving
 from agent.query_classes.class_registry import Name, name_of
-from agent.query_classes.state import IntervalUsage
+from agent.query_classes.classes_snapshot import IntervalUsage
 from agent.support.clocks import Now
 from agent.window.intervals import Interval
 from collectors.base import Sample

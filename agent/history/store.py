@@ -22,13 +22,13 @@ from agent.history.business_values import UnixValue, recent_values
 from agent.history.clock_check import SteadyClock
 from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import StoreError, StoreFailure, as_store_error
+from agent.history.foreign_write_check import ForeignWriteCheck
 from agent.history.load_sums import load_sums
 from agent.history.marker_table import forget_markers, insert_markers, read_markers
 from agent.history.record_types import BUSINESS, CLASSES, FITS, INTERVALS, KINDS, SAMPLES
 from agent.history.retention_pace import RetentionPace
 from agent.history.status import StatusTracker, StoreState
 from agent.history.tables import extents, insert, insert_chunk, target_id
-from agent.history.tamper_seal import TamperSeal
 from agent.history.target_rename import take_along
 from agent.history.window_reader import Wanted, WindowRow, read_window
 from agent.history.write_buffer import Batch, WriteBuffer
@@ -81,8 +81,8 @@ class Store:
         self._lock = history_file.Lock(path)
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
-        self._seal = TamperSeal(path)
-        self._faring = StatusTracker(path)
+        self._foreign_writes = ForeignWriteCheck(path)
+        self._status = StatusTracker(path)
         self._backoff = Backoff(RETRY_FIRST, RETRY_LONGEST)
         self._retry_at = 0.0
         self._prune_at = 0.0
@@ -91,7 +91,7 @@ class Store:
     @property
     def state(self) -> StoreState:
         """Its status."""
-        return replace(self._faring.state, dropped=self._waiting.dropped)
+        return replace(self._status.state, dropped=self._waiting.dropped)
 
     def put(self, batch: Batch) -> None:
         """Have it written soon."""
@@ -133,7 +133,7 @@ class Store:
         """Open the file if need be, read, write, forget; answers when to be called next."""
         if now < self._retry_at:
             return self._retry_at
-        self._faring.dropped(self._waiting.dropped)
+        self._status.dropped(self._waiting.dropped)
         try:
             connection = self._sound() or self._open()
             before = connection.total_changes
@@ -141,13 +141,13 @@ class Store:
             self._run_queries(connection)
             more = self._forget(connection, now)
             if connection.total_changes != before or history_file.log_size(self.path):
-                self._seal.put(connection)
-                self._measure(connection)  # after the seal, which empties the log
+                self._foreign_writes.checkpoint(connection)
+                self._measure(connection)  # after the checkpoint, which empties the log
         except (sqlite3.Error, OSError, StoreError) as error:
             self._failed(as_store_error(self.path, error), now)
             return self._retry_at
         self._backoff.succeeded()
-        self._faring.well()
+        self._status.well()
         return now if more or len(self._waiting) else now + LOOK_EVERY
 
     def close(self) -> None:
@@ -165,7 +165,7 @@ class Store:
         """
         if self._connection is None or history_file.identity(self.path) != self._file:
             return self._connection
-        if not self._seal.is_broken:
+        if not self._foreign_writes.found:
             return self._connection
         if self.path.stat().st_size == 0:
             text = "another program has emptied the file"
@@ -199,13 +199,13 @@ class Store:
     def _take_in(self, connection: sqlite3.Connection) -> None:
         """Note which file it is, and what is in it."""
         self._file = history_file.identity(self.path)
-        self._faring.opened(
+        self._status.opened(
             {
                 name: sum(extent.rows for extent in extents(connection, kind))
                 for name, kind in KINDS.items()
             }
         )
-        self._seal.put(connection)
+        self._foreign_writes.checkpoint(connection)
         self._measure(connection)
 
     def _run_queries(self, connection: sqlite3.Connection) -> None:
@@ -241,7 +241,7 @@ class Store:
         started = time.monotonic()
         added = _commit(connection, batches)
         self._waiting.done(batches)
-        self._faring.wrote(added, self._clock(), time.monotonic() - started)
+        self._status.wrote(added, self._clock(), time.monotonic() - started)
 
     def _forget(self, connection: sqlite3.Connection, now: float) -> bool:
         """Delete a little of what is old, when it is time; answers whether there is more."""
@@ -259,7 +259,7 @@ class Store:
         if {INTERVALS.name, FITS.name} <= self._cutoffs.keys():
             forget_markers(connection, min(self._cutoffs[k.name] for k in (INTERVALS, FITS)))
         self._more_to_forget = more
-        self._faring.forgot(gone)
+        self._status.forgot(gone)
         self._prune_at = now if more else now + PRUNE_EVERY
         return more
 
@@ -270,12 +270,12 @@ class Store:
 
     def _measure(self, connection: sqlite3.Connection) -> None:
         oldest = {name: at / 1000 for name, at in _oldest(connection).items()}
-        self._faring.measured(history_file.size(self.path), oldest)
+        self._status.measured(history_file.size(self.path), oldest)
 
     def _failed(self, error: StoreError, now: float) -> None:
         """Count it, say it, and try again later; what is corrupt gives way to a new file."""
         self._retry_at = now + self._backoff.failed()
-        self._faring.failed(error)
+        self._status.failed(error)
         if self._connection is not None:
             if self._connection.in_transaction:
                 with suppress(sqlite3.Error):
@@ -283,7 +283,7 @@ class Store:
             if error.kind not in STAYS_OPEN:
                 self._let_go()
             else:
-                self._seal.note()  # what was tried may have changed it
+                self._foreign_writes.note()  # what was tried may have changed it
         if error.kind is StoreFailure.CORRUPT:
             with suppress(OSError):  # the next try finds it corrupt again, and says why
                 self._put_aside(error)
@@ -294,7 +294,7 @@ class Store:
 
     def _put_aside(self, error: StoreError) -> None:
         aside = history_file.put_aside(self.path, self._clock())
-        self._faring.put_aside(error, aside)
+        self._status.put_aside(error, aside)
 
     def _let_go(self) -> None:
         connection, self._connection = self._connection, None

@@ -23,9 +23,15 @@ from agent.query_classes.class_intervals import (
     saturated_periods,
 )
 from agent.query_classes.class_registry import ClassRegistry, name_of
+from agent.query_classes.classes_snapshot import (
+    ClassesState,
+    ClassState,
+    IntervalUsage,
+    ResourceState,
+    Shares,
+)
 from agent.query_classes.digest_deltas import Lost
 from agent.query_classes.divided_resources import RESOURCES
-from agent.query_classes.state import ClassesState, ClassState, IntervalUsage, ResourceState, Shares
 from agent.query_classes.tracked_classes import TrackedClasses, whole_use
 from agent.support.queue_drain import take_all
 from collectors.base import Sample

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from agent.config.resources import DISK, NETWORK
 from agent.query_classes.class_registry import SEVERAL, Name
-from agent.query_classes.state import ClassesState, ClassState
+from agent.query_classes.classes_snapshot import ClassesState, ClassState
 from models.attribution.capacity_gain import ClassUse, DemandShare, Limit, gain, share_at_limit
 from models.attribution.quality_gate import is_predicted_well
 from models.attribution.result import Method, Reason

@@ -12,8 +12,8 @@ import numpy as np
 
 from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_registry import NOBODY
+from agent.query_classes.classes_snapshot import IntervalUsage, Shares
 from agent.query_classes.divided_resources import RESOURCES
-from agent.query_classes.state import IntervalUsage, Shares
 from agent.query_classes.tracked_classes import TrackedClasses
 from models.attribution.class_intervals import AGENT, OTHER, Array, ClassIntervals
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from agent.query_classes.state import ClassesState, ClassState
+from agent.query_classes.classes_snapshot import ClassesState, ClassState
 from agent.window.recent_time_split import TimeUse
 from models.attribution.class_intervals import Array
 from models.attribution.quality_gate import (

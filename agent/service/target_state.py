@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from agent.assessment.assessment_counters import AssessmentCounters
 from agent.assessment.forecaster import Forecaster
+from agent.assessment.outlier_counts import OutlierCounts
 from agent.assessment.recent_load import Outlook, RecentLoad
 from agent.assessment.snapshot import ClassSlas, FitState, SlaState
 from agent.config.query_classes import ClassSettings
@@ -25,7 +25,7 @@ class ServerState:
     @classmethod
     def new(cls, target: str, settings: ClassSettings, now: float) -> "ServerState":
         """Nothing is known yet, at `now` on the monotonic clock."""
-        fitted = FitState(record=AssessmentCounters(since=now))
+        fitted = FitState(record=OutlierCounts(since=now))
         return cls(ClassMonitor(settings), Forecaster(target, now), RecentLoad(now), fitted)
 
 

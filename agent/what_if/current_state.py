@@ -9,7 +9,7 @@ from agent.assessment.snapshot import Load, Snapshot
 from agent.config.resources import DISK, NETWORK
 from agent.query_classes.capacity_gain import share_of, share_of_use
 from agent.query_classes.class_registry import SEVERAL
-from agent.query_classes.state import ClassesState, ClassState
+from agent.query_classes.classes_snapshot import ClassesState, ClassState
 from agent.window.utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_busy_time, is_disk
 from models.attribution.capacity_gain import DemandShare
 from models.capacity.assess import HOPELESS_RATIO

@@ -23,9 +23,9 @@ from agent.window.time_split_rates import (
 )
 from agent.window.utilisation import CPUS, OF_THE_CPU
 from models.rates import Array
+from models.time_split.disk_reads import LARGE, PAGE, Reads, fit_profile
+from models.time_split.disk_service_times import DiskProfile
 from models.time_split.limiting_resource import LimitedBy
-from models.time_split.reads import LARGE, PAGE, Reads, fit_profile
-from models.time_split.resource_times import DiskProfile
 from models.time_split.split import TimeSplit
 from models.time_split.usage import Usage, time_split
 

@@ -21,12 +21,12 @@ from models.capacity.goodness_of_fit import (
 from models.capacity.observations import ABOUT, MIN_CONCURRENCY, Observations
 from models.capacity.observed_peak import ObservedPeak, find_observed_peak
 from models.capacity.outliers import find_outliers
-from models.capacity.oversubscription import Clients
 from models.capacity.plateau import find_plateau
 from models.capacity.resource_limit import FULL, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits, unless_passed
 from models.capacity.result import Capacity
 from models.capacity.sample_sizes import SEEN
+from models.capacity.thread_oversubscription import Clients
 from models.capacity.trust_gate import judged, nothing, with_concurrency
 from models.numerics import quantile
 from models.trust import Trust

@@ -28,7 +28,6 @@ from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
 from models.capacity.distribution import FARTHEST, GRID
 from models.capacity.extrapolation import CEILING, Extrapolations
 from models.capacity.observed_peak import BUSY_AT_PEAK
-from models.capacity.oversubscription import Clients
 from models.capacity.resource_limit import (
     LimitReason,
     Resource,
@@ -36,6 +35,7 @@ from models.capacity.resource_limit import (
     UtilisationCurve,
 )
 from models.capacity.sample_sizes import BEYOND_DOUBT, MIN_POINTS, SEEN, SURE, VARIES
+from models.capacity.thread_oversubscription import Clients
 from models.numerics import NEGLIGIBLE, QUANTILES, median, quantiles
 from models.robust import NORMAL_95, fit_columns, normal_cdf
 from models.trust import TRUSTED_RATIO, Trust, trust_of

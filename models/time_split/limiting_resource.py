@@ -1,8 +1,8 @@
 """The resource that limits a query: the one on which most of its time is spent.
 
-Section 4.1 of the paper (see `resource_times`) calls a query CPU-, disk- or network-limited by its
-most critical resource, and limited by the DBMS where most of its time stays without allocation to a
-resource: query 8, of which a fifth to a quarter was explained. Locks are a class of our own.
+Section 4.1 of the paper (see `disk_service_times`) calls a query CPU-, disk- or network-limited by
+its most critical resource, and limited by the DBMS where most of its time cannot be allocated to a
+resource (query 8, of which a fifth to a quarter was explained). Locks are a class that we add.
 """
 
 from dataclasses import dataclass

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from models.numerics import NEGLIGIBLE
+from models.time_split.disk_reads import Reads, sequential_part, service_seconds
+from models.time_split.disk_service_times import DiskProfile
 from models.time_split.queueing import at_the_resource
-from models.time_split.reads import Reads, sequential_part, service_seconds
-from models.time_split.resource_times import DiskProfile
 from models.time_split.split import Part, TimeSplit
 
 

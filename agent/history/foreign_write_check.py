@@ -12,16 +12,16 @@ from agent.history.history_file import log_path
 Stamp = tuple[int, int, int] | None
 
 
-class TamperSeal:
-    """Of one history: `put` after our own writes, `is_broken` once another program has written."""
+class ForeignWriteCheck:
+    """Watches one history: call `checkpoint` after each own write, then read `found`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: Stamp = None
         self._log: Stamp = None
 
-    def put(self, connection: sqlite3.Connection) -> None:
-        """Bring what is in the log into the file, unless a reader is in the way; note both."""
+    def checkpoint(self, connection: sqlite3.Connection) -> None:
+        """Copy the log into the file, unless a reader blocks it, and note the state of both."""
         if log_size := _size(_stamp(log_path(self._path))):
             patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
             connection.execute("PRAGMA busy_timeout = 0")
@@ -32,21 +32,21 @@ class TamperSeal:
         self.note(with_log=bool(log_size))
 
     def note(self, *, with_log: bool = True) -> None:
-        """They are now as they are to be. An empty log holds nothing that could be damaged."""
+        """Take the present state of file and log as right; an empty log has nothing to damage."""
         self._file = _stamp(self._path)
         log = _stamp(log_path(self._path)) if with_log else None
         self._log = log if _size(log) else None
 
     @property
-    def is_broken(self) -> bool:
-        """True once the file or its log has changed since it was noted."""
+    def found(self) -> bool:
+        """Whether the file or its log has changed since the last `note`."""
         if _stamp(self._path) != self._file:
             return True
         return self._log is not None and _stamp(log_path(self._path)) != self._log
 
 
 def _stamp(path: Path) -> Stamp:
-    """Inode, size and change time, which no program can set."""
+    """Inode, size and change time (ctime, which programs cannot set)."""
     try:
         about = path.stat()
     except FileNotFoundError:

@@ -1,6 +1,7 @@
-"""What is remembered from one assessment to the next: each outlier counted once, the last change.
+"""Counts of outliers over all assessments, and the time of the latest change of the mix.
 
-The window is assessed again with every interval, so the same outlier is found again and again.
+The window is assessed again with every interval, so the same outlier is found many times; it is
+counted once.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,22 +14,22 @@ from models.capacity.result import Capacity
 
 
 @dataclass(frozen=True, slots=True)
-class AssessmentCounters:
-    """Immutable; `after` answers with the next. Times are monotonic seconds unless they say so."""
+class OutlierCounts:
+    """Immutable; `after` returns the next. Times are monotonic seconds unless stated otherwise."""
 
     since: float = -inf
-    """Intervals that ended before are not counted: another process did."""
+    """Intervals that ended before this are not counted: an earlier process counted them."""
     outliers: Mapping[OutlierReason, int] = field(default_factory=dict)
     """How many intervals have been left out so far, each once, by its first reason."""
     counted: frozenset[float] = frozenset()
-    """The ends of those that are still in the window."""
+    """The ends of the counted outliers that are still in the window."""
     mix_changed: float | None = None
-    """The end of the first interval after the latest change of the workload, in Unix seconds."""
+    """The end of the first interval after the latest change of the mix, in Unix seconds."""
 
     def after(
         self, seen: Observations, capacity: Capacity, unix: Callable[[float], float]
-    ) -> "AssessmentCounters":
-        """Add what this assessment of these observations has found."""
+    ) -> "OutlierCounts":
+        """Add the outliers and the change that this assessment has found."""
         if capacity.regimes is None or capacity.outliers is None:
             return self
         ends = seen.at[capacity.regimes.current]

@@ -7,9 +7,9 @@ import pytest
 
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
-from models.capacity.oversubscription import FEW, PER_DOUBLING, Clients
 from models.capacity.resource_limit import Resource, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits
+from models.capacity.thread_oversubscription import FEW, PER_DOUBLING, Clients
 
 DEMAND = 5e-3
 """Seconds of processor time that a query takes."""

@@ -1,4 +1,4 @@
-"""What is known of a target's query classes at one time, and used in one interval: immutable."""
+"""The query classes of a target at one time, and what they used in one interval: immutable."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
