@@ -32,10 +32,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the sub-command."""
     parser = subparsers.add_parser(
         "analyze",
-        help="say how far each server is from its limit, from the series of a Prometheus",
-        description="Analyse every MySQL server that a Prometheus knows from mysqld_exporter, and "
-        "its host from node_exporter, without an agent: what it can do, what ends that, how much "
-        "is left, and how far to believe it.",
+        help="show how far each server is from its limit, from the series in a Prometheus",
+        description="Analyse every MySQL server of which a Prometheus has mysqld_exporter's "
+        "series (and node_exporter's of its host), without an agent: capacity, "
+        "limit, headroom and trust.",
     )
     parser.add_argument("--prometheus", metavar="URL", required=True, help="http://HOST:9090")
     parser.add_argument(

@@ -43,9 +43,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the sub-command."""
     parser = subparsers.add_parser(
         "attribute",
-        help="tell how much CPU or IO each class of query uses, from CSV files",
-        description="Divide a resource of the whole server over its query classes: measured where "
-        "the server measures it, estimated where not, and how sure that is.",
+        help="estimate how much CPU or IO each query class uses, from CSV files",
+        description="Divide a resource of the whole server over its query classes: measured "
+        "where the server measures it, otherwise estimated, with the uncertainty.",
     )
     parser.add_argument(
         "file",
@@ -71,9 +71,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--method",
         choices=[method.value for method in Method if method is not Method.MEASURED],
         default=Method.AUTO.value,
-        help="auto: the best source there is (default); wlr: weighted linear regression as "
-        "published; work-time: the same without lock waits and wait functions; learned: from how "
-        "the total moves with calls and rows",
+        help="auto: the best source available (default); wlr: weighted linear regression as "
+        "published; work-time: the same without lock waits and wait functions; learned: "
+        "from how the total changes with calls and rows",
     )
     parser.add_argument("--format", choices=["table", "json"], default="table")
     parser.set_defaults(run=run)

@@ -47,11 +47,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the sub-command."""
     parser = subparsers.add_parser(
         "backfill",
-        help="fill an agent's history with what a Prometheus knows of a target",
-        description="Read what an agent has exported of one target, or mysqld_exporter's and "
-        "node_exporter's series of it, from a Prometheus, and add their intervals to the agent's "
-        "history where it has none, so that its window reaches back from its first day. "
-        "A running agent is not disturbed.",
+        help="fill an agent's history from the series in a Prometheus",
+        description="Read the series of one target from a Prometheus, those of an agent or of "
+        "mysqld_exporter and node_exporter, and add them to the agent's history "
+        "where it has no intervals, so that its first assessment has a full window. "
+        "It may run beside a running agent.",
     )
     parser.add_argument("--prometheus", metavar="URL", required=True, help="http://HOST:9090")
     add_config_option(parser)
@@ -68,14 +68,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="the history (default: history.path of the configuration)",
     )
     parser.add_argument(
-        "--server", metavar="ID", help="the server's server_uuid (default: the target is asked)"
+        "--server", metavar="ID", help="the server's server_uuid (default: read from the target)"
     )
     parser.add_argument(
         "--series",
         choices=SERIES,
         default=SERIES[0],
-        help="what is read: the series of an agent that has watched the target, those of the"
-        " exporters, or the agent's and then the exporters' where it has none (default)",
+        help="what is read: agent: the series that an agent exported; exporters: those of "
+        "mysqld_exporter and node_exporter; both: the agent's, and the exporters' where it "
+        "has none (default)",
     )
     parser.add_argument(
         "--agent-selector",

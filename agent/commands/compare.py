@@ -36,10 +36,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the sub-command."""
     parser = subparsers.add_parser(
         "compare",
-        help="say what a server can do and what queries cost before and after, side by side",
-        description="Assess two periods of one server, each for itself, and print capacity, "
-        "contention, demands and the dearest classes side by side: what changed beyond the "
-        "uncertainty, what did not, and what is not known.",
+        help="compare capacity and query costs of two periods, side by side",
+        description="Assess two periods of one server separately, and print capacity, "
+        "contention, service demands and the most expensive query classes side by "
+        "side, with the changes beyond the uncertainty marked.",
     )
     parser.add_argument(
         "source",
@@ -51,7 +51,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     when = f"FROM..TO, each {date}, 6h (ago; in a CSV file from its zero on), or seconds"
     parser.add_argument("--before", metavar="PERIOD", help=when)
     parser.add_argument("--after", metavar="PERIOD", help="likewise")
-    parser.add_argument("--around", metavar="TIME", help="as much before it as after it")
+    parser.add_argument(
+        "--around", metavar="TIME", help="the same length before and after this time"
+    )
     parser.add_argument(
         "--around-marker",
         dest="marker",
@@ -61,14 +63,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--markers",
         action="store_true",
-        help="list the deploy markers of a history instead, of --target or all, the newest first",
+        help="only list the deploy markers of a history (of --target, or all), newest first",
     )
     parser.add_argument(
         "--length",
         type=duration(SHORTEST),
         default=DAY,
         metavar="DURATION",
-        help="how much on either side of that time (default: 1d, or as much as there is after it)",
+        help="the length on either side of that time (default: 1d, or what there is after it)",
     )
     parser.add_argument("--format", choices=list(FORMATS), default="table")
     add_pipeline_options(parser)

@@ -9,10 +9,10 @@ from math import isfinite
 from types import FrameType
 
 DESCRIPTION = """\
-Start a MySQL or MariaDB server of our own in a temporary folder, put a load on it that rises and
+Start a private MySQL or MariaDB server in a temporary folder, put a load on it that rises and
 falls, and run the real agent on it: the page, /metrics and a summary here. An installed server's
-program is used, else one is installed from the distribution's packages; no service is started and
-no other server is touched. Takes some hundred MB of disk and memory for as long as it runs."""
+program is used, otherwise one is installed from the distribution's packages; no service is started
+and no other server is touched. Needs some hundred MB of disk and memory while it runs."""
 EPILOG = """\
 Ends after --seconds, or at any moment by Ctrl-C or SIGTERM: exit code 0, and nothing is left.
 Exit code 1 when a server or the address cannot be had."""
@@ -27,7 +27,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the sub-command."""
     parser = subparsers.add_parser(
         "demo",
-        help="watch a private server under a made-up load, to see what it looks like",
+        help="watch a private server under a generated load, to see what the agent shows",
         description=DESCRIPTION,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,

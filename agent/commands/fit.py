@@ -27,7 +27,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "fit",
         help="fit the Universal Scalability Law to a CSV file",
         description="Fit the Universal Scalability Law to concurrency (threads) and throughput "
-        "(queries/s), and say where the peak is and how sure that is.",
+        "(queries/s), and print where the peak is, with its uncertainty.",
     )
     parser.add_argument(
         "file", metavar="FILE.csv", help="columns concurrency,throughput; - is standard input"
@@ -50,9 +50,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _add_loads(parser: argparse.ArgumentParser) -> None:
     """Add what asks for a load of the law: by concurrency, throughput or residence time."""
     for option, metavar, what, point in (
-        ("--concurrency", "N", "so many threads", at_concurrency),
-        ("--throughput", "X", "so many queries/s", at_throughput),
-        ("--residence-time", "DURATION", "a mean residence time, as 20ms", at_residence_time),
+        ("--concurrency", "N", "concurrency (threads)", at_concurrency),
+        ("--throughput", "X", "throughput (queries/s)", at_throughput),
+        ("--residence-time", "DURATION", "mean residence time, as 20ms", at_residence_time),
     ):
         parse = seconds if metavar == "DURATION" else float
         parser.add_argument(
@@ -62,7 +62,7 @@ def _add_loads(parser: argparse.ArgumentParser) -> None:
             default=[],
             type=partial(_asked, option, parse, point),
             metavar=metavar,
-            help=f"also print the law's load with {what}; may be given again",
+            help=f"also print the law's values at this {what}; may be repeated",
         )
 
 

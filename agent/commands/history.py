@@ -35,10 +35,10 @@ class UnknownTargetError(InputError):
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Register the sub-command and what it can do."""
-    text = "show, export, import and prune what the agent has written into its history"
+    text = "show, export, import and prune the agent's history"
     parser = subparsers.add_parser("history", help=text, description=text.capitalize() + ".")
     actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
-    _add(actions, "show", show, "print what is there: targets, from when to when, how much")
+    _add(actions, "show", show, "print the targets, with the time range and number of rows of each")
     out = _add(actions, "export", export, "write rows as text; a running agent does not notice")
     out.add_argument("--format", choices=["csv", "openmetrics"], default="csv")
     _add_kind(out, [*IN_TEXT, ALL], INTERVALS.name)
@@ -46,9 +46,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     out.add_argument("--since", metavar="TIME", type=_moment, help=when)
     out.add_argument("--until", metavar="TIME", type=_moment, help="likewise")
     out.add_argument("-o", dest="output", metavar="FILE", type=Path, help="instead of the screen")
-    into = _add(actions, "import", import_, "add exported rows; those that are there stay as is")
+    into = _add(actions, "import", import_, "add exported rows; existing rows stay as they are")
     into.add_argument("input", metavar="INPUT", help="CSV or OpenMetrics; - is standard input")
-    less = _add(actions, "prune", prune_, "delete what is older, and give its room back")
+    less = _add(actions, "prune", prune_, "delete older rows and free their disk space")
     less.add_argument("--before", metavar="TIME", type=_moment, required=True, help=when)
     _add_kind(less, [*KINDS, ALL], ALL)
     for action in (out, less):

@@ -21,15 +21,22 @@ def add_agent(parser: argparse.ArgumentParser) -> None:
 
 def add_login(group: "argparse._ArgumentGroup") -> None:
     """Add the options for the login, the certificate authority and the timeout."""
-    group.add_argument("--user", metavar="NAME", help="of basic authentication")
-    group.add_argument("--password-file", type=Path, metavar="FILE", help="the user's password")
-    group.add_argument("--ca", type=Path, metavar="FILE", help="the authority of its certificate")
+    group.add_argument("--user", metavar="NAME", help="the user for basic authentication")
+    group.add_argument(
+        "--password-file", type=Path, metavar="FILE", help="a file with the user's password"
+    )
+    group.add_argument(
+        "--ca",
+        type=Path,
+        metavar="FILE",
+        help="the certificate authority of the server's certificate",
+    )
     group.add_argument(
         "--timeout",
         type=duration(0.5, 600.0),
         default=30.0,
         metavar="DURATION",
-        help="how long an answer may take (default: 30s)",
+        help="timeout of a request (default: 30s)",
     )
 
 

@@ -16,8 +16,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "mark",
         help="set a deploy marker: a time and a name",
-        description="Tell a running agent that something was deployed: the marker is shown on the "
-        "page, and `compare --around-marker` compares what is before it with what is after.",
+        description="Record in a running agent that something was deployed: the marker is shown "
+        "on the page, and `compare --around-marker` compares the time before it "
+        "with the time after it.",
     )
     parser.add_argument("--name", required=True, help='what happened, as "release 4.2"')
     parser.add_argument("--target", metavar="NAME", help="of one target (default: of all)")

@@ -34,10 +34,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the sub-command."""
     parser = subparsers.add_parser(
         "profile",
-        help="rank a server's queries by what they use, now or since a time",
-        description="Watch one target for a while, or read what an agent wrote of it, and rank its "
-        "classes of query by CPU, time, count, IO or latency: measured where the server measures "
-        "it, else estimated.",
+        help="rank a server's queries by resource use, now or since a given time",
+        description="Watch one target for a while, or read an agent's history of it, and rank "
+        "its query classes by CPU, time, count, IO or latency: measured where the "
+        "server measures it, otherwise estimated.",
     )
     add_config_option(parser)
     parser.add_argument("--target", metavar="NAME", help="which target (default: the first)")
@@ -52,9 +52,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         type=_since,
         default=NOW,
         metavar="WHEN",
-        help="now: watch from now on (default); start: the server's own sums, since each class was "
-        "first seen, without estimates; 1h (ago) or 2026-11-21T10:00 "
-        f"({zone_here()}; or with a zone): from the history of an agent",
+        help="now: watch from now on (default); start: the server's own totals since it first "
+        f"saw each class, without estimates; 1h (ago) or 2026-11-21T10:00 ({zone_here()}; "
+        "or with a zone): from the history of an agent",
     )
     parser.add_argument("--sort", choices=list(SORTS), default="cpu", help="default: cpu")
     parser.add_argument(
@@ -67,7 +67,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--plot",
         metavar="FILE",
-        help="draw the first class's CPU on its time, and predicted on actual CPU (.png or .svg)",
+        help="plot the first class's CPU over its time, and predicted over actual CPU",
     )
     parser.set_defaults(run=run)
 

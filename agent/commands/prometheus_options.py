@@ -52,15 +52,15 @@ def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title:
         "--hosts-from",
         choices=[NODE_EXPORTER, *SERVICES],
         default=NODE_EXPORTER,
-        help="which exporter tells the hosts' CPU; the others are of Amazon RDS, whose"
-        " instance is the first word of the server's host name (default: %(default)s)",
+        help="which exporter has the hosts' CPU; all but node_exporter are for Amazon RDS, "
+        "whose instance is the first word of the server's host name (default: %(default)s)",
     )
     group.add_argument(
         "--vcpus",
         type=_processors,
         default=2.0,
         metavar="N",
-        help="how many processors an instance of RDS has (default: 2)",
+        help="the number of processors of an RDS instance (default: 2)",
     )
     group.add_argument("--token-file", type=Path, metavar="FILE", help="a bearer token")
     add_login(group)

@@ -30,9 +30,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Register the sub-command."""
     parser = subparsers.add_parser(
         "replay",
-        help="say what the agent would have said of a recorded server, and alerted when",
-        description="Run the agent's own pipeline over a recording of one server, and print what "
-        "it would have said at each step, and when its alerts on saturation would have fired.",
+        help="run the agent's analysis over a recording of a server",
+        description="Run the agent's own analysis over a recording of one server, and print its "
+        "result at each step, and when the alerts on saturation would have fired.",
     )
     parser.add_argument(
         "source",
@@ -46,7 +46,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--at",
         type=_moment,
         metavar="T",
-        help="the state at this time alone: seconds of the recording, 6h, 2026-11-21T13:00Z",
+        help="only the state at this time: seconds of the recording, 6h, 2026-11-21T13:00Z",
     )
     when.add_argument(
         "--every",
@@ -67,8 +67,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--sla-seconds",
         type=duration(SHORTEST_SLA, LONGEST_SLA),
         metavar="DURATION",
-        help="the mean residence time agreed on, as 50ms: where each step would have it reached "
-        "(default: the configured target's sla_seconds)",
+        help="the SLA for the mean residence time, as 50ms: print the throughput that reaches "
+        "it at each step (default: the configured target's sla_seconds)",
     )
     add_pipeline_options(parser)
     add_prometheus_options(parser, DAY, "where SOURCE is the URL of a Prometheus")

@@ -24,7 +24,7 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         ("interval", "the width of an interval, as fit.interval (default: 15s, or two samples)"),
         ("window", "how much of the past is fitted, as fit.window (default: 1d)"),
         ("stale-after", "as fit.stale_after (default: 5m)"),
-        ("sampling", "how far apart the samples are (default: measured)"),
+        ("sampling", "the time between two samples (default: measured)"),
     ):
         parser.add_argument(f"--{name}", type=duration(0.1), metavar="DURATION", help=text)
     parser.add_argument(

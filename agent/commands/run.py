@@ -27,7 +27,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         dest="listen",
         metavar="HOST:PORT",
         type=_address,
-        help="instead of the file's",
+        help="overrides the configuration file",
     )
     parser.add_argument(
         "--web.enable-lifecycle",
@@ -42,11 +42,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         type=_host,
         action="append",
         default=[],
-        help="a host name of the pages; may be repeated; any other is then refused",
+        help="a host name of the pages, may be repeated; if given, all others are refused",
     )
-    parser.add_argument("--log.level", dest="level", choices=LEVELS, help="instead of the file's")
     parser.add_argument(
-        "--log.format", dest="format", choices=FORMATS, help="instead of the file's"
+        "--log.level", dest="level", choices=LEVELS, help="overrides the configuration file"
+    )
+    parser.add_argument(
+        "--log.format", dest="format", choices=FORMATS, help="overrides the configuration file"
     )
     parser.set_defaults(run=run)
 

@@ -21,8 +21,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "what-if",
         help="predict what other hardware, another load or a cheaper query would change",
-        description="Ask a running agent what a target's capacity, its residence time and its "
-        "first limit would be after changes, together and each alone.",
+        description="Predict, by a running agent, the capacity, residence time and first limit "
+        "of a target after changes, each change alone and all together.",
     )
     parser.add_argument("--target", metavar="NAME", help="which target (default: the only one)")
     for name, text in FACTORS.items():
@@ -32,7 +32,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--query",
         action="append",
         metavar="DIGEST=FACTOR",
-        help="each call of this class costs so many times as much (0.5x: half); may be repeated",
+        help="a call of this class costs this many times as much (0.5x: half); may be repeated",
     )
     parser.add_argument("--format", choices=list(FORMATS), default="table")
     add_agent(parser)

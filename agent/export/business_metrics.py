@@ -15,7 +15,7 @@ def business_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     known = [((s.target, one.name), one) for s in snapshots for one in s.current_business(now)]
     yield gauge(
         f"{NAME}_info",
-        "A business metric of the configuration, with its unit; always 1. Absent where the "
+        "A business metric from the configuration, with its unit; always 1. Absent where the "
         "configuration has none.",
         (((*labels, one.unit), 1.0) for labels, one in known),
         NAME,
@@ -23,8 +23,8 @@ def business_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     )
     yield gauge(
         f"{NAME}_value",
-        "Latest value of the business metric, in the unit of business_metric_info; absent where "
-        "none was read lately.",
+        "Latest value of the business metric, in the unit of business_metric_info; absent "
+        "without a recent value.",
         ((labels, one.value) for labels, one in known),
         NAME,
     )
@@ -38,22 +38,23 @@ def business_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     yield gauge(
         f"{NAME}_headroom",
         "How much more of the business metric, in its unit, is possible up to the capacity; 0 "
-        "or less where nothing is left. Absent while business_metric_reason says why.",
+        "or less where nothing is left. Absent while it is not known: see "
+        "business_metric_reason.",
         ((labels, left.value) for labels, left in found),
         NAME,
     )
     yield gauge(
         f"{NAME}_headroom_lower",
         "How much more of the business metric, in its unit, is possible up to the capacity, "
-        f"{LOWER}; absent while business_metric_reason says why.",
+        f"{LOWER}; absent while it is not known: see business_metric_reason.",
         ((labels, left.lower) for labels, left in found),
         NAME,
     )
     yield gauge(
         f"{NAME}_headroom_upper",
         "How much more of the business metric, in its unit, is possible up to the capacity, "
-        f"{UPPER}; absent while business_metric_reason says why, and where the capacity has no "
-        "upper bound.",
+        f"{UPPER}; absent while it is not known (see business_metric_reason), and where the "
+        "capacity has no upper bound.",
         ((labels, left.upper) for labels, left in found),
         NAME,
     )

@@ -15,9 +15,9 @@ from models.capacity.result import Capacity
 HEADROOM_GAUGES: tuple[tuple[str, str, Callable[[Headroom], float]], ...] = (
     (
         "capacity_headroom_ratio",
-        "Unused share of the capacity, 1 - X/C: 0.25 is a quarter left. Past the peak 1 - "
-        "N/Npeak, at most 0: N statements run at once, and Npeak would at the capacity. Absent "
-        "while the capacity is not known.",
+        "Unused share of the capacity, 1 - X/C: 0.25 is a quarter left. Past the peak it is 1 - "
+        "N/Npeak, at most 0, with N statements running at once and Npeak at the capacity. "
+        "Absent while the capacity is not known.",
         lambda headroom: headroom.ratio,
     ),
     (
@@ -38,7 +38,7 @@ CAPACITY_GAUGES: tuple[tuple[str, str, Callable[[Capacity], float | None]], ...]
     (
         "capacity_queries_per_second",
         "Throughput in queries per second that the server cannot exceed with the present mix of "
-        "queries (the median); absent while no limit is in sight.",
+        "queries (the median); absent while no limit can be estimated.",
         lambda capacity: capacity.value,
     ),
     (
@@ -49,7 +49,7 @@ CAPACITY_GAUGES: tuple[tuple[str, str, Callable[[Capacity], float | None]], ...]
     ),
     (
         "capacity_upper_queries_per_second",
-        f"Capacity in queries per second, {UPPER}; absent while no limit is in sight.",
+        f"Capacity in queries per second, {UPPER}; absent while no limit can be estimated.",
         lambda capacity: capacity.upper,
     ),
     (
@@ -119,8 +119,8 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     )
     yield gauge(
         "saturation_soon_probability",
-        "Probability, 0 to 1, that the load of five minutes meets the capacity within the time of "
-        "the label horizon; absent while that is not known.",
+        "Probability, 0 to 1, that the load (mean over five minutes) reaches the capacity "
+        "within the time of the label horizon; absent while that is not known.",
         (
             ((s.target, written(seconds)), probability)
             for s in snapshots
@@ -133,7 +133,7 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     yield gauge(
         "capacity_limit_probability",
         "Probability, 0 to 1, that this resource, or contention (usl), is what ends the growth "
-        "of throughput; they sum to 1. Absent while no limit is in sight.",
+        "of throughput; they sum to 1. Absent while no limit can be estimated.",
         (
             ((target, *resource_labels(name)), share)
             for target, capacity in known
@@ -149,7 +149,7 @@ def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     )
     yield gauge(
         "capacity_reason",
-        "1 for each reason why the capacity is not trusted, or what to know about it; absent "
+        "1 for each reason why the capacity is not trusted, and for each remark on it; absent "
         "without one.",
         (((target, reason.value), 1.0) for target, c in known for reason in c.reasons),
         "reason",
@@ -188,7 +188,7 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
     )
     yield gauge(
         "cpu_source_info",
-        "What the CPU is known from, in the label source: counters of this host, of a "
+        "Source of the CPU utilisation, in the label source: counters of this host, of a "
         "node_exporter, or of the server's statements; always 1. Absent where the CPU is not "
         "known.",
         (((t, load.cpu_source.value), 1.0) for t, load in loads if load.cpu_source is not None),
@@ -196,7 +196,7 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
     )
     yield gauge(
         "cpu_clock_ratio",
-        "Clock rate of the server's CPUs as a share of their highest without turbo; 1 is full "
+        "Clock rate of the server's CPUs as a share of the highest without turbo; 1 is full "
         "speed. Absent where the kernel does not show it.",
         (((t,), load.clock) for t, load in loads),
     )
@@ -225,8 +225,8 @@ def _resource_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric
     )
     yield gauge(
         "resource_limit_reason",
-        "1 for each reason why the throughput at which the resource is full is not trusted, or "
-        "what to know about it; absent without one.",
+        "1 for each reason why the throughput at which the resource is full is not trusted, and "
+        "for each remark on it; absent without one.",
         (
             ((*labels, reason.value), 1.0)
             for labels, resource_limit in resource_limits
@@ -253,8 +253,8 @@ def _record_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
     yield gauge(
         "mix_changed_timestamp_seconds",
-        "Unix time at which the latest change of the workload ended; older intervals are left "
-        "out. Absent while none was seen.",
+        "Unix time at which the latest change of the mix of queries was complete; older "
+        "intervals are left out. Absent while none was seen.",
         (((target,), record.mix_changed) for target, record in records),
     )
     points = [(s.target, s.fitted.points) for s in snapshots if s.capacity(now) is not None]

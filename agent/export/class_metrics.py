@@ -15,7 +15,7 @@ from agent.query_classes.classes_snapshot import ClassesState, ClassState, Resou
 TEXT_LENGTH = 256
 COUNTERS = (
     ("calls", "calls", "Statements"),
-    ("statement_time", "statement_seconds", "Seconds that statements took"),
+    ("statement_time", "statement_seconds", "Statement time in seconds"),
     ("cpu", "cpu_seconds", "CPU seconds"),
     ("read", "read_bytes", "Bytes read from disk"),
     ("written", "written_bytes", "Bytes written to disk"),
@@ -38,9 +38,9 @@ EVENTS = (
     (
         "no_good_index_used",
         "no_good_index",
-        "Statements of the query class that looked for an index row by row",
+        "Statements of the query class that searched for a usable index again for every row",
     ),
-    ("tmp_disk_tables", "tmp_disk_tables", "Temporary tables on disk made by the query class"),
+    ("tmp_disk_tables", "tmp_disk_tables", "Temporary tables of the query class on disk"),
 )
 """What the server counts of a class besides, and what follows `query_`."""
 
@@ -67,9 +67,9 @@ MODEL_GAUGES: tuple[tuple[str, str, Callable[[ResourceState], float | None]], ..
     ),
     (
         "query_model_disagreement",
-        "What an estimate would have been worth where the quantity is measured: the sum over "
-        "query classes of |measured - estimated share|, 0 the same, 2 nothing in common. Absent "
-        "where nothing is measured.",
+        "Difference between the measured shares of the query classes and those that a model "
+        "estimates: the sum of |measured - estimated share|, 0 is equal, 2 is nothing in "
+        "common. Absent where nothing is measured.",
         lambda resource: resource.disagreement,
     ),
 )
@@ -93,8 +93,8 @@ def class_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
     yield counter(
         "query_intervals_lost",
-        "Intervals of which it is not known what the query classes did, by cause; absent before "
-        "the first of its kind.",
+        "Intervals in which the activity of the query classes is not known, by cause; absent "
+        "before the first of its kind.",
         (((s.target, k.value), float(n)) for s, c in known for k, n in c.lost.items() if n),
         "kind",
     )
@@ -108,14 +108,14 @@ def _counters(known: Known) -> Iterator[Metric]:
     for quantity, name, text in COUNTERS:
         yield counter(
             f"query_{name}",
-            f"{text} of the query class; {NOT_SHOWN}, and where this is not known.",
+            f"{text} of the query class; {NOT_SHOWN}, or it is not known.",
             ((_labels(s, one), one.totals.get(quantity)) for s, c in known for one in c.classes),
             "schema",
             "digest",
         )
         yield counter(
             f"unattributed_{name}",
-            f"{text} that are attributed to no query class; absent where this is not known.",
+            f"{text} attributed to no query class; absent where it is not known.",
             (((s.target,), r.unattributed) for s, c in known if (r := c.resource(quantity))),
         )
 
@@ -124,7 +124,8 @@ def _modes(known: Known) -> Iterator[Metric]:
     yield counter(
         "query_cpu_mode_seconds",
         "CPU seconds of the query class in the server's own code (user) or in the kernel "
-        "(system); estimated apart from query_cpu_seconds_total. Absent on another host.",
+        "(system); estimated independently of query_cpu_seconds_total. Absent where the server "
+        "is on another host.",
         (
             ((*_labels(s, one), mode), one.totals.get(quantity))
             for quantity, mode in MODES
@@ -138,7 +139,7 @@ def _modes(known: Known) -> Iterator[Metric]:
     yield counter(
         "unattributed_cpu_mode_seconds",
         "CPU seconds of the server's process that are attributed to no query class, in its own "
-        "code (user) or in the kernel (system); absent on another host.",
+        "code (user) or in the kernel (system); absent where the server is on another host.",
         (
             ((s.target, mode), resource.unattributed)
             for quantity, mode in MODES
@@ -162,8 +163,8 @@ def _of_classes(fresh: Known, now: float) -> Iterator[Metric]:
     lines = [(_labels(s, one), one.line) for s, _, one in each if one.line and one.line.usable]
     yield gauge(
         "query_cpu_slope",
-        "CPU seconds per second in which statements of the query class work (run without "
-        "waiting), the slope of a regression; absent without a line that rises.",
+        "CPU seconds per second of the query class's work time (statements that run without "
+        "waiting), the slope of a regression; absent where the slope is not above 0.",
         ((labels, line.slope) for labels, line in lines),
         "schema",
         "digest",
@@ -186,9 +187,8 @@ def _of_classes(fresh: Known, now: float) -> Iterator[Metric]:
     gains = [(_labels(s, one), saving(c, one, s.capacity(now))) for s, c, one in each]
     yield gauge(
         "query_capacity_gain_ratio",
-        "How much more of everything else the server could do without the query class "
-        "(removed), or were it twice as cheap (halved): 0.25 is a quarter more. Absent where "
-        "that is not known.",
+        "How much more of all other queries the server could do if the query class were "
+        "removed, or its cost halved: 0.25 is a quarter more. Absent where that is not known.",
         (
             ((*labels, change), gain)
             for labels, found in gains
@@ -227,8 +227,8 @@ def _of_models(fresh: Known) -> Iterator[Metric]:
         yield gauge(name, text, [((t, r.name), value(r)) for t, r in resources], "quantity")
     yield gauge(
         "query_model_reason",
-        "1 for each reason to take the attribution of the quantity to query classes with care; "
-        "absent without one.",
+        "1 for each reason to doubt the attribution of the quantity to query classes; absent "
+        "without one.",
         (((t, r.name, why.value), 1.0) for t, r in resources for why in r.reasons),
         "quantity",
         "reason",

@@ -17,33 +17,34 @@ GAUGES: tuple[tuple[str, str, Callable[[ClassSlaState], float | None]], ...] = (
     (
         "query_response_time_seconds",
         "This percentile of the query class's response times in seconds, of the latest calls "
-        "within five minutes; absent while query_sla_reason says why.",
+        "within five minutes; absent while it is not known: see query_sla_reason.",
         lambda one: one.present.value if one.present else None,
     ),
     (
         "query_sla_load_ratio",
-        "How many times the present load it takes until the query class breaks its SLA, or the "
-        "capacity is met: below 1 it is broken now. Absent while query_sla_reason says why.",
+        "Multiple of the present load at which the query class breaks its SLA, or the capacity "
+        "is reached: below 1 it is broken now. Absent while it is not known: see "
+        "query_sla_reason.",
         lambda one: one.found.load_ratio.value if one.found.load_ratio else None,
     ),
     (
         "query_sla_load_lower_ratio",
-        "How many times the present load it takes until the query class breaks its SLA, "
-        f"{LOWER}; absent while query_sla_reason says why.",
+        f"Multiple of the present load at which the query class breaks its SLA, {LOWER}; absent "
+        "while it is not known: see query_sla_reason.",
         lambda one: one.found.load_ratio.lower if one.found.load_ratio else None,
     ),
     (
         "query_sla_load_upper_ratio",
-        "How many times the present load it takes until the query class breaks its SLA, "
-        f"{UPPER}; absent while query_sla_reason says why, and where the capacity has no upper "
+        f"Multiple of the present load at which the query class breaks its SLA, {UPPER}; absent "
+        "while it is not known (see query_sla_reason), and where the capacity has no upper "
         "bound.",
         lambda one: one.found.load_ratio.upper if one.found.load_ratio else None,
     ),
     (
         "query_sla_first_probability",
         "Probability, 0 to 1, that the query class is the first to break its SLA, before the "
-        "capacity is met; what is missing to 1 over all classes is the capacity's. Absent while "
-        "nothing is known of the class.",
+        "capacity is reached; the sum over all classes and the probability of the capacity make "
+        "1. Absent while nothing is known of the class.",
         lambda one: one.found.first,
     ),
 )

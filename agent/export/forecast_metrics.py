@@ -11,19 +11,20 @@ from models.forecast.saturation import Saturation
 TIMES: tuple[tuple[str, str, Callable[[Saturation], float | None]], ...] = (
     (
         "time_to_saturation_seconds",
-        "Seconds from the forecast until the load of an hour, growing as it does, meets the "
-        "capacity (the median); absent while forecast_reason says why.",
+        "Seconds from the forecast until the hourly load, at its present growth, reaches the "
+        "capacity (the median); absent while it is not known: see forecast_reason.",
         lambda found: found.seconds,
     ),
     (
         "time_to_saturation_lower_seconds",
-        f"Seconds until the load meets the capacity, {LOWER}: hardly sooner. Known also where "
-        "the median is too far away.",
+        f"Seconds until the load reaches the capacity, {LOWER}; known also where the median is "
+        "too far away.",
         lambda found: found.lower,
     ),
     (
         "time_to_saturation_upper_seconds",
-        f"Seconds until the load meets the capacity, {UPPER}; absent where it is too far away.",
+        f"Seconds until the load reaches the capacity, {UPPER}; absent where it is too far away "
+        "to forecast.",
         lambda found: found.upper,
     ),
 )
@@ -36,8 +37,8 @@ def forecast_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
         yield gauge(name, text, [((target,), value(state.saturation)) for target, state in known])
     yield gauge(
         "saturation_within_probability",
-        "Probability, 0 to 1, that the load of an hour meets the capacity within the time of "
-        "the label horizon; absent before two weeks of load are known.",
+        "Probability, 0 to 1, that the hourly load reaches the capacity within the time of the "
+        "label horizon; absent before two weeks of load are known.",
         (
             ((target, f"{days}d"), probability)
             for target, state in known
@@ -47,7 +48,7 @@ def forecast_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]
     )
     yield gauge(
         "forecast_reason",
-        "1 for the reason why no time to saturation is known; absent while one is.",
+        "1 for the reason why the time to saturation is not known; absent while it is known.",
         (
             ((target, state.saturation.reason.value), 1.0)
             for target, state in known

@@ -23,37 +23,37 @@ GAUGES: tuple[tuple[str, str, Callable[[GroupSummary], float | None]], ...] = (
     ),
     (
         "group_throughput_queries_per_second",
-        "Queries per second of the group's targets together, of those that could be read.",
+        "Throughput in queries per second of all targets of the group that could be read.",
         lambda summary: summary.throughput,
     ),
     (
         "group_capacity_queries_per_second",
-        "Capacities of the group's targets in queries per second, added up where they are "
-        "known; absent where none is.",
+        "Sum of the known capacities of the group's targets in queries per second; absent where "
+        "none is known.",
         lambda summary: summary.capacity,
     ),
     (
         "group_divided_at_will_headroom_ratio",
-        "Share of the group's capacity that would be unused if the load could be divided at "
-        "will: 0.25 is a quarter left. Absent where no capacity is known.",
+        "Unused share of the group's capacity if the load were divided in proportion to the "
+        "capacities: 0.25 is a quarter left. Absent where no capacity is known.",
         lambda summary: summary.divided_at_will_headroom,
     ),
     (
         "group_divided_as_today_growth_ratio",
-        "By how much the group's load can grow, divided as it is, until one target is at its "
-        "capacity: 0.25 is a quarter more. Absent where no capacity is known.",
+        "How much the group's load can grow, divided as today, until the first target reaches "
+        "its capacity: 0.25 is a quarter more. Absent where no capacity is known.",
         lambda summary: summary.divided_as_today_growth,
     ),
     (
         "group_capacity_used_imbalance_ratio",
-        "Greatest share of its capacity that a target of the group uses, over the mean of these "
+        "Highest used share of capacity among the group's targets, divided by the mean of these "
         "shares; 1 is balanced. Absent where no capacity is known.",
         lambda summary: summary.imbalance,
     ),
     (
         "group_imbalance_loss_ratio",
-        "Share of the nodes' time that stays unused when the busiest target of the group is full, "
-        "0 to 1, divided as today: 0 is balanced. Absent where no capacity is known.",
+        "Mean unused share of the group's targets when the busiest of them is full, 0 to 1, "
+        "with the load divided as today: 0 is balanced. Absent where no capacity is known.",
         lambda summary: summary.imbalance_loss,
     ),
 )
@@ -61,13 +61,13 @@ LAW: tuple[tuple[str, str, Callable[[NodeScaling], float | None]], ...] = (
     (
         "group_scaling_sigma",
         "Contention (sigma) between the nodes of the group: the share of the work that cannot "
-        "run in parallel, 0 is none. Absent where their number has not varied at full load.",
+        "run in parallel, 0 is none. Absent until the number of nodes has varied at full load.",
         lambda scaling: scaling.fit.law.sigma if scaling.fit else None,
     ),
     (
         "group_scaling_kappa",
         "Coherency (kappa) between the nodes of the group: the cost of keeping each pair "
-        "consistent, 0 is none. Absent where their number has not varied at full load.",
+        "consistent, 0 is none. Absent until the number of nodes has varied at full load.",
         lambda scaling: scaling.fit.law.kappa if scaling.fit else None,
     ),
     (
@@ -100,15 +100,15 @@ def group_families(states: list[GroupState], now: float) -> Iterator[Metric]:
     known = [(s.name, summary) for s in states if (summary := s.current(now)) is not None]
     yield group_gauge(
         "group_targets",
-        "Targets that the configuration puts into the group.",
+        "Targets of the group in the configuration.",
         (((s.name,), float(len(s.targets))) for s in states),
     )
     for name, text, of_summary in GAUGES:
         yield group_gauge(name, text, [((group,), of_summary(summary)) for group, summary in known])
     yield group_gauge(
         "group_bottleneck_info",
-        "Target of the group with the least headroom, which ends its growth first, in the label "
-        "target; always 1. Absent where no headroom is known.",
+        "Target of the group with the least headroom, which limits its growth first, in the "
+        "label target; always 1. Absent where no headroom is known.",
         (((group, s.bottleneck), 1.0) for group, s in known if s.bottleneck is not None),
         "target",
     )
@@ -143,14 +143,14 @@ def _clock_families(states: list[GroupState], now: float) -> Iterator[Metric]:
     ]
     yield group_gauge(
         "group_clock_difference_seconds",
-        "How far the clocks of the group's servers are apart, in seconds: the one most ahead less "
-        "the one most behind. Absent where fewer than two are known.",
+        "Difference in seconds between the clocks of the group's servers that are furthest "
+        "ahead and furthest behind; absent where fewer than two are known.",
         ((labels, apart.seconds) for labels, apart in found),
     )
     yield group_gauge(
         "group_clock_difference_uncertainty_seconds",
-        "Seconds by which the difference of the group's clocks may be off to either side; absent "
-        "where fewer than two are known.",
+        "Largest error in seconds of the difference between the group's clocks, either way; "
+        "absent where fewer than two are known.",
         ((labels, apart.uncertainty) for labels, apart in found),
     )
 

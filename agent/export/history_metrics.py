@@ -9,12 +9,12 @@ from agent.history.status import StoreState
 
 
 def history_families(state: StoreState) -> Iterator[Metric]:
-    """What is known of it; there is none of this where no history is kept."""
+    """The families of the history's status; none where no history is kept."""
     single = (
         (
             "history_write_success",
-            "1 if the history could be used when it was last tried, 0 if not; absent where no "
-            "history is kept.",
+            "1 if the last attempt to use the history succeeded, 0 if it failed; absent where "
+            "no history is kept.",
             state.success,
         ),
         (
@@ -29,8 +29,7 @@ def history_families(state: StoreState) -> Iterator[Metric]:
         ),
         (
             "history_write_duration_seconds",
-            "Seconds that the latest write to the history took, which nobody waits for; absent "
-            "before the first.",
+            "Seconds that the latest write to the history took; absent before the first.",
             state.write_seconds,
         ),
     )
@@ -62,12 +61,12 @@ def history_families(state: StoreState) -> Iterator[Metric]:
     yield from (rows, oldest, failures)
     yield CounterMetricFamily(
         PREFIX + "history_dropped",
-        "Batches (what one interval of one target gave) that found no room to wait for the "
-        "history and were lost.",
+        "Batches of rows (one interval of one target each) that were lost because the history's "
+        "write buffer was full.",
         value=state.dropped,
     )
     yield CounterMetricFamily(
         PREFIX + "history_corrupt_files",
-        "Files of the history that were corrupt and were put aside.",
+        "Corrupt history files that were renamed and replaced by a new one.",
         value=state.corrupt_files,
     )

@@ -133,20 +133,20 @@ def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     clocks = [((s.target,), clock) for s in snapshots if (clock := s.current_clock()) is not None]
     yield gauge(
         "clock_offset_seconds",
-        "Server's clock less the agent's in seconds, above 0 where it is ahead; absent while it is "
-        "not known.",
+        "Server's clock minus the agent's in seconds, above 0 where the server's is ahead; "
+        "absent while it is not known.",
         ((labels, clock.seconds) for labels, clock in clocks),
     )
     yield gauge(
         "clock_offset_uncertainty_seconds",
-        "Seconds by which the server's clock offset may be off to either side: half of the round "
-        "trip, and drift since. Absent while the offset is not known.",
+        "Largest error of the server's clock offset in seconds, either way: half of the round "
+        "trip plus the drift since then. Absent while the offset is not known.",
         ((labels, clock.uncertainty) for labels, clock in clocks),
     )
     yield counter(
         "queries",
-        "Statements that the server has counted since its start (Questions), the agent's own "
-        "among them; absent while the server is down.",
+        "Statements that the server has counted since its start (Questions), including the "
+        "agent's own; absent while the server is down.",
         (
             ((s.target,), s.health.queries)
             for s in snapshots
@@ -162,7 +162,7 @@ def health_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
     yield counter(
         "server_restarts",
-        "Restarts of the server that the agent has seen; absent before the first attempt to "
+        "Restarts of the server that the agent has detected; absent before the first attempt to "
         "reach it.",
         (((s.target,), float(s.health.restarts)) for s in snapshots if s.health.up is not None),
     )
@@ -181,9 +181,9 @@ def _target_info(snapshots: list[Snapshot]) -> Metric:
 
     return gauge(
         "target_info",
-        "Host, port, version and server_uuid of the target, and its labels of the "
-        "configuration, to join its series with other exporters'; always 1. Absent before the "
-        "first session.",
+        "Host, port, version and server_uuid of the target, and its labels from the "
+        "configuration, to join its series with those of other exporters; always 1. Absent "
+        "before the first session.",
         ((values(*each), 1.0) for each in who),
         *INFO_LABELS,
         *names,
@@ -220,7 +220,7 @@ def _collector_families(snapshots: list[Snapshot]) -> Iterator[Metric]:
     )
     yield counter(
         "collector_skipped",
-        "Readings of the collector that were left out because the one before took too long; "
+        "Readings of the collector that were skipped because the previous one took too long; "
         "absent while the collector is off or has not run.",
         (((target, c.name), float(c.skipped)) for target, c in health if c.success is not None),
         "collector",
@@ -238,20 +238,20 @@ def load_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     yield gauge(
         "throughput_queries_per_second",
         "Statements completed per second over the latest interval (15 s by default); absent "
-        "while the server is down or nothing recent is known.",
+        "while the server is down or no interval is recent.",
         (((target,), load.throughput) for target, load in loads),
     )
     yield gauge(
         "concurrency",
         "Statements running at once, averaged over the latest interval, by the source of the "
-        "number: statement times (Little's law) or a count of running threads. Two measures of "
-        "one thing, not to be added up; absent where the source cannot be read.",
+        "number: statement times (Little's law) or a count of running threads. The sources "
+        "measure the same thing, so do not add them up; absent where the source cannot be read.",
         (((t, source.value), n) for t, load in loads for source, n in load.concurrency.items()),
         "source",
     )
     yield gauge(
         "concurrency_excluded_threads",
-        "Threads counted by Threads_running that do no client's work, by kind; they are "
+        "Threads counted by Threads_running that do not work for a client, by kind; they are "
         "subtracted from the concurrency. Absent where threads cannot be read.",
         (((target, kind), n) for target, load in loads for kind, n in load.excluded.items()),
         "kind",
@@ -281,8 +281,8 @@ def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     sources = [(s.target, s.fitted.source) for s in snapshots if s.fit(now) is not None]
     yield gauge(
         "usl_concurrency_source_info",
-        "Where the concurrency that was fitted comes from, in the label source: statement times "
-        "or a count of running threads; always 1. Absent without a recent fit.",
+        "Source of the concurrency that was fitted, in the label source: statement times or a "
+        "count of running threads; always 1. Absent without a recent fit.",
         (((target, source.value), 1.0) for target, source in sources if source is not None),
         "source",
     )

@@ -11,14 +11,15 @@ from models.what_if.predict import Estimate
 ESTIMATES: tuple[tuple[str, str, Callable[[SlaState], Estimate | None]], ...] = (
     (
         "sla_throughput_{}queries_per_second",
-        "Throughput in queries per second at which the mean residence time reaches the SLA, "
-        "at most the capacity{}; absent while sla_reason says why.",
+        "Throughput in queries per second at which the mean residence time reaches the SLA, at "
+        "most the capacity{}; absent while it is not known: see sla_reason.",
         lambda state: state.found.throughput,
     ),
     (
         "sla_concurrency_{}",
-        "Statements running at once where the mean residence time reaches the SLA{}; "
-        "absent while sla_reason says why, and where the capacity is more likely met before.",
+        "Statements running at once where the mean residence time reaches the SLA{}; absent "
+        "while it is not known (see sla_reason), and where the capacity is more likely reached "
+        "first.",
         lambda state: state.found.concurrency,
     ),
     (
@@ -29,8 +30,8 @@ ESTIMATES: tuple[tuple[str, str, Callable[[SlaState], Estimate | None]], ...] = 
     ),
     (
         "capacity_residence_time_{}seconds",
-        "Mean seconds from a statement's begin to its end at the capacity{}; "
-        "absent without an SLA, and where it is not known or grows without end.",
+        "Mean time in seconds from a statement's start to its end at the capacity{}; absent "
+        "without an SLA, and where it is not known or grows without bound.",
         lambda state: state.at_capacity,
     ),
 )
@@ -41,15 +42,15 @@ def sla_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     """Residence time, and for targets with an SLA where it ends."""
     yield gauge(
         "residence_time_seconds",
-        "Mean seconds from a statement's begin to its end over the latest interval (concurrency "
-        "over throughput); absent while no statement runs.",
+        "Mean time in seconds from a statement's start to its end over the latest interval "
+        "(concurrency divided by throughput); absent while no statement runs.",
         (((s.target,), s.residence_time(now)) for s in snapshots),
     )
     known = [(s.target, state) for s in snapshots if (state := s.current_sla(now))]
     yield gauge(
         "sla_seconds",
-        "Mean residence time in seconds that the configuration allows; absent where it names "
-        "none, and while the server is down.",
+        "Mean residence time in seconds that the configuration allows; absent without an SLA, "
+        "and while the server is down.",
         (((target,), state.seconds) for target, state in known),
     )
     for name, text, of in ESTIMATES:
@@ -61,8 +62,8 @@ def sla_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
         yield gauge(_name(name, "upper_"), text.format(f", {UPPER}"), upper)
     yield gauge(
         "sla_capacity_first_probability",
-        "Probability, 0 to 1, that the capacity is met before the SLA is broken as the load "
-        "grows; absent while sla_reason says why.",
+        "Probability, 0 to 1, that a growing load reaches the capacity before it breaks the "
+        "SLA; absent while it is not known: see sla_reason.",
         (((target,), state.found.capacity_first) for target, state in known),
     )
     yield gauge(

@@ -26,15 +26,15 @@ def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
     yield gauge(
         "statement_time_excess_ratio",
-        "How far the parts as measured exceeded the statement time before they were scaled down "
-        "to it: 0 is not at all, above 0.1 (a tenth) the split is doubtful. Absent while no "
-        "statement runs.",
+        "Excess of the measured parts over the statement time, as a share of it, before they "
+        "were scaled down: 0 is none, above 0.1 (a tenth) the split is doubtful. Absent while "
+        "no statement runs.",
         (((target,), use.split.excess) for target, use in known),
     )
     yield gauge(
         "limited_by",
-        "1 for what most of the statement time goes to, 0 for the others; absent while that is "
-        "not known.",
+        "1 for the limit on which most of the statement time is spent, 0 for the others; absent "
+        "while that is not known.",
         (
             ((target, limit.value), float(limit is use.limited_by.limit))
             for target, use in known
@@ -45,16 +45,17 @@ def time_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
     )
     yield gauge(
         "layer_concurrency",
-        "Threads at once whose time goes to this layer, over the last five minutes: system is the "
-        "resources, distribution the appliers and the waits for replicas, application the rest. "
-        "Absent where CPU, disk or replication is not known.",
+        "Mean number of threads that spend their time in this layer, over the last five "
+        "minutes: system is CPU, disk and network, distribution is replication (appliers and "
+        "waits for replicas), application is the rest. Absent where CPU, disk or replication is "
+        "not known.",
         (((s.target, layer.value), n) for s in snapshots for layer, n in s.layers(now).items()),
         "layer",
     )
     yield gauge(
         "query_limited_by_ratio",
-        "Share of the query class's time that is spent in what limits it, 0 to 1; the label "
-        "limit names it. Absent where that is not known.",
+        "Share of the query class's time that is spent on the limit where it spends most, 0 to "
+        "1; the label limit names it. Absent where that is not known.",
         _of_classes(snapshots, now),
         "schema",
         "digest",

@@ -1,4 +1,4 @@
-"""What the agent says of itself: its workers, its sessions, its fits, its configuration."""
+"""Metrics about the agent itself: its workers, sessions, assessments and configuration."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,19 +13,19 @@ from agent.history.status import StoreState
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """How one worker keeps its time, in seconds."""
+    """How punctual one worker is, in seconds."""
 
     name: str
     lag: float
     late: float
     failures: int = 0
     target: str = ""
-    """Whose worker it is; empty where it works for all."""
+    """The target of this worker; empty where it works for all targets."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkState:
-    """What the agent does for one target."""
+    """Sessions and assessments of one target."""
 
     target: str
     connects: int
@@ -36,7 +36,7 @@ class WorkState:
 
 @dataclass(frozen=True, slots=True)
 class ReloadState:
-    """How the last loading of the configuration went; `at` is the last success, in Unix seconds."""
+    """Whether the last load of the configuration succeeded; `at`: of the last success (Unix s)."""
 
     successful: bool
     at: float
@@ -44,7 +44,7 @@ class ReloadState:
 
 @dataclass(frozen=True, slots=True)
 class WebState:
-    """How the latest reading of the web configuration went, and how many versions were refused."""
+    """Whether the web configuration is valid as it is now, and how many versions were refused."""
 
     successful: bool
     failures: int
@@ -52,7 +52,7 @@ class WebState:
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """All of it at one time."""
+    """The agent's whole state at one time."""
 
     workers: tuple[WorkerState, ...] = ()
     work: tuple[WorkState, ...] = ()
@@ -62,7 +62,7 @@ class AgentState:
 
 
 class SelfCollector(Collector):
-    """The agent's own state as metric families; it is asked for at a scrape."""
+    """The agent's own state as metric families; `collect` is called at each scrape."""
 
     def __init__(self, state: Callable[[], AgentState]) -> None:
         self._state = state
@@ -79,20 +79,20 @@ class SelfCollector(Collector):
 def _workers(state: AgentState) -> Iterator[Metric]:
     lag = GaugeMetricFamily(
         PREFIX + "worker_lag_seconds",
-        "Seconds that the worker has been in its present run, or is late for its next; 0 is in "
-        "time.",
+        "Seconds since the worker's present run began, or by which its next run is late; 0 is "
+        "on time.",
         labels=("worker", "target"),
     )
     late = CounterMetricFamily(
         PREFIX + "worker_late_seconds",
-        "Seconds by which the worker's runs began after they were due, added up; a rate above "
-        "0.1 says that the machine is too busy for the agent.",
+        "Total of the seconds by which the worker's runs began late; a rate above 0.1 means "
+        "that the machine is too busy for the agent.",
         labels=("worker", "target"),
     )
     failures = CounterMetricFamily(
         PREFIX + "worker_failures",
-        "Runs of the worker that a defect of the agent ended; the worker goes on, and the log "
-        "says where it was.",
+        "Runs of the worker that failed by a defect of the agent; the worker continues, and the "
+        "log has the traceback.",
         labels=("worker", "target"),
     )
     for worker in sorted(state.workers, key=lambda one: (one.name, one.target)):
@@ -108,8 +108,8 @@ def _workers(state: AgentState) -> Iterator[Metric]:
 def _work(state: AgentState) -> Iterator[Metric]:
     connects = CounterMetricFamily(
         PREFIX + "connects",
-        "Sessions that the agent has opened on the server; a number that "
-        "keeps rising says that it loses them.",
+        "Sessions that the agent has opened on the server; a number that keeps rising means "
+        "that they break off.",
         labels=("target",),
     )
     fits = GaugeMetricFamily(
@@ -119,8 +119,8 @@ def _work(state: AgentState) -> Iterator[Metric]:
     )
     failures = CounterMetricFamily(
         PREFIX + "assessment_failures",
-        "Assessments of the target that a defect of the agent ended, by what was assessed; the "
-        "log says where it was. Absent before the first.",
+        "Assessments of the target that failed by a defect of the agent, by what was assessed; "
+        "the log has the traceback. Absent before the first.",
         labels=("target", "part"),
     )
     for work in sorted(state.work, key=lambda work: work.target):
@@ -139,8 +139,8 @@ def _reload(state: AgentState) -> Iterator[Metric]:
         return
     yield GaugeMetricFamily(
         PREFIX + "config_last_reload_successful",
-        "1 if the configuration was loaded when it was last tried, 0 if it was refused and the "
-        "one before stays in force.",
+        "1 if the last load of the configuration succeeded, 0 if it was refused and the "
+        "previous one stays in force.",
         value=float(state.reload.successful),
     )
     yield GaugeMetricFamily(
@@ -155,8 +155,8 @@ def _web(state: AgentState) -> Iterator[Metric]:
         return
     yield GaugeMetricFamily(
         PREFIX + "web_config_last_reload_successful",
-        "1 if the files of the web configuration can be used as they are now, 0 if not and the "
-        "state before stays in force; absent without them.",
+        "1 if the web configuration files are valid as they are now, 0 if not and the previous "
+        "version stays in force; absent without them.",
         value=float(state.web.successful),
     )
     yield CounterMetricFamily(

@@ -14,13 +14,13 @@ DIGEST = re.compile(r"[0-9a-zA-Z]{4,64}", re.ASCII)
 MOST_CLASSES = 20
 QUERY, CORES, SERVERS = "query", "cores", "servers"
 FACTORS = {
-    "cpu_speed": "each processor computes so many times as fast",
-    "cores": "so many processors (8), or so many times as many (2x)",
-    "disk_rate": "the disk moves so many times as many bytes per second",
-    "disk_latency": "the disk takes so many times as long for a request (0.5x: half)",
-    "network": "the link carries so many times as many bytes per second",
-    "servers": "so many servers like this one share the load (3)",
-    "load": "so many times as many queries arrive",
+    "cpu_speed": "processors are this many times as fast",
+    "cores": "the number of processors (8), or a multiple of today's (2x)",
+    "disk_rate": "the disk transfers this many times the bytes per second",
+    "disk_latency": "a disk request takes this many times as long (0.5x: half)",
+    "network": "the network transfers this many times the bytes per second",
+    "servers": "this many servers like this one share the load (3)",
+    "load": "this many times the queries arrive",
 }
 """The changes that are a factor, by their names, and what they say."""
 COUNTS = (CORES, SERVERS)
