@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from workloads import ZOO, Arrivals, Workload
+from workloads import SOURCE, ZOO, Arrivals, Workload
 
 from agent.demo.server import Flavour, PrivateServer, find_server
 from collectors.host import process_clock
+from testbed.real.clients import run_as_root
+from testbed.real.daemon import wait_until
+from testbed.real.replication import let_follow
 from testbed.recorded.loads import MAX_CONNECTIONS, Level
 
 THREADS = (4, 8, 12, 16, 24, 32, 48, 64, 96)
@@ -21,6 +24,14 @@ SERVER_OPTIONS = (f"--max-connections={MAX_CONNECTIONS}", "--innodb-buffer-pool-
 CACHE = Path(__file__).resolve().parent.parent / ".cache"
 BURST = 1.6
 """A burst's rate, in multiples of the mean."""
+WRITES = 300
+"""Events/s on the source of a replica."""
+HAS_INDEX = (
+    "SELECT COUNT(*) FROM information_schema.statistics"
+    f" WHERE table_schema = '{DATABASE}' AND index_name = 'k_1'"
+)
+"""sysbench makes it last."""
+PATIENCE = 120.0
 FIRST = -20  # the highest priority there is
 
 
@@ -57,13 +68,32 @@ def loaded_server(flavour: Flavour, name: str) -> Iterator[tuple[PrivateServer, 
     workload = ZOO[name]
     with PrivateServer(program, options=[*SERVER_OPTIONS, *workload.server]) as server:
         give_processors(server.pid, workload.processors)
-        prepare(server, workload)
-        with ahead(server.pid, os.getpid()), beside(server, workload):
+        with (
+            prepared(server, workload),
+            ahead(server.pid, os.getpid()),
+            beside(server, workload),
+        ):
             yield server, workload, f"{name} on {flavour} {program.version}"
 
 
+@contextmanager
+def prepared(server: PrivateServer, workload: Workload) -> Iterator[None]:
+    """Make the workload's tables, on the server itself or on a source whose writes it applies."""
+    if workload.applies is None:
+        prepare(server, workload)
+        yield
+        return
+    with PrivateServer(server.program, options=[*SERVER_OPTIONS, *SOURCE]) as source:
+        prepare(source, workload)
+        let_follow(source, server)
+        wait_until("the tables", lambda: run_as_root(server, HAS_INDEX)[0][0] == 1, PATIENCE)
+        writes = Workload(workload.applies, workload.options)
+        with running(source, writes, "--threads=4", f"--rate={WRITES}"):
+            yield
+
+
 def prepare(server: PrivateServer, workload: Workload) -> None:
-    """The tables of the workload."""
+    """Make the tables of the workload."""
     with server.connect_as_root() as session, session.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {DATABASE}")
         cursor.execute(f"CREATE TABLE {DATABASE}.hot (id INT PRIMARY KEY, n INT)")
@@ -127,13 +157,19 @@ def beside(server: PrivateServer, workload: Workload) -> Iterator[None]:
     if workload.beside is None:
         yield
         return
-    other = Workload(workload.beside, workload.options)
-    words = words_of(server, other, "run", "--time=0", "--threads=1", "--rate=2")
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as running:
+    with running(server, Workload(workload.beside, workload.options), "--threads=1", "--rate=2"):
+        yield
+
+
+@contextmanager
+def running(server: PrivateServer, workload: Workload, *options: str) -> Iterator[None]:
+    """Run a workload while the body runs."""
+    words = words_of(server, workload, "run", "--time=0", *options)
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
         try:
             yield
         finally:
-            running.terminate()
+            process.terminate()
 
 
 def command(server: PrivateServer, workload: Workload, verb: str, *options: str) -> str:

@@ -14,6 +14,8 @@ DURABLE = (
     "--sync-binlog=1",
 )
 RELAXED = ("--innodb-flush-log-at-trx-commit=2",)
+SOURCE = ("--log-bin=bin", "--server-id=1")
+REPLICA = ("--server-id=2",)
 TINY_POOL = ("--innodb-buffer-pool-size=8M", "--innodb-flush-method=O_DIRECT")
 POOL_OF_THREADS = ("--thread-handling=pool-of-threads",)
 PREPARED = ("--db-ps-mode=auto",)
@@ -45,6 +47,8 @@ class Workload(NamedTuple):
     """A script that one thread runs meanwhile, over and over: a dump, a report."""
     processors: int = 1
     """Of the server; two are all there are, and the clients use them too."""
+    applies: str | None = None
+    """The server is a replica, and a script writes to its source, on the clients' processor."""
 
     @property
     def prepares(self) -> bool:
@@ -88,6 +92,9 @@ ZOO = CLASSIC | {
     "bulk-inserts": Workload(BULK, ONE_TABLE, DURABLE),
     "warehouses": Workload(WAREHOUSES, (), DURABLE),
     "points-beside-a-dump": Workload("oltp_point_select", SMALL, beside=SCANS),
+    "points-beside-appliers": Workload(
+        "oltp_point_select", ONE_TABLE, REPLICA, applies="oltp_update_non_index"
+    ),
     "points-thread-pool": Workload("oltp_point_select", ONE_TABLE, POOL_OF_THREADS),
     "points-2-processors": Workload("oltp_point_select", ONE_TABLE, processors=2),
     "read-write-2-processors": Workload("oltp_read_write", SMALL, processors=2),

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from class_recording import CPU_ON, connected, looked_at, record
 from conftest import ServerFactory
-from replication import DUMPS, REPLICA, STOP, let_follow
 from test_live_collectors import IN_FLIGHT_ON, settled
 
 from agent.demo.server import Flavour
@@ -15,6 +14,7 @@ from collectors import threads
 from models.attribution.result import ClassUse
 from testbed.real.clients import Clients, run_as_root
 from testbed.real.daemon import Daemon, Sane, target, wait_until, watching
+from testbed.real.replication import DUMPS, REPLICA, STOP, let_follow
 from testbed.real.servers import Release
 
 SECONDS = 15

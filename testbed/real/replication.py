@@ -1,4 +1,4 @@
-"""A replica of either flavour: how it is set up to follow a source."""
+"""A replica on either server: how it is set up to follow a source."""
 
 from agent.demo.server import PrivateServer
 from testbed.real.clients import run_as_root
