@@ -45,12 +45,14 @@ class CollectorError(Exception):
 class Sample:
     """What one collector read at one instant.
 
-    `at` is the monotonic clock in seconds when the answer had arrived.
+    `at` is the monotonic clock in seconds when the answer had arrived, `took` seconds after it was
+    asked for.
     """
 
     collector: str
     at: float
     values: Values
+    took: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,18 @@ def test_a_restart_is_told_by_when_the_server_was_born(
     assert lives.is_another(after, session) is another
 
 
+@pytest.mark.parametrize("late", [1, 2])
+@pytest.mark.parametrize(("took", "another"), [(9.0, False), (1.0, True)])
+def test_an_answer_that_was_long_under_way_is_no_restart(
+    late: int, took: float, another: bool
+) -> None:
+    """One of three answers is eight seconds old when it arrives, the others are new."""
+    detector = RestartDetector()
+    answers = [status(100 + 10 * turn, 50 + 10 * turn, 1000) for turn in range(4)]
+    answers[late] = replace(answers[late], at=answers[late].at + 8.0, took=took)
+    assert any(detector.is_another(answer, SAME) for answer in answers) is another
+
+
 @pytest.mark.parametrize(("session", "another"), [(ANEW, True), (NEXT, False)])
 def test_a_life_as_short_as_the_one_before_it_is_told_by_its_sessions(
     session: Session, another: bool

@@ -48,13 +48,16 @@ class RestartDetector:
 def _was_started(before: Sample, after: Sample, counts_anew: bool) -> bool:
     """By `Uptime`, in whole seconds, which falls also when the server's clock is set back a little.
 
-    Where it ran before for as short as it runs now, that says nothing: that sessions or the work of
-    the engine are counted from the beginning (`counts_anew`) does, where it can be so young.
+    An answer that was long under way may be as old as that: a network that stalled, an agent that
+    was suspended. Where it ran before for as short as it runs now, that says nothing: that sessions
+    or the work of the engine are counted from the beginning (`counts_anew`) does, where it can be
+    so young.
     """
     born = [status.at - status.values["uptime"] for status in (before, after)]
     fell = all(after.values[name] < before.values[name] for name in ("uptime", "questions"))
+    moved = max(born[1] - after.took - born[0], born[0] - before.took - born[1])
     can_be_new = born[1] + 1.0 >= before.at
-    return fell or abs(born[1] - born[0]) > CLOCKS_AGREE or (counts_anew and can_be_new)
+    return fell or moved > CLOCKS_AGREE or (counts_anew and can_be_new)
 
 
 def _fell(names: tuple[str, ...], before: Sample, after: Sample) -> bool:

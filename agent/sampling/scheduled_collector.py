@@ -103,7 +103,7 @@ class ScheduledCollector:
         self._penalty, self.failure = 1, None
         self._pause((ended - started) / self.spec.most_share)
         self._note(True, ended - started, "")
-        return Sample(self.spec.name, ended, values)
+        return Sample(self.spec.name, ended, values, ended - started)
 
     def failed(self, error: CollectorError, duration: float | None = None) -> FailureKind:
         """Count a failure and say it when it is new; who was cut off waits longer each time.
