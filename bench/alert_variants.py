@@ -16,7 +16,7 @@ def by_probability(growth: float, least: float) -> Callable[[Scrapes], bool]:
 
 
 def by_the_hour(seconds: float, least: float) -> Callable[[Scrapes], bool]:
-    """The load meets the capacity within that time with at least that probability, likewise."""
+    """The load reaches the capacity within that time with at least that probability, likewise."""
     return lambda scrapes: scrapes.median(SHORTEST, lambda s: s.soon.get(seconds)) >= least
 
 

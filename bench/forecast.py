@@ -38,7 +38,7 @@ Rule = Callable[[Array, float], float | None]
 
 
 def last_line(days: int) -> Rule:
-    """`predict_linear` over the last days: where a least-squares line meets the capacity."""
+    """`predict_linear` over the last days: where a least-squares line reaches the capacity."""
 
     def rule(hours: Array, capacity: float) -> float | None:
         y = hours[-days * HOURS :]
@@ -167,7 +167,7 @@ def _estimate(capacity: float, served: float, rng: np.random.Generator) -> Distr
 
 
 def _crossing(ahead: Array, capacity: float) -> float | None:
-    """After how many days the load first meets the capacity."""
+    """After how many days the load first reaches the capacity."""
     over = np.flatnonzero(ahead >= capacity)
     return (over[0] + 1) / HOURS if over.size else None
 
@@ -198,7 +198,7 @@ def _percent(found: Sequence[bool]) -> str:
 
 
 def _calibration(scores: Iterable[Score]) -> Iterable[str]:
-    """How often the limit was met, of the months that were given such a probability."""
+    """How often the limit was reached, of the months that were given such a probability."""
     pairs: dict[int, list[tuple[float, bool]]] = {}
     for score in scores:
         for day, found in score.calibration.items():

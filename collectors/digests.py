@@ -158,7 +158,7 @@ def _in_flight(connection: Connection, on: set[str], thread: int) -> Feature:
 
     MariaDB does not, with its consumers on or off: no remedy is offered there.
     """
-    name, late = "digests_in_flight", "a running statement counts when it ends"
+    name, late = "digests_in_flight", "a running statement is counted only when it ends"
     for consumer in ("thread_instrumentation", "events_statements_current"):
         if consumer not in on and not connection.is_mariadb:
             remedy = CONSUMER_ON.format(consumer)

@@ -1,4 +1,4 @@
-"""Headroom in a unit of the business: how many more active users until the capacity is met.
+"""Headroom in a unit of the business: how many more active users until the capacity is reached.
 
 The unit's values u are regressed on the throughput X of their intervals, u ≈ a + b·X, robustly; the
 headroom is b·(C − X), with the distributions of b and of the capacity C. Which of the two follows
@@ -56,9 +56,12 @@ class UnitReason(StrEnum):
     CONTRADICTED = "contradicted", "what was seen contradicts the capacity's model"
     PAST_PEAK = "past_peak", "the server is past its peak: none is left"
     FEW_VALUES = "few_values", "there are fewer than 20 intervals below the capacity with a value"
-    NOT_VARIED = "not_varied", "the load has not varied enough to see what it takes with it"
+    NOT_VARIED = "not_varied", "the load has not varied enough to relate the value to it"
     DOES_NOT_FOLLOW = "does_not_follow", "its values do not follow the throughput"
-    NOT_LINEAR = "not_linear", "it grows along a curve with the throughput, which may go anywhere"
+    NOT_LINEAR = (
+        "not_linear",
+        "it does not grow linearly with the throughput, so it cannot be extrapolated",
+    )
 
 
 @dataclass(frozen=True)

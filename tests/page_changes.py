@@ -28,7 +28,7 @@ def skipped(name: str, page: Page) -> float:
 def falls(pages: list[Page], only: str | None) -> list[str]:
     """Every counter that has fallen from one page to the next; of `only` that target, if any.
 
-    The server's own count of its queries begins anew when the server does, and at no other time.
+    The server's own count of its queries starts again when the server does, and at no other time.
     """
     return [
         f"{name}{dict(labels)}: {earlier.samples[name, labels]} to {value}"

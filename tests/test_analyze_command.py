@@ -289,7 +289,7 @@ def test_a_server_that_cannot_be_asked_is_one_line(
     assert "check the URL" in asked_of(capsys, f"{url}/nowhere")
     assert "check the selector" in asked_of(capsys, url, "--selector", '{job=="x"}')
     assert "it knows no such server" in asked_of(capsys, url, "--selector", '{job="x"}')
-    assert "is no URL" in asked_of(capsys, "prometheus:9090")
+    assert "is not a URL" in asked_of(capsys, "prometheus:9090")
     assert "does not belong in the URL" in asked_of(capsys, "http://a:b@localhost:9090")
 
 

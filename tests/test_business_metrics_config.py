@@ -86,7 +86,7 @@ def test_a_mistake_is_one_line_with_its_place(
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({"url": "p:9090"}, "'p:9090' is no URL; write http://HOST:9090"),
+        ({"url": "p:9090"}, "'p:9090' is not a URL; write http://HOST:9090"),
         ({"url": "http://me:secret@p"}, "a password does not belong in the URL"),
         ({"password_file": "/dev/null"}, "password_file"),
         ({"query": ""}, "query"),

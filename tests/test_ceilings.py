@@ -72,7 +72,7 @@ def test_a_target_says_what_differs_and_inherits_the_rest() -> None:
 
 
 def test_a_reload_notices_a_changed_ceiling() -> None:
-    """A target whose ceilings changed, in the file's part too, is watched anew."""
+    """A target whose ceilings changed, in the file's part too, is watched again."""
 
     def settings(**resources: Any) -> tuple[Any, ...]:
         config = Config.model_validate({"resources": resources, "targets": [TARGET]})

@@ -35,7 +35,7 @@ def test_one_workload_is_one_regime() -> None:
 
 @pytest.mark.parametrize("ratio", [0.6, 1.4, 2.5])
 def test_a_changed_mix_drops_what_was_before(ratio: float) -> None:
-    """The change is found within a few intervals, and how much dearer a query has become."""
+    """The change is found within a few intervals, and the ratio of the costs."""
     cost = np.where(np.arange(400) < 220, 1.0, ratio)
     found = find_regimes(days(cost))
     assert found.change is not None

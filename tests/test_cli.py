@@ -71,7 +71,7 @@ def test_a_wrong_address_is_told_as_the_options(address: str, tmp_path: Path) ->
     path.write_text("targets: [{name: a, user: u}]\n")
     ended = run("run", "--config.file", str(path), "--web.listen-address", address)
     assert ended.returncode == 2
-    assert f"--web.listen-address: {address!r} is no HOST:PORT" in ended.stderr
+    assert f"--web.listen-address: {address!r} is not HOST:PORT" in ended.stderr
     assert str(path) not in ended.stderr
 
 

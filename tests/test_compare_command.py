@@ -101,7 +101,7 @@ def test_a_load_that_was_too_even_is_not_compared(tmp_path: Path, compared: Comp
 def test_the_classes_of_a_history_are_compared_by_the_call(
     tmp_path: Path, compared: Compared, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The class whose calls take twice as long is higher, the other is not; the dearest first."""
+    """The class whose calls take twice as long is higher, the other is not; it comes first."""
     intervals = real_intervals()
     middle, end = intervals[len(intervals) // 2].end, intervals[-1].end
     path = history(tmp_path / "state" / "history.db", ("db", SERVER, intervals))
@@ -136,8 +136,8 @@ def _class_rows(number: int, interval: Interval, middle: float) -> Iterator[Hist
     ("words", "text"),
     [
         (("--before", "0..5000"), "give --before FROM..TO and --after FROM..TO, or --around TIME"),
-        (("--before", "5..a", "--after", "0..9"), "'a' is no time of the recording"),
-        (("--before", "0-9", "--after", "0..900"), "'0-9' is no period; write FROM..TO"),
+        (("--before", "5..a", "--after", "0..9"), "'a' is not a time in the recording"),
+        (("--before", "0-9", "--after", "0..900"), "'0-9' is not a period; write FROM..TO"),
         (("--before", "9..0", "--after", "0..900"), "it must end 60 s or more after that"),
         (("--before", "0..900", "--after", "90000..99000"), "fewer than two samples in that"),
         (("--before", "0..900", "--after", "1000..1070"), "6 are needed"),

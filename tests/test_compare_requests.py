@@ -229,7 +229,7 @@ def test_one_is_answered_at_a_time(recorded: Path, monkeypatch: pytest.MonkeyPat
         assert begun.wait(20)
         status, headers, text = ask(found.server_port, path)
         assert (status, headers["Retry-After"]) == (429, "1")
-        assert text == "429 other questions are being answered, try again\n"
+        assert text == "429 other requests are being answered, try again\n"
         assert ask(found.server_port, f"/api/v1/what-if?target={quote(TARGET)}")[0] == 429
         go_on.set()
         first.join()

@@ -110,8 +110,8 @@ targets:
         "11: targets[0].passwrd: unknown key",
         "12: targets[1].name: the name 'a' is taken by targets[0]",
         "14: targets[1].password_file: no such file",
-        "15: targets[1].collectors.status.enabled: status cannot be switched off: everything else"
-        " stands on it",
+        "15: targets[1].collectors.status.enabled: status cannot be switched off: everything "
+        "else depends on it",
         "15: targets[1].collectors.statuss: unknown collector; there are status, statements,"
         " threads, digests, host",
         "16: targets[2].user: missing (or give a defaults_file that names one)",

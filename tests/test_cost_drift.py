@@ -217,7 +217,7 @@ def test_caches_that_fill_while_the_load_ebbs_are_no_contention(seed: int) -> No
 def test_contention_that_an_older_mix_contradicts_is_not_trusted(
     ratio: float, limit: str, before: float, trust: Trust
 ) -> None:
-    """It would end at 1300 queries/s what 6000 were served by, and queries are hardly dearer."""
+    """It would end at 1300 queries/s what 6000 were served by, and queries hardly cost more."""
     x = np.repeat([before, 1200.0], 50)
     change = Change(50, "cpu", ratio)
     regimes = Regimes(np.arange(100) >= 50, change)

@@ -137,7 +137,7 @@ def test_what_tells_nothing_is_not_trusted(name: str, statement_time: bool) -> N
 @each_source
 @each_window
 def test_every_way_out_shows_it(name: str, statement_time: bool) -> None:
-    """Page, metrics, JSON and the demo's table, without a word that is no number."""
+    """Page, metrics, JSON and the demo's table, without a word that is not a number."""
     snapshot, at = assessed(name, statement_time=statement_time)
     registry = CollectorRegistry()
     registry.register(SnapshotCollector(lambda: [snapshot], lambda: at))

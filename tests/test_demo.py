@@ -373,7 +373,7 @@ def test_a_load_past_the_peak_has_no_headroom_and_says_what_is_lost() -> None:
     n = 1.5 * capacity.concurrency_upper
     past = Load(1000.0, 0.9 * capacity.value, {Source.STATEMENT_TIME: n}, {})
     shown = dict(rows(replace(snapshot, load=past), 1001.0))["headroom"]
-    words = "past its peak: more load gives less; 10 % of its throughput is lost to it"
+    words = "past its peak: more load lowers the throughput; 10 % of it is lost"
     assert shown.startswith(f"none, {words} (")
     assert lead(replace(snapshot, load=past), 1001.0).endswith(f"It is {words}.")
 

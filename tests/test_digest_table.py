@@ -150,7 +150,7 @@ def test_rows_without_all_their_numbers_are_refused_by_name(server: PrivateServe
 
 
 def test_a_text_of_numbers_is_read_up_to_its_bounds() -> None:
-    """As many as there can be, each one that can be counted with; nothing is no number."""
+    """As many as there can be, each one that can be counted with; nothing is not a number."""
     assert as_numbers(b"1 2.5 -3e2", 3).tolist() == [1, 2.5, -300]
     assert as_numbers(b"1e30 -1e30", 2).tolist() == [1e30, -1e30]
     assert as_numbers(b"", 3).size == as_numbers(None, 3).size == 0

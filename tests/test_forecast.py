@@ -91,7 +91,7 @@ def test_gaps_and_a_burst_move_it_little() -> None:
 
 
 def test_bursts_that_recur_count() -> None:
-    """A load that is doubled for an hour now and then meets the capacity earlier than its line."""
+    """A load that is doubled now and then for an hour reaches the capacity before its line."""
     hours = load(42)
     plain = days_until(meets(hours, PEAK * 1.15))
     at_peak = np.argsort(hours[:HOURS])[-1]
@@ -110,7 +110,7 @@ def test_a_launch_is_no_growth() -> None:
 
 
 def test_growth_after_a_launch_is_that_of_the_line() -> None:
-    """A step is left out of the growth: the capacity is met by the line that goes on."""
+    """A step is left out of the growth: the capacity is reached by the line that goes on."""
     hours = load(42, 0.01)
     hours[: -14 * HOURS] /= 1.4
     trend = fit_trend(daily_peaks(hours))

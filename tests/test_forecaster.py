@@ -205,7 +205,7 @@ def test_metrics_page_and_json_say_the_same() -> None:
     assert found["time_to_saturation_upper_seconds", "db"] == 30 * DAY
     assert found["saturation_within_probability", "7d", "db"] == 0.125
     page = render([snapshot], snapshot.at)
-    assert "At this growth the limit is met in 12 days (5 to 30)." in page
+    assert "At this growth the load reaches the limit in 12 days (5 to 30)." in page
     [target] = json.loads(snapshots_as_json([snapshot], snapshot.at))["targets"]
     assert target["forecast"] == {
         "at": snapshot.at,
@@ -295,14 +295,14 @@ def test_a_table_has_it_in_a_few_words(found: Saturation, words: str) -> None:
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (FOUND, "At this growth the limit is met in 12 days (5 to 30)."),
+        (FOUND, "At this growth the load reaches the limit in 12 days (5 to 30)."),
         (replace(FOUND, seconds=30 * HOUR, lower=0.0, upper=2 * DAY), "in 30 hours (0.0 to 2.0)."),
         (replace(FOUND, upper=None), "in 12 days (5 or more)."),
         (replace(FOUND, seconds=60.0, lower=0.0, upper=DAY), "in less than an hour (0.0 to 1.0)."),
-        (FLAT, "is not clearly growing. It may be met within a week all the same: 25 %."),
+        (FLAT, "is not clearly growing. It may still be reached within a week: 25 %."),
         (
             Saturation(None, 40 * DAY, None, (), ForecastReason.TOO_FAR),
-            "At this growth the limit is met in 40 days at the earliest.",
+            "At this growth the load reaches the limit in 40 days at the earliest.",
         ),
         (Saturation(reason=ForecastReason.CAPACITY_UNKNOWN), "the capacity is not known."),
     ],

@@ -119,7 +119,7 @@ def test_a_corrupt_file_is_put_aside_with_its_date(
     assert store.state.corrupt_files == 1
     assert store.state.success
     store.close()
-    assert len([line for line in said(caplog) if "put aside" in line]) == 1
+    assert len([line for line in said(caplog) if "was corrupt and was renamed" in line]) == 1
     assert is_sound(path)
 
 

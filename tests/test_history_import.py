@@ -21,19 +21,19 @@ GOOD = "".join(as_csv(INTERVALS, [interval(0), interval(1)])).splitlines()
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("db,s,soon,15,1,,,,,,,", "time is 'soon', which is no finite number"),
+        ("db,s,soon,15,1,,,,,,,", "time is 'soon', which is not a finite number"),
         ("db,s,-5,15,1,,,,,,,", "time is -5; give it in seconds since 1970"),
         ("db,s,1700000000,0,1,,,,,,,", "seconds is 0, and must be 0.001 or more"),
         ("db,s,1700000000,15,-1,,,,,,,", "throughput is -1, and must be 0 or more"),
         ("db,s,1700000000,15,,,,,,,,", "throughput is missing; fill it in or drop the line"),
-        ("db,s,1700000000,15,nan,,,,,,,", "throughput is 'nan', which is no finite number"),
-        ("db,s,1700000000,15,1e999,,,,,,,", "throughput is '1e999', which is no finite number"),
+        ("db,s,1700000000,15,nan,,,,,,,", "throughput is 'nan', which is not a finite number"),
+        ("db,s,1700000000,15,1e999,,,,,,,", "throughput is '1e999', which is not a finite number"),
         ("d b,s,1700000000,15,1,,,,,,,", "target is 'd b'; name it as a configuration can"),
         (",s,1700000000,15,1,,,,,,,", "target is ''; give 1 to 255 printable characters"),
         ("db,s,1700000000,15,1", "5 cells, and the header names 12 columns"),
         ("db,s,1700000000,15,1,,,,,,,{", "resources is no JSON"),
         ('db,s,1700000000,15,1,,,,,,,"[1]"', "resources has no numbers by name"),
-        ('db,s,1700000000,15,1,,,,,,,"{""cpu"": ""x""}"', "resources: cpu is no number"),
+        ('db,s,1700000000,15,1,,,,,,,"{""cpu"": ""x""}"', "resources: cpu is not a number"),
     ],
 )
 def test_a_bad_line_is_told_with_its_number(
@@ -56,12 +56,15 @@ LABELS = f'{{target="db",server="{SERVER}"}}'
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("something 1 2", "this is no line of an exported history"),
-        (f"{THROUGHPUT}_x{LABELS} 1 1700000000", "this is no line of an exported history"),
+        ("something 1 2", "this is not a line of an exported history"),
+        (f"{THROUGHPUT}_x{LABELS} 1 1700000000", "this is not a line of an exported history"),
         (f"{THROUGHPUT}{{target=db}} 1 1700000000", "these are no labels"),
         (f'{THROUGHPUT}{{target="db"}} 1 1700000000', "server is ''"),
         (f'{THROUGHPUT}{{target="d",server="s",x="y"}} 1 1700000000', "the label x is none"),
-        (f"{THROUGHPUT}{LABELS} NaN 1700000000", "throughput is 'NaN', which is no finite number"),
+        (
+            f"{THROUGHPUT}{LABELS} NaN 1700000000",
+            "throughput is 'NaN', which is not a finite number",
+        ),
         (f"{THROUGHPUT}{LABELS} 5.0 1700000000.000", "the same value was given before"),
         (f"{THROUGHPUT}{LABELS} 5.0 1800000000.000", "seconds is missing"),
         (

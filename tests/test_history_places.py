@@ -13,9 +13,9 @@ from agent.cli import main
 from agent.history.record_types import INTERVALS
 from agent.history.text.csv_text import as_csv
 
-NO_HISTORY = "file is not a database; this is no history: check the path"
-DENIED = "Permission denied; be the user who runs the agent, or root: it is private"
-FOREIGN = "this database is no history; name another file under `history`"
+NO_HISTORY = "file is not a database; this is not a history: check the path"
+DENIED = "Permission denied; run this as the agent's user or root: the file is private"
+FOREIGN = "this database is not a history; name another file under `history`"
 
 
 def nothing(place: Path) -> None:
@@ -85,7 +85,7 @@ def test_who_may_not_read_it_is_told_who_may(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("place", "told"),
     [
-        ("no/such/history.db", "No such file or directory; make the folder that it is to be in"),
+        ("no/such/history.db", "No such file or directory; create its folder"),
         ("rows.csv/history.db", "File exists; its folder is a file: check the path"),
         ("link.db", "Too many levels of symbolic links; name the file itself, not a link to it"),
     ],

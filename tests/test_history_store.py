@@ -236,7 +236,7 @@ def test_a_database_of_somebody_elses_is_not_touched(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE customer (name TEXT)")
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="this database is no history") as caught:
+    with pytest.raises(StoreError, match="this database is not a history") as caught:
         open_to_write(path)
     assert caught.value.kind is StoreFailure.FOREIGN
     assert path.read_bytes() == before

@@ -115,5 +115,5 @@ def test_every_surface_says_past_the_peak_what_is_past_the_peak(
     assert median(lost) == pytest.approx(1 - served_past / served, abs=0.05)
     assert past.metrics.get("overload_loss_ratio") == past.json["overload_loss"]
     shown = round(100 * past.json["overload_loss"])
-    assert f"past its peak: more load gives less; {shown} % of its throughput" in past.page
+    assert f"past its peak: more load lowers the throughput; {shown} % of it" in past.page
     assert "overloaded" in past.page

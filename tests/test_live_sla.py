@@ -26,7 +26,7 @@ WANDERS = 0.15
 """The processor that others leave to the server differs between the prediction and the truth."""
 DEADLINE = 60.0
 LIKELIER = 0.9
-"""Of the two classes; what is left of 1 is the probability that the capacity is met before both,
+"""Of the two classes; what is left of 1 is the probability that the capacity comes first,
 which is large where other work on this machine makes the capacity uncertain."""
 QUICK, QUICK_PACE, PATIENT = "SELECT BENCHMARK(300, 1 + 1)", 0.05, 2.0
 """Another class of statements, how often one comes, and how long 95 % of them may take (s)."""

@@ -65,7 +65,7 @@ def test_a_marker_is_set_for_one_target_or_for_all(port: int, found: list[Marker
     ("fields", "status", "text"),
     [
         ((), 400, "400 name: it is missing; fields go into the address, as in ?name=release"),
-        ((("name", ""),), 400, "400 name: '' is no name of a marker; give 1 to 100 printable"),
+        ((("name", ""),), 400, "400 name: '' is not a marker name; give 1 to 100 printable"),
         ((("name", "a" * (LONGEST_NAME + 1)),), 400, "1 to 100 printable characters"),
         ((("name", "a\x1b[2J"),), 400, "400 name: 'a\\x1b[2J' is no name"),
         ((("name", " a"),), 400, "with no space around them"),

@@ -69,7 +69,7 @@ def test_a_trusted_capacity_leads_and_the_numbers_follow() -> None:
     """The sentence first, then load, capacity with its interval, and headroom."""
     text = seen(snapshot(WAVES))
     assert "up trusted MySQL 9" in text
-    assert re.search(r"This server can do 5,\d+ queries/s; contention ends it there\.", text)
+    assert re.search(r"This server can do 5,\d+ queries/s; the limit is contention\.", text)
     assert re.search(r"\. \d+ % of that is left\.", text)
     assert re.search(r"throughput [\d,]+ /s", text)
     assert "used by the fit" in text
@@ -94,7 +94,7 @@ def test_the_sla_is_said_in_words_where_there_is_one() -> None:
         r"It is reached at [\d,]+ queries/s \([\d,]+ to [\d,]+\): the load is above that\.",
         text(0.004),
     )
-    assert "The capacity is met before, at " in text(5.0)
+    assert "The capacity is reached first, at " in text(5.0)
     assert "The load at which it is reached is not yet identifiable: " in text(0.0001)
 
 
@@ -146,8 +146,8 @@ def test_two_limits_that_are_as_likely_are_both_named() -> None:
     assert known_capacity is not None
     sure = replace(known_capacity, trust=Trust.TRUSTED, shares={"cpu": 0.9, "usl": 0.1})
     torn = replace(sure, shares={"cpu": 0.49, "usl": 0.51})
-    assert "; this host's CPU ends it there." in headline(sure, None)
-    assert "; contention or this host's CPU ends it there." in headline(torn, None)
+    assert "; the limit is this host's CPU." in headline(sure, None)
+    assert "; the limit is contention or this host's CPU." in headline(torn, None)
 
 
 def test_outliers_are_marked_on_the_chart() -> None:

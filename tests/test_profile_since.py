@@ -72,7 +72,7 @@ def test_the_table_says_what_to_fix_first(
     since = datetime.now().astimezone() - timedelta(hours=1)
     code, out, _ = asked(capsys, history, "--since", since.isoformat())
     assert code == 0
-    assert "fix first      shop.a1b2: without it 75.0 % more of all else fits" in out
+    assert "fix first      shop.a1b2: without it 75.0 % more of all other queries fits" in out
     assert "at half its cost 25.0 %" in out
     assert "+75.0 %" in out
     assert re.search(r"recorded +2 min from .* to .* [+-]\d{4}\n", out)

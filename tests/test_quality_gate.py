@@ -97,7 +97,7 @@ def test_bytes_that_follow_nothing_are_nobodys() -> None:
     assert all(row.io is None for row in profile.rows)
     text = in_words(profile, 5)
     assert "bytes, of which 100 % is unattributed; held out within" in text
-    assert "calls and rows do not tell whose they are" in text
+    assert "calls and rows do not show which class caused them" in text
     found = json.loads(as_json(profile, 5))["io"]
     assert found["read"]["unattributed"] == found["read"]["total"] > 0
     assert "cost_varies" in found["read"]["reasons"]

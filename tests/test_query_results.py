@@ -57,7 +57,7 @@ def test_what_is_no_usable_number_is_refused(cell: bytes | str | None) -> None:
 
 
 def test_only_null_is_the_sum_of_nothing() -> None:
-    """An empty cell is no number there either."""
+    """An empty cell is not a number there either."""
     assert number_or_zero("n", None) == 0
     assert number_or_zero("n", b"3") == 3
     with pytest.raises(CollectorError):

@@ -214,7 +214,7 @@ def test_metrics_page_and_json_say_the_same() -> None:
     [target] = json.loads(snapshots_as_json([snapshot], now))["targets"]
     found = target["capacity"]["saturation_soon_probability"]
     assert found == {"15m": likely[900], "30m": likely[1800], "1h": likely[3600]}
-    assert "probability that the load meets the capacity; within 15 min: " in render(
+    assert "probability that the load reaches the capacity; within 15 min: " in render(
         [snapshot], now
     )
     assert replace(snapshot, load=None).saturation_soon(now) == ()

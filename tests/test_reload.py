@@ -83,7 +83,7 @@ def test_another_address_takes_a_restart() -> None:
     """The whole file is refused, so that one state or the other is in force."""
     found, applied = reloader(config("a"), config("a", "b", listen="127.0.0.1:10105"))
     (problem,) = found.reload()
-    assert "listen: 127.0.0.1:10105 instead of 127.0.0.1:10104 takes a restart" in problem
+    assert "listen: 127.0.0.1:10105 instead of 127.0.0.1:10104 needs a restart" in problem
     assert (applied, found.state.successful) == ([], False)
 
 
@@ -91,7 +91,7 @@ def test_another_history_takes_a_restart() -> None:
     """Its path only: what it keeps and how much may change while it runs."""
     before = {"history": {"path": "/a/history.db"}}
     found, _ = reloader(config("a", **before), config("a", history={"path": "/b/history.db"}))
-    assert found.reload() == ["history.path: another file takes a restart"]
+    assert found.reload() == ["history.path: another file needs a restart"]
     other = {"path": "/a/history.db", "retention": {"samples": "5m"}}
     found, _ = reloader(config("a", **before), config("a", history=other))
     assert found.reload() == []

@@ -63,7 +63,7 @@ def test_a_broken_file_keeps_the_former_in_force_and_is_said_once(
         for _ in range(5):
             assert ask(server.server_port)[0] == 401
         assert (file.broken, file.failures) == (True, 1)
-        assert caplog.text.count("web configuration not usable") == 1
+        assert caplog.text.count("web configuration refused") == 1
         assert "hunter2" not in caplog.text
         written(tmp_path, basic_auth_users={"bob": HASH})
         assert ask(server.server_port)[0] == 401

@@ -24,7 +24,7 @@ def status(at: float, uptime: float, questions: float) -> Sample:
         pytest.param(status(160, 5, 5000), NEXT, True, id="it has answered more than before"),
         pytest.param(status(101, 49, 1010), SAME, False, id="its clock was set back a little"),
         pytest.param(status(101, 51, 0), SAME, False, id="somebody flushed the status"),
-        pytest.param(status(101, 51, 1010), ANEW, False, id="a proxy numbers its sessions anew"),
+        pytest.param(status(101, 51, 1010), ANEW, False, id="a proxy numbers its sessions again"),
     ],
 )
 def test_a_restart_is_told_by_when_the_server_was_born(

@@ -101,7 +101,7 @@ def test_a_doubtful_limit_makes_a_doubtful_sla() -> None:
 
 
 def test_no_more_than_the_capacity_is_promised() -> None:
-    """An SLA of an hour is never broken before the capacity is met."""
+    """An SLA of an hour is never broken before the capacity is reached."""
     found = sla_headroom(on_the_law(5.0), 3600.0)
     assert found.throughput is not None
     assert found.throughput.value == pytest.approx(LAW.x_max, rel=0.01)

@@ -1,4 +1,4 @@
-"""When the live model of a resource learns anew, and what it keeps."""
+"""When the live model of a resource learns again, and what it keeps."""
 
 from dataclasses import replace
 

@@ -121,7 +121,7 @@ def test_any_other_path_is_not_found(port: int, path: str) -> None:
 def test_a_malformed_accept_header_gets_the_default_format(
     port: int, caplog: pytest.LogCaptureFixture, accept: str
 ) -> None:
-    """A version that is no number is no error of ours."""
+    """A version that is not a number is no error of ours."""
     status, headers, body = ask(port, "/metrics", Accept=accept)
     assert (status, headers["Content-Type"].split(";")[0]) == (200, "text/plain")
     assert body.startswith("# HELP")

@@ -51,7 +51,7 @@ def test_no_page_of_a_browser_can_make_it_reload(
     """Neither a page elsewhere nor one whose name was turned to this address (DNS rebinding)."""
     sent = {name: text.format(port=port) for name, text in headers.items()}
     status, _, text = ask(port, RELOAD, method, tls=None, source="127.0.0.1", **sent)
-    assert (status, text) == (403, "403 not for pages of a browser\n")
+    assert (status, text) == (403, "403 cross-site requests are not allowed\n")
     assert reloads == []
 
 
@@ -115,7 +115,7 @@ def test_the_option_takes_names_alone(capsys: pytest.CaptureFixture[str]) -> Non
         with pytest.raises(SystemExit) as usage:
             main(["run", "--config.file", "/nowhere", "--web.allowed-host", wrong])
         assert usage.value.code == 2
-        assert "is no host name without a port" in capsys.readouterr().err
+        assert "is not a host name without a port" in capsys.readouterr().err
 
 
 def test_names_may_come_from_an_iterator() -> None:

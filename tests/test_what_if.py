@@ -183,11 +183,11 @@ def test_a_residence_time_is_as_uncertain_as_todays_scatters() -> None:
 
 
 def test_a_load_above_the_capacity_has_no_residence_time() -> None:
-    """Then the queue grows without end, which is said."""
+    """Then the queue grows without bound, which is said."""
     found = together(load=2.5)
     assert found.residence_time is None
     assert found.unknown == (
-        "The load would be above the capacity: residence times grow without end.",
+        "The load would be above the capacity: residence times grow without bound.",
     )
     assert found.capacity == Estimate(CAPACITY, 900.0, 1150.0)
 

@@ -111,10 +111,10 @@ def test_every_key_is_documented(server: WebServer) -> None:
         ([("target", "other")], 404, "404 no such target"),
         ([("target", "db"), ("target", "db")], 400, "400 target: give the name of one target"),
         ([("cpu", "2")], 400, "400 'cpu': no such change; there are cpu_speed, cores, disk_rate"),
-        ([("cores", "two")], 400, "400 cores: 'two' is no factor; write 8 or 2x"),
+        ([("cores", "two")], 400, "400 cores: 'two' is not a factor; write 8 or 2x"),
         ([("load", "0")], 400, "400 load: '0' is out of range; give 0.001 to 1000"),
         ([("load", "1"), ("load", "2")], 400, "400 load: given 2 times; give it once"),
-        ([("query", "a1a1")], 400, "400 query: 'a1a1' is no class; write DIGEST=0.5x"),
+        ([("query", "a1a1")], 400, "400 query: 'a1a1' is not a class; write DIGEST=0.5x"),
         ([("query", "a1a2=2x")], 400, "400 query a1a2: no such digest; near are "),
         ([("query", "\x1b[2J=2x")], 400, "400 query: '\\x1b[2J=2x' is no class"),
         ([("load", "1")] * 50, 400, "400 more than 40 fields; give fewer"),
@@ -180,11 +180,11 @@ def test_the_command_prints_the_agents_json(
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["--cpu-speed", "fast"], 2, "--cpu-speed: 'fast' is no factor; write 2x or 0.5x"),
+        (["--cpu-speed", "fast"], 2, "--cpu-speed: 'fast' is not a factor; write 2x or 0.5x"),
         (["--query", "ffff=0.5x"], 2, "query ffff: no such digest; near are a1"),
         (["--target", "other"], 2, "--target: the agent watches no such target"),
         (["--password-file", "x"], 2, "--password-file is of no use alone"),
-        (["--agent", "ftp://x"], 1, "'ftp://x' is no URL; write http://HOST:10104"),
+        (["--agent", "ftp://x"], 1, "'ftp://x' is not a URL; write http://HOST:10104"),
         (["--agent", "http://127.0.0.1:1"], 1, "no answer"),
     ],
 )

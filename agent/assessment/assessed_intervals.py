@@ -1,4 +1,4 @@
-"""The intervals that were assessed, and what became of each."""
+"""The intervals that were assessed, and what happened to each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from models.rates import Array
 
 
 class Disposition(StrEnum):
-    """What became of an interval in the assessment."""
+    """What happened to an interval in the assessment."""
 
     USED = "used"
     IDLE = "idle"  # too little went on for the law; the limits used it
@@ -50,7 +50,7 @@ class Points:
 
     @classmethod
     def of(cls, seen: Observations, capacity: Capacity, unix: Callable[[float], float]) -> Self:
-        """Tell what became of each observation; every one must have a throughput above 0."""
+        """Tell what happened to each observation; every one must have a throughput above 0."""
         place = {disposition: np.int8(k) for k, disposition in enumerate(Disposition)}
         places = np.where(seen.loaded, place[Disposition.USED], place[Disposition.IDLE])
         at = np.array([unix(end) for end in seen.at])

@@ -30,7 +30,7 @@ def new_marker(name: str, target: str, at: float, now: float) -> Marker:
     """Check a marker that somebody asks for; raises ValueError with what would be right."""
     if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
         rule = f"1 to {LONGEST_NAME} printable characters, with no space around them"
-        raise ValueError(f"name: {name[:30]!r} is no name of a marker; give {rule}")
+        raise ValueError(f"name: {name[:30]!r} is not a marker name; give {rule}")
     if not 0 < at <= now + MOST_AHEAD:
         raise ValueError("at: this time has not come; give one that has passed")
     return Marker(round(at, 3), name, target)

@@ -303,7 +303,7 @@ class Snapshot:
         return saturation_probability(capacity, load.throughput, self.headroom(now))
 
     def saturation_soon(self, now: float) -> Probabilities:
-        """How likely the load meets the capacity within so many seconds; empty if not known."""
+        """How likely the load reaches the capacity within so many seconds; empty if not known."""
         load, capacity, outlook = self.current_load(now), self.capacity(now), self.outlook
         if load is None or capacity is None or outlook is None:
             return ()

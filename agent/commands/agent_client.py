@@ -62,7 +62,7 @@ class AgentClient:
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            raise AgentError(f"{self._url}: this is no answer of an agent; check the URL")
+            raise AgentError(f"{self._url}: this is not an answer of an agent; check the URL")
         return found
 
     def _refusal(self, code: int, content: bytes) -> Exception:

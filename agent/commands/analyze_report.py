@@ -59,7 +59,7 @@ class Row(NamedTuple):
     overloaded: bool | None
     limit: str | None
     seconds: float | None
-    """The median until the load meets the capacity."""
+    """The median until the load reaches the capacity."""
     seconds_lower: float | None
     trust: str | None
     reasons: tuple[str, ...]

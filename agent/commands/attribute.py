@@ -1,4 +1,4 @@
-"""`mysql-headroom attribute FILE.csv`: tell how much of a resource each class of query uses."""
+"""`mysql-headroom attribute FILE.csv`: tell how much of a resource each query class uses."""
 
 import argparse
 import re

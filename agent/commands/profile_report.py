@@ -189,7 +189,9 @@ def _cpu_notes(profile: Profile) -> list[str]:
     if profile.disagreement is not None and profile.compared_with is not None:
         moved = percent(profile.disagreement / 2)
         other = OTHERS[profile.compared_with]
-        lines.append(f"  {'disagreement':<14} {moved} of the use lies elsewhere by {other}")
+        lines.append(
+            f"  {'disagreement':<14} {moved} of the use is attributed differently by {other}"
+        )
     return [*lines, *(f"  {'caution':<14} {_sentence(r, profile)}" for r in profile.reasons)]
 
 
@@ -213,7 +215,7 @@ def _io_notes(profile: Profile) -> Iterator[str]:
         if moved.held_out.mape is not None:
             line += f"; held out within {percent(moved.held_out.mape)}"
             if not is_predicted_well(moved.held_out):
-                line += ": calls and rows do not tell whose they are"
+                line += ": calls and rows do not show which class caused them"
         yield line
     if profile.sort == "io":
         said = {reason for moved in profile.io.values() for reason in moved.reasons}
@@ -247,7 +249,7 @@ def _to_fix(profile: Profile) -> list[str]:
     if not known:
         return []
     first = max(known, key=lambda row: row.removed_gain or 0.0)
-    gains = f"without it {percent(first.removed_gain or 0.0)} more of all else fits"
+    gains = f"without it {percent(first.removed_gain or 0.0)} more of all other queries fits"
     if first.halved_gain is not None:
         gains += f", at half its cost {percent(first.halved_gain)}"
     return [f"  {'fix first':<14} {_name(first)}: {gains}"]

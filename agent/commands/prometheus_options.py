@@ -93,7 +93,7 @@ def _processors(text: str) -> float:
     except ValueError:
         count = 0.0
     if not 1 <= count <= MOST_PROCESSORS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {MOST_PROCESSORS}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MOST_PROCESSORS}")
     return count
 
 

@@ -68,13 +68,13 @@ def _address(text: str) -> str:
         return TypeAdapter(ListenAddress).validate_python(text)
     except ValidationError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no HOST:PORT with a port of {MOST_PORT} at most"
+            f"{text!r} is not HOST:PORT with a port of {MOST_PORT} at most"
         ) from None
 
 
 def _host(text: str) -> str:
     if not HOST_NAME.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no host name without a port")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a host name without a port")
     return text
 
 

@@ -79,7 +79,7 @@ def compare(before: Assessed, after: Assessed) -> list[Compared]:
 
 
 def class_rows(before: ClassCosts, after: ClassCosts) -> Iterator[Compared]:
-    """The costs of a call of each class, the dearest first."""
+    """The costs of a call of each class, the most expensive first."""
     for name in after.dearest_with(before):
         for quantity in ("statement_time", "cpu"):
             first, second = before.cost(name, quantity), after.cost(name, quantity)

@@ -40,7 +40,7 @@ class Period:
         """Read `A..B`; raises ValueError with what would be right."""
         start, separator, end = text.partition(SEPARATOR)
         if not separator or not start or not end:
-            raise ValueError(f"{text[:60]!r} is no period; write FROM{SEPARATOR}TO")
+            raise ValueError(f"{text[:60]!r} is not a period; write FROM{SEPARATOR}TO")
         return cls(moment(start), moment(end)).checked()
 
     def checked(self) -> "Period":

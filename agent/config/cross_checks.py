@@ -26,7 +26,7 @@ def contradictions(data: dict[Any, Any]) -> Iterator[tuple[KeyPath, str]]:
         yield ("collectors", "status", "enabled"), STATUS
 
 
-STATUS = "status cannot be switched off: everything else stands on it"
+STATUS = "status cannot be switched off: everything else depends on it"
 
 
 def _duplicate_names(targets: list[Any]) -> Iterator[tuple[KeyPath, str]]:

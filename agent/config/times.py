@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from agent.config.durations import seconds
 
-MISTAKE = "no moment; write 2026-11-21T13:00 (local), …T13:00Z, 6h (ago) or seconds since 1970"
+MISTAKE = "not a time; write 2026-11-21T13:00 (local), …T13:00Z, 6h (ago) or seconds since 1970"
 LEAST_UNIX = 1e6  # what is less and a bare number is no Unix time, but somebody's slip
 
 
@@ -54,7 +54,7 @@ def recorded_moment(text: str) -> float:
     with suppress(ValueError):
         return seconds(text)
     right = "write seconds or 6h from its zero on, or a date"
-    raise ValueError(f"{text[:30]!r} is no time of the recording; {right}")
+    raise ValueError(f"{text[:30]!r} is not a time in the recording; {right}")
 
 
 def _date_or_age(text: str, now: float) -> float:

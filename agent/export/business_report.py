@@ -12,7 +12,7 @@ def business_words(state: BusinessState) -> str:
     found = state.found
     if found.headroom is None or found.headroom.value <= 0:
         why = f": {found.reason.sentence}" if found.reason else ""
-        left = "how many more are possible is not yet identifiable"
+        left = "the headroom is not yet identifiable"
         return f"{begin}; {left if found.headroom is None else 'no more are possible'}{why}."
     upper = f"to {quantity(found.headroom.upper)}" if found.headroom.upper else "or more"
     bounds = f"{quantity(found.headroom.lower)} {upper}"

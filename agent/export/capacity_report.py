@@ -41,7 +41,7 @@ def headline(capacity: Capacity, headroom: Headroom | None) -> str:
         bound = "" if capacity.lower is None else f": at least {quantity(capacity.lower)} queries/s"
         return f"The capacity of this server is not yet identifiable{bound}."
     left = "" if headroom is None else f" {headroom_words(headroom)}"
-    end = f"{_ends(capacity)} ends it there"
+    end = f"the limit is {_ends(capacity)}"
     if capacity.trust is Trust.TRUSTED:
         return f"This server can do {quantity(capacity.value)} queries/s; {end}.{left}"
     about = f"{quantity(capacity.value)} queries/s ({bounds(capacity)})"
@@ -67,7 +67,7 @@ def headroom_words(headroom: Headroom) -> str:
     if headroom.overloaded:
         return f"It is {past_peak_words(headroom.overload_loss)}."
     if headroom.ratio < 0:
-        return "It does more than that now."
+        return "It serves more than that now."
     return f"{100 * headroom.ratio:.0f} % of that is left."
 
 
@@ -79,10 +79,10 @@ def saturation_words(likely: Probabilities) -> tuple[str, str]:
 
 
 def soon_words(soon: Probabilities) -> tuple[str, str]:
-    """How likely the load meets the capacity within an hour, and within less."""
+    """How likely the load reaches the capacity within an hour, and within less."""
     *sooner, (_, hour) = [(seconds, f"{100 * p:.0f} %") for seconds, p in soon]
     less = ", ".join(f"{words(seconds)}: {p}" for seconds, p in sooner)
-    return hour, f"probability that the load meets the capacity; within {less}"
+    return hour, f"probability that the load reaches the capacity; within {less}"
 
 
 def doubts(capacity: Capacity) -> list[str]:

@@ -18,7 +18,7 @@ from models.attribution.result import Method
 from models.time_split.limiting_resource import LimitedBy
 
 COLUMNS = (
-    "class of query",
+    "query class",
     "",
     "CPU",
     "±",

@@ -99,10 +99,8 @@ def quantity(value: float | None) -> str:
 def past_peak_words(loss: float) -> str:
     """The state of a server past its peak, and the share of its capacity that this costs."""
     if loss < LITTLE:
-        return "past its peak: more load gives no more"
-    return (
-        f"past its peak: more load gives less; {100 * loss:.0f} % of its throughput is lost to it"
-    )
+        return "past its peak: more load adds no throughput"
+    return f"past its peak: more load lowers the throughput; {100 * loss:.0f} % of it is lost"
 
 
 def _range(interval: Interval) -> str:

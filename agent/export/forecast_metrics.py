@@ -1,4 +1,4 @@
-"""The forecast as Prometheus metrics: when the load meets the capacity, and how likely that is."""
+"""The forecast as Prometheus metrics: when the load reaches the capacity, and how likely."""
 
 from collections.abc import Callable, Iterator
 
@@ -31,7 +31,7 @@ TIMES: tuple[tuple[str, str, Callable[[Saturation], float | None]], ...] = (
 
 
 def forecast_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """When the load meets the capacity, with bounds, and why that may not be known."""
+    """When the load reaches the capacity, with bounds, and why that may not be known."""
     known = [(s.target, state) for s in snapshots if (state := s.current_forecast(now))]
     for name, text, value in TIMES:
         yield gauge(name, text, [((target,), value(state.saturation)) for target, state in known])

@@ -1,4 +1,4 @@
-"""The forecast in words: when the load meets the capacity, or why that is not known."""
+"""The forecast in words: when the load reaches the capacity, or why that is not known."""
 
 from models.forecast.saturation import DAY, ForecastReason, Saturation
 
@@ -10,9 +10,9 @@ WEEK = 7
 def forecast_words(found: Saturation) -> str:
     """One sentence, and another one where a probability is worth it."""
     if found.seconds is not None:
-        return f"At this growth the limit is met in {_with_bounds(found.seconds, found)}."
+        return f"At this growth the load reaches the limit in {_with_bounds(found.seconds, found)}."
     chance = dict(found.probability).get(WEEK, 0.0)
-    likely = f" It may be met within a week all the same: {100 * chance:.0f} %."
+    likely = f" It may still be reached within a week: {100 * chance:.0f} %."
     return f"{_why_none(found)}{likely if chance >= WORTH_SAYING else ''}"
 
 
@@ -32,9 +32,9 @@ def _with_bounds(seconds: float, found: Saturation) -> str:
 
 def _why_none(found: Saturation) -> str:
     if found.reason is ForecastReason.TOO_FAR and found.lower is not None:
-        return f"At this growth the limit is met in {span(found.lower)} at the earliest."
+        return f"At this growth the load reaches the limit in {span(found.lower)} at the earliest."
     sentence = found.reason.sentence if found.reason else "nothing is known yet"
-    return f"When the limit is met is not known: {sentence}."
+    return f"It is not known when the limit is reached: {sentence}."
 
 
 def span(seconds: float) -> str:

@@ -54,10 +54,10 @@ def group_words(summary: GroupSummary) -> str:
     said = f"{count} {quantity(summary.throughput or 0.0)} queries/s."
     if summary.bottleneck is not None:
         said += f" {summary.bottleneck} has the least headroom"
-        said += f" and ends the growth first{_growth(summary)}."
+        said += f" and limits the growth first{_growth(summary)}."
     if summary.divided_at_will_headroom is not None:
-        said += f" If the load could be divided at will {summary.divided_at_will_headroom:.0%}"
-        said += " would be unused."
+        unused = f"{summary.divided_at_will_headroom:.0%}"
+        said += f" With the load divided in proportion to capacity, {unused} would be unused."
     return said
 
 

@@ -102,7 +102,7 @@ def _lead(snapshot: Snapshot, now: float) -> str:
 
 
 def _forecast(snapshot: Snapshot, now: float) -> str:
-    """When the limit is met, in a sentence."""
+    """When the limit is reached, in a sentence."""
     known = snapshot.current_forecast(now)
     return f"<p>{escape(forecast_words(known.saturation))}</p>" if known else ""
 

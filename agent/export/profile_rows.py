@@ -40,7 +40,7 @@ class Row:
     share: float | None = None
     """Of all classes, by what the rows are sorted by."""
     removed_gain: float | None = None
-    """How much more of all else fits without it, as a part of what fits now."""
+    """How much more of all other queries fits without it, as a part of what fits now."""
     halved_gain: float | None = None
     """The same with it at half its cost."""
     time: TimeSplit | None = None

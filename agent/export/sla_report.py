@@ -19,7 +19,7 @@ def sla_words(state: SlaState) -> str:
         why = found.reason.sentence if found.reason else "nothing is known yet"
         return f"{now}. The load at which it is reached is not yet identifiable: {why}."
     first = (found.capacity_first or 0.0) > LIKELY
-    reached = "The capacity is met before, at" if first else "It is reached at"
+    reached = "The capacity is reached first, at" if first else "It is reached at"
     left = found.headroom.value
     rest = f"{left:.0%} of that is left" if left > 0 else "the load is above that"
     doubt = "" if state.trust is Trust.TRUSTED else " That is indicative, as the capacity is."

@@ -48,22 +48,22 @@ OF_THE_SYSTEM = {
 }
 SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends where a page should be
 REMEDIES_OF_SQLITE = {
-    sqlite3.SQLITE_FULL: "make room on that disk",
-    sqlite3.SQLITE_READONLY: "who runs this must be able to write there, into the folder too",
+    sqlite3.SQLITE_FULL: "free space on that disk",
+    sqlite3.SQLITE_READONLY: "the user who runs this needs write access to file and folder",
     sqlite3.SQLITE_BUSY: "another program holds it: try again",
     sqlite3.SQLITE_LOCKED: "another program holds it: try again",
     sqlite3.SQLITE_CORRUPT: "`sqlite3 FILE .recover` may save some of it",
-    sqlite3.SQLITE_NOTADB: "this is no history: check the path",
+    sqlite3.SQLITE_NOTADB: "this is not a history: check the path",
     sqlite3.SQLITE_INTERRUPT: "it takes too long: the file is damaged, or much too large",
     sqlite3.SQLITE_TOOBIG: "the file is damaged, or was not made by the agent",
 }
 REMEDIES_OF_THE_SYSTEM = {
-    errno.ENOSPC: "make room on that disk",
-    errno.EDQUOT: "make room on that disk",
+    errno.ENOSPC: "free space on that disk",
+    errno.EDQUOT: "free space on that disk",
     errno.EROFS: "name a place that can be written to",
-    errno.EACCES: "be the user who runs the agent, or root: it is private",
-    errno.EPERM: "be the user who runs the agent, or root: it is private",
-    errno.ENOENT: "make the folder that it is to be in",
+    errno.EACCES: "run this as the agent's user or root: the file is private",
+    errno.EPERM: "run this as the agent's user or root: the file is private",
+    errno.ENOENT: "create its folder",
     errno.ENOTDIR: "its folder is a file: check the path",
     errno.EEXIST: "its folder is a file: check the path",
     errno.EISDIR: "name the file in it",

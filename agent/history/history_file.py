@@ -42,7 +42,7 @@ def refuse_another_kind(path: Path) -> None:
     with path.open("rb") as file:
         head = file.read(len(HEAD))
     if head and head != HEAD:
-        text = "this file is no history, and is left as it is; name another file under `history`"
+        text = "this file is not a history, and is left as it is; name another file under `history`"
         raise StoreError(StoreFailure.FOREIGN, f"{path}: {text}")
 
 

@@ -180,7 +180,8 @@ def version_of(connection: sqlite3.Connection) -> int:
     tables = len(connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall())
     if application != APPLICATION_ID and (application, version, tables) != (0, 0, 0):
         raise StoreError(
-            StoreFailure.FOREIGN, "this database is no history; name another file under `history`"
+            StoreFailure.FOREIGN,
+            "this database is not a history; name another file under `history`",
         )
     if version > VERSION:
         text = f"made by a later version of the agent (schema {version}, here {VERSION})"

@@ -69,13 +69,13 @@ class StatusTracker:
         self._failures[error.kind] += 1
         self.state = replace(self.state, success=False, failures=dict(self._failures))
         if self._trouble is not error.kind:
-            text = "the history cannot be used, the agent goes on without it: %s"
+            text = "the history cannot be used, the agent continues without it: %s"
             log.error(text, error, extra=fields(kind=error.kind))
         self._trouble = error.kind
 
     def put_aside(self, error: StoreError, aside: Path) -> None:
         """The file was corrupt and has another name now."""
-        text = "the history was corrupt and is put aside; an empty one takes its place: %s"
+        text = "the history was corrupt and was renamed; a new one was started: %s"
         log.error(text, error, extra=fields(aside=aside))
         self.state = replace(self.state, corrupt_files=self.state.corrupt_files + 1)
 
@@ -83,5 +83,8 @@ class StatusTracker:
         """So many batches in all found no room to wait in."""
         if batches > self._dropped and not self._gap_told:
             self._gap_told = True
-            log.error("the history will have a gap: too much waits", extra=fields(batches=batches))
+            log.error(
+                "the history will have a gap: its write buffer is full",
+                extra=fields(batches=batches),
+            )
         self._dropped = batches

@@ -42,7 +42,7 @@ def read_window(connection: sqlite3.Connection, wanted: Wanted) -> list[WindowRo
     try:
         points = np.fromiter(found, dtype=POINT)
     except (ValueError, TypeError) as error:
-        text = f"an interval's throughput is no number ({error})"
+        text = f"an interval's throughput is not a number ({error})"
         raise StoreError(StoreFailure.CORRUPT, text) from None
     if len(points) == 0:
         return []

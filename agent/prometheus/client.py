@@ -175,7 +175,7 @@ def chunks(start: float, end: float, length: float) -> Sequence[tuple[float, flo
 
 
 def _one_series(one: Mapping[str, Any], start: float, end: float) -> Series:
-    """Samples after `start` up to `end`, in order; what is no number is left out."""
+    """Samples after `start` up to `end`, in order; what is not a number is left out."""
     pairs = np.array([(at, float(value)) for at, value in one["values"]], dtype=np.float64)
     at, values = pairs.reshape(-1, 2).T
     kept = np.isfinite(values) & (at > start) & (at <= end) & (np.diff(at, prepend=-np.inf) > 0)

@@ -18,7 +18,7 @@ from models.capacity.resource_limit import FULL
 from models.trust import Trust
 
 PAGE_SECONDS, PAGE_PROBABILITY = 3600.0, 0.5
-"""So probable is it that the load meets the capacity within so long."""
+"""So probable is it that the load reaches the capacity within so long."""
 WARNING_LOAD, WARNING_PROBABILITY = 1.25, 0.9
 """So probable is it that the load, grown so far, saturates the server."""
 MEASURED = re.compile(f"cpu|server_cpu|connections|{DISK}.+:(operations|bytes)|{NETWORK}.+")
@@ -120,7 +120,7 @@ def _overloaded(scrape: Scrape) -> float | None:
 
 
 def is_saturated(scrapes: Scrapes) -> bool:
-    """MysqlHeadroomSaturated: the load likely meets the capacity within an hour."""
+    """MysqlHeadroomSaturated: the load likely reaches the capacity within an hour."""
     return scrapes.median(SHORTEST, lambda s: s.soon.get(PAGE_SECONDS)) >= PAGE_PROBABILITY
 
 

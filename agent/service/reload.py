@@ -62,9 +62,9 @@ def _refuse_what_needs_a_restart(old: Config, new: Config) -> None:
     """
     problems = []
     if new.address != old.address:
-        problems.append(f"listen: {new.listen} instead of {old.listen} takes a restart")
+        problems.append(f"listen: {new.listen} instead of {old.listen} needs a restart")
     if new.history.path != old.history.path:
-        problems.append("history.path: another file takes a restart")
+        problems.append("history.path: another file needs a restart")
     if problems:
         raise ConfigError(problems)
 

@@ -173,7 +173,7 @@ class TargetMonitor:
             self.business.forget()
 
     def forecast_tick(self, now: float) -> float:
-        """Forecast when the load meets the capacity, once an hour; shown with the next fit."""
+        """Forecast when the load reaches the capacity, once an hour; shown with the next fit."""
         clock = Now(now, time.time())
         try:
             load = self.recorder.take_load() if self.recorder is not None else None

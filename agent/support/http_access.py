@@ -62,7 +62,7 @@ class Access:
         """The URL without its last slash; raises `AccessError` where it is none."""
         parts = urllib.parse.urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise AccessError(f"{self.url!r} is no URL; write {example}")
+            raise AccessError(f"{self.url!r} is not a URL; write {example}")
         if parts.username or parts.password:
             text = "a password does not belong in the URL; use --user and --password-file"
             raise AccessError(text)

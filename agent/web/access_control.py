@@ -10,7 +10,7 @@ from agent.web.reloading_config import Web
 
 REALM = 'Basic realm="mysql-headroom", charset="UTF-8"'
 REFUSED_AFTER = 0.5  # seconds: one client that guesses asks twice a second and not a thousand times
-UNKNOWN_HOST = "421 not asked under a name that is known here; name it with --web.allowed-host"
+UNKNOWN_HOST = "421 unknown host name; allow it with --web.allowed-host"
 
 Application = Callable[[Environ, StartResponse], list[bytes]]
 
@@ -49,7 +49,7 @@ class AccessControl:
         """
         acts = environ["REQUEST_METHOD"] not in ASKING
         if acts and is_from_a_page(environ):
-            return HTTPStatus.FORBIDDEN, "403 not for pages of a browser"
+            return HTTPStatus.FORBIDDEN, "403 cross-site requests are not allowed"
         if (acts or self._hosts.is_strict) and not self._hosts.know(environ):
             return HTTPStatus.MISDIRECTED_REQUEST, UNKNOWN_HOST
         return None

@@ -28,9 +28,9 @@ def mistakes(data: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
             for key, text in rule(tls, folder):
                 yield ("tls_server_config", *key), text
     if "tls_server_config" in data and tls is None:
-        yield ("tls_server_config",), "says nothing; leave the key out to serve without TLS"
+        yield ("tls_server_config",), "is empty; leave the key out to serve without TLS"
     if "basic_auth_users" in data and not data["basic_auth_users"]:
-        yield ("basic_auth_users",), "names nobody; leave the key out to ask for no password"
+        yield ("basic_auth_users",), "is empty; leave the key out to ask for no password"
 
 
 def _files(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
@@ -78,7 +78,7 @@ def _sans(kind: object, sans: object) -> Iterator[Mistake]:
     if kind != "RequireAndVerifyClientCert":
         yield ("client_allowed_sans",), "needs client_auth_type RequireAndVerifyClientCert"
     elif sans == []:
-        yield ("client_allowed_sans",), "names nobody; leave the key out to allow every name"
+        yield ("client_allowed_sans",), "is empty; leave the key out to allow every name"
 
 
 def _protocol(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:

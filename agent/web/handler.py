@@ -111,7 +111,7 @@ class _Answer(ServerHandler):
     def log_exception(self, exc_info: Any) -> None:
         """A client that breaks off is no event worth a trace."""
         if isinstance(exc_info[1], OSError):
-            log.debug("a client broke off", exc_info=exc_info)
+            log.debug("a client disconnected", exc_info=exc_info)
         else:
             log.error("a request failed", exc_info=exc_info)
 

@@ -124,7 +124,7 @@ class WebFile:
         self._problems = problems
         self.failures += 1
         for problem in problems:
-            log.error("web configuration not usable, the former one stays: %s", problem)
+            log.error("web configuration refused, the previous one stays in force: %s", problem)
 
 
 def _sessions(context: ssl.SSLContext | None) -> int:

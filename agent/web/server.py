@@ -50,7 +50,7 @@ class WebServer(WSGIServer):
         try:
             infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=flags)
         except UnicodeError:
-            raise OSError(f"{host} is no host name") from None
+            raise OSError(f"{host} is not a host name") from None
         self.address_family = infos[0][0]
         self._web = web
         self.places = ConnectionLimiter(MAX_CONNECTIONS, REQUEST_TIMEOUT)
@@ -134,7 +134,7 @@ class WebServer(WSGIServer):
                 Handler(place, (place.host, 0), self)
             _farewell(place.socket)
         except OSError as error:
-            log.debug("http: %s broke off: %s", place.host, error)
+            log.debug("http: %s disconnected: %s", place.host, error)
         except Exception:
             log.exception("a connection failed")
         finally:

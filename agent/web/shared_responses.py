@@ -85,7 +85,7 @@ class Turns:
     def take(self, make: Callable[[], T]) -> T | Response:
         """What is made when its turn comes; 429 where those before it take too long."""
         if not self._lock.acquire(timeout=LONGEST_WAIT):
-            return busy("other questions are being answered")
+            return busy("other requests are being answered")
         try:
             return make()
         finally:

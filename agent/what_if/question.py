@@ -97,7 +97,7 @@ def _number(text: str, place: str, name: str) -> Number:
     match = NUMBER.fullmatch(text.strip())
     example = "8 or 2x" if name in COUNTS else "2x or 0.5x"
     if match is None:
-        raise QuestionError(f"{place}: {_shown(text)} is no factor; write {example}")
+        raise QuestionError(f"{place}: {_shown(text)} is not a factor; write {example}")
     value, is_factor = float(match[1]), bool(match[2]) or name not in COUNTS
     if not LEAST <= value <= MOST:
         raise QuestionError(f"{place}: {_shown(text)} is out of range; give {LEAST:g} to {MOST:g}")
@@ -111,7 +111,7 @@ def _classes(texts: Sequence[str], place: str) -> dict[str, float]:
     for text in texts:
         digest, equals, factor = text.partition("=")
         if not equals or DIGEST.fullmatch(digest) is None:
-            raise QuestionError(f"{place}: {_shown(text)} is no class; write DIGEST=0.5x")
+            raise QuestionError(f"{place}: {_shown(text)} is not a class; write DIGEST=0.5x")
         if digest in found:
             raise QuestionError(f"{place}: {digest} is given twice; give it once")
         found[digest] = _number(factor, f"{place} {digest}", QUERY).value

@@ -1,4 +1,4 @@
-"""What a class of query costs in capacity: how much more of all else fits when it costs less.
+"""What a query class costs in capacity: how much more of all other queries fits when it costs less.
 
 A resource's utilisation is U = U0 + D·X; it is full (c) at X_w = (c − U0)/D. A class that makes the
 share q of the queries and takes the share s of the demand D takes s·D/q for each of its queries.

@@ -43,7 +43,7 @@ FAR = 4.0
 """So many deviations off is far: costs count as no further off, and the middles of two clusters are
 so many apart."""
 MIN_APART = 1.5
-"""The dearer cluster's cost over that of the other, at least."""
+"""The more expensive cluster's cost over that of the other, at least."""
 TURNS = 2
 """Two workloads take turns when they change places more often than this."""
 

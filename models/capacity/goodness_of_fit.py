@@ -52,7 +52,7 @@ class Check(StrEnum):
 
 SENTENCES = {
     Check.FEW_POINTS: "fewer than six intervals have half a thread at work or more",
-    Check.LOW_CONCURRENCY: "so few statements at once show no contention, or only chance",
+    Check.LOW_CONCURRENCY: "with so few statements at once, contention cannot be told from chance",
     Check.NOISY: "sampled concurrency varies by its own noise more than by the load",
     Check.SUPERLINEAR: "throughput grows faster than concurrency, which the law cannot describe",
     Check.PATTERN: "the law is too high at some loads and too low at others: its shape is wrong",

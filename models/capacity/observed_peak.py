@@ -31,7 +31,7 @@ PLATEAU = 3.0
 """Where throughput stays level, the peak ends at so many times the concurrency that suffices."""
 BUSY_AT_PEAK = 0.8
 """What ends the growth is used so much at the peak already. Where it is full beyond and not there,
-other queries, or dearer ones, filled it: a report, a backup."""
+other queries, or more expensive ones, filled it: a report, a backup."""
 MOST = 0.5
 """Where more than this share of the statements at once wait for a resource, it is full."""
 

@@ -1,1 +1,1 @@
-"""When the load meets the capacity: a forecast of its daily peaks, and how sure that is."""
+"""When the load reaches the capacity: a forecast of its daily peaks, and how sure that is."""

@@ -52,7 +52,7 @@ class Rise:
     """By how much more it then rises, equally probable, shape (ways,)."""
 
     def saturation_probability(self, level: float, limit: Distribution) -> float:
-        """Compute the probability that the load (queries/s), risen so, meets the capacity."""
+        """Compute the probability that the load (queries/s), risen so, reaches the capacity."""
         as_usual = np.maximum(self.usual, 0.0)
         more = as_usual[:, None] + self.further
         usual, new = (float(limit.at_most(level * np.exp(r)).mean()) for r in (as_usual, more))

@@ -1,4 +1,4 @@
-"""When the load meets the capacity, with both as uncertain as they are.
+"""When the load reaches the capacity, with both as uncertain as they are.
 
 P(saturated within h) = E[F(max of the daily peaks up to h)], the mean over possible futures, with
 F the capacity's distribution.
@@ -76,7 +76,7 @@ class LoadForecast:
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """When the limit is met: seconds from now, and the probability within some days."""
+    """When the limit is reached: seconds from now, and the probability within some days."""
 
     seconds: float | None = None
     """The median; None: see `reason`."""

@@ -15,7 +15,7 @@ def assumptions(today: CurrentState, changes: Changes) -> tuple[str, ...]:
     if any(limit.kind is Kind.SETTING and limit.probability > 0 for limit in today.limits):
         found.append("Limits that are settings, such as the number of connections, stay.")
     if today.capacity is not None and today.upper is None:
-        found.append("Nothing bounds today's capacity from above, nor what it would become.")
+        found.append("Today's capacity has no upper bound, so the predicted one has none either.")
     return tuple(found)
 
 
@@ -27,7 +27,7 @@ def _hardware(today: CurrentState, changes: Changes) -> list[str]:
             " processor is worth as much as those of today (hyper-threads are not)."
         )
     if changes.cpu_speed != 1:
-        found.append("A faster processor shortens all CPU time alike, that of memory waits too.")
+        found.append("A faster processor shortens all CPU time alike, including waits for memory.")
     if changes.disk_rate != 1 or changes.disk_latency != 1:
         found.append(
             "How much of the disk's time is sequential is not known: anything from none to all."
@@ -39,8 +39,8 @@ def _hardware(today: CurrentState, changes: Changes) -> list[str]:
         found.append("The link shows no limit today: its change moves no limit that is known.")
     if changes.servers != 1:
         found.append(
-            "The servers are alike, share all queries equally, and none waits for another: of"
-            " writes that every server must repeat this is not true."
+            "The servers are alike, share all queries equally, and none waits for another; this "
+            "does not hold for writes that every server must repeat."
         )
     return found
 
@@ -51,8 +51,8 @@ def _workload(today: CurrentState, changes: Changes) -> list[str]:
         found.append("The mix of queries stays as it is while the load changes.")
     if changes.queries:
         found.append(
-            "A class that costs otherwise takes as much more or less of every resource, and of the"
-            " time that no resource explains; the others cost as before."
+            "A class with a changed cost uses every resource, and the time that no resource "
+            "explains, in the same proportion; the others cost as before."
         )
     if changes != Changes() and today.uses:
         found.append(

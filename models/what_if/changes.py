@@ -33,7 +33,7 @@ class Changes:
     """By class: how many times as much each of its calls costs."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no factor."""
+        """Refuse what is not a factor."""
         for name, factor in self._factors():
             if not (isfinite(factor) and LEAST <= factor <= MOST):
                 raise ValueError(

@@ -37,7 +37,7 @@ class ClassHeadroom:
     load_ratio: Estimate | None = None
     """Times today's throughput; no more than the capacity's."""
     first: float | None = None
-    """The probability that it breaks before every other class, and before the capacity is met."""
+    """The probability that it breaks before every other class and before the capacity."""
     reason: SlaReason | None = None
 
 

@@ -71,7 +71,7 @@ def _predict(today: CurrentState, changes: Changes, draws: Draws) -> Prediction:
     capacity, gain, names = None, None, dict[str, float]()
     lowest = then.min(axis=0) if len(then) else draws.capacity
     if today.capacity is None or not len(then):
-        missing.append("The capacity is not known yet, so neither is what it would become.")
+        missing.append("The capacity is not known yet, so its change cannot be predicted.")
     else:
         capacity = _capacity(today, lowest, draws)
         gain = _gain(today, lowest, draws)
@@ -110,7 +110,7 @@ def _residence(
     """Quantiles of R; None where the load is more than the capacity, or R is not known today."""
     load = today.load
     if load is None:
-        missing.append("Today's residence time is not known, so neither is what it would become.")
+        missing.append("Today's residence time is not known, so its change cannot be predicted.")
         return None
     no_time_on = _times_missing(today, changes)
     if no_time_on:
@@ -131,7 +131,7 @@ def _residence(
         times = np.where(load.throughput * changes.load >= lowest, np.inf, times)
     low, middle, high = np.quantile(times, QUANTILES, method="inverted_cdf")
     if not np.isfinite(middle):
-        missing.append("The load would be above the capacity: residence times grow without end.")
+        missing.append("The load would be above the capacity: residence times grow without bound.")
         return None
     return _ordered(middle, low, float(high) if np.isfinite(high) else None)
 

@@ -1,7 +1,7 @@
 """The load at which the mean residence time reaches a limit that was agreed on (an SLA).
 
 R(X) is that of `residence_times`, for each draw of what is uncertain today; where it crosses the
-limit, or the capacity is met before, that draw's load ends. There N = X·R by Little's law.
+limit, or the capacity is reached before, that draw's load ends. There N = X·R by Little's law.
 """
 
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ class Growth:
 
     @property
     def ends(self) -> Array:
-        """The multiple of today's load at which each draw's capacity is met, shape (draws,)."""
+        """The multiple of today's load at which each draw's capacity is reached, shape (draws,)."""
         return self.draws.capacity / self.load.throughput
 
     def times(self, grown: Array) -> Array:
@@ -121,7 +121,7 @@ def crossings(growth: Growth, sla: Array | float) -> Array:
 
 
 def _at_capacity(growth: Growth) -> Estimate | None:
-    """Compute R, s, where each draw's capacity is met; None where it grows without end there."""
+    """Compute R (s) at each draw's capacity; None where it grows without bound there."""
     times = growth.times(growth.ends)
     low, middle, high = np.quantile(times, QUANTILES, method="inverted_cdf")
     if not np.isfinite(middle):

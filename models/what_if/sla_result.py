@@ -25,14 +25,14 @@ class SlaReason(StrEnum):
     NO_LOAD = "no_load", "today's residence time is not known"
     NO_CAPACITY = "no_capacity", "the capacity is not known"
     CONTRADICTED = "contradicted", "what was seen contradicts the capacity's model"
-    COST_FLUCTUATES = "cost_fluctuates", "what a query costs goes up and down"
+    COST_FLUCTUATES = "cost_fluctuates", "the cost per query fluctuates"
     THROUGHPUT_PLATEAU = (
         "throughput_plateau",
-        "more statements at once serve no more, though no resource is full",
+        "throughput stopped growing though no resource is full",
     )
     PAST_PEAK = (
         "past_peak",
-        "the server is past its peak, where throughput says nothing of the load",
+        "the server is past its peak, where throughput does not show the load",
     )
     UNEXPLAINED = (
         "unexplained",
@@ -64,7 +64,7 @@ class SlaHeadroom:
     """1 − X/throughput, at most 0 where the SLA is broken now; where the throughput cannot be told
     then 1 − R/SLA. Past the peak the capacity's own."""
     capacity_first: float | None = None
-    """The probability that the capacity is met before the SLA is broken."""
+    """The probability that the capacity is reached before the SLA is broken."""
     at_capacity: Estimate | None = None
     """R at the capacity, s, from the same draws; None: not known, or without end there."""
     reason: SlaReason | None = None

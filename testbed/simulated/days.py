@@ -126,7 +126,7 @@ def _disturb(
 
 @dataclass(frozen=True)
 class Scenario:
-    """A kind of server, drawn anew with each seed, and a kind of life."""
+    """A kind of server, drawn again with each seed, and a kind of life."""
 
     name: str
     server: Callable[[np.random.Generator], Server]

@@ -116,7 +116,7 @@ def _number(name: str, text: str) -> float:
     except (ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        problem = f"{name} is {shortened(text)!r}, which is no finite number"
+        problem = f"{name} is {shortened(text)!r}, which is not a finite number"
         raise CellError(problem, "write digits and a decimal point, or nothing where not known")
     return number
 
@@ -137,5 +137,5 @@ def _numbers(column: Column, text: str) -> dict[str, float]:
 
 def _named(column: str, name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise CellError(f"{column}: {shortened(name)} is no number", 'write {"name": 1.5}')
+        raise CellError(f"{column}: {shortened(name)} is not a number", 'write {"name": 1.5}')
     return _number(f"{column}: {shortened(name)}", str(value))

@@ -133,7 +133,7 @@ def _take(
     """Add what one line says; which row it belongs to."""
     form = LINE.fullmatch(line)
     if form is None or form[1] not in FAMILIES:
-        problem = "this is no line of an exported history"
+        problem = "this is not a line of an exported history"
         raise CellError(problem, f'it reads {PREFIX}…{{target="…",…}} VALUE TIME')
     kind, column = FAMILIES[form[1]]
     given = _labels(form[2])
