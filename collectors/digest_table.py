@@ -163,7 +163,7 @@ class AllStatements:
 
 
 def as_numbers(cell: Cell, most: int) -> Array:
-    """Numbers with spaces between them; raises ValueError where one is none that can be used."""
+    """Numbers with spaces between them, shape (numbers,); raises ValueError for another cell."""
     if not cell:
         return np.zeros(0)
     if cell.count(b" ") >= most or not cell.isascii():

@@ -27,7 +27,7 @@ def median(values: NDArray[np.float64]) -> float:
 
 
 def quantile(values: NDArray[np.float64], share: float) -> float:
-    """Compute one quantile, as `quantiles` does."""
+    """Compute one quantile of values of shape (k,), as `quantiles` does."""
     return quantiles(values, (share,))[0]
 
 

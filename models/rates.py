@@ -99,7 +99,7 @@ def averages(edges: ArrayLike, at: ArrayLike, value: ArrayLike) -> tuple[Array, 
 
 
 def concurrency_by_littles_law(statement_seconds: ArrayLike, seconds: ArrayLike) -> Array:
-    """N = X·R: the statement time spent in an interval over the interval's length (Little 1961).
+    """N = X·R: statement time (s) in an interval over its length (s), of any shape (Little 1961).
 
     Statement time includes what statements still in flight have spent so far.
     """

@@ -39,7 +39,7 @@ class LinearFit:
     """Degrees of freedom of the scale: the effective number of points less p."""
 
     def given(self, row: Array, mean: float, deviation: float) -> "LinearFit":
-        """Add the knowledge that row·coefficients is about mean ± deviation (a Kalman step)."""
+        """Add the knowledge row·coefficients = mean ± deviation (a Kalman step); row: (k,)."""
         spread = self.covariance @ row
         gain = spread / (float(row @ spread) + deviation**2)
         return LinearFit(
@@ -51,7 +51,7 @@ class LinearFit:
 
 
 def mad(values: Array) -> float:
-    """Compute the scaled median absolute deviation."""
+    """Compute the scaled median absolute deviation of values of any shape."""
     return MAD * median(np.abs(values - median(values)))
 
 
@@ -64,15 +64,15 @@ def neighbour_deviation(values: Array, by: Array) -> float:
 
 
 def persistence(residuals: Array) -> float:
-    """How many neighbouring points count as one: (1+ρ)/(1−ρ), ρ the lag-1 correlation.
+    """How many neighbouring points count as one: (1+ρ)/(1−ρ), ρ the lag-1 correlation, at least 1.
 
-    Residuals in the order of time. At least 1; G. V. Bayley, J. M. Hammersley (1946).
+    Residuals in the order of time, shape (points,). G. V. Bayley, J. M. Hammersley (1946).
     """
     return float(_persistence((residuals - residuals.mean())[:, None])[0])
 
 
 def medians(values: Array, axis: int = 0) -> Array:
-    """Compute the medians along an axis of what is not NaN; NaN where nothing is."""
+    """Compute medians along an axis, of any shape, ignoring NaN; NaN where all are NaN."""
     ordered, size = np.sort(values, axis=axis), values.shape[axis]
     count = np.sum(np.isfinite(values), axis=axis, keepdims=True)
     if size and count.min(initial=size) == size:
@@ -85,7 +85,7 @@ def medians(values: Array, axis: int = 0) -> Array:
 
 
 def fit_linear(design: Array, y: Array, weights: Array, noise_floor: float) -> LinearFit:
-    """Fit one column; see `fit_columns`."""
+    """Fit one column y, shape (rows,), on a design of shape (rows, columns); see `fit_columns`."""
     return fit_columns(design, y[:, None], weights[:, None], noise_floor)[0]
 
 
@@ -184,7 +184,7 @@ NORMAL_95 = 1.6448536269514722
 
 
 def normal_cdf(z: Array) -> Array:
-    """Compute Φ(z) within 1e-7: Abramowitz and Stegun, formula 26.2.17."""
+    """Compute Φ(z) within 1e-7, of any shape: Abramowitz and Stegun, formula 26.2.17."""
     t = 1 / (1 + 0.2316419 * np.abs(z))
     series = ((((1.330274429 * t - 1.821255978) * t + 1.781477937) * t) - 0.356563782) * t
     tail = np.exp(-0.5 * np.square(z)) / np.sqrt(2 * np.pi) * (series + 0.319381530) * t
@@ -193,5 +193,5 @@ def normal_cdf(z: Array) -> Array:
 
 
 def student_cdf(t: Array, freedom: Array | float) -> Array:
-    """Compute Student's distribution by the normal one: Abramowitz and Stegun, formula 26.7.8."""
+    """Student's distribution function, of any shape: Abramowitz and Stegun, formula 26.7.8."""
     return normal_cdf(t * (1 - 1 / (4 * freedom)) / np.sqrt(1 + np.square(t) / (2 * freedom)))

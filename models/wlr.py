@@ -70,9 +70,9 @@ def fit_wlr(x: ArrayLike, y: ArrayLike) -> Wlr:
 
 
 def blame(x: ArrayLike, y: ArrayLike) -> tuple[Array, "np.ndarray[tuple[int], np.dtype[np.bool_]]"]:
-    """Divide y over the classes in proportion to x: z_k = x_k·y/Σx, and which samples were used.
+    """Divide y over the classes in proportion to x: z_k = x_k·y/Σx; shape (T, K), and a mask (T,).
 
-    A sample with y = 0 or Σx = 0 is skipped: its z is 0.
+    The mask has the samples that were used: one with y = 0 or Σx = 0 is skipped, and its z is 0.
     """
     given, aggregate = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if given.ndim != 2 or aggregate.shape != given.shape[:1]:

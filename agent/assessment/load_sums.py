@@ -38,9 +38,10 @@ class LoadSums:
                 self._queries[place] += found.queries
 
     def add_intervals(self, end: Array, seconds: Array, throughput: Array) -> None:
-        """Add new intervals by their middle: ends in Unix seconds, lengths in s, queries/s.
+        """Add new intervals: ends (Unix s), lengths (s) and queries/s, shape (k,) each.
 
-        A clock that was far ahead, and is set back, leaves nothing of what was before.
+        Each counts at its middle. After a clock that was far ahead is set back, nothing older is
+        kept.
         """
         steps = np.floor((end - seconds / 2) / self._width).astype(int)
         if steps.max() <= self._last - self._kept:

@@ -117,7 +117,7 @@ class Table:
         return value if abs(value) >= LEAST else 0.0
 
     def numbers(self, cells: Sequence[str], indexes: Sequence[int]) -> Array:
-        """Take many cells as `number` does, at once where nothing is wrong with any."""
+        """Convert these cells, as `number` does, to an array of shape (cells,)."""
         try:
             values = np.array([float(cells[i]) for i in indexes])
         except (ValueError, IndexError):

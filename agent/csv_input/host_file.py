@@ -37,9 +37,9 @@ class HostFile:
         return self.use_at(np.arange(len(self.at)))
 
     def use_at(self, places: NDArray[np.intp]) -> HostUse:
-        """How busy the host was, and how much it waited for IO, in their worst minute.
+        """The host's CPU use and IO wait in their worst minute of the intervals at these places.
 
-        `places` are of the intervals, rising; of less than a minute all of them count.
+        Places are rising, shape (k,); with less than a minute all of them count.
         """
         if self.jiffies is None:
             return HostUse()

@@ -14,7 +14,7 @@ AXIS = 8  # columns for the numbers on the left
 def text_chart(
     n: Array, x: Array, law: Usl, now: tuple[float, float] | None, width: int, height: int
 ) -> list[str]:
-    """Draw n (threads) and x (queries/s) in so many columns and lines, labels included."""
+    """Draw n (threads) and x (queries/s), shape (points,), in a text of that width and height."""
     right, top = 1.05 * float(n.max()), 1.1 * float(x.max())
     columns, lines = width - AXIS - 1, height - 1
     grid = [[" "] * columns for _ in range(lines)]

@@ -152,7 +152,7 @@ def counted(
 
 
 def whole_use(name: str, table: ClassIntervals, intervals: Sequence[ClassInterval]) -> Array:
-    """The whole server's use of a resource in the table's intervals, NaN where it is not known.
+    """The whole server's use of a resource in the table's intervals, shape (T,), NaN: not known.
 
     CPU that the server accounts for by class is summed up where the whole is not known at all.
     """

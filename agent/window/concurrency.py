@@ -42,7 +42,7 @@ def concurrency(window: Window, source: Source) -> Array:
 
 
 def statements_at_work(window: Window, source: Source) -> Array:
-    """Statements at work by one source, without those that wait to begin; as `concurrency`."""
+    """Statements at work by one source, shape (k,), threads; without those that wait to begin."""
     if source is Source.STATEMENT_TIME:
         return window["statement_time"]
     return np.maximum(window.client_threads - idle_baseline(window), 0.0)

@@ -126,7 +126,7 @@ class Window:
 def intervals(
     raw: Mapping[str, Sequence[Sample]], edges: Array, max_gap: float
 ) -> Iterable[Interval]:
-    """The intervals between consecutive edges; those without a throughput are left out."""
+    """The intervals between consecutive edges (s, shape (k+1,)) that have a throughput."""
     columns = {name: Columns(samples, max_gap) for name, samples in raw.items()}
     status = columns["status"]
     seconds = np.diff(edges)

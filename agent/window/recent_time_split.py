@@ -56,7 +56,7 @@ class LatestIntervals:
         self._known = known
 
     def mean(self, values: Array | None) -> float | None:
-        """The mean of what is known of it; None where that is nothing."""
+        """The time-weighted mean of values of shape (intervals,); None where none is known."""
         if values is None:
             return None
         known = np.isfinite(values) & self._known
@@ -74,7 +74,7 @@ class LatestIntervals:
         return self.mean(self._window.rates.get(name))
 
     def rates(self, name: str) -> Array:
-        """A rate in each interval; NaN where not known."""
+        """A rate in each interval, per second, shape (intervals,); NaN where not known."""
         missing = np.full(len(self._window), np.nan)
         return self._window.rates.get(name, missing)
 

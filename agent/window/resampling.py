@@ -30,26 +30,26 @@ class Columns:
         return np.array(values, dtype=np.float64)
 
     def rate(self, edges: Array, *names: str) -> Array:
-        """By how much the sum of these counters rises per second between edges, or NaN."""
+        """The rate of the sum of these counters between edges (s), shape (edges − 1,), or NaN."""
         total: Array = np.sum([self[name] for name in names], axis=0)
         risen = rates.increases(edges, self.at, total, max_gap=self.max_gap)
         return risen / np.diff(edges)
 
     def average(self, edges: Array, name: str) -> Array:
-        """The mean of a gauge's samples between edges, of those that have it, or NaN."""
+        """The mean of a gauge's known samples between edges (s), shape (edges − 1,), or NaN."""
         values = self[name]
         known = np.isfinite(values)
         return rates.averages(edges, self.at[known], values[known])[0]
 
     def greatest(self, edges: Array, name: str) -> Array:
-        """The greatest of a gauge's samples between edges, the next one included, or inf."""
+        """The maximum of a gauge between edges (s) and at the next, shape (edges − 1,), or inf."""
         values = self[name]
         places = np.searchsorted(self.at, edges, side="left")
         parts = [values[a : b + 1] for a, b in pairwise(places)]
         return np.array([np.nanmax(p) if np.isfinite(p).any() else np.inf for p in parts])
 
     def last(self, edges: Array, name: str) -> Array:
-        """The last value known at the end of each interval, or NaN where that is long ago."""
+        """The last value at each interval's end, shape (edges − 1,); NaN where it is too old."""
         places = np.searchsorted(self.at, edges[1:], side="right") - 1
         at = np.clip(places, 0, None)
         longest = max(KNOWN_FOR, self.max_gap)  # a recording's samples may be further apart

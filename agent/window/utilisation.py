@@ -94,7 +94,7 @@ def is_busy_time(name: str) -> bool:
 def with_ceilings(
     utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
 ) -> list[Resource]:
-    """Every resource whose ceiling is known, or given by the configuration."""
+    """Every resource whose ceiling is known or configured; arrays of shape (intervals,)."""
     used = {
         name: (u, 1.0)
         for name, u in utilisations.items()
@@ -142,7 +142,7 @@ class CpuSource(StrEnum):
 def cpu_source(
     utilisations: Mapping[str, Array], rates: Mapping[str, Array], ceilings: ResourceSettings
 ) -> CpuSource | None:
-    """Find what the CPU is known from; None where it is not known."""
+    """The source of the CPU use, from arrays of shape (intervals,) by name; None: not known."""
     if CPU in utilisations:
         return CpuSource.HOST if OF_THE_CPU in utilisations else CpuSource.NODE_EXPORTER
     if ceilings.vcpus is not None and STATEMENT_CPU in rates:
@@ -186,7 +186,7 @@ def _cpu_of_statements(
 
 
 def limiting(resources: Sequence[Resource], utilisations: Mapping[str, Array]) -> list[Resource]:
-    """Those that may end the throughput's growth.
+    """The resources that may end the growth; utilisations of shape (intervals,) by name.
 
     Not the server's CPU where it may use all of the host's, and that is known.
     """

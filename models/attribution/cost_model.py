@@ -58,7 +58,7 @@ class CostModel:
 
 
 def fit_statement_times(intervals: ClassIntervals, y: Array) -> CostModel:
-    """Fit statement times alone, one unit cost per class, where no calls are known."""
+    """Fit y, shape (T,), on statement times alone, one unit cost per class, without calls."""
     time = intervals.statement_time
     mixture = fit_unit_costs_by_interval(time, intervals.seconds, y, interval_weights(y))
     return _model(intervals.names, time.sum(axis=0), mixture, float(intervals.seconds.sum()), None)
@@ -107,9 +107,9 @@ def _of_classes(moments: Moments, there: "np.ndarray[tuple[int], np.dtype[np.int
 def priors_of(
     by_size: Array, work: Array, y_total: float, bounds: CpuBounds | None
 ) -> tuple[Priors, Mask]:
-    """Tell what is believed of each class, and which cannot have computed all their work time.
+    """Compute the prior of each class, and which cannot have computed all their work time.
 
-    Where y is CPU nobody uses more of it than its time.
+    Shape (K,) each. Where y is CPU no class uses more of it than its time.
     """
     if bounds is None:
         return Priors(by_size, work), np.zeros(len(work), dtype=np.bool_)

@@ -77,7 +77,7 @@ class WlrPredictor:
     work_time: bool
 
     def predict(self, intervals: ClassIntervals) -> Array:
-        """Σ over present classes of intercept + slope·time; unknown classes add nothing."""
+        """Sum intercept + slope·time over the present classes, shape (T,); unknown ones add 0."""
         known = intervals.arranged(self.names)
         return self.wlr.predict(work_of(known) if self.work_time else known.statement_time)
 
@@ -208,7 +208,7 @@ LEAST_GROUPS = 8
 
 
 def equivalent_calls(size: Array, count: Array) -> Array:
-    """Count each class's calls and rows at their unit costs, `size`, in its mean calls: (T, K).
+    """Count calls and rows at their unit costs, `size`, in mean calls of the class; shape (T, K).
 
     Where nothing has a unit cost, calls count as they are.
     """

@@ -151,7 +151,7 @@ class Problem:
         return Prior((by_time * level * self.work + by_size * self.size) / precision, precision)
 
     def normal(self, prior: Prior, noise: float) -> tuple[Array, Array]:
-        """Set up the normal equations of (C, b); `noise` is an interval's variance, inflated."""
+        """Normal equations of (C, b), shapes (K+1, K+1) and (K+1,); `noise`: a variance."""
         k, diagonal = self.classes, np.arange(self.classes)
         matrix = self.moments.gram / noise + 1 / SUM_SPREAD**2
         vector = self.moments.projection / noise + 1 / SUM_SPREAD**2

@@ -168,7 +168,7 @@ class Attribution:
 
 
 def disagreement(one: Array, other: Array) -> float | None:
-    """Σ|share − other share| over classes: 0 the same, 2 nothing in common; None without use."""
+    """Σ|share − other share| over classes, shape (K,) each, 0 to 2; None where nothing was used."""
     a, b = float(one.sum()), float(other.sum())
     if a <= 0 or b <= 0:
         return None

@@ -181,7 +181,7 @@ class UnitCostEquations:
         return Solved(self, ridge, free[-2:])
 
     def minimum(self, start: Array) -> Array:
-        """Find the minimum over (u, b, c) ≥ 0, from that of a similar problem."""
+        """Find the minimum over (u, b, c) ≥ 0, shape (K+2,), from that of a similar problem."""
         scale = np.sqrt(np.append(self._diagonal, np.diag(self.corner)))
         tolerance = ROUNDING * float(np.abs(self.vector / scale).max())
         return np.maximum(

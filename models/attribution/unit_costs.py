@@ -98,8 +98,9 @@ def fit_unit_costs(
 ) -> UnitCosts:
     """Fit y ≈ Σ_f cost_f·(sum over classes of f) + b·Δt with costs ≥ 0, robust weights.
 
-    A call costs `least_share` of the mean cost at least. With `bounds` y is CPU seconds: a call
-    costs no less than is possible and, where their level is known, nothing more.
+    y has shape (T,), units of the resource. A call costs `least_share` of the mean cost at least.
+    With `bounds` y is CPU seconds: a call costs no less than is possible and, where their level is
+    known, nothing more.
     """
     names = tuple(name for name, _ in intervals.sizes)
     summed = [calls(intervals).sum(axis=1), *(matrix.sum(axis=1) for _, matrix in intervals.sizes)]
@@ -156,7 +157,7 @@ def _as_unit_costs(
 
 
 def calls(intervals: ClassIntervals) -> Array:
-    """Give the counts, which these unit costs cannot do without."""
+    """The counts of calls, shape (T, K), without which unit costs cannot be fitted."""
     if intervals.count is None:
         raise ValueError("unit costs of calls need counts")
     return intervals.count

@@ -111,7 +111,10 @@ def block_of(
     expected: Array,
     errors: Autocorrelation,
 ) -> Block:
-    """Sum up intervals at these unit costs; what is far off the expected y counts less."""
+    """Sum up intervals at these unit costs; those far off the expected y, (T,), count less.
+
+    `expected` has shape (T,), in units of the resource.
+    """
     weights = robust_weights(target.y, expected)
     return Block.of(intervals, target.y, computing_time(intervals), unit_costs, weights, errors)
 

@@ -78,7 +78,7 @@ class Peak:
         return float(np.exp(np.interp(0.5, self.cdf, self.grid)))
 
     def survival(self, ln_x: Array) -> Array:
-        """Compute the probability that the peak is above, at each ln throughput."""
+        """Compute P(peak > x) at each ln throughput (queries/s), of any shape."""
         above: Array = 1 - np.interp(ln_x, self.grid, self.cdf)
         if self.met_at is None:
             return above

@@ -85,21 +85,25 @@ class Shapes:
         return cls(x / x_scale, z, w / fitted**2, m, idle, weight, by_n, x_scale, n_scale)
 
     def likelihood_by_law(self, ln_peak: Array) -> Array:
-        """Compute ln p(points | peak) up to a constant by the law; its shape is summed out."""
+        """Compute ln p(points | peak) by the law, up to a constant; its shape is summed out.
+
+        ln_peak, the ln of the scaled peak, and the answer have shape (peaks,), here and below.
+        """
         return self._by_law(ln_peak, Beside(np.zeros(1), self.z[None, :]), SHAPES)
 
     def likelihood_by_queue(self, ln_peak: Array) -> Array:
-        """Compute the same for one server that all queue at: R = a + c·S·ρ/(1−ρ), ρ = X·S.
+        """Compute the same for one server at which all queue: R = a + c·S·ρ/(1−ρ), ρ = X·S.
 
-        S = 1/peak is how long a query holds it (M/M/1: c = 1); c is summed out.
+        Shape (peaks,). S = 1/peak is how long a query holds it (M/M/1: c = 1); c is summed out.
         """
         return self._by_queue(self._lock(ln_peak))
 
     def likelihood_by_limit(self, ln_peak: Array, busy: Array) -> Array:
         """Compute the same for a queue at the limit's resource: R = a + c·S·ρ^k/(1−ρ), S = U/X.
 
-        The more servers it has the later they queue: k = √(2(m+1)) − 1 (H. Sakasegawa 1977), and 0
-        where a holds no S. U = a·X/(1 + w·X) as in `demand`; ρ = U over U at the peak, or over 1.
+        ln_peak has shape (peaks,), busy, the utilisation of the resource, (points,). The more
+        servers it has, the later they queue: k = √(2(m+1)) − 1 (H. Sakasegawa 1977), and 0 where a
+        contains no S. U = a·X/(1 + w·X) as in `demand`; ρ = U over U at the peak, or over 1.
         """
         design = self.x[:, None] ** np.arange(1, 3)
         smooth = np.clip(design @ fit_linear(design, busy, self.w, NOISE).coefficients, 0, 1)
@@ -119,7 +123,7 @@ class Shapes:
         return best
 
     def likelihood_by_both(self, ln_peak: Array, beside: "Beside") -> Array:
-        """Compute the same for both queues, the limit's resource as busy as it was seen.
+        """Compute the same for both queues, the limit's resource as busy as measured; (peaks,).
 
         R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak; b, k and c are summed out.
         """
@@ -127,14 +131,17 @@ class Shapes:
         return ln_p
 
     def likelihood_by_law_and_limit(self, ln_peak: Array, beside: "Beside") -> Array:
-        """Compute the same for the law in place of the lock.
+        """Compute the same, shape (peaks,), for the law in place of the lock.
 
         R = b·S·U^k/(1−U) + v·N + A·(1−u·N)².
         """
         return self._by_law(ln_peak, beside, FEWER_SHAPES)
 
     def beside_limit(self, busy: Array) -> "Beside":
-        """Take queues at the limit's resource out of the residence times, R − b·S·U^k/(1−U)."""
+        """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U).
+
+        `busy` is the utilisation of that resource, shape (points,).
+        """
         u = np.clip(busy, NOISE, FULL)
         wait = u / (1 - u) / (self.x * self.n_scale)
         b = np.geomspace(*QUEUE_RANGE, COARSE)

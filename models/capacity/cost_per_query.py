@@ -67,7 +67,7 @@ class CostCurve:
 
 
 def told_by(seen: Observations, name: str) -> tuple[Array, Array]:
-    """The throughputs and the server's utilisations of this resource where they tell its cost."""
+    """The throughputs (queries/s) and utilisations by the server where they show the cost; (k,)."""
     resource = seen.resource(name)
     u = resource.of_ours
     known = (u > USED) & (u < FULL) & (not resource.is_setting)
@@ -75,5 +75,5 @@ def told_by(seen: Observations, name: str) -> tuple[Array, Array]:
 
 
 def curve_shape(t: Array) -> Array:
-    """What a cost is over the load but for its level: X, X² and 1/X."""
+    """The columns X, X² and 1/X of the curve of a cost over the load, shape (intervals, 3)."""
     return np.column_stack([t, t * t, 1 / np.maximum(t, LOWEST)])

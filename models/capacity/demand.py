@@ -131,7 +131,7 @@ def _awake(each: Sequence[tuple[Part, Array]]) -> list[LinearFit]:
 
 
 def unit(index: int) -> Array:
-    """Point along one of the three coefficients."""
+    """The unit vector of one of the three coefficients, shape (3,)."""
     row = np.zeros(3)
     row[index] = 1.0
     return row

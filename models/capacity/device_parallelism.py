@@ -40,7 +40,7 @@ class DeviceParallelism:
         """The probability of each of CHANNELS."""
 
     def reached(self, t: Array) -> Array:
-        """Compute the probability that the device is full below each t, ascending; never falls."""
+        """Compute P(the device is full below t), shape (points,), t ascending; never falls."""
         cdf = self.shares[0] * self._extrapolations.reached(t)
         ceiling, deviation = CEILING
         rows = np.stack([np.ones_like(t), t], axis=1)

@@ -74,7 +74,7 @@ class Sharing(NamedTuple):
     power: float
 
     def at(self, t: Array) -> Array:
-        """Compute the share at each t."""
+        """Compute the share at each t, of any shape, in the units of the limit."""
         odds = self.odds * (t / self.t) ** self.power
         shared: Array = odds / (1 + odds)
         return shared
@@ -102,9 +102,9 @@ class Extrapolation:
     def of(
         cls, fit: LinearFit, rows: Array, values: Array, prior: Prior, falls: bool
     ) -> "Extrapolation":
-        """Follow the fit where each row·coefficients is about its value (a Kalman step each).
+        """Condition the fit on row·coefficients = value ± deviation, a Kalman step for each place.
 
-        How likely the points are is compared by `weighed`, once the others are known.
+        Shapes (places, 3) and (places,). `weighed` compares likelihoods once the others are known.
         """
         spread = rows @ fit.covariance
         variance = np.sum(spread * rows, axis=1)
@@ -117,16 +117,16 @@ class Extrapolation:
         return cls(coefficients, covariance, ln_p, fit.freedom, falls, fit.scale)
 
     def weighed(self, freedom: float) -> Array:
-        """Compute ln p of each strength and the points, which count as that many for all."""
+        """Compute ln p of each strength and the points, (places,); these count as `freedom`."""
         ln_p: Array = self.ln_p - freedom * np.log(self.scale)
         return ln_p
 
     def spared(self, t: Array) -> Array:
-        """Compute the share of the queries that are spared what falls, were t the ceiling's."""
+        """Compute the share of queries without the falling part, (points,), at a ceiling t."""
         return np.full_like(t, CEILING[0]) if self.sharing is None else self.sharing.at(t)
 
     def third(self, t: Array) -> Array:
-        """Compute what the third coefficient is multiplied by at each t: (places, points)."""
+        """Compute the factor of the third coefficient at each t, shape (places, points)."""
         return np.tile(-t * self.spared(t) if self.falls else t * t, (len(self.ln_p), 1))
 
 
@@ -201,7 +201,7 @@ class Extrapolations:
         return float(self.shares[1].sum())
 
     def reached(self, t: Array) -> Array:
-        """Compute the probability that the ceiling is reached below each t, ascending."""
+        """Compute P(the ceiling is reached below t), shape (points,), t ascending."""
         ceiling, deviation = CEILING
         third = np.concatenate([one.third(t) for one in self.every])
         c = np.concatenate([one.coefficients for one in self.every])[:, :, None]

@@ -103,9 +103,9 @@ class Points(NamedTuple):
 def merge_noisy(loaded: Observations, busy: Array | None = None) -> Points:
     """Merge neighbours in throughput until each concurrency is known within 5 %.
 
-    What is exact stays in the order of time. Noise in N tilts a fit over N towards contention;
-    throughput is exact, so that groups by throughput do not (measured: the bias of Nmax falls from
-    90 % to 1 %).
+    `busy` has shape (intervals,). Points that are exact stay in the order of time. Noise in N tilts
+    a fit over N towards contention; throughput is exact, so that groups by throughput do not
+    (measured: the bias of Nmax falls from 90 % to 1 %).
     """
     n, x, w, v = loaded.concurrency, loaded.throughput, loaded.weights, loaded.n_variance
     busy = np.full(len(x), np.nan) if busy is None else busy
@@ -126,7 +126,10 @@ def merge_noisy(loaded: Observations, busy: Array | None = None) -> Points:
 
 
 def check_fit(n: Array, x: Array, weights: Array, n_variance: Array, law: Usl) -> Finding | None:
-    """Tell what is wrong with a law through these points, if anything."""
+    """Why a law does not describe these points, shape (points,); None where it does.
+
+    n and n_variance in threads (squared), x in queries/s.
+    """
     residuals = np.log(x / law.throughput(n))
     noise = _noise(n, residuals)
     above = np.log(x / (law.lam * n)) - 2 * np.sqrt(n_variance) / n

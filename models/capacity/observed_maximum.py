@@ -32,9 +32,9 @@ UNKNOWN = 0.1
 
 
 def likelihood(ln_capacity: Array, seen: Observations, name: str) -> Array:
-    """Compute how likely the highest throughputs are by each capacity (ln queries/s), at most 1.
+    """Compute p(highest throughputs | capacity), at most 1, for ln capacities of shape (points,).
 
-    name is the resource that tells how much a query's cost varies.
+    Capacities in queries/s. `name` is the resource that shows how much a query's cost varies.
     """
     x = np.sort(seen.throughput)[::-1]
     near = int(np.count_nonzero(x >= NEAR * x[0]))

@@ -81,7 +81,7 @@ class Outliers:
     they take longer is no sign at high loads: so they do under a load beyond the capacity."""
 
     def among(self, which: NDArray[np.bool_]) -> "Outliers":
-        """The same of all intervals, of which this mask has those that were looked at."""
+        """The same over all intervals, of which this mask, (intervals,), has those looked at."""
         indices, kept = np.flatnonzero(which), np.ones(len(which), dtype=np.bool_)
         kept[indices] = self.kept
         removed = tuple(replace(one, index=int(indices[one.index])) for one in self.removed)
@@ -89,7 +89,7 @@ class Outliers:
 
     @property
     def served(self) -> NDArray[np.bool_]:
-        """Where the throughput counts however long queries took: where it is no glitch."""
+        """Where the throughput counts although queries took long, (intervals,): no glitches."""
         served = np.ones_like(self.kept)
         served[[one.index for one in self.removed if one.reason is OutlierReason.GLITCH]] = False
         return served

@@ -149,11 +149,11 @@ class Resource:
 
     @property
     def of_ours(self) -> Array:
-        """How busy the server made it, or all where its part is not known; 1 is the ceiling."""
+        """The utilisation by the server, or by all where that is not known; (intervals,)."""
         return (self.utilisation if self.own is None else self.own) / self.ceiling
 
     def mapped(self, change: Callable[[Array], Array]) -> "Resource":
-        """The same resource with its columns changed."""
+        """The same resource with each column, shape (intervals,), changed."""
         columns = {name: getattr(self, name) for name in COLUMNS}
         known: dict[str, Any] = {
             name: change(column) for name, column in columns.items() if column is not None
@@ -163,9 +163,9 @@ class Resource:
         return replace(self, log_sharing=shared, idleness=asked, **known)
 
     def with_shared_costs(self, x: Array, n: Array) -> "Resource":
-        """The same, idle entries and log writes compared with the throughput x, in queries/s.
+        """The same, with idle entries and log writes as shares of the throughput.
 
-        n is the concurrency, in threads.
+        x in queries/s and n, the concurrency, in threads, both of shape (intervals,).
         """
         idle, log = self.idle_entries, self.log_writes
         return replace(
@@ -192,7 +192,7 @@ class UtilisationCurve:
     unit: float
 
     def at(self, x: Array) -> Array:
-        """Compute the utilisation at each throughput x, queries/s."""
+        """Compute the utilisation at throughputs x, queries/s, of any shape."""
         busy: Array = (x[:, None] / self.unit) ** np.arange(3) @ self.coefficients
         return busy
 
@@ -241,5 +241,5 @@ class ResourceLimit:
         return self.x_max is not None
 
     def survival(self, ln_x: Array) -> Array:
-        """Compute the probability that the limit is above, at each ln throughput."""
+        """Compute P(limit > x) at each ln throughput (queries/s), of any shape."""
         return 1 - np.interp(ln_x, self.grid, self.cdf)

@@ -50,7 +50,7 @@ class SharedCost:
         return cls(np.clip(1 - per_query / at_low_load, 0.0, 1.0), at_low_load)
 
     def selected(self, spared: Array) -> Self:
-        """Take the same with other intervals."""
+        """The same for other intervals: `spared` of shape (intervals,)."""
         return replace(self, spared=spared)
 
     def smoothed(self, t: Array, otherwise: Array, weights: Array) -> Self:

@@ -91,7 +91,7 @@ class Saturation:
 
 
 def forecast_load(hours: Array) -> LoadForecast:
-    """Forecast the daily peaks from hourly means (queries/s), oldest first, NaN for a gap."""
+    """Forecast daily peaks from hourly means, queries/s, shape (hours,), oldest first, NaN: gap."""
     peaks = daily_peaks(hours)
     known = np.isfinite(peaks)
     if known.sum() < LEAST_DAYS:

@@ -11,12 +11,12 @@ HALF = WEEK // 2
 
 
 def days_until_now(count: int) -> Array:
-    """Number so many days, oldest first; the last one is 0."""
+    """Number the days, oldest first, shape (count,); the last one is 0."""
     return np.arange(1.0 - count, 1.0)
 
 
 def of_week(day: Array) -> NDArray[np.intp]:
-    """Number the days of the week, 0 to 6; day 0 is the latest and a 0."""
+    """Number the days of the week, 0 to 6, shape as given; day 0, the latest, is a 0."""
     return np.mod(np.round(day), WEEK).astype(np.intp)
 
 

@@ -11,10 +11,10 @@ LEAST_ATTRIBUTED = 0.5
 def read_weights(
     read: Array | None, attributed: float, rows_examined: Array | None
 ) -> Array | None:
-    """By what the time on disk is divided over classes; None where it cannot be told.
+    """The weights by which time on disk is divided over classes, shape (K,); None: not known.
 
     `attributed` is the part of the bytes read that the classes explain. Where that is little, rows
-    examined serve in their place: who computes has no room for more.
+    examined are used instead: classes that compute have no room for more.
     """
     if read is not None and attributed >= LEAST_ATTRIBUTED:
         return read
@@ -37,5 +37,5 @@ def rows_of_tables(
 
 
 def first_known(*columns: Array | None) -> Array | None:
-    """The first column that is known."""
+    """The first column, shape (K,), that is known; None where none is."""
     return next((column for column in columns if column is not None), None)

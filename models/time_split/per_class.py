@@ -87,7 +87,7 @@ def as_seen(amount: float, looks: Array | None, room: Array) -> Array:
 
 
 def divided(amount: float, weights: Array | None, room: Array) -> Array:
-    """Divide an amount in proportion to weights; what is more than a class's room is lost; (K,).
+    """Divide an amount (s) by weights, shape (K,); what exceeds a class's room is lost.
 
     A byte waits as long as another at the same link, whoever sends it: no class is given more for
     its weight than the one of the greatest weight has room for.

@@ -138,7 +138,7 @@ def fit_map(
 
 
 def throughput_band(n: ArrayLike, x: ArrayLike, at: Array) -> tuple[Array, Array]:
-    """Compute the 90 % band of X(N), queries/s, that fit's posterior gives at these loads."""
+    """Compute the 90 % band of X(N), queries/s, by the fit's posterior; loads of shape (k,)."""
     return _posterior(Points.of(n, x), None, TABLE)[0].throughput_band(at)
 
 

@@ -100,7 +100,7 @@ class Moments:
         )
 
     def best_a(self, u: Array, v: Array) -> tuple[Array, Array, Array]:
-        """Regress on A: its estimate, its weight Σ w·f², f = (1 − u·m)², and the squares left."""
+        """Regress on A: estimate, weight Σ w·(1 − u·m)², residual squares; of any common shape."""
         s0, s1, s2, s3, s4 = self.powers
         t0, t1, t2 = self.products
         ff = s0 - 4 * u * s1 + 6 * u**2 * s2 - 4 * u**3 * s3 + u**4 * s4
@@ -110,7 +110,7 @@ class Moments:
         return a, ff, self.square - 2 * v * t1 + v**2 * s2 - a**2 * ff
 
     def noise(self, squares: Array) -> Array:
-        """Σ w·(relative error)², the pseudo points' included."""
+        """Σ w·(relative error)² with the pseudo points, shape as given."""
         total: Array = np.maximum(squares, 0) / self.sharpness**2
         return total + PSEUDO_POINTS * PSEUDO_ERROR**2
 
@@ -140,7 +140,10 @@ class Grid:
 
     @property
     def log_shares(self) -> Array:
-        """The logarithm of each cell's probability, up to a constant that all grids share."""
+        """The log probability of each cell, up to a constant common to all grids.
+
+        Shape (rows, columns).
+        """
         area = self.steps[:, None] * (self.ln_n[1] - self.ln_n[0])
         shares: Array = self.log_p + np.log(area)
         return shares
@@ -158,7 +161,7 @@ def narrowed(moments: Moments) -> Grid:
 
 
 def log_prior(moments: Moments, ln_n: Array) -> Array:
-    """Compute the log prior of ln Nmax, in the moments' units."""
+    """Compute the log prior of ln Nmax, shape (rows,), in the moments' units."""
     off = (ln_n + log(moments.n_scale) - moments.prior.mean) / moments.prior.deviation
     log_p: Array = -0.5 * off**2
     return log_p
@@ -215,7 +218,7 @@ def _tops(rows: Array) -> Array:
 
 
 def vertex(values: Array) -> tuple[float, float]:
-    """Find where, in steps, and how high the parabola through the greatest value's three is."""
+    """The vertex of the parabola through the greatest of (k,) values: place in steps, height."""
     i = int(np.argmax(values))
     if not 0 < i < len(values) - 1:
         return float(i), float(values[i])

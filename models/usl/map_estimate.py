@@ -43,20 +43,23 @@ class Curve:
     r_scale: float
 
     def residence_time(self, n: Array) -> Array:
-        """Compute R(N), in units of r_scale, of a concurrency in threads."""
+        """Compute R(N) in units of r_scale, N in threads, of any shape."""
         m = n / self.n_scale
         a, b, c = self.coefficients
         fitted: Array = a + m * (b + m * c)
         return fitted
 
     def best_load(self, n: Array) -> float:
-        """Find the load with the greatest throughput between the least and the greatest of n."""
+        """The load N, threads, with the greatest throughput within the range of n, (points,)."""
         a, _, c = self.coefficients
         peak = self.n_scale * float(np.sqrt(a / c)) if c > 0 else np.inf
         return float(np.clip(peak, n.min(), n.max()))
 
     def sensitivity(self, n: Array) -> Array:
-        """Compute dlnX/dN = (A − C·N²)/(N·R(N)), per thread: an error of N seen in ln X."""
+        """Compute dlnX/dN = (A − C·N²)/(N·R(N)), per thread, of any shape.
+
+        An error of N changes ln X by so much.
+        """
         a, _, c = self.coefficients
         slope: Array = (a - c * (n / self.n_scale) ** 2) / (n * self.residence_time(n))
         return slope

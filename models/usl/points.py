@@ -58,7 +58,7 @@ class Points:
         return Points(self.n[kept], self.x[kept], self.weights[kept])
 
     def nearness(self, load: float, power: float) -> Array:
-        """Compute how near each load is to this one: with power 2, 1/4 at half and 1/2 at twice.
+        """How near each load is to this one, (points,): with power 2, 1/4 at half, 1/2 at twice.
 
         Above it throughput is flat, and more than half of it remains where there are twice as many.
         """
@@ -136,7 +136,7 @@ class Scatter:
 
 
 def scatter_about(law: Usl, points: Points, near: Array) -> Scatter:
-    """Measure the errors in the order of N, and whether neighbours err alike.
+    """Measure the relative errors in the order of N, shape (points,), and their correlation.
 
     Von Neumann (1941): independent errors have Σ(difference to the next)² = 2Σ(error)²; half the
     ratio is 1 within 1/√points. Errors count as in the fit: near is 1 next to the peak.

@@ -130,7 +130,7 @@ class Posterior:
     """How the points counted by their distance from it."""
 
     def throughput_band(self, n: Array) -> tuple[Array, Array]:
-        """Compute the 5 % and 95 % quantile of X(N), queries/s, at each n (threads)."""
+        """Compute the 5 % and 95 % quantile of X(N), queries/s, at each n (threads), (loads,)."""
         cells = self.cells.likely()
         m = np.asarray(n, dtype=np.float64) / self.n_scale
         bounds = np.array([_quantiles(*cells.throughputs(float(mi))) for mi in m])

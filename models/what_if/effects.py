@@ -44,10 +44,10 @@ def time_factor(kind: Kind, changes: Changes, draws: Draws, shares: Shares) -> A
 
 
 def workload_factor(changes: Changes, draws: Draws, shares: Shares) -> Array:
-    """Compute what classes that cost otherwise leave of a use: 1 − Σ s·(1 − f).
+    """Compute the factor 1 − Σ s·(1 − f) of a use after changes of class costs, shape (draws,).
 
-    What they free may make the calls of others cheaper, which no share tells: the upper half of
-    the draws of the shares is that much higher.
+    Cheaper classes may make the calls of others cheaper, which no share shows: the upper half of
+    the draws of the shares is higher by that much.
     """
     freed = np.zeros_like(draws.normal)
     for name, factor in changes.queries.items():
@@ -73,7 +73,7 @@ def limit_factors(today: CurrentState, changes: Changes, draws: Draws) -> Array:
 
 
 def lambda_factor(today: CurrentState, changes: Changes, draws: Draws) -> Array:
-    """Compute λ'/λ: 1/λ is the sum of the times on the resources and of the rest."""
+    """Compute λ'/λ, shape (draws,): 1/λ is the sum of the times on resources and of the rest."""
     parts = {
         use.kind: part for use, part in zip(today.uses, parts_of_time(today, draws), strict=True)
     }
@@ -93,7 +93,7 @@ def lambda_factor(today: CurrentState, changes: Changes, draws: Draws) -> Array:
 
 
 def parts_of_time(today: CurrentState, draws: Draws) -> list[Array]:
-    """Compute the part of a query's time alone, 1/λ, that it spends on each resource."""
+    """Compute the part of a query's time alone, 1/λ, on each resource, shape (draws,) each."""
     alone = _time_alone(today)
     return [
         np.clip(use.seconds * (1.0 if use.is_waited_for else draws.waited_for) / alone, 0.0, 1.0)

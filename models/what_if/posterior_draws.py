@@ -82,7 +82,7 @@ def more_normals(count: int, rows: int) -> Array:
 
 
 def of_share(share: Share, draws: Draws) -> Array:
-    """Draw a class's share."""
+    """Draw a class's share, shape (draws,)."""
     drawn: Array = np.clip(share.value * (1 + share.error * draws.normal), 0.0, 1.0)
     return drawn
 

@@ -54,7 +54,7 @@ class Growth:
         return self.draws.capacity / self.load.throughput
 
     def times(self, grown: Array) -> Array:
-        """Compute each draw's R at its own load, and how far off today's R is with it."""
+        """Compute R (s) of each draw at its own load, grown by a factor, shape (draws,) both."""
         today, load, draws = self.today, self.load, self.draws
         times = residence_times(today, load, Changes(), draws, grown)
         times = times * _contention_growth(today, load, draws, grown)
@@ -105,9 +105,9 @@ def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) ->
 
 
 def crossings(growth: Growth, sla: Array | float) -> Array:
-    """Find the factor of today's load at which each draw's R is the SLA (s), at most its end.
+    """Find the factor of the load at which each draw's R is the SLA (s); shape (draws,).
 
-    By halving the interval of ln factor: R does not fall with the load.
+    At most the draw's end. By bisection of ln factor: R does not fall with the load.
     """
     ends = growth.ends
     low, high = np.full_like(ends, np.log(LEAST_FACTOR)), np.log(np.maximum(ends, LEAST_FACTOR))
