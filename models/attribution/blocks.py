@@ -1,10 +1,10 @@
-"""Blocks of intervals as sums: what a window that slides is made of.
+"""Blocks of intervals as sums, of which a sliding window is made.
 
-A block keeps of its intervals what a fit needs: moments of classes' regressors (calls and rows at
-their unit costs), moments of what unit costs are fitted from, and each class's totals. Blocks add
-up once they are of the same classes (`arranged`) at the same unit costs (`recosted`); nothing is
-ever subtracted. That is exact where a class's calls and rows keep their proportion within a block,
-and where they do not it still keeps the totals.
+A block keeps of its intervals what a fit needs: moments of the classes' regressors (calls and rows
+at their unit costs), moments for the fit of unit costs, and each class's totals. Blocks can be
+added once they have the same classes (`arranged`) and the same unit costs (`recosted`); nothing is
+ever subtracted. That is exact where a class's calls and rows keep their proportion within a block;
+otherwise the totals are still exact.
 """
 
 from collections import deque

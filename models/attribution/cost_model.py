@@ -1,4 +1,4 @@
-"""The cost model of one target: what its classes cost, and what they will use."""
+"""The cost model of one target: the cost of each class, and the prediction of the total use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,8 +1,8 @@
-"""Dividing an aggregate over query classes, from the best source there is.
+"""Dividing the use of a resource over query classes, by the best source available.
 
-Measured CPU where the server accounts for it; else work time, corrected by what the learned model
-found; else the learned model. `wlr` is the published method, for comparison. Whatever the source,
-the answer is a matrix of parts z, shape (T, K), and one line of z on time per class.
+Measured CPU where the server accounts for it; otherwise work time, corrected by the learned model;
+otherwise the learned model alone. `wlr` is the published method, for comparison. For each source
+the result is a matrix of parts z, shape (T, K), and one regression line of z on time per class.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,9 @@
-"""The sources an aggregate can be divided by: each answers parts z, shape (T, K), and how sure.
+"""The sources by which a resource can be divided: each returns parts z, shape (T, K), and errors.
 
-A division in proportion to time blames a class for all the time that it runs. Waits that nobody
-counts (for the log, for latches, for a slow client) come in bursts, while the cost of what a call
-does stays: the median over time of what a call is given says more of its cost than the mean does.
-What a call does is counted by its rows too: calls that read ten times as many may cost ten times
-as much.
+A division in proportion to time charges a class for all the time that it runs. Waits that are not
+counted (for the log, for latches, for a slow client) come in bursts, while the cost of a call stays
+the same: so the median over time of what a call is charged estimates its cost better than the mean.
+Calls are weighted by rows too: calls that read ten times as many rows may cost ten times as much.
 """
 
 from dataclasses import dataclass, replace

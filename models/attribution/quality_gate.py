@@ -1,8 +1,8 @@
-"""The quality gate: bytes and rows go to classes only where the model has predicted them well.
+"""The quality gate: bytes and rows go to classes only where the model predicts them well.
 
-CPU follows the time of who computes. Bytes follow nothing that a server tells of its classes but
-calls and rows: what is read from disk depends on what is in the buffer pool, and most is written
-long after the statement. A division that predicts badly would spread them over the innocent.
+CPU follows the time of statements that compute. Bytes follow nothing that a server reports of its
+classes but calls and rows: reads depend on the contents of the buffer pool, and most writes happen
+long after the statement. A division that predicts badly would charge the wrong classes.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""A resource divided over classes: what each used, how well it is predicted, reasons for care."""
+"""A resource divided over classes: the use of each, the prediction error, and reasons for doubt."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""One resource's model, fitted to a window that slides by a minute; what it says of a minute."""
+"""The model of one resource, fitted to a window that advances by a minute, and its shares."""
 
 from collections import deque
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a call, a row, a sort costs: unit costs that all classes share, from totals alone."""
+"""Unit costs of a call, a row, a sort, shared by all classes and fitted to totals alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The server's capacity, told from what was seen: the story, one step after the other."""
+"""The assessment of a server's capacity from its observations, all steps in order."""
 
 from dataclasses import replace
 

@@ -1,8 +1,8 @@
-"""Whether all intervals belong to one workload: a change of the mix, or two that take turns.
+"""Whether all intervals belong to one workload: finds a change of the mix, or two alternating ones.
 
 Per query, a workload takes a certain time and costs a certain share of each resource at a given
-load. A step of these over time is a change: the intervals before it describe another server. Two
-separate levels that come and go are two workloads: day traffic and night jobs.
+load. A step of these over time is a change: the intervals before it describe another workload. Two
+separate levels that alternate are two workloads: day traffic and night jobs.
 """
 
 from dataclasses import dataclass, field

@@ -1,15 +1,16 @@
-"""Where contention ends the growth of throughput, when a limit is known to lie beyond.
+"""Where contention ends the growth of throughput, when a resource limit is known above.
 
-Far below the peak the points cannot tell where it is, and the answer is whatever was believed
-before. Fitted alone, the law can only believe something relative to the loads seen. Beside a limit
-there is better knowledge: servers are built so that contention ends them near a limit, or never.
-So the peak's prior is centred at the limit, and the points move it from there.
+Far below the peak the points do not show where it is, and the prior decides. Fitted alone, the law
+can only use a prior relative to the loads seen. Beside a limit a better one is available:
+contention ends the growth of a server near its resource limits, or never. So the prior of the peak
+is centred at the limit, and the points move it from there.
 
-Three shapes are weighed by how well they describe the points: `shapes`.
+`contention_likelihood` compares several forms of the residence time by how well they describe the
+points.
 
-Where few statements at once fill the resource, they hardly meet elsewhere: a lock that each of
-them holds as long as it runs, R, still lets 1/R of them through in a second (asymptotic bounds:
-P. Denning, J. Buzen 1978).
+Where few statements at once fill the resource, they rarely wait for each other elsewhere: a lock
+that each of them holds for its whole residence time R still lets 1/R of them through in a second
+(asymptotic bounds: P. Denning, J. Buzen 1978).
 """
 
 from dataclasses import dataclass, field

@@ -1,9 +1,9 @@
-"""How well some shapes of the residence time describe the points, for each place of the peak.
+"""How well several forms of the residence time describe the points, for each place of the peak.
 
-The law; one server at which all queue (a lock), whose residence time turns up later and more
-sharply; and a queue at the very resource whose limit is near, which says nothing of another limit.
-As in the law's posterior, R = v·N + A·(1 − u·N)² with u = 1/Nmax, v = 1/Xmax, linear in A. The
-shape Nmax/(A·Xmax) is 2 for coherency alone and grows with the share of contention.
+The law; one server at which all queue (a lock), whose residence time rises later and more steeply;
+and a queue at the resource whose limit is near, which is no sign of another limit. As in the law's
+posterior, R = v·N + A·(1 − u·N)² with u = 1/Nmax, v = 1/Xmax, linear in A. The shape Nmax/(A·Xmax)
+is 2 for coherency alone and grows with the share of contention.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""Whether queries still cost what they did over the window: a mix that drifts is no step.
+"""Whether the cost of a query has drifted within the window, which is not a step of the mix.
 
-The limits are of the average over the window. So the cost of a query is taken as a curve of the
-load and a level for each while, fitted together, and the last level is held against those of the
-high loads, on which a limit rests.
+Limits are computed from averages over the window. So the cost of a query is fitted as a curve of
+the load and a level for each period together, and the last level is compared with those of the high
+loads, on which a limit is based.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""What a query costs of a resource, utilisation over throughput, but for how busy it is.
+"""The cost of a query in a resource, utilisation over throughput, as a function of the load.
 
-A base load, waking an idle processor and contention make the cost a smooth curve of the load. What
-lies off that curve is of the queries themselves, or of the resource. The curve is fitted once
-(`CostCurve`); drift, variance and the latest intervals are judged by it.
+A base load, waking an idle processor and contention make the cost a smooth curve of the load.
+Deviations from that curve are changes of the queries, or of the resource. The curve is fitted once
+(`CostCurve`); drift, variance and the latest intervals are compared with it.
 """
 
 from dataclasses import dataclass, field

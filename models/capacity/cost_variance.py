@@ -1,9 +1,9 @@
-"""Whether what there is for the server goes up and down: then its average may hold for no while.
+"""Whether the cost of queries, or what others use, fluctuates, so that averages may not hold.
 
-The limits are of the average over the window. Mixes wander, neighbours slow a processor down, and
-what others use or a hypervisor steals comes and goes over hours; the next hour's capacity is then
-not the average's. Spells of one length are compared with each other, beyond what chance within
-them explains (analysis of variance, R. Fisher 1925).
+Limits are computed from averages over the window. Mixes change, neighbours slow a processor down,
+and the use by other programs or the time stolen by a hypervisor varies over hours; then the
+capacity of the next hour is not that of the average. Periods of equal length are compared with each
+other, beyond what chance within them explains (analysis of variance, R. Fisher 1925).
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Whether a processor's clock was lowered at low loads: it looks busier than it is then.
+"""Whether a processor's clock was lowered at low loads, so that it looked busier than it is.
 
-A governor that saves energy lets a processor run slower while there is little to do, so a query
-takes more of its time than it will at high loads, and a limit from low loads is too low by as much.
+A governor that saves energy lets a processor run slower at low load, so a query takes more of its
+time than at high loads, and a limit estimated from low loads is too low by the same factor.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""What speaks against a capacity: one table of doubts.
+"""The reasons against a capacity, in one table.
 
-Each doubt is a statistic of the evidence, the value beyond which it counts, and the scenario of a
-bench or the test that shows what it is worth. Which of them take the trust away and which only
-inform is `result.INFORMATION`; which speak of a capacity that was measured is `OF_MEASURED`.
+Each doubt has a statistic of the evidence, a threshold, and the scenario of a bench or the test
+that justifies it. `result.INFORMATION` has those that only inform and do not lower the trust;
+`OF_MEASURED` those that apply to a measured capacity.
 """
 
 from collections.abc import Callable

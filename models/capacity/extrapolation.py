@@ -1,9 +1,9 @@
-"""How a utilisation may go on up to its ceiling, and how probable each way is.
+"""The ways in which a utilisation may continue up to its ceiling, and their probabilities.
 
-Each way has a strength, of which a range is believed; the points weigh the strengths, and so the
-ways. Given one, the ceiling c is reached where an expression that is linear in the coefficients
-is, so how uncertain that place is follows without an approximation (E. Fieller 1954):
-P(limit ≤ X) = P(U(X) ≥ c).
+Each way has a strength with a prior; the points weigh the strengths, and so the ways. For a given
+strength the ceiling c is reached where an expression that is linear in the coefficients is, so the
+uncertainty of that throughput follows without an approximation (E. Fieller 1954): P(limit ≤ X) =
+P(U(X) ≥ c).
 """
 
 from collections.abc import Sequence

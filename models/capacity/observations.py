@@ -1,4 +1,4 @@
-"""What was seen in each interval: the load and what it was served with."""
+"""The observations of each interval: throughput, concurrency, and the use of each resource."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

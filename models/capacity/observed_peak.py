@@ -1,10 +1,9 @@
-"""The peak of throughput over concurrency, where the intervals reach beyond it.
+"""The peak of throughput over concurrency, where intervals beyond it were observed.
 
 Below its peak a server completes more, the more statements run at once. Where a resource is full
-and half as many statements again complete no more, the peak lies in between and needs no
-extrapolation: the capacity is what was completed around it (the saturation point of a closed
-network, P. Denning, J. Buzen 1978). Without a full resource statements may have piled up for a
-while: see `plateau`.
+and 50 % more statements complete no more, the peak lies in between and needs no extrapolation: the
+capacity is what was completed around it (the saturation point of a closed network, P. Denning, J.
+Buzen 1978). Without a full resource, statements may only have piled up for a while: see `plateau`.
 """
 
 from dataclasses import dataclass

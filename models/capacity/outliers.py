@@ -1,9 +1,9 @@
-"""Intervals that the workload does not explain, each left out for a reason that is reported.
+"""Intervals that the workload does not explain; each is left out for a reason that is reported.
 
-An interval is compared with others at the same throughput: how long a query took (R = N/X) and
-what it cost of each resource (U/X). Pile-ups take longer, backups cost more, and what is too good
-to be true was not measured well. Never more than a tenth is left out: beyond, it is not the
-intervals that are wrong.
+An interval is compared with others at the same throughput: how long a query took (R = N/X) and what
+it cost of each resource (U/X). Pile-ups take longer, backups cost more, and implausibly good values
+were not measured well. At most a tenth is left out: with more, the model is wrong and not the
+intervals.
 """
 
 from dataclasses import dataclass, field, replace

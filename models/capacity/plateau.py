@@ -1,9 +1,9 @@
-"""Whether the end was seen: more statements at once, and no more throughput.
+"""Whether throughput has stopped growing: more statements at once, but no more throughput.
 
-Below its end a server serves the more the more statements are at work. Where half as many more
-serve the same, interval after interval, something holds them up, and the throughput is the most
-there is: by the asymptotic bounds of a closed network (P. Denning, J. Buzen 1978) it is one over
-the longest demand. A lock shows so, while no resource is full.
+Below its limit a server completes more, the more statements are at work. Where 50 % more complete
+no more, interval after interval, something else delays them, and the throughput is the maximum: by
+the asymptotic bounds of a closed network (P. Denning, J. Buzen 1978) it is one over the longest
+demand. A lock looks like this, while no resource is full.
 """
 
 import numpy as np

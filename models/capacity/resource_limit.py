@@ -1,4 +1,4 @@
-"""What a resource is, and what is known of the throughput at which it is full."""
+"""A resource, and the throughput at which it is full: the types."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""The capacity of a server as an answer: a number with its bounds, what ends it, and how sure."""
+"""The assessed capacity of a server: a number with bounds, the limit, and the trust."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

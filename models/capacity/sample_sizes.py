@@ -1,4 +1,4 @@
-"""How many intervals tell something, which of them, and how exactly: the same wherever asked."""
+"""How many intervals a statistic needs, and which ones it uses: the same numbers everywhere."""
 
 MIN_POINTS = 6
 """So many intervals must tell a number of the server."""

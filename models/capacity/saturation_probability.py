@@ -1,9 +1,9 @@
 """The probability that a load saturates the server: P(C ≤ load), from the capacity's posterior.
 
-The load is the present one, grown by a factor, or as high as it may come within an hour.
+The load is the present one, grown by a factor, or the highest expected within an hour.
 
-A wide interval is no reason for silence: it is in the probability. A model that the points
-contradict is one, for then the interval itself is wrong.
+A wide interval is part of the probability. There is no probability where the points contradict the
+model, because then the interval itself is wrong.
 """
 
 from collections.abc import Mapping

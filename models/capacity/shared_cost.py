@@ -1,9 +1,9 @@
-"""How many queries are spared a cost that one pays for all, by a counter of how often it is paid.
+"""How many queries avoid a cost that one pays for all, by a counter of how often it is paid.
 
-An idle processor is woken once for all queries that come while it runs, and a log is written and
+An idle processor is woken once for all queries that arrive while it runs, and a log is written and
 flushed once for all that commit meanwhile (group commit: D. DeWitt and others 1984; D. Gawlick, D.
-Kinkade 1985). At low loads each query pays; the more overlap, the fewer do. So what a query costs
-falls, and how far it has fallen is measured and not assumed.
+Kinkade 1985). At low loads each query pays; the more queries overlap, the fewer pay. So the cost
+per query falls, and how far it has fallen is measured, not assumed.
 """
 
 from dataclasses import dataclass, field, replace

@@ -1,9 +1,9 @@
-"""Which intervals a long window keeps: the spread over load and age, not thousands alike.
+"""Which intervals a long window keeps: a spread over load and age instead of thousands alike.
 
-Intervals fall into cells of load (six to the octave, down from the greatest) and of age (one to
-the octave). Crowded cells are thinned, evenly over time, until all together fit the limit: one
-old interval at a high load outlives a thousand idle ones. Nothing is drawn at random, and what was
-kept can be thinned again with newer intervals, so that a window needs no more memory than this.
+Intervals fall into cells of load (six to the octave, down from the greatest) and of age (one to the
+octave). Crowded cells are thinned, evenly over time, until all together fit the limit, so that an
+old interval at a high load is kept longer than a thousand idle ones. Nothing is random, and what
+was kept can be thinned again with newer intervals, so a window needs no more memory than this.
 """
 
 from dataclasses import dataclass, field

@@ -1,10 +1,10 @@
-"""How far a load rises within the next minutes, from what it did at this hour of earlier days.
+"""How far a load may rise within the next hour, from its rises at this time of earlier days.
 
-What follows a time of day is taken from the days before it: how much higher the load came within
-so long, as a ratio, which a higher or lower day leaves as it is. A rise that those days do not
-explain may be chance, or something new. That goes on: by as much again as it has grown with a
-probability of one half, and by r times as much with 1/(1 + r), which is what is known of the end
-of something that is met at a time in no relation to it (J. R. Gott, *Nature* 363, 1993).
+The usual rise at a time of day is taken from the days before, as a ratio, so that it applies to
+higher and lower days alike. A rise that those days do not explain may be chance, or something new.
+Something new continues: by as much again as it has grown with a probability of one half, and by r
+times as much with 1/(1 + r), which is all that is known of the end of a process observed at a
+random time (J. R. Gott, *Nature* 363, 1993).
 """
 
 from collections.abc import Mapping

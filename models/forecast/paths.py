@@ -1,9 +1,9 @@
-"""Possible futures of daily peaks, drawn from all that a trend leaves open.
+"""Possible futures of daily peaks, drawn from the uncertainty of a trend.
 
-A path takes one of the trend's shapes by its probability and coefficients from their Student
-distribution. Its growth is not quite that of the days seen, its days differ as those did (their
-residuals are drawn again), and the level wanders and steps. The numbers drawn are always the same,
-so that the same load gives the same answer.
+A path takes one of the trend's shapes by its probability, and coefficients from their Student
+distribution. Its growth differs a little from that of the days seen, its residuals are drawn from
+theirs, and its level drifts and steps. The random numbers are always the same, so that the same
+load gives the same forecast.
 """
 
 import numpy as np
