@@ -92,7 +92,7 @@ def _workers(state: AgentState) -> Iterator[Metric]:
     failures = CounterMetricFamily(
         PREFIX + "worker_failures",
         "Runs of the worker that failed by a defect of the agent; the worker continues, and the "
-        "log has the traceback.",
+        "log names the line of code.",
         labels=("worker", "target"),
     )
     for worker in sorted(state.workers, key=lambda one: (one.name, one.target)):
@@ -120,7 +120,7 @@ def _work(state: AgentState) -> Iterator[Metric]:
     failures = CounterMetricFamily(
         PREFIX + "assessment_failures",
         "Assessments of the target that failed by a defect of the agent, by what was assessed; "
-        "the log has the traceback. Absent before the first.",
+        "the log names the line of code. Absent before the first.",
         labels=("target", "part"),
     )
     for work in sorted(state.work, key=lambda work: work.target):
