@@ -275,7 +275,7 @@ HELP = {
     r"_reason$": "^1 for (the|each) reason.*absent",
     r"_trust$": "1 for the state that holds .*, 0 for the other two",
     r"_(up|enabled|success|successful|overloaded|limited_by)$": "^1 (if|while|for).*(0|else 0)",
-    r"_ratio$": "[Ss]hare|0 is|1 is|0\\.25 is|times the present load",
+    r"_ratio$": "[Ss]hare|0 is|1 is|0\\.25 is|Multiple of the present load",
 }
 """What a help text has to say of a metric with such a name: its unit, what 0 and 1 are."""
 COUNTS = {"mysql_headroom_group_up"}

@@ -67,7 +67,7 @@ def test_a_marker_is_set_for_one_target_or_for_all(port: int, found: list[Marker
         ((), 400, "400 name: it is missing; fields go into the address, as in ?name=release"),
         ((("name", ""),), 400, "400 name: '' is not a marker name; give 1 to 100 printable"),
         ((("name", "a" * (LONGEST_NAME + 1)),), 400, "1 to 100 printable characters"),
-        ((("name", "a\x1b[2J"),), 400, "400 name: 'a\\x1b[2J' is no name"),
+        ((("name", "a\x1b[2J"),), 400, "400 name: 'a\\x1b[2J' is not a marker name"),
         ((("name", " a"),), 400, "with no space around them"),
         ((("name", "a"), ("at", "soon")), 400, "400 at: give Unix seconds"),
         ((("name", "a"), ("at", "nan")), 400, "at: this time has not come"),
@@ -145,8 +145,10 @@ def test_the_command_sets_one_where_the_login_is_right(
         assert main([*words, *agent]) == 1
         assert "the login is refused" in capsys.readouterr().err
         assert "no such target" in one_line(capsys, main([*words, "--target", "x", *login]))
-        assert "--name: '' is no name" in one_line(capsys, main(["mark", "--name", "", *login]))
-        assert "is no moment" in one_line(capsys, main([*words, "--at", "soon", *login]))
+        assert "--name: '' is not a marker" in one_line(
+            capsys, main(["mark", "--name", "", *login])
+        )
+        assert "is not a time" in one_line(capsys, main([*words, "--at", "soon", *login]))
     assert len(found) == 1
 
 

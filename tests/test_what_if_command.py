@@ -116,7 +116,7 @@ def test_every_key_is_documented(server: WebServer) -> None:
         ([("load", "1"), ("load", "2")], 400, "400 load: given 2 times; give it once"),
         ([("query", "a1a1")], 400, "400 query: 'a1a1' is not a class; write DIGEST=0.5x"),
         ([("query", "a1a2=2x")], 400, "400 query a1a2: no such digest; near are "),
-        ([("query", "\x1b[2J=2x")], 400, "400 query: '\\x1b[2J=2x' is no class"),
+        ([("query", "\x1b[2J=2x")], 400, "400 query: '\\x1b[2J=2x' is not a class"),
         ([("load", "1")] * 50, 400, "400 more than 40 fields; give fewer"),
         ([("query", "a1a1=2x"), ("query", "a1a1a1=2x")], 400, f"400 query {'a1' * 16}: given"),
     ],

@@ -189,9 +189,7 @@ def _cpu_notes(profile: Profile) -> list[str]:
     if profile.disagreement is not None and profile.compared_with is not None:
         moved = percent(profile.disagreement / 2)
         other = OTHERS[profile.compared_with]
-        lines.append(
-            f"  {'disagreement':<14} {moved} of the use is attributed differently by {other}"
-        )
+        lines.append(f"  {'disagreement':<14} {moved} of the use differs with {other}")
     return [*lines, *(f"  {'caution':<14} {_sentence(r, profile)}" for r in profile.reasons)]
 
 

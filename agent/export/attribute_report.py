@@ -89,7 +89,7 @@ def _notes(
         lines.append(f"  {'prediction':<14} {_quality(prediction)}")
     if found.disagreement is not None and found.compared_with is not None:
         other = OTHERS[found.compared_with]
-        moved = f"{percent(found.disagreement / 2)} of the use is attributed differently by {other}"
+        moved = f"{percent(found.disagreement / 2)} of the use differs with {other}"
         lines.append(f"  {'disagreement':<14} {moved}")
     if truth_error is not None:
         lines.append(f"  {'truth':<14} shares differ from it by {truth_error:.3f} in all")
