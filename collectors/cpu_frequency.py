@@ -1,4 +1,4 @@
-"""How fast the clocks run of the CPUs that a server may use, as a share of how fast they can.
+"""The clock rate of the CPUs that a server may use, as a share of the highest.
 
 By the cpufreq of Linux, in kHz, one directory for each CPU; CPUs whose clocks go together show the
 same one. They can run as fast as they are allowed to, `scaling_max_freq`, but no faster than the

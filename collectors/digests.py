@@ -1,4 +1,4 @@
-"""`digests`: what each class of statement did, from events_statements_summary_by_digest.
+"""`digests`: the use by query class, from events_statements_summary_by_digest.
 
 A class is a schema and a digest. The table holds sums since each row's FIRST_SEEN, and is read as
 it is; who wants changes subtracts. Only rows that were used since the reading before are asked for,

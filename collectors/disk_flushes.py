@@ -1,4 +1,4 @@
-"""How often each disk was told to make durable what it holds, and how long that took.
+"""How often each disk flushed its cache, and how long that took.
 
 A commit that must survive a crash ends with a flush of the disk's cache (fsync), and the disk does
 one at a time: what commits meanwhile waits for the next, and shares it. psutil does not read these

@@ -1,4 +1,4 @@
-"""The library's connection, kept from reading more than it should and from giving secrets away."""
+"""The library's connection with limits: on what it reads, and to whom it sends a password."""
 
 import ssl
 from collections.abc import Iterator

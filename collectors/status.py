@@ -1,4 +1,4 @@
-"""`status`: what the server counts about itself, for every account to read.
+"""`status`: the server's global status, readable by every account.
 
 Where MySQL has it as a table that is read: SHOW GLOBAL STATUS copies all of it first.
 """

@@ -1,4 +1,4 @@
-"""`threads`: how many of Threads_running are no client's work.
+"""`threads`: how many of Threads_running do not work for a client.
 
 Measured on real servers: Threads_running counts the session that asks, every binlog dump and the
 event scheduler on both flavours; a replica's own I/O and SQL threads on MariaDB only. The server's

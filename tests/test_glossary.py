@@ -23,7 +23,8 @@ GOLDEN = ROOT / "tests/golden/metrics.txt"
 MOST_TERMS = 30
 PRIVATE = re.compile(
     r"\b(walls?(?!.clock)|lanes?|wanders?|spells?|faring|fares|of late|nobody's|no class's"
-    r"|take care|told)\b"
+    r"|take care|told|anew|dearer|dearest|became of|fare|at will"
+    r"|(?:capacity|limit) is met|meets? the (?:capacity|limit))\b"
 )
 """Words that users stumbled over."""
 REASONS = (

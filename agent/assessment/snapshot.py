@@ -1,4 +1,4 @@
-"""What is known about one target at one time: immutable, published by one assignment."""
+"""All results for one target at one time: immutable, published by one assignment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

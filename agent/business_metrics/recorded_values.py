@@ -1,4 +1,4 @@
-"""Business metrics of a recorded server: what the agent would have said of them at each time."""
+"""Business metrics of a recorded server: what the agent would have reported at each time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

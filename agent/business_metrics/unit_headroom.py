@@ -1,4 +1,4 @@
-"""The headroom of a target in the units of its business metrics, from all that a snapshot knows."""
+"""The headroom of a target in the units of its business metrics, from a snapshot."""
 
 from agent.assessment.snapshot import BusinessState, Snapshot
 from agent.business_metrics.joined_values import ValueSeries

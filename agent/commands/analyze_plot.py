@@ -1,4 +1,4 @@
-"""The picture of a fleet: how much of its capacity each server uses, the most endangered on top."""
+"""A plot of a fleet: how much of its capacity each server uses, the least headroom on top."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

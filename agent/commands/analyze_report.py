@@ -1,4 +1,4 @@
-"""A fleet as a table and as CSV, the server in most danger first."""
+"""A fleet as a table and as CSV, the server with the least headroom first."""
 
 import csv
 import io

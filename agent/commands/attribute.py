@@ -1,4 +1,4 @@
-"""`mysql-headroom attribute FILE.csv`: tell how much of a resource each query class uses."""
+"""`mysql-headroom attribute FILE.csv`: divide a resource over query classes, from files."""
 
 import argparse
 import re

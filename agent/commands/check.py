@@ -1,4 +1,4 @@
-"""`mysql-headroom check`: are the files right, what works at every target, what mends the rest."""
+"""`mysql-headroom check`: validate the files, test each target, print how to enable the rest."""
 
 import argparse
 from functools import partial

@@ -1,4 +1,4 @@
-"""`mysql-headroom demo`: a private server under a made-up load, and what the agent says of it."""
+"""`mysql-headroom demo`: a private server under a generated load, and the agent's results."""
 
 import argparse
 import signal

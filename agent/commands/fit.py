@@ -1,4 +1,4 @@
-"""`mysql-headroom fit FILE.csv`: fit the law to a file and say where the peak is."""
+"""`mysql-headroom fit FILE.csv`: fit the law to a file and print where the peak is."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""`mysql-headroom history`: what the file holds, out of it and into it as text, and pruning it."""
+"""`mysql-headroom history`: show, export, import and prune the history file."""
 
 import argparse
 import sqlite3

@@ -1,4 +1,4 @@
-"""`mysql-headroom profile`: which queries use the server up, as one looks at it."""
+"""`mysql-headroom profile`: rank the queries of a server by resource use."""
 
 import argparse
 import os

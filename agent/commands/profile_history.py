@@ -1,4 +1,4 @@
-"""A profile from the history that a running agent writes, which does not notice."""
+"""A profile from the history of a running agent, read beside it."""
 
 import sqlite3
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""A profile in words, as JSON and as CSV: classes of query ranked by what they use."""
+"""A profile in words, as JSON and as CSV: query classes ranked by resource use."""
 
 import csv
 import io

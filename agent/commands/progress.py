@@ -1,4 +1,4 @@
-"""Progress of a command that computes for long, and its end on Ctrl-C at any moment."""
+"""Progress of a long computation, and its interruption by Ctrl-C at any moment."""
 
 import signal
 import sys

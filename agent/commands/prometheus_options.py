@@ -1,4 +1,4 @@
-"""The options of commands that read a Prometheus: which servers, when, and how to get in."""
+"""Options of commands that read a Prometheus: selectors, time range and login."""
 
 import argparse
 import time

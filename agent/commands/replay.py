@@ -1,4 +1,4 @@
-"""`mysql-headroom replay SOURCE`: what the agent would have said of a recorded server, and when."""
+"""`mysql-headroom replay SOURCE`: the agent's analysis over the recording of a server."""
 
 import argparse
 import sys

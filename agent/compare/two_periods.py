@@ -1,4 +1,4 @@
-"""Both periods of one recording, each assessed for itself, and put side by side."""
+"""Both periods of one recording, assessed separately and compared."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing

@@ -1,4 +1,4 @@
-"""What all sections of a configuration file are."""
+"""The base class of all sections of a configuration file."""
 
 from pydantic import BaseModel, ConfigDict
 

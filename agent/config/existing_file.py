@@ -1,4 +1,4 @@
-"""Files that a configuration names, which must be there."""
+"""A type for paths in the configuration: the file must exist."""
 
 from pathlib import Path
 from typing import Annotated

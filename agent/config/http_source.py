@@ -1,4 +1,4 @@
-"""A server that is read over HTTP, as a configuration names it: its URL, and how to get in."""
+"""A server that is read over HTTP, in the configuration: its URL and login."""
 
 from typing import ClassVar, Self
 

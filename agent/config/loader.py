@@ -1,4 +1,4 @@
-"""Reading the configuration file, with what the command line puts in place of its values."""
+"""Reading the configuration file, and overriding its values from the command line."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How query classes are followed and shown. Durations in seconds."""
+"""The settings of query classes. Durations in seconds."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Where the resources of a server's host end, as far as it cannot be read from them."""
+"""Limits of the host's resources that cannot be read from the host."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated

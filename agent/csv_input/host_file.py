@@ -1,4 +1,4 @@
-"""Reading the resource of a long class file from the host's file, interval by interval."""
+"""Reading the resource of a long class file from the host's file, joined by interval."""
 
 from dataclasses import dataclass, replace
 

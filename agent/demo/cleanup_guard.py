@@ -1,4 +1,4 @@
-"""Leave nothing behind: a process that outlives us by just enough to clean up.
+"""A helper process that outlives us just long enough to clean up.
 
 A server must not survive the program that started it, however that ends: by an exception, by a
 signal, by SIGKILL. A death signal (PR_SET_PDEATHSIG) is tied to the thread that forked and cannot

@@ -1,4 +1,4 @@
-"""The demo in order: a private server, the shop on it, its load, the agent, and what it says."""
+"""The demo, step by step: a private server, the shop, its load, the agent, and its results."""
 
 import io
 import logging

@@ -1,4 +1,4 @@
-"""What the agent knows now, in the demo's words: rows of a table, and one line."""
+"""The agent's results in the demo: rows of a table, and one line."""
 
 from agent.assessment.snapshot import Snapshot
 from agent.export.capacity_report import (

@@ -1,4 +1,4 @@
-"""The demo's way out: a screen redrawn in place on a terminal, plain lines anywhere else."""
+"""The demo's output: a screen redrawn in place on a terminal, plain lines elsewhere."""
 
 import os
 import shutil

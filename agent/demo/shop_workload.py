@@ -1,4 +1,4 @@
-"""The shop that the demo's server holds: its tables, and the classes of queries on them.
+"""The shop database of the demo: its tables, and the query classes on them.
 
 The law shows because the queries are in each other's way, as in a real shop. Sales take turns at
 the row of the one item that everybody buys: contention. Conversions read exchange rates that are

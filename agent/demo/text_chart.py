@@ -1,4 +1,4 @@
-"""Throughput over concurrency in characters: the points that were seen, and the fitted law."""
+"""Throughput over concurrency as a chart of text: the points and the fitted law."""
 
 import numpy as np
 

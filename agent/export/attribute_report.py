@@ -1,4 +1,4 @@
-"""A division of a resource over query classes, in words: who uses it, and how sure that is."""
+"""A division of a resource over query classes in words, with its errors."""
 
 from models.attribution.result import Attribution, ClassUse, Method, PredictionError
 

@@ -1,4 +1,4 @@
-"""The capacity, its limits and what it came from, as Prometheus metrics."""
+"""The capacity, its limits and its inputs, as Prometheus metrics."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""The capacity in words: what the server can do, what ends it, how sure that is, what is left."""
+"""The capacity in words: its value, the limit, the uncertainty and the headroom."""
 
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import words

@@ -1,4 +1,4 @@
-"""The query classes as a table for people: who uses the server up, and what to mend first."""
+"""The query classes as a table of the page: their use, and the gain from optimising each."""
 
 from collections.abc import Iterator
 from html import escape

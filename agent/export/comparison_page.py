@@ -1,4 +1,4 @@
-"""What changed at a time, as a page: the rows of `compare`, those that changed first to be seen."""
+"""The comparison around a time as a page: the rows of `compare`, changed ones first."""
 
 from html import escape
 

@@ -1,4 +1,4 @@
-"""A comparison of two periods in words: a row of cells for each quantity, and what to mind."""
+"""A comparison of two periods in words: a row for each quantity, and notes."""
 
 from collections.abc import Callable, Iterator
 

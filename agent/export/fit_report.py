@@ -1,4 +1,4 @@
-"""A fitted law in words: where the peak is, how sure that is, and what would settle it."""
+"""A fitted law in words: the peak, its uncertainty, and what would settle it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The page for people: what is known about every target, in words first, numbers after."""
+"""The HTML page: every target, in words first, numbers after."""
 
 from collections.abc import Iterator, Sequence
 from html import escape

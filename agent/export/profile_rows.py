@@ -1,4 +1,4 @@
-"""A profile: classes of query ranked by what they use, from what was seen or from the history."""
+"""A profile: query classes ranked by resource use, from a live server or the history."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

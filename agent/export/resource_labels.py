@@ -1,4 +1,4 @@
-"""The labels of a resource: what kind it is, of which device, and in which dimension it fills."""
+"""The labels of a resource: its kind, its device, and the dimension that is limited."""
 
 from agent.window.utilisation import PARTS
 

@@ -1,4 +1,4 @@
-"""The SLA as Prometheus metrics: how far the load is from where residence times break it."""
+"""The SLA as Prometheus metrics: the load at which residence times break it, and the headroom."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""Snapshots as JSON, for programs: all that is known, what went in, and what was left out.
+"""Snapshots as JSON: all results, their inputs, and what was left out.
 
 Numbers are in base units and times in Unix seconds; what is not known is null. docs/snapshot.md has
 every key.

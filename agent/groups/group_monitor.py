@@ -1,4 +1,4 @@
-"""Watching a group of targets: after each interval, what they do together.
+"""The monitor of a group of targets: a summary after each interval.
 
 It looks at their latest snapshots and asks no server. A node that could not be read is lost for
 that interval and counted, and the summary is of the others.

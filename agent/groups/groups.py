@@ -1,4 +1,4 @@
-"""All groups of a configuration, looked at together."""
+"""All groups of a configuration."""
 
 import time
 from collections.abc import Callable, Sequence

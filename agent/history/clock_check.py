@@ -1,4 +1,4 @@
-"""Whether the wall clock has been running evenly: what is old is forgotten only by such a clock."""
+"""Whether the wall clock has run evenly: only then are old rows deleted by it."""
 
 SAME = 30.0  # seconds by which the clocks may drift apart
 LONG_ENOUGH = 600.0  # seconds

@@ -1,4 +1,4 @@
-"""How a history can fail: one error, `StoreError`, with a kind of a bounded set."""
+"""Failures of a history: one error, `StoreError`, with a kind from a fixed set."""
 
 import errno
 import sqlite3

@@ -1,4 +1,4 @@
-"""The history's file: private, of one agent at a time, and put aside when it is broken."""
+"""The history's file: private, of one agent at a time, and renamed when it is corrupt."""
 
 import fcntl
 import os

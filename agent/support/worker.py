@@ -1,4 +1,4 @@
-"""A worker: one thread that runs its ticks in turn, each when due, a late one never twice."""
+"""A worker: one thread that executes scheduled runs; a late run is never repeated."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""The ways out over HTTP: metrics, the page, JSON, health, readiness. Nothing waits for MySQL."""
+"""The HTTP routes: metrics, the page, JSON, health, readiness. None waits for MySQL."""
 
 import math
 import threading

@@ -1,4 +1,4 @@
-"""Who may see the pages: users with bcrypt passwords, checked so that no crowd takes the CPU."""
+"""Users with bcrypt passwords, checked so that many requests cannot take all the CPU."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""Places for connections: a bound on how many, a deadline for each, and who leaves when full."""
+"""Limits of connections: how many, a deadline for each, and which is closed when full."""
 
 import itertools
 import socket

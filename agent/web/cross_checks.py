@@ -1,4 +1,4 @@
-"""What in a web configuration no single key shows, or cannot be honoured; found as written.
+"""Contradictions between keys of a web configuration, and what cannot be supported.
 
 Like `config_rules`, they are looked for beside the types, so that nothing hides them.
 """

@@ -1,4 +1,4 @@
-"""What a page answers: status, content type and body; refusals of one line."""
+"""Responses of a page: status, content type and body; refusals of one line."""
 
 from http import HTTPStatus
 

@@ -1,4 +1,4 @@
-"""Answers that take long to make: one at a time, and shared for a moment where all ask the same."""
+"""Responses that take long to compute: one at a time, shared by equal requests."""
 
 import threading
 import time

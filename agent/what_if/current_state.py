@@ -1,4 +1,4 @@
-"""What is known of a target now, as the state that a what-if question starts from."""
+"""The current state of a target, from which a what-if question starts."""
 
 from collections.abc import Iterator
 

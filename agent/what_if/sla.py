@@ -1,4 +1,4 @@
-"""A target's headroom up to its SLA, from all that a snapshot knows."""
+"""A target's headroom up to its SLA, from a snapshot."""
 
 from agent.assessment.snapshot import SlaState, Snapshot
 from agent.what_if.current_state import today_of

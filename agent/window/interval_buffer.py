@@ -1,4 +1,4 @@
-"""What a target's collectors have read: raw samples for a short while, intervals for the window.
+"""A target's recent data: raw samples for a short while, intervals for the window.
 
 `append` is called from the sampling threads, `window` from the one that fits.
 """

@@ -1,4 +1,4 @@
-"""Samples of one collector as arrays, and what they come to between the edges of intervals."""
+"""Samples of one collector as arrays, and their rates and averages between interval edges."""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""The rates that the time split is made of, per second, from samples between edges.
+"""The rates from which the time split is computed, per second, between edges.
 
 They are kept with each interval beside the utilisations. Times are seconds per second.
 """

@@ -1,4 +1,4 @@
-"""How far each resource of a server is used: its utilisation, 0 to 1 of what there is of it.
+"""The utilisation of each resource of a server, 0 to 1 of its capacity.
 
 A resource whose ceiling is not known has no utilisation; what may be given one by the configuration
 is kept as a rate, per second. CPU time that the hypervisor gave to others (steal) counts as used,
