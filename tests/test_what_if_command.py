@@ -183,7 +183,7 @@ def test_the_command_prints_the_agents_json(
         (["--cpu-speed", "fast"], 2, "--cpu-speed: 'fast' is not a factor; write 2x or 0.5x"),
         (["--query", "ffff=0.5x"], 2, "query ffff: no such digest; near are a1"),
         (["--target", "other"], 2, "--target: the agent watches no such target"),
-        (["--password-file", "x"], 2, "--password-file is of no use alone"),
+        (["--password-file", "x"], 2, "--password-file needs --user"),
         (["--agent", "ftp://x"], 1, "'ftp://x' is not a URL; write http://HOST:10104"),
         (["--agent", "http://127.0.0.1:1"], 1, "no answer"),
     ],

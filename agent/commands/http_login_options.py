@@ -43,7 +43,7 @@ def add_login(group: "argparse._ArgumentGroup") -> None:
 def login_problem(args: argparse.Namespace) -> str | None:
     """Why these options make no sense together, or None."""
     if args.password_file and not args.user:
-        return "--password-file is of no use alone; name the user with --user"
+        return "--password-file needs --user: name the user with it"
     return None
 
 

@@ -27,7 +27,7 @@ class HttpSource(Section):
     @model_validator(mode="after")
     def _is_usable(self) -> Self:
         if self.password_file and not self.user:
-            raise ValueError("password_file is of no use alone; name the user")
+            raise ValueError("password_file needs a user; name the user")
         if self.user and self.token_file:
             raise ValueError("give a user or a token_file, not both")
         try:
