@@ -82,7 +82,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """Read, divide, predict, print. Return 0, or 2 with one line on standard error."""
     if args.predict_host and not args.predict:
-        text = "--predict-host needs --predict: name the other file with it"
+        text = "--predict-host needs a file to predict; name the other file with --predict"
         complain_of(text)
         return USAGE_ERROR
     with interruptible():
