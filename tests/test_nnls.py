@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import nnls
+import scipy
 
 from models.usl.law import Array
 from models.usl.nnls import NOTHING, non_negative
@@ -28,7 +28,7 @@ def test_no_other_parabola_is_nearer(levels: int) -> None:
         powers = m ** np.arange(5)[:, None]
         found = non_negative((powers @ w).tolist(), (powers[:3] @ (w * target)).tolist())
         root = np.sqrt(w)
-        best, _ = nnls((powers[:3] * root).T, target * root)
+        best, _ = scipy.optimize.nnls((powers[:3] * root).T, target * root)
         assert min(found) >= 0
         assert squares(np.array(found), m, target, w) <= squares(best, m, target, w) + 1e-9
         ended.add(tuple(c > 0 for c in found))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from models.random_numbers import RandomNumbers
 
@@ -27,7 +27,7 @@ def test_uniform_and_normal_numbers_pass_a_test_of_their_distribution(
     name: str, drawn: np.ndarray
 ) -> None:
     """Kolmogorov and Smirnov's; and one number says nothing of the next."""
-    assert stats.kstest(drawn, name).pvalue > 0.001
+    assert scipy.stats.kstest(drawn, name).pvalue > 0.001
     assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 4 / np.sqrt(len(drawn))
 
 
@@ -35,7 +35,9 @@ def test_uniform_and_normal_numbers_pass_a_test_of_their_distribution(
 def test_chi_square_is_right_where_it_matters(freedom: float) -> None:
     """Its quantiles from 5 to 95 %, and the mean."""
     drawn, shares = RandomNumbers(3).chi_square(freedom, MANY), (0.05, 0.25, 0.5, 0.75, 0.95)
-    assert np.quantile(drawn, shares) == pytest.approx(stats.chi2.ppf(shares, freedom), rel=0.04)
+    assert np.quantile(drawn, shares) == pytest.approx(
+        scipy.stats.chi2.ppf(shares, freedom), rel=0.04
+    )
     assert drawn.mean() == pytest.approx(freedom, rel=0.01)
 
 
@@ -44,6 +46,6 @@ def test_whole_numbers_and_orders_leave_none_out() -> None:
     numbers = RandomNumbers(4)
     counts = np.bincount(numbers.integers(7, (70_000,)), minlength=7)
     assert len(counts) == 7
-    assert stats.chisquare(counts).pvalue > 0.001
+    assert scipy.stats.chisquare(counts).pvalue > 0.001
     assert sorted(numbers.permutation(9).tolist()) == list(range(9))
     assert numbers.permutation(9).tolist() != numbers.permutation(9).tolist()

@@ -5,8 +5,7 @@ from math import isfinite
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-from scipy.stats import t
+import scipy
 
 from models.trust import Reason, Trust
 from models.usl.fit import (
@@ -103,7 +102,7 @@ def test_the_ray_tracers_first_6_rows_with_their_limits() -> None:
     assert errors is not None
     assert errors.sigma is not None
     assert errors.kappa is not None
-    quantile = t.ppf(0.95, 5)
+    quantile = scipy.stats.t.ppf(0.95, 5)
     for estimate, error, published, limits, digits in [
         (fitted.law.sigma, errors.sigma, 0.02444, (0.00754, 0.04135), 1e-5),
         (fitted.law.kappa, errors.kappa, 0.00163, (0.00110, 0.00215), 1e-5),
@@ -151,7 +150,9 @@ def test_least_squares_agrees_with_a_general_minimiser() -> None:
             return float(np.sum((x - fitted) ** 2))
 
         start = np.array([law.sigma / (law.sigma + 1e-3), 1, 1])
-        best = minimize(cost, start, method="Nelder-Mead", options={"xatol": 1e-9, "maxiter": 4000})
+        best = scipy.optimize.minimize(
+            cost, start, method="Nelder-Mead", options={"xatol": 1e-9, "maxiter": 4000}
+        )
         assert cost(start) <= best.fun * (1 + 1e-7)
 
 
@@ -165,7 +166,7 @@ def test_the_point_fit_agrees_with_a_general_minimiser() -> None:
         def cost(p: Array, m: Array = m, r: Array = r) -> float:
             return float(np.sum(np.log(r / (p[0] + p[1] * m + p[2] * m * m)) ** 2))
 
-        best = minimize(
+        best = scipy.optimize.minimize(
             cost, [0.5, 0.5, 0.5], bounds=[(1e-12, None), (0, None), (0, None)], tol=1e-14
         )
         assert cost(found.coefficients) <= best.fun * (1 + 1e-4)

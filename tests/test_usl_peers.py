@@ -4,8 +4,7 @@ from math import isfinite, sqrt
 
 import numpy as np
 import pytest
-from scipy.optimize import least_squares
-from scipy.stats import t
+import scipy
 
 from models.usl.fit import fit_lsq, fit_map
 from models.usl.law import Usl
@@ -75,7 +74,7 @@ def test_an_unconstrained_fit_loses_the_peak_of_the_ray_tracer() -> None:
         return x - p[2] * n / (1 + p[0] * (n - 1) + p[1] * n * (n - 1))
 
     start = [0.1, 0.01, float(np.max(x / n))]
-    theirs = least_squares(residuals, start, method="lm").x  # type: ignore[arg-type]
+    theirs = scipy.optimize.least_squares(residuals, start, method="lm").x  # type: ignore[arg-type]
     assert theirs[1] < 0
     bounded, ours = fit_lsq(n, x), fit_map(n, x)
     assert bounded.law.kappa == 0
@@ -120,12 +119,12 @@ def test_confidence_limits_use_the_two_sided_quantile() -> None:
     assert fitted.standard_errors is not None
     errors = fitted.standard_errors
     assert errors.degrees_of_freedom == 3
-    theirs = t.ppf(0.95, 5) * errors.lam
+    theirs = scipy.stats.t.ppf(0.95, 5) * errors.lam
     assert fitted.law.lam - theirs == pytest.approx(19.267, abs=0.0006)
     assert fitted.law.lam + theirs == pytest.approx(22.445, abs=0.0006)
     limits = errors.limits(fitted.law, confidence=0.95)["lambda"]
     assert limits is not None
-    assert limits[1] - fitted.law.lam == pytest.approx(t.ppf(0.975, 3) * errors.lam)
+    assert limits[1] - fitted.law.lam == pytest.approx(scipy.stats.t.ppf(0.975, 3) * errors.lam)
     assert limits[1] - fitted.law.lam > 1.5 * theirs
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf, log
 
 import numpy as np
-from scipy.optimize import OptimizeWarning, curve_fit
+import scipy
 
 from models.trust import Trust
 from models.usl.fit import Method, UslFit, fit
@@ -49,10 +49,12 @@ def bounded_least_squares(n: Array, x: Array) -> Peak:
 def least_squares(n: Array, x: Array) -> Peak:
     """Predict by unbounded least squares on throughput from usl4j's start."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OptimizeWarning)
+        warnings.simplefilter("ignore", scipy.optimize.OptimizeWarning)
         try:
             start = (0.1, 0.01, float(np.max(x / n)))
-            sigma, kappa, lam = curve_fit(_law, n, x, start, method="lm", maxfev=2000)[0]
+            sigma, kappa, lam = scipy.optimize.curve_fit(
+                _law, n, x, start, method="lm", maxfev=2000
+            )[0]
         except (RuntimeError, TypeError):  # no convergence; fewer points than parameters
             return Peak(inf)
     if not kappa > 0 or not sigma < 1:
