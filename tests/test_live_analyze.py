@@ -4,6 +4,7 @@ import json
 import time
 import urllib.request
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,16 +16,19 @@ from prometheus_server import serving
 
 from agent.cli import main
 from agent.demo.server import PrivateServer
-from testbed.real.daemon import free_port, target, watching
+from testbed.real.daemon import Daemon, free_port, target, wait_until, watching
 from testbed.real.servers import least_account
 
 STEPS, EACH, FIRST = (1, 3, 6, 10, 16), 6.5, 3.0
-"""Clients at once, up to beyond the peak, and for how long, s; the first is while they connect."""
+"""Clients at once, up to beyond the peak, and for how long, s, at least; the first is while they
+connect."""
+LATE = 30.0  # seconds that an interval of either may come later than it should
 SETTLED = 2.5
 """Seconds of a step after which what ends lies within it: two intervals of `WIDTH` at least."""
 WIDTH = 2.0
 NEAR = 0.15
 """Of each other are two measurements whose intervals have other edges."""
+SINCE = "90s"
 OWN = 6.0
 """Statements/s of the agent at most, which it leaves out and `analyze` cannot: 5 were seen."""
 SLOW = {name: {"interval": "1s"} for name in ("status", "statements", "threads")}
@@ -40,14 +44,30 @@ def scraping(**ports: int) -> Json:
     return {"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": jobs}
 
 
-def by_step(points: Sequence[Json], begun: Sequence[float], what: str) -> list[float]:
-    """The mean of each step's points that lie within it."""
-    return [fmean(p[what] for p in points if at + SETTLED < p["at"] <= at + EACH) for at in begun]
+Step = tuple[float, float]
+"""When it began and ended, Unix seconds."""
+
+
+def within(points: Sequence[Json], step: Step) -> list[Json]:
+    """The points that lie within a step."""
+    return [point for point in points if step[0] + SETTLED < point["at"] <= step[1]]
+
+
+def by_step(points: Sequence[Json], steps: Sequence[Step], what: str) -> list[float]:
+    """The mean of each step's points."""
+    return [fmean(point[what] for point in within(points, step)) for step in steps]
+
+
+def snapshot(agent: Daemon) -> Json:
+    """What the agent says of the one server."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{agent.port}/api/v1/snapshot") as answer:
+        (said,) = json.loads(answer.read())["targets"]
+    return dict(said)
 
 
 def analysed(url: str, capsys: pytest.CaptureFixture[str], *more: str) -> Json:
     """What `analyze` says of the one server."""
-    words = ("--selector", '{job="mysql"}', "--since", "60s", "--interval", f"{WIDTH}", *more)
+    words = ("--selector", '{job="mysql"}', "--since", SINCE, "--interval", f"{WIDTH}", *more)
     assert main(["analyze", "--prometheus", url, *words, "--format", "json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["targets"]
     return dict(found)
@@ -76,20 +96,27 @@ def test_analyze_says_of_a_scraped_server_what_the_agent_says(
         serving(prometheus, tmp_path / "data", config=scraping(mysql=mysql, node=node)) as url,
         watching(tmp_path, watched, fit={"interval": "2s"}, collectors=collectors) as agent,
     ):
-        begun = []
+        steps: list[Step] = []
+
+        def both_have_points(began: float) -> bool:
+            answers = snapshot(agent), analysed(url, capsys, "--no-hosts")
+            return all(within(said["points"], (began, time.time())) for said in answers)
+
         with ContendedLoad(mysql_server, max(STEPS)) as load:
-            for clients in STEPS:
+            load.set(STEPS[0])
+            time.sleep(FIRST)
+            for clients in STEPS[1:]:
                 load.set(clients)
-                begun.append(time.time())
-                time.sleep(EACH if len(begun) > 1 else FIRST)
-        with urllib.request.urlopen(f"http://127.0.0.1:{agent.port}/api/v1/snapshot") as answer:
-            (said,) = json.loads(answer.read())["targets"]
-        found = analysed(url, capsys, "--no-hosts")
+                began = time.time()
+                time.sleep(EACH)
+                wait_until("points", partial(both_have_points, began), LATE)
+                steps.append((began, time.time()))
+        said, found = snapshot(agent), analysed(url, capsys, "--no-hosts")
         of_host = analysed(url, capsys)
     assert found["concurrency_source"] == said["concurrency_source"] == "statement_time"
     for what, apart in (("throughput", OWN), ("concurrency", 0.0)):
-        expected = by_step(said["points"], begun[1:], what)
-        measured = by_step(found["points"], begun[1:], what)
+        expected = by_step(said["points"], steps, what)
+        measured = by_step(found["points"], steps, what)
         assert measured == pytest.approx(expected, rel=NEAR, abs=apart), what
     assert found["capacity"]["limit"] == said["capacity"]["limit"] == "usl"
     assert found["capacity"]["value"] == pytest.approx(said["capacity"]["value"], rel=NEAR)

@@ -130,12 +130,15 @@ def test_clients_that_never_rest_are_a_concurrency_of_their_number(
     run_as_root(server, *ROUTINES)
     work = NAPPING[kind]
     with watching(tmp_path, target(tmp_path, server)) as agent:
-        with Clients(server, work.statement, 4, first=work.first):
+        with Clients(server, work.statement, 4, first=work.first) as clients:
+            began, before = time.monotonic(), clients.done
             since = settled(agent)
+            rate = (clients.done - before) / (time.monotonic() - began)
         for source, tolerance in (("statement_time", 0.08), ("threads_running", 0.2)):
             n = agent.seen("concurrency", since=since, source=source)
             assert mean(n) == pytest.approx(4, rel=tolerance), source
-        assert mean(agent.seen(THROUGHPUT, since=since)) == pytest.approx(4 / NAP, rel=0.1)
+        assert mean(agent.seen(THROUGHPUT, since=since)) == pytest.approx(rate, rel=0.1)
+        assert rate == pytest.approx(4 / NAP, rel=0.3)  # a busy machine wakes them late
 
 
 BINARY_NAPS = f"""

@@ -20,7 +20,7 @@ def test_loads_are_split_as_performance_schema_has_it(flavour: Flavour) -> None:
     """Scans of memory and disk, results over a link, waits for a row and for a table, and SLEEP."""
     if server_program(flavour) is None:
         pytest.skip(f"no {flavour} server here")
-    found = list(bench.results(flavour, SECONDS))
+    found = list(bench.results(flavour, SECONDS, POINTS))
     print(*map(bench.line, found), sep="\n")
     limits = [result.limited_by.limit for result in found if result.limited_by]
     assert limits == [scenario.limit for scenario in bench.SCENARIOS]

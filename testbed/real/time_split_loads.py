@@ -8,6 +8,7 @@ the kernel's (/proc/PID/task/TID/schedstat).
 """
 
 import json
+import math
 import os
 import secrets
 import socket
@@ -237,25 +238,37 @@ def slow_place(flavour: Flavour) -> Iterator[Place]:
         yield Place(server, resources, there, password)
 
 
-def results(flavour: Flavour, seconds: float) -> Iterator[Result]:
-    """Play each scenario for so many seconds on one server."""
-    collectors = {n: {"interval": 0.5} for n in ("status", "statements", "threads", "host")}
+def results(flavour: Flavour, seconds: float, points: float = math.inf) -> Iterator[Result]:
+    """Play each scenario for so many seconds on one server.
+
+    What is more than `points` off is played once more, for three times as long: other programs use
+    the disk too, and of a few seconds they may have had some.
+    """
     with slow_place(flavour) as place:
         for scenario in SCENARIOS:
-            more = {"resources": place.resources, "collectors": collectors}
-            with watched(place.server, INTERVAL, **more) as agent, place.playing(scenario):
-                time.sleep(SETTLE)
-                start, truth = time.monotonic(), Truth(place.server, scenario)
-                time.sleep(seconds)
-                true, end = truth.split(), time.monotonic()
-                time.sleep(INTERVAL + 1.3)  # until the last interval is complete
-                window = window_of(agent)
-            ends = window["end"]
-            inside = window.select((ends - INTERVAL >= start - 0.5) & (ends <= end + 0.5))
-            found = time_use(inside, 0.0, ResourceSettings.model_validate(place.resources))
-            if found is None:
-                sys.exit(f"{scenario.name}: nothing was seen")
-            yield Result(scenario, flavour, found.split, true)
+            result = played(place, flavour, scenario, seconds)
+            if result.worst > points:
+                result = played(place, flavour, scenario, 3 * seconds)
+            yield result
+
+
+def played(place: Place, flavour: Flavour, scenario: Scenario, seconds: float) -> Result:
+    """Play one scenario, and nothing else, for so many seconds."""
+    collectors = {n: {"interval": 0.5} for n in ("status", "statements", "threads", "host")}
+    more = {"resources": place.resources, "collectors": collectors}
+    with watched(place.server, INTERVAL, **more) as agent, place.playing(scenario):
+        time.sleep(SETTLE)
+        start, truth = time.monotonic(), Truth(place.server, scenario)
+        time.sleep(seconds)
+        true, end = truth.split(), time.monotonic()
+        time.sleep(INTERVAL + 1.3)  # until the last interval is complete
+        window = window_of(agent)
+    ends = window["end"]
+    inside = window.select((ends - INTERVAL >= start - 0.5) & (ends <= end + 0.5))
+    found = time_use(inside, 0.0, ResourceSettings.model_validate(place.resources))
+    if found is None:
+        sys.exit(f"{scenario.name}: nothing was seen")
+    return Result(scenario, flavour, found.split, true)
 
 
 def classes(flavour: Flavour, seconds: float) -> Iterator[Result]:
