@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from file_scheduling import TwoEndsScheduling
+from file_scheduling import TwoEndsScheduling, place
 from fuzzing import IS_LONG
 from priority import Background
 
@@ -86,7 +86,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("live"):
             item.add_marker(pytest.mark.flaky(reruns=LIVE_RERUNS))
             slow.add(item.path)
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (item.path not in slow, place(item.path.name)))
 
 
 @pytest.hookimpl(optionalhook=True)

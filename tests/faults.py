@@ -31,7 +31,7 @@ BACK_WITHIN = 45.0  # seconds: the longest pause between two tries, 30, and a bu
 SOON = 20.0  # seconds, where the first new sessions are let in
 AT_ONCE = 10.0  # seconds, where the session goes on
 CALM = "calm"  # the target that nothing happens to
-NAP, CLIENTS = 0.05, 3  # what loads each server
+NAP, CLIENTS = 0.1, 3  # what loads each server
 FULL = {1040, 1203, 1226}  # no place for one more session
 TABLES = (
     "performance_schema.events_statements_summary_by_digest",

@@ -5,6 +5,18 @@ from typing import Any
 from xdist.scheduler import LoadFileScheduling
 
 EVERY = 4
+LONGEST = (
+    *("test_bare_failures.py", "test_live_faults.py", "test_live_containers.py"),
+    *("test_package.py", "test_live_collectors.py", "test_bare_debian.py"),
+    *("test_bare_first_command.py", "test_live_history.py", "test_live_replica.py"),
+    *("test_live_counts.py", "test_live_overload.py"),
+)
+"""What takes a hundred seconds or more begins first, lest a run end with one of these alone."""
+
+
+def place(name: str) -> int:
+    """Where in the order of the longest a file is; after all of them if it is none."""
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
 class TwoEndsScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types

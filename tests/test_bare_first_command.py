@@ -1,8 +1,9 @@
 """The README's first command on a bare Debian, where nothing is but what its installer puts there.
 
 Nothing here plays a part: apt, pip, the server and the network are the real ones, in a root that
-debootstrap made, with package lists and without. The fourth, a bookworm without lists, is in
-`test_bare_failures.py`, whose tests go on from there.
+debootstrap made, with package lists and without. Every run has a trixie with lists here and a
+bookworm without in `test_bare_failures.py`, whose tests go on from there; the other two are for
+`--long`.
 """
 
 import pytest
@@ -13,7 +14,12 @@ pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize(
-    ("release", "lists"), [("bookworm", True), ("trixie", True), ("trixie", False)]
+    ("release", "lists"),
+    [
+        ("trixie", True),
+        pytest.param("trixie", False, marks=pytest.mark.long),
+        pytest.param("bookworm", True, marks=pytest.mark.long),
+    ],
 )
 def test_the_first_command(release: str, lists: bool) -> None:
     """It installs what it needs, has a fit, ends with a table, and leaves nothing behind."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ServerFactory
+from conftest import ServerFactory, one_in_every_run
 
 from agent.demo.server import Flavour, PrivateServer
 from collectors import business_query
@@ -93,6 +93,7 @@ def table_lock(server: PrivateServer) -> Iterator[None]:
         yield
 
 
+@pytest.mark.parametrize("flavour", one_in_every_run("mysql"), indirect=True)
 def test_no_query_harms_anything_and_a_good_ones_headroom_follows_the_load(
     private_server: ServerFactory, flavour: Flavour, tmp_path: Path
 ) -> None:

@@ -116,13 +116,15 @@ def machine(compose: str) -> Iterator[DockerMachine]:
         prune(found)
 
 
-@pytest.fixture(scope="module", params=["mysql", "mariadb-11.8"])
+@pytest.fixture(
+    scope="module", params=["mysql", pytest.param("mariadb-11.8", marks=pytest.mark.long)]
+)
 def stack(
     machine: DockerMachine,
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Stack]:
-    """All services, on MySQL and then on MariaDB, with one rule of the test's own."""
+    """All services, on MySQL and with `--long` on MariaDB, with one rule of the test's own."""
     release: Release = request.param
     folder = tmp_path_factory.mktemp("compose")
     base = import_base(machine)

@@ -27,9 +27,9 @@ from testbed.real.clients import sessions
 from testbed.real.daemon import target, wait_until, write_config
 
 USER = "headroom"
-BREAKS, MANY_BREAKS = 80, 400  # sessions that are reset, of each server; the second with --long
-CRASHES = {"mysql": 6, "mariadb": 14}  # one of MariaDB takes half the time
-LONGER = 10  # times as many crashes with --long
+BREAKS, MANY_BREAKS = 50, 400  # sessions that are reset, of each server; the second with --long
+CRASHES = {"mysql": 4, "mariadb": 10}  # one of MariaDB takes half the time
+LONGER = 15  # times as many crashes with --long
 LIFE = 5.0  # seconds
 SETTLED = 25  # cycles after which nothing may grow any more
 GROWTH = 10 * 2**20  # bytes of memory that all the cycles after those may cost

@@ -72,7 +72,11 @@ def use_of(seen: ObservedClasses, word: str) -> tuple[ClassUse, float]:
 
 @pytest.mark.parametrize(
     "way",
-    [Way("mysql", "ROW"), Way("mariadb", "ROW"), Way("mariadb", "ROW", PARALLEL)],
+    [
+        Way("mysql", "ROW"),
+        Way("mariadb", "ROW", PARALLEL),
+        pytest.param(Way("mariadb", "ROW"), marks=pytest.mark.long),
+    ],
     ids=str,
 )
 def test_rows_that_are_applied_are_nobodys_and_never_spread(

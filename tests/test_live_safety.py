@@ -43,7 +43,7 @@ LIMITS = (
 PEACEFUL = {"select", "set_option", "Quit", "Ping", "error"}  # and all that begins with show_
 PHASE = float(os.environ.get("HEADROOM_PHASE_SECONDS", "10"))  # that each phase lasts at least
 CLIENTS, NAP = 3, 0.05  # each asks for a sleep of so many seconds, again and again
-LOOK = 0.05  # seconds between two looks at the server's own tables, of two statements each
+LOOK = 0.1  # seconds between two looks at the server's own tables, of two statements each
 OWN = 50.0  # statements a second that the agent and a new session ask for at most
 MOST = 1.2 * (CLIENTS / NAP + 2 / LOOK) + OWN
 

@@ -64,7 +64,7 @@ def test_all_liars_at_once_touch_nobody_else(
     print(f"peak RSS beside {len(liars)} liars: {most:.0f} MiB; page {len(page.text):,} bytes")
     assert page.get("up", target="calm") == 1
     assert page.get("collector_failures_total", target="calm", collector="status") is None
-    assert len(set(samples)) >= LASTS
+    assert len(set(samples)) >= 0.75 * LASTS  # a page a second
     assert most < MOST_MEMORY
     assert len(page.text) < LARGEST_PAGE + 3000 * len(liars)
     assert len(agent.log) < LARGEST_LOG

@@ -16,7 +16,7 @@ from systemd_machine import Machine, why_not
 
 from agent import __version__
 from testbed.real.daemon import free_port, wait_until
-from testbed.real.servers import ROOT, missing
+from testbed.real.servers import CACHE, ROOT, missing
 
 PATIENCE = 90.0  # seconds for what takes a few on a machine at rest
 SYSTEMDS_OWN = {"/var/lib/private", "/var/lib/systemd/linger"}
@@ -202,12 +202,14 @@ def test_a_removal_stops_it_and_a_purge_leaves_nothing(host: Host, bare: set[str
 
 
 def test_two_builds_give_the_same_bytes(
-    tmp_path: Path, packages: Callable[[Release], Path]
+    tmp_path: Path, packages: Callable[[Release], Path], *, is_long: bool
 ) -> None:
-    """Also in another folder, at another time, with the libraries fetched again."""
+    """Also in another folder, at another time, with `--long` with the libraries fetched again."""
     release = RELEASES[0]
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
+    if not is_long:
+        (elsewhere / ".cache").symlink_to(CACHE)
     one = packages(release)
     two = build(copied(elsewhere), release, tmp_path / "two")
     assert one.name == two.name

@@ -25,8 +25,11 @@ from testbed.real.servers import Account, least_account
 
 PREFIX = "mysql_headroom_"
 COMMAND = Path(sys.executable).with_name("mysql-headroom")
-SCRAPE_EVERY = 0.5  # seconds
-POLL_EVERY = 0.25  # seconds; a condition is often a scrape, which costs the agent some milliseconds
+SCRAPE_EVERY = 1.0  # seconds, as the shortest interval of a fit here
+POLL_EVERY, POLL_SELDOM = 0.25, 2.0  # seconds
+PAUSE = 9.0
+"""So many times as long as a look at a condition took nobody looks again: on a busy machine that is
+often a scrape, which takes the agent longer, too."""
 PATIENCE = 20.0  # seconds, for what takes one or two on a machine at rest
 FIT = {"interval": "1s"}
 COLLECTORS = {name: {"interval": "500ms"} for name in ("status", "statements", "threads")}
@@ -41,11 +44,13 @@ def wait_until(what: str, predicate: Callable[[], T], deadline: float = PATIENCE
     """The first true answer; fails with `what` when there is none within `deadline` seconds."""
     end = time.monotonic() + deadline
     while True:
+        begun = time.monotonic()
         answer = predicate()
         if answer:
             return answer
-        assert time.monotonic() < end, f"not within {deadline:g} s: {what} (last: {answer!r})"
-        time.sleep(POLL_EVERY)
+        now = time.monotonic()
+        assert now < end, f"not within {deadline:g} s: {what} (last: {answer!r})"
+        time.sleep(min(max(POLL_EVERY, PAUSE * (now - begun)), POLL_SELDOM))
 
 
 @dataclass(frozen=True)
