@@ -11,6 +11,7 @@ from functools import partial
 
 import pytest
 import set_clock
+from conftest import FLAVOURS
 from fault_records import Span, left_behind
 from faults import (
     BACK_WITHIN,
@@ -36,7 +37,7 @@ from agent.history.record_types import INTERVALS
 from collectors.connection import Endpoint
 from testbed.real.clients import Clients, run_as_root, sessions
 from testbed.real.daemon import Daemon, Page, Sane, target, wait_until, watching
-from testbed.real.servers import RELEASES, least_account
+from testbed.real.servers import RELEASES, Release, least_account
 
 THROUGHPUT = "throughput_queries_per_second"
 SOURCES = ("statement_time", "threads_running")
@@ -55,12 +56,18 @@ def scene(
     start_server: Callable[..., PrivateServer],
     mariadb_without_schema: PrivateServer,
     tmp_path_factory: pytest.TempPathFactory,
+    *,
+    is_long: bool,
 ) -> Iterator[Scene]:
-    """One agent for all faults, a loaded server of each release, and one that is left in peace."""
+    """One agent for all faults, loaded servers, and one that is left in peace.
+
+    A MySQL and a MariaDB, with `--long` one of each release.
+    """
     folder = tmp_path_factory.mktemp("faults")
+    releases: tuple[Release, ...] = RELEASES if is_long else FLAVOURS
     with ExitStack() as stack:
         places, targets = [], [target(folder, mariadb_without_schema, name=CALM)]
-        for release in RELEASES:
+        for release in releases:
             server = stack.enter_context(start_server(release, options=[ALL_ON, FEW_DIGESTS]))
             proxy = stack.enter_context(Proxy(server.port))
             account, over = least_account(server), Endpoint(port=proxy.port)
@@ -81,7 +88,7 @@ def scene(
         kept = agent.page
     assert is_sound_file(history)
     written = Counter(row.labels[0] for row in rows(history, INTERVALS))
-    for name in (CALM, *RELEASES):
+    for name in (CALM, *(place.name for place in places)):
         assert 0 < (kept.get("intervals_kept", target=name) or 0) <= written[name]
 
 
@@ -131,7 +138,8 @@ def test_a_fault_is_told_as_what_it_is_and_passes(
     was_undisturbed(CALM, pages)
     for place in scene.places if not fault.gone else []:
         assert_nothing_is_made_up(place, before, agent.page)
-    unbroken = [CALM, *(RELEASES if fault.unbroken else [])] if fault.in_step else []
+    names = [place.name for place in scene.places if fault.unbroken]
+    unbroken = [CALM, *names] if fault.in_step else []
     gaps = {name: fault.longest_gap + missed_turns(name, before, agent.page) for name in unbroken}
     assert left_behind(scene.history, Span(since, until), gaps, SANE) == []
     assert "Traceback" not in agent.log
