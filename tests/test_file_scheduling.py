@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from file_scheduling import LONGEST, place
+
 TESTS = Path(__file__).parent
 CONFTEST = f"""
 import sys
@@ -34,3 +36,9 @@ def test_every_fourth_process_begins_with_the_last_files(tmp_path: Path) -> None
     assert all(len({n for n, of in ran if of == name}) == 1 for name in names)
     assert {of_process[number][0] for number in "012"} == set(names[:3])
     assert of_process["3"][0] == names[-1]
+
+
+def test_the_longest_files_come_first_in_their_order() -> None:
+    """They are all there, and before every other."""
+    assert all((TESTS / name).exists() for name in LONGEST)
+    assert sorted(["test_a.py", *LONGEST], key=place) == [*LONGEST, "test_a.py"]
