@@ -178,7 +178,7 @@ def test_a_long_statement_shows_while_it_runs(server: PrivateServer, tmp_path: P
         begun = time.monotonic()
         run_as_root(server, "SELECT SLEEP(8)")
         n = agent.seen("concurrency", since=begun + SETTLING, source="statement_time")
-        assert len(n) > 5
+        assert len(n) >= 3  # of four seconds, a page in each
         assert n == pytest.approx([1.0] * len(n), abs=0.1)
         wait_until("rest", lambda: (agent.get("concurrency", source="statement_time") or 0) < 0.1)
 
