@@ -26,7 +26,7 @@ def test_the_agents_counters_rise_and_never_fall(
     history = {"path": str(tmp_path / "state" / "history.db")}
     with (
         watching(tmp_path, target(tmp_path, server), classes=settings, history=history) as agent,
-        Clients(server, "SELECT BENCHMARK(200000, 7 * 11) AS on_the_page", pace=0.02),
+        Clients(server, "SELECT BENCHMARK(200000, 7 * 11) AS on_the_page", pace=0.04),
     ):
         wait_until("classes", lambda: len(agent.page.all(known[2])) > 2, 60)
         wait_until(

@@ -55,7 +55,8 @@ def test_it_stands_in_for_this_hosts_counters(
     remote = target(tmp_path, mariadb_server, account, name="remote")
     remote |= {"node_exporter": {"url": f"http://127.0.0.1:{port}"}}
     with watching(tmp_path, local, remote, fit=FIT) as agent:
-        with Clients(mariadb_server, "DO BENCHMARK(2000000, 1 + 1)", 2), node_exporter(port):
+        work = Clients(mariadb_server, "DO BENCHMARK(1000000, 1 + 1)", pace=0.1)
+        with work, node_exporter(port):
             wait_until("its CPU is known", lambda: cpu(agent.page, "remote") is not None, 60)
             begun = time.monotonic()
 
