@@ -132,7 +132,7 @@ def test_a_fault_is_told_as_what_it_is_and_passes(
             page.get("server_restarts_total", target=place.name) for page in (before, after)
         ]
         assert (restarts[1] or 0) - (restarts[0] or 0) == fault.restarts, place.name
-    pages = [page for page in agent.pages if page.at > began]
+    pages = wait_until("pages", partial(two_or_more, agent, began))
     assert [text for page in pages for text in SANE.complaints(page)] == []
     assert falls(pages, only=CALM if fault.gone else None) == []
     was_undisturbed(CALM, pages)
@@ -144,6 +144,12 @@ def test_a_fault_is_told_as_what_it_is_and_passes(
     assert left_behind(scene.history, Span(since, until), gaps, SANE) == []
     assert "Traceback" not in agent.log
     assert not [place.name for place in scene.places if place.account.password in agent.log]
+
+
+def two_or_more(agent: Daemon, since: float) -> list[Page]:
+    """The pages since then; none before there are two."""
+    pages = [page for page in agent.pages if page.at > since]
+    return pages if len(pages) > 1 else []
 
 
 def missed_turns(name: str, before: Page, after: Page) -> int:
