@@ -9,7 +9,7 @@ LONGEST = (
     *("test_bare_failures.py", "test_live_faults.py", "test_live_containers.py"),
     *("test_package.py", "test_live_collectors.py", "test_bare_debian.py"),
     *("test_bare_first_command.py", "test_live_history.py", "test_live_replica.py"),
-    *("test_live_counts.py", "test_live_overload.py"),
+    *("test_live_counts.py", "test_systemd.py", "test_live_overload.py"),
 )
 """What takes a hundred seconds or more begins first, lest a run end with one of these alone."""
 
