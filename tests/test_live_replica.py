@@ -18,6 +18,9 @@ from testbed.real.replication import DUMPS, REPLICA, STOP, let_follow
 from testbed.real.servers import Release
 
 SECONDS = 15
+REST = 0.3
+"""Threads: a dump that counted would be one. On a busy machine statements of the servers' own that
+take a tenth of a second of an interval were seen."""
 FILL = "INSERT INTO live.r (pad) SELECT pad FROM live.r"
 THERE = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'live'"
 PARALLEL = ("--slave-parallel-threads=4", "--slave-parallel-mode=optimistic")
@@ -126,13 +129,13 @@ def test_replication_is_no_clients_work(
         excluded = "concurrency_excluded_threads"
         assert agent.get(excluded, target="source", kind="binlog_dump") == 1
         assert agent.get(excluded, target="replica", kind="system") == OWN_THREADS[replica.flavour]
-        assert busiest(agent, since) < 0.1
+        assert busiest(agent, since) < REST
         run_as_root(replica, STOP[replica.flavour])
         for (dump,) in run_as_root(source, DUMPS):
             run_as_root(source, f"KILL {dump}")
         wait_until("no dump", lambda: agent.get(excluded, target="source", kind="binlog_dump") == 0)
         settled(agent, 1)
-        assert busiest(agent, since, "statement_time") < 0.2
+        assert busiest(agent, since, "statement_time") < REST
 
 
 def busiest(agent: Daemon, since: float, *sources: str) -> float:
