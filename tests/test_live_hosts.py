@@ -32,7 +32,8 @@ def test_the_servers_process_is_found_and_its_work_seen(server: PrivateServer, w
         run_as_root(server, CPU_BOUND)
         after = read()
     assert after["process_cpu_seconds"] - before["process_cpu_seconds"] > 0.2
-    assert after["cpu_user_seconds"] > before["cpu_user_seconds"]
+    used = [values["cpu_user_seconds"] + values["cpu_nice_seconds"] for values in (before, after)]
+    assert used[1] > used[0] + 0.1  # the tests may run with a lower priority
 
 
 def test_a_device_is_read_that_somebody_names(server: PrivateServer) -> None:
