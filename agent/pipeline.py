@@ -28,7 +28,7 @@ from models.capacity.observations import Observations
 from models.capacity.thinning import thin
 
 IDLE_BASELINE = "idle_baseline"
-"""Threads that are no client's work and that nobody names, as a kind of those excluded."""
+"""Threads without a client and without a name, as a kind of the excluded ones."""
 NO_CEILINGS = ResourceSettings()
 RECENT = 300.0
 """Seconds of the window whose statement time is split over the resources."""

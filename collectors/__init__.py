@@ -18,7 +18,7 @@ class CollectorSpec:
     """A collector's row: its name, how it looks at its source, its default interval in seconds.
 
     `on_server` collectors share the target's one connection, in the order of the table;
-    the others read this machine and wait for nobody. One that is `vital` keeps its interval
+    the others read this machine and do not wait. One that is `vital` keeps its interval
     also when the server cuts it off. `most_share` is the part of all time that readings may take:
     a reading that took long is followed by a longer pause. Where the fit's intervals are shorter
     than usual it reads `readings` times in each, but not more often than each `shortest` seconds.

@@ -7,7 +7,7 @@ nominal clock, the highest that all CPUs can hold together, without turbo:
 - `base_frequency` (intel_pstate where the hardware sets its clock),
 - `acpi_cppc/nominal_freq`, in MHz (ACPI's CPPC: AMD, Arm),
 - the highest less intel_pstate's `turbo_pct`, the turbo's share of all steps,
-- `cpuinfo_max_freq`, where nothing tells the turbo apart.
+- `cpuinfo_max_freq`, where turbo is not distinguished.
 
 (Documentation/admin-guide/pm and Documentation/admin-guide/acpi of the kernel.) Virtual machines
 have none of it as a rule.
@@ -23,7 +23,7 @@ import psutil
 
 CPUS = Path("/sys/devices/system/cpu")
 AT_ONCE = 4
-"""So many CPUs are read at a time, the next ones by turns: kernels before 5.18 interrupt a CPU to
+"""CPUs that are read at a time, in rotation: kernels before 5.18 interrupt a CPU to
 look at its clock, and wait 10 ms where they have not looked for a second."""
 HIGHEST = b"performance"
 """The governor that always asks for the highest clock allowed, whatever is measured."""
@@ -41,10 +41,10 @@ class Clocks:
         self._read = 0
 
     def ratio(self) -> float | None:
-        """The mean of the next few CPUs; None where none of them tells.
+        """The mean of the next few CPUs; None where none reports it.
 
-        Those that were idle until now do not: nobody uses their clock. Turbo counts as 1, since it
-        is not to be had of all of them.
+        Those that were idle until now are left out: their clock is not in use. Turbo counts as 1,
+        because not all of them have it.
         """
         try:
             cpus = self._cpus() or []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 CPUS = Path("/sys/devices/system/cpu")
 AT_MOST = 8
-"""So many processors are read, spread evenly; what they count stands for the others."""
+"""Number of processors that are read, spread evenly, as a sample of all."""
 POLLING = "POLL"
 
 

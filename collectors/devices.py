@@ -44,7 +44,7 @@ class Devices:
 
 
 def physical_devices() -> Devices:
-    """Those that the machine has, and nobody has made up."""
+    """The machine's physical devices, without virtual ones."""
     return Devices(physical_disks(), physical_interfaces())
 
 

@@ -148,7 +148,7 @@ class AllStatements:
         self._query = TOGETHER.format(sums=", ".join(f"SUM({column})" for column in columns))
 
     def read(self) -> Array | None:
-        """The sums, shape (names,); None where the server does not tell all of them."""
+        """The sums, shape (names,); None where the server does not report all of them."""
         try:
             numbers = self._connection.cell(self._query)
         except CollectorError as error:

@@ -1,8 +1,8 @@
 """`digests`: the use by query class, from events_statements_summary_by_digest.
 
-A class is a schema and a digest. The table holds sums since each row's FIRST_SEEN, and is read as
-it is; who wants changes subtracts. Only rows that were used since the reading before are asked for,
-by the server's own clock (it still looks at every row), all of them from time to time.
+A class is a schema and a digest. The table holds sums since each row's FIRST_SEEN; the caller
+computes changes. Only rows that were used since the previous reading are requested, by the server's
+own clock (it still scans every row), and all of them from time to time.
 
 What runs right now is read beside the sums, which move only when a statement ends; and before them
 the sums of all statements, of which some have no digest (MariaDB: those of the binary protocol).
@@ -65,7 +65,7 @@ MOST_TEXTS = 30_000  # digests whose text was fetched that are remembered as suc
 MOST_CHARACTERS = 8 * 2**20  # of their texts in all
 TEXT_SHAPE = Shape(2, rows=TEXTS_AT_ONCE, bytes=TEXTS_AT_ONCE * (4 * LONGEST_TEXT + 64))
 RUNNING_SHAPE = Shape(3, rows=MOST_RUNNING, bytes=MOST_RUNNING * (LONGEST_KEY + 32))
-TELLING_WORDS = 5  # of a text that was cut, that tell whose statement it is
+TELLING_WORDS = 5  # of a cut text, that identify the statement
 NOTES = "digests"
 
 

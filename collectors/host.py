@@ -85,7 +85,7 @@ class _Ceilings:
 def _io_feature(pid: int) -> Feature:
     """Report whether the kernel shows what the process reads and writes: to its own user.
 
-    Only what is there at first counts: a process keeps its rights while it runs.
+    Only the sources present at the start count: a process keeps its rights while it runs.
     """
     try:
         process_io(pid)

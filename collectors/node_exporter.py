@@ -58,7 +58,7 @@ class Metric(NamedTuple):
 
 
 def prepare(connection: Connection, fetch: Fetch) -> Prepared:
-    """Read the page that `fetch` gives; it is not asked for yet, lest the server has to wait."""
+    """Read the page that `fetch` gives, later, so that the server's readings do not wait."""
     del connection  # the page is of the host, whatever server is there
     return Prepared(lambda: values_of(fetch()), (Feature(FEATURE, enabled=True),))
 

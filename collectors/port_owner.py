@@ -34,7 +34,7 @@ def _inodes(port: int) -> Iterator[int]:
 
 
 def _holds(pid: int, sockets: set[str]) -> bool:
-    """Tell whether the process has one of these open."""
+    """Whether the process has one of these open."""
     folder = f"/proc/{pid}/fd"
     with suppress(OSError):  # it has ended, or it is another user's
         for name in os.listdir(folder):  # noqa: PTH208  (Path objects cost more than the look)

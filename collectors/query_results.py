@@ -27,7 +27,7 @@ ROW_ROOM, COLUMN_ROOM = 16, 1024  # bytes of each row and column beside the cell
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Limits of a result: the exact number of columns, and at most so many rows and bytes of cells.
+    """Limits of a result: the exact number of columns, the most rows, and the most bytes of cells.
 
     Without columns it is answered with OK.
     """
@@ -47,7 +47,7 @@ DONE = Shape(columns=0, rows=0, bytes=0)
 
 
 def text(cell: Cell, characters: int = CHARACTERS) -> str:
-    """Decode at most so many characters; invalid UTF-8 becomes U+FFFD, NULL the empty text."""
+    """Decode up to a number of characters; invalid UTF-8 becomes U+FFFD, NULL the empty text."""
     return "" if cell is None else cell[: 4 * characters].decode("utf-8", "replace")[:characters]
 
 

@@ -139,7 +139,7 @@ def process_io(pid: int) -> dict[str, float]:
 
 NANOSECOND = 1e-9
 MOST_THREADS = 256
-"""So many threads of a process are read; of more, an even part stands for all."""
+"""Number of threads of a process that are read; of more, an even sample."""
 
 
 ALL_WAITED, CLIENTS_WAITED = "process_run_delay_seconds", "connection_run_delay_seconds"

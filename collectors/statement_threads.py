@@ -1,9 +1,9 @@
 """States of the threads that run statements, by query class: waiting for a disk, or ready (Linux).
 
-The kernel tells of every thread whether it waits for a disk or could run (proc(5), /proc/PID/stat:
-D and R), to any account. The server tells which thread runs a statement of which class. The states
-are read first: a statement that has run for longer than both take was running then (on MariaDB, for
-which that is not known, its thread may have been with the one before).
+The kernel shows for every thread whether it waits for a disk or could run (proc(5), /proc/PID/stat:
+D and R), to any account. The server reports which thread runs a statement of which class. The
+states are read first: a statement that has run for longer than both readings was running then (on
+MariaDB, for which that is not known, its thread may have run the previous one).
 
 MySQL names the digest of a running statement. MariaDB does not, and has its text: the server itself
 strips literals, comments and signs from it and answers with a hash, so that no text leaves it. The

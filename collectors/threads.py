@@ -45,7 +45,7 @@ MARIADB_REPLICATION = (
 
 
 def prepare(connection: Connection) -> Prepared:
-    """Read performance_schema.threads; without it only what the variables tell is known."""
+    """Read performance_schema.threads; without it only the variables are known."""
     lack = performance_schema_off(connection, "threads")
     query = THREADS.format(
         replication=MARIADB_REPLICATION if "MariaDB" in connection.flavour else ""

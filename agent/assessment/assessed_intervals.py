@@ -50,7 +50,7 @@ class Points:
 
     @classmethod
     def of(cls, seen: Observations, capacity: Capacity, unix: Callable[[float], float]) -> Self:
-        """Tell what happened to each observation; every one must have a throughput above 0."""
+        """Assign a fate to each observation; every one must have a throughput above 0."""
         place = {disposition: np.int8(k) for k, disposition in enumerate(Disposition)}
         places = np.where(seen.loaded, place[Disposition.USED], place[Disposition.IDLE])
         at = np.array([unix(end) for end in seen.at])

@@ -6,7 +6,7 @@ from agent.support.clocks import Now
 from agent.window.intervals import Window
 
 NEW_SHARE = 20
-"""An assessment rests on so many intervals for each new one that it does not wait for."""
+"""Intervals in an assessment for each new one that may be missing from it."""
 NEAR = 0.5
 """From this share of the capacity on each interval is assessed: no alert's rule begins below."""
 

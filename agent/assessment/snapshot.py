@@ -34,7 +34,7 @@ from models.what_if.predict import Estimate
 from models.what_if.sla_result import SlaHeadroom
 
 STALE_INTERVALS = 3
-"""What is no older than so many intervals is never stale."""
+"""Age in intervals up to which data is never stale."""
 FORECAST_STALE = 7200.0
 """Seconds after which a forecast is withheld: two of them were not made."""
 
@@ -303,7 +303,7 @@ class Snapshot:
         return saturation_probability(capacity, load.throughput, self.headroom(now))
 
     def saturation_soon(self, now: float) -> Probabilities:
-        """How likely the load reaches the capacity within so many seconds; empty if not known."""
+        """Probability that the load reaches the capacity, by seconds from now; empty: not known."""
         load, capacity, outlook = self.current_load(now), self.capacity(now), self.outlook
         if load is None or capacity is None or outlook is None:
             return ()

@@ -8,7 +8,7 @@ from agent.window.intervals import Window
 from models.business_unit import UnitHeadroom, unit_headroom
 
 STALE_VALUES = 3
-"""A value is recent for so many of its intervals."""
+"""Number of its intervals for which a value is recent."""
 
 
 def headroom_in_unit(

@@ -21,7 +21,7 @@ PARTS = 12
 LEAST_PARTS = 5
 """A class that was called in fewer of them has no known error."""
 DEAREST = 10
-"""So many classes are compared."""
+"""Number of classes that are compared."""
 STUDENT_90 = {4: 2.13, 5: 2.02, 6: 1.94, 7: 1.89, 8: 1.86, 9: 1.83, 10: 1.81, 11: 1.80}
 """95 % quantile of Student's t by degrees of freedom."""
 COLUMNS = ("calls", "statement_time", "cpu", "cpu_error")

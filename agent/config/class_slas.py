@@ -35,7 +35,7 @@ def _quantile(value: object) -> float:
 
 
 class ClassSla(Section):
-    """So many seconds at most for that part of the statements of a digest, over all schemas."""
+    """The limit in seconds for a share of the statements of a digest, over all schemas."""
 
     digest: Annotated[str, AfterValidator(_digest)]
     seconds: Annotated[float, BeforeValidator(seconds), within(1e-6, 3600)]

@@ -23,7 +23,7 @@ Bandwidth = Annotated[Rate, BeforeValidator(bytes_per_second)]
 
 
 class DiskSettings(Section):
-    """What a disk can do, which it does not tell; None: not known."""
+    """A disk's limits, which it does not report; None: not known."""
 
     operations: Rate | None = None
     """Reads and writes per second together."""

@@ -261,7 +261,7 @@ class Config(Section):
     def resource_settings(self, target: Target) -> ResourceSettings:
         """The target's own settings over the file's, resource by resource.
 
-        A host that has a node_exporter tells its processors itself.
+        A node_exporter reports the processors of its host.
         """
         settings = target.resources.over(self.resources)
         return settings.model_copy(update={"vcpus": None}) if target.node_exporter else settings

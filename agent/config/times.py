@@ -14,7 +14,7 @@ LEAST_UNIX = 1e6  # what is less and a bare number is no Unix time, but somebody
 
 
 UNIX = range(100_000_000, 253_402_300_800)
-"""Times that are taken for seconds since 1970, up to the year 9999, and shown as dates."""
+"""Numbers that count as seconds since 1970, up to the year 9999, and shown as dates."""
 
 
 def time_text(at: float) -> str:

@@ -52,7 +52,7 @@ class Document:
     def checked(self, model: type[Model], found: Iterable[Mistake] = ()) -> Model:
         """The data as a frozen value; raises `ConfigError`.
 
-        It tells the mistakes `found` already, and those that the types show at other places.
+        It lists the mistakes `found` already, and the type errors at other places.
         """
         mistakes = list(found)
         places = {place for place, _ in mistakes}

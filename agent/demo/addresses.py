@@ -82,7 +82,7 @@ def parse(listen: str) -> Address:
 
 
 def _obstacle(address: Address) -> OSError | None:
-    """Why nobody can listen there now, or None."""
+    """Why the address cannot be used now, or None."""
     try:
         places = socket.getaddrinfo(address.host or None, address.port, type=socket.SOCK_STREAM)
         with socket.socket(places[0][0]) as probe:

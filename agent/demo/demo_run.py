@@ -116,7 +116,7 @@ def say(*lines: str) -> None:
 
 
 def _keep_the_screen_clean() -> None:
-    """Nobody else writes there, and a sign that the terminal lacks is no error."""
+    """The demo is the only writer, and a character that the terminal lacks is no error."""
     logging.getLogger().addHandler(logging.NullHandler())
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")

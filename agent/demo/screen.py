@@ -31,7 +31,7 @@ class View(NamedTuple):
     now: float  # Unix seconds
     seconds: float  # since the load began
     load: str
-    milestones: str  # when there was a first fit, and one to believe
+    milestones: str  # when there was a first fit, and a trusted one
     url: str
 
 
@@ -111,7 +111,7 @@ class Screen:
         self._write(LEAVE)
 
     def show(self, view: View) -> None:
-        """Draw over what is there."""
+        """Draw over the previous screen."""
         size = shutil.get_terminal_size()
         lines = [_cut(text, size.columns) for text in draw(view, size.columns, size.lines)]
         lines[0] = f"{BOLD}{lines[0]}{PLAIN}"

@@ -186,7 +186,7 @@ class PrivateServer:
             self._process.send_signal(signal.SIGCONT)
 
     def connect_as_root(self, database: str | None = None) -> "pymysql.Connection[Cursor]":
-        """Connect over the socket as one who may do everything; the caller closes it."""
+        """Connect over the socket with all privileges; the caller closes it."""
         return pymysql.connect(
             unix_socket=self.socket,
             user="root",
@@ -356,7 +356,7 @@ def _new_folder() -> Path:
 
 
 def _free_port() -> int:
-    """Choose a port on 127.0.0.1 that nobody listens on now."""
+    """Choose a free port on 127.0.0.1."""
     for port in random.sample(PORTS, k=200):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

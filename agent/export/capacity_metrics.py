@@ -101,7 +101,7 @@ LIMIT_GAUGES: tuple[tuple[str, str, Callable[[ResourceLimit], float | None]], ..
 
 
 def capacity_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """What the server can do, what limits it, and how far to believe that."""
+    """The capacity, its limit and its trust."""
     known = [(s.target, capacity) for s in snapshots if (capacity := s.capacity(now)) is not None]
     placed = [(s.target, headroom) for s in snapshots if (headroom := s.headroom(now)) is not None]
     for name, text, share in HEADROOM_GAUGES:

@@ -19,9 +19,9 @@ BLUE, ORANGE, RED, GREY = "#1f5fa8", "#d9730d", "#b3261e", "#666666"
 SIZE_INCHES = (8.5, 5.2)
 CURVE_POINTS = 300
 TITLE_LENGTH = 72
-"""So many characters of the title fit on a line."""
+"""Characters of the title that fit on a line."""
 FARTHEST = {Trust.TRUSTED: 1.6, Trust.INDICATIVE: 2.0, Trust.NOT_IDENTIFIABLE: 3.0}
-"""The plot ends at the peak's interval, but never beyond so many times the greatest load seen."""
+"""The plot ends at the peak's interval, but at most at this multiple of the greatest load seen."""
 
 
 def plot_fit(path: str, curve: CurveFile, fitted: UslFit) -> None:

@@ -13,7 +13,7 @@ from agent.assessment.snapshot import Snapshot
 from agent.config.durations import words
 
 LATEST = 5
-"""So many are shown; all are in the snapshot's JSON."""
+"""Number of markers shown; all are in the snapshot's JSON."""
 
 
 def markers_section(snapshot: Snapshot, now: float, history: str | None) -> str:

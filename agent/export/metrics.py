@@ -259,7 +259,7 @@ def load_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
 
 
 def fit_families(snapshots: list[Snapshot], now: float) -> Iterator[Metric]:
-    """The fitted law, its peak with bounds, and whether to believe it."""
+    """The fitted law, its peak with bounds, and its trust."""
     fits = [(s.target, fit) for s in snapshots if (fit := s.fit(now)) is not None]
     for name, text, value in FIT_GAUGES:
         yield gauge(name, text, [((target,), value(fit)) for target, fit in fits])

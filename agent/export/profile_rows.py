@@ -196,7 +196,7 @@ def _use(found: Attribution | None, k: int) -> tuple[float | None, float | None,
 
 
 def _moved(observed: ObservedClasses, k: int) -> float | None:
-    """Bytes of those resources whose division is believed."""
+    """Bytes of the resources that are predicted well enough to be divided."""
     believed = [found for found in observed.disk.values() if is_predicted_well(found.held_out)]
     return sum(found.classes[k].total for found in believed) if believed else None
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 LATEST = 4
-"""So many intervals of each target are kept."""
+"""Number of intervals kept of each target."""
 SAME = 0.5
 """Ends that are nearer than this part of an interval are one: a wall clock may be set a little."""
 PATIENCE = 1

@@ -42,7 +42,7 @@ class Backfill:
             self._write(found[start : start + AT_ONCE])
 
     def _write(self, intervals: list[Interval]) -> None:
-        """Write all of them or none: what is there already is left as it is."""
+        """Write all of them or none; existing rows are not changed."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             is_new = self._are_new(intervals)

@@ -34,7 +34,7 @@ class Gain(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What is there of one server: the intervals' number and seconds; times in ms.
+    """The stored intervals of one server: their number and seconds; times in ms.
 
     An interval is stored at its end: the first one begins before `first`, at `begin`.
     """
@@ -91,7 +91,7 @@ def forget_names(connection: sqlite3.Connection, oldest: int | None) -> None:
 
 
 def latest_span(connection: sqlite3.Connection, target: str, since: int, until: int) -> Span | None:
-    """What is there of a target in that time (ms): of the server that was written last."""
+    """The stored intervals of a target in that time (ms), of its latest server."""
     found = connection.execute(
         "SELECT target.id, COUNT(DISTINCT at), MIN(at), MAX(at) FROM class_use"
         " JOIN target ON target.id = class_use.target"

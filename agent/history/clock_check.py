@@ -15,7 +15,7 @@ class SteadyClock:
         self._since = 0.0
 
     def is_steady(self, monotonic: float, unix: float) -> bool:
-        """Whether nobody has set the wall clock for ten minutes; both in seconds."""
+        """Whether the wall clock was not set for ten minutes; both in seconds."""
         offset = unix - monotonic
         if self._offset is None or abs(offset - self._offset) > SAME:
             self._offset, self._since = offset, monotonic

@@ -57,7 +57,7 @@ def _is_our_lock(path: Path) -> bool:
 
 
 def make_private(path: Path) -> None:
-    """Have the file there, empty if it is new, readable by nobody else, in a folder of ours.
+    """Create the file if missing, readable by its owner alone, in a folder of ours.
 
     Raises `StoreError` where others could change what is in the folder or what is there is no file,
     `OSError` where it cannot be made.
@@ -76,9 +76,9 @@ def make_private(path: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Have the folder there, one into which nobody else may write; raises as `make_private`.
+    """Create the folder if missing, writable by its owner alone; raises as `make_private`.
 
-    Who can write into the folder can put another file in the place of ours.
+    Whoever may write into the folder can replace our file.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     about = folder.stat()

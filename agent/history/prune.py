@@ -64,7 +64,7 @@ def oldest(connection: sqlite3.Connection, kind: Kind) -> int | None:
 
 
 def give_back(connection: sqlite3.Connection, most: int) -> None:
-    """Return up to so many free pages to the file system, outside a transaction.
+    """Return up to this number of free pages to the file system, outside a transaction.
 
     A script, since `execute` would take one step of the statement, which is one page.
     """

@@ -108,7 +108,7 @@ FITS = Kind(
         ),
     ),
 )
-"""What was found after an interval: the capacity, whether to believe it, the law and its peak."""
+"""The assessment after an interval: the capacity, its trust, the law and its peak."""
 
 SAMPLES = Kind(
     "samples",

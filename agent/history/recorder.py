@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 RECORDED = ("status", "statements", "threads", "host")
 """Collectors whose samples are written: what intervals are made of. No statement's text is."""
 MANY_SAMPLES = 100  # that are handed over before their interval is complete
-MOST_SAMPLES = 5000  # that wait, while nobody hands them over
+MOST_SAMPLES = 5000  # that wait to be handed over
 MOST_USES = 60  # intervals of query classes that do
 MOST_VALUES = 1000  # of business metrics that do
 
@@ -178,6 +178,6 @@ class Recorder:
         self._recent = self._read_load(wanted, now, STEP, recent_load.KEPT)
 
     def _read_load(self, wanted: Wanted, now: Now, width: float, count: int) -> LoadFuture:
-        """Ask for the load of so many steps up to now."""
+        """Ask for the load of this number of steps up to now."""
         since = in_milliseconds(now.unix - width * count)
         return self._store.load(replace(wanted, since=since), width)

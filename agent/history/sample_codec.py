@@ -72,7 +72,7 @@ def unpack(chunk: Chunk) -> Iterator[Reading]:
 
 
 def _decompressed(packed: bytes, size: int) -> bytes:
-    """So many bytes, checked by zlib; raises zlib.error or ValueError where they are others."""
+    """Unpack exactly this number of bytes; raises zlib.error or ValueError if they differ."""
     unpacking = zlib.decompressobj()
     data = unpacking.decompress(packed, size + 1)  # a bomb is not unpacked
     if len(data) != size or not unpacking.eof:

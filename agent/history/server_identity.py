@@ -8,7 +8,7 @@ from collections.abc import Mapping
 UNIQUE = re.compile(r"[0-9A-Za-z+/=-]{1,64}")
 """A UUID of MySQL or a base64 hash of MariaDB; any other value is not used."""
 LONGEST = 200  # characters of a name that is made of host, port and data directory
-MOST_NEW, WITHIN = 20, 86_400.0  # servers in so many seconds
+MOST_NEW, WITHIN = 20, 86_400.0  # servers, within these seconds
 REMEMBERED = 200
 
 

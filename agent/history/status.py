@@ -40,12 +40,12 @@ class StatusTracker:
         self._dropped = 0
 
     def opened(self, rows: Mapping[str, int]) -> None:
-        """The file is open, with so many rows of each kind."""
+        """Record that the file is open, and its number of rows of each kind."""
         self._rows = Counter(rows)
         log.info("the history is open", extra=fields(path=self._path, **rows))
 
     def wrote(self, added: Mapping[str, int], at: float, seconds: float) -> None:
-        """So many rows were written at that time (Unix seconds), and it took so long."""
+        """Record the rows written at that time (Unix seconds) and the seconds it took."""
         self._rows.update(added)
         self.state = replace(self.state, last_write=at, write_seconds=seconds)
 
@@ -57,7 +57,7 @@ class StatusTracker:
         self.state = replace(self.state, success=True)
 
     def forgot(self, gone: Mapping[str, int]) -> None:
-        """So many rows were deleted."""
+        """Record the number of rows deleted."""
         self._rows.subtract(gone)
 
     def measured(self, size: int, oldest: Mapping[str, float]) -> None:
@@ -80,7 +80,7 @@ class StatusTracker:
         self.state = replace(self.state, corrupt_files=self.state.corrupt_files + 1)
 
     def dropped(self, batches: int) -> None:
-        """So many batches in all found no room to wait in."""
+        """Record the total of batches dropped for lack of room."""
         if batches > self._dropped and not self._gap_told:
             self._gap_told = True
             log.error(

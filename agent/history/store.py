@@ -1,4 +1,4 @@
-"""The history while the agent runs: a worker writes it, and nobody who samples or fits waits."""
+"""The history while the agent runs: a worker writes it, so that sampling and fits never wait."""
 
 import logging
 import math

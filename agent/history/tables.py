@@ -1,4 +1,4 @@
-"""Rows into the tables and out of them. What is there once is never changed."""
+"""Rows into the tables and out of them. Existing rows are never changed."""
 
 import json
 import sqlite3

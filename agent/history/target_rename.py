@@ -7,7 +7,7 @@ from collections.abc import Collection
 def take_along(
     connection: sqlite3.Connection, name: str, server: str, watched: Collection[str]
 ) -> str | None:
-    """Give that name the rows of its server that another name has, if nobody is called so now.
+    """Give that name the rows of its server that another name has, if no target has that name now.
 
     Answers the name before. Nothing is taken where the name has rows of that server itself, or
     where it could be more than one name.

@@ -1,7 +1,7 @@
 """Which series of mysqld_exporter, node_exporter and RDS exporters are which columns.
 
 The names are those of mysqld_exporter 0.14 to 0.19 and node_exporter 0.16 to 1.9. Exporters of
-Amazon RDS tell the CPU of an instance as a utilisation, the mean of the time before each sample.
+Amazon RDS export the CPU of an instance as a utilisation, the mean of the time before each sample.
 """
 
 from collections.abc import Mapping

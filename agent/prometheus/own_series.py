@@ -35,7 +35,7 @@ OWN_LABELS: Mapping[str, tuple[str, ...]] = {
     CPU_SOURCE: ("source",),
     WHO: ("server_uuid",),
 }
-"""The metrics that are read, and which of their labels tell one series of a target from another."""
+"""The metrics that are read, and the labels that distinguish series of one target."""
 BUSY = "busy"
 """The dimension of a device that is the resource itself."""
 AT_ONCE = 6 * 3600.0
@@ -43,7 +43,7 @@ AT_ONCE = 6 * 3600.0
 OVERLAP = 0.01
 """Of an interval, by which two may do that follow each other."""
 SEEN_AGAIN = 1.5
-"""Where ends are so many scrapes apart or more, each interval was seen more than once."""
+"""Scrapes between ends from which on each interval was seen more than once."""
 
 Shown = dict[tuple[str, str], float]
 """What one scrape shows: a number for each metric and its own labels, joined by colons."""

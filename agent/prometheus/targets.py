@@ -42,7 +42,7 @@ class FleetQuery:
     join: str | None = None
     """The label whose value a server and its host share; None: the host in `instance`."""
     service: Utilisation | None = None
-    """What tells the CPU of a managed service's instances; None: node_exporter."""
+    """The source of the CPU of a managed service's instances; None: node_exporter."""
     vcpus: float = 2.0
     """How many processors such an instance has."""
 
@@ -70,7 +70,7 @@ class BusyTime:
     total: float = 0.0
 
     def until(self, at: float, processors: float) -> float:
-        """The time up to `at`, with so many processors in use since the sample before."""
+        """The time up to `at`, and the processors in use since the sample before."""
         if at > self.at:
             self.total += processors * (at - self.at)
         self.at = at
@@ -85,7 +85,7 @@ def find_targets(client: Client, query: FleetQuery) -> list[FleetTarget]:
     hosts: dict[str, set[str]] = {}
     for key, name in _hosts(client, query):
         hosts.setdefault(key, set()).add(name)
-    hosts.pop("", None)  # what has no such label shares it with nobody
+    hosts.pop("", None)  # a host without such a label matches no server
     return [FleetTarget(instance, _only(hosts.get(key))) for instance, key in sorted(keys.items())]
 
 

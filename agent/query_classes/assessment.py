@@ -1,6 +1,6 @@
 """The query classes of a target, once a minute: samples in, a new state out.
 
-`assess_classes` tells the story: intervals → table → models → shares → counters → state. Samples
+`assess_classes` has the steps: intervals → table → models → shares → counters → state. Samples
 become intervals in `class_intervals`; time comes in as an argument. `ClassMonitor.append` is called
 by the workers that read, `advance` by the one that fits.
 """
@@ -50,7 +50,7 @@ MOST_NEW = 60
 
 
 class ClassModels:
-    """A sliding model of each resource, over so many blocks."""
+    """A sliding model of each resource, over a number of blocks."""
 
     def __init__(self, blocks: int) -> None:
         self._models = {resource.name: SlidingModel(resource, blocks) for resource in RESOURCES}

@@ -2,7 +2,7 @@
 
 Each series has its own sum. A class that comes among the shown ones begins at 0, and from then on
 the rest no longer receives it; one that leaves keeps its sum, unseen, to go on with when it comes
-back. So no counter falls or jumps because of who is shown.
+back. So no counter falls or jumps because of a change of the displayed classes.
 """
 
 from collections import OrderedDict
@@ -18,9 +18,9 @@ from agent.query_classes.tracked_classes import TrackedClasses
 from models.attribution.class_intervals import AGENT, OTHER, Array, ClassIntervals
 
 ENTERS = 1.3
-"""A class takes another's place when it uses so many times as much."""
+"""Ratio of uses at which a class takes another's place."""
 REMEMBERED = 10
-"""For each place, so many classes that have left are remembered."""
+"""Number of former classes that are remembered for each place."""
 ALWAYS = (OTHER, AGENT)
 
 
@@ -177,7 +177,7 @@ class ClassUsage:
         self.counters.choose(cpu if any(cpu.values()) else self.recent.by(TIME))
 
     def totals(self, key: str) -> dict[str, float]:
-        """A shown class's sums by quantity, those left out that nobody could count."""
+        """A displayed class's sums by quantity, without those that could not be counted."""
         return self._by_quantity(self.counters.shown[key])
 
     def recent_of(self, key: str) -> dict[str, float]:

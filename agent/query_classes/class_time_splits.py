@@ -23,7 +23,7 @@ def class_time_splits(state: ClassesState, time: TimeUse) -> dict[str, TimeSplit
 
 
 def split_over(time: TimeUse, seconds: float) -> TimeSplit:
-    """The target's split as it is over so many seconds; parts that are not known stay unknown."""
+    """The target's split scaled to a number of seconds; unknown parts stay unknown."""
     scale = seconds / time.seconds
     known = (part for part in time.split.seconds if part not in time.split.unknown)
     parts = {part: time.split.seconds[part] * scale for part in known}

@@ -233,7 +233,7 @@ def _summed(
 def _with_waits(changes: Changes, locked: dict[int, float], seconds: float) -> Changes:
     """Add to the locks' time what statements were seen to wait, at most all of their time.
 
-    So many statements as wait at the reading did so for the whole interval, on average.
+    On average, the statements that wait at the reading did so for the whole interval.
     """
     if not locked or not {LOCK_TIME, STATEMENT_TIME} <= set(changes.names):
         return changes

@@ -109,7 +109,7 @@ def read_once(
 def look_until(
     end: float, readers: Mapping[str, Callable[[], Values]], pause: Callable[[float], None]
 ) -> CollectorError | None:
-    """Look at the threads of statements now and then, until so many monotonic seconds.
+    """Sample the threads of statements at random moments, until a time in monotonic seconds.
 
     Answers with the error of a look that the server cut off; raises `CollectorError` of any other.
     """

@@ -38,7 +38,7 @@ class RecentTimes:
 
 
 def least_calls(quantile: float) -> float:
-    """How many calls tell anything of a quantile."""
+    """The least number of calls for a quantile."""
     return LEAST_BEYOND / (1 - quantile)
 
 
@@ -67,7 +67,7 @@ class RecentResponseTimes:
 
     @property
     def is_read(self) -> bool:
-        """Whether anything was read that tells what happened."""
+        """Whether a usable reading exists."""
         return bool(self._steps)
 
     def of(self, digest: str, quantile: float) -> RecentTimes | None:

@@ -17,13 +17,13 @@ from models.attribution.class_intervals import AGENT, OTHER, SIZES, Array, Class
 from models.attribution.waiting_classes import locks_rows, row_lock_waits
 
 STAYS = 1.5
-"""A tracked class keeps its column until another is so many times as great."""
+"""A tracked class keeps its column until another's use is this multiple of its own."""
 USED = ("statement_time", "calls", "rows_examined")
 """A class is as great as the sum of its shares of these."""
 
 
 class TrackedClasses:
-    """The greatest classes, at most so many; `keep` is what an update leaves of earlier use."""
+    """The largest classes, up to a number; `keep` is the factor for earlier use at an update."""
 
     def __init__(self, registry: ClassRegistry, most: int, keep: float = 1.0) -> None:
         self.registry = registry

@@ -71,7 +71,7 @@ class _Filler:
             self.last = self._raw[STATUS][-1].at
 
     def close(self, grace: float) -> None:
-        """Hand over what is complete: what has ended so many seconds before the last sample."""
+        """Hand over the intervals that ended `grace` seconds or more before the last sample."""
         if self.last is None or STATUS not in self._raw:
             return
         width = self._history.width

@@ -15,7 +15,7 @@ from collectors.base import Sample
 AT_ONCE = 100
 """Intervals that are added at once: each time makes a new window of all."""
 LOOKED_AT = 1000
-"""Readings at the beginning of a recording that tell how far apart its samples are."""
+"""Readings at the beginning of a recording from which the distance of samples is measured."""
 ROUNDED = 3
 """Decimals of that distance: a sampling interval of 1 s is measured as 1.00002."""
 

@@ -24,7 +24,7 @@ them the load of each interval is compared with the latest capacity."""
 FAR = 0.5
 """Headroom above which no alert is near: the rules on it begin below 0.2."""
 SLOWER = 12
-"""So many times the pace then; a day below half of the capacity takes half of the time."""
+"""Factor of the assessment interval then; a day below half of the capacity takes half the time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class Agent:
         log.info("deploy marker", extra=fields(name=marker.name, target=marker.target or "all"))
 
     def compare_around(self, target: str, middle: float, length: float) -> Comparison:
-        """Compare so many seconds (at most) of a target before that time (Unix s) with after it.
+        """Compare up to this number of seconds of a target before that time (Unix s) with after it.
 
         Raises `TooEarlyError`, `SourceError` where the history has too little of that time, and
         `StoreError` where it cannot be read.
@@ -148,7 +148,7 @@ class Agent:
         self._hand_over(monitors)
 
     def _hand_over(self, monitors: list[TargetMonitor]) -> None:
-        """What the ended ones know and nobody has written yet goes to the history."""
+        """Write the rest of the ended targets' data to the history."""
         for monitor in monitors:
             monitor.hand_over(last=True)
 

@@ -56,7 +56,7 @@ class Reloader:
 
 
 def _refuse_what_needs_a_restart(old: Config, new: Config) -> None:
-    """The address cannot be taken over without a moment in which nobody answers.
+    """The address cannot change without a moment in which requests fail.
 
     Nor can a history be left for another without a gap in both.
     """

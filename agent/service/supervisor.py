@@ -1,4 +1,4 @@
-"""The main thread's loop: takes orders, looks after the workers, tells the service manager."""
+"""The main thread's loop: handles signals, watches the workers, reports to the service manager."""
 
 import logging
 import queue
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY = 1.0  # seconds
 ENDINGS = (signal.SIGTERM, signal.SIGINT)
-RELOAD_WITHIN = 30.0  # seconds that who asks for a reload waits for it
+RELOAD_WITHIN = 30.0  # seconds that a request for a reload waits for it
 Problems = list[str]
 Order = signal.Signals | Future[Problems]
 

@@ -66,7 +66,7 @@ def _address(name: str) -> str:
 
 
 def _watchdog(environment: Mapping[str, str]) -> float | None:
-    """The seconds within which a sign of life is expected; None where nobody does."""
+    """The seconds within which the watchdog expects a message; None: no watchdog."""
     text, owner = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
     ours = owner in ("", str(os.getpid()))
     return int(text) / 1e6 if ours and text.isdecimal() and int(text) > 0 else None

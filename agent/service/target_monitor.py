@@ -317,7 +317,7 @@ class TargetMonitor:
         self._results.outlook = self._state.recent.outlook(clock)
 
     def _is_assessed(self, window: Window, clock: Now) -> bool:
-        """Whether the snapshot is of this very window, and nobody has set the wall clock since."""
+        """Whether the snapshot is of this very window, and the wall clock was not set since."""
         if self._assessed is None:
             return False
         before, then = self._assessed

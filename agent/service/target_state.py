@@ -1,4 +1,4 @@
-"""A target's state by its lifetime: what one server's window tells, and what one interval does."""
+"""A target's state by its lifetime: that of one server's window, and that of one interval."""
 
 from dataclasses import dataclass, field
 

@@ -11,7 +11,7 @@ CONNECT_READS, RESOLVER = 10, 30.0  # answers, and seconds for a name, that conn
 
 
 def fit_ticks(monitors: Sequence[TargetMonitor]) -> list[Tick]:
-    """Every target's fit and what follows from it: a defect in one costs nobody the others."""
+    """Every target's fit and what follows from it; a defect in one does not affect the others."""
     return [
         tick
         for monitor in monitors

@@ -14,7 +14,7 @@ LONGEST_PREFIX = 100  # characters of the name that the unfinished file's name b
 def replacement(path: Path, mode: int = 0o600) -> Iterator[TextIO]:
     """Write a new file of that mode; a link or a file at `path` is replaced when the block ends.
 
-    Until then it has a name that nobody can foresee, so no link is followed; after an error it is
+    Until then it has an unpredictable name, so no link is followed; after an error it is
     removed, and what was at `path` stays.
     """
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:LONGEST_PREFIX]}.", dir=path.parent)

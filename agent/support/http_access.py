@@ -49,7 +49,7 @@ class Access:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def authorisation(self) -> dict[str, str]:
-        """The header that says who asks; raises `AccessError` where a file cannot be read."""
+        """The header with the credentials; raises `AccessError` where a file cannot be read."""
         if self.token_file is not None:
             return {"Authorization": f"Bearer {_secret(self.token_file)}"}
         if self.user is None:
@@ -87,7 +87,7 @@ def read_answer(
     timeout: float,
     most: int,
 ) -> bytes:
-    """Ask, and read at most so many bytes of the answer, in `timeout` seconds.
+    """Send a request, and read a limited number of bytes of the answer, in `timeout` seconds.
 
     Raises `urllib.error.HTTPError` for an answer that is a refusal, else `UntrustedError` or
     `NoAnswerError`.

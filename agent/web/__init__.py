@@ -1,1 +1,1 @@
-"""The ways out over HTTP: who gets in, and nobody blocks it."""
+"""The HTTP server: access, limits, and pages that no client can block."""

@@ -48,7 +48,7 @@ OPEN_METRICS_1 = f"{OPEN_METRICS}; version=1.0.0"
 class Pages:
     """The WSGI application; `snapshots` and `clock` (Unix seconds) are asked at each request.
 
-    Without a `reload`, nobody may ask for one.
+    Without a `reload`, requests for one are rejected.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ def _format(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
     """The encoder and content type for an Accept header: OpenMetrics 1.0.0, or else plain text.
 
     The library answers each version and escaping as a format of its own. Our names need no
-    escaping, and each format is one more answer to make: who asks must not be able to invent them.
+    escaping, and each format is one more answer to make: clients must not be able to invent them.
     """
     return choose_encoder(OPEN_METRICS_1 if any(map(_is_open, accept.split(","))) else "")
 

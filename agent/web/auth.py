@@ -116,6 +116,6 @@ def _credentials(header: str) -> tuple[bytes, bytes] | None:
 
 
 def _decoy(hashes: Iterable[bytes]) -> bytes:
-    """A hash that no password has, as slow as the slowest: the time tells of no user."""
+    """A hash of no password, as slow as the slowest, so that the time reveals no user."""
     slowest = max(hashes, key=lambda text: text[4:6])
     return slowest[:7] + b"." * (len(slowest) - 7)

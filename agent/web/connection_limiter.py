@@ -55,7 +55,7 @@ class ConnectionLimiter:
     def replace(
         self, place: ConnectionSlot, wrap: Callable[[socket.socket], socket.socket]
     ) -> None:
-        """Have another socket take the connection over, while nobody hangs it up."""
+        """Have another socket take the connection over, while it cannot be closed."""
         with self._lock:
             place.socket = wrap(place.socket)
             if place in self._leaving:

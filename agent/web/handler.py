@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 NAME = "mysql-headroom"  # and not what it is written in
 LONGEST_REQUEST = 16384  # bytes: the request line and all headers, of which there may be 100
 TEXT = "text/plain; charset=utf-8"
-WAIT = "mysql_headroom.wait"  # so many seconds, or until the connection is over
+WAIT = "mysql_headroom.wait"  # seconds to wait, or until the connection is over
 RETRY_AFTER = ("Retry-After", "1")
 HEADERS = (
     ("Cache-Control", "no-store"),
@@ -99,7 +99,7 @@ class Handler(WSGIRequestHandler):
 
 
 class _Answer(ServerHandler):
-    """Runs the application; its failures go to the log, and a client's to nobody."""
+    """Runs the application; its failures go to the log; a client's are ignored."""
 
     request_handler: Handler
     server_software = NAME
@@ -117,7 +117,7 @@ class _Answer(ServerHandler):
 
 
 class _Bounded:
-    """A file that ends with `LineTooLong` after so many bytes."""
+    """A file that raises `LineTooLong` after a number of bytes."""
 
     def __init__(self, file: Any, left: int) -> None:
         self._file = file

@@ -65,7 +65,7 @@ def load(path: Path) -> Web:
 class WebFile:
     """Asked at each connection; threads may ask at once.
 
-    `failures` counts the versions that could not be used, and `broken` tells whether the latest
+    `failures` counts the versions that could not be used, and `broken` is whether the latest
     could not.
     """
 

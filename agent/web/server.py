@@ -27,7 +27,7 @@ where there is no room the kernel drops the client's last packet, and it waits f
 SWEEP_EVERY = 0.05  # seconds
 ALLOWANCE = 30.0  # seconds that one turn of the accepting loop may take
 LINGER = 1.0  # seconds that a client has to take its answer's end
-MOST_UNREAD = 262144  # bytes of a body that nobody asked for
+MOST_UNREAD = 262144  # bytes of an unexpected body
 MOST_ACCEPTED = 400.0
 """Connections a second, on average: a crowd that hangs up and comes again takes no more than a
 fifth of a processor, and one of 200 has been accepted after half a second."""

@@ -32,7 +32,7 @@ class _Response:
 
 
 class SharedResponses:
-    """Gives all who ask within a moment the same bytes; who asks every second gets new ones.
+    """Gives requests within a moment the same bytes; a request every second gets new ones.
 
     One of those who ask makes the next answer. The others are given the last one or, where that is
     too old, wait for the next all together: a crowd that passes a lock one by one can take longer

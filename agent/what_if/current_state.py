@@ -27,11 +27,11 @@ from models.what_if.current_state import CurrentState, Kind, Limit, Share, Share
 EXACT = 1e-6
 """The width, in ln X, of a limit of which only its place is known; and what counts as the same."""
 MIN_POINTS = 6
-"""So many intervals tell how much residence times scatter."""
+"""Intervals needed to estimate the scatter of residence times."""
 NEAR = 0.15
 """Of the throughput, as a logarithm: loads that differ by less are about the same."""
 LIGHTER = 0.3
-"""Of the intervals: so many of the least throughput are the lighter loads."""
+"""Share of the intervals, those with the least throughput, that are the lighter loads."""
 
 
 def today_of(snapshot: Snapshot, now: float) -> CurrentState:

@@ -21,9 +21,9 @@ class Source(StrEnum):
 LATELY = 20  # intervals' lengths: how far back a source must be known to be used
 ENOUGH = 0.5  # the share of them in which it must be
 IDLE = 0.02  # of the throughput seen: what is below is idle
-IDLE_INTERVALS = 5  # so many tell how many threads never rest
+IDLE_INTERVALS = 5  # intervals needed to count the threads that never rest
 LOW = 0.1  # the quantile of the concurrencies under load that counts as their floor
-NEVER_RESTS = 0.9  # a thread that runs in so many of the samples
+NEVER_RESTS = 0.9  # share of the samples in which such a thread runs
 
 
 def concurrency(window: Window, source: Source) -> Array:

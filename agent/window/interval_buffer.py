@@ -17,7 +17,7 @@ from models.capacity.thinning import LIMIT, thin
 
 RAW_INTERVALS = 4  # how many intervals' raw samples are kept
 OVERLAP = 0.01  # of an interval, by which two may do that follow each other
-MOST_NEW = 100  # intervals that wait to be taken, where nobody does
+MOST_NEW = 100  # intervals that wait to be taken
 CROWDED = 2 * LIMIT  # intervals; beyond, those that matter least are let go
 
 

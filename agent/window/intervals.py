@@ -72,7 +72,7 @@ class Window:
         return Window._of(columns, {name: u for name, u in used.items() if np.isfinite(u).any()})
 
     def standing_for(self, counts: Array) -> "Window":
-        """The same intervals, each of which stands for so many."""
+        """The same intervals, with the number of intervals that each represents."""
         return Window._of({**self._columns, "stands_for": counts}, self._used)
 
     @property

@@ -148,7 +148,7 @@ MOST_GROUPS = 12
 
 
 class RollingBlocks:
-    """Holds so many of the latest blocks, in tens and 20 at least, or up to a group less.
+    """Holds the latest blocks, in tens and at least 20: their number, or up to a group less.
 
     A group is ten blocks, or about a twelfth of them all where that is more: a window of 1 to 25
     blocks holds 11 to 20, one of 60 holds 51 to 60, one of 1,440 holds 1,321 to 1,440.

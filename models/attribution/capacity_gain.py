@@ -10,12 +10,12 @@ that remains. Of several limits the lowest counts, before and after: what one li
 next may keep. (Bottleneck analysis: Denning and Buzen, "The Operational Analysis of Queueing
 Network Models", ACM Computing Surveys 10 (1978).)
 
-s is the share of the demand at the limit, which three things make another than the class's share of
-all use at a lower load (`share_at_limit`). The background, U0, is no demand. What calls use and no
-class is counted for is each call's alike. And far below the limit each call, heavy or light, also
-pays for waking an idle processor, w·(1 − U) (`models.capacity.demand`, equation 2), and light calls
-are many: a class of few and heavy calls has a smaller share there than at the limit.
-`bench/class_removal.py` measures what is left of the error.
+s is the share of the demand at the limit. It differs from the class's share of all use at a lower
+load for three reasons (`share_at_limit`). The background, U0, is not demand. Unattributed use that
+grows with the calls is the same for each call. And far below the limit each call, heavy or light,
+also pays for waking an idle processor, w·(1 − U) (`models.capacity.demand`, equation 2), and light
+calls are many: a class of few and heavy calls has a smaller share there than at the limit.
+`bench/class_removal.py` measures the remaining error.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from math import hypot
 from models.attribution.background_use import NOTHING_BESIDE, BesideClasses
 
 LEAST_LEFT = 1e-3
-"""The least part of a resource's use that cheaper classes leave: less is nothing to measure by."""
+"""The least part of a resource's use that remains when classes get cheaper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def share_at_limit(use: ClassUse, waking: float, load: float) -> DemandShare:
 
 
 def _of_demand(use: ClassUse, background: float) -> float:
-    """Compute the share of the demand: background is none, and calls share what nobody has."""
+    """Compute the share of the demand, without background; calls share what is unattributed."""
     demand = max(1 - background, use.share, LEAST_LEFT)
     return min((use.share + use.calls * use.beside.of_calls) / demand, 1.0)
 

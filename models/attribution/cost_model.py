@@ -15,12 +15,12 @@ from models.attribution.unit_costs import CpuBounds, UnitCosts, interval_weights
 from models.attribution.waiting_classes import Elasticity, must_wait
 
 TOLD = 3.0
-"""Log of how much less probable it is that a class waits whose text is known and says no such."""
+"""Log of odds against waiting for a class whose text is known and names no wait."""
 
 
 @dataclass(frozen=True)
 class CostModel:
-    """Cost of one unit of each class's regressor, and the base that nobody causes."""
+    """Cost of one unit of each class's regressor, and the base, which no class causes."""
 
     names: tuple[str, ...]
     mixture: FittedMixture

@@ -1,4 +1,4 @@
-"""One unit cost per class, shrunk towards the mean of all: what one column each can tell.
+"""One unit cost per class, shrunk towards the mean of all, for one column per class.
 
 y_t = b·Δt + Σ_k u_k·x_kt + noise, u ≥ 0, u_k ~ N(c, (τ·ū)²) with ū = Σy/Σx, c and b unknown. The
 strength τ is the one with the greatest evidence, by Laplace's method on the classes that are not
@@ -43,8 +43,8 @@ class _Fit:
 def fit_class_unit_costs(moments: Moments, base_spread: float | None = None) -> FittedMixture:
     """Fit moments whose regressors are the classes' own columns x; see the module.
 
-    `base_spread`: b is believed to be about this part of Σy at most, which matters where the load
-    hardly varies; None: nothing is believed.
+    `base_spread`: the prior of b is at most about this part of Σy, which matters if the load hardly
+    varies; None: no prior.
     """
     x = moments.totals[:-1]
     active = np.flatnonzero(x > 0)

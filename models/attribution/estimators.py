@@ -19,14 +19,14 @@ from models.attribution.waiting_classes import capped, waits_by_text
 from models.wlr import Line, Wlr, blame, fit_wlr
 
 MODEL_WEIGHT = 0.2
-"""Of the model's totals in the mean with the division of work time, whose errors are others."""
+"""Weight of the model's totals in the mean with the division of work time; their errors differ."""
 WRITERS = 0.9
 """A statement that changes rows waits a part of its work time for the log and for latches
 (measured: 0.1 to 0.4, the more the busier the server)."""
 
 
 SURE = 0.9
-"""A class that computes with less probability than this counts as what the model says of it."""
+"""A class that computes with a lower probability gets the model's share, not that of its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class WlrPredictor:
 
 @dataclass(frozen=True)
 class Parts:
-    """What each class is said to have used in each interval, units of y, shape (T, K)."""
+    """The estimated use of each class in each interval, units of y, shape (T, K)."""
 
     z: Array
     x: Array
@@ -119,8 +119,8 @@ def by_model(
 ) -> Parts:
     """Mean of the model's totals and a division of work time that knows which classes wait.
 
-    `computing` is what the model says of that, shape (K,). Intervals are of the model's classes, in
-    its order; they need not be those it was fitted to.
+    `computing` is the computing part of each class's work time, 0..1, shape (K,). Intervals have
+    the model's classes, in its order; they need not be those of the fit.
     """
     work, modelled = work_of(intervals), model.parts(intervals)
     waits = waits_by_text(intervals.texts, len(intervals.names))
@@ -141,7 +141,7 @@ def by_model(
 def within(parts: Parts, intervals: ClassIntervals, target: Target) -> Parts:
     """Cut totals to what is possible: a class's CPU to its time, all together to Σy.
 
-    Measured CPU is cut by neither: it is what it is.
+    Measured CPU is not changed.
     """
     if parts.z is intervals.cpu:
         return parts
@@ -160,8 +160,8 @@ def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
     """Compute the part of its work time in which a class computes, 0..1, shape (K,).
 
     `work`, s, shape (K,), is that of the intervals that the model was fitted to; `impossible` are
-    the classes that cannot have computed all that time. Of who may wait, what was fitted says
-    more than its time does.
+    the classes that cannot have computed all that time. For classes that may wait, the fit is more
+    reliable than the time.
     """
     mixture = model.mixture
     by_time = (mixture.level or 0.0) * work
@@ -178,7 +178,7 @@ def work_of(intervals: ClassIntervals) -> Array:
 
 
 def computing_time(intervals: ClassIntervals) -> Array:
-    """Compute the work time that counts as computing, s, shape (T, K): less for who writes."""
+    """Compute the work time that counts as computing, s, shape (T, K): less for writing classes."""
     written = dict(intervals.sizes).get("rows_affected")
     work = work_of(intervals)
     return work if written is None else np.where(written > 0, WRITERS * work, work)

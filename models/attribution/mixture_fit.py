@@ -5,7 +5,7 @@ y_t = b·Δt + Σ_k C_k·g_kt + noise, g_kt the part of class k's calls and rows
 compete, and the data decides:
 
 - it computes: C_k ~ N(θ·W_k, (0.3·θ·W_k)²), W_k its work time, θ the same for all and unknown;
-- it waits: C_k ~ N(P_k, (2·P_k)²), P_k its calls and rows at everybody's unit costs.
+- it waits: C_k ~ N(P_k, (2·P_k)²), P_k its calls and rows at the common unit costs.
 
 A mixture of two normals per coefficient: E. George, R. McCulloch, "Variable Selection via Gibbs
 Sampling", JASA 88 (1993). Which classes wait is found among few hypotheses; where none is certain
@@ -44,12 +44,12 @@ from models.numerics import NEGLIGIBLE
 
 CALM = 0.1
 STRANGE = ((15.0, 0.7), (60.0, 0.19))
-"""How probable it is beforehand that a class waits: `CALM`, and more for one with more time than
-its rows explain. Half of each step is reached at so many times that time."""
+"""Prior probability that a class waits: `CALM`, and more for one with more time than its rows
+explain: (ratio of the times at which half of the step is reached, height of the step)."""
 LEAST_STRANGE = 5.0
-"""A class with so many times that time may wait; one with less computes."""
+"""A class with at least this ratio may wait; one below it computes."""
 SUSPECT_WORK = 0.002
-"""Of the work time of all who compute; with less it does not matter whether a class waits."""
+"""Share of the computing classes' work time below which a class may count as either."""
 MOST_TRIED = 12
 """Classes that are suspected at once, and that change sides one after the other."""
 
@@ -97,7 +97,7 @@ def _variances(matrix: Array) -> Array:
 
 @dataclass(frozen=True)
 class WaitSelection:
-    """What is to be believed of who computes."""
+    """Which classes compute, and the level and noise of that hypothesis."""
 
     computing: Array
     """Probability that each computes, shape (K,)."""

@@ -63,6 +63,6 @@ def pivoted(
 
 def hold(matrix: Array, vector: Array, which: NDArray[np.intp], values: Array) -> None:
     """Fix some unknowns of normal equations at these values, shape of the vector."""
-    precision = matrix[which, which] / NEGLIGIBLE  # so many times as sure as before
+    precision = matrix[which, which] / NEGLIGIBLE  # far more certain than before
     matrix[which, which] += precision
     vector[which] += precision * values[which]

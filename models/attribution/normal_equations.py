@@ -17,12 +17,12 @@ WAIT_SPREAD = 2.0
 BASE_SHARE, BASE_SPREAD = 0.08, 0.1
 """What no class explains is about this part of the total (measured: 0.07 to 0.1), give or take."""
 USUAL_NOISE = 0.05
-"""Relative deviation of an interval, about: where the noise begins to settle, and what beliefs are
+"""Approximate relative deviation of an interval: the start value of the noise, and what priors are
 weighed against."""
 FREE_SHARE = 0.75
 """Of the intervals, those that are left for the noise in any case."""
 ROUNDS = 2
-"""In which level and noise settle; after one a hypothesis still has those of another."""
+"""Iterations for level and noise; after one, a hypothesis still has those of another."""
 SUM_SPREAD = 0.03
 """Classes and base are the whole: what they use together is Σy, up to this part of it."""
 NOISE_INFLATION = 4.0
@@ -34,22 +34,22 @@ variance is inflated once more."""
 
 @dataclass(frozen=True)
 class Priors:
-    """What is believed before the total is looked at, per class, units of y, shape (K,)."""
+    """Priors per class, from before the total is used; units of y, shape (K,)."""
 
     by_size: Array
     """P_k: calls and rows at shared unit costs."""
     work: Array | None
-    """W_k: work time, any unit; None where time says nothing about y. 0 for a class that cannot
+    """W_k: work time, any unit; None where y does not depend on time. 0 for a class that cannot
     have computed all that time."""
     most: Array | None = None
-    """What each can have used at most; None: not known."""
+    """The most that each can have used; None: not known."""
     least_level: float | None = None
-    """What is known of θ beforehand where y is CPU: at least so much of it per second of work, and
-    one at most; None: y is something else."""
+    """Lower bound of θ if y is CPU: CPU seconds per second of work; the upper bound is 1. None: y
+    is something else."""
     waiting: Array | None = None
-    """Log of how much more probable what was seen of a class is if it waits; None: nothing was."""
+    """Log of the likelihood ratio of a class's data, waiting over computing; None: no data."""
     inflation: float = INFLATION
-    """How many intervals tell no more than an independent one."""
+    """The number of intervals with as much information as one independent interval."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class FittedMixture:
 
 
 class Prior(NamedTuple):
-    """What is believed of each C, shape (K,)."""
+    """Normal prior of each C, shape (K,)."""
 
     mean: Array
     precision: Array
@@ -97,14 +97,14 @@ class Problem:
     """P_k, calls and rows at shared unit costs, shape (K,)."""
     most: Array
     work: Array
-    """W_k, 0 for who cannot have computed."""
+    """W_k, 0 for classes that cannot have computed."""
     work_unit: float
     levels: tuple[float, float]
-    """Within which θ is."""
+    """Bounds of θ."""
     waiting: Array
     """Evidence that a class waits, log of odds, shape (K,)."""
     inflation: float
-    """How many intervals tell no more than an independent one."""
+    """The number of intervals with as much information as one independent interval."""
 
     @classmethod
     def of(cls, moments: Moments, priors: Priors) -> "Problem":
@@ -133,18 +133,18 @@ class Problem:
         return min(max(level, self.levels[0]), self.levels[1])
 
     def strangeness(self, level: float) -> Array:
-        """How many times the time that its rows explain each class has, shape (K,)."""
+        """Ratio of each class's time to the time that its rows explain, shape (K,)."""
         return level * self.work / np.maximum(self.size, TINY)
 
     def spreads(self, level: float) -> tuple[Array, Array]:
-        """Standard deviations of C for who computes and for who waits, shape (K,)."""
+        """Standard deviations of C if it computes and if it waits, shape (K,)."""
         least = LEAST_SHARE / self.classes
         computes = np.maximum(COMPUTE_SPREAD * level * self.work, least)
         waits = np.minimum(WAIT_SPREAD * self.size, self.most)
         return computes, np.maximum(waits, least)
 
     def prior(self, computing: Array, level: float) -> Prior:
-        """What is believed of C where so much is believed of who computes, 0..1, shape (K,)."""
+        """The prior of C at these probabilities of computing, 0..1, shape (K,)."""
         computes, waits = self.spreads(level)
         by_time, by_size = computing / computes**2, (1 - computing) / waits**2
         precision = by_time + by_size
@@ -162,7 +162,7 @@ class Problem:
         return matrix, vector
 
     def disbelief(self, prior: Prior, found: Array) -> float:
-        """Sum the squares by which (C, b), shape (K+1,), is off what is believed, in spreads."""
+        """Sum the squared deviations of (C, b), shape (K+1,), from the priors, in spreads."""
         k = self.classes
         off = float(prior.precision @ (found[:k] - prior.mean) ** 2)
         off += float((found.sum() - 1) ** 2) / SUM_SPREAD**2

@@ -19,7 +19,7 @@ LEAST_R_SQUARED, MOST_ERROR = 0.7, 0.5
 """Measured live: 0.98 and 0.1 for bytes of the network, 0 to 0.65 and 0.2 to 20 for those of disks;
 at 0.65 a quarter of what was written went to classes that wrote nothing."""
 STEADY_ERROR = 0.05
-"""Where it is predicted this well it may move as little as it likes."""
+"""At an error up to this, no correlation is required."""
 OF_DISKS = ("read", "written")
 TOUCHED = ("rows_examined", "rows_affected")
 FUNCTION = re.compile(r"[`\"]\s*\(|\.\s*\w+\s*\(")
@@ -27,7 +27,7 @@ FUNCTION = re.compile(r"[`\"]\s*\(|\.\s*\w+\s*\(")
 
 
 def is_predicted_well(held_out: PredictionError) -> bool:
-    """Whether what was predicted came, and moved as it was predicted to move."""
+    """Whether the prediction error is small and the prediction correlates with the actual use."""
     error, moved = held_out.mape, held_out.r_squared
     if error is None or error > MOST_ERROR:
         return False
@@ -40,11 +40,11 @@ def moved_as_predicted(held_out: PredictionError) -> bool:
 
 
 def may_have_used(resource: str, intervals: ClassIntervals) -> Mask:
-    """Which classes may have used it, shape (K,): no bytes of disks for those who only wait.
+    """Which classes may have used it, shape (K,): no disk bytes for those that only wait.
 
-    The agent's own statements read tables that are in memory, a class that names no table moves
-    none, but by a stored function that touches rows of one, and a class that touches no row reads
-    nothing, but may write another's, as COMMIT does.
+    The agent's own statements read tables in memory. A class that names no table moves no bytes,
+    except by a stored function that touches rows of one. A class that touches no row reads nothing,
+    but may write another's, as COMMIT does.
     """
     may = np.ones(len(intervals.names), dtype=np.bool_)
     if resource not in OF_DISKS:

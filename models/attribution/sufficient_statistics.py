@@ -167,7 +167,7 @@ class Autocorrelation:
 
     @property
     def inflation(self) -> float:
-        """How many intervals tell no more than an independent one."""
+        """The number of intervals with as much information as one independent interval."""
         alike = float(persistence_of(self.products, self.squares))
         return INFLATION * alike
 

@@ -31,22 +31,22 @@ USUAL_CPU = {
     "sort_rows": 1e-6,
     "tmp_tables": 6e-5,
 }
-"""CPU seconds that one of each costs, about. Their proportions are believed where the load says
-nothing of them, as one that hardly varies does."""
+"""Approximate CPU seconds that one of each costs. Their proportions are the prior, which decides if
+the load hardly varies."""
 BASE_PRIOR = (USUAL_NOISE / BASE_SPREAD) ** 2
-"""Of an interval: the belief in the base, beside its noise. It decides only where the load hardly
-varies."""
+"""Weight of the prior of the base relative to an interval's noise. It decides only if the load
+hardly varies."""
 LEAST_CALL_SHARE = 0.3
-"""Of the mean cost of a call, where only the calls tell classes apart."""
+"""Share of the mean cost of a call, if only the calls distinguish classes."""
 
 
 LEAST_CALL_SECONDS = 30e-6
-"""What any call costs at least."""
+"""Least CPU of a call."""
 
 
 @dataclass(frozen=True)
 class CpuBounds:
-    """What is known of CPU time before any fit: it is in the seconds of the statements' times."""
+    """Bounds of CPU time before any fit, in the same seconds as the statements' times."""
 
     least_level: float = 0.0
     """CPU seconds that a computing class uses per second of its work time, at least; 0: unknown."""
@@ -63,7 +63,7 @@ WHOLE_CPU = CpuBounds()
 
 
 PART_OF_CPU = CpuBounds(least_call=0.0)
-"""What is used in the kernel alone, or outside of it, is no more than the time."""
+"""User or system CPU alone: at most the time."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class UnitCosts:
     per_call: float
     sizes: tuple[tuple[str, float], ...]
     per_second: float
-    """What goes on whether or not anybody asks."""
+    """The base use, independent of the calls."""
 
     def costs(self, intervals: ClassIntervals) -> Array:
         """Compute what each class costs in each interval, shape (T, K), units of y."""

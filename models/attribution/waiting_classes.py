@@ -5,10 +5,10 @@ The server counts row-lock waits for all statements together, not for each class
 statement holds table and metadata locks only, so that a statement that queues for a hot row looks
 as if it computed (measured: 37.2 s of the 38.3 s of such an UPDATE; its LOCK_TIME was 0.07 s).
 
-Who computes shares the CPU with all others, and its time per call rises with theirs; who sleeps
-takes as long as ever. With r_kt class k's time per call in interval t, q_kt that of the other
-classes, both relative to their means, r = e·q + rest: e, the elasticity, is 1 for who computes and
-0 for who only waits, whatever its calls, rows or share of the total say.
+A class that computes shares the CPU with all others, and its time per call rises with theirs; that
+of a class that sleeps does not. With r_kt class k's time per call in interval t, q_kt that of the
+other classes, both relative to their means, r = e·q + rest: e, the elasticity, is 1 for a class
+that computes and 0 for one that only waits, whatever its calls, rows or share of the total.
 """
 
 import re
@@ -28,7 +28,7 @@ WAIT_CALL_SECONDS = 50e-6
 """What a call that only waits costs: parsing, planning, the answer. Measured: 46 to 71 µs."""
 
 IO_BOUND = 0.1
-"""Part of the host's time that waits for IO, beyond which times say nothing."""
+"""Share of the host's time that waits for IO, above which times are not used."""
 
 
 WAIT_FUNCTIONS = (
@@ -43,14 +43,14 @@ WAIT_FUNCTIONS = (
 """BENCHMARK is not among them: it computes. RELEASE_LOCK does not wait."""
 
 MOST_TEXTS = 1000
-"""So many are remembered, with what was found in them: of five targets, 1 MiB at most."""
+"""Size of the cache of texts and whether they wait: 1 MiB at most for five targets."""
 
 _WAITS = re.compile(rf"(?<![\w$`.])`?(?:{'|'.join(WAIT_FUNCTIONS)})`?\s*\(", re.IGNORECASE)
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"")
 
 
 def waits_by_text(texts: Sequence[str | None] | None, classes: int) -> Mask:
-    """Tell which classes call a wait function, shape (classes,)."""
+    """Find the classes that call a wait function, shape (classes,)."""
     if texts is None:
         return np.zeros(classes, dtype=np.bool_)
     return np.array([bool(text and _calls_wait_function(text)) for text in texts], dtype=bool)
@@ -58,20 +58,20 @@ def waits_by_text(texts: Sequence[str | None] | None, classes: int) -> Mask:
 
 @lru_cache(MOST_TEXTS)
 def _calls_wait_function(text: str) -> bool:
-    """Whether it does; each fit of each resource asks it of the same texts."""
+    """Whether it does; cached, because each fit of each resource checks the same texts."""
     return _WAITS.search(_QUOTED.sub("''", text)) is not None
 
 
 LEAST_LEVEL = 0.4
-"""CPU seconds per second of work time of those who compute, at least, where threads get a CPU at
-once (measured: 0.4 for a class that also writes or ships, 0.9 for one that only computes)."""
+"""Least CPU seconds per second of work time of classes that compute, if threads get a CPU at once
+(measured: 0.4 for a class that also writes or sends results, 0.9 for one that only computes)."""
 
 
 def least_level(running: float | None, io_wait: float | None) -> float:
-    """Tell how much CPU a computing class uses at least per second of its work time.
+    """Compute the least CPU that a computing class uses per second of its work time.
 
-    `running`: of the time in which threads could run, the part in which they had a CPU. 0 where
-    nothing can be told: it is not known, or the host waits for IO.
+    `running`: of the time in which threads could run, the part in which they had a CPU. 0 if it is
+    not known or the host waits for IO.
     """
     return 0.0 if running is None or (io_wait or 0.0) > IO_BOUND else LEAST_LEVEL * running
 
@@ -103,7 +103,7 @@ _LOCKS = re.compile(r"\bFOR\s+(?:UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\s+MODE\b", 
 
 
 def locks_rows(rows_affected: Array | None, texts: Sequence[str | None] | None) -> Mask | None:
-    """Find the classes that lock rows, shape (K,): they change rows, or their text says so.
+    """Find the classes that lock rows, shape (K,): they change rows, or their text requests locks.
 
     `rows_affected` has shape (T, K). None where it is not known.
     """
@@ -122,7 +122,7 @@ def row_lock_waits(work: Array, waited: Array, locking: Mask) -> Array:
     `work`, s, shape (T, K), is statement time less the lock time that the server counts for the
     class; `waited`, s, shape (T,), the row-lock waits that are in `work`. Each class waits for a
     fraction of its work, between 0 and 1: least squares of the waits on the work, drawn to the
-    fraction that all of them share as far as the intervals do not tell the classes apart.
+    fraction that all of them share as far as the intervals do not distinguish the classes.
     """
     result = np.zeros_like(work)
     classes = np.flatnonzero(locking & (work.sum(axis=0) > 0))
@@ -151,10 +151,10 @@ WAITS_SPREAD = 0.6
 computes, and 1.5 where the loads of all rise together: so does the queue for the lock)."""
 
 ALONE = 0.05
-"""Of the classes that compute, how many do not queue with the others: those wait for disks, say."""
+"""Share of the computing classes that do not queue with the others, because they wait for disks."""
 
 LEAST_PARTS, PART = 4, 30
-"""Intervals are summed up in so many parts at least, of so many intervals at most."""
+"""Intervals are summed up in parts: the least number of parts, the most intervals in one."""
 
 Places = NDArray[np.intp]
 
@@ -203,8 +203,8 @@ class Elasticity:
     def elasticities(self, size: Array) -> tuple[Array, Array]:
         """Fit e and its standard error, shape (K,), NaN where there is none.
 
-        e is relative to its mean over all classes by `size`. What disturbs one disturbs the next
-        as well: only parts are taken for independent.
+        e is relative to its mean over all classes by `size`. Errors of neighbouring intervals are
+        correlated, so only parts count as independent.
         """
         qq, qr, q4, q3r, q2r2 = self.sums
         unit = np.where((qq > 0) & (q4 < qq * qq), qq, np.nan)
@@ -217,10 +217,10 @@ class Elasticity:
         return e / scale, error / scale
 
     def evidence(self, size: Array) -> Array:
-        """How much more probable e is for who waits than for who computes, log, shape (K,).
+        """Log likelihood ratio of e, waiting over computing, shape (K,).
 
-        0 where nothing can be told: few intervals, a queue that never changes. Far above 1 is never
-        waiting: where many calls wait the mean e is low, and that of who computes high beside it.
+        0 if unknown: few intervals, a queue that never changes. Far above 1 is never waiting: if
+        many calls wait, the mean e is low, and that of computing classes is high relative to it.
         """
         e, error = self.elasticities(size)
         known = np.isfinite(e)

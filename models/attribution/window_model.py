@@ -31,7 +31,7 @@ from models.attribution.unit_costs import (
 
 @dataclass(frozen=True)
 class WindowModel:
-    """A fit, and what it says of which classes compute."""
+    """A fit, and the classes that compute by it."""
 
     model: CostModel
     computing: Array
@@ -51,10 +51,10 @@ class WindowModel:
         texts: Sequence[str | None] | None,
         unit_costs: UnitCosts | None = None,
     ) -> "WindowModel":
-        """Fit blocks of a resource like the target, whose y is not looked at.
+        """Fit blocks of a resource like the target, whose y is not used.
 
         Classes that are not among the names are the rest; `texts` are the digest texts by name.
-        `unit_costs` are those of the only block, fitted to its intervals; None: the sums tell.
+        `unit_costs` are those of the only block, fitted to its intervals; None: from the sums.
         """
         time_like, bounds = target.time_like, target.cpu_bounds
         unit_costs = unit_costs or unit_costs_of_blocks(blocks, time_like=time_like, bounds=bounds)
@@ -94,11 +94,11 @@ def fit_intervals(intervals: ClassIntervals, target: Target) -> WindowModel:
 
 
 def first_block(intervals: ClassIntervals, target: Target, unit_costs: UnitCosts) -> Block:
-    """Sum up intervals before which nothing is known: their own fit says what to expect."""
+    """Sum up the first intervals: the expected use comes from their own fit."""
     expected = unit_costs.total(intervals)
     if target.time_like and len(intervals) >= FEW:
         first = block_of(intervals, target, unit_costs, expected, NO_ERRORS)
-        # of fewer the unit costs alone tell: of 12 an error of 0.24 by their fit, 0.16 by those
+        # fewer: the unit costs alone; for 12 the error is 0.24 by their fit and 0.16 by unit costs
         model = WindowModel.of([first], intervals.names, target, intervals.texts, unit_costs).model
         expected = model.predict(intervals)
     return block_of(intervals, target, unit_costs, expected, Autocorrelation.of(target.y, expected))
