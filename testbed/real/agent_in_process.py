@@ -7,16 +7,19 @@ from typing import Any
 
 from agent.config.settings import Config
 from agent.demo.server import PrivateServer
+from agent.history.store import Store
 from agent.service.daemon import Agent
 from agent.window.intervals import Window
 
 
 @contextmanager
-def watched(server: PrivateServer, interval: float, **more: Any) -> Iterator[Agent]:
+def watched(
+    server: PrivateServer, interval: float, store: Store | None = None, **more: Any
+) -> Iterator[Agent]:
     """The agent on that server, as the daemon runs it, with intervals that long, s."""
     target = {"name": "bench", "socket": server.socket, "user": "root"}
     data = {"fit": {"interval": interval, "window": 3600.0}, "targets": [target], **more}
-    agent = Agent(Config.model_validate(data))
+    agent = Agent(Config.model_validate(data), store)
     agent.start()
     try:
         yield agent

@@ -255,7 +255,7 @@ def results(flavour: Flavour, seconds: float, points: float = math.inf) -> Itera
 def played(place: Place, flavour: Flavour, scenario: Scenario, seconds: float) -> Result:
     """Play one scenario, and nothing else, for so many seconds."""
     collectors = {n: {"interval": 0.5} for n in ("status", "statements", "threads", "host")}
-    more = {"resources": place.resources, "collectors": collectors}
+    more: dict[str, Any] = {"resources": place.resources, "collectors": collectors}
     with watched(place.server, INTERVAL, **more) as agent, place.playing(scenario):
         time.sleep(SETTLE)
         start, truth = time.monotonic(), Truth(place.server, scenario)
