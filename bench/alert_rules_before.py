@@ -1,4 +1,7 @@
-"""The alerts on saturation as they were, to compare with: by trust, and by a tenth more load."""
+"""The alerts on saturation as they were, to compare with.
+
+By trust, by a tenth more load, and by a probability of one half for the next hour.
+"""
 
 from agent.replay import alert_rules
 from agent.replay.alert_rules import Rule, Scrape, Scrapes
@@ -6,7 +9,8 @@ from agent.replay.alert_rules import Rule, Scrape, Scrapes
 NEARLY_FULL, CLOSE, REFUTED = 0.05, 0.20, -0.15
 """Headroom."""
 SHORT, HALF, LONG = 120.0, 300.0, 600.0
-SURELY = 0.95
+SURELY, LIKELY = 0.95, 0.5
+HOUR_MEDIAN = 180.0
 
 
 def _headroom(scrape: Scrape) -> float | None:
@@ -38,6 +42,11 @@ def is_too_much_more(scrapes: Scrapes) -> bool:
     return scrapes.median(HALF, lambda s: s.likely.get(1.1)) >= SURELY
 
 
+def is_likely(scrapes: Scrapes) -> bool:
+    """More likely than not the load meets the capacity within an hour."""
+    return scrapes.median(HOUR_MEDIAN, lambda s: s.soon.get(3600.0)) >= LIKELY
+
+
 BY_TRUST = (
     Rule("MysqlHeadroomSaturated", "critical", is_saturated, 300.0),
     Rule("MysqlHeadroomSaturationPredicted", "warning", is_saturation_predicted, 900.0),
@@ -46,4 +55,8 @@ BY_GROWTH = (
     Rule("MysqlHeadroomSaturated", "critical", is_too_much_more, 300.0, 1800.0),
     *(rule for rule in alert_rules.RULES if rule.alert != "MysqlHeadroomSaturated"),
 )
-"""Beside it the measured page and the warnings are the same."""
+BY_HALF = (
+    Rule("MysqlHeadroomSaturated", "critical", is_likely, 0.0, 3600.0),
+    *(rule for rule in alert_rules.RULES if rule.alert != "MysqlHeadroomSaturated"),
+)
+"""Beside them the measured page and the warnings are the same."""

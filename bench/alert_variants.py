@@ -37,11 +37,17 @@ def variants() -> dict[str, list[Rule]]:
         for least in (0.3, 0.5, 0.7, 0.9, 0.95):
             found[f"P(·{growth:g}) ≥ {least}"] = by_probability(growth, least)
     rules = {n: [Rule("x", "critical", holds, 120.0, 1800.0)] for n, holds in found.items()}
+    full = Rule("full", "critical", is_full, 300.0, 1800.0)
     for seconds in (900.0, 1800.0, 3600.0):
         for least in (0.3, 0.4, 0.5, 0.6, 0.7):
             for held, kept in ((0.0, 1800.0), (0.0, 3600.0), (120.0, 3600.0)):
                 name = f"within {seconds:g} s ≥ {least}, for {held:g} s, kept {kept:g} s"
                 holds = by_the_hour(seconds, least)
-                full = Rule("full", "critical", is_full, 300.0, 1800.0)
                 rules[name] = [Rule("x", "critical", holds, held, kept), full]
+    for least in (0.3, 0.4, 0.5):
+        for still in (0.1, 0.2, 0.3):
+            goes_on = Rule(
+                "x", "critical", by_the_hour(3600.0, least), 0.0, 3600.0, by_the_hour(3600.0, still)
+            )
+            rules[f"within an hour ≥ {least}, goes on while ≥ {still}"] = [goes_on, full]
     return rules

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from alert_rules_before import BY_GROWTH, BY_TRUST
+from alert_rules_before import BY_GROWTH, BY_HALF, BY_TRUST
 from alert_variants import variants
 from recorded_certainty import recorded_certainty
 
@@ -231,9 +231,11 @@ def main() -> None:
     shown = {
         "pages by trust": chosen(BY_TRUST, PAGES),
         "pages by a tenth more": chosen(BY_GROWTH, PAGES),
+        "pages by one half": chosen(BY_HALF, PAGES),
         "pages now": chosen(RULES, PAGES),
         "pages and warnings by trust": chosen(BY_TRUST, ANY),
         "pages and warnings by a tenth more": chosen(BY_GROWTH, ANY),
+        "pages and warnings by one half": chosen(BY_HALF, ANY),
         "pages and warnings now": chosen(RULES, ANY),
     }
     print(f"{months} months, {len(played)} stretches played")

@@ -17,8 +17,9 @@ from agent.window.concurrency import Source
 from models.capacity.resource_limit import FULL
 from models.trust import Trust
 
-PAGE_SECONDS, PAGE_PROBABILITY = 3600.0, 0.5
-"""So probable is it that the load reaches the capacity within so long."""
+PAGE_SECONDS, PAGE_PROBABILITY, STAYS_PROBABILITY = 3600.0, 0.4, 0.2
+"""So probable is it that the load reaches the capacity within so long; a page that fires goes on
+while it is at least the last."""
 WARNING_LOAD, WARNING_PROBABILITY = 1.25, 0.9
 """So probable is it that the load, grown so far, saturates the server."""
 MEASURED = re.compile(f"cpu|server_cpu|connections|{DISK}.+:(operations|bytes)|{NETWORK}.+")
@@ -121,7 +122,16 @@ def _overloaded(scrape: Scrape) -> float | None:
 
 def is_saturated(scrapes: Scrapes) -> bool:
     """MysqlHeadroomSaturated: the load likely reaches the capacity within an hour."""
-    return scrapes.median(SHORTEST, lambda s: s.soon.get(PAGE_SECONDS)) >= PAGE_PROBABILITY
+    return _soon(scrapes) >= PAGE_PROBABILITY
+
+
+def stays_saturated(scrapes: Scrapes) -> bool:
+    """MysqlHeadroomSaturated while it fires: the load may still reach the capacity."""
+    return _soon(scrapes) >= STAYS_PROBABILITY
+
+
+def _soon(scrapes: Scrapes) -> float:
+    return scrapes.median(SHORTEST, lambda s: s.soon.get(PAGE_SECONDS))
 
 
 def is_saturation_predicted(scrapes: Scrapes) -> bool:
@@ -155,10 +165,12 @@ class Rule(NamedTuple):
     seconds: float
     keeps: float = 0.0
     """For how long (s) it goes on firing after the condition held last."""
+    stays: Callable[[Scrapes], bool] | None = None
+    """The condition while it fires; None: the same."""
 
 
 RULES = (
-    Rule("MysqlHeadroomSaturated", "critical", is_saturated, 0.0, 3600.0),
+    Rule("MysqlHeadroomSaturated", "critical", is_saturated, 0.0, 3600.0, stays_saturated),
     Rule("MysqlHeadroomFull", "critical", is_full, 300.0, 1800.0),
     Rule("MysqlHeadroomSaturationPredicted", "warning", is_saturation_predicted, 900.0, 1800.0),
     Rule("MysqlHeadroomPileUp", "warning", is_pile_up, 120.0, 600.0),
@@ -191,7 +203,7 @@ class Alerts:
         self._scrapes.add(scrape)
         for rule in self._rules:
             episode = self._active.get(rule.alert)
-            if not rule.holds(self._scrapes):
+            if not self._holds(rule, episode):
                 if episode is not None and not self._is_kept(rule, episode):
                     self._ended.append(replace(self._active.pop(rule.alert), resolved_at=scrape.at))
                 continue
@@ -200,6 +212,12 @@ class Alerts:
             if episode.firing_at is None and scrape.at - episode.pending_at >= rule.seconds:
                 episode = replace(episode, firing_at=scrape.at)
             self._active[rule.alert] = episode
+
+    def _holds(self, rule: Rule, episode: Episode | None) -> bool:
+        """Whether the alert's condition holds, which may be another while it fires."""
+        fires = episode is not None and episode.firing_at is not None
+        condition = rule.stays if fires and rule.stays else rule.holds
+        return condition(self._scrapes)
 
     def _is_kept(self, rule: Rule, episode: Episode) -> bool:
         """Whether it fires although its condition does not hold, as `keep_firing_for` says."""
