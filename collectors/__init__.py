@@ -15,7 +15,7 @@ from collectors.devices import Devices
 
 @dataclass(frozen=True, slots=True)
 class CollectorSpec:
-    """A collector's row: its name, how it looks at its source, its default interval in seconds.
+    """A collector's row: its name, its function, its default interval in seconds.
 
     `on_server` collectors share the target's one connection, in the order of the table;
     the others read this machine and do not wait. One that is `vital` keeps its interval

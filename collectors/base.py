@@ -1,4 +1,4 @@
-"""What all collectors share: the sample, how they say what is missing, how they fail.
+"""What all collectors share: the sample, absent features, failures.
 
 A collector module has one function, `prepare`, which looks at the source once (after every
 connect) and answers with a `Prepared`: how to read the source, and the features found or missed.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 Values = Mapping[str, float]
-"""What was read at one instant, by name. A name that is absent was not there to be read."""
+"""The values read at one instant, by name. An absent name could not be read."""
 
 
 class FailureKind(StrEnum):
@@ -43,7 +43,7 @@ class CollectorError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one collector read at one instant.
+    """The values that one collector read at one instant.
 
     `at` is the monotonic clock in seconds when the answer had arrived, `took` seconds after it was
     asked for.
@@ -57,7 +57,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What a source may or may not offer, why it is absent, and the statement that mends it."""
+    """A feature that a source may lack, the reason, and the statement that enables it."""
 
     name: str
     enabled: bool

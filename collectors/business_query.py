@@ -30,7 +30,7 @@ class MissingGrantError(CollectorError):
 
 
 def prepare(connection: Connection, query: str, timeout: float) -> Prepared:
-    """Make what runs the query; `timeout` in seconds is the server's limit for it."""
+    """Make the function that runs the query; `timeout` in seconds is its limit on the server."""
     return Prepared(lambda: {VALUE: _read(connection, query, timeout)}, ())
 
 
@@ -66,7 +66,7 @@ def _limits(connection: Connection, timeout: float) -> list[str]:
 
 
 def _grant(connection: Connection, query: str, refusal: str) -> str:
-    """Write the GRANT for what the server refused: the refusal names it."""
+    """Write the GRANT for the table that the server's refusal names."""
     account = own_account(connection)
     if found := ROUTINE.search(refusal):
         return f"GRANT EXECUTE ON FUNCTION {found[1]} TO {account}"

@@ -97,7 +97,7 @@ class Connection:
         return "mariadb" in self.variables.get("version", "").lower()
 
     def open(self) -> None:
-        """Connect, learn who the server is, and set the session's own limits."""
+        """Connect, read the server's identity, and set the session's own limits."""
         self.close()
         login = self._login()
         resolving, reads = WHOLE_LOGIN
@@ -124,7 +124,7 @@ class Connection:
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not TLS's, which would take turns
 
     def break_off_if_overdue(self, now: float) -> None:
-        """From another thread: interrupt what has had no whole answer for too long.
+        """From another thread: interrupt statements without a complete answer for too long.
 
         The library's time-out is for each read: an answer that trickles in would never end.
         """
@@ -177,7 +177,7 @@ class Connection:
         return str(sock.getpeername()[0])
 
     def protection(self) -> tuple[Feature, ...]:
-        """What protects the session on its way through the network; see `transport`."""
+        """The protection of the session on the network; see `transport`."""
         sock = self._socket()
         return protection(sock) if sock is not None else ()
 
@@ -193,7 +193,7 @@ class Connection:
             self._overdue_at = None
 
     def _understood(self, error: Exception, seconds: float, user: str) -> CollectorError:
-        """What went wrong; ends a session that broke.
+        """The error as a collector's failure; ends a broken session.
 
         Who raises it keeps no name for it: its traceback would refer to itself.
         """
@@ -241,7 +241,7 @@ class Connection:
         self.id = whole("CONNECTION_ID()", self.cell("SELECT CONNECTION_ID()"))
 
     def _limit_session(self) -> None:
-        """What protects the server from this session, and the session from locks."""
+        """Limits that protect the server from this session, and the session from locks."""
         limits = ["lock_wait_timeout = 1", "wait_timeout = 120"]
         if "max_execution_time" in self.variables:
             limits.append(f"max_execution_time = {max(1, round(self._limit * 1000))}")

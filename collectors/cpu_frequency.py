@@ -97,7 +97,7 @@ def _nominal(cpu: str) -> float | None:
 
 
 def _number(path: str) -> float | None:
-    """What a file says, where that is above 0."""
+    """The number in a file, if above 0."""
     with suppress(ValueError):
         number = float(_word(path) or b"")
         return number if 0 < number < float("inf") else None
@@ -105,7 +105,7 @@ def _number(path: str) -> float | None:
 
 
 def _word(path: str) -> bytes | None:
-    """What a file says; None where it cannot be read, as that of a CPU that is off."""
+    """The content of a file; None where it cannot be read, such as that of a CPU that is off."""
     try:
         file = os.open(path, os.O_RDONLY)  # there are many, and a file object takes twice as long
         try:

@@ -38,7 +38,7 @@ class Devices:
         return Devices(self.disks - other.disks, self.interfaces - other.interfaces)
 
     def __str__(self) -> str:
-        """Each with what it is, in words."""
+        """Each with its description."""
         disks = [f"disk {name!r}" for name in sorted(self.disks)]
         return ", ".join([*disks, *(f"interface {name!r}" for name in sorted(self.interfaces))])
 

@@ -178,5 +178,5 @@ def as_numbers(cell: Cell, most: int) -> Array:
 
 
 def units(names: Sequence[str]) -> Array:
-    """What the server's number is multiplied with, shape (names,): times come in picoseconds."""
+    """The factors for the server's numbers, shape (names,): times are in picoseconds."""
     return np.array([PICOSECOND if name in TIMES else 1.0 for name in names])

@@ -112,7 +112,7 @@ class DigestValues(dict[str, float]):
 
 @dataclass
 class _Notes:
-    """What is remembered between sessions: when the table was read, which texts are known."""
+    """State that is kept between sessions: the time of the last reading, and the known texts."""
 
     read_at: float | None = None
     complete_at: float = 0.0
@@ -187,7 +187,7 @@ def _cpu(columns: Sequence[str], on: set[str]) -> Feature:
 
 
 class DigestReader:
-    """Reads rows used since the reading before, what runs, and the texts of what is new."""
+    """Reads rows used since the previous reading, running statements, and new digests' texts."""
 
     def __init__(
         self,
@@ -239,12 +239,12 @@ class DigestReader:
         return DigestValues(rows, {"rows": float(len(keys)), "complete": float(complete)})
 
     def look(self) -> None:
-        """See what the threads of statements are doing; the next reading has all that was seen."""
+        """Sample the states of the statements' threads; the next reading has all samples."""
         if self._threads is not None:
             self._seen = self._seen + self._threads.read()
 
     def _running(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """Elapsed seconds of what runs, and how many of it wait for locks, by class."""
+        """Elapsed seconds of running statements, and how many of them wait for locks, by class."""
         if self._in_flight is None:
             return {}, {}
         elapsed, locked = {}, {}

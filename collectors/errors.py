@@ -32,7 +32,7 @@ LONGEST = 300  # characters of what a server says
 
 
 def failure(error: Exception, place: object, user: str = "") -> CollectorError:
-    """Say what went wrong at this place; `user` is who wanted to log in there."""
+    """Describe the error at this address; `user` is the account of the login."""
     if isinstance(error, CollectorError):
         return CollectorError(error.kind, f"{place}: {error}")
     refusal = getattr(error, "original_exception", error)
@@ -52,7 +52,7 @@ def failure(error: Exception, place: object, user: str = "") -> CollectorError:
 
 
 def _unreached(refusal: Exception) -> str:
-    """Why no server was reached, and what to look at; not as the library says it of a socket."""
+    """Why no server was reached, and what to check; the library's text is unclear for a socket."""
     why = getattr(refusal, "strerror", None) or _printable(str(refusal))
     if isinstance(refusal, socket.gaierror):
         remedy = "check the host's name, and whether it can be resolved here"
@@ -75,7 +75,7 @@ def _code_and_text(error: Exception) -> tuple[int, str]:
 
 
 def _printable(text: str) -> str:
-    """The first line of what somebody else says, without what a terminal would obey."""
+    """The first line of a foreign text, without control codes."""
     line = (text.splitlines() or [""])[0][:LONGEST]
     return "".join(sign if sign.isprintable() else "?" for sign in line)
 
@@ -100,5 +100,5 @@ def _kind(code: int, text: str, error: Exception) -> FailureKind:
 
 
 def _is_answer(code: int) -> bool:
-    """Whether the server said so: errors from 2000 to 2999 are the client's own."""
+    """Whether the server sent the error: those from 2000 to 2999 are the client's own."""
     return 1000 <= code < 2000 or code >= 3000

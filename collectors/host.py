@@ -64,7 +64,7 @@ def _processors(process: psutil.Process) -> list[int]:
 
 
 class _Ceilings:
-    """What the server and its interfaces can do at most: it changes, but seldom."""
+    """Limits of the server and its interfaces, which change seldom."""
 
     def __init__(self, process: psutil.Process, interfaces: frozenset[str]) -> None:
         self._process, self._interfaces = process, interfaces

@@ -40,10 +40,10 @@ LINK_SPEED = "node_network_speed_bytes"
 CPU = "node_cpu_seconds_total"
 NAMES = (CPU, LINK_SPEED, *DISK_COUNTERS, *LINK_COUNTERS)
 STACKED_DISKS = (*NOT_DISKS, "dm-", "md")
-"""Volumes repeat what their disks do."""
+"""Volumes, whose use is counted by their disks already."""
 BRIDGES = ("br-", "virbr", "docker", "cni", "flannel", "bond", "team", "vlan")
 VIRTUAL_LINKS = ("lo", "veth", "cali", "kube", "tun", "tap", "ifb", "dummy", *BRIDGES)
-"""Interfaces that are no link, or repeat what their links carry."""
+"""Interfaces that are not links, or whose bytes are counted by their links already."""
 
 Fetch = Callable[[], bytes]
 """Ask node_exporter once; raises `CollectorError` of a kind that ends no session."""

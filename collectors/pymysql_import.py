@@ -15,7 +15,7 @@ NEEDED_LATE = "cryptography"
 
 @contextmanager
 def _as_if_absent(package: str) -> Iterator[None]:
-    """Who imports it in this block finds none, unless it is loaded already."""
+    """In this block the module cannot be imported, unless it is loaded already."""
     if package in sys.modules:
         yield
         return

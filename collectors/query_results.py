@@ -62,7 +62,7 @@ def number(name: str, cell: Cell | str) -> float:
 
 
 def number_or_zero(name: str, cell: Cell) -> float:
-    """The same, and 0 for NULL: what a sum over no rows is."""
+    """The same, and 0 for NULL, the sum over no rows."""
     return 0.0 if cell is None else number(name, cell)
 
 

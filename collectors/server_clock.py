@@ -18,7 +18,7 @@ LONGEST = len("2026-11-23 14:51:24.123456")
 
 
 def with_clock(ask: Callable[[], Row]) -> tuple[Row, Values]:
-    """Ask a statement whose last column is `CLOCK`; answer the others, and what the clock says.
+    """Ask a statement whose last column is `CLOCK`; return the others, and the clock's time.
 
     The offset is the server's clock less ours at the middle of the round trip, in seconds. A time
     that cannot be read is left out: the counts beside it are as good as without.

@@ -128,7 +128,7 @@ IO_NAMES = {
 
 
 def process_io(pid: int) -> dict[str, float]:
-    """What a process has read and written since its start (Linux).
+    """The bytes that a process has read and written since its start (Linux).
 
     Raises OSError where the kernel does not let this account look.
     """
@@ -144,7 +144,7 @@ MOST_THREADS = 256
 
 ALL_WAITED, CLIENTS_WAITED = "process_run_delay_seconds", "connection_run_delay_seconds"
 CONNECTIONS = ("connection", "one_connection")
-"""What a server names the threads of its clients, where it names its threads."""
+"""Names of clients' threads, on servers that name their threads."""
 
 
 class RunDelay:
@@ -180,7 +180,7 @@ class RunDelay:
         return dict(self._sums)
 
     def _add(self, now: dict[str, int], step: int, stands_for: float) -> None:
-        """Add what each thread waited since it was read last; a new one, since it began."""
+        """Add the wait of each thread since it was last read; of a new one, since it began."""
         begins = bool(self._seen) and step == self._step
         self._clients = {
             task: self._clients[task] if task in self._clients else self._is_client(task)

@@ -1,4 +1,4 @@
-"""The library's connection with limits: on what it reads, and to whom it sends a password."""
+"""The library's connection with limits: on its reads, and on the receivers of a password."""
 
 import ssl
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ LOGIN = 16_384  # bytes that a server may send until a session is open
 
 
 class Session(Library):
-    """The library's connection, with limits to what it reads and to whom it sends the password.
+    """The library's connection, with limits on its reads and on the receivers of a password.
 
     An answer is read here and not by the library: in bytes, which no one has to decode, and within
     its `Shape`. What comes while a session opens may be `LOGIN` bytes long.

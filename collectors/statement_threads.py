@@ -67,7 +67,7 @@ class Looks:
     ready: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Self) -> "Looks":
-        """Add the counts of two looks."""
+        """Add the counts of two samples."""
         return Looks(self.on_disk + other.on_disk, self.ready + other.ready)
 
 
@@ -96,7 +96,7 @@ def hash_of(words: str) -> str:
 
 
 class StatementThreads:
-    """Looks at the threads of one server that runs on this machine."""
+    """Samples the threads of one server that runs on this machine."""
 
     def __init__(self, connection: Connection, pid: int, own_thread: int) -> None:
         self.hashes = DigestHashes() if connection.is_mariadb else None

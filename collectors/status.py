@@ -47,7 +47,7 @@ SHAPE = Shape(columns=2, rows=len(NAMES), bytes=8192)
 
 
 def prepare(connection: Connection) -> Prepared:
-    """Every account may read the global status; what may be missing is the session's protection."""
+    """Every account may read the global status; only the session's protection may be missing."""
     is_table = not connection.is_mariadb and performance_schema_off(connection, "status") is None
     query = SELECT if is_table else SHOW
 
@@ -63,7 +63,7 @@ def prepare(connection: Connection) -> Prepared:
 
 
 def _limits(connection: Connection, values: Values) -> dict[str, float]:
-    """What the server's settings allow: 0 means no limit, and such a one is left out."""
+    """Limits by the server's settings; 0 means no limit and is left out."""
     settings = ("max_connections", "innodb_thread_concurrency")
     limits = {name: _setting(connection, name) for name in settings}
     capacity = _setting(connection, "innodb_redo_log_capacity")

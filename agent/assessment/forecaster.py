@@ -36,7 +36,7 @@ class Forecaster:
         self._limit: Distribution | None = None
 
     def restore(self, sums: Iterable[LoadSum], now: float) -> None:
-        """Take in what was read back of the time before; a forecast of it is due soon."""
+        """Add the load that was read back; a forecast of it is due soon."""
         self._load.add(sums)
         self._due = min(self._due, now + self._wait)
 

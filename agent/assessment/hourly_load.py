@@ -6,7 +6,7 @@ from models.forecast.hourly_means import HOUR
 from models.forecast.trend import RECENT
 
 KEPT = DAY_HOURS * (RECENT + 1)
-"""Hours: what a trend rests on, and the day that has begun. 7 KiB a target."""
+"""Hours: those of a trend, and the day that has begun. 7 KiB a target."""
 
 
 class HourlyLoad(LoadSums):

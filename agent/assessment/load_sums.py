@@ -28,7 +28,7 @@ class LoadSums:
         """The latest step, which the last place holds."""
 
     def add(self, sums: Iterable[LoadSum]) -> None:
-        """Add to what is known, in any order; what is too old is left out."""
+        """Add loads, in any order; those that are too old are left out."""
         for found in sums:
             self._move_on_to(found.step)
             place = self._kept - 1 - (self._last - found.step)

@@ -34,7 +34,7 @@ class RecentLoad:
         self._new = NewIntervals(now)
 
     def restore(self, sums: Iterable[LoadSum]) -> None:
-        """Take in what was read back of the time before."""
+        """Add the load that was read back."""
         self._sums.add(sums)
 
     def observe(self, window: Window, now: Now) -> None:

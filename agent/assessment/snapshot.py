@@ -41,7 +41,7 @@ FORECAST_STALE = 7200.0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a target is: where the configuration has it, and what the server says of itself."""
+    """A target's identity: its configured address, and the server's own report."""
 
     host: str
     port: str
@@ -82,7 +82,7 @@ class Load:
     cpus: Mapping[str, float] = field(default_factory=dict)
     """How many processors there are behind the resources `cpu` and `server_cpu`."""
     cpu_source: CpuSource | None = None
-    """What the CPU is known from; None: it is not known."""
+    """The source of the CPU; None: it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class ForecastState:
     at: float
     saturation: Saturation
     growth_per_day: float | None = None
-    """Of the daily peak as it is now, as a share of it; None: it does not grow for sure."""
+    """Of the present daily peak, as a share of it; None: the growth is not significant."""
     days: int = 0
     """Days of the load that it rests on."""
 
@@ -246,7 +246,7 @@ class Snapshot:
         return capacity.usl if capacity else None
 
     def refusal(self, now: float) -> Finding | None:
-        """Why the law may not be fitted to what was seen, if so."""
+        """Why the law cannot be fitted to the data, if so."""
         capacity = self.capacity(now)
         return capacity.usl_finding if capacity and capacity.usl is None else None
 

@@ -55,7 +55,7 @@ class BusinessMetricsReader:
         return tuple(collector.health for collector in self._collectors.values())
 
     def take_over(self, before: "BusinessMetricsReader") -> None:
-        """Go on with the values of each metric that is defined as before."""
+        """Take over the values of each metric whose definition is unchanged."""
         for name, metric in self._metrics.items():
             if before._metrics.get(name) == metric:
                 self.series[name] = before.series[name]
@@ -84,7 +84,7 @@ class BusinessMetricsReader:
         self._connection.break_off_if_overdue(now)
 
     def tick(self, now: float) -> float:
-        """Read what is due; answers when the next one is."""
+        """Read the due metrics; returns when the next one is due."""
         for name, collector in self._collectors.items():
             if self._next(collector) <= time.monotonic():
                 self._read(name, collector)

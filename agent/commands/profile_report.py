@@ -56,7 +56,7 @@ def in_words(profile: Profile, top: int) -> str:
 
 
 def headline(profile: Profile) -> str:
-    """Say in one sentence who is first."""
+    """Name the first class in one sentence."""
     if not profile.rows:
         return f"No statement ended in {words(profile.seconds)}."
     first = profile.rows[0]

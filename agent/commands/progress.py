@@ -10,7 +10,7 @@ from agent.support.escaping import printable
 from models.attribution.divide import Progress
 
 SILENT_SECONDS = 3.0
-"""A computation that ends within this time says nothing of its progress."""
+"""A computation that ends within this time shows no progress."""
 
 
 @contextmanager

@@ -129,14 +129,14 @@ def _at(player: Replay, source: Source, time: float) -> Step:
 
 
 def _with_sla(step: Step, seconds: float) -> Step:
-    """The step with what the daemon would have said of the SLA then."""
+    """The step with the daemon's result for the SLA at that time."""
     known = step.snapshot
     found = replace(known, sla=sla_of(known, seconds, known.at))
     return replace(step, snapshot=found)
 
 
 def _with_business(step: Step, values: RecordedValues, source: Source) -> Step:
-    """The step with what the daemon would have said of the target's business metrics then."""
+    """The step with the daemon's results for the target's business metrics at that time."""
     known = step.snapshot
     window = source.recording.history.window(known.at)
     return replace(step, snapshot=replace(known, business=values.states(known, window)))

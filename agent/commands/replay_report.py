@@ -117,7 +117,7 @@ def _in_words(snapshot: Snapshot) -> list[str]:
 
 
 class _AlertLog:
-    """Says of each alert once that it fired, and once that it was over."""
+    """Reports each alert once when it fires, and once when it ends."""
 
     def __init__(self) -> None:
         self._fired: dict[tuple[str, float], Episode] = {}

@@ -44,7 +44,7 @@ class Compared:
     change: Change
     is_difference: bool = False
     why: str = ""
-    """Why it cannot be told, in words."""
+    """Why there is no verdict, in words."""
 
     @property
     def has_changed(self) -> bool:
@@ -180,7 +180,7 @@ def _why_class(side: str) -> str:
 def _compared(
     name: str, unit: Unit, before: Estimate, after: Estimate, why: Callable[[str], str]
 ) -> Compared:
-    """Compare by ratio; `why` says of a side (before, after) what is not known of it."""
+    """Compare by ratio; `why` has for a side (before, after) the reason why it is unknown."""
     change = ratio(before, after)
     if change.verdict is not Verdict.CANNOT_TELL:
         return Compared(name, unit, before, after, change)

@@ -32,7 +32,7 @@ class DiskSettings(Section):
 
 
 class InterfaceSettings(Section):
-    """What an interface can carry; None: what it says of itself."""
+    """The limit of an interface; None: the speed that its driver reports."""
 
     bandwidth: Bandwidth | None = None
     """Bytes/s, each way."""

@@ -44,7 +44,7 @@ class RetentionSettings(Section):
 
     @property
     def of_markers(self) -> float:
-        """Seconds for which deploy markers are kept: as long as what they are compared by."""
+        """Seconds for which deploy markers are kept: as long as the data to compare."""
         return max(self.intervals, self.fits, DAY)
 
     @property
@@ -54,7 +54,7 @@ class RetentionSettings(Section):
 
 
 class HistorySettings(Section):
-    """Where what is known outlives the agent; None: nowhere, unless systemd names a folder."""
+    """The file that keeps the data over restarts; None: none, unless systemd names a folder."""
 
     path: HistoryPath | None = None
     max_size: Size = 512 * MIB

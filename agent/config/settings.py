@@ -36,7 +36,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$"
 
 
 def _authority(path: Path) -> Path:
-    """Certificates or a key that can be read at once; OpenSSL would wait for what a pipe gives."""
+    """Certificates or a key that can be read at once; OpenSSL would wait for a pipe."""
     try:
         read_whole(path, LONGEST_PEM)
     except OSError as error:

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 INFO_LABELS = ("host", "port", "version", "server_uuid")
-"""What `target_info` says beside the target."""
+"""Labels of `target_info` besides the target."""
 TAKEN = ("target", "job", "instance", *INFO_LABELS)
 MOST = 16
 

@@ -42,7 +42,7 @@ class ConfigError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a file says, where it says it, and which file shows how it is said."""
+    """A file's values, their lines, and the example file."""
 
     path: Path
     data: dict[Any, Any]
@@ -151,7 +151,7 @@ class _Strict(yaml.SafeLoader):
 
 
 def _lines(node: Any, path: KeyPath, seen: set[int]) -> Iterator[tuple[KeyPath, int]]:
-    """The line of each place; what an alias repeats is told of where it stands first."""
+    """The line of each place; for an alias, that of its anchor."""
     yield path, node.start_mark.line + 1
     if id(node) in seen:
         return

@@ -45,7 +45,7 @@ class Demo:
         self._trusted: float | None = None
 
     def play(self) -> None:
-        """Run until the time is over, or an exception says that somebody wants it to end."""
+        """Run until the time is over, or an exception ends it."""
         _keep_the_screen_clean()
         address = choose_address(self._listen, say)
         with ExitStack() as stack:

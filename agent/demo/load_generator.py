@@ -40,7 +40,7 @@ def clients_at(seconds: float, top: int) -> int:
 
 
 def is_rising(seconds: float) -> bool:
-    """Whether the wave is on its way up."""
+    """Whether the wave rises."""
     return seconds % PERIOD < PERIOD / 2
 
 

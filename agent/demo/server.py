@@ -177,11 +177,11 @@ class PrivateServer:
         self.start()
 
     def freeze(self) -> None:
-        """Halt it where it stands: it still accepts connections, and answers nothing."""
+        """Stop the process (SIGSTOP): it still accepts connections, and answers nothing."""
         self._running().send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let a frozen server go on."""
+        """Continue a frozen server."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
 

@@ -104,7 +104,7 @@ def switches(flavour: Flavour, *, performance_schema: bool, log_bin: bool) -> tu
 
 
 def _user_option(user: str | None) -> list[str]:
-    """Name who it is to run as, which a server that root starts insists on."""
+    """Name the user to run as, which a server started by root requires."""
     return [] if user is None else [f"--user={user}"]
 
 

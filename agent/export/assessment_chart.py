@@ -112,7 +112,7 @@ def _line(frame: _Frame, at: Array, curve: Array) -> str:
 
 
 def _capacity(frame: _Frame, capacity: Capacity) -> str:
-    """A level across the picture and its interval, where it can be told and is within."""
+    """A level across the picture and its interval, if it is known and within the picture."""
     is_told = capacity.trust is not Trust.NOT_IDENTIFIABLE
     if not is_told or capacity.value is None or capacity.value > frame.top:
         return ""

@@ -33,7 +33,7 @@ def limits_table(snapshot: Snapshot, now: float) -> str:
 
 
 def _cpu_source(load: Load | None) -> str:
-    """What the CPU is known from, in a line."""
+    """The source of the CPU, in a line."""
     if load is None or load.cpu_source is None:
         return ""
     return f'<p class="grey">CPU from {escape(CPU_SOURCES[load.cpu_source])}.</p>'

@@ -30,7 +30,7 @@ class Row:
     cpu: float | None
     cpu_stderr: float | None
     io: float | None
-    """Bytes read and written, of those that can be told; estimated."""
+    """Bytes read and written, if they can be divided; estimated."""
     latency: float | None
     """Mean seconds of a statement."""
     rows_examined: float | None
@@ -54,7 +54,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Moved:
-    """Bytes that were read or written, and how far they can be told."""
+    """Bytes that were read or written, and how well they are divided."""
 
     total: float
     unattributed: float
@@ -82,7 +82,7 @@ class Profile:
     compared_with: Method | None
     reasons: tuple[Reason, ...]
     saturated_periods: tuple[SaturatedPeriod, ...] = ()
-    """Spells in which the host was saturated or waited for IO."""
+    """Periods in which the host was saturated or waited for IO."""
     io: Mapping[str, Moved] = field(default_factory=dict)
     """Of the bytes `read` and `written`, those that are known."""
     recorded: tuple[float, float] | None = None
@@ -113,7 +113,7 @@ def profile_of(
     with_text: bool,
     savings: Mapping[Name, Saving] = NOTHING,
 ) -> Profile:
-    """Rank what was observed; by time where what is asked for is not known."""
+    """Rank the classes; by time where the requested order is not known."""
     cpu = observed.cpu
     known_whole = cpu is not None and not observed.cpu_is_sum
     profile = Profile(

@@ -268,7 +268,7 @@ def _law(law: UslFit) -> Object:
 
 
 def _workload(snapshot: Snapshot, capacity: Capacity | None) -> Object:
-    """What was told apart: a change in the window, the latest of all, two that take turns."""
+    """Detected workloads: a change in the window, the latest of all, two that alternate."""
     regimes, points = capacity and capacity.regimes, snapshot.fitted.points
     change, clusters = (regimes.change, regimes.clusters) if regimes else (None, None)
     at = points.at[change.index] if change and points else None

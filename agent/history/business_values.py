@@ -1,4 +1,4 @@
-"""Values of business metrics in the history: rows of what was read at one instant, by name."""
+"""Values of business metrics in the history: one row for the values of one instant."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +27,7 @@ UnixValue = tuple[float, float]
 
 
 def business_rows(labels: tuple[str, str], values: Iterable[ReadValue], now: Now) -> list[Row]:
-    """Rows of what was read, oldest first; values of one millisecond are one row."""
+    """Rows of the values read, oldest first; values of one millisecond are one row."""
     by_time: dict[int, dict[str, float]] = {}
     for name, at, value in values:
         by_time.setdefault(in_milliseconds(now.to_unix(at)), {})[name] = value

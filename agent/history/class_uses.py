@@ -133,7 +133,7 @@ def sources(connection: sqlite3.Connection, span: Span) -> set[str]:
 
 
 def latest_gains(connection: sqlite3.Connection, span: Span) -> dict[str, Gain]:
-    """By class: what was said last in that span of what it costs in capacity."""
+    """By class: its latest capacity gain in that span."""
     rows = connection.execute(
         "SELECT name, removed_gain, halved_gain, MAX(class_use.at) FROM class_use"
         " JOIN query_class ON id = class WHERE target = ? AND class_use.at BETWEEN ? AND ?"

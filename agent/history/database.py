@@ -78,7 +78,7 @@ class BoundedReading(sqlite3.Connection):
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
-    """The history as it is, to be read only: whoever writes it does not notice.
+    """Open the history for reading only; the writer is not disturbed.
 
     Raises `StoreError`.
     """

@@ -113,14 +113,14 @@ def written_privately(path: Path) -> Iterator[TextIO]:
 
 
 class Lock:
-    """Says that an agent writes this file; it ends with the process, however that ends."""
+    """The lock of the agent that writes this file; it ends with the process, however that ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = _companion(path, LOCK)
         self._descriptor: int | None = None
 
     def take(self) -> None:
-        """Take it, or have it already; raises `StoreError` where another agent has it."""
+        """Take the lock, if not yet held; raises `StoreError` where another agent holds it."""
         if self._descriptor is not None:
             return
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -137,7 +137,7 @@ class Lock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Let another agent have it."""
+        """Release the lock."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -166,12 +166,12 @@ def size(path: Path) -> int:
 
 
 def log_size(path: Path) -> int:
-    """The bytes of its log: what was written and is not in the file itself yet."""
+    """The bytes of its log: data that is not yet merged into the file."""
     return _bytes(log_path(path))
 
 
 def log_path(path: Path) -> Path:
-    """The write-ahead log, with what is not in the file itself yet."""
+    """The write-ahead log, with data that is not yet merged into the file."""
     return _companion(path, "-wal")
 
 

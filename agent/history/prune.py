@@ -1,4 +1,4 @@
-"""Forgetting: what is older than its kind is kept, and the oldest of all when the file is full.
+"""Deletion of rows that are older than their retention, and of the oldest when the file is full.
 
 Each step is small, so that a write never waits for long.
 """

@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of rows: what it is called, alone and together, its labels and its columns."""
+    """A kind of rows: its singular and plural names, its labels and its columns."""
 
     name: str
     one: str

@@ -42,10 +42,10 @@ MOST_VALUES = 1000  # of business metrics that do
 
 
 class Recorder:
-    """Writes what is new after each interval, and reads back once the server has said who it is.
+    """Writes new data after each interval, and reads back once the server's identity is known.
 
-    `connected`, `sampled` and `valued` are called by the workers that read, all else by the one
-    that fits.
+    `connected`, `sampled` and `valued` are called by the workers that read, all other methods by
+    the one that fits.
     """
 
     def __init__(self, store: Store, target: str) -> None:
@@ -65,14 +65,14 @@ class Recorder:
         self._business: BusinessFuture | None = None
 
     def go_on(self, before: "Recorder") -> None:
-        """Our window is what the other's was: nothing is read back a second time."""
+        """Take over the other's window, so that nothing is read back a second time."""
         self.server, self._past, self._fit_at = before.server, before._past, before._fit_at
         self._load, self._recent = before._load, before._recent
         self._business = before._business
         self._identities, self.refused = before._identities, before.refused
 
     def connected(self, variables: Mapping[str, str]) -> None:
-        """The server has said who it is."""
+        """Note the identity that the server reports."""
         self._connected_to = server_identity(variables)
 
     def sampled(self, sample: Sample) -> None:
@@ -163,7 +163,7 @@ class Recorder:
         )
 
     def _turn_to(self, server: str, history: IntervalBuffer, now: Now) -> None:
-        """Another server than before has nothing to do with what the window holds."""
+        """Another server than before does not share the window's data."""
         history.turn_to(server)
         if self.server is not None or self.refused is not None:
             self._samples.clear()

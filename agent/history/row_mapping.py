@@ -1,4 +1,4 @@
-"""Between what the agent knows and the rows of a history; times are the wall clock's there."""
+"""Conversion between the agent's values and rows of a history, with wall-clock times."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ def in_milliseconds(unix: float) -> int:
 
 
 def interval_row(labels: tuple[str, str], interval: Interval, now: Now) -> Row:
-    """An interval to be written; what is not known (NaN) is nothing there."""
+    """An interval to be written; unknown values (NaN) are null there."""
     numbers = [_known(getattr(interval, name)) for name in NUMBERS]
     resources = {name: used for name, used in interval.resources.items() if math.isfinite(used)}
     at = in_milliseconds(now.to_unix(interval.end))
@@ -41,7 +41,7 @@ def interval_of(row: Row, stands_for: float, now: Now) -> Interval:
 
 
 def fit_row(labels: tuple[str, str], fitted: FitState) -> Row | None:
-    """What was found, to be written; None where there was too little to find anything."""
+    """An assessment to be written; None where there was too little data for one."""
     found = fitted.capacity
     if found is None or fitted.at is None:
         return None

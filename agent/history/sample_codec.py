@@ -31,7 +31,7 @@ class Chunk:
 
 
 Reading = tuple[int, Mapping[str, float]]
-"""When, in ms since 1970, and what was read, by name."""
+"""The time in ms since 1970, and the values by name."""
 
 
 def pack(collector: str, readings: Sequence[Reading]) -> Chunk:

@@ -28,7 +28,7 @@ class StoreState:
 
 
 class StatusTracker:
-    """Keeps the state; says a trouble once, and its end."""
+    """Keeps the state; logs a failure once, and its end."""
 
     def __init__(self, path: Path) -> None:
         self.state = StoreState()
@@ -65,7 +65,7 @@ class StatusTracker:
         self.state = replace(self.state, size=size, rows=dict(self._rows), oldest=oldest)
 
     def failed(self, error: StoreError) -> None:
-        """Something could not be done; it is said when it is another failure than before."""
+        """Record a failure; it is logged if it differs from the one before."""
         self._failures[error.kind] += 1
         self.state = replace(self.state, success=False, failures=dict(self._failures))
         if self._trouble is not error.kind:

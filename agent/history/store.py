@@ -94,7 +94,7 @@ class Store:
         return replace(self._status.state, dropped=self._waiting.dropped)
 
     def put(self, batch: Batch) -> None:
-        """Have it written soon."""
+        """Queue it to be written soon."""
         self._waiting.put(batch)
         self.worker.wake()
 
@@ -223,7 +223,7 @@ class Store:
                 raise
 
     def _mind_its_name(self, connection: sqlite3.Connection, wanted: Wanted) -> None:
-        """A target that was renamed keeps what was written of it; not where we may only read."""
+        """A renamed target keeps its rows; not if the file is read only."""
         if self.watched is None or connection is not self._connection:
             return
         before = take_along(connection, wanted.target, wanted.server, self.watched)
@@ -244,7 +244,7 @@ class Store:
         self._status.wrote(added, self._clock(), time.monotonic() - started)
 
     def _forget(self, connection: sqlite3.Connection, now: float) -> bool:
-        """Delete a little of what is old, when it is time; answers whether there is more."""
+        """Delete some old rows, when due; returns whether there are more."""
         unix = self._clock()
         if not self._steady.is_steady(now, unix):
             self._pace.wait(now)
@@ -273,7 +273,7 @@ class Store:
         self._status.measured(history_file.size(self.path), oldest)
 
     def _failed(self, error: StoreError, now: float) -> None:
-        """Count it, say it, and try again later; what is corrupt gives way to a new file."""
+        """Count and log it, and try again later; a corrupt file is replaced by a new one."""
         self._retry_at = now + self._backoff.failed()
         self._status.failed(error)
         if self._connection is not None:

@@ -112,7 +112,7 @@ def read(connection: sqlite3.Connection, kind: Kind, choice: Choice = EVERYTHING
 def extents(
     connection: sqlite3.Connection, kind: Kind, choice: Choice = EVERYTHING
 ) -> Iterator[Extent]:
-    """What there is of a kind, target by target; targets without any are left out.
+    """The rows of a kind, target by target; targets without any are left out.
 
     The rows of these targets are counted, whatever their time.
     """

@@ -1,4 +1,4 @@
-"""A target that has another name than before: what was written of it goes with it."""
+"""A renamed target keeps its rows."""
 
 import sqlite3
 from collections.abc import Collection

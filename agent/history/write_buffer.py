@@ -14,7 +14,7 @@ ROW_BYTES = 500  # what a row takes in memory, about
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What is to be written of one target in one transaction: all of it or nothing."""
+    """The rows of one target for one transaction: all of it or nothing."""
 
     target: str
     server: str
@@ -28,7 +28,7 @@ class Batch:
 
     @property
     def bytes(self) -> int:
-        """What it takes in memory, about."""
+        """Approximate size in memory, bytes."""
         kinds = (self.intervals, self.fits, self.chunks, self.classes, self.markers, self.business)
         rows = sum(map(len, kinds))
         return ROW_BYTES * rows + sum(len(chunk.data) for chunk in self.chunks)
@@ -58,7 +58,7 @@ class WriteBuffer:
                 self.dropped += 1
 
     def first(self, count: int) -> list[Batch]:
-        """The oldest ones, which go on waiting."""
+        """The oldest batches, which stay in the buffer."""
         with self._lock:
             return [batch for batch, _ in zip(self._batches, range(count), strict=False)]
 

@@ -51,7 +51,7 @@ Shown = dict[tuple[str, str], float]
 
 @dataclass(frozen=True, slots=True)
 class OwnTarget:
-    """A target as it is watched now; its name is that of the series."""
+    """A target's present configuration; its name is that of the series."""
 
     name: str
     server: str
@@ -145,7 +145,7 @@ def _width(ends: list[float], scraped: list[float], configured: float) -> float 
 
 
 def _interval(target: OwnTarget, shown: Shown, ended: float, width: float) -> Interval:
-    """What is exported of it; all else is not known."""
+    """The exported part of it; the rest is not known."""
     excluded = {kind: value for (name, kind), value in shown.items() if name == THREADS}
     counted = shown.get((CONCURRENCY, Source.THREADS_RUNNING.value), math.nan)
     return Interval(
@@ -161,7 +161,7 @@ def _interval(target: OwnTarget, shown: Shown, ended: float, width: float) -> In
 
 
 def _used(ceilings: ResourceSettings, shown: Shown) -> Iterator[tuple[str, float]]:
-    """Utilisations as they are kept: not yet divided by what the configuration says of them."""
+    """Utilisations as they are stored: not yet divided by the configured ceilings."""
     of_statements = (CPU_SOURCE, CpuSource.STATEMENTS.value) in shown
     for (name, own), value in shown.items():
         if name == UTILISATION and not (own == CPU and of_statements):

@@ -1,1 +1,1 @@
-"""Query classes live: what each did, and which part of the server's use was its own."""
+"""Query classes, live: the calls of each, and its part of the server's use."""

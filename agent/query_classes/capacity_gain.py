@@ -31,7 +31,7 @@ class Saving:
 
 
 def saving(state: ClassesState, one: ClassState, capacity: Capacity | None) -> Saving:
-    """What is to be had from one class; nothing is known of a target without a capacity.
+    """The capacity gain of one class; unknown for a target without a capacity.
 
     Nor is there anything to mend in what is several statements in one.
     """

@@ -127,7 +127,7 @@ WAITED = ("lock_time", "rows_examined", "rows_sent", "on_disk", "ready")
 """Counters that the split of a class's time needs beside its attributed resources."""
 
 COUNTED = ("errors", "no_index_used", "no_good_index_used", "tmp_disk_tables")
-"""What is summed up besides, where the server counts it."""
+"""Further sums, if the server counts them."""
 
 DIVIDED = tuple(resource.name for resource in RESOURCES)
 
@@ -206,7 +206,7 @@ def _time(table: ClassIntervals) -> Array:
 
 
 def _waited(table: ClassIntervals) -> Array:
-    """Sum up what the intervals have of `WAITED`, shape (K, 5); 0 for what they lack."""
+    """Sum up the intervals' values of `WAITED`, shape (K, 5); 0 for what they lack."""
     looks = {"on_disk": table.on_disk, "ready": table.ready}
     known = {"lock_time": table.lock_time, **looks, **dict(table.sizes)}
     return np.stack([_summed(table, known.get(name)) for name in WAITED], axis=1)

@@ -1,4 +1,4 @@
-"""The classes that were met: a small number for each, and what is known about it."""
+"""The classes seen so far: a small number for each, and its properties."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping

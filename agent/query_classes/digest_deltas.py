@@ -142,7 +142,7 @@ class DigestDeltas:
         self._memory = None
 
     def take(self, rows: DigestRows, *, restarted: bool = False) -> Changes | None:
-        """What has changed since the reading before; None where that is not known.
+        """The changes since the previous reading; None where they are not known.
 
         `restarted`: the server was started between both.
         """
@@ -180,7 +180,7 @@ class DigestDeltas:
     def _with_uncovered(
         self, rows: DigestRows, change: Array, of_row: Numbers
     ) -> tuple[Array, Numbers]:
-        """Add what no digest covers as a row of its own."""
+        """Add the part without a digest as a row of its own."""
         rest = self._uncovered.take(rows.everything, change.sum(axis=0))
         if rest is None or not rest.any():
             return change, of_row
@@ -256,7 +256,7 @@ def _class_of(key: str) -> str:
 
 
 def _merged(rows: DigestRows) -> DigestRows:
-    """Add up rows that cannot be told apart; the last column says how many each was."""
+    """Add up rows that cannot be distinguished; the last column is the number of rows in each."""
     ones = np.ones((len(rows.keys), 1))
     counters = np.hstack((rows.counters, ones))
     if len(set(rows.keys)) == len(rows.keys):

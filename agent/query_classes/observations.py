@@ -51,7 +51,7 @@ class ObservedClasses:
     disk: Mapping[str, Attribution]
     """Of the bytes `read` and `written`, those that are known."""
     saturated_periods: tuple[SaturatedPeriod, ...]
-    """Spells in which the host was saturated or waited for IO."""
+    """Periods in which the host was saturated or waited for IO."""
     network: Attribution | None = None
     """Of the bytes received and sent."""
     time: TimeUse | None = None

@@ -1,1 +1,1 @@
-"""Replay of a recorded server: what the agent would have said of it, and when."""
+"""Replay of a recorded server: the agent's results at each time."""

@@ -164,7 +164,7 @@ class Rule(NamedTuple):
     holds: Callable[[Scrapes], bool]
     seconds: float
     keeps: float = 0.0
-    """For how long (s) it goes on firing after the condition held last."""
+    """Seconds for which it keeps firing after the condition's end."""
     stays: Callable[[Scrapes], bool] | None = None
     """The condition while it fires; None: the same."""
 

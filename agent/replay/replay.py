@@ -1,4 +1,4 @@
-"""The agent's own pipeline over a recording: what it would have said at each step, and alerted.
+"""The agent's own pipeline over a recording: its results and alerts at each step.
 
 Time comes from the recording alone, so that the same recording always gives the same answer.
 """

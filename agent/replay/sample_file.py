@@ -13,7 +13,7 @@ from agent.csv_input.table_file import MOST_STREAM, TableFileError
 from agent.replay.recorded_readings import COLUMNS, NEEDED, Collectors, Reading
 
 UNKNOWN = ("", "nan", "null", "none", "na", "n/a", "-")
-"""Cells of what was not read."""
+"""Texts of an unread cell."""
 BUFFERED = 10_000
 """Rows in memory, to bring them into order: a fifth of a day of samples 2 s apart, 4 MiB."""
 LONGEST_GAP = 366 * 86400.0

@@ -64,7 +64,7 @@ class ReplayOptions:
     business_metrics: tuple[BusinessMetric, ...] = ()
     """Those of the configured target."""
     since: float = -math.inf
-    """What is before is not read, nor what is after `until`; on the recording's clock."""
+    """Data before it is not read, nor data after `until`; on the recording's clock."""
     until: float = math.inf
 
     def includes(self, at: float) -> bool:

@@ -117,7 +117,7 @@ class Agent:
             wait_for([self._store.worker], deadline)
 
     def apply(self, config: Config) -> None:
-        """Watch what this configuration says; a target that it leaves as it is goes on untouched.
+        """Apply this configuration; an unchanged target continues undisturbed.
 
         One that has changed keeps its intervals, where they are as wide as before.
         """

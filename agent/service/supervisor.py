@@ -68,7 +68,7 @@ class Supervisor:
         self._others.append(loop)
 
     def request_reload(self) -> Problems:
-        """Have the main thread reload, and wait: why it was refused, or nothing."""
+        """Let the main thread reload, and wait; returns why it was refused, or nothing."""
         order: Future[Problems] = Future()
         self._orders.put(order)
         try:

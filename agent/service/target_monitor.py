@@ -102,7 +102,7 @@ class TargetMonitor:
 
     @property
     def replay_options(self) -> ReplayOptions:
-        """How its history is assessed: as it is watched, however wide its intervals were."""
+        """The settings for its history: the present ones, however wide its intervals were."""
         settings, ceilings = self._settings, self._resources
         return ReplayOptions(self.target.name, settings=settings, ceilings=ceilings)
 
@@ -111,7 +111,7 @@ class TargetMonitor:
         return self.session.progress()
 
     def take_over(self, before: "TargetMonitor") -> None:
-        """Go on where a monitor of the same server ends, with intervals as wide as ours."""
+        """Continue the window of an ending monitor of the same server and interval width."""
         if self.session.endpoint != before.session.endpoint:
             return
         self.session.take_over(before.session)
@@ -265,7 +265,7 @@ class TargetMonitor:
         return now + ASSESS_EVERY
 
     def _note_defect(self, part: Part, error: Exception) -> None:
-        """Count it for this target; the worker that serves all targets goes on with the others."""
+        """Count it for this target; the worker of all targets continues with the others."""
         self.assessment_failures = {
             **self.assessment_failures,
             part: self.assessment_failures.get(part, 0) + 1,

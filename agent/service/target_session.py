@@ -103,7 +103,7 @@ class TargetSession:
         return mean_replication(self._replication, now)
 
     def take_over(self, before: "TargetSession") -> None:
-        """Go on as the session of the same server that ends."""
+        """Continue as the successor of an ending session of the same server."""
         self.server_health, self.connects, self.server = (
             before.server_health,
             before.connects,
@@ -220,7 +220,7 @@ class TargetSession:
             log.warning("the server has restarted", extra=fields(target=self._target.name))
 
     def _lost(self) -> float:
-        """The session is gone, and said to be: try again later."""
+        """The session is lost and reported as such: try again later."""
         self._connection.close()
         self.server_health = replace(self.server_health, up=False)
         self._retry_at = time.monotonic() + self._backoff.failed()

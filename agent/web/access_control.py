@@ -25,7 +25,7 @@ class AccessControl:
         self._doorkeeper = BasicAuthenticator()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
-        """Answer one request, or have the pages answer it."""
+        """Answer one request, or pass it to the pages."""
         config = self._web().config
         added = config.http_server_config.headers.as_sent()
 

@@ -65,7 +65,7 @@ class BasicAuthenticator:
         return Verdict.WELCOME if known and user in hashes else Verdict.STRANGER
 
     def _mark(self, user: bytes, password: bytes, hashed: bytes) -> bytes:
-        """Stands for what was checked; says nothing to whoever reads the memory but the key."""
+        """A keyed digest of the checked password, useless without the key."""
         length = len(user).to_bytes(4, "big")
         return hmac.digest(self._key, hashed + length + user + password, "sha256")
 

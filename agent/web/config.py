@@ -75,7 +75,7 @@ PasswordHash = Annotated[str, AfterValidator(_password_hash)]
 
 
 class TlsServerConfig(Section):
-    """The agent's certificate, and what is asked of a client; paths are relative to the file."""
+    """The agent's certificate, and the demands on a client's; paths are relative to the file."""
 
     cert_file: str
     key_file: str

@@ -56,7 +56,7 @@ def _unreadable(path: Path) -> str | None:
 
 
 def _clients(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
-    """Whom a client's certificate lets in: what is written must be what protects."""
+    """Check client certificates: every key that is given must have an effect."""
     del folder
     kind = tls.get("client_auth_type", "NoClientCert")
     if kind in UNVERIFYING:

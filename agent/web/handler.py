@@ -42,7 +42,7 @@ class Handler(WSGIRequestHandler):
         super().__init__(place.socket, address, server)
 
     def setup(self) -> None:
-        """Bound what is read."""
+        """Limit the size of the request."""
         super().setup()
         self.rfile = cast("BufferedIOBase", _Bounded(self.rfile, LONGEST_REQUEST))
 
@@ -72,7 +72,7 @@ class Handler(WSGIRequestHandler):
         return {**super().get_environ(), "PATH_INFO": path, WAIT: self._place.dismissed.wait}
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what is no request; nothing of what was sent comes back."""
+        """Answer an invalid request, without quoting it."""
         del message, explain
         body = f"{code} {HTTPStatus(code).phrase.lower()}\n".encode()
         self.send_response(code, HTTPStatus(code).phrase)
@@ -94,7 +94,7 @@ class Handler(WSGIRequestHandler):
         log.debug("http: " + format, *args)
 
     def address_string(self) -> str:
-        """The address as it is; names are not looked up."""
+        """The address; names are not resolved."""
         return str(self.client_address[0])
 
 

@@ -59,7 +59,7 @@ class PendingConnections:
         self._epoll.close()
 
     def _next(self, place: ConnectionSlot, events: int) -> Act | None:
-        """Serve it, leave it, or go on waiting (None)."""
+        """Whether to serve or drop it; None: wait on."""
         try:
             begun = place.socket.recv(self._longest + 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:

@@ -118,7 +118,7 @@ class WebFile:
             log.info("web configuration reloaded", extra=fields(file=self._path))
 
     def _refuse(self, problems: list[str]) -> None:
-        """Keep what was good; say each new state of wrong once."""
+        """Keep the previous configuration; log each new broken state once."""
         if problems == self._problems:
             return
         self._problems = problems

@@ -164,7 +164,7 @@ def _wrapped(context: ssl.SSLContext, plain: socket.socket) -> ssl.SSLSocket:
 
 
 def _farewell(connection: socket.socket) -> None:
-    """Say that it is over, and take what is still coming: else the answer could be lost."""
+    """Shut down the connection and read the rest of the request; else the answer could be lost."""
     connection.settimeout(0)
     if isinstance(connection, ssl.SSLSocket):
         with suppress(OSError, ValueError):

@@ -56,7 +56,7 @@ class SharedResponses:
         return others.result() if others else self._made(answer, ours, make)
 
     def _made(self, answer: _Response, ours: Future[bytes], make: Callable[[], bytes]) -> bytes:
-        """Make the next answer; what goes wrong goes wrong for all who wait for it."""
+        """Make the next answer; an error is raised for all that wait for it."""
         try:
             with self._making:
                 begun = self._clock()

@@ -135,7 +135,7 @@ def _limits(capacity: Capacity, classes: ClassesState | None) -> Iterator[Limit]
 
 
 def _contention(capacity: Capacity) -> tuple[Array, Array]:
-    """Where contention ends the growth: as assessed, else as it is expected beside the capacity."""
+    """The limit by contention: as assessed, else as expected beside the capacity."""
     peak = capacity.contention
     if peak is None:
         assert capacity.value is not None  # noqa: S101  (seen to by `_limits`)

@@ -22,7 +22,7 @@ FACTORS = {
     "servers": "this many servers like this one share the load (3)",
     "load": "this many times the queries arrive",
 }
-"""The changes that are a factor, by their names, and what they say."""
+"""The changes that are a factor, by their names, and their descriptions."""
 COUNTS = (CORES, SERVERS)
 """Those that are a count where no `x` follows."""
 
@@ -68,7 +68,7 @@ def question(asked: Mapping[str, Sequence[str]], option: str = "{}") -> Question
 
 
 def changes(asked: Question, load: Load | None, digests: Sequence[str]) -> Changes:
-    """Turn counts into factors by what the server has, and digests into those that are known.
+    """Turn counts into factors of the server's present ones, and digests into known ones.
 
     Raises `QuestionError` where that cannot be done.
     """

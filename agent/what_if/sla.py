@@ -14,7 +14,7 @@ DOUBTS = {
     CapacityReason.THROUGHPUT_PLATEAU: SlaReason.THROUGHPUT_PLATEAU,
     CapacityReason.WAITS_COUNTED: SlaReason.THROUGHPUT_PLATEAU,
 }
-"""Doubts of the capacity with which nothing is said of residence times on the way there."""
+"""Doubts of the capacity with which no residence times are predicted."""
 
 
 def sla_of(snapshot: Snapshot, seconds: float, now: float) -> SlaState:

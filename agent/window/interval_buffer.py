@@ -63,7 +63,7 @@ class IntervalBuffer:
         self._hold(old.followed_by(ours))
 
     def turn_to(self, server: str) -> bool:
-        """Hold what is that server's alone; answers whether another's was forgotten.
+        """Hold only that server's intervals; returns whether another's were dropped.
 
         To be called by the worker that fits.
         """
@@ -129,9 +129,9 @@ class IntervalBuffer:
         return self._phase + self.width * rounded((at - self._phase) / self.width)
 
     def _hold(self, window: Window, now: float = -math.inf) -> None:
-        """Keep these, but what has aged out of the horizon, and of many a spread.
+        """Keep these, without those beyond the horizon; of many, a thinned selection.
 
-        A spread over load and age: what is kept of many stands for what is not.
+        The selection is even over load and age, and each kept interval represents those dropped.
         """
         window = window.select(window["end"] > now - self.horizon)
         if len(window) > CROWDED:

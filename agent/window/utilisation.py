@@ -21,7 +21,7 @@ CPU = "cpu"
 SERVER_CPU = "server_cpu"
 """The server's CPU time within the CPUs that it may use: a limit where those are not all."""
 OF_THE_CPU = "cpu:server"
-"""The server's part of what is used of the host's CPU."""
+"""The server's part of the host's CPU in use."""
 STEAL = "cpu:steal"
 """The part that the hypervisor gave to others, who use the host's CPU as much as processes do."""
 PARTS = (OF_THE_CPU, STEAL)
@@ -61,7 +61,7 @@ SETTINGS = {"connections", INNODB_THREADS, REDO_LOG}
 """The server's own limits, which somebody set."""
 RATE = "_per_second"
 THE_AGENTS = 1
-"""Connection of the agent itself, or of whoever else recorded what is known."""
+"""Connection of the agent itself, or of another recorder."""
 
 Named = tuple[str, Array]
 
@@ -72,7 +72,7 @@ def _log_writes(rates: Mapping[str, Array]) -> Array | None:
 
 
 def is_rate(name: str) -> bool:
-    """Whether what is kept under this name is a rate and not a utilisation."""
+    """Whether the value of this name is a rate, not a utilisation."""
     return name.endswith(RATE)
 
 
@@ -129,7 +129,7 @@ def with_ceilings(
 
 
 class CpuSource(StrEnum):
-    """What the CPU of a server is known from."""
+    """The source of a server's CPU."""
 
     HOST = "host"
     """The counters of this host, and of the server's process on it."""

@@ -36,7 +36,7 @@ def as_csv(kind: Kind, rows: Iterable[Row]) -> Iterator[str]:
 
 
 def read_csv(name: str, lines: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[Kind, Row]]:
-    """The rows of a file, one at a time; what is wrong with the others goes to `mistakes`.
+    """The valid rows of a file, one at a time; the mistakes of the others go to `mistakes`.
 
     Raises `TableFileError` where it is no such file.
     """

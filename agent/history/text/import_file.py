@@ -1,4 +1,4 @@
-"""A file to import, read twice: once to find what is wrong with it, once to take its rows."""
+"""A file to import, read twice: once to find its mistakes, once to take its rows."""
 
 import tempfile
 from collections.abc import Iterator

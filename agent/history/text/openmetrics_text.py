@@ -63,7 +63,7 @@ def as_openmetrics(kinds: Iterable[Kind], read: Callable[[Kind], Iterable[Row]])
 
 
 def read_openmetrics(text: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[Kind, Row]]:
-    """The rows of a file; what is wrong with the others goes to `mistakes`, line by line.
+    """The valid rows of a file; the mistakes of the others go to `mistakes`, line by line.
 
     A row's values are far apart in it, so all of it is in memory: see `refuse_too_many`.
     """
@@ -130,7 +130,7 @@ def _entries(kind: Kind, column: Column, row: Row, cell: Cell) -> Iterator[Entry
 def _take(
     line: str, cells: dict[tuple[str, tuple[str, ...], int], dict[str, Cell]]
 ) -> tuple[Kind, tuple[str, ...], int]:
-    """Add what one line says; which row it belongs to."""
+    """Add the value of one line; return its row."""
     form = LINE.fullmatch(line)
     if form is None or form[1] not in FAMILIES:
         problem = "this is not a line of an exported history"
