@@ -195,7 +195,7 @@ def _through_the_origin(line: LinearFit) -> LinearFit:
     """Take u for about proportional to X where its intercept cannot be distinguished from 0."""
     if abs(line.coefficients[0]) > NORMAL_95 * _deviation(line, 0):
         return line
-    return line.given(np.array([1.0, 0.0]), 0.0, NO_INTERCEPT)
+    return line.given(0, 0.0, NO_INTERCEPT)
 
 
 def _deviation(line: LinearFit, place: int) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from models.numerics import NEGLIGIBLE, TINY, median
 from models.usl.law import Array
@@ -38,13 +38,13 @@ class LinearFit:
     freedom: float
     """Degrees of freedom of the scale: the effective number of points less p."""
 
-    def given(self, row: Array, mean: float, deviation: float) -> "LinearFit":
-        """Add the knowledge row·coefficients = mean ± deviation (a Kalman step); row: (k,)."""
-        spread = self.covariance @ row
-        gain = spread / (float(row @ spread) + deviation**2)
+    def given(self, index: int, mean: float, deviation: float) -> "LinearFit":
+        """Add the knowledge coefficients[index] = mean ± deviation (a Kalman step)."""
+        spread = self.covariance[index]
+        gain = spread / (spread[index] + deviation * deviation)
         return LinearFit(
-            self.coefficients + gain * (mean - float(row @ self.coefficients)),
-            self.covariance - np.outer(gain, spread),
+            self.coefficients + gain * (mean - self.coefficients[index]),
+            self.covariance - gain[:, None] * spread,
             self.scale,
             self.freedom,
         )
@@ -68,7 +68,8 @@ def persistence(residuals: Array) -> float:
 
     Residuals in the order of time, shape (points,). G. V. Bayley, J. M. Hammersley (1946).
     """
-    return float(_persistence((residuals - residuals.mean())[:, None])[0])
+    off = residuals - residuals.mean()
+    return float(persistence_of(off[1:] @ off[:-1], off @ off))
 
 
 def medians(values: Array, axis: int = 0) -> Array:
@@ -96,15 +97,15 @@ def fit_columns(design: Array, y: Array, weights: Array, noise_floor: float) -> 
     any unit; 0 leaves it out. Residuals of weight 1 are at least as uncertain as `noise_floor`:
     no measurement is exact.
     """
-    size = design.shape[1]
-    products = (design[:, :, None] * design[:, None, :]).reshape(-1, size * size)
+    size, turned = design.shape[1], design.T.copy()
+    products = (turned[:, None, :] * turned).reshape(size * size, -1).T
     return _reweighted(
-        y,
-        weights,
+        y.T,
+        weights.T,
         noise_floor,
-        lambda w: (w.T @ products).reshape(-1, size, size),
-        lambda wy: wy.T @ design,
-        lambda coefficients: design @ coefficients.T,
+        lambda w: (w @ products).reshape(-1, size, size),
+        lambda wy: wy @ design,
+        lambda coefficients: coefficients @ design.T,
     )
 
 
@@ -112,12 +113,12 @@ def fit_each(designs: Array, y: Array, weights: Array, noise_floor: float) -> li
     """Do the same with a design for each column, shape (columns, points, p)."""
     turned = designs.transpose(0, 2, 1)
     return _reweighted(
-        y,
-        weights,
+        y.T,
+        weights.T,
         noise_floor,
-        lambda w: (turned * w.T[:, None, :]) @ designs,
-        lambda wy: (turned @ wy.T[:, :, None])[:, :, 0],
-        lambda coefficients: (designs @ coefficients[:, :, None])[:, :, 0].T,
+        lambda w: (turned * w[:, None, :]) @ designs,
+        lambda wy: (turned @ wy[:, :, None])[:, :, 0],
+        lambda coefficients: (designs @ coefficients[:, :, None])[:, :, 0],
     )
 
 
@@ -129,38 +130,45 @@ def _reweighted(
     moments: Callable[[Array], Array],
     line: Callable[[Array], Array],
 ) -> list[LinearFit]:
-    """Fit the columns by turns: coefficients by weights, weights by residuals.
+    """Fit the rows of y by turns: coefficients by weights, weights by residuals.
 
-    For weights, shape (points, columns), gram has the matrices of the normal equations, shape
-    (columns, p, p); moments the right sides of the weighted columns, shape (columns, p); line the
-    fitted values of such coefficients, shape (points, columns).
+    y, weights and fitted values have shape (fits, points). For weights, gram has the matrices of
+    the normal equations, shape (fits, p, p); moments the right sides of the weighted rows, shape
+    (fits, p); line the fitted values of such coefficients.
     """
     used = weights > 0
-    unit = weights * (np.count_nonzero(used, axis=0) / np.maximum(weights.sum(axis=0), TINY))
+    count = np.count_nonzero(used, axis=1)
+    unit = weights * (count / np.maximum(weights.sum(axis=1), TINY))[:, None]
     y, root, w = np.where(used, y, 0.0), np.sqrt(unit), unit
+    middles = _middles_of_last(count, y.shape[1])
+    places, rows = sorted(set(middles.ravel().tolist())), np.arange(len(y))
     for step in range(STEPS):
         coefficients, inverse = _solved(gram(w), moments(w * y))
         residuals = (y - line(coefficients)) * root
         if step < STEPS - 1:
-            sizes = medians(np.where(used, np.abs(residuals), np.nan))
-            scale = np.maximum(MAD * sizes, noise_floor)
-            w = unit * np.clip(1 - (residuals / (TUKEY * scale)) ** 2, 0, None) ** 2
+            ordered = np.partition(np.abs(residuals), places, axis=1)
+            scale = np.maximum(MAD / 2 * ordered[rows, middles].sum(axis=0), noise_floor)
+            off = residuals / (TUKEY * scale)[:, None]
+            w = unit * np.square(np.maximum(1 - off * off, 0.0))
     kept = w > 0
-    count = np.maximum(np.count_nonzero(kept, axis=0), 1)
+    count = np.maximum(np.count_nonzero(kept, axis=1), 1)
     residuals = residuals * kept
-    scale = np.maximum(np.sqrt(np.sum(residuals**2, axis=0) / count), noise_floor)
-    effective = np.minimum(count / _persistence(residuals), TOTAL_WEIGHT)
+    squares = np.sum(residuals * residuals, axis=1)
+    scale = np.maximum(np.sqrt(squares / count), noise_floor)
+    alike = np.sum(residuals[:, 1:] * residuals[:, :-1], axis=1)
+    effective = np.minimum(count / persistence_of(alike, squares), TOTAL_WEIGHT)
     covariance = inverse * (scale**2 * count / effective)[:, None, None]
     freedom = np.maximum(effective - coefficients.shape[1], MIN_FREEDOM)
-    return [
-        LinearFit(coefficients[i], covariance[i], float(scale[i]), float(freedom[i]))
-        for i in range(y.shape[1])
-    ]
+    columns = (scale.tolist(), freedom.tolist())
+    return [LinearFit(*each) for each in zip(coefficients, covariance, *columns, strict=True)]
 
 
-def _persistence(residuals: Array) -> Array:
-    square = np.sum(residuals**2, axis=0)
-    return persistence_of(np.sum(residuals[1:] * residuals[:-1], axis=0), square)
+def _middles_of_last(count: NDArray[np.intp], size: int) -> NDArray[np.intp]:
+    """Find the two places of the median of the last count of size values in order, (2, fits).
+
+    The first of them are the residuals of what is left out, 0.
+    """
+    return np.stack([size - 1 - count // 2, np.minimum(size - 1 - (count - 1) // 2, size - 1)])
 
 
 def persistence_of(products: ArrayLike, squares: ArrayLike) -> Array:
@@ -172,10 +180,12 @@ def persistence_of(products: ArrayLike, squares: ArrayLike) -> Array:
 
 def _solved(gram: Array, moments: Array) -> tuple[Array, Array]:
     """Solve the normal equations; a ridge of round-off keeps ill-conditioned windows solvable."""
-    diagonal = np.arange(gram.shape[1])
-    gram[:, diagonal, diagonal] = gram[:, diagonal, diagonal] * (1 + NEGLIGIBLE) + TINY
+    size = gram.shape[1]
+    diagonal = gram.reshape(-1, size * size)[:, :: size + 1]
+    diagonal *= 1 + NEGLIGIBLE
+    diagonal += TINY
     inverse = np.linalg.inv(gram)
-    coefficients: Array = np.einsum("cpq,cq->cp", inverse, moments)
+    coefficients: Array = (inverse @ moments[:, :, None])[:, :, 0]
     return coefficients, np.asarray(inverse, dtype=np.float64)
 
 

@@ -42,8 +42,8 @@ SETTING_SEEN = 0.5
 
 def assess_capacity(seen: Observations) -> Capacity:
     """Tell the capacity: current regime, outliers, limits, the law, the lower of all, doubts."""
-    known = np.flatnonzero(seen.throughput > 0)
-    if len(known) == 0:
+    known = seen.throughput > 0
+    if not known.any():
         return nothing()
     ours = seen.undisturbed().select(known)
     regimes = find_regimes(ours)

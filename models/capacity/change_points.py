@@ -152,6 +152,8 @@ def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
     inverse = np.linalg.inv(gram + NEGLIGIBLE * np.diag(np.diag(gram)))
     fitted = inverse @ (design.T @ y)
     sizes = fitted[basis.shape[1] :]
+    if np.abs(sizes).max() <= MIN_STEP:
+        return None
     levels = y - basis @ fitted[: basis.shape[1]]
     deviation = _long_run_deviation(y - design @ fitted)
     errors = deviation * np.sqrt(np.diag(inverse)[basis.shape[1] :])
@@ -165,21 +167,33 @@ def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
 
 
 def _best_places(y: Array, basis: Array, places: NDArray[np.intp], side: int) -> list[int]:
-    """Choose places for steps greedily, each at least `side` from the others."""
-    steps = (np.arange(len(y))[:, None] >= places).astype(np.float64)
-    y, steps = y - basis @ (basis.T @ y), steps - basis @ (basis.T @ steps)
+    """Choose places for steps greedily, each at least `side` from the others.
+
+    A step is 1 from its place on, less what the basis (orthonormal) and former steps have of it. Of
+    products with it sums from each place on remain, since y has nothing of those.
+    """
+    y = y - basis @ (basis.T @ y)
+    squares = len(y) - places - np.sum(np.square(_sums_from(basis, places)), axis=1) + NEGLIGIBLE
     chosen: list[int] = []
     for _ in range(MAX_STEPS):
-        squares = np.sum(steps * steps, axis=0) + NEGLIGIBLE
         near = np.any([abs(places - c) < side for c in chosen], axis=0) if chosen else False
-        gains = np.where(near, -1.0, (y @ steps) ** 2 / squares)
+        gains = np.where(near, -1.0, np.square(_sums_from(y, places)) / squares)
         best = int(np.argmax(gains))
         if gains[best] < 0:
             break
         chosen.append(int(places[best]))
-        unit = steps[:, best] / np.sqrt(squares[best])
-        y, steps = y - unit * float(unit @ y), steps - np.outer(unit, unit @ steps)
+        step = (np.arange(len(y)) >= places[best]).astype(np.float64)
+        step -= basis @ (basis.T @ step)
+        unit = step / np.sqrt(step @ step + NEGLIGIBLE)
+        basis, y = np.column_stack([basis, unit]), y - unit * float(unit @ y)
+        squares = np.maximum(squares - np.square(_sums_from(unit, places)), NEGLIGIBLE)
     return chosen
+
+
+def _sums_from(columns: Array, places: NDArray[np.intp]) -> Array:
+    """Sum each column from each place on, shape (places, …)."""
+    sums: Array = np.cumsum(columns[::-1], axis=0)[::-1][places]
+    return sums
 
 
 def _holds(levels: Array, place: int, chosen: list[int], size: float, side: int) -> bool:
@@ -275,9 +289,11 @@ def _border(values: Array) -> float | None:
         return None
     place = least + int(np.argmax(gaps))
     low, high = ordered[:place], ordered[place:]
+    empty = float(ordered[place] - ordered[place - 1])
+    if empty < VARIES:
+        return None
     spread = max(float(low.std()), float(high.std()), VARIES)
     apart = float(median(high) - median(low))
-    empty = float(ordered[place] - ordered[place - 1])
     if apart < max(FAR * spread, np.log(MIN_APART)) or empty < spread:
         return None
     return float(ordered[place] + ordered[place - 1]) / 2

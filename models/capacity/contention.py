@@ -104,8 +104,8 @@ def find_peak(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
     by_n = alone * seen.by_n
     shapes = [seen.likelihood_by_law(scaled) + by_n, seen.likelihood_by_queue(scaled)]
     if np.isfinite(points.busy).all():
-        shapes.append(seen.likelihood_by_limit(scaled, points.busy))
-        beside = seen.beside_limit(points.busy)
+        shapes.append(seen.likelihood_by_limit(scaled))
+        beside = seen.beside_limit()
         shapes.append(seen.likelihood_by_both(scaled, beside))
         shapes.append(seen.likelihood_by_law_and_limit(scaled, beside) + by_n)
     ln_p = np.logaddexp.reduce(shapes)

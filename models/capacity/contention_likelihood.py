@@ -7,10 +7,11 @@ is 2 for coherency alone and grows with the share of contention.
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.capacity.goodness_of_fit import Points
 from models.capacity.observations import UNHINDERED
@@ -28,19 +29,18 @@ and how far below 0 noise may make it seem."""
 SHAPE_RANGE = (0.7, 40.0)
 QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
 """ln c of a queue c·S·ρ/(1−ρ): 1 with random times, half with equal ones, less in a closed loop."""
-QUEUE_RANGE, QUEUES, COARSE = (0.2, 6.0), 64, 10
+QUEUE_RANGE, QUEUES, COARSE = (0.2, 6.0), 24, 6
 """Of c, and how many of it are summed; of two queues at once so many of each."""
 PARALLEL = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
 """The exponents k of a queue before several servers."""
-STEPS = [after - k for k, after in pairwise(PARALLEL)]
 FEWER = PARALLEL[::2]
 """Those that stand for all of them beside a lock."""
 LEAST_GROWTH = 0.3
 """dlnX/dlnN counts as no less: throughput has its noise too."""
-SHAPES, FEWER_SHAPES = 64, 32
+SHAPES, FEWER_SHAPES = 64, 24
 """So many of the law, and of the law beside a queue."""
-AT_ONCE = 4
-"""So many tries are computed together."""
+GROUPS = 48
+"""So many groups of neighbours in throughput stand for the points: queues hardly differ in one."""
 
 
 class Beside(NamedTuple):
@@ -54,7 +54,7 @@ class Beside(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Shapes:
-    """The points in units of the greatest N and X, linearised in the logarithm of R."""
+    """The points in units of the greatest N and X, linearised in the logarithm of R, X rising."""
 
     x: Array
     z: Array
@@ -62,6 +62,10 @@ class Shapes:
     w: Array
     """Weights of z: each point's own over R̂²."""
     m: Array
+    busy: Array
+    """As `Points` has it."""
+    starts: NDArray[np.intp]
+    """The first point of each of the groups."""
     idle: float
     """R of the least loaded."""
     weight: float
@@ -73,16 +77,28 @@ class Shapes:
     @classmethod
     def of(cls, points: Points) -> "Shapes":
         """Linearise the points about a smooth curve."""
-        n, x, weights, n_variance, _ = points
+        n, x, weights, n_variance, busy = points
         n_scale, x_scale = float(n.max()), float(x.max())
         m, r = n / n_scale, n / x * (x_scale / n_scale)
         r = r * (1 + 0.5 * n_variance / n**2)  # E ln N is lower than ln E N by half of this
         fitted, w, growth = _linearised(m, r, weights, n_variance / n_scale**2)
         z = fitted * (1 + np.log(r / fitted))
-        idle = quantile(r, UNHINDERED)
-        by_n = float(w @ np.log(np.clip(np.abs(growth), LEAST_GROWTH, 1.0)))
-        weight = float(w.sum())
-        return cls(x / x_scale, z, w / fitted**2, m, idle, weight, by_n, x_scale, n_scale)
+        order = np.argsort(x)
+        order = order[w[order] > 0]
+        groups = min(GROUPS, len(order))
+        return cls(
+            x=x[order] / x_scale,
+            z=z[order],
+            w=(w / fitted**2)[order],
+            m=m[order],
+            busy=busy[order],
+            starts=np.arange(groups) * len(order) // groups,
+            idle=quantile(r, UNHINDERED),
+            weight=float(w.sum()),
+            by_n=float(w @ np.log(np.clip(np.abs(growth), LEAST_GROWTH, 1.0))),
+            x_scale=x_scale,
+            n_scale=n_scale,
+        )
 
     def likelihood_by_law(self, ln_peak: Array) -> Array:
         """Compute ln p(points | peak) by the law, up to a constant; its shape is summed out.
@@ -98,29 +114,31 @@ class Shapes:
         """
         return self._by_queue(self._lock(ln_peak))
 
-    def likelihood_by_limit(self, ln_peak: Array, busy: Array) -> Array:
+    def likelihood_by_limit(self, ln_peak: Array) -> Array:
         """Compute the same for a queue at the limit's resource: R = a + c·S·ρ^k/(1−ρ), S = U/X.
 
         ln_peak has shape (peaks,), busy, the utilisation of the resource, (points,). The more
         servers it has, the later they queue: k = √(2(m+1)) − 1 (H. Sakasegawa 1977), and 0 where a
         contains no S. U = a·X/(1 + w·X) as in `demand`; ρ = U over U at the peak, or over 1.
         """
-        design = self.x[:, None] ** np.arange(1, 3)
-        smooth = np.clip(design @ fit_linear(design, busy, self.w, NOISE).coefficients, 0, 1)
-        design[:, 1] = -self.x * smooth
-        a, w = fit_linear(design, busy, self.w, NOISE).coefficients
-        peak = np.exp(ln_peak)
+        first, second = self._fitted_busy(self.x * self.x)
+        smooth = np.clip(first * self.x + second * self.x * self.x, 0.0, 1.0)
+        a, w = self._fitted_busy(-self.x * smooth)
+        peak, x = np.exp(ln_peak), self._grouped(self.x)
         end = np.minimum(a * peak / np.maximum(1 + w * peak, NOISE), 1.0)
-        u = np.maximum(a * self.x / np.maximum(1 + w * self.x, NOISE), NOISE)
+        u = np.maximum(a * x / np.maximum(1 + w * x, NOISE), NOISE)
         rho = np.minimum(u / np.maximum(end, NOISE)[:, None], FULL)
-        queue = u / (self.x * self.n_scale) / (1 - rho)
-        by_servers = [self._by_queue(queue)]
-        powers = {k: rho**k for k in set(STEPS)}
-        for k in STEPS:
-            queue *= powers[k]
-            by_servers.append(self._by_queue(queue))
-        best: Array = np.logaddexp.reduce(by_servers)
-        return best
+        queue = u / (x * self.n_scale) / (1 - rho)
+        queues = np.exp(np.array(PARALLEL)[:, None, None] * np.log(rho)) * queue
+        by_servers = self._by_queue(queues.reshape(-1, len(x)))
+        ln_p: Array = np.logaddexp.reduce(by_servers.reshape(len(PARALLEL), -1))
+        return ln_p
+
+    def _fitted_busy(self, beside: Array) -> Array:
+        """Fit how busy the resource was by X and something beside it; two coefficients."""
+        root = np.sqrt(self.w)
+        design = np.column_stack([self.x, beside]) * root[:, None]
+        return np.asarray(np.linalg.lstsq(design, self.busy * root, rcond=None)[0])
 
     def likelihood_by_both(self, ln_peak: Array, beside: "Beside") -> Array:
         """Compute the same for both queues, the limit's resource as busy as measured; (peaks,).
@@ -137,14 +155,11 @@ class Shapes:
         """
         return self._by_law(ln_peak, beside, FEWER_SHAPES)
 
-    def beside_limit(self, busy: Array) -> "Beside":
-        """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U).
-
-        `busy` is the utilisation of that resource, shape (points,).
-        """
-        u = np.clip(busy, NOISE, FULL)
+    def beside_limit(self) -> "Beside":
+        """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U)."""
+        u = np.clip(self.busy, NOISE, FULL)
         wait = u / (1 - u) / (self.x * self.n_scale)
-        b = np.geomspace(*QUEUE_RANGE, COARSE)
+        b = _evenly(*QUEUE_RANGE, COARSE)
         resource_limits = b[:, None, None] * wait * u ** np.array(FEWER)[:, None]
         rest = self.z - resource_limits.reshape(-1, len(u))
         return Beside(np.repeat(_ln_strength_prior(b), len(FEWER)), rest)
@@ -153,12 +168,12 @@ class Shapes:
         """Compute ln p of z = v·N + A·(1 − u·N)², A in closed form; tries and shapes summed out.
 
         With f = (1 − u·N)² and y = A·|f|, |f|² = Σ w·f², the squares left are c + y·(y − 2·best),
-        where best is y without a bound. Some tries at a time, whose cells fit a processor's cache.
+        where best is y without a bound.
         """
         z = beside.rest
         s = [float(self.w @ self.m**k) for k in range(5)]
         t = z @ (self.w[:, None] * self.m[:, None] ** np.arange(3))
-        v, by_shape = np.exp(-ln_peak)[:, None], np.geomspace(*SHAPE_RANGE, shapes) * self.idle
+        v, by_shape = np.exp(-ln_peak)[:, None], _evenly(*SHAPE_RANGE, shapes) * self.idle
         u = v / by_shape
         ff = s[0] + u * (-4 * s[1] + u * (6 * s[2] + u * (-4 * s[3] + u * s[4])))
         size = np.sqrt(np.maximum(ff, ROUNDING * s[0]))
@@ -166,42 +181,44 @@ class Shapes:
         f = np.stack([1 / size, -2 * u / size, u * u / size]).reshape(3, -1)
         along, least, scale = v * fn / size, 1e-3 * self.idle * size, by_shape * size
         c = (np.square(z) @ self.w)[:, None] - 2 * t[:, 1:2] * v.T + s[2] * np.square(v.T)
-        sums = []
-        for some in np.array_split(np.arange(len(z)), -(-len(z) // AT_ONCE)):
-            best = (t[some] @ f).reshape(-1, *u.shape)
-            best -= along
-            y = np.maximum(best, least)
-            best *= -2
-            best += y
-            best *= y
-            best += c[some, :, None]
-            p, ln_unit = self._p(best, *_shape_prior(scale / y))
-            sums.append(np.log(np.exp(beside.ln_p[some]) @ p.sum(axis=2) + TINY) + ln_unit)
-        ln_p: Array = np.logaddexp.reduce(sums) - np.log(len(z) * shapes)
+        best = (t @ f).reshape(-1, *u.shape)
+        best -= along
+        y = np.maximum(best, least)
+        best *= -2
+        best += y
+        best *= y
+        best += c[:, :, None]
+        p, ln_unit = self._p(best, *_shape_prior(scale / y))
+        weights = np.exp(beside.ln_p) / (len(z) * shapes)
+        ln_p: Array = np.log(weights @ p.sum(axis=2) + TINY) + ln_unit
         return ln_p
 
+    def _grouped(self, values: Array) -> Array:
+        """Average over the groups, by weight; shape (…, points) becomes (…, groups)."""
+        sums, weights = (np.add.reduceat(v * self.w, self.starts, axis=-1) for v in (values, 1.0))
+        means: Array = sums / np.maximum(weights, TINY)
+        return means
+
     def _lock(self, ln_peak: Array) -> Array:
-        """Compute ρ/(1−ρ)·S of a lock that is full at each peak, shape (peaks, points)."""
+        """Compute ρ/(1−ρ)·S of a lock that is full at each peak, shape (peaks, groups)."""
         held = np.exp(-ln_peak)[:, None]
-        rho = self.x * held
-        queue: Array = np.minimum(rho, FULL, out=rho)
-        queue /= 1 - rho
-        queue *= held / self.n_scale
+        rho = np.minimum(self._grouped(self.x) * held, FULL)
+        queue: Array = rho / (1 - rho) * held / self.n_scale
         return queue
 
     def _by_queue(self, queue: Array) -> Array:
-        """Sum c out of R = a + c·queue; a queue of shape (peaks, points)."""
+        """Sum c out of R = a + c·queue; a queue of shape (peaks, groups)."""
         return self._with_queue(queue, Beside(np.zeros(1), self.z[None, :]), QUEUES)
 
     def _with_queue(self, queue: Array, beside: "Beside", strengths: int) -> Array:
         """Compute ln p of z = a + c·queue, a in closed form; tries and so many c are summed out.
 
-        A queue of shape (peaks, points); cells of shape (c, tries, peaks).
+        A queue of shape (peaks, groups); cells of shape (c, tries, peaks).
         """
-        z = beside.rest
-        g0, g1, g2 = float(self.w.sum()), queue @ self.w, np.square(queue) @ self.w
-        z1, gz, zz = z @ self.w, (z * self.w) @ queue.T, np.square(z) @ self.w
-        c = np.geomspace(*QUEUE_RANGE, strengths)
+        w, rest = np.add.reduceat(self.w, self.starts), self._grouped(beside.rest)
+        g0, g1, g2 = float(w.sum()), queue @ w, np.square(queue) @ w
+        z1, gz, zz = rest @ w, (rest * w) @ queue.T, np.square(beside.rest) @ self.w
+        c = _evenly(*QUEUE_RANGE, strengths)
         rss = c[:, None, None] * (g2 - g1**2 / g0) - 2 * (gz - z1[:, None] * g1 / g0)
         rss *= c[:, None, None]
         rss += (zz - z1**2 / g0)[:, None]
@@ -225,6 +242,12 @@ class Shapes:
         p = np.exp(ln_p, out=ln_p)
         p *= prior
         return p, ln_unit
+
+
+@cache
+def _evenly(low: float, high: float, count: int) -> Array:
+    """So many numbers, even in their logarithms."""
+    return np.geomspace(low, high, count)
 
 
 def _ln_strength_prior(c: Array) -> Array:

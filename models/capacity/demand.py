@@ -68,12 +68,12 @@ class Part:
     @cached_property
     def bent(self) -> LinearFit:
         """With its base's prior, and any curvature."""
-        return self.fit.given(unit(0), *self.base)
+        return self.fit.given(0, *self.base)
 
     @cached_property
     def straight(self) -> LinearFit:
         """The same, without a curvature."""
-        return self.bent.given(unit(2), 0.0, 1e-6)
+        return self.bent.given(2, 0.0, 1e-6)
 
     @property
     def slope(self) -> float:
@@ -103,7 +103,8 @@ class Followed(NamedTuple):
 def follow(many: Sequence[Sequence[Part]]) -> list[Followed]:
     """Fit (2) and (3) to the first parts of several utilisations, where they are a demand.
 
-    All at once: for one of them numpy's calls take longer than what they compute.
+    All are over the same t. At once, for one of them numpy's calls take longer than what they
+    compute.
     """
     shares = [_busy(parts) if parts[0].is_demand(SURE) else [] for parts in many]
     each = [(parts[0], busy) for parts, some in zip(many, shares, strict=True) for busy in some]
@@ -117,21 +118,17 @@ def follow(many: Sequence[Sequence[Part]]) -> list[Followed]:
 def _busy(parts: Sequence[Part]) -> list[Array]:
     """List the whole utilisation, smooth, and the measured shares that find it busy."""
     t, measured = parts[0].t, (parts[0].idleness, parts[0].log_sharing)
-    smooth = sum((part.bent.coefficients for part in parts), np.zeros(3))
-    whole = np.clip(np.stack([t**k for k in range(3)], axis=1) @ smooth, 0.0, 1.0)
+    base, slope, bend = sum((part.bent.coefficients for part in parts), np.zeros(3))
+    whole = np.clip(base + t * (slope + t * bend), 0.0, 1.0)
     return [whole, *(each.spared for each in measured if each is not None)]
 
 
 def _awake(each: Sequence[tuple[Part, Array]]) -> list[LinearFit]:
     """Fit each part with the share that finds it busy."""
-    designs = [np.stack([np.ones_like(p.t), p.t, -p.t * busy], axis=1) for p, busy in each]
-    u, weights = (np.stack([getattr(p, c) for p, _ in each], axis=1) for c in ("u", "weights"))
-    fits = fit_each(np.stack(designs), u, weights, NOISE)
-    return [fit.given(unit(0), *p.base) for fit, (p, _) in zip(fits, each, strict=True)]
-
-
-def unit(index: int) -> Array:
-    """The unit vector of one of the three coefficients, shape (3,)."""
-    row = np.zeros(3)
-    row[index] = 1.0
-    return row
+    t = each[0][0].t
+    designs = np.empty((len(each), len(t), 3))
+    designs[:, :, 0], designs[:, :, 1] = 1.0, t
+    designs[:, :, 2] = -t * np.array([busy for _, busy in each])
+    u, weights = (np.array([getattr(p, c) for p, _ in each]).T for c in ("u", "weights"))
+    fits = fit_each(designs, u, weights, NOISE)
+    return [fit.given(0, *p.base) for fit, (p, _) in zip(fits, each, strict=True)]

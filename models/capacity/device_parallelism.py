@@ -24,7 +24,7 @@ class DeviceParallelism:
     """What is known of the number of channels of one device; every line's limit with it."""
 
     def __init__(self, part: Part, extrapolations: Extrapolations) -> None:
-        """Weigh each number; one channel goes on as `extrapolations` says."""
+        """Weigh each number; one channel goes on as `extrapolations` of this device alone says."""
         self._extrapolations = extrapolations
         design = np.stack([np.ones_like(part.t), part.t], axis=1)
         u = np.where(part.weights > 0, np.clip(part.u, 0.0, 1.0), 0.0)[:, None]
@@ -41,7 +41,7 @@ class DeviceParallelism:
 
     def reached(self, t: Array) -> Array:
         """Compute P(the device is full below t), shape (points,), t ascending; never falls."""
-        cdf = self.shares[0] * self._extrapolations.reached(t)
+        cdf = self.shares[0] * self._extrapolations.reached(t[None, :])[0]
         ceiling, deviation = CEILING
         rows = np.stack([np.ones_like(t), t], axis=1)
         for share, m, fit in list(zip(self.shares, CHANNELS, self._fits, strict=True))[1:]:

@@ -6,14 +6,14 @@ uncertainty of that throughput follows without an approximation (E. Fieller 1954
 P(U(X) ≥ c).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from models.capacity.demand import Followed, Part, unit
-from models.capacity.shared_cost import SharedCost
+from models.capacity.demand import Followed, Part
 from models.numerics import median, quantile
 from models.robust import LinearFit, student_cdf
 from models.usl.law import Array
@@ -80,157 +80,231 @@ class Sharing(NamedTuple):
         return shared
 
 
-@dataclass(frozen=True, eq=False)
-class Extrapolation:
-    """One way to go on, by its strength."""
+class Way(NamedTuple):
+    """One way that a utilisation may go on."""
 
-    coefficients: Array
-    """Shape (places, 3)."""
-    covariance: Array
-    """Shape (places, 3, 3)."""
-    ln_p: Array
-    """Of each strength, given the fit."""
-    freedom: float
-    falls: bool
+    fit: LinearFit
+    rows: Array
+    """rows·coefficients is about `values` at each strength; shape (strengths, 3)."""
+    values: Array
+    prior: Prior
+    """Of the strengths."""
+    share: float
+    """Its probability before any point."""
+    falls: bool = False
     """Whether the third coefficient is w of (2) or (3), and not Q of (1)."""
-    scale: float
-    """The deviation of the points from it."""
-    sharing: "Sharing | None" = None
-    """The share of the queries that are spared what falls, where it follows the throughput."""
-
-    @classmethod
-    def of(
-        cls, fit: LinearFit, rows: Array, values: Array, prior: Prior, falls: bool
-    ) -> "Extrapolation":
-        """Condition the fit on row·coefficients = value ± deviation, a Kalman step for each place.
-
-        Shapes (places, 3) and (places,). `weighed` compares likelihoods once the others are known.
-        """
-        spread = rows @ fit.covariance
-        variance = np.sum(spread * rows, axis=1)
-        off, whole = values - rows @ fit.coefficients, variance + prior.width**2
-        ln_p = prior.ln_p + 0.5 * np.log(variance / whole)
-        ln_p = ln_p - 0.5 * (fit.freedom + 1) * np.log1p(off**2 / (whole * fit.freedom))
-        gain = spread / whole[:, None]
-        coefficients = fit.coefficients + gain * off[:, None]
-        covariance = fit.covariance - gain[:, :, None] * spread[:, None, :]
-        return cls(coefficients, covariance, ln_p, fit.freedom, falls, fit.scale)
-
-    def weighed(self, freedom: float) -> Array:
-        """Compute ln p of each strength and the points, (places,); these count as `freedom`."""
-        ln_p: Array = self.ln_p - freedom * np.log(self.scale)
-        return ln_p
+    busy: float = 0.0
+    """The share of the queries that were spared what falls, at the highest loads."""
+    sharing: Sharing | None = None
+    """Where that share follows the throughput; else it is the ceiling's in the end."""
+    as_steady: bool = False
+    """Whether nothing shows of it: the points are as likely as with a demand that stays."""
 
     def spared(self, t: Array) -> Array:
         """Compute the share of queries without the falling part, (points,), at a ceiling t."""
         return np.full_like(t, CEILING[0]) if self.sharing is None else self.sharing.at(t)
 
     def third(self, t: Array) -> Array:
-        """Compute the factor of the third coefficient at each t, shape (places, points)."""
-        return np.tile(-t * self.spared(t) if self.falls else t * t, (len(self.ln_p), 1))
+        """Compute the factor of the third coefficient at each t, shape (points,)."""
+        return -t * self.spared(t) if self.falls else t * t
 
 
 @dataclass(frozen=True, eq=False)
 class Extrapolations:
-    """How a utilisation may go on."""
+    """How several utilisations may go on: all strengths of all their ways, one after the other.
 
-    every: tuple[Extrapolation, ...]
-    """It stays, it grows, it falls by (2), and by (3) where that is measured."""
-    shares: tuple[Array, ...]
-    """The probability of each strength of each of them."""
-    waking: float
-    """What waking costs as a part of the demand of the first part at its ceiling, w/D: at the
-    expected w/(D + w), since the expected w/D has a long tail."""
-    further_fall: float
-    """By how much the demand is expected to fall from the highest loads seen on, as a share."""
-    log_shared: float = 0.0
-    """The probability that it falls as more commits share the writes of the log."""
+    All at once: for one of them numpy's calls take longer than what they compute.
+    """
+
+    ways: Sequence[Way]
+    way: NDArray[np.intp] = field(repr=False)
+    """Which of them each strength is of; shape (strengths,)."""
+    utilisation: NDArray[np.intp] = field(repr=False)
+    """Which utilisation it is of, likewise, rising."""
+    coefficients: Array = field(repr=False)
+    """Of the whole utilisation, shape (strengths, 3)."""
+    covariance: Array = field(repr=False)
+    """Shape (strengths, 3, 3)."""
+    parts: Array = field(repr=False)
+    """w/(D + w) of the first part, 0 where nothing falls; shape (strengths,)."""
+    shares: Array = field(repr=False)
+    """The probability of each strength; those of a utilisation sum to 1."""
 
     @classmethod
-    def of(cls, seen: Followed, reach: float) -> "Extrapolations":
-        """Let the first part go on, while the others stay.
+    def of(cls, many: Sequence[Followed], reach: Sequence[float]) -> Self:
+        """Let the first part of each utilisation go on, while the others stay.
 
-        reach is the t at which the sum is full if its demand stays.
+        reach is the t at which each is full if its demand stays.
         """
-        first, others = seen.parts[0], [part.straight for part in seen.parts[1:]]
-        growth, awake = unit(2) * reach / first.slope, iter(seen.awake)
-        grown = np.tile(growth, (PLACES, 1))
-        extrapolations = [
-            Extrapolation.of(first.bent, growth[None, :], STEADY.places, STEADY, falls=False),
-            Extrapolation.of(first.bent, grown, GROWING.places, GROWING, falls=False),
-            _falling(next(awake), FALLING),
-        ]
-        busy = [seen.busy[0]]
-        if first.idleness is not None:
-            busy.append(first.idleness.spared)
-            prior = _waking(first.idleness.per_query / first.slope)
-            extrapolations.append(_falling(next(awake), prior))
-        if first.wakes_unseen is not None:
-            busy.append(np.zeros_like(first.t))
-            extrapolations.append(_falling_unseen(first, extrapolations[0]))
-        if first.log_sharing is not None:
-            busy += len(LOG_SHARED) * [first.log_sharing.spared]
-            extrapolations += _sharing(first, first.log_sharing, next(awake))
-        # points that correlate count as fewer: as the same number for all, else that would decide
-        freedom = min(one.freedom for one in extrapolations)
-        weighed = [one.weighed(freedom) for one in extrapolations]
-        ln_p = [p + np.log(share) for p, share in zip(weighed, first.shares, strict=True)]
-        highest = max(float(each.max()) for each in ln_p)
-        p = [np.exp(each - highest) for each in ln_p]
-        whole = sum(float(each.sum()) for each in p)
-        shares = tuple(each / whole for each in p)
-        falling = list(zip(extrapolations[2:], shares[2:], strict=True))
-        high = first.t >= quantile(first.t, HIGH)
-        falls = [
-            _fall(*each, median(by[high]), reach) for each, by in zip(falling, busy, strict=True)
-        ]
-        part = sum(float(p @ _parts(one)) for one, p in falling)
-        log = sum(float(p.sum()) for p in shares[-len(LOG_SHARED) :])
-        every = tuple(_beside(one, others) for one in extrapolations)
-        return cls(
-            every,
-            shares,
-            part / (1 - part),
-            sum(falls),
-            0.0 if first.log_sharing is None else log,
-        )
+        each = [_ways(seen, at) for seen, at in zip(many, reach, strict=True)]
+        ways = [way for some in each for way in some]
+        way = np.repeat(np.arange(len(ways)), [len(w.values) for w in ways])
+        utilisation = np.repeat(np.arange(len(many)), [len(some) for some in each])[way]
+        coefficients, covariance, ln_p = _followed(ways, way)
+        waking = coefficients[:, 2] / np.maximum(coefficients[:, 1], 1e-12)
+        parts = np.clip(waking, 0.0, LARGEST_PART) * _each(ways, way, lambda w: w.falls)
+        for i, seen in enumerate(many):  # the errors of the other parts are independent
+            for part in seen.parts[1:]:
+                coefficients[utilisation == i] += part.straight.coefficients
+                covariance[utilisation == i] += part.straight.covariance
+        shares = _shares(ways, way, utilisation, ln_p)
+        return cls(ways, way, utilisation, coefficients, covariance, parts, shares)
+
+    def only(self, which: int) -> Self:
+        """Take one utilisation."""
+        of = self.utilisation == which
+        columns = ("way", "coefficients", "covariance", "parts", "shares")
+        rows = {name: getattr(self, name)[of] for name in columns}
+        return replace(self, utilisation=np.zeros(len(rows["way"]), dtype=np.intp), **rows)
 
     @property
-    def growth(self) -> float:
-        """The probability that the demand grows."""
-        return float(self.shares[1].sum())
+    def growth(self) -> Array:
+        """The probability that the demand of each grows, shape (utilisations,)."""
+        return self._expected(_each(self.ways, self.way, lambda w: w.prior is GROWING))
+
+    @property
+    def log_shared(self) -> Array:
+        """The probability that it falls as more commits share the writes of the log, likewise."""
+        return self._expected(_each(self.ways, self.way, lambda w: w.sharing is not None))
+
+    @property
+    def waking(self) -> Array:
+        """What waking costs as a part of the demand of the first part at its ceiling, w/D.
+
+        At the expected w/(D + w), since the expected w/D has a long tail; shape (utilisations,).
+        """
+        part = self._expected(self.parts)
+        return part / (1 - part)
+
+    def further_fall(self, reach: Sequence[float]) -> Array:
+        """Expect how much of each demand at the highest loads seen is gone at the ceiling.
+
+        The demand is D + w − w·busy; busy is the share that finds the resource busy.
+        """
+        of_way = self.utilisation[_starts(self.way)]
+        found = [w.spared(np.array([reach[i]]))[0] for w, i in zip(self.ways, of_way, strict=True)]
+        at_ceiling, busy = np.array(found)[self.way], _each(self.ways, self.way, lambda w: w.busy)
+        more = np.maximum(at_ceiling - busy, 0.0)
+        return self._expected(self.parts * more / (1 - self.parts * busy))
+
+    def _expected(self, values: Array) -> Array:
+        expected: Array = np.add.reduceat(self.shares * values, _starts(self.utilisation))
+        return expected
 
     def reached(self, t: Array) -> Array:
-        """Compute P(the ceiling is reached below t), shape (points,), t ascending."""
-        ceiling, deviation = CEILING
-        third = np.concatenate([one.third(t) for one in self.every])
-        c = np.concatenate([one.coefficients for one in self.every])[:, :, None]
-        v = np.concatenate([one.covariance for one in self.every])[:, :, :, None]
-        variance = v[:, 0, 0] + t * (2 * v[:, 0, 1] + t * v[:, 1, 1])
-        variance += third * (2 * v[:, 0, 2] + 2 * v[:, 1, 2] * t + v[:, 2, 2] * third)
-        steep = deviation * (1 + self._of_places([one.falls for one in self.every]) * c[:, 2] * t)
-        z = (c[:, 0] + c[:, 1] * t + c[:, 2] * third - ceiling) / np.sqrt(
-            np.maximum(variance, 0.0) + steep * steep
-        )
-        freedom = self._of_places([one.freedom for one in self.every])
+        """Compute P(the ceiling is reached below t), t ascending.
+
+        t and the result have shape (utilisations, points).
+        """
+        kept = self.shares > UNLIKELY
+        way, of = self.way[kept], self.utilisation[kept]
+        starts = _starts(way)
+        thirds = [self.ways[w].third(t[i]) for w, i in zip(way[starts], of[starts], strict=True)]
+        third = np.repeat(thirds, np.diff(starts, append=len(way)), axis=0)
+        t = t[of]
+        c0, c1, c2 = self.coefficients[kept].T[:, :, None]
+        v = self.covariance[kept].T[..., None]
+        variance = v[0, 0] + t * (2 * v[0, 1] + t * v[1, 1])
+        variance += third * (2 * v[0, 2] + 2 * v[1, 2] * t + v[2, 2] * third)
+        falling = c2 * _each(self.ways, way, lambda w: w.falls)[:, None]
+        steep = CEILING[1] * (1 + falling * t)
+        z = (c0 + c1 * t + c2 * third - CEILING[0]) / np.sqrt(np.maximum(variance, 0) + steep**2)
+        freedom = _each(self.ways, way, lambda w: w.fit.freedom)[:, None]
         each = np.maximum.accumulate(student_cdf(z, freedom), axis=1)
-        cdf: Array = np.concatenate(self.shares) @ each
+        each *= self.shares[kept, None]
+        cdf: Array = np.add.reduceat(each, _starts(of))
         return cdf
 
-    def _of_places(self, values: Sequence[float]) -> Array:
-        """Repeat what each way has for each of its strengths, shape (all places, 1)."""
-        return np.repeat(np.array(values), [len(share) for share in self.shares])[:, None]
+
+def _each(ways: Sequence[Way], way: NDArray[np.intp], value: Callable[[Way], float]) -> Array:
+    """Look up what the way of each strength has, shape (strengths,)."""
+    return np.array([value(w) for w in ways], dtype=np.float64)[way]
+
+
+def _starts(groups: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Find where each group begins."""
+    return np.flatnonzero(np.diff(groups, prepend=-1))
+
+
+def _followed(ways: Sequence[Way], way: NDArray[np.intp]) -> tuple[Array, Array, Array]:
+    """Condition each fit on rows·coefficients = values ± deviation (a Kalman step each).
+
+    Returns coefficients, covariances and ln p given the fit, the first axis of each (strengths,).
+    """
+    rows, values = np.concatenate([w.rows for w in ways]), np.concatenate([w.values for w in ways])
+    before = np.stack([w.fit.coefficients for w in ways])[way]
+    covariance = np.stack([w.fit.covariance for w in ways])[way]
+    freedom = _each(ways, way, lambda w: w.fit.freedom)
+    spread = (rows[:, None, :] @ covariance)[:, 0, :]
+    variance = np.sum(spread * rows, axis=1)
+    off = values - np.sum(rows * before, axis=1)
+    whole = variance + _each(ways, way, lambda w: w.prior.width) ** 2
+    ln_p = np.concatenate([w.prior.ln_p for w in ways]) + 0.5 * np.log(variance / whole)
+    ln_p -= 0.5 * (freedom + 1) * np.log1p(off**2 / (whole * freedom))
+    gain = spread / whole[:, None]
+    coefficients = before + gain * off[:, None]
+    return coefficients, covariance - gain[:, :, None] * spread[:, None, :], ln_p
+
+
+def _shares(
+    ways: Sequence[Way], way: NDArray[np.intp], utilisation: NDArray[np.intp], ln_p: Array
+) -> Array:
+    """Weigh the strengths of each utilisation by how likely they make the points.
+
+    Points that correlate count as fewer: as the same number for all ways, else that would decide.
+    """
+    starts, freedom = _starts(utilisation), _each(ways, way, lambda w: w.fit.freedom)
+    ln_p = ln_p + _each(ways, way, lambda w: w.as_steady) * ln_p[starts][utilisation]
+    ln_scale = np.log(_each(ways, way, lambda w: w.fit.scale))
+    ln_p -= np.minimum.reduceat(freedom, starts)[utilisation] * ln_scale
+    ln_p += np.log(_each(ways, way, lambda w: w.share))
+    p = np.exp(ln_p - np.maximum.reduceat(ln_p, starts)[utilisation])
+    shares: Array = p / np.add.reduceat(p, starts)[utilisation]
+    return shares
 
 
 HIGH = 0.9
 """The quantile of the loads that counts as the highest seen."""
+UNLIKELY = 1e-5
+"""Strengths that are less probable are left out."""
+UNKNOWN = 1e3
+"""The deviation of what nothing tells of, in units of the demand."""
 
 
-def _falling(awake: LinearFit, prior: Prior) -> Extrapolation:
+def _ways(seen: Followed, reach: float) -> list[Way]:
+    """List the ways that the first part may go on: stays, grows, falls by (2), and by (3)."""
+    first, awake, shares = seen.parts[0], iter(seen.awake), iter(seen.parts[0].shares)
+    high = first.t >= quantile(first.t, HIGH)
+    busy = iter([median(share[high]) for share in seen.busy])
+    growth = np.zeros((PLACES, 3))
+    growth[:, 2] = reach / first.slope
+    ways = [
+        Way(first.bent, growth[:1], STEADY.places, STEADY, next(shares)),
+        Way(first.bent, growth, GROWING.places, GROWING, next(shares)),
+        _falling(next(awake), FALLING, next(shares), next(busy)),
+    ]
+    if first.idleness is not None:
+        prior = _waking(first.idleness.per_query / first.slope)
+        ways.append(_falling(next(awake), prior, next(shares), next(busy)))
+    if first.wakes_unseen is not None:
+        ways.append(_falling_unseen(first, next(shares)))
+    if first.log_sharing is not None:
+        part = LONGEST_WRITE * first.log_sharing.per_query / first.slope
+        prior = Prior.within(0.0, min(part, LARGEST_PART), *WRITING)
+        falling = _falling(next(awake), prior, 0.0, next(busy))
+        spared = min(falling.busy, CEILING[0])
+        for power in LOG_SHARED:
+            sharing = Sharing(median(first.t[high]), spared / (1 - spared), power)
+            ways.append(falling._replace(share=next(shares), sharing=sharing))
+    return ways
+
+
+def _falling(awake: LinearFit, prior: Prior, share: float, busy: float) -> Way:
     """Follow (2) or (3), fitted with the share of the queries that find the resource busy."""
-    waking = unit(2) - prior.places[:, None] * unit(1)
-    rows = waking / float(awake.coefficients[1])
-    return Extrapolation.of(awake, rows, np.zeros(PLACES), prior, falls=True)
+    rows = np.zeros((PLACES, 3))
+    rows[:, 1], rows[:, 2] = -prior.places, 1.0
+    rows /= awake.coefficients[1]
+    return Way(awake, rows, np.zeros(PLACES), prior, share, falls=True, busy=busy)
 
 
 def _waking(part: float) -> Prior:
@@ -239,59 +313,19 @@ def _waking(part: float) -> Prior:
     return Prior.within(0.0, most, mean=0.0, deviation=WAKING * part)
 
 
-def _falling_unseen(first: Part, steady: Extrapolation) -> Extrapolation:
+def _falling_unseen(first: Part, share: float) -> Way:
     """Follow (3) where each query seen has woken the processor and the last ones will not.
 
     So are those of clients that send them evenly. The points are as likely as with a demand that
     stays, whatever w: that is believed alone.
     """
-    prior = _waking(first.wakes_unseen or 0.0)
-    slope, covariance = first.slope, first.straight.covariance
-    coefficients = np.stack([first.straight.coefficients] * PLACES)
-    coefficients[:, 2] = prior.places * slope
-    rows = np.tile(np.diag([1.0, 1.0, 0.0]), (PLACES, 1, 1))
-    rows[:, 2, 1] = prior.places
-    spread = rows @ covariance @ rows.transpose(0, 2, 1)
-    spread[:, 2, 2] += (prior.width * slope) ** 2
-    ln_p = steady.ln_p + prior.ln_p
-    return Extrapolation(coefficients, spread, ln_p, steady.freedom, falls=True, scale=steady.scale)
+    covariance = first.straight.covariance.copy()
+    covariance[2, 2] = (UNKNOWN * first.slope) ** 2
+    unknown = replace(first.straight, covariance=covariance)
+    way = _falling(unknown, _waking(first.wakes_unseen or 0.0), share, 0.0)
+    return way._replace(as_steady=True)
 
 
 LOG_SHARED = (2.0, 3.0)
 """The power of X with which the odds of sharing a write of the log grow: 1 while one write is made
 at a time, 2.4 to 3.2 were measured up to the peaks of durable commits."""
-
-
-def _sharing(first: Part, log: SharedCost, awake: LinearFit) -> list[Extrapolation]:
-    """Follow (3) by the share of the commits that were spared a write of the log."""
-    high = first.t >= quantile(first.t, HIGH)
-    seen = min(median(log.spared[high]), CEILING[0])
-    at, odds = median(first.t[high]), seen / (1 - seen)
-    most = min(LONGEST_WRITE * log.per_query / first.slope, LARGEST_PART)
-    falling = _falling(awake, Prior.within(0.0, most, *WRITING))
-    return [replace(falling, sharing=Sharing(at, odds, power)) for power in LOG_SHARED]
-
-
-def _fall(falling: Extrapolation, shares: Array, busy: float, reach: float) -> float:
-    """Expect how much of the demand at the highest loads is gone at the ceiling.
-
-    The demand is D + w − w·busy; busy is the share that finds the resource busy at those loads,
-    reach the throughput at which the resource is full if it stays.
-    """
-    part = _parts(falling)
-    at_ceiling = max(float(falling.spared(np.array([reach]))[0]), busy)
-    return float(shares @ (part * (at_ceiling - busy) / (1 - part * busy)))
-
-
-def _parts(falling: Extrapolation) -> Array:
-    """Compute w/(D + w) at each strength, shape (places,)."""
-    whole, waking = falling.coefficients[:, 1], falling.coefficients[:, 2]
-    parts: Array = np.clip(waking / np.maximum(whole, 1e-12), 0.0, LARGEST_PART)
-    return parts
-
-
-def _beside(extrapolation: Extrapolation, others: Sequence[LinearFit]) -> Extrapolation:
-    """Add the other parts of a utilisation; their errors are independent."""
-    coefficients = extrapolation.coefficients + sum(other.coefficients for other in others)
-    covariance = extrapolation.covariance + sum(other.covariance for other in others)
-    return replace(extrapolation, coefficients=coefficients, covariance=covariance)

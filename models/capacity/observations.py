@@ -67,6 +67,8 @@ class Observations:
     def select(self, which: ArrayLike | slice) -> "Observations":
         """Take the intervals at these indices, of this slice, or where this mask holds."""
         rows = which if isinstance(which, slice) else np.asarray(which)
+        if not isinstance(rows, slice) and rows.dtype == np.bool_ and rows.all():
+            return self
         return Observations(
             self.at[rows],
             self.throughput[rows],
@@ -104,7 +106,10 @@ class Observations:
 
     def undisturbed(self) -> "Observations":
         """The same, concurrency not known where others disturbed it."""
-        return replace(self, concurrency=np.where(self.disturbed, np.nan, self.concurrency))
+        disturbed = self.disturbed
+        if not disturbed.any():
+            return self
+        return replace(self, concurrency=np.where(disturbed, np.nan, self.concurrency))
 
     @property
     def loaded(self) -> NDArray[np.bool_]:

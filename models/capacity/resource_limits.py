@@ -8,6 +8,8 @@ limit is the throughput where the utilisation reaches the ceiling.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import hypot
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,34 +86,25 @@ def find_resource_limits(
     x, w = x[known], np.ones_like(x[known]) if weights is None else weights[known]
     if len(x) == 0:
         return tuple(ResourceLimit.none(r.name, 0.0, LimitReason.FEW_POINTS) for r in resources)
-    resources = [r.mapped(lambda column: column[known]) for r in resources]
+    if not known.all():
+        resources = [r.mapped(lambda column: column[known]) for r in resources]
     u, own, by_others = _of_the_ceiling(resources)
-    x_scale = float(x.max())
-    t = x / x_scale
     full = np.stack([r.full for r in resources], axis=1)
-    follows = ~full
-    rough = np.maximum(t / median(t), LEAST_VARIANCE)
-    design = np.stack([np.ones_like(t), t, t * t], axis=1)
-    # the variance of a utilisation grows with it, as that of a sum of demands does
-    columns = np.concatenate([u, own, u - own], axis=1)
-    used = np.tile(follows, 3) & np.isfinite(columns)
-    weights = np.where(used, (w / rough)[:, None], 0.0)
-    fits = fit_columns(design, columns, weights, NOISE)
-    every = [Part(t, *part) for part in zip(columns.T, weights.T, fits, strict=True)]
-    apart = np.count_nonzero(used[:, len(resources) : 2 * len(resources)], axis=0)
-    seen = _seen(u)
-    parts = [every[i :: len(resources)] for i in range(len(resources))]
-    followed = follow(
-        [
-            _apart(some, resource, x_scale) if known >= MIN_POINTS else some[:1]
-            for some, resource, known in zip(parts, resources, apart, strict=True)
-        ]
+    followed = _followed(x, w, resources, u, own, full)
+    seen, x_scale = _seen(u), float(x.max())
+    found = [
+        _unless_followed(resource, x, u[:, i], full[:, i], float(seen[i]), followed[i].parts[0])
+        for i, resource in enumerate(resources)
+    ]
+    farther = [i for i, limit in enumerate(found) if limit is None]
+    extrapolated = iter(
+        _extrapolated(
+            [resources[i] for i in farther], [followed[i] for i in farther], seen[farther], x_scale
+        )
     )
     resource_limits = []
     for i, resource in enumerate(resources):
-        resource_limit = _resource_limit(
-            resource, x, u[:, i], full[:, i], float(seen[i]), followed[i], x_scale
-        )
+        resource_limit = found[i] or next(extrapolated)
         if clients is not None and LimitReason.ALREADY_FULL not in resource_limit.reasons:
             resource_limit = _as_clients_have_it(resource, resource_limit, clients)
         if resource_limit.usable and _ends_growth(resource):
@@ -123,9 +116,41 @@ def find_resource_limits(
             resource_limit = replace(
                 resource_limit, reasons=(LimitReason.FILLED_BY_OTHERS, *resource_limit.reasons)
             )
-        curve = UtilisationCurve(followed[i].parts[0].fit.coefficients, x_scale)
-        resource_limits.append(replace(resource_limit, curve=curve))
+        if resource_limit.curve is None:
+            curve = UtilisationCurve(followed[i].parts[0].fit.coefficients, x_scale)
+            resource_limit = replace(resource_limit, curve=curve)
+        resource_limits.append(resource_limit)
     return tuple(resource_limits)
+
+
+def _followed(
+    x: Array,
+    weights: Array,
+    resources: Sequence[Resource],
+    u: Array,
+    own: Array,
+    full: NDArray[np.bool_],
+) -> list[Followed]:
+    """Fit each utilisation over the throughput where it follows it; the server's own part apart.
+
+    Columns of u, own and full are the resources'.
+    """
+    x_scale = float(x.max())
+    t = x / x_scale
+    # the variance of a utilisation grows with it, as that of a sum of demands does
+    rough = np.maximum(t / median(t), LEAST_VARIANCE)
+    follows = (~full) & np.isfinite(u)
+    apart = np.flatnonzero(np.count_nonzero(follows & np.isfinite(own), axis=0) >= MIN_POINTS)
+    columns = np.concatenate([u, own[:, apart], u[:, apart] - own[:, apart]], axis=1)
+    used = np.concatenate([follows, *2 * [follows[:, apart]]], axis=1) & np.isfinite(columns)
+    weighed = np.where(used, (weights / rough)[:, None], 0.0)
+    design = np.stack([np.ones_like(t), t, t * t], axis=1)
+    fits = fit_columns(design, columns, weighed, NOISE)
+    every = [Part(t, *part) for part in zip(columns.T, weighed.T, fits, strict=True)]
+    parts = [[whole] for whole in every[: len(resources)]]
+    for place, i in enumerate(apart.tolist(), start=len(resources)):
+        parts[i] = _apart([*parts[i], *every[place :: len(apart)][:2]], resources[i], x_scale)
+    return follow(parts)
 
 
 def unless_passed(limit: ResourceLimit, x: float, while_full: bool) -> ResourceLimit:
@@ -179,8 +204,7 @@ def _apart(parts: Sequence[Part], resource: Resource, x_scale: float) -> list[Pa
         written = replace(log, per_query=log.per_query * x_scale)
         shared = written.smoothed(own.t, np.zeros_like(own.t), own.weights)
         own = replace(own, shares=(*own.shares, *LOG_SHARES), log_sharing=shared)
-    per_unit = np.array([0.0, 1.0, 0.0])
-    for_us = others.fit.given(per_unit, FOR_US[0] * own.slope, FOR_US[1] * abs(own.slope))
+    for_us = others.fit.given(1, FOR_US[0] * own.slope, FOR_US[1] * abs(own.slope))
     return [own, replace(others, fit=for_us)]
 
 
@@ -192,16 +216,15 @@ def _seen(u: Array) -> Array:
     return seen
 
 
-def _resource_limit(
+def _unless_followed(
     resource: Resource,
     x: Array,
     u: Array,
     full: NDArray[np.bool_],
     seen: float,
-    followed: Followed,
-    x_scale: float,
-) -> ResourceLimit:
-    """Measure the limit where the resource is always full, else extrapolate to it."""
+    part: Part,
+) -> ResourceLimit | None:
+    """Measure the limit where the resource is always full; None: the demand leads to it."""
     name = resource.name
     known = np.isfinite(u)
     if np.count_nonzero(known) < MIN_POINTS:
@@ -224,7 +247,10 @@ def _resource_limit(
             return _measured(name, seen, float(middle), float(high / low))
     if np.count_nonzero(follows) < MIN_POINTS:
         return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
-    return _extrapolated(resource, seen, followed, x_scale)
+    # of a stock that is emptied now and then some of the intervals look like noise
+    if not part.is_demand(BEYOND_DOUBT if resource.is_stock else SURE):
+        return ResourceLimit.none(name, seen, LimitReason.NO_DEMAND)
+    return None
 
 
 def _ends_growth(resource: Resource) -> bool:
@@ -292,11 +318,12 @@ def _shifted(limit: ResourceLimit, by: float, deviation: float) -> ResourceLimit
 
 def _with_distribution(limit: ResourceLimit, grid: Array, cdf: Array) -> ResourceLimit:
     """Give a limit another distribution; what is known of the demand stays."""
-    found = _describe(
-        limit.resource, limit.utilisation_max, grid, cdf, limit.demand or 0, limit.growth
+    kept = ("demand_error", "waking", "curve", "further_fall", "log_shared")
+    known = {name: getattr(limit, name) for name in kept}
+    demand = limit.demand or 0.0
+    return _describe(
+        limit.resource, limit.utilisation_max, grid, cdf, demand, limit.growth, **known
     )
-    kept = ("demand", "demand_error", "waking", "curve", "further_fall", "log_shared")
-    return replace(found, **{name: getattr(limit, name) for name in kept})
 
 
 def _fills(u: Array) -> bool:
@@ -309,48 +336,73 @@ def _fills(u: Array) -> bool:
 
 
 def _extrapolated(
-    resource: Resource, seen: float, followed: Followed, x_scale: float
-) -> ResourceLimit:
-    """Follow the utilisation up to the ceiling, whatever its demand does on the way."""
-    parts = followed.parts
-    # of a stock that is emptied now and then some of the intervals look like noise
-    if not parts[0].is_demand(BEYOND_DOUBT if resource.is_stock else SURE):
-        return ResourceLimit.none(resource.name, seen, LimitReason.NO_DEMAND)
+    resources: Sequence[Resource], followed: Sequence[Followed], seen: Array, x_scale: float
+) -> list[ResourceLimit]:
+    """Follow the utilisations up to the ceiling, whatever their demands do on the way."""
+    if not resources:
+        return []
+    reach = [_reach(each.parts) for each in followed]
+    extrapolations = Extrapolations.of(followed, reach)
+    grid = np.linspace(*REACH, GRID) + np.log(reach)[:, None]
+    cdf = extrapolations.reached(np.exp(grid))
+    falls = extrapolations.further_fall(reach)
+    growth, waking, log = (getattr(extrapolations, c) for c in ("growth", "waking", "log_shared"))
+    limits = []
+    for i, (resource, each) in enumerate(zip(resources, followed, strict=True)):
+        slope = sum(part.slope for part in each.parts) / x_scale
+        error = hypot(*(part.slope_error for part in each.parts)) / x_scale
+        if resource.is_busy_time:
+            channels = DeviceParallelism(each.parts[0], extrapolations.only(i))
+            limit = _of_channels(resource.name, float(seen[i]), channels, reach[i], slope, x_scale)
+            limit = replace(limit, demand_error=error)
+        else:
+            ln_x = grid[i] + np.log(x_scale)
+            limit = _describe(
+                resource.name,
+                float(seen[i]),
+                ln_x,
+                cdf[i],
+                slope,
+                growth[i],
+                demand_error=error,
+                further_fall=float(falls[i]),
+                log_shared=float(log[i]),
+                waking=float(waking[i]) if len(each.parts) > 1 else 0.0,
+                curve=UtilisationCurve(each.parts[0].fit.coefficients, x_scale),
+            )
+        limits.append(limit)
+    return limits
+
+
+def _reach(parts: Sequence[Part]) -> float:
+    """Find the t at which the sum of the parts is full if its demand stays."""
     base = sum(float(part.straight.coefficients[0]) for part in parts)
     slope = sum(part.slope for part in parts)
-    error = float(np.hypot.reduce([part.slope_error for part in parts])) / x_scale
-    reach = max((CEILING[0] - base) / max(slope, NEGLIGIBLE), 0.5)
-    extrapolations = Extrapolations.of(followed, reach)
-    grid = np.linspace(*REACH, GRID) + np.log(reach)
-    if not resource.is_busy_time:
-        cdf, name = extrapolations.reached(np.exp(grid)), resource.name
-        resource_limit = _describe(
-            name, seen, grid + np.log(x_scale), cdf, slope / x_scale, extrapolations.growth
-        )
-        resource_limit = replace(
-            resource_limit,
-            further_fall=extrapolations.further_fall,
-            demand_error=error,
-            log_shared=extrapolations.log_shared,
-        )
-        if len(parts) == 1:
-            return resource_limit
-        return replace(resource_limit, waking=extrapolations.waking)
-    channels = DeviceParallelism(parts[0], extrapolations)
+    return max((CEILING[0] - base) / max(slope, NEGLIGIBLE), 0.5)
+
+
+def _of_channels(
+    name: str, seen: float, channels: DeviceParallelism, reach: float, demand: float, x_scale: float
+) -> ResourceLimit:
+    """Look for the limit up to where as many channels as are possible are full."""
     grid = np.linspace(REACH[0], REACH[1] + np.log(CHANNELS[-1]), 2 * GRID) + np.log(reach)
     cdf = channels.reached(np.exp(grid))
-    resource_limit = _describe(
-        resource.name, seen, grid + np.log(x_scale), cdf, slope / x_scale, 0.0
-    )
-    resource_limit = replace(resource_limit, demand_error=error)
+    limit = _describe(name, seen, grid + np.log(x_scale), cdf, demand, 0.0)
     if channels.shares[0] > ALONE:
-        return resource_limit
-    return replace(resource_limit, reasons=(LimitReason.SEVERAL_AT_ONCE, *resource_limit.reasons))
+        return limit
+    return replace(limit, reasons=(LimitReason.SEVERAL_AT_ONCE, *limit.reasons))
 
 
 def _describe(
-    name: str, seen: float, grid: Array, cdf: Array, demand: float, growth: float
+    name: str,
+    seen: float,
+    grid: Array,
+    cdf: Array,
+    demand: float,
+    growth: float,
+    **known: Any,
 ) -> ResourceLimit:
+    """Summarise the distribution of a limit; what else is known of it goes with it."""
     low, middle, high = np.exp(np.interp(QUANTILES, cdf, grid))
     interval = Interval(float(low), float(high))
     trust = trust_of(interval.ratio, doubted=interval.ratio >= TRUSTED_RATIO)
@@ -369,6 +421,7 @@ def _describe(
         reasons=tuple(reason for reason, holds in reasons if holds),
         grid=grid,
         cdf=cdf,
+        **known,
     )
 
 

@@ -1,13 +1,15 @@
 """Fitting the law: three estimators, one result that says how far to believe it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import erfc, sqrt
+from functools import cached_property
+from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from models.numerics import median
+from models.robust import normal_cdf
 from models.trust import Evidence, Reason, Trust, judge
 from models.usl.grid import LIVE, TABLE, PeakPrior
 from models.usl.law import Array, Usl
@@ -77,8 +79,13 @@ class UslFit:
     settle_concurrency: float | None
     """The load to measure next. None where load is not what lacks."""
     standard_errors: StandardErrors | None
-    law_intervals: LawIntervals | None = None
-    """Of σ, κ and λ; None where the method has none, or the law's own shape is refuted."""
+    posterior: Posterior | None = field(default=None, repr=False, compare=False)
+    """What the points say of the peak; None: the method has none."""
+
+    @cached_property
+    def law_intervals(self) -> LawIntervals | None:
+        """Of σ, κ and λ; None where the method has none, or the law's own shape is refuted."""
+        return self.posterior.law_intervals() if self.posterior else None
 
     @property
     def n_max(self) -> float | None:
@@ -219,7 +226,7 @@ def _describe(
         x_max_lower_bound=max(interval.low if interval else 0.0, 0.0 if live else x_seen),
         settle_concurrency=target if lacking else None,
         standard_errors=standard_errors,
-        law_intervals=posterior.law_intervals() if posterior else None,
+        posterior=posterior,
     )
 
 
@@ -237,7 +244,7 @@ def _is_above(given: Points, kept: Points, law: Usl, interval: Interval | None) 
     if above.max() > max(ABOVE_ERRORS * noise, ABOVE_SHARE):
         return True
     limits = np.log(interval.high / law.throughput(given.n)) + ABOVE_SHARE - middle
-    shares = np.array([erfc(limit / noise / sqrt(2)) / 2 for limit in limits])
+    shares = normal_cdf(-limits / noise)
     expected, variance = float(shares.sum()), float(np.sum(shares * (1 - shares)))
     seen = np.count_nonzero(above > ABOVE_SHARE)
     return bool(seen - expected >= ABOVE_DEVIATIONS * (1 + sqrt(variance)))

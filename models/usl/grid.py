@@ -100,14 +100,21 @@ class Moments:
         )
 
     def best_a(self, u: Array, v: Array) -> tuple[Array, Array, Array]:
-        """Regress on A: estimate, weight Σ w·(1 − u·m)², residual squares; of any common shape."""
+        """Regress on A: estimate, weight Σ w·f², f = (1 − u·m)², residual squares.
+
+        The estimate is linear in v, so the squares are quadratic; v has as many rows as u.
+        """
         s0, s1, s2, s3, s4 = self.powers
         t0, t1, t2 = self.products
-        ff = s0 - 4 * u * s1 + 6 * u**2 * s2 - 4 * u**3 * s3 + u**4 * s4
+        ff = s0 + u * (-4 * s1 + u * (6 * s2 + u * (-4 * s3 + u * s4)))
         ff = np.maximum(ff, 1e-12 * s0)
-        fn, fz = s1 - 2 * u * s2 + u**2 * s3, t0 - 2 * u * t1 + u**2 * t2
-        a = (fz - v * fn) / ff
-        return a, ff, self.square - 2 * v * t1 + v**2 * s2 - a**2 * ff
+        fn, fz = s1 + u * (-2 * s2 + u * s3), t0 + u * (-2 * t1 + u * t2)
+        level, slope = fz / ff, fn / ff
+        squares = v * (s2 - slope * fn)
+        squares += 2 * (level * fn - t1)
+        squares *= v
+        squares += self.square - level * fz
+        return level - slope * v, ff, squares
 
     def noise(self, squares: Array) -> Array:
         """Σ w·(relative error)² with the pseudo points, shape as given."""
@@ -172,20 +179,23 @@ def _grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Grid:
 
     A's likelihood and its prior are combined as two normal densities are, and A integrates out.
     """
-    ln_x = np.linspace(low, high, GRID, axis=1)
+    ln_x = low[:, None] + np.linspace(0, 1, GRID) * (high - low)[:, None]
     s, count = moments.sharpness, PSEUDO_POINTS + moments.count
     u, v = np.exp(-s * ln_n)[:, None], np.exp(-s * ln_x)
     free, ff, squares = moments.best_a(u, v)
-    mean, slope = EFFICIENCY_PRIOR[0] * v / u, u / v / EFFICIENCY_PRIOR[1]
-    seen, believed = ff * (count - 1) / moments.noise(squares) / s**2, slope**2
-    a = (seen * free + believed * mean) / (seen + believed)
-    a = np.maximum(a, MIN_EFFICIENCY * v / u)
-    noise = moments.noise(squares + (a - free) ** 2 * ff)
-    coarse = noise + moments.count * (ln_x[:, 1:2] - ln_x[:, :1]) ** 2
-    rest = log_prior(moments, ln_n)[:, None] - 0.5 * (slope * (a - mean)) ** 2
-    rest = rest + np.log(slope) - 0.5 * np.log(seen + believed)
+    middle, deviation = EFFICIENCY_PRIOR
+    slope = (u / deviation) / v
+    seen = (ff * (count - 1) / s**2) / moments.noise(squares)
+    known = seen + slope * slope
+    a = (seen * free + (middle / deviation) * slope) / known
+    a = np.maximum(a, v * (MIN_EFFICIENCY / u))
+    noise = moments.noise(squares + np.square(a - free) * ff)
+    coarse = noise + moments.count * np.square(ln_x[:, 1:2] - ln_x[:, :1])
+    rest = log_prior(moments, ln_n)[:, None] - 0.5 * np.square(slope * a - middle / deviation)
+    a_deviation = 1 / np.sqrt(known)
+    rest += np.log(slope * a_deviation)
     log_p, blurred = (rest - 0.5 * count * np.log(scatter) for scatter in (noise, coarse))
-    return Grid(ln_n, ln_x, log_p, blurred, a, 1 / np.sqrt(seen + believed))
+    return Grid(ln_n, ln_x, log_p, blurred, a, a_deviation)
 
 
 def _likely_columns(grid: Grid) -> tuple[Array, Array]:

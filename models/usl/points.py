@@ -1,6 +1,7 @@
 """The points that a law is fitted to, and how well a law describes them."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import log, sqrt
 from typing import Self
 
@@ -87,7 +88,7 @@ class Points:
         Between the mean of the highest level and what was measured at 1/1.35 of its load; of the
         next level, where that is lower. A step back is the third before. nan where there is none.
         """
-        n, x = self._levels()
+        n, x = self._levels
         top, slope = float(n[-1]), float("nan")
         for _ in range(steps_back + 1):
             lower = n[n < top - 1e-9]
@@ -100,16 +101,19 @@ class Points:
 
     def best_level(self) -> float:
         """Find the level of load with the greatest throughput, threads."""
-        n, x = self._levels()
+        n, x = self._levels
         return float(np.exp(n[np.argmax(x)]))
 
+    @cached_property
     def _levels(self) -> tuple[Array, Array]:
         """Average ln N and ln X over levels of load, the lowest first."""
         n, x = np.log(self.n), np.log(self.x)
         level = np.floor((n.max() - n) / LEVEL_WIDTH + 1e-9).astype(int)
-        _, index = np.unique(-level, return_inverse=True)
-        count = np.bincount(index)
-        return np.bincount(index, n) / count, np.bincount(index, x) / count
+        count = np.bincount(level)
+        there = np.flatnonzero(count)[::-1]
+        sums = (np.bincount(level, column)[there] for column in (n, x))
+        mean_n, mean_x = (each / count[there] for each in sums)
+        return mean_n, mean_x
 
 
 def _is_positive(values: Array) -> bool:

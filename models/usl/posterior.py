@@ -4,8 +4,9 @@ Two shapes are averaged, by how well each explains the points: the law, and a cu
 straight for longer and bends harder (`models.usl.grid`, (1), s = 1 and 2). A few milliseconds.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import exp, sqrt
+from math import exp, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -36,8 +37,8 @@ BINS = 128
 WRONG_ENOUGH = 0.5
 """A greater error of Xmax counts as this one. Without, the 90th percentile of the errors on
 published curves is 22 instead of 19 % at 0.8 of the peak's load; 0.3 does the same as 0.5."""
-LIKELY = 1e-5
-"""Cells that are less likely than the best by this factor are left out of a band."""
+LIKELY = 1e-8
+"""Cells that are less likely than the best by this factor are left out: nothing depends on them."""
 
 NODES = ((-sqrt(3), 1 / 6), (0.0, 2 / 3), (sqrt(3), 1 / 6))
 """Gauss–Hermite: steps in deviations of A, and what each weighs."""
@@ -65,7 +66,7 @@ class LawIntervals(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of all shapes' grids, flat, and their probabilities, which sum to 1."""
+    """The likely cells of all shapes' grids, flat, and their probabilities, which sum to 1."""
 
     share: Array
     ln_n: Array
@@ -75,31 +76,26 @@ class Cells:
     sharpness: Array
 
     @classmethod
-    def of(cls, grids: dict[float, Grid]) -> "Cells":
+    def of_moments(cls, moments: Mapping[float, Moments]) -> "Cells":
+        """Compute them from what the points say, by sharpness."""
+        return cls.of({s: narrowed(shape) for s, shape in moments.items()})
+
+    @classmethod
+    def of(cls, grids: Mapping[float, Grid]) -> "Cells":
         """Average the shapes by their evidence."""
-        logs = [grid.log_shares for grid in grids.values()]
-        top = max(float(log.max()) for log in logs)
-        shares = np.concatenate([np.exp(log - top).ravel() for log in logs])
+        ln_shares = [grid.log_shares for grid in grids.values()]
+        top = max(float(each.max()) for each in ln_shares)
+        kept = [np.nonzero(each > top + log(LIKELY)) for each in ln_shares]
+        cells = list(zip(grids.items(), kept, strict=True))
+        likely = [each[at] for each, at in zip(ln_shares, kept, strict=True)]
+        shares = np.exp(np.concatenate(likely) - top)
         return cls(
             share=shares / shares.sum(),
-            ln_n=np.concatenate([np.repeat(g.ln_n, g.ln_x.shape[1]) for g in grids.values()]),
-            ln_x=np.concatenate([g.ln_x.ravel() for g in grids.values()]),
-            a=np.concatenate([g.a.ravel() for g in grids.values()]),
-            a_deviation=np.concatenate([g.a_deviation.ravel() for g in grids.values()]),
-            sharpness=np.concatenate([np.full(g.ln_x.size, s) for s, g in grids.items()]),
-        )
-
-    def likely(self) -> "Cells":
-        """Leave out the cells that nothing depends on."""
-        kept = self.share > LIKELY * self.share.max()
-        share = self.share[kept]
-        return Cells(
-            share / share.sum(),
-            self.ln_n[kept],
-            self.ln_x[kept],
-            self.a[kept],
-            self.a_deviation[kept],
-            self.sharpness[kept],
+            ln_n=np.concatenate([g.ln_n[at[0]] for (_, g), at in cells]),
+            ln_x=np.concatenate([g.ln_x[at] for (_, g), at in cells]),
+            a=np.concatenate([g.a[at] for (_, g), at in cells]),
+            a_deviation=np.concatenate([g.a_deviation[at] for (_, g), at in cells]),
+            sharpness=np.repeat(list(grids), [len(at[0]) for at in kept]),
         )
 
     def throughputs(self, n: float) -> tuple[Array, Array]:
@@ -121,9 +117,8 @@ class Posterior:
     x_max_interval: Interval
     n_max_median: float
     x_max_median: float
-    cells: Cells
-    n_scale: float
-    x_scale: float
+    moments: Mapping[float, Moments]
+    """By sharpness: all that the points say, from which the cells are computed."""
     n_best: float
     """The load, of those seen, with the greatest throughput; in threads."""
     nearness: float
@@ -131,10 +126,10 @@ class Posterior:
 
     def throughput_band(self, n: Array) -> tuple[Array, Array]:
         """Compute the 5 % and 95 % quantile of X(N), queries/s, at each n (threads), (loads,)."""
-        cells = self.cells.likely()
-        m = np.asarray(n, dtype=np.float64) / self.n_scale
+        cells, scales = Cells.of_moments(self.moments), self.moments[1.0]
+        m = np.asarray(n, dtype=np.float64) / scales.n_scale
         bounds = np.array([_quantiles(*cells.throughputs(float(mi))) for mi in m])
-        return bounds[:, 0] * self.x_scale, bounds[:, 2] * self.x_scale
+        return bounds[:, 0] * scales.x_scale, bounds[:, 2] * scales.x_scale
 
     def law_intervals(self) -> LawIntervals | None:
         """Compute the 90 % intervals of σ, κ and λ by the law's own cells, the law's included.
@@ -143,15 +138,15 @@ class Posterior:
 
         By (2) of `usl`, R(N) = v·N + A(1−uN)²: 1/λ = v + A(1−u)², σ = 1 − Aλ, κ = A·u²·λ.
         """
-        cells = self.cells.likely()
+        cells, scales = Cells.of_moments(self.moments), self.moments[1.0]
         is_law = cells.sharpness == 1.0
         if not is_law.any():
             return None
         u, v = (np.exp(-ln[is_law]) for ln in (cells.ln_n, cells.ln_x))
-        u, v = u / self.n_scale, v / self.x_scale
+        u, v = u / scales.n_scale, v / scales.x_scale
         middle, deviation = cells.a[is_law], cells.a_deviation[is_law]
         steps = [np.maximum(middle + step * deviation, middle / 100) for step, _ in NODES]
-        a = np.stack(steps) * (self.n_scale / self.x_scale)
+        a = np.stack(steps) * (scales.n_scale / scales.x_scale)
         linear = np.maximum(1 - (1 - u) ** 2, 1e-200)
         a = np.minimum(a, np.where(u < 2, v / linear, np.inf))  # σ ≥ 0
         lam = 1 / (v + a * (1 - u) ** 2)
@@ -176,7 +171,7 @@ def posterior_of(points: Points, curve: Curve, prior: PeakPrior) -> Posterior:
     count, about = float(curve.weights @ np.sqrt(nearness)), prior.about(best)
     shapes = {s: fit_power(points, s, near) for s in SHARPNESSES}
     moments = {s: Moments.of(points, shape, s, count, about) for s, shape in shapes.items()}
-    cells = Cells.of({s: narrowed(shape) for s, shape in moments.items()})
+    cells = Cells.of_moments(moments)
     n_scale, x_scale = moments[1.0].n_scale, moments[1.0].x_scale
     n_low, n_mid, n_high = np.exp(_quantiles(cells.ln_n, cells.share)) * n_scale
     ln_x = _quantiles(cells.ln_x, cells.share)
@@ -191,9 +186,7 @@ def posterior_of(points: Points, curve: Curve, prior: PeakPrior) -> Posterior:
         x_max_interval=Interval(float(x_low), float(x_high)),
         n_max_median=float(n_mid),
         x_max_median=float(x_mid),
-        cells=cells,
-        n_scale=n_scale,
-        x_scale=x_scale,
+        moments=moments,
         n_best=best,
         nearness=prior.nearness,
     )
