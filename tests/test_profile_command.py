@@ -247,7 +247,7 @@ def test_a_real_servers_profile(
     file, _ = write_config(tmp_path, target(tmp_path, server))
     plot = tmp_path / "class.svg"
     with (
-        Clients(server, "SELECT BENCHMARK(300000, 2 + 1)", pace=0.05),
+        Clients(server, "SELECT BENCHMARK(1000000, 2 + 1)", pace=0.05),
         Clients(server, "SELECT SLEEP(0.2)", 3),
     ):
         options = ["--seconds", "8", "--text", "--format", "json", "--plot", str(plot)]
