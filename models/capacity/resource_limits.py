@@ -104,23 +104,26 @@ def find_resource_limits(
     )
     resource_limits = []
     for i, resource in enumerate(resources):
-        resource_limit = found[i] or next(extrapolated)
-        if clients is not None and LimitReason.ALREADY_FULL not in resource_limit.reasons:
-            resource_limit = _as_clients_have_it(resource, resource_limit, clients)
-        if resource_limit.usable and _ends_growth(resource):
-            filled = (own[:, i] >= AT_CEILING) & resource.may_be_full
-            resource_limit = _with_filled(resource_limit, x[filled])
-        if resource.ceiling_deviation > 0 and resource_limit.usable:
-            resource_limit = _with_ceiling_of(resource, resource_limit)
+        resource_limit = _corrected(found[i] or next(extrapolated), resource, x, own[:, i], clients)
         if by_others[i] and not resource_limit.usable:
-            resource_limit = replace(
-                resource_limit, reasons=(LimitReason.FILLED_BY_OTHERS, *resource_limit.reasons)
-            )
-        if resource_limit.curve is None:
-            curve = UtilisationCurve(followed[i].parts[0].fit.coefficients, x_scale)
-            resource_limit = replace(resource_limit, curve=curve)
-        resource_limits.append(resource_limit)
+            reasons = (LimitReason.FILLED_BY_OTHERS, *resource_limit.reasons)
+            resource_limit = replace(resource_limit, reasons=reasons)
+        curve = UtilisationCurve(followed[i].parts[0].fit.coefficients, x_scale)
+        resource_limits.append(replace(resource_limit, curve=curve))
     return tuple(resource_limits)
+
+
+def _corrected(
+    limit: ResourceLimit, resource: Resource, x: Array, own: Array, clients: Clients | None
+) -> ResourceLimit:
+    """Correct a limit for the clients' connections, full intervals, and an uncertain ceiling."""
+    if clients is not None and LimitReason.ALREADY_FULL not in limit.reasons:
+        limit = _as_clients_have_it(resource, limit, clients)
+    if limit.usable and _ends_growth(resource):
+        limit = _with_filled(limit, x[(own >= AT_CEILING) & resource.may_be_full])
+    if limit.usable and resource.ceiling_deviation > 0:
+        limit = _with_ceiling_of(resource, limit)
+    return limit
 
 
 def _followed(
@@ -368,7 +371,6 @@ def _extrapolated(
                 further_fall=float(falls[i]),
                 log_shared=float(log[i]),
                 waking=float(waking[i]) if len(each.parts) > 1 else 0.0,
-                curve=UtilisationCurve(each.parts[0].fit.coefficients, x_scale),
             )
         limits.append(limit)
     return limits
