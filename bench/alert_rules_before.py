@@ -3,14 +3,14 @@
 By trust, by a tenth more load, and by a probability of one half for the next hour.
 """
 
+from alert_variants import by_probability, by_the_hour
+
 from agent.replay import alert_rules
 from agent.replay.alert_rules import Rule, Scrape, Scrapes
 
 NEARLY_FULL, CLOSE, REFUTED = 0.05, 0.20, -0.15
 """Headroom."""
-SHORT, HALF, LONG = 120.0, 300.0, 600.0
-SURELY, LIKELY = 0.95, 0.5
-HOUR_MEDIAN = 180.0
+SHORT, LONG = 120.0, 600.0
 
 
 def _headroom(scrape: Scrape) -> float | None:
@@ -37,26 +37,12 @@ def is_saturation_predicted(scrapes: Scrapes) -> bool:
     return left < CLOSE and (left >= REFUTED or scrapes.median(LONG, _overloaded) == 1)
 
 
-def is_too_much_more(scrapes: Scrapes) -> bool:
-    """A tenth more load is too much, nearly for sure."""
-    return scrapes.median(HALF, lambda s: s.likely.get(1.1)) >= SURELY
-
-
-def is_likely(scrapes: Scrapes) -> bool:
-    """More likely than not the load meets the capacity within an hour."""
-    return scrapes.median(HOUR_MEDIAN, lambda s: s.soon.get(3600.0)) >= LIKELY
-
-
 BY_TRUST = (
     Rule("MysqlHeadroomSaturated", "critical", is_saturated, 300.0),
     Rule("MysqlHeadroomSaturationPredicted", "warning", is_saturation_predicted, 900.0),
 )
-BY_GROWTH = (
-    Rule("MysqlHeadroomSaturated", "critical", is_too_much_more, 300.0, 1800.0),
-    *(rule for rule in alert_rules.RULES if rule.alert != "MysqlHeadroomSaturated"),
-)
-BY_HALF = (
-    Rule("MysqlHeadroomSaturated", "critical", is_likely, 0.0, 3600.0),
-    *(rule for rule in alert_rules.RULES if rule.alert != "MysqlHeadroomSaturated"),
-)
-"""Beside them the measured page and the warnings are the same."""
+OTHERS = tuple(rule for rule in alert_rules.RULES if rule.alert != "MysqlHeadroomSaturated")
+"""The measured page and the warnings, which are the same beside either of these pages."""
+TENTH_MORE, WITHIN_AN_HOUR = by_probability(1.1, 0.95), by_the_hour(3600.0, 0.5)
+BY_GROWTH = (Rule("MysqlHeadroomSaturated", "critical", TENTH_MORE, 300.0, 1800.0), *OTHERS)
+BY_HALF = (Rule("MysqlHeadroomSaturated", "critical", WITHIN_AN_HOUR, 0.0, 3600.0), *OTHERS)

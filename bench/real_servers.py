@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sysbench_loads import ladder, loaded_server, open_loop, questions, sysbench
+from sysbench_loads import closed_loop, ladder, loaded_server, open_loop, sysbench
 from workloads import CLASSIC, ZOO, Arrivals, Workload
 
 from agent.demo.server import Flavour, PrivateServer
@@ -136,9 +136,8 @@ class Moments:
     def measure(self) -> tuple[int, float]:
         """Measure a closed loop's throughput, queries/s; answers its number of threads too."""
         threads, start = next(self._tried), time.monotonic()
-        before = questions(self._server)
-        sysbench(self._server, self._workload, self._pace.moment, threads)
-        found = threads, (questions(self._server) - before) / (time.monotonic() - start)
+        _, level = closed_loop(self._server, self._workload, self._pace.moment, threads)
+        found = threads, level.throughput
         self._beside.append((start, until_next_interval(self._pace.interval)))
         self.recent.append(found)
         return found

@@ -2,12 +2,12 @@
 
     python bench/record_day.py FOLDER [--flavour mysql] [--workload shop] [--seconds 1080]
 
-An open loop's rate follows a day from four in the morning to ten at night: a quiet night, a busy
-noon, and an evening at whose height more is asked for than the server can do. The agent watches,
-and its own history is exported as it is: intervals of two seconds, which stand for two minutes.
-Before and after the day closed loops measure what so many threads get at most, which the agent does
-not see. `FOLDER/FLAVOUR-WORKLOAD.csv.gz` is what the agent has seen, and `….json` beside it what
-was measured and asked for. The machine is divided as in `real_servers.py`.
+The rate of an open loop follows a day from four in the morning to ten at night: a quiet night, a
+busy noon, and an evening that exceeds the server's capacity. The agent watches, and its history is
+exported unchanged: intervals of two seconds, which stand for two minutes. Closed loops measure the
+throughput of several numbers of threads before and after the day, unseen by the agent.
+`FOLDER/FLAVOUR-WORKLOAD.csv.gz` has the agent's intervals, the `.json` beside it the measurements
+and the rates. The machine is divided as in `real_servers.py`.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from contextlib import closing, redirect_stdout
 from pathlib import Path
 
-from sysbench_loads import loaded_server, open_loop, questions, sysbench
+from sysbench_loads import closed_loop, loaded_server, open_loop
 from workloads import ZOO, Workload
 
 from agent.cli import main as command
@@ -34,11 +34,11 @@ INTERVAL, STEP = 2.0, 10.0
 """Seconds of the agent's intervals, and of each rate."""
 CLOSED_LOOP = 6.0
 THREADS = (8, 16, 32)
-"""Of the closed loops, besides as many as the open loop has connections."""
+"""Of the closed loops, besides the number of the open loop's connections."""
 
 
 def main() -> None:
-    """Record, and say what was measured."""
+    """Record a day and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--flavour", choices=["mysql", "mariadb"], default="mysql")
@@ -48,14 +48,14 @@ def main() -> None:
     )
     args = parser.parse_args()
     with loaded_server(args.flavour, args.workload) as (server, workload, title):
-        before = closed_loops(server, workload)
+        per_event, before = peaks(server, workload)
         most = before[workload.connections]
         with tempfile.TemporaryDirectory() as folder:
             store = Store(Path(folder) / "history.db", HistorySettings())
             with closing(store), watched(server, INTERVAL, store):
-                asked = play(server, workload, most, args.seconds)
+                asked = play(server, workload, most, per_event, args.seconds)
             text = exported(store.path)
-        after = closed_loops(server, workload)
+        _, after = peaks(server, workload)
     name = f"{args.flavour}-{args.workload}"
     (args.folder / f"{name}.csv.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     measured = {"name": title, "connections": workload.connections, "seconds": args.seconds}
@@ -64,21 +64,19 @@ def main() -> None:
     print(f"{title}: before {before}, after {after}; {len(text.splitlines()) - 1} intervals")
 
 
-def closed_loops(server: PrivateServer, workload: Workload) -> dict[int, float]:
-    """What so many threads get that never rest, queries/s."""
-    found = {}
+def peaks(server: PrivateServer, workload: Workload) -> tuple[float, dict[int, float]]:
+    """Measure closed loops: queries per event, and queries/s by the number of threads."""
+    per_event, found = 1.0, {}
     for threads in (*THREADS, workload.connections):
-        before, start = questions(server), time.monotonic()
-        sysbench(server, workload, CLOSED_LOOP, threads)
-        found[threads] = (questions(server) - before) / (time.monotonic() - start)
-    return found
+        per_event, level = closed_loop(server, workload, CLOSED_LOOP, threads)
+        found[threads] = level.throughput
+    return per_event, found
 
 
 def play(
-    server: PrivateServer, workload: Workload, most: float, seconds: float
+    server: PrivateServer, workload: Workload, most: float, per_event: float, seconds: float
 ) -> Sequence[tuple[float, float]]:
-    """Ask for a day; answers when (Unix seconds) what was asked for, queries/s."""
-    per_event = queries_of_an_event(server, workload)
+    """Send a day's load; returns times (Unix seconds) and the rates from then on, queries/s."""
     start, asked = time.time(), []
     for _ in range(round(seconds / STEP)):
         now = time.time()
@@ -88,13 +86,6 @@ def play(
         open_loop(server, workload, STEP, rate / per_event)
     time.sleep(2 * INTERVAL)
     return asked
-
-
-def queries_of_an_event(server: PrivateServer, workload: Workload) -> float:
-    """How many of the server's queries one event of sysbench is."""
-    before = questions(server)
-    events = sysbench(server, workload, 2.0, 1)
-    return (questions(server) - before) / max(events, 1)
 
 
 def exported(history: Path) -> str:

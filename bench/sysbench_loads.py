@@ -113,13 +113,19 @@ def ladder(
     truth = {}
     per_event = 1.0
     for threads in THREADS:
-        before, used, start = questions(server), process_clock(server.pid), time.monotonic()
-        events = sysbench(server, workload, level, threads)
-        asked, seconds = questions(server) - before, time.monotonic() - start
-        busy = ((process_clock(server.pid) or 0.0) - (used or 0.0)) / seconds
-        truth[threads] = Level(asked / seconds, busy)
-        per_event = asked / max(events, 1)
+        per_event, truth[threads] = closed_loop(server, workload, level, threads)
     return per_event, truth
+
+
+def closed_loop(
+    server: PrivateServer, workload: Workload, seconds: float, threads: int
+) -> tuple[float, Level]:
+    """Measure clients that never rest: queries per event, and the level that they reach."""
+    before, used, start = questions(server), process_clock(server.pid), time.monotonic()
+    events = sysbench(server, workload, seconds, threads)
+    asked, took = questions(server) - before, time.monotonic() - start
+    busy = ((process_clock(server.pid) or 0.0) - (used or 0.0)) / took
+    return asked / max(events, 1), Level(asked / took, busy)
 
 
 def questions(server: PrivateServer) -> float:

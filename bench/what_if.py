@@ -257,10 +257,10 @@ def half_the_load(folder: Path, server: PrivateServer) -> list[Check]:
     assert busy is not None
     assert calm is not None
     above, below = (one["load"]["residence_time"] for one in (busy, calm))
-    half = below * above / ((above + again) / 2)
+    busy_time = (above + again) / 2
     return [
-        row("half, ms", above, busy["then"]["residence_time"], half, 1000.0),
-        row("twice, ms", below, calm["then"]["residence_time"], (above + again) / 2, 1000.0),
+        row("half, ms", above, busy["then"]["residence_time"], below * above / busy_time, 1000.0),
+        row("twice, ms", below, calm["then"]["residence_time"], busy_time, 1000.0),
     ]
 
 

@@ -7,14 +7,9 @@ from typing import NamedTuple
 BENCH = Path(__file__).resolve().parent
 SMALL = ("--tables=2", "--table-size=20000")
 ONE_TABLE = ("--tables=1", "--table-size=100000")
-DURABLE = (
-    "--innodb-flush-log-at-trx-commit=1",
-    "--log-bin=bin",
-    "--server-id=1",
-    "--sync-binlog=1",
-)
-RELAXED = ("--innodb-flush-log-at-trx-commit=2",)
 SOURCE = ("--log-bin=bin", "--server-id=1")
+DURABLE = ("--innodb-flush-log-at-trx-commit=1", *SOURCE, "--sync-binlog=1")
+RELAXED = ("--innodb-flush-log-at-trx-commit=2",)
 REPLICA = ("--server-id=2",)
 TINY_POOL = ("--innodb-buffer-pool-size=8M", "--innodb-flush-method=O_DIRECT")
 POOL_OF_THREADS = ("--thread-handling=pool-of-threads",)
