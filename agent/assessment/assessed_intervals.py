@@ -15,7 +15,7 @@ from models.rates import Array
 
 
 class Disposition(StrEnum):
-    """What happened to an interval in the assessment."""
+    """How the assessment used an interval."""
 
     USED = "used"
     IDLE = "idle"  # too little went on for the law; the limits used it

@@ -1,6 +1,6 @@
 """Exit codes of the commands; 0 is success."""
 
 FAILED = 1
-"""What was asked for could not be done."""
+"""The command could not do its work: a server, an agent or a file failed."""
 USAGE_ERROR = 2
 """An option or an input file is wrong."""

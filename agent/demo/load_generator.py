@@ -40,7 +40,7 @@ def clients_at(seconds: float, top: int) -> int:
 
 
 def is_rising(seconds: float) -> bool:
-    """Whether the wave rises."""
+    """Say whether the number of active clients is rising."""
     return seconds % PERIOD < PERIOD / 2
 
 

@@ -1,11 +1,11 @@
-"""Whether the wall clock has run evenly: only then are old rows deleted by it."""
+"""A check that the wall clock was not set lately; only then it decides which rows are old."""
 
 SAME = 30.0  # seconds by which the clocks may drift apart
 LONG_ENOUGH = 600.0  # seconds
 
 
 class SteadyClock:
-    """Told both clocks from time to time, it knows since when the wall clock has not been set.
+    """Compares both clocks from time to time, and remembers when the wall clock was set last.
 
     A clock that is wrong by years at boot, and set right a minute later, must not empty a history.
     """
@@ -15,7 +15,7 @@ class SteadyClock:
         self._since = 0.0
 
     def is_steady(self, monotonic: float, unix: float) -> bool:
-        """Whether the wall clock was not set for ten minutes; both in seconds."""
+        """Say whether the wall clock has not been set for ten minutes; both clocks in seconds."""
         offset = unix - monotonic
         if self._offset is None or abs(offset - self._offset) > SAME:
             self._offset, self._since = offset, monotonic

@@ -39,7 +39,7 @@ class ForeignWriteCheck:
 
     @property
     def found(self) -> bool:
-        """Whether the file or its log has changed since the last `note`."""
+        """True if the file or its log has changed since the last `note`."""
         if _stamp(self._path) != self._file:
             return True
         return self._log is not None and _stamp(log_path(self._path)) != self._log

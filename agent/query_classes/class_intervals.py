@@ -44,7 +44,7 @@ class _Reading(NamedTuple):
     born: float | None
 
     def is_of_another_life(self, before: "_Reading") -> bool:
-        """Whether the server was started between both; a start is reported for one reading only.
+        """Say whether the server was started between both; one start counts for one reading only.
 
         By monotonic seconds: a clock that somebody sets is no start.
         """

@@ -67,7 +67,7 @@ class RecentResponseTimes:
 
     @property
     def is_read(self) -> bool:
-        """Whether a usable reading exists."""
+        """True if there is a usable reading."""
         return bool(self._steps)
 
     def of(self, digest: str, quantile: float) -> RecentTimes | None:

@@ -33,7 +33,7 @@ class RestartDetector:
         self._session = Session(0, 0)
 
     def is_another(self, status: Sample, session: Session) -> bool:
-        """Whether the server was started since the sample before."""
+        """Say whether the server was started since the previous sample."""
         before, self._status = self._status, status
         earlier, self._session = self._session, session
         if before is None:
@@ -48,10 +48,10 @@ class RestartDetector:
 def _was_started(before: Sample, after: Sample, counts_anew: bool) -> bool:
     """By `Uptime`, in whole seconds, which falls also when the server's clock is set back a little.
 
-    An answer that was long under way may be as old as that: a network that stalled, an agent that
-    was suspended. Where it ran before for as short as it runs now, that says nothing: that sessions
-    or the work of the engine are counted from the beginning (`counts_anew`) does, where it can be
-    so young.
+    A reading may be as old as it took to arrive (a stalled network, a suspended agent), so the two
+    start times must differ by more than that. A server that had just started at both readings has
+    the same `Uptime`: then only session numbers or engine counters that began again (`counts_anew`)
+    show the restart, if the server can be so young.
     """
     born = [status.at - status.values["uptime"] for status in (before, after)]
     fell = all(after.values[name] < before.values[name] for name in ("uptime", "questions"))

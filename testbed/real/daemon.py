@@ -28,8 +28,8 @@ COMMAND = Path(sys.executable).with_name("mysql-headroom")
 SCRAPE_EVERY = 1.0  # seconds, as the shortest interval of a fit here
 POLL_EVERY, POLL_SELDOM = 0.25, 2.0  # seconds
 PAUSE = 9.0
-"""So many times as long as a look at a condition took nobody looks again: on a busy machine that is
-often a scrape, which takes the agent longer, too."""
+"""The pause after a check, in multiples of its duration: most checks are scrapes, which a busy
+machine takes longer for."""
 PATIENCE = 20.0  # seconds, for what takes one or two on a machine at rest
 FIT = {"interval": "1s"}
 COLLECTORS = {name: {"interval": "500ms"} for name in ("status", "statements", "threads")}

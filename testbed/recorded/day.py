@@ -1,7 +1,7 @@
 """A day of a real server that `bench/record_day.py` recorded, a second for each minute of it.
 
-Of such a recording nothing but times and durations are of the short day: all else are rates,
-averages and shares, which are those of a long one.
+Only times and durations are those of the short day. All other columns are rates, averages and
+shares, which are the same for a long one.
 """
 
 import csv
@@ -32,13 +32,13 @@ PATTERN = {
     20.5: 0.80,
     22.0: 0.35,
 }
-"""What is asked for by the hour, a share of what the clients' connections get at most."""
+"""Offered load by the hour, as a share of the throughput that the clients' connections reach."""
 MIDNIGHT = 1_772_409_600.0
 """The Unix time of the day's beginning: 2026-03-02, a Monday."""
 
 
 def day_share(hour: float) -> float:
-    """What is asked for at that hour, a share of what can be done."""
+    """Interpolate the offered load at that hour, as a share of the highest throughput."""
     return float(np.interp(hour, list(PATTERN), list(PATTERN.values())))
 
 
