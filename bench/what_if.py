@@ -9,11 +9,12 @@ would give; then the limit is doubled and the closed loop runs again. `class` as
 else gets once a class is half as expensive, then sends half as many of its statements. `server`
 asks what a second server behind the same load makes of the capacity and of the residence time, has
 two real servers share the load, and reads the time of the statements from both. `load` asks at 70 %
-of what is served for half of the load and, once that is there, for twice as much again; the agent
-measures both. The servers have the machine's first processor and all else the second, so that they
-are as fast beside idle clients as beside busy ones, and all run ahead of other programs. A virtual
-machine becomes slower and faster by itself: so today's state is measured again at the end, and what
-is measured after the change is given at the speed of the time of the prediction.
+of what is served for half of the load and, once that is there, for twice as much again; both loads
+come by turns, and their times are those of all turns. The servers have the machine's first
+processor and all else the second, so that they are as fast beside idle clients as beside busy ones,
+and all run ahead of other programs. A virtual machine becomes slower and faster by itself: so
+today's state is measured again at the end, and what is measured after the change is given at the
+speed of the time of the prediction.
 
 Without a name all of them run, a minute each. Rows have the prediction, its interval, what was
 measured and the error, and below them is how much of a processor other programs used in the worst
@@ -33,6 +34,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import pytest
@@ -46,7 +48,6 @@ from what_if_loads import (
     MBIT,
     MIX,
     OPERATIONS,
-    SETTLE,
     SMALL,
     digest_of,
     mean_time,
@@ -55,6 +56,7 @@ from what_if_loads import (
     shared_load,
     slow_disk,
     slow_link,
+    timed,
 )
 
 from agent.demo.server import PrivateServer
@@ -177,12 +179,11 @@ def twice_the_limit(name: str, part: Part, folder: Path, server: PrivateServer) 
         today = most(load)
         with watched(folder, server, **part.resources(server)) as agent:
             below_half(load, today)
-            answer = wait_until("answer", lambda: asked(agent.port, part.question), DEADLINE)
+            answer = answered(agent.port, **part.question)
     with part.limited(server, 2.0) as load:
         truth = most(load)
     with part.limited(server, 1.0) as load:
         truth = at_that_speed(truth, today, most(load))
-    assert answer is not None
     return [row(name, today, answer["then"]["capacity"], truth, limits=limits_of(answer))]
 
 
@@ -209,9 +210,8 @@ def half_of_a_class(folder: Path, server: PrivateServer) -> list[Check]:
         with watching(folder, there, fit=FIT, collectors=OFTEN, classes=CLASSES) as agent:
             below_half(mix, today)
             question = {"query": f"{digest_of(server, HEAVY)}=0.5x"}
-            answer = wait_until("answer", lambda: asked(agent.port, question), DEADLINE)
+            answer = answered(agent.port, **question)
         truth = at_that_speed(most(cut), today, most(mix)) * then_others
-    assert answer is not None
     found = scaled(answer["then"]["capacity"], others)
     return [row("class, the rest", today * others, found, truth, limits=limits_of(answer))]
 
@@ -222,45 +222,41 @@ def second_server(folder: Path, server: PrivateServer) -> list[Check]:
         give_processors(second.pid, 1)
         alone, both = (partial(shared_load, servers) for servers in ([server], [server, second]))
         peak = most(alone)
+        lone, shared = (partial(one, CLIENTS, 1 / (BUSY * peak)) for one in (alone, both))
         with watched(folder, server) as agent:
             below_half(alone, peak)
-            with alone(CLIENTS, 1 / (BUSY * peak)):
-                time.sleep(SETTLE)
-                answer = wait_until("answer", lambda: asked(agent.port, {"servers": "2"}), DEADLINE)
+            today, answer = timed([server], lone(), partial(answered, agent.port, servers="2"))
         truth = most(lambda count, pace: both(2 * count, pace))
         truth = at_that_speed(truth, peak, most(alone))
-        residence = mean_time([server, second], lambda: both(CLIENTS, 1 / (BUSY * peak)))
-        again = mean_time([server], lambda: alone(CLIENTS, 1 / (BUSY * peak)))
-    assert answer is not None
-    then, today = answer["then"], answer["load"]["residence_time"]
-    residence = at_that_speed(residence, today, again)
+        times = [mean_time([server, second], shared()), mean_time([server], lone())]
+        times.append(mean_time([server, second], shared()))
     return [
-        row("server", peak, then["capacity"], truth, limits=limits_of(answer)),
-        row("its time, ms", today, then["residence_time"], residence, 1000.0),
+        row("server", peak, answer["then"]["capacity"], truth, limits=limits_of(answer)),
+        row(
+            "its time, ms",
+            today,
+            answer["then"]["residence_time"],
+            at_that_speed((times[0] + times[2]) / 2, today, times[1]),
+            1000.0,
+        ),
     ]
 
 
 def half_the_load(folder: Path, server: PrivateServer) -> list[Check]:
-    """Ask for half of the load, then send it; ask for twice that, which is what there was."""
+    """Ask for half of the load and, at that, for twice as much; both loads come by turns."""
     with cpu_quota(server.pid, HALF):
         load = partial(shared_load, [server])
         peak = most(load)
+        busy, calm = (partial(load, CLIENTS, factor / (BUSY * peak)) for factor in (1, 2))
         with watched(folder, server) as agent:
             below_half(load, peak)
-            with load(CLIENTS, 1 / (BUSY * peak)):
-                time.sleep(SETTLE)
-                busy = wait_until("answer", lambda: asked(agent.port, {"load": "0.5"}), DEADLINE)
-            with load(CLIENTS, 2 / (BUSY * peak)):
-                time.sleep(SETTLE)
-                calm = wait_until("answer", lambda: asked(agent.port, {"load": "2"}), DEADLINE)
-            again = mean_time([server], lambda: load(CLIENTS, 1 / (BUSY * peak)))
-    assert busy is not None
-    assert calm is not None
-    above, below = (one["load"]["residence_time"] for one in (busy, calm))
-    busy_time = (above + again) / 2
+            above, half = timed([server], busy(), partial(answered, agent.port, load="0.5"))
+            below, twice = timed([server], calm(), partial(answered, agent.port, load="2"))
+            others = [mean_time([server], turn()) for turn in (busy, calm, busy)]
+    now, then = median([above, others[0], others[2]]), (below + others[1]) / 2
     return [
-        row("half, ms", above, busy["then"]["residence_time"], below * above / busy_time, 1000.0),
-        row("twice, ms", below, calm["then"]["residence_time"], busy_time, 1000.0),
+        row("half, ms", above, half["then"]["residence_time"], then, 1000.0),
+        row("twice, ms", below, twice["then"]["residence_time"], now, 1000.0),
     ]
 
 
@@ -269,6 +265,13 @@ OTHERS: Mapping[str, Callable[[Path, PrivateServer], list[Check]]] = {
     "server": second_server,
     "load": half_the_load,
 }
+
+
+def answered(port: int, **question: str) -> dict[str, Any]:
+    """The agent's answer, once it has one."""
+    found = wait_until("answer", lambda: asked(port, question), DEADLINE)
+    assert found is not None
+    return found
 
 
 def asked(port: int, question: Mapping[str, str]) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeVar
 
 from agent.demo.server import PrivateServer
 from testbed.real.cgroups import cpu_quota, disk_under, throttled_reads
@@ -33,6 +34,7 @@ TIME_AND_CALLS = """
 SELECT SUM(SUM_TIMER_WAIT) / 1e12, SUM(COUNT_STAR)
   FROM performance_schema.events_statements_summary_by_digest
  WHERE DIGEST_TEXT LIKE 'DO `BENCHMARK`%'"""
+Answer = TypeVar("Answer")
 LINKS: dict[int, str] = {}
 """The cable's end on this host, by the server's port."""
 
@@ -82,14 +84,21 @@ def session_of(statements: Sequence[str], server: PrivateServer) -> Iterator[Ask
         yield lambda asked: ask(next(turn) if asked == NEXT else asked)
 
 
-def mean_time(servers: Sequence[PrivateServer], load: Callable[[], Clients]) -> float:
+def mean_time(servers: Sequence[PrivateServer], load: Clients) -> float:
     """Seconds that a statement of this load takes, by the servers' own count."""
-    with load():
+    return timed(servers, load, lambda: None)[0]
+
+
+def timed(
+    servers: Sequence[PrivateServer], load: Clients, ask: Callable[[], Answer]
+) -> tuple[float, Answer]:
+    """Seconds that a statement of this load takes, and what is answered while it still runs."""
+    with load:
         time.sleep(1.0)
         before = spent(servers)
         time.sleep(SETTLE)
         seconds, calls = (after - was for after, was in zip(spent(servers), before, strict=True))
-    return seconds / calls
+        return seconds / calls, ask()
 
 
 def spent(servers: Sequence[PrivateServer]) -> tuple[float, float]:

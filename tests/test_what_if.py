@@ -182,6 +182,40 @@ def test_a_residence_time_is_as_uncertain_as_todays_scatters() -> None:
     assert residence_of(served) == Estimate(0.003, 0.003, 0.003)
 
 
+def with_window(xs: list[float], ns: list[float]) -> CurrentState:
+    """Today's load of 500/s with 3 ms, in a window of these intervals."""
+    load = Load(500.0, 0.003, 0.1, window=(np.array(xs), np.array(ns)))
+    return replace(TODAY, load=load)
+
+
+def test_a_load_that_the_window_had_has_the_residence_time_that_it_had() -> None:
+    """Four intervals at 250/s with 5 ms: half of the load has these, as have two servers."""
+    seen = with_window([250.0] * 4 + [500.0] * 4, [1.25] * 4 + [1.5] * 4)
+    assert residence_of(seen, load=0.5).value == pytest.approx(0.005, rel=0.001)
+    assert residence_of(seen, servers=2.0).value == pytest.approx(0.005, rel=0.001)
+    assert residence_of(seen, load=0.5).upper == pytest.approx(
+        0.005 * np.exp(1.645 * 0.1 * np.sqrt(1.25)), rel=0.01
+    )
+
+
+def test_a_load_of_few_intervals_or_near_todays_starts_from_todays_residence_time() -> None:
+    """Three intervals are too few, and 1.1 times the load is about today's."""
+    few = with_window([250.0] * 3 + [500.0] * 4, [1.25] * 3 + [1.5] * 4)
+    none = replace(TODAY, load=Load(500.0, 0.003, 0.1))
+    assert residence_of(few, load=0.5) == residence_of(none, load=0.5)
+    assert residence_of(few, load=1.1) == residence_of(none, load=1.1)
+
+
+def test_other_changes_start_from_the_load_that_was_measured() -> None:
+    """A processor twice as fast saves the same time there: 2 of 4 ms, and what waits for it."""
+    seen = with_window([250.0] * 4, [1.5] * 4)
+    found = residence_of(seen, load=0.5, cpu_speed=2.0)
+    assert found.value == pytest.approx(0.004, rel=0.05)
+    assert "4 intervals of the window had about 250 queries/s" in " ".join(
+        assumptions(seen, Changes(load=0.5))
+    )
+
+
 def test_a_load_above_the_capacity_has_no_residence_time() -> None:
     """Then the queue grows without bound, which is said."""
     found = together(load=2.5)

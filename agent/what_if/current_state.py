@@ -28,8 +28,6 @@ EXACT = 1e-6
 """The width, in ln X, of a limit of which only its place is known; and what counts as the same."""
 MIN_POINTS = 6
 """Intervals needed to estimate the scatter of residence times."""
-NEAR = 0.15
-"""Of the throughput, as a logarithm: loads that differ by less are about the same."""
 LIGHTER = 0.3
 """Share of the intervals, those with the least throughput, that are the lighter loads."""
 
@@ -90,11 +88,7 @@ def _measured(snapshot: Snapshot, n: float, x: float) -> model.Load:
     scatter = neighbour_deviation(np.log(ns / xs), xs)
     light = xs <= quantile(xs, LIGHTER)
     lighter = float(np.median(xs[light])), float(np.median((ns / xs)[light]))
-    near = np.abs(np.log(xs / x)) <= NEAR
-    usual = None
-    if near.any():
-        usual = float(np.sum(ns[near]) / np.sum(xs[near])), int(np.count_nonzero(near))
-    return model.Load(x, n / x, float(scatter), lighter, usual)
+    return model.Load(x, n / x, float(scatter), lighter, (xs, ns))
 
 
 def _law(capacity: Capacity | None) -> Usl | None:

@@ -2,6 +2,7 @@
 
 from models.what_if.changes import Changes
 from models.what_if.current_state import DISK_KINDS, CurrentState, Kind
+from models.what_if.measured_load import measured_at
 
 
 def assumptions(today: CurrentState, changes: Changes) -> tuple[str, ...]:
@@ -49,6 +50,13 @@ def _workload(today: CurrentState, changes: Changes) -> list[str]:
     found = []
     if changes.load != 1:
         found.append("The mix of queries stays as it is while the load changes.")
+    measured = None if today.load is None else measured_at(today.load, changes)
+    if measured is not None:
+        found.append(
+            "The residence time at that load is the one that was measured there:"
+            f" {measured.intervals} intervals of the window had about {measured.throughput:.3g}"
+            " queries/s."
+        )
     if changes.queries:
         found.append(
             "A class with a changed cost uses every resource, and the time that no resource "

@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
 
 from models.capacity.distribution import Distribution
 from models.usl.law import Array, Usl
@@ -24,6 +28,10 @@ class Kind(StrEnum):
 
 
 DISK_KINDS = (Kind.DISK_TIME, Kind.DISK_OPERATIONS, Kind.DISK_BYTES)
+NEAR = 0.15
+"""Of the throughput, as a logarithm: loads that differ by less are about the same."""
+INDEPENDENT = 4
+"""So many intervals at most count as independent of each other: what disturbs one lasts."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,17 @@ class Use:
     """The resource's; the limit of that name says where it is full."""
 
 
-@dataclass(frozen=True)
+class MeasuredLoad(NamedTuple):
+    """What the intervals with about one throughput had together."""
+
+    throughput: float
+    """Queries/s."""
+    residence_time: float
+    """Seconds."""
+    intervals: int
+
+
+@dataclass(frozen=True, eq=False)
 class Load:
     """Today's load: X in queries/s and the residence time R = N/X in seconds."""
 
@@ -83,8 +101,24 @@ class Load:
     """Standard deviation of ln R from one interval to another of about the same load."""
     lighter: tuple[float, float] | None = None
     """X and R of the lightest loads of the window, medians; None where they are not known."""
-    usual: tuple[float, int] | None = None
-    """R over all intervals with about this throughput, and how many; None where not known."""
+    window: tuple[Array, Array] | None = field(repr=False, default=None)
+    """X and N of the window's intervals, shape (intervals,) each; None where not known."""
+
+    def near(self, throughput: float) -> MeasuredLoad | None:
+        """Take the window's intervals with about that throughput together; None: it has none."""
+        if self.window is None:
+            return None
+        xs, ns = self.window
+        near = np.abs(np.log(xs / throughput)) <= NEAR
+        count = int(np.count_nonzero(near))
+        if count == 0:
+            return None
+        served = float(np.sum(xs[near]))
+        return MeasuredLoad(served / count, float(np.sum(ns[near])) / served, count)
+
+    def scatter_of_mean(self, intervals: int) -> float:
+        """Compute the standard deviation of ln R of the mean over so many intervals."""
+        return self.scatter / sqrt(min(intervals, INDEPENDENT))
 
 
 @dataclass(frozen=True, eq=False)

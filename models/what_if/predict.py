@@ -10,6 +10,7 @@ from models.usl.law import Array
 from models.what_if.changes import Changes
 from models.what_if.current_state import DISK_KINDS, CurrentState, Kind
 from models.what_if.effects import limit_factors
+from models.what_if.measured_load import from_measured
 from models.what_if.posterior_draws import Draws, draws_of
 from models.what_if.residence import residence_times
 from models.what_if.unanswerable import why_unknown
@@ -118,16 +119,17 @@ def _residence(
             f"The residence time cannot be told: how long a query uses the {no_time_on} is unknown."
         )
         return None
-    moved = changes.load / changes.servers != 1
-    if moved and today.law is None and not today.uses:
+    there, near, left = from_measured(today, load, changes)
+    grows = near is load and changes.load / changes.servers != 1
+    if grows and today.law is None and not today.uses:
         missing.append(
             "The residence time cannot be told: neither the law nor a resource says how it grows "
             "with the load."
         )
         return None
-    times = residence_times(today, load, changes, draws)
+    times = residence_times(there, near, left, draws)
     if changes != Changes():
-        times = times * np.exp(load.scatter * draws.measured)
+        times = times * np.exp(near.scatter * draws.measured)
         times = np.where(load.throughput * changes.load >= lowest, np.inf, times)
     low, middle, high = np.quantile(times, QUANTILES, method="inverted_cdf")
     if not np.isfinite(middle):

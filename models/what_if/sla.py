@@ -5,7 +5,6 @@ limit, or the capacity is reached before, that draw's load ends. There N = X·R 
 """
 
 from dataclasses import dataclass, replace
-from math import sqrt
 
 import numpy as np
 
@@ -36,8 +35,6 @@ NOT_TRUSTED = 0.3
 """Standard deviation of the logarithm by which a capacity that is not trusted was off, beyond its
 own interval: on recorded real servers the bounds held 13 of 18 truths with 0, 15 with 0.2, all with
 this (docs/sla.md)."""
-INDEPENDENT = 4
-"""So many intervals at most count as independent of each other: what disturbs one lasts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,10 +137,11 @@ def _with_limits(today: CurrentState) -> CurrentState:
 
 def _usual(load: Load) -> Load:
     """Take R at about this load over all its intervals: one of them alone scatters."""
-    if load.usual is None:
+    usual = load.near(load.throughput)
+    if usual is None:
         return load
-    r, count = load.usual
-    return replace(load, residence_time=r, scatter=load.scatter / sqrt(min(count, INDEPENDENT)))
+    mean = load.scatter_of_mean(usual.intervals)
+    return replace(load, residence_time=usual.residence_time, scatter=mean)
 
 
 def _why_not(today: CurrentState) -> SlaReason | None:

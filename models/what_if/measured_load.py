@@ -1,0 +1,47 @@
+"""The residence time at another load, where the window's intervals had about that load."""
+
+from dataclasses import replace
+from math import hypot, log
+
+from models.what_if.changes import Changes
+from models.what_if.current_state import INDEPENDENT, NEAR, CurrentState, Load, MeasuredLoad, Use
+
+
+def measured_at(load: Load, changes: Changes) -> MeasuredLoad | None:
+    """Find what was measured at about the load of each server after the changes.
+
+    None where that load is about today's, or too few intervals had it.
+    """
+    factor = changes.load / changes.servers
+    if abs(log(factor)) <= NEAR:
+        return None
+    found = load.near(load.throughput * factor)
+    return found if found is not None and found.intervals >= INDEPENDENT else None
+
+
+def from_measured(
+    today: CurrentState, load: Load, changes: Changes
+) -> tuple[CurrentState, Load, Changes]:
+    """Let the state be that at the measured load, and the changes what is left to change from it.
+
+    All stay as they are where nothing was measured at such a load.
+    """
+    measured = measured_at(load, changes)
+    if measured is None:
+        return today, load, changes
+    there = replace(
+        load,
+        throughput=measured.throughput,
+        residence_time=measured.residence_time,
+        scatter=hypot(load.scatter, load.scatter_of_mean(measured.intervals)),
+    )
+    grown = measured.throughput / load.throughput
+    left = changes.load / changes.servers / grown
+    uses = tuple(_at(use, grown) for use in today.uses)
+    return replace(today, load=there, uses=uses), there, replace(changes, load=left, servers=1.0)
+
+
+def _at(use: Use, grown: float) -> Use:
+    """Compute how busy the resource is with so many times the server's own work."""
+    own = use.own * grown
+    return replace(use, own=own, utilisation=use.utilisation - use.own + own)
