@@ -14,7 +14,9 @@ from models.capacity.resource_limit import Resource
 from models.capacity.result import USL, CapacityReason
 from models.trust import Trust
 from models.usl.law import Array
+from testbed.simulated.days import Life, live
 from testbed.simulated.months import DAY, MINUTE, PER_DAY, month
+from testbed.simulated.servers import erlang_server
 
 END, KNEE = 5000.0, 40.0
 
@@ -82,6 +84,61 @@ def test_concurrency_that_is_hardly_known_tells_no_plateau() -> None:
         resources=seen.resources,
     )
     assert find_plateau(noisy) is None
+
+
+@pytest.mark.parametrize("cores", [1, 2, 8])
+@pytest.mark.parametrize("noise", [0.1, 0.2, 0.3])
+def test_residence_times_that_scatter_make_no_plateau(cores: int, noise: float) -> None:
+    """Up to 45 % of what processors can do statements take longer at times: others delay them."""
+    server = erlang_server("open", cores, wait=0.0005)
+    for seed in range(8):
+        seen = live(server, Life(0.45, noise=noise), np.random.default_rng([62, seed]))
+        assert find_plateau(seen) is None, seed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_plateau_is_found_where_residence_times_scatter(seed: int) -> None:
+    """Statements at once are far more than what a scatter by a tenth makes of them."""
+    seen = day(200.0, seed)
+    scatter = np.exp(np.random.default_rng([63, seed]).normal(0, 0.1, INTERVALS))
+    scattered = Observations.of(
+        seen.at, seen.throughput, seen.concurrency * scatter, resources=seen.resources
+    )
+    assert find_plateau(scattered) == pytest.approx(END, rel=0.02)
+
+
+def test_a_limit_of_one_at_a_time_is_not_met_by_less_than_one_statement() -> None:
+    """On a real server at two thirds of its capacity: 0.7 to 2.4 at once, the same throughput."""
+    rng = np.random.default_rng(64)
+    x = np.concatenate((np.linspace(200, 900, 60), rng.uniform(960, 1000, 40)))
+    n = np.concatenate((0.0007 * x[:60] * np.exp(rng.normal(0, 0.05, 60)), np.full(40, 0.7)))
+    n[-15:] = np.linspace(1.5, 2.4, 15)
+    at = SECONDS * np.arange(1, 101)
+    assert find_plateau(Observations.of(at, x, n)) is None
+    assert find_plateau(Observations.of(at, x, 2 * n)) == pytest.approx(980, rel=0.02)
+
+
+def test_other_programs_make_no_plateau() -> None:
+    """They take two fifths of the processors for hours: more at once at half of the capacity."""
+    known = month("neighbours", 8002)
+    until = int(20.83 * PER_DAY)
+    history = IntervalBuffer(MINUTE, DAY, 1.0)
+    history.extend(known.intervals(until - PER_DAY, until), MINUTE * until)
+    seen = observations(history.window(MINUTE * until), Source.STATEMENT_TIME)
+    assert 0.02 < float(np.mean(seen.beside_strangers)) < 0.05
+    assert not seen.disturbed.any()
+    assert find_plateau(seen) is None
+    found = assess_capacity(seen)
+    truth = float(known.room[until]) * known.server.capacity
+    assert found.value == pytest.approx(truth, rel=0.05)
+    assert CapacityReason.THROUGHPUT_PLATEAU not in found.reasons
+
+
+def test_a_load_that_never_varied_shows_no_plateau() -> None:
+    """What is seen at one throughput does not tell how much residence times vary below it."""
+    rng = np.random.default_rng(65)
+    x, n = rng.uniform(970, 1000, 60), 5 * np.exp(rng.normal(0, 0.3, 60))
+    assert find_plateau(Observations.of(SECONDS * np.arange(1, 61), x, n)) is None
 
 
 def test_an_end_that_was_passed_is_the_capacity_though_the_law_fits() -> None:

@@ -93,15 +93,28 @@ class Observations:
 
     def _filled_by_strangers(self, resource: Resource) -> NDArray[np.bool_]:
         """Where others filled it with more than follows the throughput, as clients' work does."""
-        filled, x = resource.filled_by_others, self.throughput
-        if resource.own is None or not filled.any():
-            return filled & False
+        filled = resource.filled_by_others
+        return filled & self._used_by_strangers(resource) if filled.any() else filled
+
+    @property
+    def beside_strangers(self) -> NDArray[np.bool_]:
+        """Where others used more of a resource than follows the throughput; shape (intervals,)."""
+        used = np.zeros(len(self), dtype=np.bool_)
+        for resource in self.resources:
+            used |= self._used_by_strangers(resource)
+        return used
+
+    def _used_by_strangers(self, resource: Resource) -> NDArray[np.bool_]:
+        """Where others used more of it than follows the throughput."""
+        x = self.throughput
+        if resource.own is None:
+            return np.zeros(len(self), dtype=np.bool_)
         others = (resource.utilisation - resource.own) / resource.ceiling
-        follows = (x > 0) & ~filled & np.isfinite(others)
+        follows = (x > 0) & ~resource.filled_by_others & np.isfinite(others)
         if np.count_nonzero(follows) < MIN_POINTS:
-            return filled & False
+            return np.zeros(len(self), dtype=np.bool_)
         for_us = quantile(others[follows] / x[follows], FOR_US)
-        strangers: NDArray[np.bool_] = filled & (others > for_us * x + STRANGE)
+        strangers: NDArray[np.bool_] = others > for_us * x + STRANGE
         return strangers
 
     def undisturbed(self) -> "Observations":
@@ -121,8 +134,14 @@ class Observations:
     @property
     def well_known(self) -> NDArray[np.bool_]:
         """Loaded intervals whose concurrency is known well, shape (intervals,)."""
-        known: NDArray[np.bool_] = self.n_variance <= (KNOWN * self.concurrency) ** 2
-        return self.loaded & known
+        return self.loaded & self.measured
+
+    @property
+    def measured(self) -> NDArray[np.bool_]:
+        """Where concurrency is above 0 and known well, however low; shape (intervals,)."""
+        n = self.concurrency
+        known: NDArray[np.bool_] = (n > 0) & (self.n_variance <= (KNOWN * n) ** 2)
+        return known
 
     @property
     def unhindered_time(self) -> float | None:

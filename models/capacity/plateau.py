@@ -1,9 +1,15 @@
 """Whether throughput has stopped growing: more statements at once, but no more throughput.
 
-Below its limit a server completes more, the more statements are at work. Where 50 % more complete
+Below its limit a server completes more, the more statements are at work. Where far more complete
 no more, interval after interval, something else delays them, and the throughput is the maximum: by
 the asymptotic bounds of a closed network (P. Denning, J. Buzen 1978) it is one over the longest
 demand. A lock looks like this, while no resource is full.
+
+Where clients do not wait for each other's answers, throughput is what arrives, and N = X·R (J.
+Little 1961) also varies with how long statements take. So more statements are only those beyond
+what this scatter of R makes of N, and not those beside other programs, which take processors from
+them for a while. And there is a plateau only from one statement at once on: at a limit that lets
+one of them pass at a time there is always one, or the next that waits for it.
 """
 
 import numpy as np
@@ -11,8 +17,9 @@ import numpy as np
 from models.capacity.observations import Observations
 from models.capacity.observed_maximum import HIGHEST
 from models.capacity.observed_peak import BEYOND
-from models.capacity.sample_sizes import MIN_POINTS
+from models.capacity.sample_sizes import MIN_POINTS, SURE
 from models.numerics import median, quantile
+from models.robust import neighbour_deviation
 
 AT_TOP = 0.92
 """From this share of the third highest throughput on it is the top: two may be bursts."""
@@ -23,17 +30,37 @@ GROWTH = 1.04
 
 
 def find_plateau(seen: Observations) -> float | None:
-    """Find the throughput (queries/s) that more statements do not raise; None: it still grows."""
+    """Find the throughput (queries/s) that more statements do not raise; None: it still grows.
+
+    None also where too little was seen below the top to know how much residence times vary.
+    """
+    seen = seen.select(~seen.beside_strangers)
     loaded = seen.well_known
     if np.count_nonzero(loaded) < 2 * MIN_POINTS:
         return None
     n, x = seen.concurrency[loaded], seen.throughput[loaded]
-    at_top = x >= AT_TOP * np.sort(x)[-HIGHEST]
-    first = quantile(n[at_top], 0.1)
-    many, few = n >= BEYOND * first, at_top & (n < FEW * first)
+    top = AT_TOP * np.sort(x)[-HIGHEST]
+    first, scatter = quantile(n[x >= top], 0.1), _scatter_below(seen, top)
+    if first < 1 or scatter is None:
+        return None
+    # the first may be so much below its usual concurrency, and others so much above it
+    beyond = max(BEYOND, np.exp(2 * SURE * scatter))
+    many, few = n >= beyond * first, (x >= top) & (n < FEW * first)
     if min(np.count_nonzero(many), np.count_nonzero(few)) < MIN_POINTS:
         return None
     level, before = median(x[many]), median(x[few])
     # else they piled up: most of the intervals with many statements are at the top, too
-    stays = 2 * np.count_nonzero(at_top[many]) > np.count_nonzero(many)
+    stays = 2 * np.count_nonzero(x[many] >= top) > np.count_nonzero(many)
     return level if stays and level <= GROWTH * before else None
+
+
+def _scatter_below(seen: Observations, top: float) -> float | None:
+    """Compute the deviation of ln R between intervals of like throughput, from half of top to it.
+
+    None for too few of them. top in queries/s.
+    """
+    n, x = seen.concurrency, seen.throughput
+    below = seen.measured & (x < top) & (x > 0.5 * top)
+    if np.count_nonzero(below) < MIN_POINTS:
+        return None
+    return neighbour_deviation(np.log(n[below] / x[below]), x[below])
