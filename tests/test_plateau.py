@@ -1,5 +1,7 @@
 """A server at its end, though no resource is full: more statements serve no more."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from capacity_days import INTERVALS, SECONDS
@@ -116,6 +118,15 @@ def test_a_limit_of_one_at_a_time_is_not_met_by_less_than_one_statement() -> Non
     at = SECONDS * np.arange(1, 101)
     assert find_plateau(Observations.of(at, x, n)) is None
     assert find_plateau(Observations.of(at, x, 2 * n)) == pytest.approx(980, rel=0.02)
+
+
+def test_statements_that_wait_for_a_processor_make_no_plateau() -> None:
+    """They are a processor's queue, which has a limit of its own, and wait for no lock."""
+    seen = day(200.0, 3)
+    queue = np.maximum(seen.concurrency - 0.9 * KNEE, 0.0)
+    cpu = replace(seen.resource("cpu"), waiting=queue)
+    assert find_plateau(seen) == pytest.approx(END, rel=0.02)
+    assert find_plateau(replace(seen, resources=(cpu,))) is None
 
 
 def test_other_programs_make_no_plateau() -> None:

@@ -368,6 +368,22 @@ def test_settings_of_a_configured_target_are_used(hour: Path, replayed: Replayed
     assert used[1] == pytest.approx(2 * used[0])
 
 
+def test_class_slas_are_not_replayed_and_that_is_said(
+    hour: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No recording has the response times of classes: the key is null, and a note has the cause."""
+    config = hour.with_name("config.yaml")
+    sla = f"{{digest: {'0f' * 32}, seconds: 20ms}}"
+    config.write_text(f"targets: [{{name: a, user: u, class_slas: [{sla}]}}]\n")
+    words = ["replay", str(hour), "--at", "1h", "--format", "json"]
+    assert main([*words, "--config.file", str(config)]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["class_slas"] is None
+    assert "class_slas are not replayed: a recording has no response times" in captured.err
+    assert main(words) == 0
+    assert "class_slas" not in capsys.readouterr().err
+
+
 def test_with_an_sla_each_step_says_where_it_is_reached(hour: Path, replayed: Replayed) -> None:
     """On the law it is where the law has it, seen from any load; without one `sla` is null."""
     assert {line["sla"] for line in replayed(hour, "--every", "20m")} == {None}

@@ -111,15 +111,11 @@ def test_little_is_trusted_of_a_quiet_night(day: Day) -> None:
 
 
 def test_the_evening_is_announced(day: Day) -> None:
-    """Pages fire before more is asked for than can be done, and end once that is over.
-
-    One is in vain, in the morning.
-    """
+    """One page fires before more is asked for than can be done, and ends once that is over."""
     low, _ = day.most
     asked = MEASURED["before"][str(MEASURED["connections"])]
     met = next(h / 10 for h in range(170, 200) if asked * day_share(h / 10) >= low)
-    *in_vain, (start, end) = day.alerts("MysqlHeadroomSaturated")
-    assert len(in_vain) <= 1
+    [(start, end)] = day.alerts("MysqlHeadroomSaturated")
     assert met - 1.5 < start < met - 1 / 6
     assert 20.5 < end < 22
     full, _ = day.alerts("MysqlHeadroomFull")[-1]

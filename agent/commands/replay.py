@@ -100,9 +100,15 @@ def _replay(args: argparse.Namespace) -> int:
         for text in FORMATS[args.format](source, steps):
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
-        for note in source.notes():
+        for note in (*source.notes(), *_not_replayed(wishes)):
             complain_of(note)
     return 0
+
+
+def _not_replayed(wishes: ReplayOptions) -> Iterator[str]:
+    """Name what the configured target has and a recording cannot show."""
+    if wishes.has_class_slas:
+        yield "class_slas are not replayed: a recording has no response times of query classes"
 
 
 @contextmanager

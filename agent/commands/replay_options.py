@@ -66,6 +66,7 @@ def wishes_of(args: argparse.Namespace) -> ReplayOptions:
         ceilings=config.resource_settings(target) if config and target else NO_CEILINGS,
         sla_seconds=target.sla_seconds if target else None,
         business_metrics=target.business_metrics if target else (),
+        has_class_slas=bool(target and target.class_slas),
     )
 
 

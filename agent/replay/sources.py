@@ -63,6 +63,8 @@ class ReplayOptions:
     """The configured target's SLA; None: it has none."""
     business_metrics: tuple[BusinessMetric, ...] = ()
     """Those of the configured target."""
+    has_class_slas: bool = False
+    """Whether the configured target has some; no recording has what they need."""
     since: float = -math.inf
     """Data before it is not read, nor data after `until`; on the recording's clock."""
     until: float = math.inf

@@ -124,6 +124,15 @@ class Observations:
             return self
         return replace(self, concurrency=np.where(disturbed, np.nan, self.concurrency))
 
+    def without_queues(self) -> "Observations":
+        """The same, without the statements that wait for a resource, where they are counted."""
+        n = self.concurrency
+        for resource in self.resources:
+            if resource.waiting is not None:
+                # two resources may count the same ones
+                n = np.fmin(n, np.maximum(self.concurrency - resource.waiting, 0.0))
+        return replace(self, concurrency=n)
+
     @property
     def loaded(self) -> NDArray[np.bool_]:
         """Where the law may be fitted: N of half a thread at least, shape (intervals,)."""

@@ -7,9 +7,10 @@ demand. A lock looks like this, while no resource is full.
 
 Where clients do not wait for each other's answers, throughput is what arrives, and N = X·R (J.
 Little 1961) also varies with how long statements take. So more statements are only those beyond
-what this scatter of R makes of N, and not those beside other programs, which take processors from
-them for a while. And there is a plateau only from one statement at once on: at a limit that lets
-one of them pass at a time there is always one, or the next that waits for it.
+what this scatter of R makes of N, and neither those beside other programs, which take processors
+from them for a while, nor those that wait for a processor: its limit is known. And there is a
+plateau only from one statement at once on: at a limit that lets one of them pass at a time there is
+always one, or the next that waits for it.
 """
 
 import numpy as np
@@ -34,7 +35,7 @@ def find_plateau(seen: Observations) -> float | None:
 
     None also where too little was seen below the top to know how much residence times vary.
     """
-    seen = seen.select(~seen.beside_strangers)
+    seen = seen.select(~seen.beside_strangers).without_queues()
     loaded = seen.well_known
     if np.count_nonzero(loaded) < 2 * MIN_POINTS:
         return None
