@@ -44,7 +44,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def reader(*names: str) -> BusinessMetricsReader:
     """The metrics of a target that nobody asks."""
     metrics = [{**USERS, "name": name} for name in names]
-    config = Config.model_validate(
+    config = Config.validated(
         {"targets": [{"name": "db", "user": "u", "business_metrics": metrics}]}
     )
     return BusinessMetricsReader(config.targets[0])

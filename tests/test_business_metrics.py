@@ -31,7 +31,7 @@ USERS = {"name": "active_users", "unit": "users", "query": "SELECT 1"}
 def watched(*metrics: dict[str, Any]) -> TargetMonitor:
     """A monitor of a server that nobody asks, with intervals whose load went up and down."""
     target = {"name": "db", "user": "u", "business_metrics": list(metrics)}
-    config = Config.model_validate({"targets": [target], "fit": {"interval": 10}})
+    config = Config.validated({"targets": [target], "fit": {"interval": 10}})
     monitor = TargetMonitor(config, config.targets[0])
     monitor.history.restore(intervals(WAVES))
     monitor.session.server_health = Health(up=True)
@@ -113,7 +113,7 @@ def test_a_reload_keeps_the_values_of_what_is_defined_as_before() -> None:
 def test_a_server_that_is_not_there_is_tried_again_later() -> None:
     """A refused connection is counted, and the next try is seconds away, not at once."""
     target = {"name": "db", "user": "u", "port": 1, "business_metrics": [USERS]}
-    reader = BusinessMetricsReader(Target.model_validate(target))
+    reader = BusinessMetricsReader(Target.validated(target))
     now = time.monotonic()
     assert reader.tick(now) > now + 3
     [health] = reader.health
@@ -152,7 +152,7 @@ def asked(url: str, query: str) -> BusinessMetricsReader:
     """A reader that has asked there once."""
     metric = {"name": "orders", "unit": "o", "prometheus": {"url": url, "query": query}}
     target = {"name": "db", "user": "u", "business_metrics": [metric]}
-    reader = BusinessMetricsReader(Target.model_validate(target))
+    reader = BusinessMetricsReader(Target.validated(target))
     now = time.monotonic()
     due = reader.tick(now)
     assert now < due <= now + 60

@@ -47,7 +47,7 @@ def test_a_query_and_prometheus_are_accepted_with_their_defaults(tmp_path: Path)
 )
 def test_one_select_is_accepted(query: str) -> None:
     """Whatever it has within quotes; its semicolon is left out."""
-    accepted = BusinessMetric(name="n", unit="u", query=query)
+    accepted = BusinessMetric.validated({"name": "n", "unit": "u", "query": query})
     assert accepted.query == query.strip().removesuffix(";")
 
 

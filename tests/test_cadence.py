@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from made_up import SETTINGS, WAVES, WIDTH, interval, intervals
+from msgspec import structs
 
 from agent.assessment.cadence import is_due
 from agent.assessment.snapshot import FitState
@@ -12,7 +13,7 @@ from agent.pipeline import fit
 from agent.support.clocks import Now
 from agent.window.intervals import Window
 
-LONG_STALE = SETTINGS.model_copy(update={"stale_after": 3600.0})
+LONG_STALE = structs.replace(SETTINGS, stale_after=3600.0)
 
 
 def now_at(window: Window) -> Now:
@@ -70,7 +71,7 @@ def test_what_is_above_all_that_was_seen_is_assessed_where_only_a_bound_is_known
 def test_no_assessment_comes_near_the_age_at_which_it_is_withheld() -> None:
     """Half of it at most, however many intervals the window has."""
     stale_after = 4 * WIDTH
-    settings = SETTINGS.model_copy(update={"stale_after": stale_after})
+    settings = structs.replace(SETTINGS, stale_after=stale_after)
     assert not due_after(WAVES, [1.0], settings)
     assert due_after(WAVES, [1.0, 1.0], settings)
 

@@ -19,7 +19,7 @@ TARGET = {"name": "db", "user": "u"}
 
 def test_limits_are_told_by_the_resources_names() -> None:
     """Each way of a link, and what a disk can do of both kinds; what is not said is not there."""
-    given = ResourceSettings.model_validate(
+    given = ResourceSettings.validated(
         {
             "disks": {"sda": {"operations": 3000, "bandwidth": "250MB"}, "sdb": {}},
             "interfaces": {"eth0": {"bandwidth": "1Gbit"}},
@@ -35,7 +35,7 @@ def test_limits_are_told_by_the_resources_names() -> None:
 
 def test_a_device_is_named_by_a_limit_or_by_a_ceiling() -> None:
     """Of whatever it is; the server's own limits are no devices."""
-    given = ResourceSettings.model_validate(
+    given = ResourceSettings.validated(
         {
             "ceilings": {"cpu": 0.9, "connections": 0.8, "disk:dm-0": 0.7, "network:lo:sent": 0.5},
             "disks": {"sda": {}},
@@ -47,7 +47,7 @@ def test_a_device_is_named_by_a_limit_or_by_a_ceiling() -> None:
 
 def test_a_target_says_what_differs_and_inherits_the_rest() -> None:
     """By device and by resource; one that is named again is said whole."""
-    config = Config.model_validate(
+    config = Config.validated(
         {
             "resources": {
                 "ceilings": {"cpu": 0.9, "disk:sda": 0.8},
@@ -75,7 +75,7 @@ def test_a_reload_notices_a_changed_ceiling() -> None:
     """A target whose ceilings changed, in the file's part too, is watched again."""
 
     def settings(**resources: Any) -> tuple[Any, ...]:
-        config = Config.model_validate({"resources": resources, "targets": [TARGET]})
+        config = Config.validated({"resources": resources, "targets": [TARGET]})
         return settings_of(config, config.targets[0])
 
     assert settings() == settings()
@@ -141,8 +141,10 @@ def test_every_key_is_documented() -> None:
     """docs/configuration.md has each, by its path."""
     text = (ROOT / "docs" / "configuration.md").read_text()
     paths = [f"resources.{key}" for key in ("ceilings.RESOURCE", "vcpus", "statement_cpu_share")]
-    paths += [f"resources.disks.DISK.{key}" for key in DiskSettings.model_fields]
-    paths += [f"resources.interfaces.INTERFACE.{key}" for key in InterfaceSettings.model_fields]
+    paths += [f"resources.disks.DISK.{key}" for key in DiskSettings.__struct_fields__]
+    paths += [
+        f"resources.interfaces.INTERFACE.{key}" for key in InterfaceSettings.__struct_fields__
+    ]
     assert [path for path in paths if f"`{path}`" not in text] == []
     named = {path.split(".")[1] for path in paths}
-    assert set(ResourceSettings.model_fields) == named
+    assert set(ResourceSettings.__struct_fields__) == named

@@ -171,7 +171,7 @@ def test_a_month_in_the_file_is_forecast_after_a_restart(tmp_path: Path) -> None
     """What the last agent wrote is on the metrics of the next one within its first minutes."""
     store = written(tmp_path / "history.db", 300.0, 31)
     fit = {"interval": "300s", "window": "3d"}
-    config = Config.model_validate({"targets": [{"name": "db", "user": "u"}], "fit": fit})
+    config = Config.validated({"targets": [{"name": "db", "user": "u"}], "fit": fit})
     monitor = TargetMonitor(config, config.targets[0], store=store)
     assert monitor.recorder is not None
     monitor.recorder.connected({"server_uuid": SERVER})

@@ -12,9 +12,9 @@ import yaml
 from fuzzing import any_text, fuzz, told, with_slips
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pydantic import BaseModel
 from web_clients import Authority, password_hash
 
+from agent.config.base_model import Section
 from agent.config.credentials import Credentials, client_options
 from agent.config.durations import seconds
 from agent.config.loader import load
@@ -63,9 +63,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield made
 
 
-def words(*sections: type[BaseModel]) -> st.SearchStrategy[str]:
+def words(*sections: type[Section]) -> st.SearchStrategy[str]:
     """The keys of those sections."""
-    return st.sampled_from([key for section in sections for key in section.model_fields])
+    return st.sampled_from([key for section in sections for key in section.__struct_fields__])
 
 
 def values(keys: st.SearchStrategy[str]) -> st.SearchStrategy[object]:
@@ -231,8 +231,8 @@ def test_no_my_cnf_brings_a_trace_or_shows_its_password(folder: Path, data: st.D
 
 SECRET_PLACES = (
     *(("listen",), ("log", "level"), ("fit", "window"), ("collectors", "host", "interval")),
-    *(("targets", 0, key) for key in Target.model_fields if key != "name"),
-    *(("targets", 3, "tls", key) for key in TlsSettings.model_fields),
+    *(("targets", 0, key) for key in Target.__struct_fields__ if key != "name"),
+    *(("targets", 3, "tls", key) for key in TlsSettings.__struct_fields__),
 )
 
 

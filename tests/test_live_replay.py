@@ -50,7 +50,7 @@ def is_in_time(samples: list[Sample]) -> bool:
 def watched(server: PrivateServer) -> tuple[Snapshot, float, list[Sample]]:
     """What the agent says at the end of a load, when (monotonic), and the samples it has read."""
     every = {"interval": f"{SAMPLING}s"}
-    config = Config.model_validate(
+    config = Config.validated(
         {
             "fit": {"interval": WIDTH},
             "collectors": {

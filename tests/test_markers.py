@@ -200,7 +200,7 @@ def test_an_agent_that_starts_again_knows_its_markers(tmp_path: Path) -> None:
     """They are in the snapshots of the targets that they concern."""
     path = tmp_path / "history.db"
     targets = [{"name": name, "host": "127.0.0.1", "port": 1, "user": "x"} for name in "ab"]
-    config = Config.model_validate({"targets": targets})
+    config = Config.validated({"targets": targets})
     agent = Agent(config, first := Store(path, config.history))
     mine, ours = Marker(round(time.time()) - 9.0, "mine", "b"), Marker(round(time.time()), "ours")
     agent.mark(mine)

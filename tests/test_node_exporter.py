@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
+from agent.config.base_model import InvalidValuesError
 from agent.config.node_exporter import NodeExporterSettings
 from agent.sampling.remote_host import fetch_from
 from collectors.base import CollectorError, FailureKind
@@ -157,5 +157,5 @@ def test_a_wrong_section_is_refused_with_the_remedy(
     settings: dict[str, object], problem: str
 ) -> None:
     """At the start, not at the first reading."""
-    with pytest.raises(ValidationError, match=problem):
-        NodeExporterSettings.model_validate(settings)
+    with pytest.raises(InvalidValuesError, match=problem):
+        NodeExporterSettings.validated(settings)

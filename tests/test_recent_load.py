@@ -131,7 +131,7 @@ def test_an_agent_knows_the_days_before_after_a_restart(tmp_path: Path) -> None:
     store.put(Batch("db", SERVER, written))
     store.tick(0.0)
     fit = {"interval": "300s", "window": "1d"}
-    config = Config.model_validate({"targets": [{"name": "db", "user": "u"}], "fit": fit})
+    config = Config.validated({"targets": [{"name": "db", "user": "u"}], "fit": fit})
     monitor = TargetMonitor(config, config.targets[0], store=store)
     assert monitor.recorder is not None
     monitor.recorder.connected({"server_uuid": SERVER})

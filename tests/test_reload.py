@@ -42,7 +42,7 @@ NOW = 1_700_000_000.0
 def config(*names: str, **options: Any) -> Config:
     """Targets on ports where nobody listens."""
     targets = [{"name": name, "user": "u", "port": 1} for name in names]
-    return Config.model_validate({"targets": targets, **options})
+    return Config.validated({"targets": targets, **options})
 
 
 def reloader(old: Config, new: Config | Exception) -> tuple[Reloader, list[Config]]:
@@ -110,7 +110,7 @@ def test_a_setting_that_only_moves_is_no_change() -> None:
     for_all = config("a", fit={"interval": 30}, collectors={"host": {"enabled": False}})
     own = {"fit": {"interval": 30}, "collectors": {"host": {"enabled": False}}}
     raw = {"targets": [{"name": "a", "user": "u", "port": 1, **own}]}
-    of_its_own = Config.model_validate(raw)
+    of_its_own = Config.validated(raw)
     (a,), (b,) = for_all.targets, of_its_own.targets
     assert settings_of(for_all, a) == settings_of(of_its_own, b)
     assert settings_of(for_all, a) != settings_of(config("a"), a)

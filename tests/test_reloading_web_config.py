@@ -99,7 +99,7 @@ def test_a_file_that_appears_later_mends_a_broken_state(
     monkeypatch.setattr(web_file, "RETRY", 0.0)
     file = WebFile(written(folder, tls_server_config=TLS))
     written(folder, tls_server_config={"cert_file": "new.crt", "key_file": "new.key"})
-    assert file().config.tls_server_config == TlsServerConfig.model_validate(TLS)
+    assert file().config.tls_server_config == TlsServerConfig.validated(TLS)
     assert file.broken
     Authority(folder).issue("new", "127.0.0.1")
     assert file().files[1] == folder / "new.crt"

@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_copy_of_a_file_is_read(folder: Path) -> None:
     """A target's password comes from the copy that systemd made of the file it names."""
-    target = Target.model_validate({"name": "a", "password_file": folder / "password"})
+    target = Target.validated({"name": "a", "password_file": folder / "password"})
     assert target.credentials.login().password == "copy"
 
 

@@ -16,7 +16,7 @@ from testbed.real.daemon import wait_until
 
 def test_another_server_behind_the_same_address_begins_anew() -> None:
     """Nothing that is known of the first is said of the second, also without a history."""
-    config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
+    config = Config.validated({"targets": [{"name": "db", "user": "u"}]})
     monitor = TargetMonitor(config, config.targets[0])
     monitor.history.restore(intervals(RISING[:8]))
     for server, kept in (("first", 8), ("first", 8), ("second", 0)):
@@ -31,7 +31,7 @@ def test_a_defect_in_the_models_hides_no_server_that_is_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What reading the server says is published first; the worker counts the defect."""
-    config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
+    config = Config.validated({"targets": [{"name": "db", "user": "u"}]})
     monitor = TargetMonitor(config, config.targets[0])
     monkeypatch.setattr("agent.service.target_monitor.assess", lambda *_, **__: 1 / 0)
     monitor.session.server_health = Health(up=False, server="MySQL")
@@ -52,7 +52,7 @@ def test_an_assessment_that_fails_touches_no_other_target(
     """It is counted once for each set of intervals, said with the target, and the others go on."""
     names = ("broken", "whole")
     targets = [{"name": name, "user": "u"} for name in names]
-    config = Config.model_validate({"targets": targets, "history": {"path": None}})
+    config = Config.validated({"targets": targets, "history": {"path": None}})
     agent = Agent(config)
     rows = intervals(RISING)
 
@@ -83,7 +83,7 @@ def test_a_window_is_assessed_once_and_again_when_the_clock_is_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Twice a second nothing is computed for nothing; the times that are shown follow the clock."""
-    config = Config.model_validate({"targets": [{"name": "db", "user": "u"}]})
+    config = Config.validated({"targets": [{"name": "db", "user": "u"}]})
     monitor = TargetMonitor(config, config.targets[0])
     rows = intervals(RISING)
     unix, assessments = 1e9, list[float]()
@@ -110,7 +110,7 @@ def test_an_sla_that_cannot_be_computed_costs_nothing_else(
 ) -> None:
     """A defect there is counted as its own part, once for each interval; the capacity stays."""
     target = {"name": "db", "user": "u", "sla_seconds": 0.05}
-    config = Config.model_validate({"targets": [target]})
+    config = Config.validated({"targets": [target]})
     monitor = TargetMonitor(config, config.targets[0])
     rows = intervals(RISING)
     monitor.history.restore(rows)

@@ -131,7 +131,7 @@ def test_the_wait_for_a_processor_is_that_of_the_clients_threads() -> None:
 )
 def test_the_headers_of_what_a_server_sends_are_its_own(payload: float, busy: float) -> None:
     """Of a link of 1,600 bytes/s that carries one full frame a second, all of it or a half is."""
-    limits = ResourceSettings.model_validate({"interfaces": {"eth0": {"bandwidth": 1600.0}}})
+    limits = ResourceSettings.validated({"interfaces": {"eth0": {"bandwidth": 1600.0}}})
     moved = {f"network:eth0:sent{RATE}": 1514.0, SENT: payload}
     rows = [row._replace(resources=moved) for row in intervals([2.0] * 3)]
     use = time_use(Window(rows), NOW, limits)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from complaints import mistakes
 from cryptography.hazmat.primitives import serialization
-from pydantic import BaseModel
 from web_clients import Authority, password_hash, saying, written
 
+from agent.config.base_model import Section
 from agent.web import reloading_config as web_file
 from agent.web.config import (
     TLS12_SUITES,
@@ -181,6 +181,22 @@ def test_no_message_shows_a_hash(tmp_path: Path, text: str) -> None:
     assert HASH[7:20] not in said
 
 
+def test_no_representation_shows_a_hash(folder: Path) -> None:
+    """Nor the users: a traceback or a log may have it."""
+    web = load(written(folder, basic_auth_users={"alice": HASH}))
+    assert web.config.basic_auth_users == {"alice": HASH}
+    assert not any(text in repr(web) + str(web.config) for text in ("alice", HASH[7:20]))
+
+
+def test_a_header_is_one_line(folder: Path) -> None:
+    """What ends with the end of a line would begin another header."""
+    headers = {"Content-Security-Policy": "default-src 'self'\n"}
+    assert problems(written(folder, http_server_config={"headers": headers})) == [
+        "3: http_server_config.headers.Content-Security-Policy: is not of the right form"
+        " (see docs/examples/web-config.yml)"
+    ]
+
+
 def test_paths_are_relative_to_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the agent was started does not matter."""
     (folder / "elsewhere").mkdir()
@@ -203,7 +219,7 @@ def test_a_key_with_a_password_is_refused_without_asking_for_it(folder: Path) ->
 def test_every_key_is_documented() -> None:
     """docs/web.md has each key, each header and each cipher suite."""
     text = DOCS.read_text()
-    sections: tuple[type[BaseModel], ...] = (WebConfig, TlsServerConfig, HttpServerConfig)
-    keys = {key for section in sections for key in section.model_fields}
-    keys |= {str(field.alias) for field in Headers.model_fields.values()} | set(TLS12_SUITES)
+    sections: tuple[type[Section], ...] = (WebConfig, TlsServerConfig, HttpServerConfig)
+    keys = {key for section in sections for key in section.__struct_fields__}
+    keys |= set(Headers.__struct_encode_fields__) | set(TLS12_SUITES)
     assert {key for key in keys if f"`{key}`" not in text} == set()

@@ -5,9 +5,10 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import ValidationError
+from msgspec.structs import asdict
 
 from agent.commands.progress import interruptible
+from agent.config.base_model import InvalidValuesError
 from agent.config.durations import seconds, written
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, FitSettings, Target
@@ -50,11 +51,10 @@ def wishes_of(args: argparse.Namespace) -> ReplayOptions:
         if (value := getattr(args, name)) is not None
     }
     try:
-        settings = FitSettings(**{**base.model_dump(), **asked})
-    except ValidationError as error:
-        first = error.errors()[0]
-        option = str(first["loc"][0]).replace("_", "-")
-        problem = str(first["msg"]).removeprefix("Value error, ")
+        settings = FitSettings.validated(asdict(base) | asked)
+    except InvalidValuesError as error:
+        (key, *_), problem = error.mistakes[0]
+        option = str(key).replace("_", "-")
         raise SourceError(f"--{option}: {problem}; {args.source} was not read") from None
     is_chosen = config is not None or "interval" in asked
     return ReplayOptions(

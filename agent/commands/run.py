@@ -5,9 +5,8 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from pydantic import TypeAdapter, ValidationError
-
 from agent.commands.config_file_options import add_file_options, loaded
+from agent.config.base_model import validated
 from agent.config.loader import load
 from agent.config.settings import MOST_PORT, Config, ListenAddress
 from agent.support.heap_trim import keep_freed_memory, share_one_heap
@@ -65,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _address(text: str) -> str:
     try:
-        return TypeAdapter(ListenAddress).validate_python(text)
-    except ValidationError:
+        return str(validated(text, ListenAddress))
+    except ValueError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not HOST:PORT with a port of {MOST_PORT} at most"
         ) from None

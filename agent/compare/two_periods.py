@@ -5,6 +5,8 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import structs
+
 from agent.compare.class_costs import ClassCosts, class_costs
 from agent.compare.comparison import Comparison, class_rows, compare, loads_differ
 from agent.compare.periods import Assessed, Period, assessed
@@ -62,7 +64,7 @@ def _side(opening: Open, wishes: ReplayOptions, period: Period, history: Path | 
         wishes,
         since=period.start,
         until=period.end,
-        settings=wishes.settings.model_copy(update={"window": period.length}),
+        settings=structs.replace(wishes.settings, window=period.length),
     )
     with opening(wanted) as source:
         found = assessed(source, period, wishes.ceilings)

@@ -1,19 +1,19 @@
 """Business metrics of a target: a number by SQL or from Prometheus, and the unit that it counts."""
 
 import re
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from msgspec import Meta
 
-from agent.config.base_model import Section
+from agent.config.base_model import Checked, Parsed, Section
 from agent.config.durations import seconds, within
 from agent.config.http_source import HttpSource
 
 MOST = 8
 """Business metrics of one target."""
 LONGEST_QUERY = 4000  # characters
-NAME = r"^[a-z_][a-z0-9_]{0,62}$"
-UNIT = r"^[^\x00-\x1f\x7f]{1,40}$"
+NAME = r"^[a-z_][a-z0-9_]{0,62}\Z"
+UNIT = r"^[^\x00-\x1f\x7f]{1,40}\Z"
 
 QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`", re.DOTALL)
 COMMENT = re.compile(r"/\*|#|--(?:\s|$)")
@@ -22,8 +22,8 @@ INTO = re.compile(r"\bINTO\b", re.IGNORECASE)
 READS = re.compile(r"\s*(SELECT|WITH)\b", re.IGNORECASE)
 NOT_ONE_SELECT = "must be one SELECT that gives one number"
 
-Interval = Annotated[float, BeforeValidator(seconds), within(1, 3600)]
-Patience = Annotated[float, BeforeValidator(seconds), within(0.1, 10)]
+Interval = Annotated[float, Parsed(seconds), within(1, 3600)]
+Patience = Annotated[float, Parsed(seconds), within(0.1, 10)]
 
 
 def one_select(query: str) -> str:
@@ -40,31 +40,30 @@ def one_select(query: str) -> str:
     return query.strip().removesuffix(";").rstrip()
 
 
-class PrometheusQuery(HttpSource):
+class PrometheusQuery(HttpSource, frozen=True, kw_only=True):
     """An instant query that gives one number, and the server that answers it."""
 
     EXAMPLE: ClassVar[str] = "http://HOST:9090"
 
-    query: Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]
+    query: Annotated[str, Meta(min_length=1, max_length=LONGEST_QUERY)]
 
 
-class BusinessMetric(Section):
+class BusinessMetric(Section, frozen=True):
     """One number of the business that grows with the load."""
 
-    name: Annotated[str, Field(pattern=NAME)]
-    unit: Annotated[str, Field(pattern=UNIT)]
-    query: Annotated[str, Field(max_length=LONGEST_QUERY), AfterValidator(one_select)] | None = None
+    name: Annotated[str, Meta(pattern=NAME)]
+    unit: Annotated[str, Meta(pattern=UNIT)]
+    query: Annotated[str, Meta(max_length=LONGEST_QUERY), Checked(one_select)] | None = None
     prometheus: PrometheusQuery | None = None
     interval: Interval = 60.0
     timeout: Patience = 1.0
 
-    @model_validator(mode="after")
-    def _has_one_source(self) -> Self:
+    def __post_init__(self) -> None:
+        """Raise ValueError unless it has one source, and time for it."""
         if (self.query is None) == (self.prometheus is None):
             raise ValueError("give either a query or prometheus")
         if self.timeout > self.interval / 2:
             raise ValueError("timeout must be at most half of interval")
-        return self
 
 
 def _are_distinct(metrics: tuple[BusinessMetric, ...]) -> tuple[BusinessMetric, ...]:
@@ -77,6 +76,6 @@ def _are_distinct(metrics: tuple[BusinessMetric, ...]) -> tuple[BusinessMetric, 
 
 BusinessMetrics = Annotated[
     tuple[BusinessMetric, ...],
-    Field(strict=False, max_length=MOST),
-    AfterValidator(_are_distinct),
+    Meta(max_length=MOST),
+    Checked(_are_distinct),
 ]

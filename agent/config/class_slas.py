@@ -3,9 +3,9 @@
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from msgspec import Meta
 
-from agent.config.base_model import Section
+from agent.config.base_model import Checked, Parsed, Section
 from agent.config.durations import seconds, within
 
 MOST = 8
@@ -34,12 +34,12 @@ def _quantile(value: object) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-class ClassSla(Section):
+class ClassSla(Section, frozen=True):
     """The limit in seconds for a share of the statements of a digest, over all schemas."""
 
-    digest: Annotated[str, AfterValidator(_digest)]
-    seconds: Annotated[float, BeforeValidator(seconds), within(1e-6, 3600)]
-    quantile: Annotated[float, BeforeValidator(_quantile)] = 0.95
+    digest: Annotated[str, Checked(_digest)]
+    seconds: Annotated[float, Parsed(seconds), within(1e-6, 3600)]
+    quantile: Annotated[float, Parsed(_quantile)] = 0.95
 
 
 def _are_distinct(slas: tuple[ClassSla, ...]) -> tuple[ClassSla, ...]:
@@ -53,6 +53,4 @@ def _are_distinct(slas: tuple[ClassSla, ...]) -> tuple[ClassSla, ...]:
     return slas
 
 
-ClassSlas = Annotated[
-    tuple[ClassSla, ...], Field(strict=False, max_length=MOST), AfterValidator(_are_distinct)
-]
+ClassSlas = Annotated[tuple[ClassSla, ...], Meta(max_length=MOST), Checked(_are_distinct)]

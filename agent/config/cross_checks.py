@@ -6,7 +6,7 @@ They are looked for beside the types, so that one broken key does not hide them.
 from collections.abc import Iterator
 from typing import Any
 
-from agent.config.yaml_loader import KeyPath
+from agent.config.base_model import KeyPath
 
 PASSWORD_SOURCES = ("password_file", "password_env", "defaults_file")
 

@@ -3,7 +3,7 @@
 import math
 import re
 
-from pydantic import AfterValidator
+from agent.config.base_model import Checked
 
 UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -36,7 +36,7 @@ def _sum(text: str) -> float:
     return sum(float(number) * UNITS[unit] for number, unit in parts)
 
 
-def within(least: float, most: float) -> AfterValidator:
+def within(least: float, most: float) -> Checked:
     """What refuses a duration outside of these bounds, in seconds, and names them with units."""
 
     def check(duration: float) -> float:
@@ -44,7 +44,7 @@ def within(least: float, most: float) -> AfterValidator:
             raise ValueError(f"must be from {written(least)} to {written(most)}")
         return duration
 
-    return AfterValidator(check)
+    return Checked(check)
 
 
 def written(duration: float) -> str:

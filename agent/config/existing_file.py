@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
-
+from agent.config.base_model import Parsed
 from agent.config.systemd_credentials import readable
 
 
-def _existing_file(path: Path) -> Path:
+def _existing_file(name: object) -> Path:
+    if not isinstance(name, str | Path):
+        raise ValueError("must be the path of a file")
+    path = Path(name)
     if not is_file(path):
         raise ValueError("no such file")
     return readable(path)
@@ -22,4 +24,4 @@ def is_file(path: Path) -> bool:
         return False
 
 
-ExistingFile = Annotated[Path, Field(strict=False), AfterValidator(_existing_file)]
+ExistingFile = Annotated[Path, Parsed(_existing_file)]

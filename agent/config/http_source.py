@@ -1,20 +1,20 @@
 """A server that is read over HTTP, in the configuration: its URL and login."""
 
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from msgspec import Meta
 
 from agent.config.base_model import Section
 from agent.config.existing_file import ExistingFile
 from agent.support.http_access import Access, AccessError
 
 
-class HttpSource(Section):
+class HttpSource(Section, frozen=True):
     """Where it listens, and the login; passwords and tokens are in files."""
 
     EXAMPLE: ClassVar[str] = "http://HOST"
 
-    url: str = Field(max_length=2000)
+    url: Annotated[str, Meta(max_length=2000)]
     user: str | None = None
     password_file: ExistingFile | None = None
     token_file: ExistingFile | None = None
@@ -24,8 +24,8 @@ class HttpSource(Section):
         """Describe how the server is reached, within `timeout` seconds."""
         return Access(self.url, self.user, self.password_file, self.token_file, self.ca, timeout)
 
-    @model_validator(mode="after")
-    def _is_usable(self) -> Self:
+    def __post_init__(self) -> None:
+        """Raise ValueError where it cannot be read so."""
         if self.password_file and not self.user:
             raise ValueError("password_file needs a user; name the user")
         if self.user and self.token_file:
@@ -36,4 +36,3 @@ class HttpSource(Section):
             access.opener()
         except AccessError as error:
             raise ValueError(str(error)) from None
-        return self

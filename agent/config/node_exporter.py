@@ -3,19 +3,18 @@
 from dataclasses import replace
 from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator
-
+from agent.config.base_model import Parsed
 from agent.config.durations import seconds, within
 from agent.config.http_source import HttpSource
 from agent.support.http_access import Access
 
 
-class NodeExporterSettings(HttpSource):
+class NodeExporterSettings(HttpSource, frozen=True):
     """Where it listens, how to get in, and for how many seconds to wait."""
 
     EXAMPLE: ClassVar[str] = "http://HOST:9100"
 
-    timeout: Annotated[float, BeforeValidator(seconds), within(0.5, 30)] = 3.0
+    timeout: Annotated[float, Parsed(seconds), within(0.5, 30)] = 3.0
 
     def access(self, timeout: float) -> Access:
         """How it is reached; the path is ours, whatever the URL has."""

@@ -2,16 +2,16 @@
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from msgspec import Meta
 
-from agent.config.base_model import Section
+from agent.config.base_model import Parsed, Section
 from agent.config.durations import seconds, within
 
 
-class ClassSettings(Section):
+class ClassSettings(Section, frozen=True):
     """The section `classes`; the collector `digests` switches all of it on or off."""
 
-    top: Annotated[int, Field(ge=1, le=200)] = 10
+    top: Annotated[int, Meta(ge=1, le=200)] = 10
     digest_text: bool = False
-    interval: Annotated[float, BeforeValidator(seconds), within(5, 600)] = 60.0
-    window: Annotated[float, BeforeValidator(seconds), within(60, 86400)] = 3600.0
+    interval: Annotated[float, Parsed(seconds), within(5, 600)] = 60.0
+    window: Annotated[float, Parsed(seconds), within(60, 86400)] = 3600.0

@@ -1,28 +1,37 @@
 """Limits of the host's resources that cannot be read from the host."""
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from msgspec import Meta, field
 
 from agent.config.bandwidths import bytes_per_second
-from agent.config.base_model import Section
+from agent.config.base_model import Checked, Parsed, Section
 from collectors.devices import Devices
 
 DISK, NETWORK = "disk:", "network:"
 """How the names of the resources that are devices begin; the device's own name follows."""
 RESOURCE = (
     r"^(cpu|server_cpu|connections|innodb_threads|redo_log"
-    rf"|{DISK}[^:\s]+(:operations|:bytes|:flush)?|{NETWORK}[^:\s]+:(received|sent))$"
+    rf"|{DISK}[^:\s]+(:operations|:bytes|:flush)?|{NETWORK}[^:\s]+:(received|sent))\Z"
 )
-ResourceName = Annotated[str, Field(pattern=RESOURCE)]
-DeviceName = Annotated[str, Field(pattern=r"^[^:/\s]{1,64}$")]
-Share = Annotated[float, Field(gt=0, le=1, strict=False)]
-Rate = Annotated[float, Field(gt=0, strict=False, allow_inf_nan=False)]
-Bandwidth = Annotated[Rate, BeforeValidator(bytes_per_second)]
 
 
-class DiskSettings(Section):
+def _finite(rate: float) -> float:
+    if not math.isfinite(rate):
+        raise ValueError("should be a finite number")
+    return rate
+
+
+ResourceName = Annotated[str, Meta(pattern=RESOURCE)]
+DeviceName = Annotated[str, Meta(pattern=r"^[^:/\s]{1,64}\Z")]
+Share = Annotated[float, Meta(gt=0, le=1)]
+Rate = Annotated[float, Meta(gt=0), Checked(_finite)]
+Bandwidth = Annotated[Rate, Parsed(bytes_per_second)]
+
+
+class DiskSettings(Section, frozen=True):
     """A disk's limits, which it does not report; None: not known."""
 
     operations: Rate | None = None
@@ -31,21 +40,21 @@ class DiskSettings(Section):
     """Bytes/s, read and written together."""
 
 
-class InterfaceSettings(Section):
+class InterfaceSettings(Section, frozen=True):
     """The limit of an interface; None: the speed that its driver reports."""
 
     bandwidth: Bandwidth | None = None
     """Bytes/s, each way."""
 
 
-class ResourceSettings(Section):
+class ResourceSettings(Section, frozen=True):
     """Ceilings by resource, and limits by device."""
 
-    ceilings: Mapping[ResourceName, Share] = Field(default_factory=dict)
+    ceilings: Mapping[ResourceName, Share] = field(default_factory=dict)
     """The utilisation at which a resource counts as full; 1 where it is not named."""
-    disks: Mapping[DeviceName, DiskSettings] = Field(default_factory=dict)
-    interfaces: Mapping[DeviceName, InterfaceSettings] = Field(default_factory=dict)
-    vcpus: Annotated[float, Field(gt=0, le=4096, strict=False)] | None = None
+    disks: Mapping[DeviceName, DiskSettings] = field(default_factory=dict)
+    interfaces: Mapping[DeviceName, InterfaceSettings] = field(default_factory=dict)
+    vcpus: Annotated[float, Meta(gt=0, le=4096)] | None = None
     """Processors of a server of whose host nothing can be read; None: not known."""
     statement_cpu_share: Share | None = None
     """The part of that host's CPU in use that is statements' CPU time, as somebody measured it;

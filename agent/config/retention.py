@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator
+from msgspec.structs import asdict
 
-from agent.config.base_model import Section
+from agent.config.base_model import Checked, Parsed, Section
 from agent.config.durations import seconds, within
 from agent.config.sizes import size_in_bytes
 
@@ -13,7 +13,7 @@ DAY = 86400.0
 MIB = 2**20
 LEAST_SIZE = 16 * MIB
 
-Kept = Annotated[float, BeforeValidator(seconds), within(0, 3660 * DAY)]
+Kept = Annotated[float, Parsed(seconds), within(0, 3660 * DAY)]
 
 
 def _large_enough(size: int) -> int:
@@ -29,11 +29,11 @@ def _file_path(value: object) -> Path:
     return Path(value)
 
 
-Size = Annotated[int, BeforeValidator(size_in_bytes), AfterValidator(_large_enough)]
-HistoryPath = Annotated[Path, BeforeValidator(_file_path)]
+Size = Annotated[int, Parsed(size_in_bytes), Checked(_large_enough)]
+HistoryPath = Annotated[Path, Parsed(_file_path)]
 
 
-class RetentionSettings(Section):
+class RetentionSettings(Section, frozen=True):
     """For how long each kind of row is kept in the history, in seconds."""
 
     samples: Kept = 3600.0
@@ -50,10 +50,10 @@ class RetentionSettings(Section):
     @property
     def in_milliseconds(self) -> dict[str, int]:
         """The same, by kind, in whole milliseconds."""
-        return {name: round(1000 * kept) for name, kept in self}
+        return {name: round(1000 * kept) for name, kept in asdict(self).items()}
 
 
-class HistorySettings(Section):
+class HistorySettings(Section, frozen=True):
     """The file that keeps the data over restarts; None: none, unless systemd names a folder."""
 
     path: HistoryPath | None = None

@@ -5,11 +5,12 @@ The file is YAML; `config.example.yaml` shows every key. Nothing here opens a co
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from msgspec import Meta, field
+from msgspec.structs import replace
 
-from agent.config.base_model import Section
+from agent.config.base_model import Checked, Parsed, Section, given_keys
 from agent.config.business_metrics import BusinessMetrics
 from agent.config.class_slas import ClassSlas
 from agent.config.credentials import Credentials, client_options, reason
@@ -25,14 +26,15 @@ from collectors.base import CollectorError
 from collectors.connection import Endpoint
 from collectors.regular_file import read_whole
 
-Duration = Annotated[float, BeforeValidator(seconds)]
+Duration = Annotated[float, Parsed(seconds)]
 MOST_PORT = 65535
+USUAL_LISTEN = "127.0.0.1:10104"
 SHORTEST_SLA, LONGEST_SLA = 1e-6, 3600.0  # seconds
 LONGEST_PEM = 2**22  # bytes; all authorities that browsers trust take 220 KiB
 CLOCKING = ("status", "statements")  # the collectors whose samples bound an interval
 GOLDEN = 0.6180339887498949
 TLS_MODES = ("REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")  # of a my.cnf, the strictest last
-NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$"
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}\Z"
 
 
 def _authority(path: Path) -> Path:
@@ -60,26 +62,26 @@ def _port_exists(listen: str) -> str:
 
 ListenAddress = Annotated[
     str,
-    Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]*):\d{1,5}$"),
-    AfterValidator(_port_exists),
+    Meta(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]*):\d{1,5}\Z"),
+    Checked(_port_exists),
 ]
 
 
-class LogSettings(Section):
+class LogSettings(Section, frozen=True):
     """How the agent speaks on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["logfmt", "json"] = "logfmt"
 
 
-class CollectorSettings(Section):
+class CollectorSettings(Section, frozen=True):
     """Whether and how often one collector reads; None: its own default interval."""
 
     enabled: bool = True
     interval: Annotated[Duration, within(0.1, 60)] | None = None
 
 
-class FitSettings(Section):
+class FitSettings(Section, frozen=True):
     """How samples become points, and points a fit. All durations in seconds."""
 
     interval: Annotated[Duration, within(1, 600)] = 15.0
@@ -87,11 +89,11 @@ class FitSettings(Section):
     stale_after: Annotated[Duration, within(5, 86400)] = 300.0
 
 
-class TlsSettings(Section):
+class TlsSettings(Section, frozen=True):
     """TLS to the server; without this section TLS is used where the server offers it."""
 
     required: bool = True
-    ca: Annotated[ExistingFile, AfterValidator(_authority)] | None = None
+    ca: Annotated[ExistingFile, Checked(_authority)] | None = None
     verify_identity: bool = True
 
 
@@ -102,31 +104,35 @@ def _collector_name(name: str) -> str:
     return name
 
 
-CollectorName = Annotated[str, AfterValidator(_collector_name)]
+CollectorName = Annotated[str, Checked(_collector_name)]
+OwnCollectorSettings = Annotated[Mapping[str, Any], given_keys(CollectorSettings)]
+OwnFitSettings = Annotated[Mapping[str, Any], given_keys(FitSettings)]
 
 
-class Target(Section):
+class Target(Section, frozen=True):
     """One server to watch: where it is, who we are there, and what differs from the defaults."""
 
-    name: Annotated[str, Field(pattern=NAME)]
+    name: Annotated[str, Meta(pattern=NAME)]
     host: str | None = None
-    port: Annotated[int, Field(ge=1, le=MOST_PORT)] | None = None
+    port: Annotated[int, Meta(ge=1, le=MOST_PORT)] | None = None
     socket: str | None = None
     user: str | None = None
     password_file: ExistingFile | None = None
     password_env: str | None = None
     defaults_file: ExistingFile | None = None
     tls: TlsSettings | None = None
-    server_public_key: Annotated[ExistingFile, AfterValidator(_authority)] | None = None
+    server_public_key: Annotated[ExistingFile, Checked(_authority)] | None = None
     timeout: Annotated[Duration, within(0.5, 60)] = 3.0
-    collectors: Mapping[CollectorName, CollectorSettings] = Field(default_factory=dict)
-    fit: FitSettings = FitSettings()
+    collectors: Mapping[CollectorName, OwnCollectorSettings] = field(default_factory=dict)
+    """The keys that differ from the file's."""
+    fit: OwnFitSettings = field(default_factory=dict)
+    """The keys that differ from the file's."""
     resources: ResourceSettings = ResourceSettings()
     node_exporter: NodeExporterSettings | None = None
     """Of the server's host, where that is another machine."""
-    labels: TargetLabels = Field(default_factory=dict)
+    labels: TargetLabels = field(default_factory=dict)
     """Of its `target_info`, to join its series with other exporters' by."""
-    group: Annotated[str, Field(pattern=NAME)] | None = None
+    group: Annotated[str, Meta(pattern=NAME)] | None = None
     """Servers that share a load: shards, a primary and its replicas."""
     sla_seconds: Annotated[Duration, within(SHORTEST_SLA, LONGEST_SLA)] | None = None
     """The mean residence time of a statement that was agreed on."""
@@ -166,8 +172,8 @@ class Target(Section):
         named = self.server_public_key or options.get("server-public-key-path")
         return str(named) if named else None
 
-    @model_validator(mode="after")
-    def _my_cnf_is_usable(self) -> "Target":
+    def __post_init__(self) -> None:
+        """Raise ValueError where the account's sources and the my.cnf cannot be used."""
         try:
             endpoint, login = self.endpoint, self.credentials.login()
         except (CollectorError, OSError, ValueError) as error:
@@ -186,23 +192,27 @@ class Target(Section):
                 _authority(Path(path)) if path else None
             except ValueError as error:
                 raise ValueError(f"{self.defaults_file}: {option}: {path}: {error}") from None
-        return self
 
 
-class Config(Section):
+class Config(Section, frozen=True, kw_only=True):
     """The whole file."""
 
-    listen: ListenAddress = "127.0.0.1:10104"
+    listen: ListenAddress = USUAL_LISTEN
     log: LogSettings = LogSettings()
-    collectors: Mapping[CollectorName, CollectorSettings] = Field(default_factory=dict)
+    collectors: Mapping[CollectorName, CollectorSettings] = field(default_factory=dict)
     fit: FitSettings = FitSettings()
     resources: ResourceSettings = ResourceSettings()
     history: HistorySettings = HistorySettings()
     classes: ClassSettings = ClassSettings()
-    targets: Annotated[tuple[Target, ...], Field(strict=False)]
+    targets: tuple[Target, ...]
 
-    @model_validator(mode="after")
-    def _intervals_hold_samples(self) -> "Config":
+    def __post_init__(self) -> None:
+        """Raise ValueError where settings of several sections contradict each other."""
+        self._check_that_intervals_hold_samples()
+        self._check_that_groups_have_one_time_base()
+        self._check_that_the_history_holds_windows()
+
+    def _check_that_intervals_hold_samples(self) -> None:
         for target in self.targets:
             width = self.fit_settings(target).interval
             for spec in COLLECTORS:
@@ -213,10 +223,8 @@ class Config(Section):
                         f"targets: {target.name!r}: fit.interval ({width:g} s) must be at least"
                         f" twice the sampling interval of {spec.name} ({sampling:g} s)"
                     )
-        return self
 
-    @model_validator(mode="after")
-    def _groups_have_one_time_base(self) -> "Config":
+    def _check_that_groups_have_one_time_base(self) -> None:
         for name, targets in self.groups.items():
             widths = {self.fit_settings(target).interval for target in targets}
             if len(widths) > 1:
@@ -225,10 +233,8 @@ class Config(Section):
                     f"targets: the group {name!r} has targets with fit.interval {listed};"
                     " give all of them the same"
                 )
-        return self
 
-    @model_validator(mode="after")
-    def _history_holds_windows(self) -> "Config":
+    def _check_that_the_history_holds_windows(self) -> None:
         longest = max((self.fit_settings(target).window for target in self.targets), default=0.0)
         kept = self.history.retention.intervals
         if kept < longest:
@@ -236,7 +242,6 @@ class Config(Section):
                 f"history.retention.intervals ({kept:g} s) must be at least fit.window"
                 f" ({longest:g} s)"
             )
-        return self
 
     @property
     def address(self) -> tuple[str, int]:
@@ -255,8 +260,7 @@ class Config(Section):
 
     def fit_settings(self, target: Target) -> FitSettings:
         """The target's own settings over the file's, key by key."""
-        own = {key: getattr(target.fit, key) for key in target.fit.model_fields_set}
-        return self.fit.model_copy(update=own)
+        return replace(self.fit, **target.fit)
 
     def resource_settings(self, target: Target) -> ResourceSettings:
         """The target's own settings over the file's, resource by resource.
@@ -264,7 +268,7 @@ class Config(Section):
         A node_exporter reports the processors of its host.
         """
         settings = target.resources.over(self.resources)
-        return settings.model_copy(update={"vcpus": None}) if target.node_exporter else settings
+        return replace(settings, vcpus=None) if target.node_exporter else settings
 
     def sampling(self, target: Target, spec: CollectorSpec) -> float:
         """Seconds between two readings of that collector, as configured or by default."""
@@ -287,5 +291,4 @@ class Config(Section):
     def collector_settings(self, target: Target, name: str) -> CollectorSettings:
         """The target's own settings of one collector over the file's, key by key."""
         settings = self.collectors.get(name, CollectorSettings())
-        own = target.collectors.get(name, CollectorSettings())
-        return settings.model_copy(update={key: getattr(own, key) for key in own.model_fields_set})
+        return replace(settings, **target.collectors.get(name, {}))

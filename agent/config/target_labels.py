@@ -3,15 +3,17 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from msgspec import Meta
+
+from agent.config.base_model import Checked
 
 INFO_LABELS = ("host", "port", "version", "server_uuid")
 """Labels of `target_info` besides the target."""
 TAKEN = ("target", "job", "instance", *INFO_LABELS)
 MOST = 16
 
-LabelName = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,62}$")]
-LabelValue = Annotated[str, Field(min_length=1, max_length=128)]
+LabelName = Annotated[str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,62}\Z")]
+LabelValue = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 def _free(labels: Mapping[str, str]) -> Mapping[str, str]:
@@ -24,6 +26,4 @@ def _free(labels: Mapping[str, str]) -> Mapping[str, str]:
     return labels
 
 
-TargetLabels = Annotated[
-    Mapping[LabelName, LabelValue], Field(max_length=MOST), AfterValidator(_free)
-]
+TargetLabels = Annotated[Mapping[LabelName, LabelValue], Meta(max_length=MOST), Checked(_free)]

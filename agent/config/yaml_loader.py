@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
 
+from agent.config.base_model import WRONG_FORM, InvalidValuesError, KeyPath, Mistake, Section
 from agent.support.errors import InputError
 from collectors.regular_file import read_whole
 
-KeyPath = tuple[str | int, ...]
-Mistake = tuple[KeyPath, str]
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound=Section)
 LONGEST = 2**20  # bytes of a file; 200 targets with all their keys take 100 KiB
 MOST_NODES = 40_000  # keys and values; 200 targets with all their keys have 10,000
 MOST_PROBLEMS = 50  # that are listed
@@ -57,16 +55,20 @@ class Document:
         mistakes = list(found)
         places = {place for place, _ in mistakes}
         try:
-            value = model.model_validate(self.data)
-        except ValidationError as error:
-            mistakes += [m for m in _mistakes(error, self.example) if m[0] not in places]
+            value = model.validated(self.data)
+        except InvalidValuesError as error:
+            mistakes += [m for m in error.mistakes if m[0] not in places]
         if mistakes:
             raise self.refused(mistakes)
         return value
 
     def refused(self, mistakes: Iterable[Mistake]) -> ConfigError:
         """Those mistakes as an error, in the order of the file's lines."""
-        said = sorted((_nearest_line(self.lines, place), _said(place, t)) for place, t in mistakes)
+        shown = {WRONG_FORM: f"{WRONG_FORM} (see {self.example})"}
+        said = sorted(
+            (_nearest_line(self.lines, place), _said(place, shown.get(text, text)))
+            for place, text in mistakes
+        )
         problems = [f"{self.path}:{line}: {text}" for line, text in said[:MOST_PROBLEMS]]
         more = len(said) - len(problems)
         return ConfigError([*problems, *([f"{self.path}: and {more} more"] if more else [])])
@@ -168,13 +170,6 @@ def _lines(node: Any, path: KeyPath, seen: set[int]) -> Iterator[tuple[KeyPath, 
             yield from _lines(value, (*path, index), seen)
 
 
-def _mistakes(error: ValidationError, example: str) -> Iterator[Mistake]:
-    """Each mistake with its key path, without its value: a misplaced secret must not show."""
-    for problem in error.errors(include_url=False, include_context=False, include_input=False):
-        place = tuple(part for part in problem["loc"] if part != "[key]")
-        yield place, _words(problem["type"], problem["msg"], example)
-
-
 def _said(place: KeyPath, text: str) -> str:
     """A problem with its dotted key path."""
     key = ""
@@ -200,21 +195,3 @@ def _nearest_line(lines: Mapping[KeyPath, int], place: KeyPath) -> int:
     while place and place not in lines:
         place = place[:-1]
     return lines.get(place, 1)
-
-
-def _words(kind: str, message: str, example: str) -> str:
-    """A mistake in this project's words where the library's are for programmers."""
-    known = {
-        "extra_forbidden": "unknown key",
-        "missing": "missing",
-        "model_type": "needs keys and values below it",
-        "dict_type": "needs keys and values below it",
-        "mapping_type": "needs keys and values below it",
-        "string_type": "must be text",
-        "bool_type": "must be true or false",
-        "int_type": "must be a whole number",
-        "tuple_type": "must be a list",
-        "string_pattern_mismatch": f"is not of the right form (see {example})",
-    }
-    text = known.get(kind) or message.removeprefix("Value error, ").removeprefix("Input ")
-    return text[:1].lower() + text[1:]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from agent.config.settings import Config
+from agent.config.settings import USUAL_LISTEN, Config
 from agent.support.errors import HeadroomError
 
 EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - to be shown
@@ -47,8 +47,7 @@ class Address:
 
 def choose_address(listen: str | None, say: Callable[[str], None]) -> Address:
     """The address asked for, which must be free; else the usual one, or one with a free port."""
-    usual = str(Config.model_fields["listen"].default)
-    address = replace(parse(listen or usual), asked=listen is not None)
+    address = replace(parse(listen or USUAL_LISTEN), asked=listen is not None)
     reason = _obstacle(address)
     return address if reason is None else _other(address, reason, say)
 
@@ -75,7 +74,7 @@ def _other(address: Address, reason: OSError, say: Callable[[str], None]) -> Add
 
 def parse(listen: str) -> Address:
     """HOST:PORT as the configuration has it; raises ValueError."""
-    address = Address(*Config(listen=listen, targets=()).address)
+    address = Address(*Config.validated({"listen": listen, "targets": []}).address)
     if address.port > 65535:
         raise ValueError("a port is at most 65535")
     return address

@@ -3,6 +3,8 @@
 import math
 from dataclasses import replace
 
+from msgspec import structs
+
 from agent.assessment.forecaster import forecast_state
 from agent.assessment.hourly_load import HourlyLoad
 from agent.assessment.recent_load import RecentLoad
@@ -30,7 +32,7 @@ def analyse(
     """
     sampling = sampling_of(client, target, query)
     width = interval_for(sampling, asked, target.instance)
-    settings = settings.model_copy(update={"interval": width})
+    settings = structs.replace(settings, interval=width)
     history = IntervalBuffer(width, settings.window, sampling)
     load, recent = HourlyLoad(), RecentLoad(-math.inf)
     last = fill(history, readings(client, target, query, sampling), load, recent)

@@ -1,5 +1,7 @@
 """One server of a Prometheus as a recording to replay."""
 
+from msgspec import structs
+
 from agent.prometheus.client import Client
 from agent.prometheus.targets import FleetQuery, FleetTarget, find_targets, readings, sampling_of
 from agent.replay.recording import Samples
@@ -18,7 +20,7 @@ def prometheus_source(client: Client, query: FleetQuery, wishes: ReplayOptions) 
     target = chosen(find_targets(client, query), wishes.target)
     sampling = wishes.sampling or sampling_of(client, target, query)
     width = interval_for(sampling, wishes.interval, target.instance)
-    settings = wishes.settings.model_copy(update={"interval": width})
+    settings = structs.replace(wishes.settings, interval=width)
     history = IntervalBuffer(width, settings.window, sampling)
     recording = Samples(readings(client, target, query, sampling), history)
     title = f"{target.instance}: samples {sampling:g} s apart"

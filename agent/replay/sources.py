@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
+from msgspec import structs
+
 from agent.config.business_metrics import BusinessMetric
 from agent.config.durations import written
 from agent.config.resources import ResourceSettings
@@ -235,4 +237,4 @@ def _none_there(known: list[str], name: str | None) -> str:
 
 
 def _with_width(wishes: ReplayOptions, width: float) -> FitSettings:
-    return wishes.settings.model_copy(update={"interval": width})
+    return structs.replace(wishes.settings, interval=width)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import asdict
+
 from agent.config.loader import ConfigError
 from agent.config.settings import Config, Target
 from agent.service.agent_metrics import ReloadState
@@ -71,7 +73,8 @@ def _refuse_what_needs_a_restart(old: Config, new: Config) -> None:
 
 def settings_of(config: Config, target: Target) -> tuple[Any, ...]:
     """All that decides how a target is watched: equal where nothing changes for it."""
-    own = target.model_dump(exclude={"collectors", "fit", "resources", "group"})
+    merged = ("collectors", "fit", "resources", "group")
+    own = {key: value for key, value in asdict(target).items() if key not in merged}
     collectors = [config.collector_settings(target, spec.name) for spec in COLLECTORS]
     models = config.fit_settings(target), config.resource_settings(target)
     return own, target.endpoint, *models, config.classes, collectors

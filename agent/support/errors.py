@@ -3,6 +3,7 @@
 HeadroomError                   something cannot be done now: a command ends with 1
 ├─ InputError                   what was given is wrong: a command ends with 2
 │  ├─ ConfigError               a configuration file, with all of its mistakes
+│  ├─ InvalidValuesError        values for one of its sections
 │  ├─ TableFileError, CellError    a CSV or OpenMetrics file
 │  ├─ SourceError, TooEarlyError   a recording, or a period of one
 │  ├─ QuestionError, RefusedError  a question to an agent

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import bcrypt
-from pydantic import AfterValidator, Field
+import msgspec
+from msgspec import Meta, field
 
-from agent.config.base_model import Section
+from agent.config.base_model import Checked, Section
 
 BCRYPT = re.compile(r"\$2[abxy]\$(\d\d)\$[./A-Za-z0-9]{53}")
 HIGHEST_COST = 15  # a check takes about 2.5 s; each step more doubles it
-HEADER_TEXT = r"^[\x20-\x7e]*$"
+HEADER_TEXT = r"^[\x20-\x7e]*\Z"
 TLS12_SUITES = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
@@ -67,14 +68,14 @@ def _is_usable(text: str) -> bool:
     return True
 
 
-Suites = Annotated[tuple[Annotated[str, AfterValidator(_cipher_suite)], ...], Field(strict=False)]
-Sans = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
-HeaderText = Annotated[str, Field(pattern=HEADER_TEXT)]
-User = Annotated[str, AfterValidator(_user)]
-PasswordHash = Annotated[str, AfterValidator(_password_hash)]
+Suites = tuple[Annotated[str, Checked(_cipher_suite)], ...]
+Sans = tuple[Annotated[str, Meta(min_length=1)], ...]
+HeaderText = Annotated[str, Meta(pattern=HEADER_TEXT)]
+User = Annotated[str, Checked(_user)]
+PasswordHash = Annotated[str, Checked(_password_hash)]
 
 
-class TlsServerConfig(Section):
+class TlsServerConfig(Section, frozen=True):
     """The agent's certificate, and the demands on a client's; paths are relative to the file."""
 
     cert_file: str
@@ -86,33 +87,39 @@ class TlsServerConfig(Section):
     max_version: TlsVersion = "TLS13"
     cipher_suites: Suites = ()
     prefer_server_cipher_suites: bool = True
-    curve_preferences: Annotated[tuple[Curve, ...], Field(strict=False)] = ()
+    curve_preferences: tuple[Curve, ...] = ()
 
 
-class Headers(Section):
+class Headers(Section, frozen=True):
     """The headers that may be set, over the agent's own; blank leaves those."""
 
-    content_security_policy: HeaderText = Field("", alias="Content-Security-Policy")
-    x_frame_options: Literal["deny", "sameorigin", ""] = Field("", alias="X-Frame-Options")
-    x_content_type_options: Literal["nosniff", ""] = Field("", alias="X-Content-Type-Options")
-    x_xss_protection: HeaderText = Field("", alias="X-XSS-Protection")
-    strict_transport_security: HeaderText = Field("", alias="Strict-Transport-Security")
+    content_security_policy: HeaderText = field(default="", name="Content-Security-Policy")
+    x_frame_options: Literal["deny", "sameorigin", ""] = field(default="", name="X-Frame-Options")
+    x_content_type_options: Literal["nosniff", ""] = field(
+        default="", name="X-Content-Type-Options"
+    )
+    x_xss_protection: HeaderText = field(default="", name="X-XSS-Protection")
+    strict_transport_security: HeaderText = field(default="", name="Strict-Transport-Security")
 
     def as_sent(self) -> dict[str, str]:
         """Those that are set, by the name that is sent."""
-        return {name: text for name, text in self.model_dump(by_alias=True).items() if text}
+        return {name: text for name, text in msgspec.to_builtins(self).items() if text}
 
 
-class HttpServerConfig(Section):
+class HttpServerConfig(Section, frozen=True):
     """`http2` is accepted for the format's sake: HTTP/1.0 is spoken either way."""
 
     http2: bool = True
     headers: Headers = Headers()
 
 
-class WebConfig(Section):
+class WebConfig(Section, frozen=True):
     """The whole file."""
 
     tls_server_config: TlsServerConfig | None = None
     http_server_config: HttpServerConfig = HttpServerConfig()
-    basic_auth_users: Mapping[User, PasswordHash] = Field(default_factory=dict, repr=False)
+    basic_auth_users: Mapping[User, PasswordHash] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Without the users and their hashes."""
+        return f"WebConfig({self.tls_server_config!r}, {self.http_server_config!r})"

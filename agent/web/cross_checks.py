@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from agent.config.base_model import Mistake
 from agent.config.settings import LONGEST_PEM
 from agent.config.systemd_credentials import readable
-from agent.config.yaml_loader import Mistake
 from agent.web.config import TLS12_SUITES
 from agent.web.tls import authority_mistake, pair_mistake
 from collectors.regular_file import read_whole

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from agent.config.base_model import Mistake
 from agent.config.systemd_credentials import readable
-from agent.config.yaml_loader import Mistake
 from agent.web.config import TLS12_SUITES, TlsServerConfig
 
 VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}

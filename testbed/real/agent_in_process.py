@@ -19,7 +19,7 @@ def watched(
     """The agent on that server, as the daemon runs it, with intervals that long, s."""
     target = {"name": "bench", "socket": server.socket, "user": "root"}
     data = {"fit": {"interval": interval, "window": 3600.0}, "targets": [target], **more}
-    agent = Agent(Config.model_validate(data), store)
+    agent = Agent(Config.validated(data), store)
     agent.start()
     try:
         yield agent

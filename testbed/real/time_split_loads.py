@@ -265,7 +265,7 @@ def played(place: Place, flavour: Flavour, scenario: Scenario, seconds: float) -
         window = window_of(agent)
     ends = window["end"]
     inside = window.select((ends - INTERVAL >= start - 0.5) & (ends <= end + 0.5))
-    found = time_use(inside, 0.0, ResourceSettings.model_validate(place.resources))
+    found = time_use(inside, 0.0, ResourceSettings.validated(place.resources))
     if found is None:
         sys.exit(f"{scenario.name}: nothing was seen")
     return Result(scenario, flavour, found.split, true)
