@@ -66,7 +66,7 @@ class NodeScaling:
 
     @property
     def trust(self) -> Trust:
-        """How far to believe it."""
+        """The trust of the fit; not identifiable where there is none."""
         return self.fit.trust if self.fit else Trust.NOT_IDENTIFIABLE
 
     @property
