@@ -16,7 +16,7 @@ from collections.abc import Callable
 import pytest
 
 from testbed.real.bare_root import CHECKOUT, BareRoot
-from testbed.real.first_command import DEMO, PATIENCE, assert_a_whole_run, assert_whole
+from testbed.real.first_command import PATIENCE, assert_a_whole_run, assert_whole, run_to_first_fit
 
 pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(900)]
 
@@ -103,7 +103,7 @@ def is_interrupted_and_then_whole(bare: BareRoot) -> None:
     interrupted(lambda t: "making .venv" in t.text, Terminal.press_ctrl_c)
     interrupted(lambda t: "into .venv" in t.text, Terminal.terminate)
     interrupted(lambda t: "installing mariadb" in t.text, Terminal.press_ctrl_c)
-    assert_a_whole_run(bare.run(*DEMO, timeout=PATIENCE))
+    assert_a_whole_run(run_to_first_fit(bare))
     assert bare.state() == before
     assert_whole(bare)
 
