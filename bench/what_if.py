@@ -229,17 +229,13 @@ def second_server(folder: Path, server: PrivateServer) -> list[Check]:
             today, answer = timed([server], lone(), partial(answered, agent.port, servers="2"))
         truth = most(lambda count, pace: both(2 * count, pace))
         truth = at_that_speed(truth, peak, most(alone))
-        times = [mean_time([server, second], shared()), mean_time([server], lone())]
-        times.append(mean_time([server, second], shared()))
+        divided = mean_time([server, second], shared())
+        again = mean_time([server], lone())
+        divided = (divided + mean_time([server, second], shared())) / 2
+    then, residence = answer["then"], at_that_speed(divided, today, again)
     return [
-        row("server", peak, answer["then"]["capacity"], truth, limits=limits_of(answer)),
-        row(
-            "its time, ms",
-            today,
-            answer["then"]["residence_time"],
-            at_that_speed((times[0] + times[2]) / 2, today, times[1]),
-            1000.0,
-        ),
+        row("server", peak, then["capacity"], truth, limits=limits_of(answer)),
+        row("its time, ms", today, then["residence_time"], residence, 1000.0),
     ]
 
 

@@ -47,7 +47,7 @@ class Outer(Section, frozen=True, kw_only=True):
 
 
 def mistakes(data: object) -> dict[str, str]:
-    """What is wrong, by the dotted place."""
+    """Map the dotted key path of each mistake to its text."""
     with pytest.raises(InvalidValuesError) as caught:
         Outer.validated(data)
     return {".".join(map(str, place)): text for place, text in caught.value.mistakes}
@@ -143,6 +143,6 @@ def test_no_message_has_a_value(key: str, value: object) -> None:
 
 
 def test_a_section_is_frozen() -> None:
-    """What is in force does not change."""
+    """The settings in force do not change."""
     with pytest.raises(AttributeError):
         Inner().share = 0.1  # type: ignore[misc]

@@ -146,7 +146,7 @@ def test_other_programs_make_no_plateau() -> None:
 
 
 def test_a_load_that_never_varied_shows_no_plateau() -> None:
-    """What is seen at one throughput does not tell how much residence times vary below it."""
+    """Intervals of one throughput do not show how much residence times vary below it."""
     rng = np.random.default_rng(65)
     x, n = rng.uniform(970, 1000, 60), 5 * np.exp(rng.normal(0, 0.3, 60))
     assert find_plateau(Observations.of(SECONDS * np.arange(1, 61), x, n)) is None

@@ -189,7 +189,7 @@ def test_no_representation_shows_a_hash(folder: Path) -> None:
 
 
 def test_a_header_is_one_line(folder: Path) -> None:
-    """What ends with the end of a line would begin another header."""
+    """A value that ends with a line feed would begin another header."""
     headers = {"Content-Security-Policy": "default-src 'self'\n"}
     assert problems(written(folder, http_server_config={"headers": headers})) == [
         "3: http_server_config.headers.Content-Security-Policy: is not of the right form"

@@ -187,7 +187,7 @@ def _one_of(value: object, choices: tuple[str, ...]) -> str:
 
 
 def _converted(value: object, hint: Any) -> Any:
-    """What msgspec makes of a single value, or of a collection whose items are checked already."""
+    """Convert a single value by msgspec, or a collection whose items are checked already."""
     try:
         return msgspec.convert(value, hint)
     except msgspec.ValidationError as error:

@@ -1,6 +1,6 @@
 """The observations of each interval: throughput, concurrency, and the use of each resource."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -86,10 +86,7 @@ class Observations:
     @property
     def disturbed(self) -> NDArray[np.bool_]:
         """Where others filled a resource, so that queries waited for them; shape (intervals,)."""
-        disturbed = np.zeros(len(self), dtype=np.bool_)
-        for resource in self.resources:
-            disturbed |= self._filled_by_strangers(resource)
-        return disturbed
+        return self._for_any_resource(self._filled_by_strangers)
 
     def _filled_by_strangers(self, resource: Resource) -> NDArray[np.bool_]:
         """Where others filled it with more than follows the throughput, as clients' work does."""
@@ -99,10 +96,16 @@ class Observations:
     @property
     def beside_strangers(self) -> NDArray[np.bool_]:
         """Where others used more of a resource than follows the throughput; shape (intervals,)."""
-        used = np.zeros(len(self), dtype=np.bool_)
+        return self._for_any_resource(self._used_by_strangers)
+
+    def _for_any_resource(
+        self, condition: Callable[[Resource], NDArray[np.bool_]]
+    ) -> NDArray[np.bool_]:
+        """Where the condition holds for one resource at least; shape (intervals,)."""
+        found = np.zeros(len(self), dtype=np.bool_)
         for resource in self.resources:
-            used |= self._used_by_strangers(resource)
-        return used
+            found |= condition(resource)
+        return found
 
     def _used_by_strangers(self, resource: Resource) -> NDArray[np.bool_]:
         """Where others used more of it than follows the throughput."""

@@ -82,7 +82,7 @@ class Use:
 
 
 class MeasuredLoad(NamedTuple):
-    """What the intervals with about one throughput had together."""
+    """The mean load of the intervals with about one throughput."""
 
     throughput: float
     """Queries/s."""
