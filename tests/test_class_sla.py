@@ -54,6 +54,13 @@ def test_a_quantile_is_that_of_the_calls(share: float) -> None:
     assert found.quantile(share) == pytest.approx(np.quantile(times, share), rel=0.05)
 
 
+def test_no_quantile_is_beyond_the_greatest_or_the_least() -> None:
+    """Whatever share is asked for, as an interval's ends are: no time was longer or shorter."""
+    found = ResponseTimes.of({(0.01, 0.02): 3.0, (0.1, 0.2): 1.0})
+    assert found.quantile(1.0) == found.quantile(1.4) == pytest.approx(0.2)
+    assert found.quantile(0.0) == found.quantile(-0.4) == pytest.approx(0.01)
+
+
 def test_nine_intervals_of_ten_hold_the_true_quantile() -> None:
     """Of 200 samples of 400 calls each, for the 95 % quantile of a known distribution."""
     truth = -0.02 * np.log(0.05)

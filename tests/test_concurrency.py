@@ -66,6 +66,38 @@ def test_a_processor_before_which_most_statements_wait_is_full(
         assert 4 <= found.concurrency_upper < 40
 
 
+def jumped() -> Observations:
+    """A load that jumps from some 10 statements at once, which nearly fill it, to 50 to 90."""
+    n = np.array([2.0, 8.0, 10.0, 12.0, 50.0, 60.0, 72.0, 86.0])
+    x = np.array([200.0, 900.0, 900.0, 900.0, 640.0, 640.0, 640.0, 640.0])
+    used: Array = np.array([0.2, 0.9, 0.9, 0.9, 1.0, 1.0, 1.0, 1.0])
+    return Observations.of(np.arange(8.0), x, n, resources=[Resource("cpu", used, own=used)])
+
+
+def test_a_peak_that_was_jumped_over_is_as_uncertain_as_both_sides_differ() -> None:
+    """Nearly full the processor allows 1000, past the peak 640 are served: 800, and both within."""
+    found = find_observed_peak(jumped())
+    assert found is not None
+    assert found.throughput == pytest.approx(800)
+    assert found.throughput * np.exp(found.error) == pytest.approx(1000)
+    assert found.throughput * np.exp(-found.error) == pytest.approx(640)
+    assert 10 < found.concurrency < found.concurrency_upper < 40
+
+
+def test_a_peak_is_as_uncertain_as_the_intervals_around_it_scatter() -> None:
+    """The standard error of their middle: of 2 % over 40 intervals it is 0.3 to 0.6 %."""
+    rng = np.random.default_rng(4)
+    n = np.repeat([2.0, 4.0, 40.0], (8, 40, 8))
+    x = np.repeat([700.0, 1000.0, 960.0], (8, 40, 8)) * np.exp(rng.normal(0, 0.02, 56))
+    used: Array = np.repeat([0.7, 0.93, 1.0], (8, 40, 8))
+    found = find_observed_peak(
+        Observations.of(np.arange(56.0), x, n, resources=[Resource("cpu", used, own=used)])
+    )
+    assert found is not None
+    assert found.throughput == pytest.approx(1000, rel=0.01)
+    assert 0.003 <= found.error <= 0.006
+
+
 def test_clients_of_a_real_server_are_seen_before_their_statements_begin() -> None:
     """Of 3 to 48 clients of a MariaDB whose processor is full, as many run as there are.
 

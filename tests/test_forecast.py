@@ -15,7 +15,7 @@ from models.forecast.saturation import (
     forecast_load,
     saturation,
 )
-from models.forecast.trend import fit_trend
+from models.forecast.trend import TrendShape, fit_trend
 from models.rates import Array
 from testbed.simulated.loads import AHEAD, HOURS, SCENARIOS, month
 
@@ -59,6 +59,27 @@ def test_a_line_with_a_week_meets_the_capacity_where_it_should(ahead: int) -> No
     assert found.upper is not None
     assert found.lower < ahead * DAY < found.upper
     assert found.reason is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "peaks"),
+    [
+        (TrendShape.LEVEL, np.full(42, 500.0)),
+        (TrendShape.GROWTH, np.linspace(500.0, 900.0, 42)),
+        (TrendShape.LEVEL, np.repeat([500.0, 800.0], (20, 22))),
+        (TrendShape.CHANGE, np.concatenate((np.linspace(400.0, 800.0, 21), np.full(21, 800.0)))),
+    ],
+)
+def test_the_simplest_shape_that_explains_the_peaks_is_the_likeliest(
+    shape: TrendShape, peaks: Array
+) -> None:
+    """Noise makes no growth; a step leaves a level, and a growth that has ended is a change."""
+    weights = []
+    for seed in range(12):
+        noise = np.random.default_rng([20, seed]).normal(0, 0.03, len(peaks))
+        found = fit_trend(peaks * np.exp(noise))
+        weights.append({one.shape: one.weight for one in found.candidates}[shape])
+    assert np.median(weights) > 0.5
 
 
 def test_the_week_moves_the_day() -> None:

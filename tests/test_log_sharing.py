@@ -51,3 +51,24 @@ def test_the_spared_share_is_that_of_the_commits_beyond_the_first() -> None:
     assert found.per_query == pytest.approx(1.9, abs=0.11)
     assert found.spared[-1] == pytest.approx(1 - 0.2 / found.per_query)
     assert np.all(np.diff(found.spared) >= 0)
+
+
+def test_what_an_idle_server_writes_by_itself_is_no_cost_of_its_queries() -> None:
+    """A few queries beside fifty writes a second, at night: the cost is that by day."""
+    x, writes = np.linspace(300.0, 1000.0, 20), np.full(20, 300.0)
+    idle = np.full(10, 1.0)
+    found = SharedCost.of(np.concatenate((idle, x)), np.concatenate((50 * idle, writes)))
+    alone = SharedCost.of(x, writes)
+    assert found is not None
+    assert alone is not None
+    assert found.per_query == pytest.approx(alone.per_query)
+
+
+def test_the_share_is_smoothed_along_a_curve_of_the_load() -> None:
+    """One that bends twice is kept as it is, and noise around it is not."""
+    t = np.linspace(0.0, 1.0, 200)
+    curve = 0.1 + 0.4 * (3 * t**2 - 2 * t**3)
+    noise = np.random.default_rng(8).normal(0, 0.05, 200)
+    for spared, off in ((curve, 1e-9), (curve + noise, 0.03)):
+        found = SharedCost(spared, 1.0).smoothed(t, np.zeros(200), np.ones(200))
+        assert np.abs(found.spared - curve).max() < off

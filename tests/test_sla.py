@@ -14,7 +14,7 @@ from models.capacity.result import CapacityReason
 from models.robust import normal_cdf
 from models.usl.law import Usl
 from models.what_if.current_state import CurrentState, Kind, Load, Use
-from models.what_if.sla import sla_headroom
+from models.what_if.sla import Growth, growth_of, sla_headroom
 from models.what_if.sla_result import SlaReason
 
 GREW = SlaReason.GROWS_OTHERWISE
@@ -242,3 +242,63 @@ def test_a_capacity_that_is_not_trusted_widens_the_bounds() -> None:
     assert 500.0 < unsure.lower < 0.8 * sure.lower
     assert sure.upper < unsure.upper <= 1030.0
     assert unsure.value == pytest.approx(sure.value, rel=0.05)
+
+
+@pytest.mark.parametrize("busy", [0.2, 0.5])
+def test_the_headroom_has_the_bounds_of_the_throughput(busy: float) -> None:
+    """1 − X/throughput at each of the three; up to all where the throughput has no end."""
+    today, x = processors(2, busy), 1000.0 * busy
+    found = sla_headroom(today, 0.01)
+    endless = sla_headroom(replace(today, upper=None), 3600.0)
+    for one in (found, endless):
+        assert one.throughput is not None
+        assert one.headroom is not None
+        assert one.headroom.value == pytest.approx(1 - x / one.throughput.value)
+        assert one.headroom.lower == pytest.approx(1 - x / one.throughput.lower)
+    assert found.throughput is not None
+    assert found.headroom is not None
+    assert found.throughput.upper is not None
+    assert found.headroom.upper == pytest.approx(1 - x / found.throughput.upper)
+    assert endless.throughput is not None
+    assert endless.headroom is not None
+    assert (endless.throughput.upper, endless.headroom.upper) == (None, 1.0)
+
+
+def test_concurrency_is_named_only_where_the_sla_is_likely_reached_before_the_capacity() -> None:
+    """Beyond the capacity it would be that of a load which the server never serves."""
+    before = []
+    for sla in 0.006 * np.geomspace(1.2, 100, 12):
+        found = sla_headroom(TODAY, float(sla), is_trusted=False)
+        assert found.capacity_first is not None
+        assert (found.concurrency is None) == (found.capacity_first >= 0.5)
+        before.append(found.capacity_first)
+    assert min(before) < 0.4
+    assert 0.5 < max(before) < 0.95
+
+
+def test_before_contention_without_a_law_residence_times_grow_up_to_as_a_queue_does() -> None:
+    """From not at all to (1 − U now)/(1 − U then), U the share of the limit by contention."""
+    alone = processors(2, 0.3)
+    end = replace(CONTENTION, grid=CONTENTION.grid + np.log(1000.0 / 5000.0), probability=1.0)
+    beside = growth_of(replace(alone, limits=(*alone.limits, end)))
+    free = growth_of(replace(alone, limits=(*alone.limits, replace(end, kind=Kind.SETTING))))
+    assert isinstance(beside, Growth)
+    assert isinstance(free, Growth)
+    for grown in (1.5, 2.0, 3.0):
+        factor = np.full_like(beside.ends, grown)
+        longer = beside.times(factor) / free.times(factor)
+        place = beside.draws.limits[-1]
+        queue = (1 - 300.0 / place) / (1 - np.minimum(grown * 300.0 / place, 0.99))
+        assert longer.min() >= 1 - 1e-9
+        assert (longer <= queue * (1 + 1e-9)).all()
+        assert np.median(longer) > 1.02
+
+
+def test_a_capacity_that_is_not_trusted_is_off_by_a_third_at_times() -> None:
+    """Its 5 % quantile lies a factor of exp(1.645 · 0.3) below that of a trusted one."""
+    today = processors(2, 0.2)
+    sure = sla_headroom(today, 0.02).throughput
+    unsure = sla_headroom(today, 0.02, is_trusted=False).throughput
+    assert sure is not None
+    assert unsure is not None
+    assert sure.lower / unsure.lower == pytest.approx(1.64, rel=0.1)

@@ -65,6 +65,22 @@ def test_there_are_six_cells_to_the_octave_of_load_and_one_to_the_octave_of_age(
     assert of_ages.weights.sum() == pytest.approx(2 * CELL_WEIGHT)
 
 
+def test_the_last_quarter_of_an_hour_is_of_one_age() -> None:
+    """A crowd within it weighs as one full cell, and one across its end as two."""
+    for begun, cells in ((-890.0, 1), (-1300.0, 2)):
+        at = np.linspace(begun, 0.0, 60)
+        kept = thin(at, np.full(60, 50.0), 0.0, half_life=1e12)
+        assert kept.weights.sum() == pytest.approx(cells * CELL_WEIGHT)
+
+
+def test_where_cells_are_many_each_keeps_one() -> None:
+    """Thirty loads, of which the highest are the oldest, and room for forty intervals."""
+    lower = 1000.0 * 2.0 ** -((np.arange(1, 30) + 0.5) / 6)
+    loads = np.repeat([1000.0, *lower], 10)
+    kept = thin(np.arange(-300.0, 0.0), loads, 0.0, limit=40)
+    assert set(loads[kept.indices]) == set(loads)
+
+
 def test_thinning_what_was_kept_needs_bounded_memory_and_keeps_the_peak() -> None:
     """Fed interval by interval for three days, the store stays small and the peak stays in it."""
     rng = np.random.default_rng(5)

@@ -161,6 +161,23 @@ def test_a_disks_time_by_its_profile() -> None:
     assert not split.over_explained
 
 
+def test_the_disks_profile_is_the_configured_one_or_the_one_that_was_learned() -> None:
+    """Half of the requests are random: half of the time by the profile, a ninth by bytes."""
+    page, large = 16384.0, 131072.0
+    disk = DiskProfile(50 * large, 1 / 50)
+    far_off = DiskProfile(5000 * large, 1 / 50)
+    usage = Usage(10.0, 10.0, disk=Reads(100, 50 * (page + large)), disk_seconds=2.0)
+    for known, seconds in (
+        (usage, 2.0 * 8 / 9),
+        (replace(usage, profile=disk), 1.0),
+        (replace(usage, fitted_profile=disk), 1.0),
+        (replace(usage, profile=disk, fitted_profile=far_off), 1.0),
+    ):
+        split = time_split(known)
+        assert split.seconds[Part.DISK_SEQUENTIAL] == pytest.approx(seconds)
+        assert split.seconds[Part.DISK_RANDOM] == pytest.approx(2.0 - seconds)
+
+
 def test_a_full_disk_does_not_hold_up_who_does_not_read() -> None:
     """Eight statements, of which one is seen waiting for a full disk: one is there, not eight."""
     reads, profile = Reads(9990.0, 9990 * 16384.0), DiskProfile(130e6, 1e-3)
