@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,15 @@ RULES = ROOT / "deploy/prometheus/mysql-headroom.rules.yml"
 _RANGE = re.compile(r"\[[0-9a-z]+\]")
 
 
+@cache
+def parsed(text: str) -> Any:
+    """What a YAML file says, once for each text: by libyaml, ten times as fast as by Python."""
+    return yaml.load(text, Loader=yaml.CSafeLoader)
+
+
 def alerts(text: str) -> Iterator[dict[str, Any]]:
     """Every alerting rule of a rules file."""
-    for group in yaml.safe_load(text)["groups"]:
+    for group in parsed(text)["groups"]:
         for rule in group["rules"]:
             if "alert" in rule:
                 yield rule
@@ -37,7 +45,7 @@ def rules_with_short_intervals(
     `[window]`, and every group is evaluated each `interval`. The thresholds stay as they are, ages
     in seconds included.
     """
-    rules = yaml.safe_load(text)
+    rules = deepcopy(parsed(text))
     for group in rules["groups"]:
         group["interval"] = interval
         for rule in group["rules"]:
