@@ -29,7 +29,7 @@ def recorded_certainty() -> Iterator[str]:
             found = assess_capacity(observations(seen_below(seen, part), Source.STATEMENT_TIME))
             cells = ["–"] * len(AT)
             if found.distribution is not None and not is_contradicted(found):
-                peak = clients_peak(seen, part["peaks"])[0]
+                peak = clients_peak(seen, part)[0]
                 reached = found.distribution.at_most(np.array(AT) * peak)
                 cells = [f"{p:.2f}" for p in reached]
                 far = dict(zip(AT, reached, strict=True))

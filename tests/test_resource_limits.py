@@ -345,3 +345,26 @@ def test_equal_throughputs_make_no_limit_of_rounding() -> None:
             resource_limit.x_max is None
             or np.isfinite([resource_limit.x_max, *around(resource_limit)]).all()
         )
+
+
+@pytest.mark.parametrize(("for_us", "is_ours"), [(0.3, True), (0.46, False)])
+def test_what_is_served_on_a_full_processor_counts_unless_strangers_fill_it(
+    for_us: float, is_ours: bool
+) -> None:
+    """Clients on the same host take three tenths of what is used, at any load.
+
+    Others who take half as much again for a while leave less to the server than it could serve.
+    """
+    x, rng = loads(0.05, 0.9)
+    whole, full_at = busy(x, rng, base=0.0), rng.normal(700, 20, 20)
+    resource = Resource(
+        "cpu",
+        np.minimum(np.append(whole, np.ones(20)), 1.0),
+        own=np.append(0.7 * whole, np.full(20, 1 - for_us)),
+    )
+    [limit] = find_resource_limits(np.append(x, full_at), [resource])
+    low, middle, high = around(limit)
+    if is_ours:
+        assert middle == pytest.approx(700, rel=0.05)
+    else:
+        assert low < 1000 < high

@@ -132,8 +132,7 @@ def _law(
 
 def _busy(loaded: Observations, resource_limit: ResourceLimit) -> Array:
     """Look up how busy the limit's resource was."""
-    resource = loaded.resource(resource_limit.resource)
-    return resource.utilisation / resource.ceiling
+    return loaded.resource(resource_limit.resource).whole
 
 
 def _together(kept: Observations, x: float) -> float | None:

@@ -89,7 +89,7 @@ def find_regimes(seen: Observations) -> Regimes:
     costs = _costs(seen)
     for name, cost in costs.items():
         split = _split_in_two(name, cost, seen)
-        if split is not None and _is_of_the_work(name, split[0], costs, seen.throughput):
+        if split is not None and _is_of_the_work(name, split[0], costs, seen):
             return Regimes(split[0], clusters=split[1])
     change = _clearest_change(costs, seen)
     if change is not None:
@@ -101,7 +101,7 @@ def _costs(seen: Observations) -> dict[str, Array]:
     """Per query, the logarithm of its time and of what it costs of the three busiest resources."""
     x = seen.throughput
     resources = [r for r in seen.resources if not r.is_setting]  # queries hold those, not use them
-    used = [r.utilisation / r.ceiling for r in resources]
+    used = [r.whole for r in resources]
     mean = [float(np.nansum(u)) / len(x) for u in used]
     busiest = sorted(range(len(used)), key=lambda i: -mean[i])[:BUSIEST]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -247,16 +247,18 @@ def _split_in_two(
 
 
 def _is_of_the_work(
-    name: str, current: NDArray[np.bool_], costs: dict[str, Array], x: Array
+    name: str, current: NDArray[np.bool_], costs: dict[str, Array], seen: Observations
 ) -> bool:
     """Whether two clusters are two kinds of work: what takes another time costs otherwise too.
 
-    On a server at its end they take many times as long and cost the same: they wait.
+    On a server at its end they take many times as long and cost the same: they wait. Where most of
+    them wait for a processor they may cost more for that alone, with colder caches.
     """
     used = [cost for other, cost in costs.items() if other != TIME_PER_QUERY]
     if name != TIME_PER_QUERY or not used:
         return True
-    return any(_differ(cost, current, x) for cost in used)
+    served = ~seen.queued
+    return any(_differ(np.where(served, cost, np.nan), current, seen.throughput) for cost in used)
 
 
 def _differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.capacity.resource_limit import Resource
-from models.capacity.sample_sizes import MIN_POINTS, SEEN
+from models.capacity.sample_sizes import SEEN
 from models.numerics import quantile
 from models.usl.law import Array
 
@@ -109,16 +109,20 @@ class Observations:
 
     def _used_by_strangers(self, resource: Resource) -> NDArray[np.bool_]:
         """Where others used more of it than follows the throughput."""
-        x = self.throughput
-        if resource.own is None:
+        return resource.used_by_strangers(self.throughput)
+
+    @property
+    def queued(self) -> NDArray[np.bool_]:
+        """Where most of the statements at once wait for a busy resource; shape (intervals,)."""
+        return self._for_any_resource(self.queued_for)
+
+    def queued_for(self, resource: Resource) -> NDArray[np.bool_]:
+        """Where this busy resource keeps most of the statements waiting; shape (intervals,)."""
+        if resource.waiting is None:
             return np.zeros(len(self), dtype=np.bool_)
-        others = (resource.utilisation - resource.own) / resource.ceiling
-        follows = (x > 0) & ~resource.filled_by_others & np.isfinite(others)
-        if np.count_nonzero(follows) < MIN_POINTS:
-            return np.zeros(len(self), dtype=np.bool_)
-        for_us = quantile(others[follows] / x[follows], FOR_US)
-        strangers: NDArray[np.bool_] = others > for_us * x + STRANGE
-        return strangers
+        busy = resource.utilisation >= BUSY_AT_PEAK * resource.ceiling
+        queued: NDArray[np.bool_] = busy & (resource.waiting > MOSTLY * self.concurrency)
+        return queued
 
     def undisturbed(self) -> "Observations":
         """The same, concurrency not known where others disturbed it."""
@@ -189,11 +193,11 @@ UNHINDERED = 0.2
 """The quantile of the residence times that counts as that of statements that do not wait."""
 MOST = 1e120
 """Beyond this, and below its inverse, powers of a number have no place in a float."""
-FOR_US = 0.1
-"""The quantile of what others use per query that counts as work for the server's queries: clients
-on the same host do it."""
-STRANGE = 0.15
-"""What others use beyond that, as a share of the ceiling, for it to be work of their own."""
+BUSY_AT_PEAK = 0.8
+"""What ends the growth is used so much at the peak already. Where it is full beyond and not there,
+other queries, or more expensive ones, filled it: a report, a backup."""
+MOSTLY = 0.5
+"""Where more than this share of the statements at once wait for a resource, it is full."""
 MIN_CONCURRENCY = 0.5
 """Nearly idle intervals say nothing about threads that disturb each other."""
 

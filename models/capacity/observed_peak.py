@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.observations import Observations
+from models.capacity.observations import BUSY_AT_PEAK, Observations
 from models.capacity.resource_limit import Resource
 from models.numerics import median
 from models.robust import medians, persistence
@@ -28,11 +28,6 @@ BEYOND = 1.5
 """So many times the concurrency that suffices for the peak is beyond it."""
 PLATEAU = 3.0
 """Where throughput stays level, the peak ends at so many times the concurrency that suffices."""
-BUSY_AT_PEAK = 0.8
-"""What ends the growth is used so much at the peak already. Where it is full beyond and not there,
-other queries, or more expensive ones, filled it: a report, a backup."""
-MOST = 0.5
-"""Where more than this share of the statements at once wait for a resource, it is full."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +82,7 @@ def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak |
     the least: the peak is taken in the middle, as uncertain as they differ.
     """
     for resource in _ending(seen):
-        ours = known & (resource.of_ours >= BUSY_AT_PEAK)
+        ours = known & (resource.used_for_server(seen.throughput) >= BUSY_AT_PEAK)
         full, nearly = ours & resource.full, ours & ~resource.full
         if min(np.count_nonzero(full), np.count_nonzero(nearly)) < LEAST:
             continue
@@ -149,7 +144,7 @@ def _end(cells: Array, at_peak: NDArray[np.bool_]) -> float:
 
 def _full(seen: Observations, far: NDArray[np.bool_], around: NDArray[np.bool_]) -> str | None:
     """Find the resource that was full in most of the intervals beyond, and busy at the peak."""
-    full = {r.name: _used(r, far) for r in _ending(seen) if _fills(seen, r, far, around)}
+    full = {r.name: _used(seen, r, far) for r in _ending(seen) if _fills(seen, r, far, around)}
     return max(full, key=lambda name: full[name], default=None)
 
 
@@ -160,7 +155,7 @@ def _ending(seen: Observations) -> list[Resource]:
 
 def _is_full(seen: Observations, resource: Resource) -> NDArray[np.bool_]:
     """Mark where the server fills it, or where most of the statements wait for it."""
-    full: NDArray[np.bool_] = resource.full | _queued(seen, resource)
+    full: NDArray[np.bool_] = resource.full | seen.queued_for(resource)
     return full & ~resource.filled_by_others
 
 
@@ -169,18 +164,9 @@ def _fills(
 ) -> bool:
     full = _is_full(seen, resource)
     mostly = 2 * np.count_nonzero(full & far) > np.count_nonzero(far)
-    return bool(mostly and _used(resource, around) >= BUSY_AT_PEAK)
+    return bool(mostly and _used(seen, resource, around) >= BUSY_AT_PEAK)
 
 
-def _queued(seen: Observations, resource: Resource) -> NDArray[np.bool_]:
-    """Mark where a busy resource keeps most of the statements waiting."""
-    if resource.waiting is None:
-        return np.zeros(len(seen), dtype=np.bool_)
-    busy = resource.utilisation >= BUSY_AT_PEAK * resource.ceiling
-    queued: NDArray[np.bool_] = busy & (resource.waiting > MOST * seen.concurrency)
-    return queued
-
-
-def _used(resource: Resource, which: NDArray[np.bool_]) -> float:
-    """Compute how busy the server's own load made it in these intervals."""
-    return float(medians(resource.of_ours[which]))
+def _used(seen: Observations, resource: Resource, which: NDArray[np.bool_]) -> float:
+    """Compute how busy the server's queries made it in these intervals."""
+    return float(medians(resource.used_for_server(seen.throughput)[which]))

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.cpu_wakeups import QUEUED, SHORT, CpuWakeups
-from models.capacity.sample_sizes import SURE
+from models.capacity.sample_sizes import MIN_POINTS, SURE
 from models.capacity.shared_cost import SharedCost
-from models.numerics import median
+from models.numerics import median, quantile
 from models.trust import Trust
 from models.usl.law import Array
 from models.usl.posterior import Interval
@@ -55,6 +55,11 @@ SENTENCES = {
 
 FULL = 0.97
 """A resource this near its ceiling is full: its utilisation can no longer follow the load."""
+FOR_US = 0.1
+"""The quantile of what others use per query that counts as work for the server's queries: clients
+on the same host do it."""
+STRANGE = 0.15
+"""What others use beyond that, as a share of the ceiling, for it to be work of their own."""
 OWN_SHARE = 0.5
 """A full resource of which the server uses less was filled by others: it says nothing of ours."""
 
@@ -147,10 +152,35 @@ class Resource:
         filled: NDArray[np.bool_] = full & (own < OWN_SHARE * self.ceiling)
         return filled
 
+    def used_by_strangers(self, x: Array) -> NDArray[np.bool_]:
+        """Where others used more of it than follows the throughput x (queries/s), shape as x."""
+        if self.own is None:
+            return np.zeros(len(x), dtype=np.bool_)
+        others = (self.utilisation - self.own) / self.ceiling
+        follows = (x > 0) & ~self.filled_by_others & np.isfinite(others)
+        if np.count_nonzero(follows) < MIN_POINTS:
+            return np.zeros(len(x), dtype=np.bool_)
+        for_us = quantile(others[follows] / x[follows], FOR_US)
+        strangers: NDArray[np.bool_] = others > for_us * x + STRANGE
+        return strangers
+
+    def used_for_server(self, x: Array) -> Array:
+        """How much of the ceiling its queries use at throughputs x (queries/s), shape as x.
+
+        With what clients on the same host use for them; beside strangers the server's own part.
+        """
+        used: Array = np.where(self.used_by_strangers(x), self.of_ours, self.whole)
+        return used
+
+    @property
+    def whole(self) -> Array:
+        """The utilisation as a share of the ceiling, shape (intervals,)."""
+        return self.utilisation / self.ceiling
+
     @property
     def of_ours(self) -> Array:
         """The utilisation by the server, or by all where that is not known; (intervals,)."""
-        return (self.utilisation if self.own is None else self.own) / self.ceiling
+        return self.whole if self.own is None else self.own / self.ceiling
 
     def mapped(self, change: Callable[[Array], Array]) -> "Resource":
         """The same resource with each column, shape (intervals,), changed."""

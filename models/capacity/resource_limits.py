@@ -29,8 +29,9 @@ from models.capacity.demand import (
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
 from models.capacity.distribution import FARTHEST, GRID
 from models.capacity.extrapolation import CEILING, Extrapolations
-from models.capacity.observed_peak import BUSY_AT_PEAK
+from models.capacity.observations import BUSY_AT_PEAK
 from models.capacity.resource_limit import (
+    FULL,
     LimitReason,
     Resource,
     ResourceLimit,
@@ -104,7 +105,7 @@ def find_resource_limits(
     )
     resource_limits = []
     for i, resource in enumerate(resources):
-        resource_limit = _corrected(found[i] or next(extrapolated), resource, x, own[:, i], clients)
+        resource_limit = _corrected(found[i] or next(extrapolated), resource, x, clients)
         if by_others[i] and not resource_limit.usable:
             reasons = (LimitReason.FILLED_BY_OTHERS, *resource_limit.reasons)
             resource_limit = replace(resource_limit, reasons=reasons)
@@ -114,13 +115,13 @@ def find_resource_limits(
 
 
 def _corrected(
-    limit: ResourceLimit, resource: Resource, x: Array, own: Array, clients: Clients | None
+    limit: ResourceLimit, resource: Resource, x: Array, clients: Clients | None
 ) -> ResourceLimit:
     """Correct a limit for the clients' connections, full intervals, and an uncertain ceiling."""
     if clients is not None and LimitReason.ALREADY_FULL not in limit.reasons:
         limit = _as_clients_have_it(resource, limit, clients)
     if limit.usable and _ends_growth(resource):
-        limit = _with_filled(limit, x[(own >= AT_CEILING) & resource.may_be_full])
+        limit = _with_filled(limit, x[_is_filled(resource, x) & resource.may_be_full])
     if limit.usable and resource.ceiling_deviation > 0:
         limit = _with_ceiling_of(resource, limit)
     return limit
@@ -180,7 +181,7 @@ def _of_the_ceiling(resources: Sequence[Resource]) -> tuple[Array, Array, NDArra
 
     What others have filled says nothing about the server: not known.
     """
-    u = np.stack([r.utilisation / r.ceiling for r in resources], axis=1)
+    u = np.stack([r.whole for r in resources], axis=1)
     nothing = np.full(len(u), np.nan)
     own = np.stack([nothing if r.own is None else r.own / r.ceiling for r in resources], axis=1)
     filled = np.stack([r.filled_by_others for r in resources], axis=1)
@@ -260,6 +261,14 @@ def _ends_growth(resource: Resource) -> bool:
     """Whether what is served while the server fills the resource is what the resource allows."""
     apart = resource.is_busy_time or resource.is_stock or resource.counts_waits
     return not apart and resource.ceiling_deviation == 0
+
+
+def _is_filled(resource: Resource, x: Array) -> NDArray[np.bool_]:
+    """Mark where the server fills it, alone or with its clients on the same host; shape as x."""
+    if resource.own is None:
+        return np.zeros(len(x), dtype=np.bool_)
+    alone: NDArray[np.bool_] = resource.of_ours >= AT_CEILING
+    return alone | (resource.used_for_server(x) >= FULL)
 
 
 def _with_filled(limit: ResourceLimit, x: Array) -> ResourceLimit:

@@ -106,7 +106,7 @@ def replay(seen: dict[str, Any]) -> Iterator[Said]:
     for part in seen["caps"]:
         window = seen_below(seen, part)
         best = true_peak(part["peaks"])[0]
-        peak, least, most = clients_peak(seen, part["peaks"])
+        peak, least, most = clients_peak(seen, part)
         if before:
             drift = 100 * (true_peak(before)[0] / best - 1)
             yield Said(part["cap"], "the peak measured one level before", drift, False)
@@ -131,26 +131,35 @@ def replay(seen: dict[str, Any]) -> Iterator[Said]:
             yield Said(part["cap"], name, error, trusted, width, holds, reaches)
 
 
-def clients_peak(
-    seen: dict[str, Any], moments: Sequence[tuple[int, float]]
-) -> tuple[float, float, float]:
+def clients_peak(seen: dict[str, Any], part: dict[str, Any]) -> tuple[float, float, float]:
     """Compute what the clients' connections could get, and the least and most of its moments."""
-    share = share_of_clients(seen, moments)
+    moments = part["peaks"]
+    share = _share_of(connections_in(seen, part), seen, moments)
     peak, least, most = true_peak(moments)
     return share * peak, share * least, share * most
 
 
-def share_of_clients(seen: dict[str, Any], moments: Sequence[tuple[int, float]]) -> float:
-    """Compute the peak of the clients' connections as a share of that of the best threads.
+def connections_in(seen: dict[str, Any], part: dict[str, Any]) -> int:
+    """The clients' connections: beyond the peak those of the closed loop that went there."""
+    if part["cap"] <= 1:
+        return int(seen.get("connections", 64))
+    ladder = {int(n): Level(*level) for n, level in seen["truth"].items()}
+    return int(part["cap"] * best_threads(ladder)[0])
+
+
+def _share_of(
+    connections: int, seen: dict[str, Any], moments: Sequence[tuple[int, float]]
+) -> float:
+    """Compute the throughput of so many connections as a share of the best threads'.
 
     From these minutes where they were measured, else from the ladder's levels about that number.
     """
-    connections = seen.get("connections", 64)
     own = [x for n, x in moments if n == connections]
     if own and "connections" in seen:
         return min(float(np.mean(own)) / true_peak(moments)[0], 1.0)
     ladder = {int(n): Level(*level) for n, level in seen["truth"].items()}
-    about = [level.throughput for n, level in ladder.items() if 0.7 < n / connections < 1.6]
+    nearest = min(max(ladder), connections)
+    about = [level.throughput for n, level in ladder.items() if 0.7 < n / nearest < 1.6]
     best = [ladder[n].throughput for n in best_threads(ladder)]
     return min(float(np.mean(about) / np.mean(best)), 1.0)
 
