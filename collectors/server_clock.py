@@ -7,29 +7,34 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from collectors.base import CollectorError, FailureKind, Values
-from collectors.query_results import Cell, Row, text
+from collectors.query_results import Cell, text
 
 CLOCK = "UTC_TIMESTAMP(6)"
 """The expression: the time at which the statement began, the same in any time zone."""
 OFFSET, ROUND_TRIP = "clock_offset_seconds", "clock_round_trip_seconds"
+Answer = TypeVar("Answer")
 LONGEST = len("2026-11-23 14:51:24.123456")
 
 
-def with_clock(ask: Callable[[], Row]) -> tuple[Row, Values]:
-    """Ask a statement whose last column is `CLOCK`; return the others, and the clock's time.
+def with_clock(
+    ask: Callable[[], Answer], clock_of: Callable[[Answer], Cell]
+) -> tuple[Answer, Values]:
+    """Ask a statement that has `CLOCK` in its answer; return that, and what `clock_of` reads of it.
 
     The offset is the server's clock less ours at the middle of the round trip, in seconds. A time
     that cannot be read is left out: the counts beside it are as good as without.
     """
     began, unix = time.monotonic(), time.time()
-    *others, clock = ask()
+    answer = ask()
     took = time.monotonic() - began
     values: Values = {}
     with suppress(CollectorError):
-        values = {OFFSET: unix_seconds(clock) - (unix + took / 2), ROUND_TRIP: took}
-    return tuple(others), values
+        offset = unix_seconds(clock_of(answer)) - (unix + took / 2)
+        values = {OFFSET: offset, ROUND_TRIP: took}
+    return answer, values
 
 
 def unix_seconds(cell: Cell) -> float:

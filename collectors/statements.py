@@ -10,7 +10,8 @@ binlog dump lasts as long as its replica: neither is counted.
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
-from collectors.query_results import ONE_CELL, Shape, number, number_or_zero, text, whole
+from collectors.query_results import ONE_CELL, Row, Shape, number, number_or_zero, text, whole
+from collectors.server_clock import CLOCK, with_clock
 
 PICOSECOND = 1e-12
 ATTEMPTS = 3  # to read both sums with no long statement ending in between
@@ -23,7 +24,7 @@ ALL_CLIENTS = """performance_schema.events_statements_summary_global_by_event_na
 
 Of 220 kinds some twenty ever run: their names alone are compared."""
 TOTALS = f"""
-SELECT SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT), {{cpu}}
+SELECT SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT), {{cpu}}, {CLOCK}
   FROM {ALL_CLIENTS}"""  # noqa: S608  (our own words only)
 NO_CPU, CPU = "NULLIF(0, 0)", "SUM(SUM_CPU_TIME)"
 """A literal NULL would be no word of the digest's text, by which our own statements are known."""
@@ -38,7 +39,7 @@ WAITS_FOR_A_LOCK = "PROCESSLIST_STATE LIKE 'Waiting for %lock'"
 """A metadata, table or global lock; a wait for one of InnoDB's row locks has no such state."""
 
 IN_FLIGHT = f"""
-SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0), {NO_CPU}
+SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0), {NO_CPU}, {NO_CPU}
   FROM performance_schema.events_statements_current
  WHERE {RUNNING}"""  # noqa: S608  (our own words only)
 
@@ -55,7 +56,7 @@ CPU_CONSUMER = "events_statements_cpu"
 """Of MySQL 8.0.28 and later, as is the column SUM_CPU_TIME; off by default."""
 CPU_ENABLED = f"""
 SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = '{CPU_CONSUMER}'"""  # noqa: S608
-SUMS, SUMS_AND_RUNNING = Shape(columns=3), Shape(columns=3, rows=2)
+SUMS, SUMS_AND_RUNNING = Shape(columns=4), Shape(columns=4, rows=2)
 
 LONGEST_ACCOUNT = 32 + 1 + 255  # characters
 GRANT = "GRANT SELECT ON performance_schema.* TO {account}"
@@ -173,19 +174,23 @@ class _Reader:
         self._least = spent
         return values
 
+    def _ask(self) -> list[Row]:
+        return self._connection.query(self._query, self._shape)
+
     def _read(self) -> dict[str, float]:
-        rows = self._connection.query(self._query, self._shape)
+        rows, clock = with_clock(self._ask, lambda rows: rows[0][-1] if rows else None)
         if len(rows) != self._shape.rows:
             message = f"{len(rows)} rows of sums instead of {self._shape.rows}"
             raise CollectorError(FailureKind.UNREADABLE, message)
-        (count, wait, cpu), *current = rows
+        (count, wait, cpu, _), *current = rows
         values = {
+            **clock,
             "statements": number_or_zero("COUNT_STAR", count),
             "statement_seconds": number_or_zero("SUM_TIMER_WAIT", wait) * PICOSECOND,
         }
         if cpu is not None:
             values["statement_cpu_seconds"] = number("SUM_CPU_TIME", cpu) * PICOSECOND
-        for running, elapsed, _ in current:
+        for running, elapsed, *_ in current:
             values["in_flight"] = number("the count of running statements", running)
             values["in_flight_seconds"] = number("TIMER_WAIT", elapsed) * PICOSECOND
         return values

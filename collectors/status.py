@@ -1,11 +1,13 @@
 """`status`: the server's global status, readable by every account.
 
-Where MySQL has it as a table that is read: SHOW GLOBAL STATUS copies all of it first.
+Where it is a table that is read, with the server's time beside it: MySQL without performance_schema
+has SHOW GLOBAL STATUS alone.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
-from collectors.query_results import Shape, number, text
+from collectors.query_results import Cell, Shape, number, text
+from collectors.server_clock import CLOCK, with_clock
 from collectors.statements import performance_schema_off
 
 NAMES = {
@@ -39,25 +41,39 @@ NAMES = {
 """The server's names and ours. Counters, except threads_*, replicas_connected, checkpoint_* and
 *_pending_*."""
 
+OURS = {name.lower(): ours for name, ours in NAMES.items()}
 REQUIRED = ("questions", "threads_running", "uptime")
 WANTED = "WHERE Variable_name IN ({})".format(", ".join(f"'{name}'" for name in NAMES))
 SHOW = f"SHOW GLOBAL STATUS {WANTED}"
-SELECT = f"SELECT Variable_name, Variable_value FROM performance_schema.global_status {WANTED}"  # noqa: S608
-SHAPE = Shape(columns=2, rows=len(NAMES), bytes=8192)
+TIME = "Time"
+"""Our name of the row that has the server's clock."""
+SELECT = f"""
+SELECT VARIABLE_NAME, VARIABLE_VALUE FROM {{table}} {WANTED}
+ UNION ALL SELECT '{TIME}', {CLOCK}"""  # noqa: S608  (our own words only)
+SELECT_MYSQL = SELECT.format(table="performance_schema.global_status")
+SELECT_MARIADB = SELECT.format(table="information_schema.GLOBAL_STATUS")
+"""Which has the names in capitals."""
+SHAPE = Shape(columns=2, rows=len(NAMES) + 1, bytes=8192)
 
 
 def prepare(connection: Connection) -> Prepared:
     """Every account may read the global status; only the session's protection may be missing."""
-    is_table = not connection.is_mariadb and performance_schema_off(connection, "status") is None
-    query = SELECT if is_table else SHOW
+    query = SELECT_MARIADB if connection.is_mariadb else SELECT_MYSQL
+    if not connection.is_mariadb and performance_schema_off(connection, "status") is not None:
+        query = SHOW
+
+    def ask() -> dict[str, Cell]:
+        return {text(name): value for name, value in connection.query(query, SHAPE)}
 
     def read() -> Values:
-        rows = [(text(name), value) for name, value in connection.query(query, SHAPE)]
-        values = {NAMES[name]: number(name, value) for name, value in rows if name in NAMES}
+        rows, clock = with_clock(ask, lambda rows: rows.get(TIME))
+        found = [(OURS.get(name.lower()), name, value) for name, value in rows.items()]
+        values = {ours: number(name, value) for ours, name, value in found if ours}
         missing = [name for name in REQUIRED if name not in values]
         if missing:
             raise CollectorError(FailureKind.UNREADABLE, f"SHOW GLOBAL STATUS has no {missing[0]}")
-        return {**values, **_limits(connection, values), "own_statements": connection.statements}
+        asked = {"own_statements": float(connection.statements)}
+        return {**values, **_limits(connection, values), **asked, **clock}
 
     return Prepared(read, (Feature("status", enabled=True), *connection.protection()))
 

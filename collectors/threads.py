@@ -62,8 +62,8 @@ def prepare(connection: Connection) -> Prepared:
         return Prepared(lambda: {"agent": 1.0, "system": float(scheduler)}, (lack,))
 
     def read() -> Values:
-        counts, clock = with_clock(lambda: connection.row(query, SHAPE))
-        dumps, system, applying, waiting, locked = counts
+        counts, clock = with_clock(lambda: connection.row(query, SHAPE), lambda row: row[-1])
+        dumps, system, applying, waiting, locked, _ = counts
         return {
             "agent": 1.0,
             "binlog_dump": number("the count of binlog dumps", dumps),

@@ -12,6 +12,7 @@ from dataclasses import replace
 from agent.assessment.snapshot import Health, Identity
 from agent.config.settings import CLOCKING, Config, Target
 from agent.history.server_identity import LONGEST, server_identity, server_uuid
+from agent.sampling.reading_time import dated, round_trip
 from agent.sampling.restart_detector import RestartDetector, Session
 from agent.sampling.scheduled_collector import ScheduledCollector, as_failure
 from agent.support.backoff import Backoff, spread
@@ -19,7 +20,6 @@ from agent.support.logs import fields
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
 from collectors.connection import LONGEST_VERSION, Connection
-from collectors.server_clock import OFFSET, ROUND_TRIP
 from collectors.threads import APPLYING, WAITING
 from collectors.transport_security import Endpoint
 from models.group.clock_offset import ClockOffset, RoundTrip, add_round_trip, clock_offset
@@ -199,10 +199,11 @@ class TargetSession:
     def _take(self, sample: Sample | None) -> None:
         if sample is None:
             return
-        self._keep(sample)
-        if OFFSET in sample.values:
-            trip = RoundTrip(sample.at, sample.values[OFFSET], sample.values[ROUND_TRIP])
+        trip = round_trip(sample)
+        if trip is not None:
             self._round_trips = add_round_trip(self._round_trips, trip)
+        sample = dated(sample, trip, self.clock(sample.at))
+        self._keep(sample)
         if APPLYING in sample.values:
             seen = Replication(sample.at, sample.values[APPLYING], sample.values[WAITING])
             self._replication = add_replication(self._replication, seen)

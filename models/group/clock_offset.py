@@ -43,7 +43,7 @@ class ClockOffset:
 
 
 def add_round_trip(known: Sequence[RoundTrip], new: RoundTrip) -> tuple[RoundTrip, ...]:
-    """Remember one more round trip, and forget those that are too old.
+    """Remember one more round trip, and forget those that are too old or no better than it.
 
     Where it contradicts one that is known, a clock was set in between: all before it are forgotten.
     """
@@ -51,7 +51,8 @@ def add_round_trip(known: Sequence[RoundTrip], new: RoundTrip) -> tuple[RoundTri
     room = new.uncertainty(new.at)
     if any(abs(one.offset - new.offset) > room + one.uncertainty(new.at) for one in recent):
         return (new,)
-    return (*recent, new)
+    # an older one that is less certain now will never be the most certain
+    return (*(one for one in recent if one.uncertainty(new.at) < room), new)
 
 
 def clock_offset(known: Sequence[RoundTrip], now: float) -> ClockOffset | None:

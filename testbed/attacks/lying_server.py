@@ -212,7 +212,7 @@ class LyingServer:
         key = f"1700000000.000001|{DIGEST}|=shop"
         yield r"LIKE 'Uptime'", lambda: table(("Uptime", round(age)))
         yield r"SHOW VARIABLES", lambda: table(*self.variables.items())
-        yield r"performance_schema\.global_status", lambda: table(*status.items())
+        yield r"performance_schema\.global_status", lambda: table(*status.items(), ("Time", NOW))
         yield r"CONNECTION_ID", one(self.sessions, LONGLONG)
         yield r"CURRENT_USER", one("headroom@%")
         yield r"setup_instruments", one(0, LONGLONG)
@@ -222,10 +222,10 @@ class LyingServer:
         yield r"SELECT 1 FROM", one(1, LONGLONG)
         yield r"PROCESSLIST_ID", one(42, LONGLONG)
         yield r"Binlog Dump%'\), 0", lambda: table((0, 1, 0, 0, 0, NOW))
-        totals = (round(10 * age), round(1e12 * age), round(1e11 * age))
+        totals = (round(10 * age), round(1e12 * age), round(1e11 * age), NOW)
         yield (
             r"SELECT SUM\(COUNT_STAR\), SUM\(SUM_TIMER_WAIT\), (?s:.)*UNION",
-            lambda: table(totals, (0, 0, None), type_code=NEWDECIMAL),
+            lambda: table(totals, (0, 0, None, None), type_code=NEWDECIMAL),
         )
         yield (
             r"SELECT SUM\(COUNT_STAR\), SUM\(SUM_TIMER_WAIT\), ",

@@ -1,0 +1,34 @@
+"""When a server's counters had the values of a sample.
+
+An answer may arrive long after they were read: the server's thread waits for a processor before it
+reads them, and on a full host the agent before it sees the answer. A rate over seconds is then off
+by as much. Readings carry the server's own time (`collectors.server_clock`), and its clock less
+ours is known from the quickest round trips (`models.group.clock_offset`); so each is dated by the
+server, somewhere within its own round trip whatever the clocks do.
+"""
+
+from dataclasses import replace
+
+from collectors.base import Sample
+from collectors.server_clock import OFFSET, ROUND_TRIP
+from models.group.clock_offset import ClockOffset, RoundTrip
+
+
+def round_trip(sample: Sample) -> RoundTrip | None:
+    """The round trip of a sample with the server's time; None for one without."""
+    if OFFSET not in sample.values:
+        return None
+    return RoundTrip(sample.at, sample.values[OFFSET], sample.values[ROUND_TRIP])
+
+
+def dated(sample: Sample, trip: RoundTrip | None, clock: ClockOffset | None) -> Sample:
+    """The same sample at the moment (monotonic s) when its values were read.
+
+    The middle of the time that the reading took where the server's time is not known.
+    """
+    if trip is None:
+        return replace(sample, at=sample.at - sample.took / 2)
+    begun, middle = sample.at - trip.seconds, sample.at - trip.seconds / 2
+    read = middle if clock is None else middle + trip.offset - clock.seconds
+    values = {name: v for name, v in sample.values.items() if name not in (OFFSET, ROUND_TRIP)}
+    return replace(sample, at=min(max(read, begun), sample.at), values=values)

@@ -1,0 +1,44 @@
+"""When the values of a sample were read, from its round trip and the server's own clock."""
+
+import pytest
+
+from agent.sampling.reading_time import dated, round_trip
+from collectors.base import Sample
+from collectors.server_clock import OFFSET, ROUND_TRIP
+from models.group.clock_offset import ClockOffset
+
+AHEAD = ClockOffset(7.0, 0.001)
+"""The server's clock, as quick round trips have shown."""
+
+
+def reading(offset: float) -> Sample:
+    """One that took a second, of which its statement took 0.8; the offset was from its middle."""
+    values = {"questions": 5.0, OFFSET: offset, ROUND_TRIP: 0.8}
+    return Sample("status", 100.0, values, took=1.0)
+
+
+@pytest.mark.parametrize(
+    ("offset", "at"),
+    [
+        (7.0, 99.6),  # in the middle of the round trip
+        (6.7, 99.3),  # soon after it was asked: the answer came late
+        (7.3, 99.9),  # the question came late
+        (6.5, 99.2),  # a clock that was set: not before it was asked
+        (9.0, 100.0),  # nor after it was answered
+    ],
+)
+def test_a_reading_is_dated_by_the_server(offset: float, at: float) -> None:
+    """What its clock says it was then, and never outside of the round trip."""
+    sample = reading(offset)
+    found = dated(sample, round_trip(sample), AHEAD)
+    assert found.at == pytest.approx(at)
+    assert found.values == {"questions": 5.0}
+
+
+def test_without_a_clock_it_was_in_the_middle() -> None:
+    """Of the reading, or of its round trip while no other is known."""
+    bare = Sample("host", 100.0, {"cpu": 1.0}, took=1.0)
+    assert round_trip(bare) is None
+    assert dated(bare, None, AHEAD).at == 99.5
+    sample = reading(6.7)
+    assert dated(sample, round_trip(sample), None).at == pytest.approx(99.6)
