@@ -11,7 +11,7 @@ from models.capacity.headroom import headroom
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
 from models.trust import Trust
-from models.usl.law import Usl
+from models.usl.law import Array, Usl
 from testbed.simulated.days import Life, live
 from testbed.simulated.servers import erlang_server
 
@@ -71,6 +71,36 @@ def test_a_queue_at_the_processor_is_no_contention_elsewhere() -> None:
     assert found.limit == "cpu"
     assert found.shares["cpu"] > 0.7
     assert found.value == pytest.approx(server.capacity, rel=0.1)
+
+
+def noisy(n: Array, x: Array, limit: float, seed: int) -> Points:
+    """These points with 2 % of noise, beside a processor that is full at `limit` (queries/s)."""
+    rng = np.random.default_rng(seed)
+    n, x = (column * np.exp(rng.normal(0, 0.02, len(column))) for column in (n, x))
+    return Points(n, x, np.ones(len(n)), np.zeros(len(n)), np.clip(x / limit, 0, 0.98))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_statements_that_wait_while_throughput_falls_are_no_certain_peak(seed: int) -> None:
+    """At half of the limit a lock holds them for 24 intervals: perhaps the peak, perhaps not."""
+    x = np.concatenate([np.linspace(0.1, 0.5, 200), np.linspace(0.13, 0.2, 24)]) * 1000
+    n = np.concatenate([np.linspace(0.1, 0.5, 200) * 90, np.linspace(170, 400, 24)])
+    found = find_peak(noisy(n, x, 1000.0, seed), Ahead(1000.0, 90.0), 480.0)
+    [above] = found.survival(np.log(np.array([700.0])))
+    assert 0.05 < above < 0.3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_peak_that_was_passed_is_certain(seed: int) -> None:
+    """Where the loads about it were seen, the points beyond change nothing."""
+    law = Usl(sigma=0.02, kappa=0.0006, lam=100.0)
+    n = np.concatenate([np.linspace(1, 60, 150), np.linspace(90, 150, 24)])
+    points = noisy(n, law.throughput(n), 3000.0, seed)
+    x_max = float(law.x_max or 0)
+    found = find_peak(points, Ahead(3000.0, 30.0), x_max)
+    below, above = found.survival(np.log(np.array([0.93, 1.15]) * x_max))
+    assert below > 0.95
+    assert above < 0.05
 
 
 @pytest.mark.parametrize("seed", range(5))

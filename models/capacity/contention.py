@@ -13,14 +13,19 @@ that each of them holds for its whole residence time R still lets 1/R of them th
 (asymptotic bounds: P. Denning, J. Buzen 1978).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.capacity.contention_likelihood import Shapes
 from models.capacity.distribution import GRID
 from models.capacity.goodness_of_fit import Points
+from models.capacity.observed_maximum import HIGHEST
+from models.capacity.observed_peak import BEYOND
+from models.capacity.plateau import AT_TOP
 from models.capacity.sample_sizes import MIN_POINTS
+from models.numerics import quantile
 from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
@@ -34,7 +39,8 @@ SUDDEN = 0.25
 MISTAKEN = 0.02
 """The probability that residence times tell nothing of the peak: none of the shapes is true."""
 MET, MET_WITHIN = 0.9, 0.04
-"""The probability that a plateau is the peak, and how far off, in ln X, the peak may still be."""
+"""The probability that a plateau, or a fall of throughput, is that of the peak, and how far off, in
+ln X, the peak may still be from a plateau."""
 BELOW, ABOVE = 0.25, 1.8
 """ln X: so many peaks are looked at, from so far below the highest throughput that was seen to so
 far above it and the limit."""
@@ -87,7 +93,31 @@ class Peak:
 
 
 def find_peak(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
-    """Weigh where the peak is; X and the limit in queries/s, points in the order of time."""
+    """Weigh where the peak is; X and the limit in queries/s, points in the order of time.
+
+    Where many statements complete less than few, the peak was passed, or they wait for a lock that
+    has nothing to do with the load: then the other points alone show where it is.
+    """
+    peak, piled = _weighed(points, resource_limit, x_seen), _may_have_piled_up(points)
+    if np.count_nonzero(piled) < MIN_POINTS:
+        return peak
+    rest = Points(*(column[~piled] for column in points))
+    without = _weighed(rest, resource_limit, x_seen)
+    return replace(peak, cdf=MET * peak.cdf + (1 - MET) * without.cdf)
+
+
+def _may_have_piled_up(points: Points) -> NDArray[np.bool_]:
+    """Mark where more statements than at the top complete less, shape (points,)."""
+    if len(points.n) < 2 * MIN_POINTS:
+        return np.zeros(len(points.n), dtype=np.bool_)
+    top = AT_TOP * np.sort(points.x)[-HIGHEST]
+    first = quantile(points.n[points.x >= top], 0.1)
+    piled: NDArray[np.bool_] = (points.n >= BEYOND * first) & (points.x < top)
+    return piled
+
+
+def _weighed(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
+    """Weigh where the peak is by all of these points."""
     top = max(np.log(resource_limit.x), np.log(x_seen)) + ABOVE
     ln_peak = np.linspace(np.log(x_seen) - BELOW, top, GRID)
     prior = _prior(ln_peak - np.log(resource_limit.x), resource_limit.n)
