@@ -10,9 +10,10 @@ First a closed loop finds where the true peak is: sysbench with more and more th
 within minutes: so the peak is measured again before each step, by a closed loop at the best three
 numbers of threads in turn, which the agent's window does not hold. After each share, every
 estimator predicts the peak from what was seen up to then; the truth is that of the same minutes.
-It is what as many threads as the clients have connections get, which is what an open loop over
-these connections ends at: the more connections take turns, the colder each finds the caches, by up
-to a quarter of the throughput. The capacity is judged by the best number of threads too.
+It is what an open loop over the clients' connections gets where more arrive than it serves: about
+what as many threads of a closed loop get, and less where clients share the server's processors. The
+more connections take turns, the colder each finds the caches, by up to a quarter of the throughput.
+The capacity is judged by the best number of threads too.
 At last a closed loop of four times the best number of threads drives the server past its peak.
 The server has the machine's first processor to itself and sysbench the second, as if it ran
 elsewhere, both ahead of all other work where we are root. `--save` keeps what was seen, and
@@ -31,7 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sysbench_loads import closed_loop, ladder, loaded_server, open_loop, sysbench
+from sysbench_loads import closed_loop, ladder, loaded_server, open_loop, overload, sysbench
 from workloads import CLASSIC, ZOO, Arrivals, Workload
 
 from agent.demo.server import Flavour, PrivateServer
@@ -48,6 +49,8 @@ PAST = 4
 """Threads past the peak, in multiples of the best number."""
 PAST_INTERVALS = 10
 SLACK = 0.1
+OVERLOAD = 1.5
+"""Arrivals, in multiples of the best throughput."""
 
 
 def main() -> None:
@@ -94,7 +97,7 @@ def run(flavour: Flavour, name: str, pace: Pace) -> dict[str, Any]:
         per_event, truth = ladder(server, workload, pace.level)
         best = best_threads(truth)
         tried = list(dict.fromkeys([workload.connections, *best]))[:TRIED]
-        moments = Moments(server, workload, pace, tried)
+        moments = Moments(server, workload, pace, tried, per_event)
         moments.recent.extend((n, truth[n].throughput) for n in tried if n in truth)
         caps: list[dict[str, Any]] = []
         with watched(server, pace.interval) as agent:
@@ -124,19 +127,33 @@ class Moments:
     """Measures the peak again and again, and which intervals that touched."""
 
     def __init__(
-        self, server: PrivateServer, workload: Workload, pace: Pace, threads: Sequence[int]
+        self,
+        server: PrivateServer,
+        workload: Workload,
+        pace: Pace,
+        threads: Sequence[int],
+        per_event: float,
     ) -> None:
         self.recent: deque[tuple[int, float]] = deque(maxlen=2 * TRIED)
         self._server = server
         self._workload = workload
         self._pace = pace
         self._tried = itertools.cycle(threads)
+        self._per_event = per_event
         self._beside: list[tuple[float, float]] = []
 
     def measure(self) -> tuple[int, float]:
-        """Measure a closed loop's throughput, queries/s; answers its number of threads too."""
+        """Measure a closed loop's throughput, queries/s; answers its number of threads too.
+
+        Of the clients' connections an open loop's, with more arrivals than any loop could serve.
+        """
         threads, start = next(self._tried), time.monotonic()
-        _, level = closed_loop(self._server, self._workload, self._pace.moment, threads)
+        seconds = self._pace.moment
+        if threads == self._workload.connections:
+            rate = OVERLOAD * true_peak(self.recent)[0] / self._per_event
+            level = overload(self._server, self._workload, seconds, rate)
+        else:
+            _, level = closed_loop(self._server, self._workload, seconds, threads)
         found = threads, level.throughput
         self._beside.append((start, until_next_interval(self._pace.interval)))
         self.recent.append(found)

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -121,8 +121,25 @@ def closed_loop(
     server: PrivateServer, workload: Workload, seconds: float, threads: int
 ) -> tuple[float, Level]:
     """Measure clients that never rest: queries per event, and the level that they reach."""
+    return measured(server, lambda: sysbench(server, workload, seconds, threads))
+
+
+def overload(server: PrivateServer, workload: Workload, seconds: float, rate: float) -> Level:
+    """Measure the level of the workload's connections where more arrive (events/s) than they get.
+
+    Clients that wait for an arrival cost more than those that never rest: on processors that they
+    share with the server it gets less by that.
+    """
+    _, level = measured(
+        server, lambda: sysbench(server, workload, seconds, workload.connections, rate)
+    )
+    return level
+
+
+def measured(server: PrivateServer, load: Callable[[], int]) -> tuple[float, Level]:
+    """Measure a load that answers its number of events: queries per event, and its level."""
     before, used, start = questions(server), process_clock(server.pid), time.monotonic()
-    events = sysbench(server, workload, seconds, threads)
+    events = load()
     asked, took = questions(server) - before, time.monotonic() - start
     busy = ((process_clock(server.pid) or 0.0) - (used or 0.0)) / took
     return asked / max(events, 1), Level(asked / took, busy)

@@ -45,8 +45,8 @@ class CollectorError(Exception):
 class Sample:
     """The values that one collector read at one instant.
 
-    `at` is the monotonic clock in seconds when the answer had arrived, `took` seconds after it was
-    asked for.
+    `at` is the monotonic clock in seconds: when the answer had arrived, `took` seconds after it was
+    asked for, until the session dates it by the server's clock.
     """
 
     collector: str

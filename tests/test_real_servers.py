@@ -35,9 +35,10 @@ from testbed.recorded.loads import (
     true_peak,
 )
 
-RECORDED = Path(__file__).parent / "fixtures" / "real"
+FIXTURES = Path(__file__).parent / "fixtures"
+RECORDED = FIXTURES / "real"
 RUNS = sorted(file.name.removesuffix(".json.gz") for file in RECORDED.glob("*.json.gz"))
-ZOO = sorted((Path(__file__).parent / "fixtures" / "zoo").glob("*.json.gz"))
+ZOO = sorted((FIXTURES / "zoo").glob("*.json.gz"))
 """Short reads and small commits: queries that get cheaper as more of them overlap."""
 LEVELS = (0.3, 0.5, 0.7)
 OTHERS = ("limits alone", "USL alone", "lsq", "linearised")
@@ -222,7 +223,7 @@ def test_a_real_server_driven_from_below_its_peak_far_past_it_keeps_the_peak() -
     assert found.limit == "server_cpu"
 
 
-SHARED = [file for file in sorted(RECORDED.glob("*.json.gz")) if "-2-processors" in file.name]
+SHARED = sorted(FIXTURES.glob("*/*-read-write-2-processors.json.gz"))
 
 
 @pytest.mark.parametrize("file", SHARED, ids=lambda file: file.name.partition(".")[0])

@@ -103,8 +103,11 @@ def replay(seen: dict[str, Any]) -> Iterator[Said]:
     print(f"\n{seen['name']}, queries/s and processors used by threads of the closed loop:")
     print(", ".join(f"{n}: {x:,.0f} ({used:.0%})" for n, (x, used) in truth.items()))
     before: list[tuple[int, float]] = []
+    known = 0
     for part in seen["caps"]:
-        window = seen_below(seen, part)
+        if part["intervals"] == known:  # nothing was seen there
+            continue
+        known, window = part["intervals"], seen_below(seen, part)
         best = true_peak(part["peaks"])[0]
         peak, least, most = clients_peak(seen, part)
         if before:
