@@ -297,5 +297,9 @@ def is_reading(text: str) -> bool:
     if words.startswith("show "):
         return words.startswith(("show global status", "show variables"))
     tables = re.findall(r"\b(?:from|join) ([a-z_.]+)", words)
-    known = ("performance_schema.", "information_schema.columns")
+    known = (
+        "performance_schema.",
+        "information_schema.columns",
+        "information_schema.global_status",
+    )
     return words.startswith("select ") and all(table.startswith(known) for table in tables)
