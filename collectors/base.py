@@ -45,8 +45,8 @@ class CollectorError(Exception):
 class Sample:
     """The values that one collector read at one instant.
 
-    `at` is the monotonic clock in seconds: when the answer had arrived, `took` seconds after it was
-    asked for, until the session dates it by the server's clock.
+    `at` is on the monotonic clock, s: first when the answer had arrived, `took` seconds after it
+    was asked for; from the session on when the values were read.
     """
 
     collector: str

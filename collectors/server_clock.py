@@ -15,6 +15,8 @@ from collectors.query_results import Cell, text
 CLOCK = "UTC_TIMESTAMP(6)"
 """The expression: the time at which the statement began, the same in any time zone."""
 OFFSET, ROUND_TRIP = "clock_offset_seconds", "clock_round_trip_seconds"
+ANSWERED = "clock_answered_seconds"
+"""When the answer had arrived, monotonic seconds."""
 Answer = TypeVar("Answer")
 LONGEST = len("2026-11-23 14:51:24.123456")
 
@@ -33,7 +35,7 @@ def with_clock(
     values: Values = {}
     with suppress(CollectorError):
         offset = unix_seconds(clock_of(answer)) - (unix + took / 2)
-        values = {OFFSET: offset, ROUND_TRIP: took}
+        values = {OFFSET: offset, ROUND_TRIP: took, ANSWERED: began + took}
     return answer, values
 
 

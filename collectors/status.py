@@ -1,7 +1,7 @@
 """`status`: the server's global status, readable by every account.
 
-Where it is a table that is read, with the server's time beside it: MySQL without performance_schema
-has SHOW GLOBAL STATUS alone.
+It is read from its table, with the server's time beside it; SHOW GLOBAL STATUS, which copies all of
+it first, serves a MySQL without performance_schema.
 """
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
@@ -71,7 +71,7 @@ def prepare(connection: Connection) -> Prepared:
         values = {ours: number(name, value) for ours, name, value in found if ours}
         missing = [name for name in REQUIRED if name not in values]
         if missing:
-            raise CollectorError(FailureKind.UNREADABLE, f"SHOW GLOBAL STATUS has no {missing[0]}")
+            raise CollectorError(FailureKind.UNREADABLE, f"the global status has no {missing[0]}")
         asked = {"own_statements": float(connection.statements)}
         return {**values, **_limits(connection, values), **asked, **clock}
 

@@ -13,7 +13,13 @@ from testbed.real.clients import Clients
 from testbed.real.daemon import target, wait_until, watching
 from testbed.real.servers import least_account
 
-OBSERVING = ("performance_schema", "SHOW GLOBAL STATUS", "CONNECTION_ID", "lock_wait_timeout")
+OBSERVING = (
+    "performance_schema",
+    "GLOBAL_STATUS",
+    "SHOW GLOBAL STATUS",
+    "CONNECTION_ID",
+    "lock_wait_timeout",
+)
 
 
 def profiled(file: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, Any]]:

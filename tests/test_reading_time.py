@@ -4,7 +4,7 @@ import pytest
 
 from agent.sampling.reading_time import dated, round_trip
 from collectors.base import Sample
-from collectors.server_clock import OFFSET, ROUND_TRIP
+from collectors.server_clock import ANSWERED, OFFSET, ROUND_TRIP
 from models.group.clock_offset import ClockOffset
 
 AHEAD = ClockOffset(7.0, 0.001)
@@ -12,9 +12,12 @@ AHEAD = ClockOffset(7.0, 0.001)
 
 
 def reading(offset: float) -> Sample:
-    """One that took a second, of which its statement took 0.8; the offset was from its middle."""
-    values = {"questions": 5.0, OFFSET: offset, ROUND_TRIP: 0.8}
-    return Sample("status", 100.0, values, took=1.0)
+    """One that took 1.5 s, of which its statement took 0.8, and half a second went by after it.
+
+    The offset was from the middle of the round trip.
+    """
+    values = {"questions": 5.0, OFFSET: offset, ROUND_TRIP: 0.8, ANSWERED: 100.0}
+    return Sample("status", 100.5, values, took=1.5)
 
 
 @pytest.mark.parametrize(
@@ -36,9 +39,7 @@ def test_a_reading_is_dated_by_the_server(offset: float, at: float) -> None:
 
 
 def test_without_a_clock_it_was_in_the_middle() -> None:
-    """Of the reading, or of its round trip while no other is known."""
+    """Of the time that the reading took."""
     bare = Sample("host", 100.0, {"cpu": 1.0}, took=1.0)
     assert round_trip(bare) is None
     assert dated(bare, None, AHEAD).at == 99.5
-    sample = reading(6.7)
-    assert dated(sample, round_trip(sample), None).at == pytest.approx(99.6)

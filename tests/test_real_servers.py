@@ -228,7 +228,7 @@ SHARED = sorted(FIXTURES.glob("*/*-read-write-2-processors.json.gz"))
 
 @pytest.mark.parametrize("file", SHARED, ids=lambda file: file.name.partition(".")[0])
 def test_on_processors_shared_with_the_clients_a_full_one_shows_what_they_get(file: Path) -> None:
-    """64 connections get two thirds of what four get there, of which nothing shows below.
+    """64 connections get about 0.65 of what four get there, of which nothing shows below.
 
     Up to 90 % of the best the server was full now and then: then it is within 10 %.
     """

@@ -347,13 +347,14 @@ def test_equal_throughputs_make_no_limit_of_rounding() -> None:
         )
 
 
-@pytest.mark.parametrize(("for_us", "is_ours"), [(0.3, True), (0.46, False)])
+@pytest.mark.parametrize(("for_us", "is_ours"), [(0.3, True), (0.46, False), (np.nan, False)])
 def test_what_is_served_on_a_full_processor_counts_unless_strangers_fill_it(
     for_us: float, is_ours: bool
 ) -> None:
     """Clients on the same host take three tenths of what is used, at any load.
 
-    Others who take half as much again for a while leave less to the server than it could serve.
+    Others who take half as much again for a while leave less to the server than it could serve; so
+    may they where nobody knows who fills it.
     """
     x, rng = loads(0.05, 0.9)
     whole, full_at = busy(x, rng, base=0.0), rng.normal(700, 20, 20)

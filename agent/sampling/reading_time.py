@@ -10,15 +10,18 @@ server, somewhere within its own round trip whatever the clocks do.
 from dataclasses import replace
 
 from collectors.base import Sample
-from collectors.server_clock import OFFSET, ROUND_TRIP
+from collectors.server_clock import ANSWERED, OFFSET, ROUND_TRIP
 from models.group.clock_offset import ClockOffset, RoundTrip
+
+CLOCKED = (ANSWERED, OFFSET, ROUND_TRIP)
 
 
 def round_trip(sample: Sample) -> RoundTrip | None:
     """The round trip of a sample with the server's time; None for one without."""
     if OFFSET not in sample.values:
         return None
-    return RoundTrip(sample.at, sample.values[OFFSET], sample.values[ROUND_TRIP])
+    values = sample.values
+    return RoundTrip(values[ANSWERED], values[OFFSET], values[ROUND_TRIP])
 
 
 def dated(sample: Sample, trip: RoundTrip | None, clock: ClockOffset | None) -> Sample:
@@ -26,9 +29,8 @@ def dated(sample: Sample, trip: RoundTrip | None, clock: ClockOffset | None) -> 
 
     The middle of the time that the reading took where the server's time is not known.
     """
-    if trip is None:
+    if trip is None or clock is None:
         return replace(sample, at=sample.at - sample.took / 2)
-    begun, middle = sample.at - trip.seconds, sample.at - trip.seconds / 2
-    read = middle if clock is None else middle + trip.offset - clock.seconds
-    values = {name: v for name, v in sample.values.items() if name not in (OFFSET, ROUND_TRIP)}
-    return replace(sample, at=min(max(read, begun), sample.at), values=values)
+    read = trip.at - trip.seconds / 2 + trip.offset - clock.seconds
+    values = {name: v for name, v in sample.values.items() if name not in CLOCKED}
+    return replace(sample, at=min(max(read, trip.at - trip.seconds), trip.at), values=values)

@@ -48,14 +48,14 @@ class RestartDetector:
 def _was_started(before: Sample, after: Sample, counts_anew: bool) -> bool:
     """By `Uptime`, in whole seconds, which falls also when the server's clock is set back a little.
 
-    A reading may be as old as it took to arrive (a stalled network, a suspended agent), so the two
-    start times must differ by more than that. A server that had just started at both readings has
-    the same `Uptime`: then only session numbers or engine counters that began again (`counts_anew`)
-    show the restart, if the server can be so young.
+    A reading was made somewhere within the time that it took (a stalled network, a suspended
+    agent), so the two start times must differ by more than both took. A server that had just
+    started at both readings has the same `Uptime`: then only session numbers or engine counters
+    that began again (`counts_anew`) show the restart, if the server can be so young.
     """
     born = [status.at - status.values["uptime"] for status in (before, after)]
     fell = all(after.values[name] < before.values[name] for name in ("uptime", "questions"))
-    moved = max(born[1] - after.took - born[0], born[0] - before.took - born[1])
+    moved = abs(born[1] - born[0]) - before.took - after.took
     can_be_new = born[1] + 1.0 >= before.at
     return fell or moved > CLOCKS_AGREE or (counts_anew and can_be_new)
 

@@ -55,7 +55,7 @@ SENTENCES = {
 
 FULL = 0.97
 """A resource this near its ceiling is full: its utilisation can no longer follow the load."""
-FOR_US = 0.1
+FOLLOWS = 0.1
 """The quantile of what others use per query that counts as work for the server's queries: clients
 on the same host do it."""
 STRANGE = 0.15
@@ -160,16 +160,19 @@ class Resource:
         follows = (x > 0) & ~self.filled_by_others & np.isfinite(others)
         if np.count_nonzero(follows) < MIN_POINTS:
             return np.zeros(len(x), dtype=np.bool_)
-        for_us = quantile(others[follows] / x[follows], FOR_US)
+        for_us = quantile(others[follows] / x[follows], FOLLOWS)
         strangers: NDArray[np.bool_] = others > for_us * x + STRANGE
         return strangers
 
     def used_for_server(self, x: Array) -> Array:
         """How much of the ceiling its queries use at throughputs x (queries/s), shape as x.
 
-        With what clients on the same host use for them; beside strangers the server's own part.
+        With what clients on the same host use for them; the server's own part beside strangers, NaN
+        where that is not known.
         """
-        used: Array = np.where(self.used_by_strangers(x), self.of_ours, self.whole)
+        ours = self.of_ours
+        apart = self.used_by_strangers(x) | np.isnan(ours)
+        used: Array = np.where(apart, ours, self.whole)
         return used
 
     @property

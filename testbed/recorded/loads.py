@@ -44,7 +44,8 @@ FAR_OFF = 15.0
 
 
 TRIED = 3
-"""So many numbers of threads, the best of the ladder, are tried for the peak again and again."""
+"""So many numbers of threads are tried for the peak again and again: the clients' connections, and
+the best of the ladder."""
 
 
 OLDER_MAX_CONNECTIONS = 300
