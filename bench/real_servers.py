@@ -9,8 +9,8 @@ First a closed loop finds where the true peak is: sysbench with more and more th
 50, 70 and 90 % of that peak, while the agent watches. Machines of a cloud become slower and faster
 within minutes: so the peak is measured again before each step, in turn by an open loop above its
 capacity over the clients' connections and by closed loops at the best numbers of threads, none of
-which the agent's window holds. After each share, every
-estimator predicts the peak from what was seen up to then; the truth is that of the same minutes.
+which the agent's window holds. After each share, every estimator predicts the peak from what was
+seen up to then; the truth is that of the same minutes.
 It is what an open loop over the clients' connections gets where more arrive than it serves: about
 what as many threads of a closed loop get, and less where clients share the server's processors. The
 more connections take turns, the colder each finds the caches, by up to a quarter of the throughput.

@@ -26,7 +26,7 @@ Of 220 kinds some twenty ever run: their names alone are compared."""
 TOTALS = f"""
 SELECT SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT), {{cpu}}, {CLOCK}
   FROM {ALL_CLIENTS}"""  # noqa: S608  (our own words only)
-NO_CPU, CPU = "NULLIF(0, 0)", "SUM(SUM_CPU_TIME)"
+NOTHING, CPU = "NULLIF(0, 0)", "SUM(SUM_CPU_TIME)"
 """A literal NULL would be no word of the digest's text, by which our own statements are known."""
 
 RUNNING = """END_EVENT_ID IS NULL AND NESTING_EVENT_LEVEL = 0
@@ -39,7 +39,7 @@ WAITS_FOR_A_LOCK = "PROCESSLIST_STATE LIKE 'Waiting for %lock'"
 """A metadata, table or global lock; a wait for one of InnoDB's row locks has no such state."""
 
 IN_FLIGHT = f"""
-SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0), {NO_CPU}, {NO_CPU}
+SELECT COUNT(*), COALESCE(SUM(TIMER_WAIT), 0), {NOTHING}, {NOTHING}
   FROM performance_schema.events_statements_current
  WHERE {RUNNING}"""  # noqa: S608  (our own words only)
 
@@ -81,7 +81,7 @@ def prepare(connection: Connection) -> Prepared:
         return Prepared(None, (lack, in_flight))
     in_flight, cpu = _in_flight(connection), _cpu(connection)
     current = IN_FLIGHT.format(thread_id=own_thread(connection)) if in_flight.enabled else None
-    totals = TOTALS.format(cpu=CPU if cpu is not None and cpu.enabled else NO_CPU)
+    totals = TOTALS.format(cpu=CPU if cpu is not None and cpu.enabled else NOTHING)
     read = _Reader(connection, totals, current)
     offered = (in_flight,) if cpu is None else (in_flight, cpu)
     return Prepared(read, (Feature("statements", enabled=True), *offered))
@@ -123,7 +123,7 @@ def _lack(connection: Connection) -> Feature | None:
     if "global_instrumentation" not in consumers(connection):
         remedy = CONSUMER_ON.format("global_instrumentation")
         return Feature("statements", False, "the consumer global_instrumentation is off", remedy)
-    connection.row(TOTALS.format(cpu=NO_CPU), SUMS)
+    connection.row(TOTALS.format(cpu=NOTHING), SUMS)
     return None
 
 

@@ -58,9 +58,7 @@ SHAPE = Shape(columns=2, rows=len(NAMES) + 1, bytes=8192)
 
 def prepare(connection: Connection) -> Prepared:
     """Every account may read the global status; only the session's protection may be missing."""
-    query = SELECT_MARIADB if connection.is_mariadb else SELECT_MYSQL
-    if not connection.is_mariadb and performance_schema_off(connection, "status") is not None:
-        query = SHOW
+    query = _statement(connection)
 
     def ask() -> dict[str, Cell]:
         return {text(name): value for name, value in connection.query(query, SHAPE)}
@@ -72,10 +70,17 @@ def prepare(connection: Connection) -> Prepared:
         missing = [name for name in REQUIRED if name not in values]
         if missing:
             raise CollectorError(FailureKind.UNREADABLE, f"the global status has no {missing[0]}")
-        asked = {"own_statements": float(connection.statements)}
-        return {**values, **_limits(connection, values), **asked, **clock}
+        values["own_statements"] = float(connection.statements)
+        return {**values, **_limits(connection, values), **clock}
 
     return Prepared(read, (Feature("status", enabled=True), *connection.protection()))
+
+
+def _statement(connection: Connection) -> str:
+    """The statement that reads it: from the table, where there is one."""
+    if connection.is_mariadb:
+        return SELECT_MARIADB
+    return SELECT_MYSQL if performance_schema_off(connection, "status") is None else SHOW
 
 
 def _limits(connection: Connection, values: Values) -> dict[str, float]:

@@ -237,7 +237,7 @@ def test_a_terminal_is_redrawn_in_place() -> None:
 
 
 def has_load_on_three_screens(text: str) -> bool:
-    """Whether three screens were drawn, and the last shows a throughput."""
+    """Check that three screens were drawn and the last of them shows a throughput."""
     screens = text.split(HOME)
     return len(screens) > 4 and "queries/s" in screens[-2]
 

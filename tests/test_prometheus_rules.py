@@ -199,7 +199,7 @@ def test_the_unit_tests_notice_a_broken_rule(
 def test_the_unit_tests_pass_a_rule_that_is_only_written_otherwise(
     tmp_path: Path, promtool: str
 ) -> None:
-    """What the broken rules fail, rules pass that say the same."""
+    """An equivalent rule passes the unit tests that the broken ones fail."""
     old = "keep_firing_for: 30m"
     assert old in TEXT
     assert pass_their_unit_tests(TEXT.replace(old, "keep_firing_for: 1800s"), tmp_path, promtool)

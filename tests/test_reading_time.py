@@ -31,7 +31,7 @@ def reading(offset: float) -> Sample:
     ],
 )
 def test_a_reading_is_dated_by_the_server(offset: float, at: float) -> None:
-    """What its clock says it was then, and never outside of the round trip."""
+    """At the time that its clock shows, and never outside of the round trip."""
     sample = reading(offset)
     found = dated(sample, round_trip(sample), AHEAD)
     assert found.at == pytest.approx(at)

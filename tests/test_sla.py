@@ -14,6 +14,7 @@ from models.capacity.result import CapacityReason
 from models.robust import normal_cdf
 from models.usl.law import Usl
 from models.what_if.current_state import CurrentState, Kind, Load, Use
+from models.what_if.predict import Estimate
 from models.what_if.sla import Growth, growth_of, sla_headroom
 from models.what_if.sla_result import SlaReason
 
@@ -230,13 +231,19 @@ def test_past_the_peak_nothing_is_left_of_the_sla() -> None:
     assert found.throughput is None
 
 
-def test_a_capacity_that_is_not_trusted_widens_the_bounds() -> None:
-    """By what such capacities were off beyond their own interval, and not below what is served."""
-    today = processors(2, 0.5)
+def trusted_and_not(busy: float) -> tuple[Estimate, Estimate]:
+    """The throughput at an SLA of 20 ms, by a capacity that is trusted and by one that is not."""
+    today = processors(2, busy)
     sure = sla_headroom(today, 0.02).throughput
     unsure = sla_headroom(today, 0.02, is_trusted=False).throughput
     assert sure is not None
     assert unsure is not None
+    return sure, unsure
+
+
+def test_a_capacity_that_is_not_trusted_widens_the_bounds() -> None:
+    """By what such capacities were off beyond their own interval, and not below what is served."""
+    sure, unsure = trusted_and_not(0.5)
     assert sure.upper is not None
     assert unsure.upper is not None
     assert 500.0 < unsure.lower < 0.8 * sure.lower
@@ -296,9 +303,5 @@ def test_before_contention_without_a_law_residence_times_grow_up_to_as_a_queue_d
 
 def test_a_capacity_that_is_not_trusted_is_off_by_a_third_at_times() -> None:
     """Its 5 % quantile lies a factor of exp(1.645 · 0.3) below that of a trusted one."""
-    today = processors(2, 0.2)
-    sure = sla_headroom(today, 0.02).throughput
-    unsure = sla_headroom(today, 0.02, is_trusted=False).throughput
-    assert sure is not None
-    assert unsure is not None
+    sure, unsure = trusted_and_not(0.2)
     assert sure.lower / unsure.lower == pytest.approx(1.64, rel=0.1)

@@ -66,7 +66,7 @@ class ReplayOptions:
     business_metrics: tuple[BusinessMetric, ...] = ()
     """Those of the configured target."""
     has_class_slas: bool = False
-    """Whether the target has class SLAs; recordings lack the response times that they need."""
+    """Whether the target has class SLAs, which need histograms that no recording has."""
     since: float = -math.inf
     """Data before it is not read, nor data after `until`; on the recording's clock."""
     until: float = math.inf

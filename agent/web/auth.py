@@ -19,9 +19,9 @@ LONGEST_PAUSE = 0.5  # seconds
 
 
 def is_password(password: bytes, hashed: bytes) -> bool:
-    """Whether bcrypt makes that hash of the password; raises ValueError for what is no hash.
+    """Check a password against its bcrypt hash; raises ValueError where that is not one.
 
-    The library is loaded with the first: 0.4 MiB that an agent without users does not need.
+    The library is loaded by the first check: an agent without users does not need its 0.4 MiB.
     """
     import bcrypt
 

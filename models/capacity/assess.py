@@ -132,7 +132,7 @@ def _law(
 
 def _busy(loaded: Observations, resource_limit: ResourceLimit) -> Array:
     """Look up how busy the limit's resource was."""
-    return loaded.resource(resource_limit.resource).whole
+    return loaded.resource(resource_limit.resource).of_all
 
 
 def _together(kept: Observations, x: float) -> float | None:

@@ -101,7 +101,7 @@ def _costs(seen: Observations) -> dict[str, Array]:
     """Per query, the logarithm of its time and of what it costs of the three busiest resources."""
     x = seen.throughput
     resources = [r for r in seen.resources if not r.is_setting]  # queries hold those, not use them
-    used = [r.whole for r in resources]
+    used = [r.of_all for r in resources]
     mean = [float(np.nansum(u)) / len(x) for u in used]
     busiest = sorted(range(len(used)), key=lambda i: -mean[i])[:BUSIEST]
     with np.errstate(divide="ignore", invalid="ignore"):

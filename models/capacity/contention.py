@@ -21,11 +21,9 @@ from numpy.typing import NDArray
 from models.capacity.contention_likelihood import Shapes
 from models.capacity.distribution import GRID
 from models.capacity.goodness_of_fit import Points
-from models.capacity.observed_maximum import HIGHEST
 from models.capacity.observed_peak import BEYOND
-from models.capacity.plateau import AT_TOP
+from models.capacity.plateau import reach_of_top
 from models.capacity.sample_sizes import MIN_POINTS
-from models.numerics import quantile
 from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
@@ -110,8 +108,7 @@ def _may_have_piled_up(points: Points) -> NDArray[np.bool_]:
     """Mark where more statements than at the top complete less, shape (points,)."""
     if len(points.n) < 2 * MIN_POINTS:
         return np.zeros(len(points.n), dtype=np.bool_)
-    top = AT_TOP * np.sort(points.x)[-HIGHEST]
-    first = quantile(points.n[points.x >= top], 0.1)
+    top, first = reach_of_top(points.n, points.x)
     piled: NDArray[np.bool_] = (points.n >= BEYOND * first) & (points.x < top)
     return piled
 

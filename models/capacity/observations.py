@@ -91,12 +91,12 @@ class Observations:
     def _filled_by_strangers(self, resource: Resource) -> NDArray[np.bool_]:
         """Where others filled it with more than follows the throughput, as clients' work does."""
         filled = resource.filled_by_others
-        return filled & self._used_by_strangers(resource) if filled.any() else filled
+        return filled & resource.used_by_strangers(self.throughput) if filled.any() else filled
 
     @property
     def beside_strangers(self) -> NDArray[np.bool_]:
         """Where others used more of a resource than follows the throughput; shape (intervals,)."""
-        return self._for_any_resource(self._used_by_strangers)
+        return self._for_any_resource(lambda r: r.used_by_strangers(self.throughput))
 
     def _for_any_resource(
         self, condition: Callable[[Resource], NDArray[np.bool_]]
@@ -106,10 +106,6 @@ class Observations:
         for resource in self.resources:
             found |= condition(resource)
         return found
-
-    def _used_by_strangers(self, resource: Resource) -> NDArray[np.bool_]:
-        """Where others used more of it than follows the throughput."""
-        return resource.used_by_strangers(self.throughput)
 
     @property
     def queued(self) -> NDArray[np.bool_]:
@@ -194,8 +190,8 @@ UNHINDERED = 0.2
 MOST = 1e120
 """Beyond this, and below its inverse, powers of a number have no place in a float."""
 BUSY_AT_PEAK = 0.8
-"""What ends the growth is used so much at the peak already. Where it is full beyond and not there,
-other queries, or more expensive ones, filled it: a report, a backup."""
+"""The resource that ends the growth is used this much at the peak already. One that is full beyond
+the peak but not at it was filled by other, or more expensive, queries: a report, a backup."""
 MOSTLY = 0.5
 """Where more than this share of the statements at once wait for a resource, it is full."""
 MIN_CONCURRENCY = 0.5

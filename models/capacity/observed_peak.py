@@ -82,6 +82,8 @@ def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak |
     the least: the peak is taken in the middle, as uncertain as they differ.
     """
     for resource in _ending(seen):
+        if np.count_nonzero(known & resource.full) < LEAST:
+            continue
         ours = known & (resource.used_for_server(seen.throughput) >= BUSY_AT_PEAK)
         full, nearly = ours & resource.full, ours & ~resource.full
         if min(np.count_nonzero(full), np.count_nonzero(nearly)) < LEAST:

@@ -156,7 +156,7 @@ def _costs(seen: Observations) -> Array:
     resources = [r for r in seen.resources if not r.is_setting]
     if not resources:
         return np.empty((len(seen), 0))
-    u = np.stack([r.whole for r in resources], axis=1)
+    u = np.stack([r.of_all for r in resources], axis=1)
     # throughputs beyond all others may be glitches: the curve ends before them
     t = np.minimum(seen.throughput / quantile(seen.throughput, SEEN), MIN_RATIO)
     design = np.stack([np.ones_like(t), t, t * t], axis=1)

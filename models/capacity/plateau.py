@@ -21,6 +21,7 @@ from models.capacity.observed_peak import BEYOND
 from models.capacity.sample_sizes import MIN_POINTS, SURE
 from models.numerics import median, quantile
 from models.robust import neighbour_deviation
+from models.usl.law import Array
 
 AT_TOP = 0.92
 """From this share of the third highest throughput on it is the top: two may be bursts."""
@@ -40,8 +41,8 @@ def find_plateau(seen: Observations) -> float | None:
     if np.count_nonzero(loaded) < 2 * MIN_POINTS:
         return None
     n, x = seen.concurrency[loaded], seen.throughput[loaded]
-    top = AT_TOP * np.sort(x)[-HIGHEST]
-    first, scatter = quantile(n[x >= top], 0.1), _scatter_below(seen, top)
+    top, first = reach_of_top(n, x)
+    scatter = _scatter_below(seen, top)
     if first < 1 or scatter is None:
         return None
     # the first may be so much below its usual concurrency, and others so much above it
@@ -53,6 +54,15 @@ def find_plateau(seen: Observations) -> float | None:
     # else they piled up: most of the intervals with many statements are at the top, too
     stays = 2 * np.count_nonzero(x[many] >= top) > np.count_nonzero(many)
     return level if stays and level <= GROWTH * before else None
+
+
+def reach_of_top(n: Array, x: Array) -> tuple[float, float]:
+    """Find the least throughput that counts as the top, and the concurrency that first reached it.
+
+    n in threads and x in queries/s, both of shape (intervals,); the two results in these units.
+    """
+    top = float(AT_TOP * np.sort(x)[-HIGHEST])
+    return top, quantile(n[x >= top], 0.1)
 
 
 def _scatter_below(seen: Observations, top: float) -> float | None:

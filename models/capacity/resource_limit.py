@@ -59,7 +59,7 @@ FOLLOWS = 0.1
 """The quantile of what others use per query that counts as work for the server's queries: clients
 on the same host do it."""
 STRANGE = 0.15
-"""What others use beyond that, as a share of the ceiling, for it to be work of their own."""
+"""Use beyond that, as a share of the ceiling, is work of other programs."""
 OWN_SHARE = 0.5
 """A full resource of which the server uses less was filled by others: it says nothing of ours."""
 
@@ -172,18 +172,18 @@ class Resource:
         """
         ours = self.of_ours
         apart = self.used_by_strangers(x) | np.isnan(ours)
-        used: Array = np.where(apart, ours, self.whole)
+        used: Array = np.where(apart, ours, self.of_all)
         return used
 
     @property
-    def whole(self) -> Array:
-        """The utilisation as a share of the ceiling, shape (intervals,)."""
+    def of_all(self) -> Array:
+        """The utilisation by all as a share of the ceiling, shape (intervals,)."""
         return self.utilisation / self.ceiling
 
     @property
     def of_ours(self) -> Array:
         """The utilisation by the server, or by all where that is not known; (intervals,)."""
-        return self.whole if self.own is None else self.own / self.ceiling
+        return self.of_all if self.own is None else self.own / self.ceiling
 
     def mapped(self, change: Callable[[Array], Array]) -> "Resource":
         """The same resource with each column, shape (intervals,), changed."""

@@ -181,7 +181,7 @@ def _of_the_ceiling(resources: Sequence[Resource]) -> tuple[Array, Array, NDArra
 
     What others have filled says nothing about the server: not known.
     """
-    u = np.stack([r.whole for r in resources], axis=1)
+    u = np.stack([r.of_all for r in resources], axis=1)
     nothing = np.full(len(u), np.nan)
     own = np.stack([nothing if r.own is None else r.own / r.ceiling for r in resources], axis=1)
     filled = np.stack([r.filled_by_others for r in resources], axis=1)

@@ -93,6 +93,11 @@ def saved(file: Path) -> dict[str, Any]:
     return seen
 
 
+def ladder_of(seen: dict[str, Any]) -> dict[int, Level]:
+    """Look up the level of each number of threads of the closed loop."""
+    return {int(n): Level(*level) for n, level in seen["truth"].items()}
+
+
 def best_threads(truth: dict[int, Level]) -> list[int]:
     """Order the numbers of threads by their throughput, the best first; those that are tried."""
     return sorted(truth, key=lambda n: -truth[n].throughput)[:TRIED]
@@ -100,7 +105,7 @@ def best_threads(truth: dict[int, Level]) -> list[int]:
 
 def replay(seen: dict[str, Any]) -> Iterator[Said]:
     """Print the truth and what each estimator makes of what was seen, and answer it."""
-    truth = {n: Level(*level) for n, level in seen["truth"].items()}
+    truth = ladder_of(seen)
     print(f"\n{seen['name']}, queries/s and processors used by threads of the closed loop:")
     print(", ".join(f"{n}: {x:,.0f} ({used:.0%})" for n, (x, used) in truth.items()))
     before: list[tuple[int, float]] = []
@@ -147,8 +152,7 @@ def connections_in(seen: dict[str, Any], part: dict[str, Any]) -> int:
     """The clients' connections: beyond the peak those of the closed loop that went there."""
     if part["cap"] <= 1:
         return int(seen.get("connections", 64))
-    ladder = {int(n): Level(*level) for n, level in seen["truth"].items()}
-    return int(part["cap"] * best_threads(ladder)[0])
+    return int(part["cap"] * best_threads(ladder_of(seen))[0])
 
 
 def _share_of(
@@ -161,7 +165,7 @@ def _share_of(
     own = [x for n, x in moments if n == connections]
     if own and "connections" in seen:
         return min(float(np.mean(own)) / true_peak(moments)[0], 1.0)
-    ladder = {int(n): Level(*level) for n, level in seen["truth"].items()}
+    ladder = ladder_of(seen)
     nearest = min(max(ladder), connections)
     about = [level.throughput for n, level in ladder.items() if 0.7 < n / nearest < 1.6]
     best = [ladder[n].throughput for n in best_threads(ladder)]
