@@ -111,6 +111,8 @@ def find_outliers(seen: Observations) -> Outliers:
         kept[suspects] = False
     removed = () if too_many else tuple(_outlier(int(i), excess[i], wild[i]) for i in suspects)
     low = seen.throughput < UNDISTURBED * quantile(seen.throughput, SEEN)
+    # what other programs take explains why queries wait, and is counted as theirs
+    wild &= ~seen.beside_strangers[:, None]
     changed = wild[:, 1:].any(axis=1) | (wild[:, 0] & ((off < 0) | low))
     latest = _most(changed[-LATEST:])
     if _most(np.any(wild[-LATEST:], axis=1)):

@@ -76,7 +76,7 @@ class Month:
             "cpu": np.minimum(own + others, 1.0),
             "cpu:server": own,
             "server_cpu": own,
-            "disk:sda": np.clip(used["disk"] * noise[1] + self.course.disk[part], 0, 1),
+            "disk:sda": np.clip(used["disk"] * room * noise[1] + self.course.disk[part], 0, 1),
             "connections": np.clip(0.1 + 0.3 * n * noise[2] / (DEEPEST * self.server.n[-1]), 0, 1),
         }
         x, n = x / cost * noise[3], n * noise[2]
