@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.numerics import NEGLIGIBLE
 from models.usl.grid import (
     EFFICIENCY_PRIOR,
-    MIN_EFFICIENCY,
     N_RANGE,
     PSEUDO_ERROR,
     PSEUDO_POINTS,
@@ -37,8 +37,6 @@ BINS = 128
 WRONG_ENOUGH = 0.5
 """A greater error of Xmax counts as this one. Without, the 90th percentile of the errors on
 published curves is 22 instead of 19 % at 0.8 of the peak's load; 0.3 does the same as 0.5."""
-LIKELY = 1e-8
-"""Cells that are less likely than the best by this factor are left out: nothing depends on them."""
 
 NODES = ((-sqrt(3), 1 / 6), (0.0, 2 / 3), (sqrt(3), 1 / 6))
 """Gauss–Hermite: steps in deviations of A, and what each weighs."""
@@ -85,7 +83,7 @@ class Cells:
         """Average the shapes by their evidence."""
         ln_shares = [grid.log_shares for grid in grids.values()]
         top = max(float(each.max()) for each in ln_shares)
-        kept = [np.nonzero(each > top + log(LIKELY)) for each in ln_shares]
+        kept = [np.nonzero(each > top + log(NEGLIGIBLE)) for each in ln_shares]
         cells = list(zip(grids.items(), kept, strict=True))
         likely = [each[at] for each, at in zip(ln_shares, kept, strict=True)]
         shares = np.exp(np.concatenate(likely) - top)
@@ -240,10 +238,10 @@ def _likely_a(ln_n: Array, ln_x: float, moments: Moments) -> tuple[Array, Array]
     """
     u, v = np.exp(-ln_n), np.full(len(ln_n), exp(-ln_x))
     free, ff, squares = moments.best_a(u, v)
-    least, one = MIN_EFFICIENCY * v / u, 1 / moments.n_scale
+    least, one = NEGLIGIBLE * v / u, 1 / moments.n_scale
     linear = np.maximum(1 - (1 - u * one) ** 2, 1e-200)
     most = np.where(u * one < 2, v * one / linear, np.inf)
-    a = np.maximum(np.minimum(free, most * (1 + 1e-9)), least)
+    a = np.maximum(np.minimum(free, most * (1 + NEGLIGIBLE)), least)
     noise = moments.noise(squares + (a - free) ** 2 * ff)
     off = (a * u / v - EFFICIENCY_PRIOR[0]) / EFFICIENCY_PRIOR[1]
     log_p = log_prior(moments, ln_n) - 0.5 * (PSEUDO_POINTS + moments.count) * np.log(noise)
