@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import FULL
-from models.capacity.sample_sizes import MIN_POINTS, VARIES
+from models.capacity.sample_sizes import FEWEST, MIN_POINTS, VARIES
 from models.numerics import TINY
 from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
-HIGHEST = 3
-"""So many intervals tell."""
 NEAR = 0.8
 """Intervals of at least this share of the highest load are those it is the highest of."""
 LUCK = 0.1
@@ -38,7 +36,7 @@ def likelihood(ln_capacity: Array, seen: Observations, name: str) -> Array:
     """
     x = np.sort(seen.throughput)[::-1]
     near = int(np.count_nonzero(x >= NEAR * x[0]))
-    rank = np.arange(1, min(HIGHEST, near) + 1)
+    rank = np.arange(1, min(FEWEST, near) + 1)
     passed = (np.log(x[: len(rank)]) - ln_capacity[:, None]) / cost_variation(seen, name)
     by_chance = _at_least(rank, near, normal_cdf(-passed))
     p: Array = np.prod(LUCK + (1 - LUCK) * np.minimum(by_chance / BY_CHANCE, 1.0), axis=1)

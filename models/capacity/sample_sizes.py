@@ -1,5 +1,7 @@
 """How many intervals a statistic needs, and which ones it uses: the same numbers everywhere."""
 
+FEWEST = 3
+"""Fewer intervals may be a burst, or noise."""
 MIN_POINTS = 6
 """So many intervals must tell a number of the server."""
 MIN_CURVE = 32
@@ -16,6 +18,8 @@ PARTS = 8
 """A window is cut into so many parts, by time or by load, to compare them."""
 GROUP = 12
 """So many intervals alike have a level of their own; in more groups than this nothing is gained."""
+MOSTLY = 0.5
+"""More than this share of something is most of it, and what is more probable is likely."""
 EPISODE = 0.1
 """Less than this share of the intervals is an episode: it may be left out, and is no change."""
 SURE = 2.0
