@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from models.capacity.goodness_of_fit import Points
 from models.capacity.observations import UNHINDERED
 from models.capacity.resource_limit import FULL
-from models.capacity.sample_sizes import NOISE
+from models.capacity.sample_sizes import NOISE, PERIODS
 from models.numerics import ROUNDING, TINY, median, quantile
 from models.robust import TOTAL_WEIGHT, TUKEY, fit_linear, mad, persistence
 from models.usl.grid import PSEUDO_ERROR, PSEUDO_POINTS
@@ -29,18 +29,16 @@ and how far below 0 noise may make it seem."""
 SHAPE_RANGE = (0.7, 40.0)
 QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
 """ln c of a queue c·S·ρ/(1−ρ): 1 with random times, half with equal ones, less in a closed loop."""
-QUEUE_RANGE, QUEUES, COARSE = (0.2, 6.0), 24, 6
-"""Of c, and how many of it are summed; of two queues at once so many of each."""
-PARALLEL = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
+QUEUE_RANGE = (0.2, 6.0)
+"""Of c."""
+PARALLEL = (0.0, 2.0, 4.5)
 """The exponents k of a queue before several servers."""
-FEWER = PARALLEL[::2]
-"""Those that stand for all of them beside a lock."""
 LEAST_GROWTH = 0.3
 """dlnX/dlnN counts as no less: throughput has its noise too."""
+STRENGTHS = 6
+"""So many strengths of a queue are summed."""
 SHAPES, FEWER_SHAPES = 64, 24
 """So many of the law, and of the law beside a queue."""
-GROUPS = 48
-"""So many groups of neighbours in throughput stand for the points: queues hardly differ in one."""
 
 
 class Beside(NamedTuple):
@@ -85,7 +83,7 @@ class Shapes:
         z = fitted * (1 + np.log(r / fitted))
         order = np.argsort(x)
         order = order[w[order] > 0]
-        groups = min(GROUPS, len(order))
+        groups = min(PERIODS, len(order))  # queues hardly differ in one
         return cls(
             x=x[order] / x_scale,
             z=z[order],
@@ -145,7 +143,7 @@ class Shapes:
 
         R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak; b, k and c are summed out.
         """
-        ln_p: Array = self._with_queue(self._lock(ln_peak), beside, COARSE) + np.log(len(PARALLEL))
+        ln_p: Array = self._with_queue(self._lock(ln_peak), beside) + np.log(len(PARALLEL))
         return ln_p
 
     def likelihood_by_law_and_limit(self, ln_peak: Array, beside: "Beside") -> Array:
@@ -159,10 +157,10 @@ class Shapes:
         """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U)."""
         u = np.clip(self.busy, NOISE, FULL)
         wait = u / (1 - u) / (self.x * self.n_scale)
-        b = _evenly(*QUEUE_RANGE, COARSE)
-        resource_limits = b[:, None, None] * wait * u ** np.array(FEWER)[:, None]
+        b = _evenly(*QUEUE_RANGE, STRENGTHS)
+        resource_limits = b[:, None, None] * wait * u ** np.array(PARALLEL)[:, None]
         rest = self.z - resource_limits.reshape(-1, len(u))
-        return Beside(np.repeat(_ln_strength_prior(b), len(FEWER)), rest)
+        return Beside(np.repeat(_ln_strength_prior(b), len(PARALLEL)), rest)
 
     def _by_law(self, ln_peak: Array, beside: "Beside", shapes: int) -> Array:
         """Compute ln p of z = v·N + A·(1 − u·N)², A in closed form; tries and shapes summed out.
@@ -208,17 +206,17 @@ class Shapes:
 
     def _by_queue(self, queue: Array) -> Array:
         """Sum c out of R = a + c·queue; a queue of shape (peaks, groups)."""
-        return self._with_queue(queue, Beside(np.zeros(1), self.z[None, :]), QUEUES)
+        return self._with_queue(queue, Beside(np.zeros(1), self.z[None, :]))
 
-    def _with_queue(self, queue: Array, beside: "Beside", strengths: int) -> Array:
-        """Compute ln p of z = a + c·queue, a in closed form; tries and so many c are summed out.
+    def _with_queue(self, queue: Array, beside: "Beside") -> Array:
+        """Compute ln p of z = a + c·queue, a in closed form; tries and c are summed out.
 
         A queue of shape (peaks, groups); cells of shape (c, tries, peaks).
         """
         w, rest = np.add.reduceat(self.w, self.starts), self._grouped(beside.rest)
         g0, g1, g2 = float(w.sum()), queue @ w, np.square(queue) @ w
         z1, gz, zz = rest @ w, (rest * w) @ queue.T, np.square(beside.rest) @ self.w
-        c = _evenly(*QUEUE_RANGE, strengths)
+        c = _evenly(*QUEUE_RANGE, STRENGTHS)
         rss = c[:, None, None] * (g2 - g1**2 / g0) - 2 * (gz - z1[:, None] * g1 / g0)
         rss *= c[:, None, None]
         rss += (zz - z1**2 / g0)[:, None]
