@@ -48,9 +48,7 @@ WIDEST = np.log(100.0)
 """An interval that is wider, or has one end only, counts as so wide."""
 OFF = {
     "capacity.assess.HOPELESS_RATIO": "np.inf",
-    "capacity.assess.SETTING_SEEN": "0.0",
     "capacity.observations.UNHINDERED": "0.5",
-    "capacity.change_points.HOLDS": "0.0",
     "capacity.change_points.MAX_STEPS": "1",
     "capacity.change_points.TURNS": "10**6",
     "capacity.contention.ABRUPT": "0.0",
