@@ -56,8 +56,6 @@ OFF = {
     "capacity.contention.MOST_SURE": "1e9",
     "capacity.cpu_wakeups.BUSY": "0.0",
     "capacity.estimate.FAR_BELOW": "0.0",
-    "capacity.goodness_of_fit.HALF_USED": "1e-9",
-    "capacity.observed_maximum.LUCK": "0.0",
     "capacity.plateau.FEW": "1e9",
     "capacity.resource_limit.FOLLOWS": "0.5",
     "capacity.resource_limit.STRANGE": "0.0",

@@ -16,7 +16,6 @@ from models.capacity.resource_limit import FULL, ResourceLimit
 from models.capacity.sample_sizes import (
     BEYOND_DOUBT,
     HIGH,
-    MIN_CURVE,
     MIN_POINTS,
     MOSTLY,
     NOISE,
@@ -36,8 +35,8 @@ ALONE = 2.0
 κ·N·(N−1) are nothing."""
 MERGED_ERROR = 0.05
 """Neighbours in throughput are merged until their concurrency is known as well as this."""
-HALF_USED = 0.5
-"""Of a utilisation below, errors are compared with this."""
+TOLD = 5 * PARTS
+"""So many points must tell of a pattern, or of what lies off at the highest loads."""
 
 
 class Check(StrEnum):
@@ -154,7 +153,7 @@ def _noise(n: Array, residuals: Array) -> float:
 
 def _pattern(n: Array, residuals: Array, noise: float) -> float:
     """Find the greatest median residual of a group of neighbours in load beyond its error, or 0."""
-    if len(n) < MIN_CURVE:
+    if len(n) < TOLD:
         return 0.0
     error = noise * np.sqrt(persistence(residuals))
     groups = np.array_split(residuals[np.argsort(n, kind="stable")], PARTS)
@@ -183,7 +182,7 @@ def off_at_highest_loads(seen: Observations, limit: ResourceLimit) -> float:
     resource, x = seen.resource(limit.resource), seen.throughput
     u = resource.of_ours
     known = (u < FULL) & (x > 0)
-    if resource.is_busy_time or limit.curve is None or np.count_nonzero(known) < MIN_CURVE:
+    if resource.is_busy_time or limit.curve is None or np.count_nonzero(known) < TOLD:
         return 0.0
     top = known & (x >= quantile(x[known], SEEN))
-    return median(u[top] - limit.curve.at(x[top])) / max(median(u[top]), HALF_USED)
+    return median(u[top] - limit.curve.at(x[top])) / median(u[top])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.observations import BUSY_AT_PEAK, Observations
+from models.capacity.observations import ABOUT, BUSY_AT_PEAK, Observations
 from models.capacity.resource_limit import Resource
 from models.capacity.sample_sizes import FEWEST
 from models.numerics import median
@@ -21,8 +21,6 @@ from models.usl.law import Array
 CELLS = 4
 """Intervals are compared in cells of concurrency, so many to the octave."""
 STEP = 2 ** (1 / CELLS)
-LEVEL = 0.94
-"""Cells with this share of the highest median throughput are at the peak."""
 BEYOND = 1.5
 """So many times the concurrency that suffices for the peak is beyond it."""
 PLATEAU = 3.0
@@ -57,7 +55,7 @@ def _passed(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None
     cells = _cells(n, x, known)
     if len(cells) == 0:
         return None
-    at_peak = cells[:, 1] >= LEVEL * cells[:, 1].max()
+    at_peak = cells[:, 1] >= ABOUT * cells[:, 1].max()
     knee = float(cells[at_peak, 0][0])
     far = known & (n >= BEYOND * knee)
     if np.count_nonzero(far) < FEWEST or median(x[far]) > cells[:, 1].max():
@@ -139,7 +137,7 @@ def _end(cells: Array, at_peak: NDArray[np.bool_]) -> float:
     if last + 1 == len(cells):
         return float(PLATEAU * n)
     n_next, x_next = cells[last + 1]
-    share = (x - LEVEL * cells[:, 1].max()) / (x - x_next)
+    share = (x - ABOUT * cells[:, 1].max()) / (x - x_next)
     return float(n * (n_next / n) ** share)
 
 

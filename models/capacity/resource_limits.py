@@ -41,6 +41,7 @@ from models.capacity.sample_sizes import (
     BEYOND_DOUBT,
     FEWEST,
     MIN_POINTS,
+    MISLED,
     MOSTLY,
     SEEN,
     SURE,
@@ -57,8 +58,6 @@ FULL_SPREAD = 1.5
 """A full resource holds the throughput; where it grows by more, being busy is not being full."""
 FILLING_SHARE = 0.75
 """A stock that rises in more of the intervals is not in balance: how full it is, is its age."""
-ALONE = 0.9
-"""From this probability of a single channel on a busy time counts as a utilisation."""
 REACH = (-2.5, 2.0)
 """ln X: from so far below where a straight line is full to so far above a limit is looked for."""
 LEAST_VARIANCE = 0.25
@@ -69,9 +68,6 @@ AT_CEILING = CEILING[0] - CEILING[1]
 """With so much used by the server alone it is at the limit, or past it."""
 FILLED_ERROR = (0.02, 0.08)
 """How far off ln of the throughputs then is, deviations: of all of them, and of each."""
-MISLED = 0.1
-"""The probability that the demand goes on otherwise than it is followed: what is measured while
-the resource is full then says alone where it ends."""
 
 
 def find_resource_limits(
@@ -402,7 +398,7 @@ def _of_channels(
     grid = np.linspace(REACH[0], REACH[1] + np.log(CHANNELS[-1]), 2 * GRID) + np.log(reach)
     cdf = channels.reached(np.exp(grid))
     limit = _describe(name, seen, grid + np.log(x_scale), cdf, demand, 0.0)
-    if channels.shares[0] > ALONE:
+    if channels.shares[0] > MOSTLY:
         return limit
     return replace(limit, reasons=(LimitReason.SEVERAL_AT_ONCE, *limit.reasons))
 

@@ -22,6 +22,8 @@ MOSTLY = 0.5
 """More than this share of something is most of it, and what is more probable is likely."""
 EPISODE = 0.1
 """Less than this share of the intervals is an episode: it may be left out, and is no change."""
+MISLED = 0.1
+"""The probability that what looks like a sign is none: that it tells nothing."""
 SURE = 2.0
 """So many standard errors off something is hardly by chance."""
 BEYOND_DOUBT = 6.0
