@@ -35,8 +35,8 @@ PARALLEL = (0.0, 2.0, 4.5)
 """The exponents k of a queue before several servers."""
 LEAST_GROWTH = 0.3
 """dlnX/dlnN counts as no less: throughput has its noise too."""
-STRENGTHS = 6
-"""So many strengths of a queue are summed."""
+QUEUES, COARSE = 24, 6
+"""So many strengths of a queue are summed; of two queues at once so many of each."""
 SHAPES, FEWER_SHAPES = 64, 24
 """So many of the law, and of the law beside a queue."""
 
@@ -143,7 +143,7 @@ class Shapes:
 
         R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak; b, k and c are summed out.
         """
-        ln_p: Array = self._with_queue(self._lock(ln_peak), beside) + np.log(len(PARALLEL))
+        ln_p: Array = self._with_queue(self._lock(ln_peak), beside, COARSE) + np.log(len(PARALLEL))
         return ln_p
 
     def likelihood_by_law_and_limit(self, ln_peak: Array, beside: "Beside") -> Array:
@@ -157,7 +157,7 @@ class Shapes:
         """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U)."""
         u = np.clip(self.busy, NOISE, FULL)
         wait = u / (1 - u) / (self.x * self.n_scale)
-        b = _evenly(*QUEUE_RANGE, STRENGTHS)
+        b = _evenly(*QUEUE_RANGE, COARSE)
         resource_limits = b[:, None, None] * wait * u ** np.array(PARALLEL)[:, None]
         rest = self.z - resource_limits.reshape(-1, len(u))
         return Beside(np.repeat(_ln_strength_prior(b), len(PARALLEL)), rest)
@@ -206,17 +206,17 @@ class Shapes:
 
     def _by_queue(self, queue: Array) -> Array:
         """Sum c out of R = a + c·queue; a queue of shape (peaks, groups)."""
-        return self._with_queue(queue, Beside(np.zeros(1), self.z[None, :]))
+        return self._with_queue(queue, Beside(np.zeros(1), self.z[None, :]), QUEUES)
 
-    def _with_queue(self, queue: Array, beside: "Beside") -> Array:
-        """Compute ln p of z = a + c·queue, a in closed form; tries and c are summed out.
+    def _with_queue(self, queue: Array, beside: "Beside", strengths: int) -> Array:
+        """Compute ln p of z = a + c·queue, a in closed form; tries and so many c are summed out.
 
         A queue of shape (peaks, groups); cells of shape (c, tries, peaks).
         """
         w, rest = np.add.reduceat(self.w, self.starts), self._grouped(beside.rest)
         g0, g1, g2 = float(w.sum()), queue @ w, np.square(queue) @ w
         z1, gz, zz = rest @ w, (rest * w) @ queue.T, np.square(beside.rest) @ self.w
-        c = _evenly(*QUEUE_RANGE, STRENGTHS)
+        c = _evenly(*QUEUE_RANGE, strengths)
         rss = c[:, None, None] * (g2 - g1**2 / g0) - 2 * (gz - z1[:, None] * g1 / g0)
         rss *= c[:, None, None]
         rss += (zz - z1**2 / g0)[:, None]

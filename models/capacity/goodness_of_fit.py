@@ -185,4 +185,5 @@ def off_at_highest_loads(seen: Observations, limit: ResourceLimit) -> float:
     if resource.is_busy_time or limit.curve is None or np.count_nonzero(known) < TOLD:
         return 0.0
     top = known & (x >= quantile(x[known], SEEN))
-    return median(u[top] - limit.curve.at(x[top])) / median(u[top])
+    # beside a resource that is little used, an error counts less
+    return median(u[top] - limit.curve.at(x[top])) / max(median(u[top]), MOSTLY)
