@@ -23,7 +23,7 @@ from models.capacity.distribution import GRID
 from models.capacity.goodness_of_fit import Points
 from models.capacity.observed_peak import BEYOND
 from models.capacity.plateau import reach_of_top
-from models.capacity.sample_sizes import MIN_POINTS, MISLED, MOSTLY
+from models.capacity.sample_sizes import MIN_POINTS, MISLED
 from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
@@ -45,8 +45,9 @@ TOGETHER = 6.0
 """Statements at once from which on contention is expected beside the limit; fewer hardly meet."""
 MOST_SURE = 3.0
 """ln of how much likelier residence times make one place than another, if they `_may_mislead`."""
-VARIED = 0.05
-"""How far neighbours in throughput then differ in ln R: the deviation of one."""
+NEAR_LIMIT, VARIED = 0.55, 0.05
+"""The share of the limit from which on they may, and how far neighbours in throughput then differ
+in ln R: the deviation of one."""
 
 
 @dataclass(frozen=True)
@@ -142,13 +143,13 @@ def _weighed(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
 def _may_mislead(points: Points, resource_limit: Ahead, x_seen: float) -> bool:
     """Whether queues at the limit's resource may look like another limit.
 
-    They do where few statements fill it, and from half of the limit on where residence times vary
-    by more than throughput tells: bursts within an interval move R and N together.
+    They do where few statements fill it, and near it where residence times vary by more than
+    throughput tells: bursts within an interval move R and N together.
     """
     if resource_limit.n is not None and resource_limit.n < 2 * TOGETHER:
         return True
     ln_r = np.log(points.n / points.x)
-    return x_seen > MOSTLY * resource_limit.x and neighbour_deviation(ln_r, points.x) > VARIED
+    return x_seen > NEAR_LIMIT * resource_limit.x and neighbour_deviation(ln_r, points.x) > VARIED
 
 
 def _prior(beside: Array, n_limit: float | None) -> Array:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from models.capacity.goodness_of_fit import Points
 from models.capacity.observations import UNHINDERED
 from models.capacity.resource_limit import FULL
-from models.capacity.sample_sizes import NOISE, PERIODS
+from models.capacity.sample_sizes import NOISE
 from models.numerics import ROUNDING, TINY, median, quantile
 from models.robust import TOTAL_WEIGHT, TUKEY, fit_linear, mad, persistence
 from models.usl.grid import PSEUDO_ERROR, PSEUDO_POINTS
@@ -29,16 +29,18 @@ and how far below 0 noise may make it seem."""
 SHAPE_RANGE = (0.7, 40.0)
 QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
 """ln c of a queue c·S·ρ/(1−ρ): 1 with random times, half with equal ones, less in a closed loop."""
-QUEUE_RANGE = (0.2, 6.0)
-"""Of c."""
-PARALLEL = (0.0, 2.0, 4.5)
+QUEUE_RANGE, QUEUES, COARSE = (0.2, 6.0), 24, 6
+"""Of c, and how many of it are summed; of two queues at once so many of each."""
+PARALLEL = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
 """The exponents k of a queue before several servers."""
+FEWER = PARALLEL[::2]
+"""Those that stand for all of them beside a lock."""
 LEAST_GROWTH = 0.3
 """dlnX/dlnN counts as no less: throughput has its noise too."""
-QUEUES, COARSE = 24, 6
-"""So many strengths of a queue are summed; of two queues at once so many of each."""
 SHAPES, FEWER_SHAPES = 64, 24
 """So many of the law, and of the law beside a queue."""
+GROUPS = 48
+"""So many groups of neighbours in throughput stand for the points: queues hardly differ in one."""
 
 
 class Beside(NamedTuple):
@@ -83,7 +85,7 @@ class Shapes:
         z = fitted * (1 + np.log(r / fitted))
         order = np.argsort(x)
         order = order[w[order] > 0]
-        groups = min(PERIODS, len(order))  # queues hardly differ in one
+        groups = min(GROUPS, len(order))
         return cls(
             x=x[order] / x_scale,
             z=z[order],
@@ -158,9 +160,9 @@ class Shapes:
         u = np.clip(self.busy, NOISE, FULL)
         wait = u / (1 - u) / (self.x * self.n_scale)
         b = _evenly(*QUEUE_RANGE, COARSE)
-        resource_limits = b[:, None, None] * wait * u ** np.array(PARALLEL)[:, None]
+        resource_limits = b[:, None, None] * wait * u ** np.array(FEWER)[:, None]
         rest = self.z - resource_limits.reshape(-1, len(u))
-        return Beside(np.repeat(_ln_strength_prior(b), len(PARALLEL)), rest)
+        return Beside(np.repeat(_ln_strength_prior(b), len(FEWER)), rest)
 
     def _by_law(self, ln_peak: Array, beside: "Beside", shapes: int) -> Array:
         """Compute ln p of z = v·N + A·(1 − u·N)², A in closed form; tries and shapes summed out.

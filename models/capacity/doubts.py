@@ -24,7 +24,7 @@ from models.capacity.outliers import Outliers
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
-from models.capacity.sample_sizes import EPISODE, LATEST, MOSTLY, SEEN
+from models.capacity.sample_sizes import EPISODE, LATEST, MOSTLY, NEAR, SEEN
 from models.numerics import quantiles
 from models.trust import MIN_LOAD, TRUSTED_RATIO, Reason, Trust
 from models.usl.fit import UslFit
@@ -81,8 +81,8 @@ WRONG_LAW = 0.25
 """The probability that a law sets the capacity whose shape the points contradict."""
 MIN_SPREAD = 1.15
 """The highest loads over the lowest: nearer together they show nothing of what grows with them."""
-NEAR, NEAR_INTERVALS = 0.8, 8
-"""A trusted capacity had this share of it served in so many intervals. One that is 15 % too high is
+NEAR_INTERVALS = 8
+"""A trusted capacity had loads near it served in so many intervals. One that is 15 % too high is
 then trusted from 92 % of the truth on: of simulated servers seen up to 90 % of it, those that were
 trusted and so far off had served 70 % of what was said."""
 

@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import FULL
-from models.capacity.sample_sizes import FEWEST, MIN_POINTS, MISLED, VARIES
+from models.capacity.sample_sizes import FEWEST, MIN_POINTS, MISLED, NEAR, VARIES
 from models.numerics import TINY
 from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
-NEAR = 0.8
-"""Intervals of at least this share of the highest load are those it is the highest of."""
 BY_CHANCE = 0.2
 """What happens by chance so often speaks against nothing."""
 UNKNOWN = 0.1

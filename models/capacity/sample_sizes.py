@@ -14,6 +14,8 @@ SEEN = 0.95
 """The quantile of throughputs, or utilisations, that counts as seen: it was held for a while."""
 HIGH = 0.9
 """From this quantile of the loads on they are high."""
+NEAR = 0.8
+"""A load of at least this share of another one is near it."""
 PARTS = 8
 """A window is cut into so many parts, by time or by load, to compare them."""
 GROUP = 12
