@@ -48,9 +48,7 @@ WIDEST = np.log(100.0)
 """An interval that is wider, or has one end only, counts as so wide."""
 OFF = {
     "capacity.assess.HOPELESS_RATIO": "np.inf",
-    "capacity.assess.SETTING_SEEN": "0.0",
     "capacity.observations.UNHINDERED": "0.5",
-    "capacity.change_points.HOLDS": "0.0",
     "capacity.change_points.MAX_STEPS": "1",
     "capacity.change_points.TURNS": "10**6",
     "capacity.contention.ABRUPT": "0.0",
@@ -58,8 +56,6 @@ OFF = {
     "capacity.contention.MOST_SURE": "1e9",
     "capacity.cpu_wakeups.BUSY": "0.0",
     "capacity.estimate.FAR_BELOW": "0.0",
-    "capacity.goodness_of_fit.HALF_USED": "1e-9",
-    "capacity.observed_maximum.LUCK": "0.0",
     "capacity.plateau.FEW": "1e9",
     "capacity.resource_limit.FOLLOWS": "0.5",
     "capacity.resource_limit.STRANGE": "0.0",

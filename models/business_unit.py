@@ -14,8 +14,9 @@ import numpy as np
 from models.capacity.doubts import MIN_SPREAD
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
+from models.capacity.sample_sizes import NOISE
 from models.capacity.saturation_probability import is_contradicted
-from models.numerics import QUANTILES, median, quantiles
+from models.numerics import QUANTILES, even_shares, median, quantiles
 from models.robust import NORMAL_95, LinearFit, fit_linear
 from models.trust import TRUSTED_RATIO, Trust
 from models.usl.law import Array
@@ -26,16 +27,14 @@ MOST_UNEXPLAINED = 0.4
 """Of the unit's variance: beyond, b is uncertain by more than 1 / (1 − 0.4) from that alone."""
 NEAR = 0.9
 """Of the capacity: above it users wait, and more of them make no more throughput."""
-NOISE_FLOOR = 0.005
-"""Of the unit's median: no value is known more exactly."""
 NO_INTERCEPT = 0.1
 """Of the unit's median: the deviation of an intercept that cannot be distinguished from 0."""
 BENT, BENT_SCORE = 0.25, 3.0
 """A curve changes the headroom by more than this part, and is surer than this, to count."""
 
-SHARES = np.arange(0.5, 40) / 40
+SHARES = even_shares(40)
 Z = np.linspace(-3, 3, 25)
-BETWEEN = np.arange(0.5, 5) / 5
+BETWEEN = even_shares(5)
 """Where b's draws lie between the two regressions."""
 
 
@@ -174,7 +173,7 @@ def _relation(seen: UnitValues) -> _Relation | UnitReason:
     if u_unit <= 0:
         return UnitReason.DOES_NOT_FOLLOW
     x, u, weights = x / x_unit, u / u_unit, np.ones_like(x)
-    line = fit_linear(np.column_stack((weights, x)), u, weights, NOISE_FLOOR)
+    line = fit_linear(np.column_stack((weights, x)), u, weights, NOISE)
     variance = float(line.coefficients[1] ** 2 * np.var(x))
     explained = variance / (variance + line.scale**2)
     if line.coefficients[1] <= NORMAL_95 * _deviation(line, 1) or explained < 1 - MOST_UNEXPLAINED:
@@ -184,7 +183,7 @@ def _relation(seen: UnitValues) -> _Relation | UnitReason:
 
 
 def _parabola(x: Array, y: Array) -> LinearFit:
-    return fit_linear(np.column_stack((x**0, x, x**2)), y, x**0, NOISE_FLOOR)
+    return fit_linear(np.column_stack((x**0, x, x**2)), y, x**0, NOISE)
 
 
 def _is_bent(curve: LinearFit) -> bool:

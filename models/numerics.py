@@ -15,6 +15,12 @@ QUANTILES = (0.05, 0.5, 0.95)
 """What an estimate is reported by: the lower bound, the median and the upper bound."""
 
 
+def even_shares(count: int) -> NDArray[np.float64]:
+    """Compute the middles of so many equal parts of 0 to 1: as probabilities, one of each part."""
+    middles: NDArray[np.float64] = (np.arange(count) + 0.5) / count
+    return middles
+
+
 def median(values: NDArray[np.float64]) -> float:
     """Compute the median of one value or more, shape (points,); NaN where one is NaN.
 

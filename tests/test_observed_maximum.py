@@ -8,9 +8,9 @@ from capacity_days import observed, residing, tide
 
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
-from models.capacity.observed_maximum import LUCK, UNKNOWN, cost_variation, likelihood
+from models.capacity.observed_maximum import UNKNOWN, cost_variation, likelihood
 from models.capacity.resource_limit import Resource
-from models.capacity.sample_sizes import VARIES
+from models.capacity.sample_sizes import MISLED, VARIES
 from models.trust import Trust
 from models.usl.law import Array
 from testbed.simulated.servers import erlang_server, law_server
@@ -34,7 +34,7 @@ def test_a_capacity_above_what_was_served_is_as_likely_as_any() -> None:
     for bursts in (1, 2, 3):
         x = np.append(steady, np.full(bursts, 600.0))
         far_below, far_above = likelihood(np.log([400.0, 700.0]), served(x), "cpu")
-        assert far_below == pytest.approx(LUCK**bursts, rel=0.1)
+        assert far_below == pytest.approx(MISLED**bursts, rel=0.1)
         assert far_above == pytest.approx(1.0, abs=0.05)
 
 

@@ -8,9 +8,10 @@ from agent.assessment.load_sums import LoadSum, LoadSums
 from agent.assessment.new_intervals import NewIntervals
 from agent.support.clocks import Now
 from agent.window.intervals import Window
-from models.forecast.next_hour import DAY_STEPS, DAYS, HORIZONS, SINCE, STEP, Rise, rises
+from models.forecast.next_hour import DAY_STEPS, HORIZONS, SINCE, STEP, Rise, rises
+from models.forecast.weekly_pattern import WEEK
 
-KEPT = DAY_STEPS * DAYS + 2 * max(HORIZONS)
+KEPT = DAY_STEPS * WEEK + 2 * max(HORIZONS)
 """Steps of which an hour of the earliest day is known in full."""
 
 

@@ -25,7 +25,7 @@ from models.capacity.plateau import find_plateau
 from models.capacity.resource_limit import FULL, STRANGE, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits, unless_passed
 from models.capacity.result import Capacity
-from models.capacity.sample_sizes import SEEN
+from models.capacity.sample_sizes import MOSTLY, SEEN
 from models.capacity.thread_oversubscription import Clients
 from models.capacity.trust_gate import judged, nothing, with_concurrency
 from models.numerics import quantile
@@ -36,8 +36,6 @@ from models.usl.points import MIN_POINTS
 
 HOPELESS_RATIO = 12.0
 """A limit whose interval is wider is left aside."""
-SETTING_SEEN = 0.5
-"""A limit that somebody set counts as near once so much of it was used."""
 
 
 def assess_capacity(seen: Observations) -> Capacity:
@@ -197,10 +195,10 @@ def _usable(resource_limits: tuple[ResourceLimit, ...]) -> list[ResourceLimit]:
 
 
 def _near(resource_limits: tuple[ResourceLimit, ...], kept: Observations) -> list[ResourceLimit]:
-    """The usable limits that contention may be expected beside: not settings far away."""
+    """The usable limits that contention may be expected beside: of settings those mostly used."""
     settings = {resource.name for resource in kept.resources if resource.is_setting}
     return [
         resource_limit
         for resource_limit in _usable(resource_limits)
-        if resource_limit.resource not in settings or resource_limit.utilisation_max > SETTING_SEEN
+        if resource_limit.resource not in settings or resource_limit.utilisation_max > MOSTLY
     ]

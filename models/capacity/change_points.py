@@ -18,6 +18,7 @@ from models.capacity.sample_sizes import (
     GROUP,
     HIGH,
     MIN_CURVE,
+    MOSTLY,
     NOISE,
     PERIODS,
     VARIES,
@@ -27,23 +28,17 @@ from models.robust import MAD, mad
 from models.usl.law import Array
 
 TIME_PER_QUERY = "time_per_query"
-BUSIEST = 3
-"""So many resources are looked at: the rest of them tell little."""
 MIN_SIDE = 10
 """Fewer intervals on one side of a change may be an episode: a backup."""
 MIN_STEP = np.log(1.12)
 """A smaller change is not worth the loss of the older intervals."""
 STEP_Z = 8.0
 """How many standard errors a change must be beyond."""
-HOLDS = 0.5
-"""The least share of a step that must show in the medians too."""
 MAX_STEPS = 3
 """So many changes in one window are told apart."""
 FAR = 4.0
 """So many deviations off is far: costs count as no further off, and the middles of two clusters are
 so many apart."""
-MIN_APART = 1.5
-"""The more expensive cluster's cost over that of the other, at least."""
 TURNS = 2
 """Two workloads take turns when they change places more often than this."""
 
@@ -98,20 +93,17 @@ def find_regimes(seen: Observations) -> Regimes:
 
 
 def _costs(seen: Observations) -> dict[str, Array]:
-    """Per query, the logarithm of its time and of what it costs of the three busiest resources."""
+    """Per query, the logarithm of its time and of what it costs of each resource."""
     x = seen.throughput
-    resources = [r for r in seen.resources if not r.is_setting]  # queries hold those, not use them
-    used = [r.of_all for r in resources]
-    mean = [float(np.nansum(u)) / len(x) for u in used]
-    busiest = sorted(range(len(used)), key=lambda i: -mean[i])[:BUSIEST]
     with np.errstate(divide="ignore", invalid="ignore"):
         costs = {}
         exact = seen.well_known
         if np.count_nonzero(exact) >= MIN_CURVE:
             costs[TIME_PER_QUERY] = np.where(exact, np.log(seen.concurrency / x), np.nan)
-        for i in busiest:
-            follows = (used[i] > USED) & (used[i] < FULL)
-            costs[resources[i].name] = np.where(follows, np.log(used[i] / x), np.nan)
+        for resource in seen.resources:
+            u = resource.of_all
+            follows = (u > USED) & (u < FULL) & (not resource.is_setting)
+            costs[resource.name] = np.where(follows, np.log(u / x), np.nan)
     return {name: cost for name, cost in costs.items() if np.isfinite(cost).sum() >= MIN_CURVE}
 
 
@@ -197,7 +189,7 @@ def _sums_from(columns: Array, places: NDArray[np.intp]) -> Array:
 
 
 def _holds(levels: Array, place: int, chosen: list[int], size: float, side: int) -> bool:
-    """Whether most of both sides are on their level, and the latest intervals still are.
+    """Whether most of the step is in the medians of both sides too, and in the latest intervals.
 
     An episode moves the mean, not the median, and it ends.
     """
@@ -205,7 +197,7 @@ def _holds(levels: Array, place: int, chosen: list[int], size: float, side: int)
     after = min((c for c in chosen if c > place), default=len(levels))
     earlier = median(levels[before:place])
     later = (levels[place:after], levels[-(side // 2) :])
-    return all((median(level) - earlier) / size > HOLDS for level in later)
+    return all((median(level) - earlier) / size > MOSTLY for level in later)
 
 
 def _curve(load: Array) -> Array:
@@ -296,6 +288,6 @@ def _border(values: Array) -> float | None:
         return None
     spread = max(float(low.std()), float(high.std()), VARIES)
     apart = float(median(high) - median(low))
-    if apart < max(FAR * spread, np.log(MIN_APART)) or empty < spread:
+    if apart < FAR * spread or empty < spread:
         return None
     return float(ordered[place] + ordered[place - 1]) / 2

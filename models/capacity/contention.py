@@ -23,7 +23,7 @@ from models.capacity.distribution import GRID
 from models.capacity.goodness_of_fit import Points
 from models.capacity.observed_peak import BEYOND
 from models.capacity.plateau import reach_of_top
-from models.capacity.sample_sizes import MIN_POINTS
+from models.capacity.sample_sizes import MIN_POINTS, MISLED
 from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
@@ -34,11 +34,10 @@ ABRUPT = 0.12
 that is free below the peak and a convoy above."""
 SUDDEN = 0.25
 """It is the likelier the nearer to what was seen: ln(peak / seen) beyond which it is rare."""
+MET_WITHIN = 0.04
+"""How far off, in ln X, the peak may still be from a plateau."""
 MISTAKEN = 0.02
 """The probability that residence times tell nothing of the peak: none of the shapes is true."""
-MET, MET_WITHIN = 0.9, 0.04
-"""The probability that a plateau, or a fall of throughput, is that of the peak, and how far off, in
-ln X, the peak may still be from a plateau."""
 BELOW, ABOVE = 0.25, 1.8
 """ln X: so many peaks are looked at, from so far below the highest throughput that was seen to so
 far above it and the limit."""
@@ -49,8 +48,6 @@ MOST_SURE = 3.0
 NEAR_LIMIT, VARIED = 0.55, 0.05
 """The share of the limit from which on they may, and how far neighbours in throughput then differ
 in ln R: the deviation of one."""
-BOUND_EDGE = 0.1
-"""ln X: how far below the asymptotic bound measurements may make a peak seem."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ class Peak:
         above: Array = 1 - np.interp(ln_x, self.grid, self.cdf)
         if self.met_at is None:
             return above
-        return above * (1 - MET * normal_cdf((ln_x - np.log(self.met_at)) / MET_WITHIN))
+        return above * (1 - (1 - MISLED) * normal_cdf((ln_x - np.log(self.met_at)) / MET_WITHIN))
 
 
 def find_peak(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
@@ -101,7 +98,7 @@ def find_peak(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
         return peak
     rest = Points(*(column[~piled] for column in points))
     without = _weighed(rest, resource_limit, x_seen)
-    return replace(peak, cdf=MET * peak.cdf + (1 - MET) * without.cdf)
+    return replace(peak, cdf=(1 - MISLED) * peak.cdf + MISLED * without.cdf)
 
 
 def _may_have_piled_up(points: Points) -> NDArray[np.bool_]:
@@ -161,7 +158,7 @@ def _prior(beside: Array, n_limit: float | None) -> Array:
     shifted = beside - np.log(TOGETHER / n)
     prior = sum(p / d * np.exp(-0.5 * ((shifted - m) / d) ** 2) for p, m, d in PEAK_PRIORS)
     if n_limit is not None:
-        prior = prior * normal_cdf((beside + np.log(n_limit)) / BOUND_EDGE)
+        prior = prior * (beside >= -np.log(n_limit))
     return np.asarray(prior)
 
 

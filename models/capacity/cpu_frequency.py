@@ -10,15 +10,12 @@ from models.capacity.observations import Observations
 from models.capacity.sample_sizes import HIGH, MIN_POINTS, NOISE
 from models.numerics import median, quantile
 
-FROM = 0.5
-"""The share of the high loads from which on others are compared: a limit rests on those."""
-
 
 def clock_rise(seen: Observations, name: str) -> float:
     """Compute how many times as fast this resource's clock may still run, or ran at high loads.
 
-    A clock below 1 at the highest loads may still be raised; one that is above that of the loads
-    from half of them on has been. 1 where the clock is not known, or the resource has none.
+    A clock below 1 at the highest loads may still be raised; one that is above that of the busier
+    half of the others has been. 1 where the clock is not known, or the resource has none.
     """
     clock = seen.resource(name).clock
     if clock is None or np.count_nonzero(np.isfinite(clock)) < MIN_POINTS:
@@ -27,6 +24,6 @@ def clock_rise(seen: Observations, name: str) -> float:
     x, clock = seen.throughput[known], clock[known]
     high = x >= quantile(x, HIGH)
     fast = median(clock[high])
-    below = clock[~high & (x >= FROM * median(x[high]))]
+    below = clock[~high & (x >= median(x))]
     rise = fast / median(below) if len(below) >= MIN_POINTS else 1.0
     return max(rise, 1 / max(fast, NOISE))

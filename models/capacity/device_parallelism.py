@@ -15,9 +15,8 @@ from models.capacity.sample_sizes import NOISE
 from models.robust import fit_columns, student_cdf
 from models.usl.law import Array
 
-CHANNELS = np.array((1, 2, 4, 8, 16, 32, 64))
-SHARES = (0.25, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125)
-"""How probable so many channels are, before any point: discs with one have become rare."""
+CHANNELS = 2 ** np.arange(7)
+"""So many channels are equally probable before any point."""
 
 
 class DeviceParallelism:
@@ -34,7 +33,7 @@ class DeviceParallelism:
         rho = np.clip(lines / CHANNELS, 0.0, 1.0)
         error = np.average(np.square(u - (1 - (1 - rho) ** CHANNELS)), axis=0, weights=part.weights)
         freedom = np.array([fit.freedom for fit in self._fits])
-        ln_p = np.log(SHARES) - 0.5 * freedom * np.log(error + NOISE**2)
+        ln_p = -0.5 * freedom * np.log(error + NOISE**2)
         p = np.exp(ln_p - ln_p.max())
         self.shares: Array = p / p.sum()
         """The probability of each of CHANNELS."""

@@ -24,7 +24,7 @@ from models.capacity.outliers import Outliers
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
-from models.capacity.sample_sizes import EPISODE, LATEST, SEEN
+from models.capacity.sample_sizes import EPISODE, LATEST, MOSTLY, NEAR, SEEN
 from models.numerics import median, quantiles
 from models.trust import MIN_LOAD, TRUSTED_RATIO, Reason, Trust
 from models.usl.fit import UslFit
@@ -65,7 +65,7 @@ class Doubt(NamedTuple):
     reason: Why
     statistic: Callable[[Evidence], float]
     beyond: float
-    """The statistic counts where it is greater."""
+    """The statistic counts where it is greater; one that is 1 where something holds: `MOSTLY`."""
     shown_by: str
     """A scenario of bench/capacity.py, or a test."""
 
@@ -81,14 +81,12 @@ WRONG_LAW = 0.25
 """The probability that a law sets the capacity whose shape the points contradict."""
 MIN_SPREAD = 1.15
 """The highest loads over the lowest: nearer together they show nothing of what grows with them."""
-NEAR, NEAR_INTERVALS = 0.8, 8
-"""A trusted capacity had this share of it served in so many intervals. One that is 15 % too high is
+NEAR_INTERVALS = 8
+"""A trusted capacity had loads near it served in so many intervals. One that is 15 % too high is
 then trusted from 92 % of the truth on: of simulated servers seen up to 90 % of it, those that were
 trusted and so far off had served 70 % of what was said."""
 OF_LATE = 60.0
 """Seconds in which other programs may have come or gone."""
-SAID = 0.5
-"""Beyond it are statistics that are 1 where something holds, else 0; and shares that are most."""
 
 
 def doubts(evidence: Evidence) -> set[Why]:
@@ -242,7 +240,7 @@ def _disturbed(evidence: Evidence) -> float:
 
 
 DOUBTS = (
-    Doubt(Why.NO_LIMIT_SEEN, lambda e: float(e.estimate.value is None), SAID, "Amdahl, κ ≈ 0"),
+    Doubt(Why.NO_LIMIT_SEEN, lambda e: float(e.estimate.value is None), MOSTLY, "Amdahl, κ ≈ 0"),
     Doubt(Why.MODEL_DOES_NOT_FIT, _share_of_outliers, EPISODE, "pile-ups 4 %"),
     Doubt(
         Why.MODEL_DOES_NOT_FIT,
@@ -250,8 +248,8 @@ DOUBTS = (
         OFF,
         "test_the_highest_loads_may_contradict_a_limit",
     ),
-    Doubt(Why.LATEST_DIFFER, _latest_outliers, SAID, "mix changed"),
-    Doubt(Why.LATEST_DIFFER, _share_of_latest_left_out, SAID, "night jobs"),
+    Doubt(Why.LATEST_DIFFER, _latest_outliers, MOSTLY, "mix changed"),
+    Doubt(Why.LATEST_DIFFER, _share_of_latest_left_out, MOSTLY, "night jobs"),
     Doubt(
         Why.LATEST_DIFFER,
         _of_cost(cost_drift),
@@ -289,7 +287,7 @@ DOUBTS = (
         "test_a_clock_that_is_lowered_at_low_loads_takes_trust_away",
     ),
     Doubt(Why.DEMAND_FALLS, _further_fall, OFF, "one processor, wake-ups"),
-    Doubt(Why.THROUGHPUT_PLATEAU, _plateau, SAID, "queueing, and a lock"),
+    Doubt(Why.THROUGHPUT_PLATEAU, _plateau, MOSTLY, "queueing, and a lock"),
     Doubt(Why.LAW_DOES_NOT_FIT, _share_of_wrong_law, WRONG_LAW, "law, plateau at the cores"),
     Doubt(
         Why.LAW_DOES_NOT_FIT,
@@ -297,29 +295,29 @@ DOUBTS = (
         EPISODE,
         "test_contention_that_an_older_mix_contradicts_is_not_trusted",
     ),
-    Doubt(Why.LAW_NOT_SURE, _law_alone_is_unsure, SAID, "law, full far beyond"),
+    Doubt(Why.LAW_NOT_SURE, _law_alone_is_unsure, MOSTLY, "law, full far beyond"),
     Doubt(Why.ONE_LOAD, _low_over_high, 1 / MIN_SPREAD, "hour only"),
     Doubt(Why.LOAD_TOO_LOW, _over_seen, 1 / MIN_LOAD, "hour only"),
     Doubt(
         Why.FEW_HIGH_LOADS,
         _lacking_near,
-        SAID,
+        MOSTLY,
         "test_a_short_burst_of_load_is_trusted_for_nothing",
     ),
     Doubt(Why.WIDE_INTERVAL, _ratio, TRUSTED_RATIO, "noise 6 %"),
     Doubt(
         Why.WAITS_COUNTED,
         _counts_waits,
-        SAID,
+        MOSTLY,
         "test_statements_that_wait_elsewhere_fill_no_innodb",
     ),
-    Doubt(Why.CPU_ASSUMED, _is_assumed, SAID, "test_an_assumed_share_leaves_an_indication"),
+    Doubt(Why.CPU_ASSUMED, _is_assumed, MOSTLY, "test_an_assumed_share_leaves_an_indication"),
     Doubt(Why.CONTENTION_UNKNOWN, _share_of_unsure_law, OFF, "law, convoy"),
-    Doubt(Why.CONCURRENCY_UNKNOWN, _law_refused, SAID, "few processors, no delay"),
-    Doubt(Why.NO_RESOURCE_LIMIT, lambda e: float(e.nearest is None), SAID, "Amdahl, κ ≈ 0"),
+    Doubt(Why.CONCURRENCY_UNKNOWN, _law_refused, MOSTLY, "few processors, no delay"),
+    Doubt(Why.NO_RESOURCE_LIMIT, lambda e: float(e.nearest is None), MOSTLY, "Amdahl, κ ≈ 0"),
     Doubt(Why.OTHERS_INTERFERE, _disturbed, EPISODE, "neighbours"),
-    Doubt(Why.MIX_CHANGED, _changed, SAID, "mix changed"),
-    Doubt(Why.TWO_WORKLOADS, _alternating, SAID, "night jobs"),
+    Doubt(Why.MIX_CHANGED, _changed, MOSTLY, "mix changed"),
+    Doubt(Why.TWO_WORKLOADS, _alternating, MOSTLY, "night jobs"),
 )
 OF_MEASURED = {
     Why.LATEST_DIFFER,

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.demand import Followed, Part
-from models.numerics import median, quantile
+from models.capacity.sample_sizes import HIGH
+from models.numerics import NEGLIGIBLE, ROUNDING, median, quantile
 from models.robust import LinearFit, student_cdf
 from models.usl.law import Array
 
@@ -141,7 +142,7 @@ class Extrapolations:
         way = np.repeat(np.arange(len(ways)), [len(w.values) for w in ways])
         utilisation = np.repeat(np.arange(len(many)), [len(some) for some in each])[way]
         coefficients, covariance, ln_p = _followed(ways, way)
-        waking = coefficients[:, 2] / np.maximum(coefficients[:, 1], 1e-12)
+        waking = coefficients[:, 2] / np.maximum(coefficients[:, 1], ROUNDING)
         parts = np.clip(waking, 0.0, LARGEST_PART) * _each(ways, way, lambda w: w.falls)
         for i, seen in enumerate(many):  # the errors of the other parts are independent
             for part in seen.parts[1:]:
@@ -196,7 +197,7 @@ class Extrapolations:
 
         t and the result have shape (utilisations, points).
         """
-        kept = self.shares > UNLIKELY
+        kept = self.shares > NEGLIGIBLE
         way, of = self.way[kept], self.utilisation[kept]
         starts = _starts(way)
         thirds = [self.ways[w].third(t[i]) for w, i in zip(way[starts], of[starts], strict=True)]
@@ -263,10 +264,6 @@ def _shares(
     return shares
 
 
-HIGH = 0.9
-"""The quantile of the loads that counts as the highest seen."""
-UNLIKELY = 1e-5
-"""Strengths that are less probable are left out."""
 UNKNOWN = 1e3
 """The deviation of what nothing tells of, in units of the demand."""
 

@@ -13,7 +13,15 @@ import numpy as np
 
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import FULL, ResourceLimit
-from models.capacity.sample_sizes import BEYOND_DOUBT, HIGH, MIN_POINTS, NOISE, PARTS, SEEN
+from models.capacity.sample_sizes import (
+    BEYOND_DOUBT,
+    HIGH,
+    MIN_POINTS,
+    MOSTLY,
+    NOISE,
+    PARTS,
+    SEEN,
+)
 from models.numerics import TINY, median, quantile
 from models.robust import neighbour_deviation, persistence
 from models.trust import MAX_ERROR, Reason, Trust
@@ -25,14 +33,10 @@ LOW_CONCURRENCY = 4.0
 ALONE = 2.0
 """Below, in threads, statements hardly ever meet, so that they show no contention: σ·(N−1) and
 κ·N·(N−1) are nothing."""
-RELIABLE = 0.5
-"""The least share of the spread of sampled concurrencies that must not be sampling noise."""
 MERGED_ERROR = 0.05
 """Neighbours in throughput are merged until their concurrency is known as well as this."""
 TOLD = 5 * PARTS
 """So many points must tell of a pattern, or of what lies off at the highest loads."""
-HALF_USED = 0.5
-"""Of a utilisation below, errors are compared with this."""
 
 
 class Check(StrEnum):
@@ -82,8 +86,9 @@ def check_concurrency(loaded: Observations) -> Finding | None:
         return Finding(Check.LOW_CONCURRENCY, high)
     if not is_sampled:
         return None
+    # the share of the spread that is not the noise of sampling
     reliable = 1 - float(np.mean(variance)) / max(float(np.var(n)), TINY)
-    return Finding(Check.NOISY, reliable) if reliable < RELIABLE else None
+    return Finding(Check.NOISY, reliable) if reliable < MOSTLY else None
 
 
 class Points(NamedTuple):
@@ -180,4 +185,5 @@ def off_at_highest_loads(seen: Observations, limit: ResourceLimit) -> float:
     if resource.is_busy_time or limit.curve is None or np.count_nonzero(known) < TOLD:
         return 0.0
     top = known & (x >= quantile(x[known], SEEN))
-    return median(u[top] - limit.curve.at(x[top])) / max(median(u[top]), HALF_USED)
+    # beside a resource that is little used, an error counts less
+    return median(u[top] - limit.curve.at(x[top])) / max(median(u[top]), MOSTLY)

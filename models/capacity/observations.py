@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.capacity.resource_limit import Resource
-from models.capacity.sample_sizes import SEEN
+from models.capacity.sample_sizes import MOSTLY, SEEN
 from models.numerics import quantile
 from models.usl.law import Array
 
@@ -214,8 +214,6 @@ MOST = 1e120
 BUSY_AT_PEAK = 0.8
 """The resource that ends the growth is used this much at the peak already. One that is full beyond
 the peak but not at it was filled by other, or more expensive, queries: a report, a backup."""
-MOSTLY = 0.5
-"""Where more than this share of the statements at once wait for a resource, it is full."""
 MIN_CONCURRENCY = 0.5
 """Nearly idle intervals say nothing about threads that disturb each other."""
 

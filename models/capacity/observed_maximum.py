@@ -5,7 +5,8 @@ cheap queries is no capacity. But a model that ends below several bursts is wron
 fits what lies below. With costs that vary from interval to interval by s (of ln), a server of
 capacity c serves m intervals of the highest loads at c·exp(s·z), z normal; the j-th highest passes
 x with the probability P that j or more of m do, each with Φ(ln(c/x)/s): a binomial distribution's
-tail (order statistics: H. A. David 1981). Below a fifth that speaks against c; up to luck, ε:
+tail (order statistics: H. A. David 1981). Below a fifth that speaks against c; up to ε, that its
+queries were cheap, or miscounted:
 ε + (1−ε)·min(1, 5·P).
 """
 
@@ -14,17 +15,11 @@ from numpy.typing import NDArray
 
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import FULL
-from models.capacity.sample_sizes import MIN_POINTS, VARIES
+from models.capacity.sample_sizes import FEWEST, MIN_POINTS, MISLED, NEAR, VARIES
 from models.numerics import TINY
 from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
-HIGHEST = 3
-"""So many intervals tell."""
-NEAR = 0.8
-"""Intervals of at least this share of the highest load are those it is the highest of."""
-LUCK = 0.1
-"""The probability ε that an interval tells nothing: its queries were cheap, or miscounted."""
 BY_CHANCE = 0.2
 """What happens by chance so often speaks against nothing."""
 UNKNOWN = 0.1
@@ -38,10 +33,10 @@ def likelihood(ln_capacity: Array, seen: Observations, name: str) -> Array:
     """
     x = np.sort(seen.throughput)[::-1]
     near = int(np.count_nonzero(x >= NEAR * x[0]))
-    rank = np.arange(1, min(HIGHEST, near) + 1)
+    rank = np.arange(1, min(FEWEST, near) + 1)
     passed = (np.log(x[: len(rank)]) - ln_capacity[:, None]) / cost_variation(seen, name)
     by_chance = _at_least(rank, near, normal_cdf(-passed))
-    p: Array = np.prod(LUCK + (1 - LUCK) * np.minimum(by_chance / BY_CHANCE, 1.0), axis=1)
+    p: Array = np.prod(MISLED + (1 - MISLED) * np.minimum(by_chance / BY_CHANCE, 1.0), axis=1)
     return p
 
 

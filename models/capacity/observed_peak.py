@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.observations import BUSY_AT_PEAK, Observations
+from models.capacity.observations import ABOUT, BUSY_AT_PEAK, Observations
 from models.capacity.resource_limit import Resource
+from models.capacity.sample_sizes import FEWEST
 from models.numerics import median
 from models.robust import medians, persistence
 from models.usl.law import Array
@@ -20,10 +21,6 @@ from models.usl.law import Array
 CELLS = 4
 """Intervals are compared in cells of concurrency, so many to the octave."""
 STEP = 2 ** (1 / CELLS)
-LEAST = 3
-"""A cell, and what lies beyond the peak, needs so many intervals."""
-LEVEL = 0.94
-"""Cells with this share of the highest median throughput are at the peak."""
 BEYOND = 1.5
 """So many times the concurrency that suffices for the peak is beyond it."""
 PLATEAU = 3.0
@@ -58,10 +55,10 @@ def _passed(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None
     cells = _cells(n, x, known)
     if len(cells) == 0:
         return None
-    at_peak = cells[:, 1] >= LEVEL * cells[:, 1].max()
+    at_peak = cells[:, 1] >= ABOUT * cells[:, 1].max()
     knee = float(cells[at_peak, 0][0])
     far = known & (n >= BEYOND * knee)
-    if np.count_nonzero(far) < LEAST or median(x[far]) > cells[:, 1].max():
+    if np.count_nonzero(far) < FEWEST or median(x[far]) > cells[:, 1].max():
         return None
     resource = _full(seen, far, known & _in_cells(n, cells[at_peak, 0]))
     if resource is None:
@@ -82,16 +79,16 @@ def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak |
     the least: the peak is taken in the middle, as uncertain as they differ.
     """
     for resource in _ending(seen):
-        if np.count_nonzero(known & resource.full) < LEAST:
+        if np.count_nonzero(known & resource.full) < FEWEST:
             continue
         ours = known & (resource.used_for_server(seen.throughput) >= BUSY_AT_PEAK)
         full, nearly = ours & resource.full, ours & ~resource.full
-        if min(np.count_nonzero(full), np.count_nonzero(nearly)) < LEAST:
+        if min(np.count_nonzero(full), np.count_nonzero(nearly)) < FEWEST:
             continue
         n, x = seen.concurrency, seen.throughput
         knee = median(n[nearly])
         far = full & (n >= PLATEAU * knee)
-        if np.count_nonzero(far) < LEAST or np.count_nonzero(full & ~far) >= LEAST:
+        if np.count_nonzero(far) < FEWEST or np.count_nonzero(full & ~far) >= FEWEST:
             continue
         most = median((x * resource.ceiling / resource.utilisation)[nearly])
         least = median(x[far])
@@ -128,7 +125,7 @@ def _cells(n: Array, x: Array, known: NDArray[np.bool_]) -> Array:
     numbers, counts = np.unique(cell[known], return_counts=True)
     found = [
         (median(n[cell == number]), median(x[cell == number]))
-        for number in numbers[counts >= LEAST]
+        for number in numbers[counts >= FEWEST]
     ]
     return np.array(found).reshape(-1, 2)
 
@@ -140,7 +137,7 @@ def _end(cells: Array, at_peak: NDArray[np.bool_]) -> float:
     if last + 1 == len(cells):
         return float(PLATEAU * n)
     n_next, x_next = cells[last + 1]
-    share = (x - LEVEL * cells[:, 1].max()) / (x - x_next)
+    share = (x - ABOUT * cells[:, 1].max()) / (x - x_next)
     return float(n * (n_next / n) ** share)
 
 

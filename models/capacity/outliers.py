@@ -21,6 +21,7 @@ from models.capacity.sample_sizes import (
     GROUP,
     LATEST,
     MIN_CURVE,
+    NEAR,
     NOISE,
     SEEN,
     VARIES,
@@ -33,8 +34,6 @@ IDLE = 0.05
 """What a concurrency is off by at least, threads: nearly idle intervals vary a lot."""
 MIN_RATIO = 1.25
 """An outlier is beyond doubt, and so many times its neighbours."""
-UNDISTURBED = 0.8
-"""At loads below this share of what was seen, queries do not take longer for the load."""
 
 
 class OutlierReason(StrEnum):
@@ -110,9 +109,10 @@ def find_outliers(seen: Observations) -> Outliers:
     if not too_many:
         kept[suspects] = False
     removed = () if too_many else tuple(_outlier(int(i), excess[i], wild[i]) for i in suspects)
-    low = seen.throughput < UNDISTURBED * quantile(seen.throughput, SEEN)
     # what other programs take explains why queries wait, and is counted as theirs
     wild &= ~seen.beside_strangers[:, None]
+    # at loads not near those queries do not take longer for the load
+    low = seen.throughput < NEAR * quantile(seen.throughput, SEEN)
     changed = wild[:, 1:].any(axis=1) | (wild[:, 0] & ((off < 0) | low))
     latest = _most(changed[-LATEST:])
     if _most(np.any(wild[-LATEST:], axis=1)):

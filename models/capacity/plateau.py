@@ -16,9 +16,8 @@ always one, or the next that waits for it.
 import numpy as np
 
 from models.capacity.observations import Observations
-from models.capacity.observed_maximum import HIGHEST
 from models.capacity.observed_peak import BEYOND
-from models.capacity.sample_sizes import MIN_POINTS, SURE
+from models.capacity.sample_sizes import FEWEST, MIN_POINTS, SURE
 from models.numerics import median, quantile
 from models.robust import neighbour_deviation
 from models.usl.law import Array
@@ -61,7 +60,7 @@ def reach_of_top(n: Array, x: Array) -> tuple[float, float]:
 
     n in threads and x in queries/s, both of shape (intervals,); the two results in these units.
     """
-    top = float(AT_TOP * np.sort(x)[-HIGHEST])
+    top = float(AT_TOP * np.sort(x)[-FEWEST])
     return top, quantile(n[x >= top], 0.1)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.cpu_wakeups import QUEUED, SHORT, CpuWakeups
-from models.capacity.sample_sizes import MIN_POINTS, SURE
+from models.capacity.sample_sizes import MIN_POINTS, MOSTLY, SURE
 from models.capacity.shared_cost import SharedCost
 from models.numerics import median, quantile
 from models.trust import Trust
@@ -62,8 +62,6 @@ STRANGE = 0.15
 """Use beyond that, as a share of the ceiling, is work of other programs."""
 FLUCTUATES = 0.05
 """Use by other programs that differs by less, of the ceiling, is the same use."""
-OWN_SHARE = 0.5
-"""A full resource of which the server uses less was filled by others: it says nothing of ours."""
 
 
 COLUMNS = (
@@ -170,10 +168,10 @@ class Resource:
 
     @property
     def filled_by_others(self) -> NDArray[np.bool_]:
-        """Where others have filled it, shape (intervals,)."""
+        """Where it is full and most of that is not the server's, shape (intervals,)."""
         own = np.nan if self.own is None else self.own
         full = self.utilisation >= FULL * self.ceiling
-        filled: NDArray[np.bool_] = full & (own < OWN_SHARE * self.ceiling)
+        filled: NDArray[np.bool_] = full & (own < MOSTLY * self.ceiling)
         return filled
 
     def used_by_strangers(self, x: Array) -> NDArray[np.bool_]:

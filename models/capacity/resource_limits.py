@@ -37,7 +37,16 @@ from models.capacity.resource_limit import (
     ResourceLimit,
     UtilisationCurve,
 )
-from models.capacity.sample_sizes import BEYOND_DOUBT, MIN_POINTS, SEEN, SURE, VARIES
+from models.capacity.sample_sizes import (
+    BEYOND_DOUBT,
+    FEWEST,
+    MIN_POINTS,
+    MISLED,
+    MOSTLY,
+    SEEN,
+    SURE,
+    VARIES,
+)
 from models.capacity.thread_oversubscription import Clients
 from models.numerics import NEGLIGIBLE, QUANTILES, median, quantiles
 from models.robust import NORMAL_95, fit_columns, normal_cdf, persistence
@@ -49,10 +58,6 @@ FULL_SPREAD = 1.5
 """A full resource holds the throughput; where it grows by more, being busy is not being full."""
 FILLING_SHARE = 0.75
 """A stock that rises in more of the intervals is not in balance: how full it is, is its age."""
-ALONE = 0.9
-"""From this probability of a single channel on a busy time counts as a utilisation."""
-CURVED = 0.5
-"""From this probability of a growing demand on it is reported as such."""
 REACH = (-2.5, 2.0)
 """ln X: from so far below where a straight line is full to so far above a limit is looked for."""
 LEAST_VARIANCE = 0.25
@@ -61,13 +66,8 @@ FOR_US = (0.1, 0.4)
 """What others use for each of the server's queries, in its own demand: mean and deviation."""
 AT_CEILING = CEILING[0] - CEILING[1]
 """With so much used by the server alone it is at the limit, or past it."""
-LEAST_FILLED = 3
-"""Fewer such intervals may be noise."""
 FILLED_ERROR = (0.02, 0.08)
 """How far off ln of the throughputs then is, deviations: of all of them, and of each."""
-MISLED = 0.1
-"""The probability that the demand goes on otherwise than it is followed: what is measured while
-the resource is full then says alone where it ends."""
 
 
 def find_resource_limits(
@@ -311,7 +311,7 @@ def _with_filled(limit: ResourceLimit, x: Array) -> ResourceLimit:
     They follow the load no longer, so no curve is fitted to them: each is a measurement of the
     limit, somewhat off, and all of them may be off alike, past the peak or on their way to it.
     """
-    if len(x) < LEAST_FILLED:
+    if len(x) < FEWEST:
         return limit
     common, each = FILLED_ERROR
     z = (limit.grid - median(np.log(x))) / np.hypot(common, each / np.sqrt(len(x)))
@@ -332,9 +332,8 @@ def _as_clients_have_it(
     """
     if limit.x_max is None or resource.count is None:
         return limit
-    mean, deviation = clients.loss(resource.count, limit.x_max)
-    alone = 1 - limit.log_shared
-    return _shifted(limit, -mean * alone, deviation * alone) if mean > 0 else limit
+    loss = clients.loss(resource.count, limit.x_max) * (1 - limit.log_shared)
+    return _shifted(limit, -loss, loss) if loss > 0 else limit
 
 
 def _with_ceiling_of(resource: Resource, limit: ResourceLimit) -> ResourceLimit:
@@ -433,7 +432,7 @@ def _of_channels(
     grid = np.linspace(REACH[0], REACH[1] + np.log(CHANNELS[-1]), 2 * GRID) + np.log(reach)
     cdf = channels.reached(np.exp(grid))
     limit = _describe(name, seen, grid + np.log(x_scale), cdf, demand, 0.0)
-    if channels.shares[0] > ALONE:
+    if channels.shares[0] > MOSTLY:
         return limit
     return replace(limit, reasons=(LimitReason.SEVERAL_AT_ONCE, *limit.reasons))
 
@@ -452,7 +451,7 @@ def _describe(
     interval = Interval(float(low), float(high))
     trust = trust_of(interval.ratio, doubted=interval.ratio >= TRUSTED_RATIO)
     reasons = (
-        (LimitReason.DEMAND_GROWS, growth > CURVED),
+        (LimitReason.DEMAND_GROWS, growth > MOSTLY),
         (LimitReason.WIDE_INTERVAL, trust is not Trust.TRUSTED),
     )
     return ResourceLimit(

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-PER_DOUBLING = (0.035, 0.035)
-"""ln X that a doubling of the threads costs, mean and deviation: with these the intervals of 28
-recorded loads hold 87 % of the measured peaks."""
+PER_DOUBLING = 0.035
+"""ln X that a doubling of the threads costs, its mean and its deviation: with it the intervals of
+28 recorded loads hold 87 % of the measured peaks."""
 FEW = 4.0
 """So many statements at once for each processor lose nothing."""
 
@@ -33,13 +33,12 @@ class Clients(NamedTuple):
     residence_time: float | None
     """Of a statement that does not wait, s; None: not known."""
 
-    def loss(self, processors: float, x: float) -> tuple[float, float]:
-        """Compute the mean and the deviation of what ln x loses, x the throughput that fills it.
+    def loss(self, processors: float, x: float) -> float:
+        """Compute what ln x loses, mean and deviation alike, x the throughput that fills it.
 
         By Little's law x·R statements at once fill the processors while none waits. A part of one
         is one, for a part of the time.
         """
         fill = max(FEW * max(processors, 1.0), x * (self.residence_time or 0.0))
         doublings = max(float(np.log2(self.connections / fill)), 0.0) if self.connections else 0.0
-        mean, deviation = PER_DOUBLING
-        return mean * doublings, deviation * doublings
+        return PER_DOUBLING * doublings

@@ -14,15 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.distribution import Distribution
-from models.numerics import median
+from models.forecast.daily_peaks import DAY_HOURS
+from models.forecast.hourly_means import HOUR
+from models.forecast.weekly_pattern import WEEK
+from models.numerics import even_shares, median
 from models.rates import Array
 
 STEP = 300.0
 """Seconds of one mean: a saturation that lasts for less is none."""
 HORIZONS = (3, 6, 12)
 """Steps ahead: a quarter of an hour, half of one, one."""
-DAY_STEPS = 288
-DAYS = 7
+DAY_STEPS = int(DAY_HOURS * HOUR / STEP)
 AROUND = 6
 """Steps to either side of the same time of an earlier day that count as well."""
 SINCE = 2
@@ -34,7 +36,7 @@ NOISE = 0.02
 NEW, GROWS = 0.001, 0.3
 """How often a rise is something new before it is looked at, about once in a week's rises, and its
 deviation, a logarithm."""
-LASTS = np.arange(0.05, 1.0, 0.1)
+LASTS = even_shares(10)
 """Probabilities that a rise has ended by then; each stands for a tenth of all."""
 AGO = 0.5
 """A mean over a step is what the load was half a step ago; something new has risen since."""
@@ -101,7 +103,7 @@ def _new(level: float, before: float, changes: Array) -> tuple[float, float]:
 
 def _moments(count: int) -> NDArray[np.intp]:
     """Number the steps at about this time of earlier days, as far as what followed is known."""
-    same = count - 1 - DAY_STEPS * np.arange(1, DAYS + 1)
+    same = count - 1 - DAY_STEPS * np.arange(1, WEEK + 1)
     found = (same[:, None] + np.arange(-AROUND, AROUND + 1)).ravel()
     kept: NDArray[np.intp] = found[(found >= max(HORIZONS)) & (found < count - max(HORIZONS))]
     return kept

@@ -8,7 +8,8 @@ load gives the same forecast.
 
 import numpy as np
 
-from models.forecast.trend import GROWTH_AT, NOISE_FLOOR, Candidate, Trend, TrendShape
+from models.capacity.sample_sizes import NOISE
+from models.forecast.trend import GROWTH_AT, Candidate, Trend, TrendShape
 from models.forecast.weekly_pattern import WEEK, of_week, week_contrasts
 from models.random_numbers import RandomNumbers
 from models.rates import Array
@@ -54,7 +55,7 @@ def _roots(c: Candidate, count: int, days: int, rng: RandomNumbers) -> Array:
         level = level + drawn[:, GROWTH_AT, None] * pace * ahead
     residuals = np.sort(c.residuals)[:-1]  # what happened once is not yet a habit
     again = residuals[rng.integers(len(residuals), (count, days))]
-    roots: Array = np.maximum(level, NOISE_FLOOR) * np.maximum(1 + again, 0.0)
+    roots: Array = np.maximum(level, NOISE) * np.maximum(1 + again, 0.0)
     return roots
 
 

@@ -16,6 +16,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from models.capacity.sample_sizes import NOISE
 from models.forecast.weekly_pattern import (
     HALF,
     WEEK,
@@ -33,8 +34,6 @@ GROWS = 0.9
 RECENT = 5 * WEEK
 """Days that a trend rests on: older ones say less of how it goes on. 28 miss slow growth and 42
 announce growth that has stopped (`bench/forecast.py`)."""
-NOISE_FLOOR = 0.01
-"""Of a peak, no load is known more exactly; of the median's root, a line that falls ends here."""
 SURELY = 12.0
 """By how much a change of level must improve the criterion; from 8 to 18 little changes."""
 EDGE = HALF
@@ -92,7 +91,7 @@ class Trend:
     def growth_per_day(self) -> float:
         """The growth of the line per day, as a share of the peak now."""
         line = self.candidates[0].fit.coefficients
-        return float(2 * line[GROWTH_AT] / max(line[0], NOISE_FLOOR))
+        return float(2 * line[GROWTH_AT] / max(line[0], NOISE))
 
     @property
     def growth_probability(self) -> float:
@@ -108,7 +107,7 @@ class _Days:
     root: Array
 
     def fit(self, design: Array) -> LinearFit:
-        return fit_linear(design, self.root, np.ones(len(self.root)), NOISE_FLOOR)
+        return fit_linear(design, self.root, np.ones(len(self.root)), NOISE)
 
     def residuals(self, design: Array) -> Array:
         left: Array = self.root - design @ self.fit(design).coefficients
@@ -161,7 +160,7 @@ def fit_trend(peaks: Array) -> Trend:
 
 def _candidate(seen: _Days, shape: TrendShape, weight: float, design: Array) -> Candidate:
     fit = seen.fit(design)
-    fitted = np.maximum(design @ fit.coefficients, NOISE_FLOOR)
+    fitted = np.maximum(design @ fit.coefficients, NOISE)
     return Candidate(shape, weight, fit, seen.root / fitted - 1)
 
 
@@ -190,7 +189,7 @@ def _gains(seen: _Days, design: Array, columns: Array) -> Array:
     columns = columns - orthogonal @ (orthogonal.T @ columns)
     bounded = np.clip(residuals, -bound, bound)
     bounded = bounded - orthogonal @ (orthogonal.T @ bounded)
-    squares = np.maximum(np.sum(columns**2, axis=0), NOISE_FLOOR**2)
+    squares = np.maximum(np.sum(columns**2, axis=0), NOISE**2)
     gains: Array = (bounded @ columns) ** 2 / squares
     return gains
 
@@ -212,18 +211,18 @@ def _weights(seen: _Days, designs: Mapping[TrendShape, Array]) -> dict[TrendShap
 
 def _effective(residuals: Array) -> float:
     """How many days count: neighbours that are alike, beyond the noise floor, count as fewer."""
-    squares = np.sum(residuals**2) + len(residuals) * NOISE_FLOOR**2
+    squares = np.sum(residuals**2) + len(residuals) * NOISE**2
     alike = persistence_of(np.sum(residuals[1:] * residuals[:-1]), squares)
     return len(residuals) / float(alike)
 
 
 def _cost(residuals: Array, bound: float) -> float:
     """The logarithm of the mean square, to which a day adds no more than the bound's."""
-    return float(np.log(np.mean(np.minimum(residuals**2, bound**2)) + NOISE_FLOOR**2))
+    return float(np.log(np.mean(np.minimum(residuals**2, bound**2)) + NOISE**2))
 
 
 def _bound(residuals: Array) -> float:
-    return FAR_OFF * max(mad(residuals), NOISE_FLOOR)
+    return FAR_OFF * max(mad(residuals), NOISE)
 
 
 def _is_positive(fit: LinearFit) -> float:

@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.numerics import median
+from models.numerics import NEGLIGIBLE, median
 from models.robust import normal_cdf
 from models.trust import Evidence, Reason, Trust, judge
 from models.usl.grid import LIVE, TABLE, PeakPrior
@@ -26,7 +26,6 @@ ABOVE_ERRORS, ABOVE_SHARE = 4.0, 0.05
 ABOVE_DEVIATIONS = 3.0
 """Many are, when those above by ABOVE_SHARE are so many deviations, and as many points, more than
 noise explains."""
-LEAST_ERROR = 1e-6
 MORE_LOAD = {
     Reason.FEW_LEVELS,
     Reason.LOAD_TOO_LOW,
@@ -254,4 +253,4 @@ def _error_below(middle: float, errors: Array) -> float:
     """Compute the relative error of a point from those below the middle, 3 parameters fitted."""
     below = errors[errors < middle] - middle
     spare = max(len(errors) - MIN_POINTS, 1) / len(errors)
-    return max(sqrt(float(below @ below) / max(len(below), 1) / spare), LEAST_ERROR)
+    return max(sqrt(float(below @ below) / max(len(below), 1) / spare), NEGLIGIBLE)

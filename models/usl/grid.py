@@ -15,6 +15,7 @@ from math import log
 
 import numpy as np
 
+from models.numerics import NEGLIGIBLE, ROUNDING
 from models.usl.law import Array
 from models.usl.map_estimate import Curve
 from models.usl.points import Points
@@ -32,8 +33,6 @@ PSEUDO_POINTS, PSEUDO_ERROR = 4.0, 0.03
 N_RANGE = (-4.3, 6.2)
 X_RANGE = (-1.5, 6.0)
 """Where the first grid looks: ln(Nmax / greatest N seen), ln(Xmax / greatest X seen)."""
-MIN_EFFICIENCY = 1e-6
-"""A·u/v is above 0; so much will do."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ class Moments:
         s0, s1, s2, s3, s4 = self.powers
         t0, t1, t2 = self.products
         ff = s0 + u * (-4 * s1 + u * (6 * s2 + u * (-4 * s3 + u * s4)))
-        ff = np.maximum(ff, 1e-12 * s0)
+        ff = np.maximum(ff, ROUNDING * s0)
         fn, fz = s1 + u * (-2 * s2 + u * s3), t0 + u * (-2 * t1 + u * t2)
         level, slope = fz / ff, fn / ff
         squares = v * (s2 - slope * fn)
@@ -188,7 +187,7 @@ def _grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Grid:
     seen = (ff * (count - 1) / s**2) / moments.noise(squares)
     known = seen + slope * slope
     a = (seen * free + (middle / deviation) * slope) / known
-    a = np.maximum(a, v * (MIN_EFFICIENCY / u))
+    a = np.maximum(a, v * (NEGLIGIBLE / u))  # the efficiency is above 0
     noise = moments.noise(squares + np.square(a - free) * ff)
     coarse = noise + moments.count * np.square(ln_x[:, 1:2] - ln_x[:, :1])
     rest = log_prior(moments, ln_n)[:, None] - 0.5 * np.square(slope * a - middle / deviation)

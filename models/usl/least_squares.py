@@ -5,16 +5,13 @@ from math import sqrt
 
 import numpy as np
 
+from models.numerics import NEGLIGIBLE, TINY
 from models.usl.law import Array, Usl
 from models.usl.map_estimate import fit_curve
 from models.usl.points import Points
 
-SIGMA_BOUND = 1 - 1e-9
+SIGMA_BOUND = 1 - NEGLIGIBLE
 """The greatest σ that a fit returns; points that ask for more fall from the first thread on."""
-SLACK = 1e-9
-"""Relative to the sum of squares: a fit with a parameter at 0 that is no worse is the fit."""
-SINGULAR = 1e-10
-"""Columns of the Jacobian this near to each other, relatively, have no standard errors."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +94,7 @@ def least_squares_on_throughput(points: Points) -> tuple[Usl, StandardErrors | N
         for start in _starts(points)
     ]
     best = min(cost for _, cost, _ in candidates)
-    slack = SLACK * best + np.finfo(float).eps * float(np.sum(points.weights * points.x**2))
+    slack = NEGLIGIBLE * best + np.finfo(float).eps * float(np.sum(points.weights * points.x**2))
     law, cost, free = next(c for c in candidates if c[1] <= best + slack)
     return law, _standard_errors(points, law, cost, free)
 
@@ -109,12 +106,12 @@ def _x_one(points: Points) -> float:
 
 def _two_non_negative(rows: Array, y: Array, weights: Array) -> tuple[float, float]:
     """Minimise Σ w·(y − p·rows)² over p ≥ 0, two parameters."""
-    scales = np.maximum(np.abs(rows).max(axis=1), 1e-300)
+    scales = np.maximum(np.abs(rows).max(axis=1), TINY)
     scaled = rows / scales[:, None]
     gram, moments = (scaled * weights) @ scaled.T, (scaled * weights) @ y
     best = np.linalg.lstsq(gram, moments, rcond=None)[0]
     if (best < 0).any():
-        alone = np.maximum(moments, 0) / np.maximum(np.diag(gram), 1e-300)
+        alone = np.maximum(moments, 0) / np.maximum(np.diag(gram), TINY)
         keep = int(np.argmax(moments * alone))
         best = np.where(np.arange(2) == keep, alone, 0)
     sigma, kappa = best / scales
@@ -165,7 +162,7 @@ def _optimise(points: Points, start: Array, free: list[int]) -> tuple[Usl, float
         residuals,
         start[free],
         jac=jacobian,
-        bounds=(np.array([0, 0, 1e-9])[free], upper),
+        bounds=(np.array([0, 0, NEGLIGIBLE])[free], upper),
         x_scale="jac",
         xtol=1e-14,
         ftol=1e-14,
@@ -190,9 +187,9 @@ def _standard_errors(
     if freedom < 1:
         return None
     columns = np.sqrt(points.weights)[:, None] * gradient(law, points.n)[:, free]
-    norms = np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
+    norms = np.maximum(np.linalg.norm(columns, axis=0), TINY)
     _, singular, directions = np.linalg.svd(columns / norms, full_matrices=False)
-    if singular[-1] < SINGULAR * singular[0]:
+    if singular[-1] < NEGLIGIBLE * singular[0]:  # two columns are one
         return None
     variances = np.sum((directions.T / singular) ** 2, axis=1) * cost / freedom / norms**2
     errors: list[float | None] = [None, None, None]

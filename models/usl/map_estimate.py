@@ -9,19 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.numerics import median
+from models.numerics import NEGLIGIBLE, median
+from models.robust import MAD, TOTAL_WEIGHT
 from models.usl.law import Array
 from models.usl.nnls import NOTHING, Coefficients, non_negative
 from models.usl.points import Points
 
 STEPS = 6
-SETTLED = 1e-6
-"""Relative to the greatest coefficient: a step that changes none by more is the last."""
 REWEIGHTINGS = 5
 RELATIVE_ERROR = 0.02
 """What a throughput is off by when its concurrency is exact; the unit of the effective variance."""
-TOTAL_WEIGHT = 60.0
-"""However many samples, they are correlated: together they never weigh more than these."""
 OUTLIER_MADS = 6.0
 OUTLIER_ERROR = 0.1
 """A point is an outlier when its log residual is beyond both: so many MADs, and so much."""
@@ -95,7 +92,7 @@ def find_outliers(points: Points, curve: Curve) -> tuple[int, ...]:
     errors = np.log(points.n / points.x / fitted)
     errors = np.abs(errors - median(errors))
     scale = np.sqrt(curve.weights / curve.weights.max())
-    spread = 1.4826 * median(errors * scale)
+    spread = MAD * median(errors * scale)
     beyond = (errors * scale > OUTLIER_MADS * spread) & (errors * scale > OUTLIER_ERROR)
     indices = tuple(int(i) for i in np.flatnonzero(beyond))
     return indices if len(indices) <= OUTLIER_SHARE * len(points) else ()
@@ -142,5 +139,6 @@ def _powers(m: Array) -> Array:
 
 
 def _is_settled(before: Coefficients, found: Coefficients) -> bool:
+    """Tell whether the step changed no coefficient by a part of the greatest that counts."""
     change = max(abs(x - y) for x, y in zip(before, found, strict=True))
-    return change < SETTLED * max(found)
+    return change < NEGLIGIBLE * max(found)

@@ -8,10 +8,10 @@ than the arithmetic.
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
+from models.numerics import NEGLIGIBLE
+
 Coefficients = tuple[float, float, float]
 NOTHING: Coefficients = (0.0, 0.0, 0.0)
-SURE = 1e-9
-"""Relative to S₄: with less of the last pivot left, round-off may have chosen the solution."""
 
 
 def non_negative(sums: Sequence[float], moments: Sequence[float]) -> Coefficients:
@@ -21,7 +21,8 @@ def non_negative(sums: Sequence[float], moments: Sequence[float]) -> Coefficient
     """
     free, pivot = _free(sums, moments)
     usable = min(free) >= 0
-    if usable and pivot > SURE * sums[4]:
+    # with less of the last pivot left, round-off may have chosen the solution
+    if usable and pivot > NEGLIGIBLE * sums[4]:
         return free
     candidates = [NOTHING, *_some_at_zero(sums, moments), *([free] if usable else [])]
     return max(candidates, key=lambda found: _explained(found, sums, moments))

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from models.numerics import NEGLIGIBLE, TINY
 from models.usl.law import Array, Usl
 
 MIN_POINTS = 3
@@ -91,7 +92,7 @@ class Points:
         n, x = self._levels
         top, slope = float(n[-1]), float("nan")
         for _ in range(steps_back + 1):
-            lower = n[n < top - 1e-9]
+            lower = n[n < top - NEGLIGIBLE]
             if not len(lower):
                 return float("nan")
             before = max(min(top - GROWTH_SPAN, float(lower[-1])), float(n[0]))
@@ -108,7 +109,7 @@ class Points:
     def _levels(self) -> tuple[Array, Array]:
         """Average ln N and ln X over levels of load, the lowest first."""
         n, x = np.log(self.n), np.log(self.x)
-        level = np.floor((n.max() - n) / LEVEL_WIDTH + 1e-9).astype(int)
+        level = np.floor((n.max() - n) / LEVEL_WIDTH + NEGLIGIBLE).astype(int)
         count = np.bincount(level)
         there = np.flatnonzero(count)[::-1]
         sums = (np.bincount(level, column)[there] for column in (n, x))
@@ -151,7 +152,7 @@ def scatter_about(law: Usl, points: Points, near: Array) -> Scatter:
     errors = errors[np.sort(points.n) <= up_to]
     count, squares = len(errors), float(errors @ errors)
     steps = np.diff(errors)
-    alike = 1 - float(steps @ steps) / max(2 * squares, 1e-300) * count / (count - 1)
+    alike = 1 - float(steps @ steps) / max(2 * squares, TINY) * count / (count - 1)
     return Scatter(
         points=len(points),
         squares=squares,

@@ -6,14 +6,14 @@ straight for longer and bends harder (`models.usl.grid`, (1), s = 1 and 2). A fe
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import exp, log, sqrt
+from math import exp, log
 from typing import NamedTuple
 
 import numpy as np
 
+from models.numerics import NEGLIGIBLE
 from models.usl.grid import (
     EFFICIENCY_PRIOR,
-    MIN_EFFICIENCY,
     N_RANGE,
     PSEUDO_ERROR,
     PSEUDO_POINTS,
@@ -37,11 +37,9 @@ BINS = 128
 WRONG_ENOUGH = 0.5
 """A greater error of Xmax counts as this one. Without, the 90th percentile of the errors on
 published curves is 22 instead of 19 % at 0.8 of the peak's load; 0.3 does the same as 0.5."""
-LIKELY = 1e-8
-"""Cells that are less likely than the best by this factor are left out: nothing depends on them."""
 
-NODES = ((-sqrt(3), 1 / 6), (0.0, 2 / 3), (sqrt(3), 1 / 6))
-"""Gauss–Hermite: steps in deviations of A, and what each weighs."""
+NODES = (-1.0, 1.0)
+"""A normal A stands at these deviations from its middle with equal probability (Gauss–Hermite)."""
 
 
 class Interval(NamedTuple):
@@ -85,7 +83,7 @@ class Cells:
         """Average the shapes by their evidence."""
         ln_shares = [grid.log_shares for grid in grids.values()]
         top = max(float(each.max()) for each in ln_shares)
-        kept = [np.nonzero(each > top + log(LIKELY)) for each in ln_shares]
+        kept = [np.nonzero(each > top + log(NEGLIGIBLE)) for each in ln_shares]
         cells = list(zip(grids.items(), kept, strict=True))
         likely = [each[at] for each, at in zip(ln_shares, kept, strict=True)]
         shares = np.exp(np.concatenate(likely) - top)
@@ -98,14 +96,23 @@ class Cells:
             sharpness=np.repeat(list(grids), [len(at[0]) for at in kept]),
         )
 
+    @property
+    def nodes(self) -> Array:
+        """The values that A may have in each cell, for it is uncertain too; (nodes, cells)."""
+        around = self.a + np.multiply.outer(NODES, self.a_deviation)
+        return np.maximum(around, self.a / 100)
+
+    @property
+    def node_shares(self) -> Array:
+        """The probability of each of them, likewise."""
+        return np.tile(self.share / len(NODES), (len(NODES), 1))
+
     def throughputs(self, n: float) -> tuple[Array, Array]:
-        """Compute X(n) of every cell, three times, for A is uncertain too, and their shares."""
+        """Compute X(n) of every cell at each of its A, shape (nodes, cells), and their shares."""
         m = n**self.sharpness
         u, v = np.exp(-self.sharpness * self.ln_n), np.exp(-self.sharpness * self.ln_x)
-        curves = [np.maximum(self.a + step * self.a_deviation, self.a / 100) for step, _ in NODES]
-        powers = [m / (v * m + a * (1 - u * m) ** 2) for a in curves]
-        shares = [self.share * share for _, share in NODES]
-        return np.concatenate([x ** (1 / self.sharpness) for x in powers]), np.concatenate(shares)
+        powers = m / (v * m + self.nodes * (1 - u * m) ** 2)
+        return powers ** (1 / self.sharpness), self.node_shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,13 +151,11 @@ class Posterior:
             return None
         u, v = (np.exp(-ln[is_law]) for ln in (cells.ln_n, cells.ln_x))
         u, v = u / scales.n_scale, v / scales.x_scale
-        middle, deviation = cells.a[is_law], cells.a_deviation[is_law]
-        steps = [np.maximum(middle + step * deviation, middle / 100) for step, _ in NODES]
-        a = np.stack(steps) * (scales.n_scale / scales.x_scale)
+        a = cells.nodes[:, is_law] * (scales.n_scale / scales.x_scale)
         linear = np.maximum(1 - (1 - u) ** 2, 1e-200)
         a = np.minimum(a, np.where(u < 2, v / linear, np.inf))  # σ ≥ 0
         lam = 1 / (v + a * (1 - u) ** 2)
-        shares = np.stack([cells.share[is_law] * share for _, share in NODES])
+        shares = cells.node_shares[:, is_law]
         shares /= shares.sum()
         found = (1 - a * lam, a * u * u * lam, lam)
         point = (self.law.sigma, self.law.kappa, self.law.lam)
@@ -240,10 +245,10 @@ def _likely_a(ln_n: Array, ln_x: float, moments: Moments) -> tuple[Array, Array]
     """
     u, v = np.exp(-ln_n), np.full(len(ln_n), exp(-ln_x))
     free, ff, squares = moments.best_a(u, v)
-    least, one = MIN_EFFICIENCY * v / u, 1 / moments.n_scale
+    least, one = NEGLIGIBLE * v / u, 1 / moments.n_scale
     linear = np.maximum(1 - (1 - u * one) ** 2, 1e-200)
     most = np.where(u * one < 2, v * one / linear, np.inf)
-    a = np.maximum(np.minimum(free, most * (1 + 1e-9)), least)
+    a = np.maximum(np.minimum(free, most * (1 + NEGLIGIBLE)), least)
     noise = moments.noise(squares + (a - free) ** 2 * ff)
     off = (a * u / v - EFFICIENCY_PRIOR[0]) / EFFICIENCY_PRIOR[1]
     log_p = log_prior(moments, ln_n) - 0.5 * (PSEUDO_POINTS + moments.count) * np.log(noise)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.distribution import FARTHEST, Distribution
-from models.numerics import ROUNDING
+from models.numerics import ROUNDING, even_shares
 from models.robust import normal_cdf
 from models.usl.law import Array
 from models.what_if.current_state import CurrentState, Limit, Share
@@ -49,7 +49,7 @@ class Draws:
 def draws_of(today: CurrentState) -> Draws:
     """Draw; where the capacity is not known, capacity and limits are NaN."""
     random = np.random.default_rng(SEED)
-    uniform = [(random.permutation(DRAWS) + 0.5) / DRAWS for _ in range(8 + len(today.limits))]
+    uniform = [random.permutation(even_shares(DRAWS)) for _ in range(8 + len(today.limits))]
     capacity = _capacity(today, uniform[0])
     if today.capacity is None or not today.limits:
         capacity = np.full(DRAWS, np.nan)
@@ -77,7 +77,7 @@ def draws_of(today: CurrentState) -> Draws:
 def more_normals(count: int, rows: int) -> Array:
     """Draw standard normals that are independent of all others, shape (rows, count)."""
     random = np.random.default_rng((SEED, rows))
-    uniform = np.stack([(random.permutation(count) + 0.5) / count for _ in range(rows)])
+    uniform = np.stack([random.permutation(even_shares(count)) for _ in range(rows)])
     return _normal_quantile(uniform)
 
 
