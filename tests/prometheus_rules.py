@@ -1,7 +1,8 @@
 """What the tests of the Prometheus rules share, the live one included."""
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -27,6 +28,17 @@ def alerts(text: str) -> Iterator[dict[str, Any]]:
         for rule in group["rules"]:
             if "alert" in rule:
                 yield rule
+
+
+def without_other_alerts(text: str, names: Collection[str]) -> str:
+    """The same rules with these alerts alone, as JSON, which is YAML.
+
+    For a test that looks at no other: each costs promtool a third of a millisecond an evaluation.
+    """
+    rules = deepcopy(parsed(text))
+    for group in rules["groups"]:
+        group["rules"] = [r for r in group["rules"] if r.get("alert") in {None, *names}]
+    return json.dumps(rules)
 
 
 def documented_metrics() -> set[str]:
