@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,10 +58,23 @@ IMPURE = {
 }
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Every node of a module, in no order; many rules look at the same modules."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
+def loose_modules(folder: Path) -> set[str]:
+    """The modules that lie in it."""
+    return {file.stem for file in folder.glob("*.py")}
+
+
+@cache
 def imported_modules(path: Path) -> set[str]:
     """Top-level names of every module that the file imports, wherever in the file."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -71,11 +85,11 @@ def imported_modules(path: Path) -> set[str]:
 
 def packages_imported(path: Path) -> set[str]:
     """The packages that the file imports from; loose modules are those of their folder."""
-    names = imported_modules(path)
+    names = set(imported_modules(path))
     for folder in ("bench", "tests"):
-        loose = {file.stem for file in (ROOT / folder).glob("*.py")}
+        loose = loose_modules(ROOT / folder)
         if path.parent != ROOT / folder:
-            loose -= {file.stem for file in path.parent.glob("*.py")}
+            loose = loose - loose_modules(path.parent)
         names |= {folder} if names & loose else set()
     return names
 
@@ -93,7 +107,7 @@ def test_imports_point_one_way(package: str) -> None:
 def rooms_known_to(path: Path) -> set[str]:
     """The rooms of `agent` that a file imports from."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
@@ -125,7 +139,7 @@ def test_how_a_device_begins_is_said_once(start: str) -> None:
     said = [
         path.name
         for path in sorted((ROOT / "agent").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and re.search(rf"(^|\|){start}", node.value)

@@ -1,6 +1,6 @@
 """The verdict of the soaks: whether memory rises; and that a run too short for one is refused."""
 
-import subprocess
+import runpy
 import sys
 
 import numpy as np
@@ -37,15 +37,16 @@ def test_what_rises_is_told_from_what_wavers() -> None:
         ["soak.py", "--every", "0"],
     ],
 )
-def test_a_run_that_is_too_short_for_a_verdict_is_refused(command: list[str]) -> None:
+def test_a_run_that_is_too_short_for_a_verdict_is_refused(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """At once, and not after the run."""
-    program, *options = command
-    done = subprocess.run(
-        [sys.executable, ROOT / "bench" / program, *options],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "too few looks for a trend, 5 at least" in done.stderr
-    assert done.stdout == ""
+    program = ROOT / "bench" / command[0]
+    monkeypatch.setattr(sys, "argv", [str(program), *command[1:]])
+    monkeypatch.syspath_prepend(program.parent)
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(program), run_name="__main__")
+    told = capsys.readouterr()
+    assert end.value.code == 2
+    assert "too few looks for a trend, 5 at least" in told.err
+    assert told.out == ""

@@ -25,6 +25,7 @@ from testbed.published.curves import CURVES, Curve
 from testbed.published.estimators import Peak, peak_of
 
 Grouping = Callable[[Curve], str]
+Estimator = Callable[[Array, Array], Peak]
 
 CUTS = (0.4, 0.6, 0.8)
 WRONG = 0.15
@@ -134,7 +135,14 @@ def predict_with_each(found: list[Task]) -> dict[PeakPrior, list[Peak]]:
 
 def predict_with(prior: PeakPrior, found: list[Task]) -> list[Peak]:
     """Predict with this prior instead of the models' own."""
-    return [peak_of(fit_map(task.n, task.x, prior=prior)) for task in found]
+    return predict_by(lambda n, x: peak_of(fit_map(n, x, prior=prior)), found)
+
+
+def predict_by(estimator: Estimator, found: list[Task]) -> list[Peak]:
+    """Predict by this estimator, each part of a curve once: two cuts may leave the same points."""
+    parts = {(task.curve.name, len(task.n)): task for task in found}
+    peaks = {part: estimator(task.n, task.x) for part, task in parts.items()}
+    return [peaks[task.curve.name, len(task.n)] for task in found]
 
 
 def _loss(found: list[Task], peaks: list[Peak], group: Grouping, held: str) -> float:
