@@ -1,5 +1,6 @@
 """Real servers for the tests, and the promise that no test leaves one behind."""
 
+import gc
 import os
 import shutil
 import tempfile
@@ -87,6 +88,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.flaky(reruns=LIVE_RERUNS))
             slow.add(item.path)
     items.sort(key=lambda item: (item.path not in slow, place(item.path.name)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Have the tests, which all stay, not looked through for rubbish: neither now nor later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
