@@ -3,13 +3,13 @@
 import io
 import re
 import subprocess
-from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
-from conftest import ServerFactory
 
 from agent.cli import main
 from agent.demo.server import PrivateServer
@@ -18,8 +18,11 @@ from testbed.real.clients import run_as_root
 from testbed.real.daemon import COLLECTORS, COMMAND, target, write_config
 from testbed.real.servers import Account, Release, least_account
 
-OFF = "UPDATE performance_schema.setup_consumers SET ENABLED = 'NO' WHERE NAME = '{}'"
+SWITCH = "UPDATE performance_schema.setup_consumers SET ENABLED = '{}' WHERE NAME = '{}'"
+CONSUMERS = ("global_instrumentation", "events_statements_current")
 GRANT = "GRANT SELECT ON performance_schema.* TO 'headroom'@'%'"
+
+pytestmark = pytest.mark.live
 
 
 @dataclass(frozen=True)
@@ -69,54 +72,62 @@ def command(
     return ["check", "--config.file", str(file)]
 
 
-def with_everything(start: ServerFactory, release: Release) -> PrivateServer:
-    """A server that offers all that can be read."""
-    on = ["--performance-schema-consumer-events-statements-current=ON"]
-    return start(release, options=on)
+@pytest.fixture(scope="module")
+def servers(start_server: Callable[..., PrivateServer]) -> Iterator[Callable[..., PrivateServer]]:
+    """A server of each release for all tests of this file, started when it is first asked for."""
+    with ExitStack() as stack:
+        on = ["--performance-schema-consumer-events-statements-current=ON"]
+        yield cache(lambda release: stack.enter_context(start_server(release, options=on)))
 
 
-def test_where_all_is_there_all_is_ok(
-    private_server: ServerFactory, release: Release, tmp_path: Path
-) -> None:
+@pytest.fixture
+def complete(servers: Callable[..., PrivateServer], release: Release) -> PrivateServer:
+    """One that offers all that can be read, whatever the test before did to it."""
+    server = servers(release)
+    server.thaw()
+    server.start()
+    run_as_root(server, *(SWITCH.format("YES", consumer) for consumer in CONSUMERS))
+    return server
+
+
+def test_where_all_is_there_all_is_ok(complete: PrivateServer, tmp_path: Path) -> None:
     """With the least account and every consumer on nothing is missing, says the program itself."""
-    answer = checked_by_the_program(tmp_path, with_everything(private_server, release))
+    answer = checked_by_the_program(tmp_path, complete)
     assert answer.code == 0
     assert "missing" not in answer.text
     for feature in ("connected to", "status", "statements", "threads", "host"):
         assert answer.says("ok", feature), answer.text
 
 
-@pytest.mark.parametrize("consumer", ["global_instrumentation", "events_statements_current"])
+@pytest.mark.parametrize("consumer", CONSUMERS)
 def test_a_consumer_that_is_off_is_mended_by_what_it_prints(
-    private_server: ServerFactory, release: Release, consumer: str, tmp_path: Path
+    complete: PrivateServer, consumer: str, tmp_path: Path
 ) -> None:
     """The printed UPDATE, run as it is, brings back what the consumer's absence took."""
-    server = with_everything(private_server, release)
-    account = least_account(server)
-    run_as_root(server, OFF.format(consumer))
-    answer = check(tmp_path, server, account)
+    account = least_account(complete)
+    run_as_root(complete, SWITCH.format("NO", consumer))
+    answer = check(tmp_path, complete, account)
     assert answer.says("missing", "statements_in_flight"), answer.text
     [remedy] = answer.remedies
     assert consumer in answer.text
-    mends_both = release == "mysql" and consumer == "events_statements_current"
+    mends_both = complete.flavour == "mysql" and consumer == "events_statements_current"
     assert answer.says("missing", "digests_in_flight") == mends_both, answer.text
-    run_as_root(server, remedy)
-    assert "missing" not in check(tmp_path, server, account).text
+    run_as_root(complete, remedy)
+    assert "missing" not in check(tmp_path, complete, account).text
 
 
 def test_a_missing_grant_is_mended_by_what_it_prints(
-    private_server: ServerFactory, release: Release, tmp_path: Path
+    complete: PrivateServer, tmp_path: Path
 ) -> None:
     """Without the grant the server can be watched by less; the printed GRANT is the right one."""
-    server = with_everything(private_server, release)
-    account = ungranted(server)
-    answer = check(tmp_path, server, account)
+    account = ungranted(complete)
+    answer = check(tmp_path, complete, account)
     assert answer.code == 0
     assert answer.says("missing", "statements"), answer.text
     assert answer.says("missing", "threads"), answer.text
     assert answer.remedies == [GRANT]
-    run_as_root(server, GRANT)
-    assert "missing" not in check(tmp_path, server, account).text
+    run_as_root(complete, GRANT)
+    assert "missing" not in check(tmp_path, complete, account).text
 
 
 def ungranted(server: PrivateServer) -> Account:
@@ -167,17 +178,15 @@ def lock_out(server: PrivateServer) -> None:
     ids=["down", "frozen", "locked out"],
 )
 def test_a_server_that_cannot_be_watched_fails_the_check(
-    private_server: ServerFactory,
-    release: Release,
+    complete: PrivateServer,
     harm: Callable[[PrivateServer], None],
     said: str,
     tmp_path: Path,
 ) -> None:
     """Down, frozen or locked out: a line says why, without the password; the exit code is 1."""
-    server = private_server(release)
-    account = least_account(server)
-    harm(server)
-    answer = checked_by_the_program(tmp_path, server, account)
+    account = least_account(complete)
+    harm(complete)
+    answer = checked_by_the_program(tmp_path, complete, account)
     assert answer.code == 1
     assert "FAILED" in answer.text
     assert said in answer.text
