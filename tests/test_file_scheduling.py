@@ -1,5 +1,6 @@
 """Files of tests over the processes of a run."""
 
+import os
 import re
 import subprocess
 import sys
@@ -27,9 +28,13 @@ def test_every_fourth_process_begins_with_the_last_files(tmp_path: Path) -> None
     names = [f"test_{number:02}.py" for number in range(12)]
     for name in names:
         (tmp_path / name).write_text(FILE)
-    words = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder", "-v", "-p", "no:randomly")
-    command = [sys.executable, "-m", "pytest", *words, "-p", "no:cacheprovider"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    words = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder", "-v")
+    plugins = ("-p", "xdist.plugin", "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", *words, *plugins]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # starts in half of the time
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, env=alone
+    )
     ran = re.findall(r"\[gw(\d)\].*PASSED (test_\d+\.py)::", done.stdout)
     assert len(ran) == 4 * len(names), done.stdout + done.stderr
     of_process = {number: [name for n, name in ran if n == number] for number in "0123"}

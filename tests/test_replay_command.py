@@ -153,20 +153,22 @@ COUNTERS = ("questions", "statement_time_s", "server_cpu_s", "host_cpu_busy_s")
 
 
 def test_the_same_recording_gives_the_same_bytes(
-    hour: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In both formats; also packed, and on standard input."""
-    packed = hour.with_name("hour.csv.gz")
-    packed.write_bytes(gzip.compress(hour.read_bytes()))
+    plain = written(tmp_path / "db.csv", rows(1200))
+    packed = plain.with_name("db.csv.gz")
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    options = ("--every", "10m", "--target", "db")
     for format_ in ("table", "json"):
         said = []
-        for file in (hour, packed, "-"):
-            piped = io.TextIOWrapper(io.BytesIO(hour.read_bytes()))
+        for file in (plain, packed, "-"):
+            piped = io.TextIOWrapper(io.BytesIO(plain.read_bytes()))
             monkeypatch.setattr("sys.stdin", piped)
-            assert main(["replay", str(file), "--format", format_, "--target", "db"]) == 0
-            said.append(capsys.readouterr().out.replace("hour.csv.gz", "hour.csv"))
+            assert main(["replay", str(file), "--format", format_, *options]) == 0
+            said.append(capsys.readouterr().out.replace("db.csv.gz", "db.csv"))
         assert said[0]
-        assert len({text.replace("<stdin>", str(hour)) for text in said}) == 1
+        assert len({text.replace("<stdin>", str(plain)) for text in said}) == 1
 
 
 def test_a_line_has_the_shape_of_a_target_in_the_snapshot(hour: Path, replayed: Replayed) -> None:
