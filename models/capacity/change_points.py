@@ -39,6 +39,9 @@ MAX_STEPS = 3
 FAR = 4.0
 """So many deviations off is far: costs count as no further off, and the middles of two clusters are
 so many apart."""
+MIN_APART = 1.5
+"""The more expensive cluster's cost over that of the other, at least: with hyper-threads a
+query costs half as much again beyond the cores, and they are no second workload."""
 TURNS = 2
 """Two workloads take turns when they change places more often than this."""
 
@@ -288,6 +291,6 @@ def _border(values: Array) -> float | None:
         return None
     spread = max(float(low.std()), float(high.std()), VARIES)
     apart = float(median(high) - median(low))
-    if apart < FAR * spread or empty < spread:
+    if apart < max(FAR * spread, np.log(MIN_APART)) or empty < spread:
         return None
     return float(ordered[place] + ordered[place - 1]) / 2
