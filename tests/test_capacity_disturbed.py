@@ -13,10 +13,9 @@ from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
 from models.capacity.result import CapacityReason
-from models.capacity.saturation_probability import is_contradicted
 from models.trust import Trust
 from testbed.simulated.days import Life
-from testbed.simulated.months import DAY, MINUTE, PER_DAY, Month, month
+from testbed.simulated.months import DAY, MINUTE, PER_DAY, month
 from testbed.simulated.servers import law_server
 
 
@@ -146,51 +145,10 @@ def test_statements_that_wait_for_a_lock_make_no_capacity_certain() -> None:
     """In 24 minutes of a day the throughput falls at 0.4 of the capacity: perhaps at its peak."""
     known, end = month("locks", 5004), 21730
     assert np.count_nonzero(known.course.stuck[end - PER_DAY : end]) == 24
-    found = assess_capacity(as_seen(known, end))
+    history = IntervalBuffer(MINUTE, DAY, 1.0)
+    history.extend(known.intervals(end - PER_DAY, end), MINUTE * end)
+    seen = observations(history.window(MINUTE * end), Source.STATEMENT_TIME)
+    found = assess_capacity(seen)
     assert found.distribution is not None
     assert found.distribution.at_most(0.8 * known.server.capacity) < 0.95
     assert found.trust is not Trust.TRUSTED
-
-
-def as_seen(known: Month, end: int) -> Observations:
-    """What the agent has seen of a day when that minute ends."""
-    history = IntervalBuffer(MINUTE, DAY, 1.0)
-    history.extend(known.intervals(end - PER_DAY, end), MINUTE * end)
-    return observations(history.window(MINUTE * end), Source.STATEMENT_TIME)
-
-
-def test_a_capacity_is_beside_what_other_programs_use_at_present() -> None:
-    """They take a quarter to a half of the processors for an hour or more, and give them back.
-
-    From the fourth minute on the capacity is what is left, or has come back: nine of ten within
-    15 %, none that is trusted is further off, and no probability is wrong and certain.
-    """
-    errors = []
-    for seed in (6000, 6002, 7001):
-        known = month("neighbours", seed)
-        changes = np.flatnonzero(np.abs(np.diff(known.course.others)) > 0.1) + 1
-        for at in (int(minute + after) for minute in changes for after in (4, 30)):
-            truth = float(known.room[at - 1] * known.server.capacity)
-            found = assess_capacity(as_seen(known, at))
-            assert found.value is not None
-            assert found.distribution is not None
-            errors.append(abs(np.log(found.value / truth)))
-            assert found.trust is not Trust.TRUSTED or errors[-1] < 0.15
-            if not is_contradicted(found):
-                assert found.distribution.at_most(0.8 * truth) < 0.95
-                assert found.distribution.at_most(1.25 * truth) > 0.05
-    assert len(errors) == 48
-    assert np.quantile(errors, 0.9) < 0.15
-
-
-@pytest.mark.parametrize("seed", [6000, 6002, 7001])
-def test_other_programs_that_have_just_come_leave_no_probability(seed: int) -> None:
-    """In the first two minutes nobody knows whether they stay."""
-    known = month("neighbours", seed)
-    changes = np.flatnonzero(np.abs(np.diff(known.course.others)) > 0.1) + 1
-    for minute in changes:
-        for after in (1, 2):
-            found = assess_capacity(as_seen(known, int(minute) + after))
-            assert CapacityReason.OTHERS_CHANGED in found.reasons
-            assert found.trust is not Trust.TRUSTED
-            assert is_contradicted(found)

@@ -70,7 +70,6 @@ def test_a_wide_interval_is_no_reason_for_silence() -> None:
     [
         CapacityReason.MODEL_DOES_NOT_FIT,
         CapacityReason.LATEST_DIFFER,
-        CapacityReason.OTHERS_CHANGED,
         CapacityReason.LAW_DOES_NOT_FIT,
         CapacityReason.NO_LIMIT_SEEN,
     ],

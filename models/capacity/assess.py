@@ -22,7 +22,7 @@ from models.capacity.observations import ABOUT, MIN_CONCURRENCY, Observations
 from models.capacity.observed_peak import ObservedPeak, find_observed_peak
 from models.capacity.outliers import find_outliers
 from models.capacity.plateau import find_plateau
-from models.capacity.resource_limit import FULL, STRANGE, ResourceLimit
+from models.capacity.resource_limit import FULL, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits, unless_passed
 from models.capacity.result import Capacity
 from models.capacity.sample_sizes import MOSTLY, SEEN
@@ -43,22 +43,17 @@ def assess_capacity(seen: Observations) -> Capacity:
     known = seen.throughput > 0
     if not known.any():
         return nothing()
-    ours = seen.undisturbed().select(known).beside_present_use()
+    ours = seen.undisturbed().select(known)
     regimes = find_regimes(ours)
     current = ours.select(regimes.current)
-    met = _observed_peak(current)
+    met = find_observed_peak(current)
     rising = _rising(current, met)
     outliers = find_outliers(current.select(rising)).among(rising)
     kept = current.select(outliers.kept & rising)
-    found = _limits(kept)
-    possible = _possible(current, _usable(found))
-    x_seen = quantile(possible.select(outliers.kept & rising).throughput, SEEN)
-    limits = tuple(
-        unless_passed(limit, x_seen, _was_full_at(x_seen, kept, limit.resource)) for limit in found
-    )
+    x_seen = quantile(kept.throughput, SEEN)
+    limits = _limits(kept, x_seen)
     nearest = _first(_near(limits, kept))
-    unhindered = outliers.kept & ~_beside_more(current, nearest)
-    law, finding, peak = _law(current.select(unhindered), nearest, x_seen)
+    law, finding, peak = _law(current.select(outliers.kept), nearest, x_seen)
     plateau = None if met is not None or _is_full(nearest) else find_plateau(current)
     usable = _usable(limits)
     if met is not None:
@@ -67,7 +62,7 @@ def assess_capacity(seen: Observations) -> Capacity:
         estimate = Estimate.of_law(law, finding, x_seen)
     else:
         peak = replace(peak, met_at=plateau)
-        estimate = Estimate.of_lowest(usable, peak, possible.select(outliers.served), x_seen)
+        estimate = Estimate.of_lowest(usable, peak, current.select(outliers.served), x_seen)
     evidence = Evidence(
         seen=ours,
         current=current,
@@ -93,35 +88,14 @@ def assess_capacity(seen: Observations) -> Capacity:
     )
 
 
-def _limits(kept: Observations) -> tuple[ResourceLimit, ...]:
-    """Find the resource limits."""
+def _limits(kept: Observations, x_seen: float) -> tuple[ResourceLimit, ...]:
+    """Find the resource limits, as what was served allows them."""
     many = kept.clients
     clients = None if many is None else Clients(many, kept.unhindered_time)
-    return find_resource_limits(kept.throughput, kept.resources, kept.weights, clients)
-
-
-def _observed_peak(current: Observations) -> ObservedPeak | None:
-    """Find the peak that was passed while other programs used about as much as at present."""
-    met = find_observed_peak(current)
-    more = None if met is None else current.resource(met.resource).more_by_strangers
-    if more is None:
-        return met
-    as_now = np.abs(more) <= STRANGE
-    return met if as_now.all() else find_observed_peak(current.select(as_now))
-
-
-def _beside_more(current: Observations, limit: ResourceLimit | None) -> NDArray[np.bool_]:
-    """Mark intervals in which others took more of the limit's resource than at present.
-
-    Their statements waited for it as they do no longer.
-    """
-    more = None if limit is None else current.resource(limit.resource).more_by_strangers
-    return np.zeros(len(current), dtype=np.bool_) if more is None else more > STRANGE
-
-
-def _possible(current: Observations, limits: list[ResourceLimit]) -> Observations:
-    """Take the throughputs that the nearest limit allows beside what others use at present."""
-    return current.possible_at_present(lowest_of(limits).resource) if limits else current
+    found = find_resource_limits(kept.throughput, kept.resources, kept.weights, clients)
+    return tuple(
+        unless_passed(limit, x_seen, _was_full_at(x_seen, kept, limit.resource)) for limit in found
+    )
 
 
 def _rising(seen: Observations, met: ObservedPeak | None) -> NDArray[np.bool_]:

@@ -25,7 +25,7 @@ from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
 from models.capacity.sample_sizes import EPISODE, LATEST, MOSTLY, NEAR, SEEN
-from models.numerics import median, quantiles
+from models.numerics import quantiles
 from models.trust import MIN_LOAD, TRUSTED_RATIO, Reason, Trust
 from models.usl.fit import UslFit
 
@@ -85,8 +85,6 @@ NEAR_INTERVALS = 8
 """A trusted capacity had loads near it served in so many intervals. One that is 15 % too high is
 then trusted from 92 % of the truth on: of simulated servers seen up to 90 % of it, those that were
 trusted and so far off had served 70 % of what was said."""
-OF_LATE = 60.0
-"""Seconds in which other programs may have come or gone."""
 
 
 def doubts(evidence: Evidence) -> set[Why]:
@@ -119,16 +117,6 @@ def _highest_loads(evidence: Evidence) -> float:
 def _others(evidence: Evidence) -> float:
     limit = evidence.nearest
     return 0.0 if limit is None else variance_of_what_is_left(evidence.seen, limit.resource)
-
-
-def _change_of_others(evidence: Evidence) -> float:
-    """Compute how much more other programs have taken of late, of what they left before."""
-    limit, current = evidence.nearest, evidence.current
-    resource = current.resource(limit.resource) if limit else None
-    if resource is None or resource.latest_use is None or resource.more_by_strangers is None:
-        return 0.0
-    more = resource.more_by_strangers[current.at > current.at[-1] - OF_LATE]
-    return abs(median(more)) / max(1 - resource.latest_use.by_strangers, OFF)
 
 
 def _clock(evidence: Evidence) -> float:
@@ -275,12 +263,6 @@ DOUBTS = (
         "test_neighbours_that_come_and_go_take_trust_away",
     ),
     Doubt(
-        Why.OTHERS_CHANGED,
-        _change_of_others,
-        OFF,
-        "test_other_programs_that_have_just_come_leave_no_probability",
-    ),
-    Doubt(
         Why.CLOCK_LOW,
         _clock,
         OFF,
@@ -323,7 +305,6 @@ OF_MEASURED = {
     Why.LATEST_DIFFER,
     Why.COST_FLUCTUATES,
     Why.OTHERS_FLUCTUATE,
-    Why.OTHERS_CHANGED,
     Why.WIDE_INTERVAL,
     Why.TWO_WORKLOADS,
     Why.MIX_CHANGED,

@@ -127,25 +127,6 @@ class Observations:
             return self
         return replace(self, concurrency=np.where(disturbed, np.nan, self.concurrency))
 
-    def beside_present_use(self) -> "Observations":
-        """The same, and what other programs use of each resource in the last minutes."""
-        latest = self.at > self.at[-1] - LATELY
-        resources = (r.beside_latest_use(self.throughput, latest) for r in self.resources)
-        return replace(self, resources=tuple(resources))
-
-    def possible_at_present(self, name: str) -> "Observations":
-        """The same, throughputs no higher than what others leave of that resource now allows.
-
-        Where the server used so little of it that as much is left at present, they stay.
-        """
-        resource = self.resource(name)
-        left = resource.left_at_present
-        if left is None or resource.latest_use is None:
-            return self
-        takes = resource.of_ours + resource.latest_use.by_strangers
-        part = np.where(takes < BUSY_AT_PEAK, 1.0, np.minimum(left, 1.0))
-        return replace(self, throughput=self.throughput * part)
-
     def without_queues(self) -> "Observations":
         """The same, without the statements that wait for a resource, where they are counted."""
         n = self.concurrency
@@ -200,9 +181,6 @@ class Observations:
         return quantile(self.concurrency[near], SEEN) if near.any() else None
 
 
-LATELY = 300.0
-"""Seconds: what other programs used meanwhile they use now. A saturation that lasts for less is
-none."""
 ABOUT = 0.95
 """From this share of a throughput on, a load is about the same."""
 KNOWN = 0.1

@@ -109,8 +109,6 @@ def find_outliers(seen: Observations) -> Outliers:
     if not too_many:
         kept[suspects] = False
     removed = () if too_many else tuple(_outlier(int(i), excess[i], wild[i]) for i in suspects)
-    # what other programs take explains why queries wait, and is counted as theirs
-    wild &= ~seen.beside_strangers[:, None]
     # at loads not near those queries do not take longer for the load
     low = seen.throughput < NEAR * quantile(seen.throughput, SEEN)
     changed = wild[:, 1:].any(axis=1) | (wild[:, 0] & ((off < 0) | low))

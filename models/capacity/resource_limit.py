@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +60,6 @@ FOLLOWS = 0.1
 on the same host do it."""
 STRANGE = 0.15
 """Use beyond that, as a share of the ceiling, is work of other programs."""
-FLUCTUATES = 0.05
-"""Use by other programs that differs by less, of the ceiling, is the same use."""
 
 
 COLUMNS = (
@@ -73,25 +71,8 @@ COLUMNS = (
     "log_writes",
     "processors",
     "at_once",
-    "more_by_strangers",
 )
 """Of a resource, what has a value for each interval."""
-
-
-class LatestUse(NamedTuple):
-    """What others use of a resource in the latest intervals: that is what they use at present."""
-
-    throughput: Array
-    """Queries/s, shape (intervals,)."""
-    by_others: Array
-    """A share of the ceiling, shape (intervals,)."""
-    by_strangers: float
-    """The part of it that does not follow the throughput, a median."""
-
-    @property
-    def left(self) -> float:
-        """What strangers leave of the ceiling."""
-        return max(1 - self.by_strangers, FLUCTUATES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,11 +113,6 @@ class Resource:
     at_once: Array | None = field(repr=False, default=None)
     """Short statements at once for each processor where idle entries are not counted, shape
     (intervals,), NaN where that is not known; `Observations.of` has it of N."""
-    more_by_strangers: Array | None = field(repr=False, default=None)
-    """How much more of the ceiling other programs used than at present, shape (intervals,); None:
-    as much."""
-    latest_use: LatestUse | None = field(repr=False, default=None)
-    """What they use at present; None: not known, or nothing."""
     idleness: CpuWakeups | None = field(repr=False, default=None)
     """How many queries found it busy; `Observations.of` compares idle entries and throughput."""
     log_sharing: SharedCost | None = field(repr=False, default=None)
@@ -176,47 +152,15 @@ class Resource:
 
     def used_by_strangers(self, x: Array) -> NDArray[np.bool_]:
         """Where others used more of it than follows the throughput x (queries/s), shape as x."""
-        strangers: NDArray[np.bool_] = self.strangers_use(x) > STRANGE
-        return strangers
-
-    def strangers_use(self, x: Array) -> Array:
-        """How much of the ceiling others use beyond what follows the throughput x (queries/s).
-
-        Shape as x; 0 where that is not known.
-        """
-        others = self.of_all - self.of_ours
+        if self.own is None:
+            return np.zeros(len(x), dtype=np.bool_)
+        others = (self.utilisation - self.own) / self.ceiling
         follows = (x > 0) & ~self.filled_by_others & np.isfinite(others)
         if np.count_nonzero(follows) < MIN_POINTS:
-            return np.zeros(len(x))
+            return np.zeros(len(x), dtype=np.bool_)
         for_us = quantile(others[follows] / x[follows], FOLLOWS)
-        return np.nan_to_num(others - for_us * x)
-
-    def beside_latest_use(self, x: Array, latest: NDArray[np.bool_]) -> "Resource":
-        """The same, beside what others use in the latest intervals; both of shape (intervals,).
-
-        x in queries/s.
-        """
-        if self.own is None:
-            return self
-        use = self.strangers_use(x)
-        others = (self.of_all - self.of_ours)[latest]
-        now = median(use[latest])
-        return replace(
-            self, more_by_strangers=use - now, latest_use=LatestUse(x[latest], others, now)
-        )
-
-    @property
-    def left_at_present(self) -> Array | None:
-        """What others leave of it at present over what they left then, shape (intervals,).
-
-        By the utilisation law a full resource serves in proportion to it. None: as much, or that is
-        not known.
-        """
-        if self.more_by_strangers is None or self.latest_use is None:
-            return None
-        left = self.latest_use.left
-        then = np.maximum(left - self.more_by_strangers, FLUCTUATES)
-        return np.where(np.abs(self.more_by_strangers) > FLUCTUATES, left / then, 1.0)
+        strangers: NDArray[np.bool_] = others > for_us * x + STRANGE
+        return strangers
 
     def used_for_server(self, x: Array) -> Array:
         """How much of the ceiling its queries use at throughputs x (queries/s), shape as x.

@@ -49,7 +49,7 @@ from models.capacity.sample_sizes import (
 )
 from models.capacity.thread_oversubscription import Clients
 from models.numerics import NEGLIGIBLE, QUANTILES, median, quantiles
-from models.robust import NORMAL_95, fit_columns, normal_cdf, persistence
+from models.robust import NORMAL_95, fit_columns, normal_cdf
 from models.trust import TRUSTED_RATIO, Trust, trust_of
 from models.usl.law import Array
 from models.usl.posterior import Interval
@@ -121,8 +121,7 @@ def _corrected(
     if clients is not None and LimitReason.ALREADY_FULL not in limit.reasons:
         limit = _as_clients_have_it(resource, limit, clients)
     if limit.usable and _ends_growth(resource):
-        filled = _is_filled(resource, x) & resource.may_be_full
-        limit = _with_filled(limit, _at_present_use(x, resource)[filled])
+        limit = _with_filled(limit, x[_is_filled(resource, x) & resource.may_be_full])
     if limit.usable and resource.ceiling_deviation > 0:
         limit = _with_ceiling_of(resource, limit)
     return limit
@@ -210,30 +209,7 @@ def _apart(parts: Sequence[Part], resource: Resource, x_scale: float) -> list[Pa
         shared = written.smoothed(own.t, np.zeros_like(own.t), own.weights)
         own = replace(own, shares=(*own.shares, *LOG_SHARES), log_sharing=shared)
     for_us = others.fit.given(1, FOR_US[0] * own.slope, FOR_US[1] * abs(own.slope))
-    return [own, _at_present(replace(others, fit=for_us), resource, x_scale)]
-
-
-def _at_present(others: Part, resource: Resource, x_scale: float) -> Part:
-    """Move what others use to what they use now, where that differs: they come and go."""
-    if resource.latest_use is None:
-        return others
-    t, u = resource.latest_use.throughput / x_scale, resource.latest_use.by_others
-    known = np.isfinite(u)
-    if np.count_nonzero(known) < 2:
-        return others
-    t, u = t[known], u[known]
-    base, slope, bend = others.bent.coefficients
-    more = u - (base + t * (slope + t * bend))
-    change = median(more)
-    error = float(np.std(more)) * np.sqrt(persistence(more) / len(more))
-    if abs(change) <= SURE * error:
-        return others
-    fit = replace(
-        others.fit,
-        coefficients=others.fit.coefficients + np.array([change, 0.0, 0.0]),
-        covariance=others.fit.covariance + np.diag([error * error, 0.0, 0.0]),
-    )
-    return replace(others, fit=fit, base=(float(base + change), others.base[1]))
+    return [own, replace(others, fit=for_us)]
 
 
 def _seen(u: Array) -> Array:
@@ -263,7 +239,7 @@ def _unless_followed(
         return ResourceLimit.none(name, seen, LimitReason.STILL_FILLING)
     follows = known & ~full
     if np.count_nonzero(full) >= MIN_POINTS:
-        low, _, high = quantiles(x[full], QUANTILES)
+        low, middle, high = quantiles(x[full], QUANTILES)
         # it may be far lower once it is full: past the peak threads burn what others would need
         filling = x[follows & (u > BUSY_AT_PEAK)]
         began = median(filling) if len(filling) >= MIN_POINTS else low
@@ -272,23 +248,13 @@ def _unless_followed(
         if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < USED:
             if resource.is_busy_time:
                 return ResourceLimit.none(name, seen, LimitReason.SEVERAL_AT_ONCE)
-            now = quantiles(_at_present_use(x, resource)[full], QUANTILES)
-            return _measured(name, seen, float(now[1]), float(now[2] / now[0]))
+            return _measured(name, seen, float(middle), float(high / low))
     if np.count_nonzero(follows) < MIN_POINTS:
         return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
     # of a stock that is emptied now and then some of the intervals look like noise
     if not part.is_demand(BEYOND_DOUBT if resource.is_stock else SURE):
         return ResourceLimit.none(name, seen, LimitReason.NO_DEMAND)
     return None
-
-
-def _at_present_use(x: Array, resource: Resource) -> Array:
-    """What full intervals' throughputs x (queries/s) would be beside what others use now.
-
-    By the utilisation law a full resource serves in proportion to what others leave of it.
-    """
-    left = resource.left_at_present
-    return x if left is None else x * left
 
 
 def _ends_growth(resource: Resource) -> bool:

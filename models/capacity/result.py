@@ -24,7 +24,6 @@ class CapacityReason(StrEnum):
     LATEST_DIFFER = "latest_differ"
     COST_FLUCTUATES = "cost_fluctuates"
     OTHERS_FLUCTUATE = "others_fluctuate"
-    OTHERS_CHANGED = "others_changed"
     CLOCK_LOW = "clock_low"
     DEMAND_FALLS = "demand_falls"
     TWO_WORKLOADS = "two_workloads"
@@ -55,7 +54,6 @@ SENTENCES = {
     CapacityReason.LATEST_DIFFER: "recent cost per query differs from the window's average",
     CapacityReason.COST_FLUCTUATES: "the cost per query fluctuates: its average may not hold",
     CapacityReason.OTHERS_FLUCTUATE: "other processes' use of a resource fluctuates",
-    CapacityReason.OTHERS_CHANGED: "other processes have just taken or freed part of a resource",
     CapacityReason.CLOCK_LOW: "a lowered CPU clock makes the processor look busier than it is",
     CapacityReason.DEMAND_FALLS: "queries may still get cheaper as more of them overlap",
     CapacityReason.TWO_WORKLOADS: "two workloads alternate; the capacity is the busier one's",

@@ -21,7 +21,6 @@ CONTRADICTED = {
     CapacityReason.NO_LIMIT_SEEN,
     CapacityReason.MODEL_DOES_NOT_FIT,
     CapacityReason.LATEST_DIFFER,
-    CapacityReason.OTHERS_CHANGED,
     CapacityReason.LAW_DOES_NOT_FIT,
 }
 """With one of these the points contradict the distribution, or there is none."""
