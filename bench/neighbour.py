@@ -1,22 +1,23 @@
-"""What the agent says while another program takes processors of a server, and after.
+"""How the capacity follows a neighbour: another program that takes processors of the host.
 
     python bench/neighbour.py [--flavour mysql|mariadb] [--workload points-2-processors]
                               [--processors 1] [--save FILE]
     python bench/neighbour.py --replay FILE
     python bench/neighbour.py --simulated 6000 7000 8000
 
-An open loop at 20 to 60 % of what the clients could get at first, with a new rate every few
-seconds; after some minutes a program that computes without a pause joins in, with so many threads
-and the server's priority, and later it ends. Once a minute an open loop above the capacity measures
-what the clients can get then; the intervals that touches are not in the agent's window. The table
-has the capacity and its 90 % interval beside that truth.
+An open loop at 20 to 60 % of the clients' peak, with a new rate every few seconds. After two rounds
+a program starts that keeps a processor busy at the server's priority (one for each of
+`--processors`); after five more it ends. At the end of each round an open loop above the capacity
+measures the clients' peak, which is the truth; intervals that overlap this measurement are not in
+the agent's window. The table compares the capacity and its 90 % interval with that truth.
 
-`--simulated` takes the simulated months with neighbours instead, four from each of these seeds on,
-which take a quarter to a half of the processors for one to three hours on four days. The capacity
-is assessed so many minutes after each begins and ends.
+`--simulated` plays simulated months with neighbours instead, four from each of these seeds on. They
+take a quarter to a half of the processors for one to three hours. The capacity is assessed so many
+minutes after each neighbour begins and ends.
 """
 
 import argparse
+import gzip
 import json
 import os
 import subprocess
@@ -31,23 +32,22 @@ from real_servers import OVERLOAD, Moments, Pace
 from sysbench_loads import FIRST, ahead, closed_loop, loaded_server, open_loop, overload
 from workloads import ZOO
 
+from agent.demo.server import Flavour
 from agent.pipeline import observations
 from agent.window.concurrency import Source
-from agent.window.interval_buffer import IntervalBuffer
-from agent.window.intervals import Window
 from models.capacity.assess import assess_capacity
 from models.capacity.saturation_probability import is_contradicted
 from models.trust import Trust
 from testbed.real.agent_in_process import watched, window_of
-from testbed.recorded.loads import FAR_OFF, interval_of
-from testbed.simulated.months import DAY, MINUTE, PER_DAY, Month, month
+from testbed.recorded.loads import FAR_OFF, saved, seen_below
+from testbed.simulated.months import Month, month
 
 PACE = Pace(level=3.0, step=6.0, interval=2.0, moment=3.0)
 STEPS = 7
 """Of a round; then the truth is measured."""
 ROUNDS = (2, 5, 2)
 """Before the neighbour, beside it, and after it."""
-COMPUTES = "while True: pass"
+BUSY_LOOP = "while True: pass"
 AFTER = (-5, 1, 2, 4, 16)
 """Minutes."""
 STEP_OF_OTHERS = 0.1
@@ -59,7 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--flavour", choices=["mysql", "mariadb"], default="mysql")
     parser.add_argument("--workload", choices=list(ZOO), default="points-2-processors")
-    parser.add_argument("--processors", type=int, default=1, help="that the neighbour takes")
+    parser.add_argument("--processors", type=int, default=1, help="that neighbours keep busy")
     parser.add_argument("--save", type=Path, metavar="FILE")
     parser.add_argument("--replay", type=Path, metavar="FILE")
     parser.add_argument("--simulated", type=int, nargs="+", metavar="SEED")
@@ -68,18 +68,18 @@ def main() -> None:
         simulated([first + k for first in args.simulated for k in range(4)])
         return
     if args.replay:
-        seen = json.loads(args.replay.read_text(encoding="utf-8"))
+        seen = saved(args.replay)
     else:
         seen = record(args.flavour, args.workload, args.processors)
     if args.save:
-        args.save.write_text(json.dumps(seen), encoding="utf-8")
+        args.save.write_bytes(gzip.compress(json.dumps(seen).encode(), mtime=0))
     table(seen)
 
 
-def record(flavour: str, name: str, processors: int) -> dict[str, Any]:
-    """Watch a server before, beside and after the neighbour."""
+def record(flavour: Flavour, name: str, processors: int) -> dict[str, Any]:
+    """Record a server before, beside and after the neighbour."""
     rng = np.random.default_rng(1)
-    with loaded_server(flavour, name) as (server, workload, title):  # type: ignore[arg-type]
+    with loaded_server(flavour, name) as (server, workload, title):
         per_event, level = closed_loop(server, workload, PACE.level, workload.connections)
         moments = Moments(server, workload, PACE, [workload.connections], per_event)
         moments.recent.append((workload.connections, level.throughput))
@@ -104,8 +104,8 @@ def record(flavour: str, name: str, processors: int) -> dict[str, Any]:
 
 @contextmanager
 def neighbour() -> Iterator[None]:
-    """Compute without a pause while the body runs, in a session of its own, as urgently as they."""
-    words = [sys.executable, "-c", COMPUTES]
+    """Keep a processor busy, in a session of its own, at the priority of server and clients."""
+    words = [sys.executable, "-c", BUSY_LOOP]
     with subprocess.Popen(words, start_new_session=True) as process:
         try:
             if os.geteuid() == 0:
@@ -122,8 +122,7 @@ def table(seen: dict[str, Any]) -> None:
     print(f"{'':8} {'truth':>8} {'capacity':>8} {'off':>6}  90 % interval, trust, limit, reasons")
     names = ("before", "beside", "after")
     for one in seen["rounds"]:
-        window = Window(interval_of(row) for row in seen["intervals"][: one["intervals"]])
-        found = assess_capacity(observations(window, Source.STATEMENT_TIME))
+        found = assess_capacity(observations(seen_below(seen, one), Source.STATEMENT_TIME))
         truth, value = one["truth"], found.value or float("nan")
         ends = f"{found.lower or 0:,.0f} to {found.upper or np.inf:,.0f}"
         print(
@@ -167,9 +166,7 @@ def simulated(seeds: list[int]) -> None:
 
 def assessed(known: Month, end: int) -> Assessed:
     """Assess a simulated server from the day before that minute ends."""
-    history = IntervalBuffer(MINUTE, DAY, 1.0)
-    history.extend(known.intervals(end - PER_DAY, end), MINUTE * end)
-    found = assess_capacity(observations(history.window(MINUTE * end), Source.STATEMENT_TIME))
+    found = assess_capacity(known.day_until(end))
     truth = float(known.room[end - 1]) * known.server.capacity
     error = np.log(found.value / truth) if found.value else np.nan
     held = (found.lower or 0.0) < truth < (found.upper or np.inf)

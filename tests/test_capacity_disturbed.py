@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 from capacity_days import day
 
-from agent.pipeline import observations
-from agent.window.concurrency import Source
-from agent.window.interval_buffer import IntervalBuffer
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
 from models.capacity.result import CapacityReason
 from models.trust import Trust
 from testbed.simulated.days import Life
-from testbed.simulated.months import DAY, MINUTE, PER_DAY, month
+from testbed.simulated.months import PER_DAY, month
 from testbed.simulated.servers import law_server
 
 
@@ -145,10 +142,7 @@ def test_statements_that_wait_for_a_lock_make_no_capacity_certain() -> None:
     """In 24 minutes of a day the throughput falls at 0.4 of the capacity: perhaps at its peak."""
     known, end = month("locks", 5004), 21730
     assert np.count_nonzero(known.course.stuck[end - PER_DAY : end]) == 24
-    history = IntervalBuffer(MINUTE, DAY, 1.0)
-    history.extend(known.intervals(end - PER_DAY, end), MINUTE * end)
-    seen = observations(history.window(MINUTE * end), Source.STATEMENT_TIME)
-    found = assess_capacity(seen)
+    found = assess_capacity(known.day_until(end))
     assert found.distribution is not None
     assert found.distribution.at_most(0.8 * known.server.capacity) < 0.95
     assert found.trust is not Trust.TRUSTED

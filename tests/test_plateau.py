@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 from capacity_days import INTERVALS, SECONDS
 
-from agent.pipeline import observations
-from agent.window.concurrency import Source
-from agent.window.interval_buffer import IntervalBuffer
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.plateau import find_plateau
@@ -17,7 +14,7 @@ from models.capacity.result import USL, CapacityReason
 from models.trust import Trust
 from models.usl.law import Array
 from testbed.simulated.days import Life, live
-from testbed.simulated.months import DAY, MINUTE, PER_DAY, month
+from testbed.simulated.months import PER_DAY, month
 from testbed.simulated.servers import erlang_server
 
 END, KNEE = 5000.0, 40.0
@@ -133,9 +130,7 @@ def test_other_programs_make_no_plateau() -> None:
     """They take two fifths of the processors for hours: more at once at half of the capacity."""
     known = month("neighbours", 8002)
     until = int(20.83 * PER_DAY)
-    history = IntervalBuffer(MINUTE, DAY, 1.0)
-    history.extend(known.intervals(until - PER_DAY, until), MINUTE * until)
-    seen = observations(history.window(MINUTE * until), Source.STATEMENT_TIME)
+    seen = known.day_until(until)
     assert 0.02 < float(np.mean(seen.beside_strangers)) < 0.05
     assert not seen.disturbed.any()
     assert find_plateau(seen) is None
@@ -156,9 +151,7 @@ def test_an_end_that_was_passed_is_the_capacity_though_the_law_fits() -> None:
     """A lock that is held the longer, the more wait: through its flat end the law peaks above."""
     known = month("launch", 7002)
     until = int(22.9 * PER_DAY)
-    history = IntervalBuffer(MINUTE, DAY, 1.0)
-    history.extend(known.intervals(until - PER_DAY, until), MINUTE * until)
-    found = assess_capacity(observations(history.window(MINUTE * until), Source.STATEMENT_TIME))
+    found = assess_capacity(known.day_until(until))
     truth = float(known.room[until]) * known.server.capacity
     assert found.usl is not None
     assert found.usl.trust is Trust.TRUSTED

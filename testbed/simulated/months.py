@@ -11,7 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from agent.pipeline import observations
+from agent.window.concurrency import Source
+from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
+from models.capacity.observations import Observations
 from models.usl.law import Array
 from testbed.simulated.servers import Server, erlang_server, law_server, queueing_server
 
@@ -95,6 +99,12 @@ class Month:
             )
             for k in range(last - first)
         ]
+
+    def day_until(self, end: int) -> Observations:
+        """What the agent has observed in the day that ends with that minute."""
+        history = IntervalBuffer(MINUTE, DAY, 1.0)
+        history.extend(self.intervals(end - PER_DAY, end), MINUTE * end)
+        return observations(history.window(MINUTE * end), Source.STATEMENT_TIME)
 
 
 def month(story: str, seed: int) -> Month:
