@@ -219,6 +219,7 @@ def test_the_command_reloads_by_signal_and_by_post(tmp_path: Path) -> None:
     assert b"the changed configuration is refused" in log
 
 
+@pytest.mark.live
 def test_a_flood_of_reloads_holds_up_no_scrape(tmp_path: Path) -> None:
     """One reload at a time and a second at most; all others are refused at once, to try again."""
     dead = {"name": "dead", "user": "u", "port": free_port()}

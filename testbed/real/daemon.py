@@ -26,6 +26,7 @@ from testbed.real.servers import Account, least_account
 PREFIX = "mysql_headroom_"
 COMMAND = Path(sys.executable).with_name("mysql-headroom")
 SCRAPE_EVERY = 1.0  # seconds, as the shortest interval of a fit here
+SCRAPE_TIMEOUT = 10.0  # seconds, as Prometheus has it by default
 POLL_EVERY, POLL_SELDOM = 0.25, 2.0  # seconds
 PAUSE = 9.0
 """The pause after a check, in multiples of its duration: most checks are scrapes, which a busy
@@ -82,7 +83,7 @@ def fetch(port: int, **headers: str) -> Page:
     """Ask the agent's web server for its metrics and parse them."""
     asked = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=headers)
     started = time.monotonic()
-    with urllib.request.urlopen(asked, timeout=5) as answer:
+    with urllib.request.urlopen(asked, timeout=SCRAPE_TIMEOUT) as answer:
         text = answer.read().decode()
     at = time.monotonic()
     return Page(at, at - started, text, parse(text))
