@@ -1,15 +1,17 @@
 """How the capacity follows a neighbour: another program that takes processors of the host.
 
     python bench/neighbour.py [--flavour mysql|mariadb] [--workload points-2-processors]
-                              [--processors 1] [--save FILE]
+                              [--processors 1] [--services] [--save FILE]
     python bench/neighbour.py --replay FILE
     python bench/neighbour.py --simulated 6000 7000 8000
 
 An open loop at 20 to 60 % of the clients' peak, with a new rate every few seconds. After two rounds
 a program starts that keeps a processor busy at the server's priority (one for each of
-`--processors`); after five more it ends. At the end of each round an open loop above the capacity
-measures the clients' peak, which is the truth; intervals that overlap this measurement are not in
-the agent's window. The table compares the capacity and its 90 % interval with that truth.
+`--processors`); after five more it ends. With `--services` each of them, and the server with its
+clients, has a control group of the same weight, as services of systemd do. At the end of each round
+an open loop above the capacity measures the clients' peak, which is the truth; intervals that
+overlap this measurement are not in the agent's window. The table compares the capacity and its 90 %
+interval with that truth.
 
 `--simulated` plays simulated months with neighbours instead, four from each of these seeds on. They
 take a quarter to a half of the processors for one to three hours. The capacity is assessed so many
@@ -23,7 +25,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +41,7 @@ from models.capacity.assess import assess_capacity
 from models.capacity.saturation_probability import is_contradicted
 from models.trust import Trust
 from testbed.real.agent_in_process import watched, window_of
+from testbed.real.cgroups import as_service
 from testbed.recorded.loads import FAR_OFF, saved, seen_below
 from testbed.simulated.months import Month, month
 
@@ -60,6 +63,7 @@ def main() -> None:
     parser.add_argument("--flavour", choices=["mysql", "mariadb"], default="mysql")
     parser.add_argument("--workload", choices=list(ZOO), default="points-2-processors")
     parser.add_argument("--processors", type=int, default=1, help="that neighbours keep busy")
+    parser.add_argument("--services", action="store_true", help="in control groups of equal weight")
     parser.add_argument("--save", type=Path, metavar="FILE")
     parser.add_argument("--replay", type=Path, metavar="FILE")
     parser.add_argument("--simulated", type=int, nargs="+", metavar="SEED")
@@ -70,16 +74,17 @@ def main() -> None:
     if args.replay:
         seen = saved(args.replay)
     else:
-        seen = record(args.flavour, args.workload, args.processors)
+        seen = record(args.flavour, args.workload, args.processors, as_services=args.services)
     if args.save:
         args.save.write_bytes(gzip.compress(json.dumps(seen).encode(), mtime=0))
     table(seen)
 
 
-def record(flavour: Flavour, name: str, processors: int) -> dict[str, Any]:
+def record(flavour: Flavour, name: str, processors: int, *, as_services: bool) -> dict[str, Any]:
     """Record a server before, beside and after the neighbour."""
     rng = np.random.default_rng(1)
-    with loaded_server(flavour, name) as (server, workload, title):
+    group = as_service if as_services else lambda *_: nullcontext()
+    with loaded_server(flavour, name) as (server, workload, title), group(server.pid, os.getpid()):
         per_event, level = closed_loop(server, workload, PACE.level, workload.connections)
         moments = Moments(server, workload, PACE, [workload.connections], per_event)
         moments.recent.append((workload.connections, level.throughput))
@@ -91,7 +96,8 @@ def record(flavour: Flavour, name: str, processors: int) -> dict[str, Any]:
             for part, count in enumerate(ROUNDS):
                 with ExitStack() as stack:
                     for _ in range(processors if part == 1 else 0):
-                        stack.enter_context(neighbour())
+                        pid = stack.enter_context(neighbour())
+                        stack.enter_context(group(pid))
                     for _ in range(count):
                         for _ in range(STEPS):
                             rate = rng.uniform(0.2, 0.6) * highest / per_event
@@ -103,7 +109,7 @@ def record(flavour: Flavour, name: str, processors: int) -> dict[str, Any]:
 
 
 @contextmanager
-def neighbour() -> Iterator[None]:
+def neighbour() -> Iterator[int]:
     """Keep a processor busy, in a session of its own, at the priority of server and clients."""
     words = [sys.executable, "-c", BUSY_LOOP]
     with subprocess.Popen(words, start_new_session=True) as process:
@@ -111,7 +117,7 @@ def neighbour() -> Iterator[None]:
             if os.geteuid() == 0:
                 os.setpriority(os.PRIO_PROCESS, process.pid, FIRST)
             with ahead(process.pid):
-                yield
+                yield process.pid
         finally:
             process.terminate()
 

@@ -1,7 +1,7 @@
-"""A limit of the kernel for one process: a CPU quota, a disk that is throttled."""
+"""Control groups: a CPU quota, a weight, a disk that is throttled."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,14 +22,21 @@ def cpu_quota(pid: int, processors: float) -> Iterator[None]:
         "cpu.shares": "262144",
     }
     v2 = {"cpu.max": f"{quota} {PERIOD}", "cpu.weight": "10000"}
-    with _limited("cpu", pid, v1, v2):
+    with _limited("cpu", [pid], v1, v2):
         yield
 
 
 @contextmanager
 def ahead_of_others(pid: int) -> Iterator[None]:
     """Let a process, and those that it starts, run ahead of all other work."""
-    with _limited("cpu", pid, {"cpu.shares": "262144"}, {"cpu.weight": "10000"}):
+    with _limited("cpu", [pid], {"cpu.shares": "262144"}, {"cpu.weight": "10000"}):
+        yield
+
+
+@contextmanager
+def as_service(*pids: int) -> Iterator[None]:
+    """Put processes, and those that they start, into a group of the weight that a service has."""
+    with _limited("cpu", pids, {"cpu.shares": "1024"}, {"cpu.weight": "100"}):
         yield
 
 
@@ -38,7 +45,7 @@ def throttled_reads(pid: int, disk: str, operations: int) -> Iterator[None]:
     """Let a process read no more often than that per second from a disk, past the page cache."""
     number = (BLOCK / disk / "dev").read_text().strip()
     v1 = {"blkio.throttle.read_iops_device": f"{number} {operations}"}
-    with _limited("blkio", pid, v1, {"io.max": f"{number} riops={operations}"}):
+    with _limited("blkio", [pid], v1, {"io.max": f"{number} riops={operations}"}):
         yield
 
 
@@ -52,11 +59,13 @@ def disk_under(folder: Path) -> str:
 
 
 @contextmanager
-def _limited(controller: str, pid: int, v1: dict[str, str], v2: dict[str, str]) -> Iterator[None]:
-    """A cgroup with that limit, of whichever version has the controller, around the process."""
+def _limited(
+    controller: str, pids: Sequence[int], v1: dict[str, str], v2: dict[str, str]
+) -> Iterator[None]:
+    """A cgroup with that limit, of whichever version has the controller, around the processes."""
     own = ROOT / controller
     root, limits = (own, v1) if own.is_dir() else (ROOT, v2)
-    group = root / f"headroom-{os.getpid()}-{pid}"
+    group = root / f"headroom-{os.getpid()}-{pids[0]}"
     try:
         group.mkdir()
     except OSError:
@@ -65,7 +74,8 @@ def _limited(controller: str, pid: int, v1: dict[str, str], v2: dict[str, str]) 
         try:
             for name, limit in limits.items():
                 (group / name).write_text(limit)
-            (group / "cgroup.procs").write_text(str(pid))
+            for pid in pids:
+                (group / "cgroup.procs").write_text(str(pid))
         except OSError as error:
             missing(f"cgroup that limits {controller} ({error})")
         yield
