@@ -11,10 +11,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from models.capacity.doubts import MIN_SPREAD
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
-from models.capacity.sample_sizes import NOISE
+from models.capacity.sample_sizes import MIN_SPREAD, NOISE
 from models.capacity.saturation_probability import is_contradicted
 from models.numerics import QUANTILES, even_shares, median, quantiles
 from models.robust import NORMAL_95, LinearFit, fit_linear

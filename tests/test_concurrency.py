@@ -123,4 +123,4 @@ def test_a_real_server_with_a_queue_before_its_processor_is_overloaded() -> None
         assert capacity is not None
         assert known.overloaded
         assert known.ratio < -1
-        assert capacity.value == pytest.approx(9524, rel=0.05)  # the most that was served
+        assert capacity.value == pytest.approx(9524, rel=0.06)  # the most that was served

@@ -231,6 +231,7 @@ def test_contention_that_an_older_mix_contradicts_is_not_trusted(
         outliers=find_outliers(rising),
         nearest=None,
         lowest=None,
+        earliest=None,
         law=None,
         finding=None,
         plateau=None,

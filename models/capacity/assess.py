@@ -22,6 +22,7 @@ from models.capacity.observations import ABOUT, MIN_CONCURRENCY, Observations
 from models.capacity.observed_peak import ObservedPeak, find_observed_peak
 from models.capacity.outliers import find_outliers
 from models.capacity.plateau import find_plateau
+from models.capacity.present_use import least_at_present
 from models.capacity.resource_limit import FULL, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits, unless_passed
 from models.capacity.result import Capacity
@@ -43,7 +44,7 @@ def assess_capacity(seen: Observations) -> Capacity:
     known = seen.throughput > 0
     if not known.any():
         return nothing()
-    ours = seen.undisturbed().select(known)
+    ours = seen.without_filled().select(known)
     regimes = find_regimes(ours)
     current = ours.select(regimes.current)
     met = find_observed_peak(current)
@@ -63,6 +64,8 @@ def assess_capacity(seen: Observations) -> Capacity:
     else:
         peak = replace(peak, met_at=plateau)
         estimate = Estimate.of_lowest(usable, peak, current.select(outliers.served), x_seen)
+    used = np.flatnonzero(regimes.current)[outliers.kept & rising]
+    estimate = estimate.lowered(least_at_present(usable, ours, used))
     evidence = Evidence(
         seen=ours,
         current=current,
@@ -71,6 +74,7 @@ def assess_capacity(seen: Observations) -> Capacity:
         outliers=outliers,
         nearest=nearest,
         lowest=_first(usable),
+        earliest=min(usable, key=_lower_bound, default=None),
         law=law,
         finding=finding,
         plateau=None if _is_the_laws(law, finding) else plateau,
@@ -111,6 +115,9 @@ def _law(
 ) -> tuple[UslFit | None, Finding | None, Peak | None]:
     """Fit the law where concurrency allows, and where it peaks beside the nearest limit."""
     loaded = kept.select(kept.loaded)
+    disturbed = loaded.disturbed
+    if np.count_nonzero(disturbed) > MOSTLY * len(loaded):
+        loaded = loaded.select(~disturbed)
     check = check_concurrency(loaded)
     points = merge_noisy(loaded, None if resource_limit is None else _busy(loaded, resource_limit))
     n, x, w, v, _ = points
@@ -159,6 +166,10 @@ def _is_full(resource_limit: ResourceLimit | None) -> bool:
 def _first(resource_limits: list[ResourceLimit]) -> ResourceLimit | None:
     """The lowest of them; None where there is none."""
     return lowest_of(resource_limits) if resource_limits else None
+
+
+def _lower_bound(limit: ResourceLimit) -> float:
+    return 0.0 if limit.x_max_interval is None else limit.x_max_interval.low
 
 
 def _usable(resource_limits: tuple[ResourceLimit, ...]) -> list[ResourceLimit]:

@@ -16,13 +16,14 @@ How much of each: `extrapolations`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from models.capacity.cpu_wakeups import CpuWakeups
+from models.capacity.resource_limit import STRANGE
 from models.capacity.sample_sizes import SURE
 from models.capacity.shared_cost import SharedCost
 from models.robust import LinearFit, fit_each
@@ -74,6 +75,26 @@ class Part:
     def straight(self) -> LinearFit:
         """The same, without a curvature."""
         return self.bent.given(2, 0.0, 1e-6)
+
+    @cached_property
+    def when_needed(self) -> LinearFit:
+        """Its straight line once the server needs the whole resource.
+
+        Other programs then keep between nothing and all of what they use at the highest loads: the
+        scheduler may divide processors again, a hypervisor may not. Mean and deviation of an
+        arcsine distribution between the two.
+        """
+        straight = self.straight
+        base, slope, _ = straight.coefficients.tolist()
+        if base <= STRANGE:
+            return straight
+        use = base + min(slope, 0.0)
+        to_highest = np.diag([1.0, float(slope > 0), 1.0])
+        to_highest[0, 1] = float(slope < 0)
+        covariance = to_highest @ straight.covariance @ to_highest.T
+        covariance[0, 0] += use**2 / 8
+        coefficients = np.array([use / 2, max(slope, 0.0), straight.coefficients[2]])
+        return replace(straight, coefficients=coefficients, covariance=covariance)
 
     @property
     def slope(self) -> float:

@@ -51,6 +51,18 @@ class Distribution:
         reached: Array = np.interp(np.log(np.maximum(load, tiny)), self.ln_x, self.cdf, left=0.0)
         return reached
 
+    def lowered(self, least: float) -> "Distribution":
+        """Lower the half below the median by factors between `least` and 1, lowest first.
+
+        Without a unit, they have an arcsine distribution: near one of the two rather than between.
+        """
+        ln_x, cdf = self.ln_x, self.cdf
+        if cdf[-1] > 0.5:  # the median becomes a place of the table, so that it stays
+            at = np.searchsorted(cdf, 0.5)
+            ln_x, cdf = np.insert(ln_x, at, log(self.median)), np.insert(cdf, at, 0.5)
+        factors = (1 + least) / 2 - (1 - least) / 2 * np.cos(np.pi * np.minimum(2 * cdf, 1.0))
+        return Distribution(ln_x + np.log(factors), cdf)
+
     def quantiles(self, shares: Sequence[float] | Array) -> Array:
         """Compute the quantiles (queries/s); the last place where a share is not reached."""
         rising = self.cdf + ROUNDING * np.arange(len(self.cdf))

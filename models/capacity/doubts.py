@@ -24,7 +24,7 @@ from models.capacity.outliers import Outliers
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
-from models.capacity.sample_sizes import EPISODE, LATEST, MOSTLY, NEAR, SEEN
+from models.capacity.sample_sizes import EPISODE, LATEST, MIN_SPREAD, MOSTLY, NEAR, SEEN
 from models.numerics import quantiles
 from models.trust import MIN_LOAD, TRUSTED_RATIO, Reason, Trust
 from models.usl.fit import UslFit
@@ -35,7 +35,7 @@ class Evidence:
     """All that a capacity was estimated from, and the estimate."""
 
     seen: Observations = field(repr=False)
-    """All intervals; concurrency is not known where other programs disturbed it."""
+    """All intervals; concurrency is not known where other programs filled a resource."""
     current: Observations = field(repr=False)
     """Those of the present workload."""
     kept: Observations = field(repr=False)
@@ -46,6 +46,8 @@ class Evidence:
     """The lowest limit that contention may be expected beside."""
     lowest: ResourceLimit | None
     """The lowest limit of all."""
+    earliest: ResourceLimit | None
+    """The one whose lower bound is the lowest."""
     law: UslFit | None
     finding: Finding | None
     """Why there is no law, or what is wrong with it."""
@@ -79,8 +81,6 @@ DRIFT = 0.07
 one of the load, which the curve of the cost takes: capacities were off by twice as much."""
 WRONG_LAW = 0.25
 """The probability that a law sets the capacity whose shape the points contradict."""
-MIN_SPREAD = 1.15
-"""The highest loads over the lowest: nearer together they show nothing of what grows with them."""
 NEAR_INTERVALS = 8
 """A trusted capacity had loads near it served in so many intervals. One that is 15 % too high is
 then trusted from 92 % of the truth on: of simulated servers seen up to 90 % of it, those that were
@@ -115,7 +115,7 @@ def _highest_loads(evidence: Evidence) -> float:
 
 
 def _others(evidence: Evidence) -> float:
-    limit = evidence.nearest
+    limit = evidence.earliest
     return 0.0 if limit is None else variance_of_what_is_left(evidence.seen, limit.resource)
 
 

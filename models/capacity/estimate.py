@@ -5,7 +5,7 @@ above c when each of them is: P(C > c) = P(peak > c) · P(lowest limit > c), and
 each to be the lowest follows from their hazards.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -63,6 +63,14 @@ class Estimate:
     def at_least(cls, bound: float, x_seen: float, settle: float | None = None) -> Self:
         """Only a lower bound is known, queries/s."""
         return cls(None, bound, None, {}, x_seen, settle=settle)
+
+    def lowered(self, least: float) -> "Estimate":
+        """The same, but that it may as well be lower, down to `least` (queries/s)."""
+        if self.distribution is None or self.value is None or least >= self.value:
+            return self
+        lowered = self.distribution.lowered(least / self.value)
+        low = float(lowered.quantiles(QUANTILES[:1])[0])
+        return replace(self, lower=low, distribution=lowered)
 
     @classmethod
     def of_observed(cls, peak: ObservedPeak, x_seen: float) -> Self:

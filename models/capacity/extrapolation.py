@@ -146,8 +146,8 @@ class Extrapolations:
         parts = np.clip(waking, 0.0, LARGEST_PART) * _each(ways, way, lambda w: w.falls)
         for i, seen in enumerate(many):  # the errors of the other parts are independent
             for part in seen.parts[1:]:
-                coefficients[utilisation == i] += part.straight.coefficients
-                covariance[utilisation == i] += part.straight.covariance
+                coefficients[utilisation == i] += part.when_needed.coefficients
+                covariance[utilisation == i] += part.when_needed.covariance
         shares = _shares(ways, way, utilisation, ln_p)
         return cls(ways, way, utilisation, coefficients, covariance, parts, shares)
 

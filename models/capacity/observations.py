@@ -85,13 +85,16 @@ class Observations:
 
     @property
     def disturbed(self) -> NDArray[np.bool_]:
-        """Where others filled a resource, so that queries waited for them; shape (intervals,)."""
-        return self._for_any_resource(self._filled_by_strangers)
+        """Where a resource was busy and others had a good part of it; shape (intervals,).
 
-    def _filled_by_strangers(self, resource: Resource) -> NDArray[np.bool_]:
-        """Where others filled it with more than follows the throughput, as clients' work does."""
-        filled = resource.filled_by_others
-        return filled & resource.used_by_strangers(self.throughput) if filled.any() else filled
+        Queries also waited for those others, so their residence times say nothing of contention.
+        """
+        return self._for_any_resource(self._is_disturbed)
+
+    def _is_disturbed(self, resource: Resource) -> NDArray[np.bool_]:
+        """Where others use more of a busy resource than follows the throughput."""
+        busy: NDArray[np.bool_] = resource.of_all >= BUSY_AT_PEAK
+        return busy & resource.used_by_strangers(self.throughput) if busy.any() else busy
 
     @property
     def beside_strangers(self) -> NDArray[np.bool_]:
@@ -120,12 +123,12 @@ class Observations:
         queued: NDArray[np.bool_] = busy & (resource.waiting > MOSTLY * self.concurrency)
         return queued
 
-    def undisturbed(self) -> "Observations":
-        """The same, concurrency not known where others disturbed it."""
-        disturbed = self.disturbed
-        if not disturbed.any():
+    def without_filled(self) -> "Observations":
+        """The same, concurrency not known where others filled a resource."""
+        filled = self._for_any_resource(lambda r: r.filled_by_others) & self.disturbed
+        if not filled.any():
             return self
-        return replace(self, concurrency=np.where(disturbed, np.nan, self.concurrency))
+        return replace(self, concurrency=np.where(filled, np.nan, self.concurrency))
 
     def without_queues(self) -> "Observations":
         """The same, without the statements that wait for a resource, where they are counted."""

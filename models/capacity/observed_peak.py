@@ -81,7 +81,8 @@ def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak |
     for resource in _ending(seen):
         if np.count_nonzero(known & resource.full) < FEWEST:
             continue
-        ours = known & (resource.used_for_server(seen.throughput) >= BUSY_AT_PEAK)
+        used = resource.used_for_server(seen.throughput)
+        ours = known & (used >= BUSY_AT_PEAK)
         full, nearly = ours & resource.full, ours & ~resource.full
         if min(np.count_nonzero(full), np.count_nonzero(nearly)) < FEWEST:
             continue
@@ -90,7 +91,7 @@ def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak |
         far = full & (n >= PLATEAU * knee)
         if np.count_nonzero(far) < FEWEST or np.count_nonzero(full & ~far) >= FEWEST:
             continue
-        most = median((x * resource.ceiling / resource.utilisation)[nearly])
+        most = median(x[nearly] / np.maximum(resource.of_all, used)[nearly])
         least = median(x[far])
         apart = abs(np.log(most / least)) / 2
         middle = max(least, np.sqrt(least * most))

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.cpu_wakeups import QUEUED, SHORT, CpuWakeups
-from models.capacity.sample_sizes import MIN_POINTS, MOSTLY, SURE
+from models.capacity.sample_sizes import MIN_POINTS, MIN_SPREAD, MOSTLY, SURE
 from models.capacity.shared_cost import SharedCost
-from models.numerics import median, quantile
+from models.numerics import median, quantile, quantiles
 from models.trust import Trust
 from models.usl.law import Array
 from models.usl.posterior import Interval
@@ -152,15 +152,21 @@ class Resource:
 
     def used_by_strangers(self, x: Array) -> NDArray[np.bool_]:
         """Where others used more of it than follows the throughput x (queries/s), shape as x."""
+        strangers: NDArray[np.bool_] = self.use_of_strangers(x) > STRANGE
+        return strangers
+
+    def use_of_strangers(self, x: Array) -> Array:
+        """How much more of it others used than follows the throughput, a share of the ceiling.
+
+        x in queries/s, shape (intervals,), as the result; NaN where that is not known.
+        """
         if self.own is None:
-            return np.zeros(len(x), dtype=np.bool_)
+            return np.full(len(x), np.nan)
         others = (self.utilisation - self.own) / self.ceiling
         follows = (x > 0) & ~self.filled_by_others & np.isfinite(others)
         if np.count_nonzero(follows) < MIN_POINTS:
-            return np.zeros(len(x), dtype=np.bool_)
-        for_us = quantile(others[follows] / x[follows], FOLLOWS)
-        strangers: NDArray[np.bool_] = others > for_us * x + STRANGE
-        return strangers
+            return np.full(len(x), np.nan)
+        return others - _per_query(x[follows], others[follows]) * x
 
     def used_for_server(self, x: Array) -> Array:
         """How much of the ceiling its queries use at throughputs x (queries/s), shape as x.
@@ -212,6 +218,24 @@ class Resource:
             return None
         is_short = self.own * self.processors < SHORT * x
         return np.where(is_short, n / self.processors, np.nan)
+
+
+def _per_query(x: Array, others: Array) -> float:
+    """Compute what others use for each query: as far as the least they use grows with x.
+
+    x in queries/s, others as a share of the ceiling, both of shape (intervals,). From the lower
+    half of the throughputs to the upper one (A. Wald 1940), within chance, where they differ.
+    """
+    least = max(quantile(others / x, FOLLOWS), 0.0)
+    halves = (x <= median(x), x > median(x))
+    if not halves[1].any():
+        return least
+    low, high = (median(x[half]) for half in halves)
+    if high < MIN_SPREAD * low:
+        return least
+    (a, a_middle), (b, b_middle) = (quantiles(others[half], (FOLLOWS, MOSTLY)) for half in halves)
+    error = np.hypot(a_middle - a, b_middle - b) / np.sqrt(len(x) / 2)
+    return float(min(least, max(b - a + SURE * error, 0.0) / (high - low)))
 
 
 @dataclass(frozen=True, eq=False)

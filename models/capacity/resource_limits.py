@@ -237,7 +237,7 @@ def _unless_followed(
         return ResourceLimit.none(name, seen, LimitReason.LITTLE_USED)
     if resource.is_stock and _fills(u[known]):
         return ResourceLimit.none(name, seen, LimitReason.STILL_FILLING)
-    follows = known & ~full
+    follows, full = known & ~full, known & full
     if np.count_nonzero(full) >= MIN_POINTS:
         low, middle, high = quantiles(x[full], QUANTILES)
         # it may be far lower once it is full: past the peak threads burn what others would need
@@ -386,7 +386,9 @@ def _extrapolated(
 
 def _reach(parts: Sequence[Part]) -> float:
     """Find the t at which the sum of the parts is full if its demand stays."""
-    base = sum(float(part.straight.coefficients[0]) for part in parts)
+    first, *others = parts
+    lines = [first.straight, *(part.when_needed for part in others)]
+    base = sum(float(line.coefficients[0]) for line in lines)
     slope = sum(part.slope for part in parts)
     return max((CEILING[0] - base) / max(slope, NEGLIGIBLE), 0.5)
 

@@ -69,7 +69,7 @@ SENTENCES = {
     CapacityReason.CPU_ASSUMED: "CPU is that of statements; how much they miss is assumed",
     CapacityReason.CONCURRENCY_UNKNOWN: "concurrency is too low or too noisy to see contention",
     CapacityReason.NO_RESOURCE_LIMIT: "no resource's limit is known",
-    CapacityReason.OTHERS_INTERFERE: "other processes filled a resource in many intervals",
+    CapacityReason.OTHERS_INTERFERE: "others used a good part of a busy resource in many intervals",
     CapacityReason.MIX_CHANGED: "the workload changed; older intervals were left out",
 }
 INFORMATION = {

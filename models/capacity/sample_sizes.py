@@ -16,6 +16,8 @@ HIGH = 0.9
 """From this quantile of the loads on they are high."""
 NEAR = 0.8
 """A load of at least this share of another one is near it."""
+MIN_SPREAD = 1.15
+"""High loads over low ones: nearer together they show nothing of what grows with them."""
 PARTS = 8
 """A window is cut into so many parts, by time or by load, to compare them."""
 GROUP = 12

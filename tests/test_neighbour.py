@@ -1,0 +1,115 @@
+"""A real server beside a neighbour that keeps a processor busy: `bench/neighbour.py`'s recordings.
+
+At full load the scheduler divides the processors between both, so that the server gets more of them
+than the neighbour leaves idle now, but between control groups of equal weight hardly more. Which of
+the two holds is not known before.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.pipeline import observations
+from agent.window.concurrency import Source
+from models.capacity.assess import assess_capacity
+from models.capacity.distribution import Distribution
+from models.capacity.estimate import Estimate
+from models.capacity.observations import Observations
+from models.capacity.present_use import least_at_present, left_at_present
+from models.capacity.resource_limit import Resource
+from models.capacity.resource_limits import find_resource_limits
+from models.trust import Trust
+from testbed.recorded.loads import saved, seen_below
+from testbed.simulated.months import month
+
+FIXTURES = Path(__file__).parent / "fixtures"
+RECORDED = FIXTURES / "neighbour"
+OTHERS = FIXTURES / "neighbour-others"
+BESIDE = 1
+RUNS = sorted(path.name for path in RECORDED.iterdir())
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_interval_beside_it_holds_what_the_clients_got(run: str) -> None:
+    """In four of five rounds; nothing is trusted, neither beside it nor before or after."""
+    seen, held = saved(RECORDED / run), []
+    for one in seen["rounds"]:
+        found = assess_capacity(observations(seen_below(seen, one), Source.STATEMENT_TIME))
+        assert found.trust is not Trust.TRUSTED
+        if one["part"] == BESIDE:
+            assert found.lower is not None
+            assert found.lower > 0.4 * one["truth"]
+            held.append(found.lower < one["truth"] < (found.upper or np.inf))
+    assert len(held) == 5
+    assert sum(held) >= 4
+
+
+@pytest.mark.parametrize(("run", "above"), [("mariadb", 1.0), ("services", 1.2)])
+def test_beside_one_that_keeps_what_it_takes_nothing_is_trusted(run: str, above: float) -> None:
+    """And the interval begins at about what the clients got, in all rounds but the last.
+
+    It begins higher where the server had just served more than the clients got in three seconds.
+    """
+    seen = saved(OTHERS / f"{run}.json.gz")
+    beside = [one for one in seen["rounds"] if one["part"] == BESIDE]
+    assert len(beside) == 5
+    for one in beside[:4]:
+        found = assess_capacity(observations(seen_below(seen, one), Source.STATEMENT_TIME))
+        assert found.trust is not Trust.TRUSTED
+        assert found.lower is not None
+        assert 0.4 * one["truth"] < found.lower < above * one["truth"]
+
+
+BEGINS = 0.2
+"""Of the processors: a simulated neighbour begins to use them."""
+
+
+@pytest.mark.parametrize("seed", [6000, 6001, 6002])
+def test_a_neighbour_that_has_just_begun_may_keep_what_it_takes_or_not(seed: int) -> None:
+    """Four minutes after it began the interval reaches from what it leaves to what was before."""
+    known = month("neighbours", seed)
+    begins = np.flatnonzero(np.diff(known.course.others) > BEGINS) + 1
+    assert len(begins) >= 3
+    for begun in begins.tolist():
+        before, found = (assess_capacity(known.day_until(begun + after)) for after in (-1, 4))
+        left = float(known.room[begun + 3]) * known.server.capacity
+        assert found.lower is not None
+        assert 0.6 * left < found.lower < 1.02 * left < 0.9 * (found.upper or 0.0)
+        assert found.upper == pytest.approx(before.upper, rel=0.05)
+        assert found.value is not None
+        assert found.value == pytest.approx(before.value, rel=0.05)
+        assert found.trust is not Trust.TRUSTED
+
+
+def test_the_lower_half_of_a_capacity_reaches_down_to_what_others_leave() -> None:
+    """The median stays; the 5 % quantile is 0.6 times what it was, within 2 %."""
+    capacity = Distribution.of_quantiles(900.0, 1000.0, 1150.0)
+    lowered = capacity.lowered(0.6)
+    assert lowered.quantiles([0.5, 0.95]) == pytest.approx([1000.0, 1150.0], rel=1e-3)
+    assert lowered.quantiles([0.05])[0] == pytest.approx(0.6 * 900.0, rel=0.02)
+    assert np.all(np.diff(lowered.quantiles(np.linspace(0.01, 0.99, 99))) > 0)
+    assert capacity.lowered(1.0).quantiles([0.05])[0] == pytest.approx(900.0, rel=1e-3)
+
+
+def test_a_neighbour_that_was_there_all_the_time_lowers_nothing() -> None:
+    """Where its use was not known for a while, too; nor does one on a resource that is far away."""
+    x = np.linspace(100.0, 400.0, 60)
+    own, steady = 0.001 * x, np.full(60, 0.4)
+    unknown = np.where(np.arange(60) < 40, np.nan, own)
+    begun = np.where(np.arange(60) < 57, 0.0, 0.4)
+    kept = np.arange(60)
+    assert left_at_present(Resource("cpu", own + steady, own=own), x, kept) == 1.0
+    assert left_at_present(Resource("cpu", own + steady, own=unknown), x, kept) == 1.0
+    late = np.where(np.arange(60) >= 58, np.nan, own)
+    cpu = Resource("cpu", own + begun, own=late)
+    assert left_at_present(cpu, x, kept) == 1.0
+    cpu = Resource("cpu", own + begun, own=own)
+    assert left_at_present(cpu, x, kept) == pytest.approx(0.6, abs=0.02)
+    seen = Observations.of(np.arange(60.0), x, 1.0, resources=[cpu])
+    (limit,) = find_resource_limits(seen.throughput, seen.resources)
+    assert limit.x_max is not None
+    assert least_at_present([limit], seen, kept) == pytest.approx(0.61 * limit.x_max, rel=0.01)
+    far = Estimate(200.0, 190.0, 210.0, {}, 180.0, Distribution.of_quantiles(190.0, 200.0, 210.0))
+    assert far.lowered(least_at_present([limit], seen, kept)) == far
+    assert far.lowered(120.0).lower < 125.0
