@@ -6,6 +6,7 @@ separate levels that alternate are two workloads: day traffic and night jobs.
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,60 +135,95 @@ def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
     side = max(MIN_SIDE, int(EPISODE * len(cost)))
     if len(rows) < max(MIN_CURVE, 2 * side):
         return None
-    basis = _curve(load[rows])
     y = cost[rows] - median(cost[rows])
     limit = FAR * mad(y) + ROUNDING
     y = np.clip(y, -limit, limit)
     spread = np.linspace(side, len(rows) - side, PERIODS).astype(int)
     places = np.array(sorted(set(spread.tolist())))  # np.unique would load numpy.ma, 2 MiB
-    chosen = _best_places(y, basis, places, side)
-    steps = np.arange(len(rows))[:, None] >= np.array(chosen)
-    design = np.column_stack([basis, steps])
-    gram = design.T @ design
-    inverse = np.linalg.inv(gram + NEGLIGIBLE * np.diag(np.diag(gram)))
-    fitted = inverse @ (design.T @ y)
-    sizes = fitted[basis.shape[1] :]
+    steps = _Steps.at(places, _curve(load[rows]), y)
+    chosen = steps.best(side)
+    sizes, errors = steps.fitted(chosen)
     if np.abs(sizes).max() <= MIN_STEP:
         return None
-    levels = y - basis @ fitted[: basis.shape[1]]
-    deviation = _long_run_deviation(y - design @ fitted)
-    errors = deviation * np.sqrt(np.diag(inverse)[basis.shape[1] :])
-    for i in np.argsort(chosen)[::-1]:
-        size, place = float(sizes[i]), chosen[i]
+    levels, residuals = steps.left(chosen, sizes)
+    errors *= _long_run_deviation(residuals)
+    begins = places[chosen].tolist()
+    for i in np.argsort(begins)[::-1]:
+        size, place = float(sizes[i]), begins[i]
         sure = abs(size) > max(MIN_STEP, STEP_Z * float(errors[i]))
-        if sure and _holds(levels, place, chosen, size, side):
+        if sure and _holds(levels, place, begins, size, side):
             ratio = float(np.exp(size))
             return abs(size) / float(errors[i]), Change(int(rows[place]), name, ratio)
     return None
 
 
-def _best_places(y: Array, basis: Array, places: NDArray[np.intp], side: int) -> list[int]:
-    """Choose places for steps greedily, each at least `side` from the others.
+class _Steps(NamedTuple):
+    """Steps of y at several places, each 1 from its place on, less what a basis has of it.
 
-    A step is 1 from its place on, less what the basis (orthonormal) and former steps have of it. Of
-    products with it sums from each place on remain, since y has nothing of those.
+    Of products with such a step sums from its place on remain. So all that is asked of the steps is
+    computed from these few numbers, and not from the intervals.
     """
-    y = y - basis @ (basis.T @ y)
-    squares = len(y) - places - np.sum(np.square(_sums_from(basis, places)), axis=1) + NEGLIGIBLE
-    chosen: list[int] = []
-    for _ in range(MAX_STEPS):
-        near = np.any([abs(places - c) < side for c in chosen], axis=0) if chosen else False
-        gains = np.where(near, -1.0, np.square(_sums_from(y, places)) / squares)
-        best = int(np.argmax(gains))
-        if gains[best] < 0:
-            break
-        chosen.append(int(places[best]))
-        step = (np.arange(len(y)) >= places[best]).astype(np.float64)
-        step -= basis @ (basis.T @ step)
-        unit = step / np.sqrt(step @ step + NEGLIGIBLE)
-        basis, y = np.column_stack([basis, unit]), y - unit * float(unit @ y)
-        squares = np.maximum(squares - np.square(_sums_from(unit, places)), NEGLIGIBLE)
-    return chosen
+
+    places: NDArray[np.intp]
+    y: Array
+    basis: Array
+    """Orthonormal columns, shape (intervals, columns)."""
+    of_basis: Array
+    """The basis' products with y, shape (columns,)."""
+    sums: Array
+    """The basis' sums from each place on, shape (places, columns)."""
+    products: Array
+    """Of the steps with y, shape (places,)."""
+    gram: Array
+    """Of the steps with each other, shape (places, places)."""
+
+    @classmethod
+    def at(cls, places: NDArray[np.intp], basis: Array, y: Array) -> Self:
+        """Compute the products of the steps at these places, ascending."""
+        of_basis, sums = y @ basis, _sums_from(basis, places)
+        products = _sums_from(y, places) - sums @ of_basis
+        gram = len(y) - np.maximum.outer(places, places) - sums @ sums.T
+        return cls(places, y, basis, of_basis, sums, products, gram)
+
+    def best(self, side: int) -> list[int]:
+        """Choose places greedily by what a step explains, each `side` from the others at least.
+
+        Returns their indices. What the chosen ones have of the others is taken from them, as in the
+        basis (orthogonal least squares: S. Chen, S. Billings, W. Luo 1989).
+        """
+        products, gram, chosen = self.products, self.gram, list[int]()
+        far = np.ones(len(self.places), dtype=np.bool_)
+        for _ in range(MAX_STEPS):
+            squares = np.maximum(np.diag(gram), 0.0) + NEGLIGIBLE
+            gains = np.where(far, np.square(products) / squares, -1.0)
+            best = int(np.argmax(gains))
+            if gains[best] < 0:
+                break
+            chosen.append(best)
+            far &= np.abs(self.places - self.places[best]) >= side
+            share = gram[best] / squares[best]
+            products = products - share * products[best]
+            gram = gram - share[:, None] * gram[best]
+        return chosen
+
+    def fitted(self, chosen: list[int]) -> tuple[Array, Array]:
+        """Fit the chosen steps together: their sizes, and the errors where y's deviation is 1."""
+        gram = self.gram[np.ix_(chosen, chosen)]
+        ridge = NEGLIGIBLE * (len(self.y) - self.places[chosen])
+        inverse = np.linalg.inv(gram + np.diag(ridge))
+        return inverse @ self.products[chosen], np.sqrt(np.diag(inverse))
+
+    def left(self, chosen: list[int], sizes: Array) -> tuple[Array, Array]:
+        """Compute y less the curve, the steps fitted with it, and less the steps too."""
+        levels = self.y - self.basis @ (self.of_basis - sizes @ self.sums[chosen])
+        steps = np.arange(len(self.y))[:, None] >= self.places[chosen]
+        return levels, levels - steps @ sizes
 
 
 def _sums_from(columns: Array, places: NDArray[np.intp]) -> Array:
-    """Sum each column from each place on, shape (places, …)."""
-    sums: Array = np.cumsum(columns[::-1], axis=0)[::-1][places]
+    """Sum each column from each place, ascending, on; shape (places, …)."""
+    between = np.add.reduceat(columns, places, axis=0)
+    sums: Array = np.cumsum(between[::-1], axis=0)[::-1]
     return sums
 
 
