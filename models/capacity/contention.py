@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.contention_likelihood import Shapes
+from models.capacity.contention_likelihood import Places, Shapes
 from models.capacity.distribution import GRID
 from models.capacity.goodness_of_fit import Points
 from models.capacity.observed_peak import BEYOND
@@ -121,17 +121,17 @@ def _weighed(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
         return Peak(ln_peak, _cdf(unseen), from_points=False)
     abrupt = _cdf(unseen * np.exp(-beyond / SUDDEN))
     seen = Shapes.of(points)
-    scaled = ln_peak - np.log(seen.x_scale)
+    places = Places(ln_peak - np.log(seen.x_scale), prior)
     alone = (
         0.0 if resource_limit.n is None else float(np.clip(2 - resource_limit.n / TOGETHER, 0, 1))
     )
     by_n = alone * seen.by_n
-    shapes = [seen.likelihood_by_law(scaled) + by_n, seen.likelihood_by_queue(scaled)]
+    shapes = [seen.likelihood_by_law(places) + by_n, seen.likelihood_by_queue(places)]
     if np.isfinite(points.busy).all():
-        shapes.append(seen.likelihood_by_limit(scaled))
+        shapes.append(seen.likelihood_by_limit(places))
         beside = seen.beside_limit()
-        shapes.append(seen.likelihood_by_both(scaled, beside))
-        shapes.append(seen.likelihood_by_law_and_limit(scaled, beside) + by_n)
+        shapes.append(seen.likelihood_by_both(places, beside))
+        shapes.append(seen.likelihood_by_law_and_limit(places, beside) + by_n)
     ln_p = np.logaddexp.reduce(shapes)
     if _may_mislead(points, resource_limit, x_seen):
         ln_p = np.logaddexp(ln_p, ln_p.max() - MOST_SURE)

@@ -6,8 +6,10 @@ posterior, R = v·N + A·(1 − u·N)² with u = 1/Nmax, v = 1/Xmax, linear in A
 is 2 for coherency alone and grows with the share of contention.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from math import log
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +23,9 @@ from models.numerics import ROUNDING, TINY, median, quantile
 from models.robust import TOTAL_WEIGHT, TUKEY, fit_linear, mad, persistence
 from models.usl.grid import PSEUDO_ERROR, PSEUDO_POINTS
 from models.usl.law import Array
-from models.usl.map_estimate import RELATIVE_ERROR
+from models.usl.map_estimate import RELATIVE_ERROR, powers_of
+
+Indices = NDArray[np.intp]
 
 SHAPE_MIDDLE, SHAPE_EDGE = 1.2, 0.15
 """Nmax/(A·Xmax) − 2 = (σ−κ)·Nmax/(1−σ): its median (Cisco UCS: 0.9; σ = 0.03 at Nmax = 40: 1.2),
@@ -41,6 +45,15 @@ SHAPES, FEWER_SHAPES = 64, 24
 """So many of the law, and of the law beside a queue."""
 GROUPS = 48
 """So many groups of neighbours in throughput stand for the points: queues hardly differ in one."""
+
+
+class Places(NamedTuple):
+    """Where the peak may be; both of shape (peaks,)."""
+
+    ln_peak: Array
+    """ln of the scaled peak."""
+    prior: Array
+    """What is believed of each before any point, in any unit: with it few places count."""
 
 
 class Beside(NamedTuple):
@@ -64,7 +77,7 @@ class Shapes:
     m: Array
     busy: Array
     """As `Points` has it."""
-    starts: NDArray[np.intp]
+    starts: Indices
     """The first point of each of the groups."""
     idle: float
     """R of the least loaded."""
@@ -100,37 +113,38 @@ class Shapes:
             n_scale=n_scale,
         )
 
-    def likelihood_by_law(self, ln_peak: Array) -> Array:
+    def likelihood_by_law(self, places: Places) -> Array:
         """Compute ln p(points | peak) by the law, up to a constant; its shape is summed out.
 
-        ln_peak, the ln of the scaled peak, and the answer have shape (peaks,), here and below.
+        The answer has shape (peaks,), here and below.
         """
-        return self._by_law(ln_peak, Beside(np.zeros(1), self.z[None, :]), SHAPES)
+        return self._by_law(places, Beside(np.zeros(1), self.z[None, :]), SHAPES)
 
-    def likelihood_by_queue(self, ln_peak: Array) -> Array:
+    def likelihood_by_queue(self, places: Places) -> Array:
         """Compute the same for one server at which all queue: R = a + c·S·ρ/(1−ρ), ρ = X·S.
 
         Shape (peaks,). S = 1/peak is how long a query holds it (M/M/1: c = 1); c is summed out.
         """
-        return self._by_queue(self._lock(ln_peak))
+        return self._by_queue(self._lock(places), places.prior)
 
-    def likelihood_by_limit(self, ln_peak: Array) -> Array:
+    def likelihood_by_limit(self, places: Places) -> Array:
         """Compute the same for a queue at the limit's resource: R = a + c·S·ρ^k/(1−ρ), S = U/X.
 
-        ln_peak has shape (peaks,), busy, the utilisation of the resource, (points,). The more
-        servers it has, the later they queue: k = √(2(m+1)) − 1 (H. Sakasegawa 1977), and 0 where a
+        busy, the utilisation of the resource, has shape (points,). The more servers it has, the
+        later they queue: k = √(2(m+1)) − 1 (H. Sakasegawa 1977), and 0 where a
         contains no S. U = a·X/(1 + w·X) as in `demand`; ρ = U over U at the peak, or over 1.
         """
         first, second = self._fitted_busy(self.x * self.x)
         smooth = np.clip(first * self.x + second * self.x * self.x, 0.0, 1.0)
         a, w = self._fitted_busy(-self.x * smooth)
-        peak, x = np.exp(ln_peak), self._grouped(self.x)
+        peak, x = np.exp(places.ln_peak), self._grouped(self.x)
         end = np.minimum(a * peak / np.maximum(1 + w * peak, NOISE), 1.0)
         u = np.maximum(a * x / np.maximum(1 + w * x, NOISE), NOISE)
         rho = np.minimum(u / np.maximum(end, NOISE)[:, None], FULL)
         queue = u / (x * self.n_scale) / (1 - rho)
         queues = np.exp(np.array(PARALLEL)[:, None, None] * np.log(rho)) * queue
-        by_servers = self._by_queue(queues.reshape(-1, len(x)))
+        priors = np.tile(places.prior, len(PARALLEL))
+        by_servers = self._by_queue(queues.reshape(-1, len(x)), priors)
         ln_p: Array = np.logaddexp.reduce(by_servers.reshape(len(PARALLEL), -1))
         return ln_p
 
@@ -140,20 +154,21 @@ class Shapes:
         design = np.column_stack([self.x, beside]) * root[:, None]
         return np.asarray(np.linalg.lstsq(design, self.busy * root, rcond=None)[0])
 
-    def likelihood_by_both(self, ln_peak: Array, beside: "Beside") -> Array:
+    def likelihood_by_both(self, places: Places, beside: "Beside") -> Array:
         """Compute the same for both queues, the limit's resource as busy as measured; (peaks,).
 
         R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak; b, k and c are summed out.
         """
-        ln_p: Array = self._with_queue(self._lock(ln_peak), beside, COARSE) + np.log(len(PARALLEL))
+        lock = self._lock(places)
+        ln_p: Array = self._with_queue(lock, places.prior, beside, COARSE) + np.log(len(PARALLEL))
         return ln_p
 
-    def likelihood_by_law_and_limit(self, ln_peak: Array, beside: "Beside") -> Array:
+    def likelihood_by_law_and_limit(self, places: Places, beside: "Beside") -> Array:
         """Compute the same, shape (peaks,), for the law in place of the lock.
 
         R = b·S·U^k/(1−U) + v·N + A·(1−u·N)².
         """
-        return self._by_law(ln_peak, beside, FEWER_SHAPES)
+        return self._by_law(places, beside, FEWER_SHAPES)
 
     def beside_limit(self) -> "Beside":
         """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U)."""
@@ -164,34 +179,36 @@ class Shapes:
         rest = self.z - resource_limits.reshape(-1, len(u))
         return Beside(np.repeat(_ln_strength_prior(b), len(FEWER)), rest)
 
-    def _by_law(self, ln_peak: Array, beside: "Beside", shapes: int) -> Array:
+    def _by_law(self, places: Places, beside: "Beside", shapes: int) -> Array:
         """Compute ln p of z = v·N + A·(1 − u·N)², A in closed form; tries and shapes summed out.
 
         With f = (1 − u·N)² and y = A·|f|, |f|² = Σ w·f², the squares left are c + y·(y − 2·best),
-        where best is y without a bound.
+        where best is y without a bound. Cells of shape (peaks, tries, shapes).
         """
-        z = beside.rest
-        s = [float(self.w @ self.m**k) for k in range(5)]
-        t = z @ (self.w[:, None] * self.m[:, None] ** np.arange(3))
-        v, by_shape = np.exp(-ln_peak)[:, None], _evenly(*SHAPE_RANGE, shapes) * self.idle
+        z, powers = beside.rest, powers_of(self.m)
+        s, t = (powers @ self.w).tolist(), (z * self.w) @ powers[:3].T
+        v, by_shape = np.exp(-places.ln_peak)[:, None], _evenly(*SHAPE_RANGE, shapes) * self.idle
         u = v / by_shape
         ff = s[0] + u * (-4 * s[1] + u * (6 * s[2] + u * (-4 * s[3] + u * s[4])))
         size = np.sqrt(np.maximum(ff, ROUNDING * s[0]))
         fn = s[1] + u * (-2 * s[2] + u * s[3])
-        f = np.stack([1 / size, -2 * u / size, u * u / size]).reshape(3, -1)
+        f = np.stack([1 / size, -2 * u / size, u * u / size], axis=1)
         along, least, scale = v * fn / size, 1e-3 * self.idle * size, by_shape * size
-        c = (np.square(z) @ self.w)[:, None] - 2 * t[:, 1:2] * v.T + s[2] * np.square(v.T)
-        best = (t @ f).reshape(-1, *u.shape)
-        best -= along
-        y = np.maximum(best, least)
+        c = np.square(z) @ self.w - 2 * v * t[:, 1] + s[2] * np.square(v)
+        best = t @ f
+        best -= along[:, None]
+        y = np.maximum(best, least[:, None])
         best *= -2
         best += y
         best *= y
         best += c[:, :, None]
-        p, ln_unit = self._p(best, *_shape_prior(scale / y))
-        weights = np.exp(beside.ln_p) / (len(z) * shapes)
-        ln_p: Array = np.log(weights @ p.sum(axis=2) + TINY) + ln_unit
-        return ln_p
+
+        def ln_prior(peak: Indices, cell: Indices) -> Array:
+            a_try, shape = np.divmod(cell, shapes)
+            ln_p: Array = _ln_shape_prior(scale[peak, shape] / y[peak, a_try, shape])
+            return ln_p + beside.ln_p[a_try]
+
+        return self._ln_mean(best.reshape(len(v), -1), places.prior, ln_prior)
 
     def _grouped(self, values: Array) -> Array:
         """Average over the groups, by weight; shape (…, points) becomes (…, groups)."""
@@ -199,49 +216,57 @@ class Shapes:
         means: Array = sums / np.maximum(weights, TINY)
         return means
 
-    def _lock(self, ln_peak: Array) -> Array:
+    def _lock(self, places: Places) -> Array:
         """Compute ρ/(1−ρ)·S of a lock that is full at each peak, shape (peaks, groups)."""
-        held = np.exp(-ln_peak)[:, None]
+        held = np.exp(-places.ln_peak)[:, None]
         rho = np.minimum(self._grouped(self.x) * held, FULL)
         queue: Array = rho / (1 - rho) * held / self.n_scale
         return queue
 
-    def _by_queue(self, queue: Array) -> Array:
-        """Sum c out of R = a + c·queue; a queue of shape (peaks, groups)."""
-        return self._with_queue(queue, Beside(np.zeros(1), self.z[None, :]), QUEUES)
+    def _by_queue(self, queue: Array, prior: Array) -> Array:
+        """Sum c out of R = a + c·queue; a queue of shape (peaks, groups), the prior of (peaks,)."""
+        return self._with_queue(queue, prior, Beside(np.zeros(1), self.z[None, :]), QUEUES)
 
-    def _with_queue(self, queue: Array, beside: "Beside", strengths: int) -> Array:
+    def _with_queue(self, queue: Array, prior: Array, beside: "Beside", strengths: int) -> Array:
         """Compute ln p of z = a + c·queue, a in closed form; tries and so many c are summed out.
 
-        A queue of shape (peaks, groups); cells of shape (c, tries, peaks).
+        A queue of shape (peaks, groups); cells of shape (peaks, c, tries).
         """
         w, rest = np.add.reduceat(self.w, self.starts), self._grouped(beside.rest)
         g0, g1, g2 = float(w.sum()), queue @ w, np.square(queue) @ w
-        z1, gz, zz = rest @ w, (rest * w) @ queue.T, np.square(beside.rest) @ self.w
-        c = _evenly(*QUEUE_RANGE, strengths)
-        rss = c[:, None, None] * (g2 - g1**2 / g0) - 2 * (gz - z1[:, None] * g1 / g0)
-        rss *= c[:, None, None]
-        rss += (zz - z1**2 / g0)[:, None]
-        prior = np.exp(_ln_strength_prior(c)[:, None] + beside.ln_p)[:, :, None]
-        p, ln_unit = self._p(rss, prior * (c[:, None, None] * g1 < z1[:, None]))
-        ln_p: Array = np.log(np.mean(p, axis=(0, 1)) + TINY) + ln_unit
-        return ln_p
+        z1, gz, zz = rest @ w, queue @ (rest * w).T, np.square(beside.rest) @ self.w
+        c = _evenly(*QUEUE_RANGE, strengths)[:, None]
+        rss = c * (g2 - g1**2 / g0)[:, None, None] - 2 * (gz - g1[:, None] * z1 / g0)[:, None]
+        rss *= c
+        rss += zz - z1**2 / g0
+        rss[c * g1[:, None, None] >= z1] = np.inf
+        ln_prior = (_ln_strength_prior(c) + beside.ln_p).ravel()
+        cells = rss.reshape(len(queue), -1)
+        return self._ln_mean(cells, prior, lambda _, cell: ln_prior[cell])
 
-    def _p(self, rss: Array, prior: Array, ln_prior: Array | float = 0.0) -> tuple[Array, float]:
-        """Weigh sums of squared relative errors by Student's likelihood and a prior, in place.
+    def _ln_mean(self, rss: Array, prior: Array, ln_prior: Callable[..., Array]) -> Array:
+        """Average Student's likelihood of squared relative errors over each peak's cells, in ln.
 
-        In units of the most likely, and the logarithm of that unit.
+        rss has shape (peaks, cells) and is lost; it is infinite where a cell cannot be. prior is
+        that of the peaks, (peaks,), ln_prior(rows, columns) that of cells, at most about 0. Only
+        cells that count are looked at, and they are few: the others all together are no more than
+        rounding, both beside the likeliest cell, and beside that with the likeliest peak.
         """
-        power = -0.5 * (PSEUDO_POINTS + self.weight)
+        power = 0.5 * (PSEUDO_POINTS + self.weight)
         np.maximum(rss, 0, out=rss)
         rss += PSEUDO_POINTS * PSEUDO_ERROR**2
-        ln_p = np.log(rss, out=rss)
-        ln_unit = power * float(ln_p.min())
-        ln_p *= power
-        ln_p += ln_prior - ln_unit
-        p = np.exp(ln_p, out=ln_p)
-        p *= prior
-        return p, ln_unit
+        peaks, cells = rss.shape
+        rows, best = np.arange(peaks), np.argmin(rss, axis=1)
+        slack = np.exp((log(rss.size / ROUNDING) - ln_prior(rows, best)) / power)
+        most, believed = rss[rows, best] * slack, np.maximum(prior, TINY) ** (1 / power)
+        most = np.maximum(most.min(), (most / believed).min() * believed)
+        counting = np.flatnonzero(rss < most[:, None])
+        peak, cell = np.divmod(counting, cells)
+        ln_p = ln_prior(peak, cell) - power * np.log(rss.ravel()[counting])
+        ln_unit = float(ln_p.max(initial=-np.inf))
+        p = np.bincount(peak, np.exp(ln_p - ln_unit), peaks) / cells
+        ln_mean: Array = np.log(p + TINY) + ln_unit
+        return ln_mean
 
 
 @cache
@@ -256,18 +281,12 @@ def _ln_strength_prior(c: Array) -> Array:
     return ln_p
 
 
-def _shape_prior(shape: Array) -> tuple[Array, Array]:
-    """Log-logistic above 2, and the logarithm of a soft edge below; per step of ln shape."""
+def _ln_shape_prior(shape: Array) -> Array:
+    """Log-logistic above 2, with a soft edge below; per step of ln shape."""
     over = shape - 2
-    ln_edge = np.minimum(over, 0)
-    ln_edge *= ln_edge
-    ln_edge *= -0.5 / SHAPE_EDGE**2
-    np.maximum(over, 0, out=over)
-    over /= SHAPE_MIDDLE
-    over += 1
-    over *= over
-    shape /= over
-    return shape, ln_edge
+    beyond = np.log1p(np.maximum(over, 0) / SHAPE_MIDDLE)
+    ln_p: Array = np.log(shape) - 2 * beyond - 0.5 * np.square(np.minimum(over, 0) / SHAPE_EDGE)
+    return ln_p
 
 
 def _linearised(m: Array, r: Array, weights: Array, variance: Array) -> tuple[Array, Array, Array]:

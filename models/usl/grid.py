@@ -17,7 +17,7 @@ import numpy as np
 
 from models.numerics import NEGLIGIBLE, ROUNDING
 from models.usl.law import Array
-from models.usl.map_estimate import Curve
+from models.usl.map_estimate import Curve, powers_of
 from models.usl.points import Points
 
 GRID = 48
@@ -87,10 +87,11 @@ class Moments:
         m, r = powered.n, powered.n / powered.x
         fitted = curve.residence_time(m) * curve.r_scale
         z, w = fitted * (1 + np.log(r / fitted)), curve.weights / fitted**2
+        powers = powers_of(m)
         return cls(
             sharpness=sharpness,
-            powers=np.array([np.sum(w * m**k) for k in range(5)]),
-            products=np.array([np.sum(w * z * m**k) for k in range(3)]),
+            powers=powers @ w,
+            products=powers[:3] @ (w * z),
             square=float(np.sum(w * z * z)),
             count=count,
             n_scale=float(points.n.max()),

@@ -111,7 +111,7 @@ def _solve(points: Points, weights: Array) -> Curve:
     """
     n_scale, times = float(points.n.max()), points.n / points.x
     r_scale = float(times.sum()) / len(times)
-    powers, r = _powers(points.n / n_scale), times / r_scale
+    powers, r = powers_of(points.n / n_scale), times / r_scale
     regressors, product = powers[:3], weights / r
     w, before = product / r, NOTHING
     found: Coefficients = (float(np.exp(weights @ np.log(r) / weights.sum())), 0.0, 0.0)
@@ -129,7 +129,7 @@ def _solve(points: Points, weights: Array) -> Curve:
     return Curve(np.array(found), weights, n_scale, r_scale)
 
 
-def _powers(m: Array) -> Array:
+def powers_of(m: Array) -> Array:
     """Compute mᵏ, k = 0..4, shape (5, points)."""
     powers = np.ones((5, len(m)))
     powers[1] = m
