@@ -17,7 +17,6 @@ from models.usl.grid import (
     N_RANGE,
     PSEUDO_ERROR,
     PSEUDO_POINTS,
-    Grid,
     Moments,
     PeakPrior,
     log_prior,
@@ -75,25 +74,19 @@ class Cells:
 
     @classmethod
     def of_moments(cls, moments: Mapping[float, Moments]) -> "Cells":
-        """Compute them from what the points say, by sharpness."""
-        return cls.of({s: narrowed(shape) for s, shape in moments.items()})
-
-    @classmethod
-    def of(cls, grids: Mapping[float, Grid]) -> "Cells":
-        """Average the shapes by their evidence."""
-        ln_shares = [grid.log_shares for grid in grids.values()]
-        top = max(float(each.max()) for each in ln_shares)
-        kept = [np.nonzero(each > top + log(NEGLIGIBLE)) for each in ln_shares]
-        cells = list(zip(grids.items(), kept, strict=True))
-        likely = [each[at] for each, at in zip(ln_shares, kept, strict=True)]
-        shares = np.exp(np.concatenate(likely) - top)
+        """Compute them from what the points say, by sharpness; the evidence weighs the shapes."""
+        grid = narrowed(Moments.together(list(moments.values())))
+        ln_shares = grid.log_shares
+        top = float(ln_shares.max())
+        at = np.nonzero(ln_shares > top + log(NEGLIGIBLE))
+        shares = np.exp(ln_shares[at] - top)
         return cls(
             share=shares / shares.sum(),
-            ln_n=np.concatenate([g.ln_n[at[0]] for (_, g), at in cells]),
-            ln_x=np.concatenate([g.ln_x[at] for (_, g), at in cells]),
-            a=np.concatenate([g.a[at] for (_, g), at in cells]),
-            a_deviation=np.concatenate([g.a_deviation[at] for (_, g), at in cells]),
-            sharpness=np.repeat(list(grids), [len(at[0]) for at in kept]),
+            ln_n=grid.ln_n[at[:2]],
+            ln_x=grid.ln_x[at],
+            a=grid.a[at],
+            a_deviation=grid.a_deviation[at],
+            sharpness=np.array(list(moments))[at[0]],
         )
 
     @property
