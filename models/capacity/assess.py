@@ -24,7 +24,7 @@ from models.capacity.outliers import find_outliers
 from models.capacity.plateau import find_plateau
 from models.capacity.present_use import least_at_present
 from models.capacity.resource_limit import FULL, ResourceLimit
-from models.capacity.resource_limits import find_resource_limits, unless_passed
+from models.capacity.resource_limits import find_resource_limits, if_passed
 from models.capacity.result import Capacity
 from models.capacity.sample_sizes import MOSTLY, SEEN
 from models.capacity.thread_oversubscription import Clients
@@ -98,7 +98,10 @@ def _limits(kept: Observations, x_seen: float) -> tuple[ResourceLimit, ...]:
     clients = None if many is None else Clients(many, kept.unhindered_time)
     found = find_resource_limits(kept.throughput, kept.resources, kept.weights, clients)
     return tuple(
-        unless_passed(limit, x_seen, _was_full_at(x_seen, kept, limit.resource)) for limit in found
+        if_passed(limit, x_seen, _was_full_at(x_seen, kept, limit.resource))
+        if limit.is_passed(x_seen)
+        else limit
+        for limit in found
     )
 
 

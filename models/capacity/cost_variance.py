@@ -45,7 +45,10 @@ def variance_of_what_is_left(seen: Observations, name: str) -> float:
 
 def _between_periods(off: Array) -> float:
     """Compute the deviation between periods, beyond chance, of what is in the order of time."""
-    periods = np.array_split(off, min(PERIODS, len(off) // LATEST))
-    by_chance = float(np.square(np.diff(off)).mean()) / 2 * len(periods) / len(off)
-    between = float(np.var([period.mean() for period in periods]))
+    periods = min(PERIODS, len(off) // LATEST)
+    length, longer = divmod(len(off), periods)
+    sizes = length + (np.arange(periods) < longer)
+    means = np.add.reduceat(off, np.cumsum(sizes) - sizes) / sizes
+    by_chance = float(np.square(np.diff(off)).mean()) / 2 * periods / len(off)
+    between = float(np.var(means))
     return float(np.sqrt(max(between - by_chance, 0.0)))

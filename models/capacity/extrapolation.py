@@ -135,9 +135,11 @@ class Extrapolations:
     def of(cls, many: Sequence[Followed], reach: Sequence[float]) -> Self:
         """Let the first part of each utilisation go on, while the others stay.
 
-        reach is the t at which each is full if its demand stays.
+        reach is the t at which each is full if its demand stays. All are over the same t.
         """
-        each = [_ways(seen, at) for seen, at in zip(many, reach, strict=True)]
+        t = many[0].parts[0].t
+        high = t >= quantile(t, HIGH)
+        each = [_ways(seen, at, high) for seen, at in zip(many, reach, strict=True)]
         ways = [way for some in each for way in some]
         way = np.repeat(np.arange(len(ways)), [len(w.values) for w in ways])
         utilisation = np.repeat(np.arange(len(many)), [len(some) for some in each])[way]
@@ -224,7 +226,7 @@ def _each(ways: Sequence[Way], way: NDArray[np.intp], value: Callable[[Way], flo
 
 def _starts(groups: NDArray[np.intp]) -> NDArray[np.intp]:
     """Find where each group begins."""
-    return np.flatnonzero(np.diff(groups, prepend=-1))
+    return np.append(0, np.flatnonzero(groups[1:] != groups[:-1]) + 1)
 
 
 def _followed(ways: Sequence[Way], way: NDArray[np.intp]) -> tuple[Array, Array, Array]:
@@ -268,10 +270,12 @@ UNKNOWN = 1e3
 """The deviation of what nothing tells of, in units of the demand."""
 
 
-def _ways(seen: Followed, reach: float) -> list[Way]:
-    """List the ways that the first part may go on: stays, grows, falls by (2), and by (3)."""
+def _ways(seen: Followed, reach: float, high: NDArray[np.bool_]) -> list[Way]:
+    """List the ways that the first part may go on: stays, grows, falls by (2), and by (3).
+
+    high marks the high loads, shape as t.
+    """
     first, awake, shares = seen.parts[0], iter(seen.awake), iter(seen.parts[0].shares)
-    high = first.t >= quantile(first.t, HIGH)
     busy = iter([median(share[high]) for share in seen.busy])
     growth = np.zeros((PLACES, 3))
     growth[:, 2] = reach / first.slope

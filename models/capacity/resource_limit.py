@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from models.capacity.cpu_wakeups import QUEUED, SHORT, CpuWakeups
 from models.capacity.sample_sizes import MIN_POINTS, MIN_SPREAD, MOSTLY, SURE
 from models.capacity.shared_cost import SharedCost
-from models.numerics import median, quantile, quantiles
+from models.numerics import QUANTILES, median, quantile, quantiles
 from models.trust import Trust
 from models.usl.law import Array
 from models.usl.posterior import Interval
@@ -294,6 +294,10 @@ class ResourceLimit:
     def usable(self) -> bool:
         """Whether there is a limit at all, however uncertain."""
         return self.x_max is not None
+
+    def is_passed(self, x: float) -> bool:
+        """Whether it hardly allows a throughput x (queries/s) that was held."""
+        return self.usable and float(self.survival(np.log(np.array([x])))[0]) < QUANTILES[0]
 
     def survival(self, ln_x: Array) -> Array:
         """Compute P(limit > x) at each ln throughput (queries/s), of any shape."""

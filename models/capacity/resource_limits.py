@@ -157,15 +157,13 @@ def _followed(
     return follow(parts)
 
 
-def unless_passed(limit: ResourceLimit, x: float, while_full: bool) -> ResourceLimit:
-    """Take the limit for none if a throughput x (queries/s) was held that it hardly allows.
+def if_passed(limit: ResourceLimit, x: float, while_full: bool) -> ResourceLimit:
+    """Take the limit for none, for a throughput x (queries/s) was held that it hardly allows.
 
     Where the resource was full meanwhile it ends the growth all the same, and at x: the estimate
     was off by as much (processors whose speed varies), and so may the new one be.
     """
-    if limit.x_max is None or limit.survival(np.log(np.array([x])))[0] >= QUANTILES[0]:
-        return limit
-    if not while_full or x > FULL_SPREAD * limit.x_max:
+    if limit.x_max is None or not while_full or x > FULL_SPREAD * limit.x_max:
         return ResourceLimit.none(limit.resource, limit.utilisation_max, LimitReason.NOT_A_LIMIT)
     middle = np.log(limit.x_max)
     upper = float(np.interp(QUANTILES[2], limit.cdf, limit.grid)) - middle
