@@ -208,10 +208,9 @@ class _Steps(NamedTuple):
 
     def fitted(self, chosen: list[int]) -> tuple[Array, Array]:
         """Fit the chosen steps together: their sizes, and the errors where y's deviation is 1."""
-        gram = self.gram[np.ix_(chosen, chosen)]
         ridge = NEGLIGIBLE * (len(self.y) - self.places[chosen])
-        inverse = np.linalg.inv(gram + np.diag(ridge))
-        return inverse @ self.products[chosen], np.sqrt(np.diag(inverse))
+        inverse = np.linalg.inv(self.gram[chosen][:, chosen] + np.diag(ridge))
+        return inverse @ self.products[chosen], np.sqrt(inverse.diagonal())
 
     def left(self, chosen: list[int], sizes: Array) -> tuple[Array, Array]:
         """Compute y less the curve, the steps fitted with it, and less the steps too."""

@@ -5,7 +5,7 @@ error of the throughput. Each step solves 3Ã—3 normal equations under A, B, C â‰
 is positive at every load. Tens of microseconds for a thousand points, numpy only.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,6 +45,11 @@ class Curve:
         a, b, c = self.coefficients
         fitted: Array = a + m * (b + m * c)
         return fitted
+
+    def relative_to_greatest(self, points: Points) -> "Curve":
+        """The same for N and X relative to their greatest among these points."""
+        n, x = float(points.n.max()), float(points.x.max())
+        return replace(self, n_scale=self.n_scale / n, r_scale=self.r_scale * x / n)
 
     def best_load(self, n: Array) -> float:
         """The load N, threads, with the greatest throughput within the range of n, (points,)."""

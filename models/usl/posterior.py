@@ -167,7 +167,8 @@ def posterior_of(points: Points, curve: Curve, prior: PeakPrior) -> Posterior:
     nearness = points.nearness(best, prior.nearness)
     near = replace(curve, weights=curve.weights * nearness)
     count, about = float(curve.weights @ np.sqrt(nearness)), prior.about(best)
-    shapes = {s: fit_power(points, s, near) for s in SHARPNESSES}
+    linear = fit_power(points, 1.0, near) if prior.nearness else curve.relative_to_greatest(points)
+    shapes = {s: linear if s == 1.0 else fit_power(points, s, near) for s in SHARPNESSES}
     moments = {s: Moments.of(points, shape, s, count, about) for s, shape in shapes.items()}
     cells = Cells.of_moments(moments)
     n_scale, x_scale = moments[1.0].n_scale, moments[1.0].x_scale
