@@ -117,6 +117,9 @@ class Resource:
     """How many queries found it busy; `Observations.of` compares idle entries and throughput."""
     log_sharing: SharedCost | None = field(repr=False, default=None)
     """How many queries shared the log writes of others, likewise."""
+    for_query: float | None = None
+    """What others use of it for each query, as clients on the same host do, likewise: a share of
+    the ceiling for one query/s, NaN where that is not known."""
 
     @property
     def count(self) -> float | None:
@@ -160,13 +163,24 @@ class Resource:
 
         x in queries/s, shape (intervals,), as the result; NaN where that is not known.
         """
-        if self.own is None:
-            return np.full(len(x), np.nan)
-        others = (self.utilisation - self.own) / self.ceiling
+        rate = self._for_query(x) if self.for_query is None else self.for_query
+        strangers: Array = self._of_others - rate * x
+        return strangers
+
+    def _for_query(self, x: Array) -> float:
+        """Compute what others use for each query, as shares of the ceiling; NaN: not known."""
+        others = self._of_others
         follows = (x > 0) & ~self.filled_by_others & np.isfinite(others)
         if np.count_nonzero(follows) < MIN_POINTS:
-            return np.full(len(x), np.nan)
-        return others - _per_query(x[follows], others[follows]) * x
+            return np.nan
+        return _per_query(x[follows], others[follows])
+
+    @property
+    def _of_others(self) -> Array:
+        """What others use as shares of the ceiling, NaN where that is not known; (intervals,)."""
+        own = np.nan if self.own is None else self.own
+        others: Array = (self.utilisation - own) / self.ceiling
+        return others
 
     def used_for_server(self, x: Array) -> Array:
         """How much of the ceiling its queries use at throughputs x (queries/s), shape as x.
@@ -200,7 +214,7 @@ class Resource:
         return replace(self, log_sharing=shared, idleness=asked, **known)
 
     def with_shared_costs(self, x: Array, n: Array) -> "Resource":
-        """The same, with idle entries and log writes as shares of the throughput.
+        """The same, with what of it is shared by queries: idle entries, log writes, others' work.
 
         x in queries/s and n, the concurrency, in threads, both of shape (intervals,).
         """
@@ -210,6 +224,7 @@ class Resource:
             at_once=self._short_at_once(x, n) if idle is None else None,
             idleness=None if idle is None else CpuWakeups.of(x, idle),
             log_sharing=None if log is None else SharedCost.of(x, log),
+            for_query=self._for_query(x),
         )
 
     def _short_at_once(self, x: Array, n: Array) -> Array | None:
