@@ -163,12 +163,16 @@ class Resource:
 
         x in queries/s, shape (intervals,), as the result; NaN where that is not known.
         """
-        rate = self._for_query(x) if self.for_query is None else self.for_query
-        strangers: Array = self._of_others - rate * x
+        strangers: Array = self._of_others - self.used_for_query(x) * x
         return strangers
 
-    def _for_query(self, x: Array) -> float:
-        """Compute what others use for each query, as shares of the ceiling; NaN: not known."""
+    def used_for_query(self, x: Array) -> float:
+        """What others use for each query, shares of the ceiling for one query/s; NaN: not known.
+
+        x in queries/s, shape (intervals,): what `for_query` says, or else these intervals.
+        """
+        if self.for_query is not None:
+            return self.for_query
         others = self._of_others
         follows = (x > 0) & ~self.filled_by_others & np.isfinite(others)
         if np.count_nonzero(follows) < MIN_POINTS:
@@ -224,7 +228,7 @@ class Resource:
             at_once=self._short_at_once(x, n) if idle is None else None,
             idleness=None if idle is None else CpuWakeups.of(x, idle),
             log_sharing=None if log is None else SharedCost.of(x, log),
-            for_query=self._for_query(x),
+            for_query=self.used_for_query(x),
         )
 
     def _short_at_once(self, x: Array, n: Array) -> Array | None:

@@ -153,7 +153,7 @@ def _followed(
     every = [Part(t, *part) for part in zip(columns.T, weighed.T, fits, strict=True)]
     parts = [[whole] for whole in every[: len(resources)]]
     for place, i in enumerate(apart.tolist(), start=len(resources)):
-        parts[i] = _apart([*parts[i], *every[place :: len(apart)][:2]], resources[i], x_scale)
+        parts[i] = _apart([*parts[i], *every[place :: len(apart)][:2]], resources[i], x)
     return follow(parts)
 
 
@@ -187,12 +187,15 @@ def _of_the_ceiling(resources: Sequence[Resource]) -> tuple[Array, Array, NDArra
     return np.where(filled, np.nan, u), np.where(filled, np.nan, np.minimum(own, u)), by_others
 
 
-def _apart(parts: Sequence[Part], resource: Resource, x_scale: float) -> list[Part]:
-    """Describe what the server uses and what others use of it.
+def _apart(parts: Sequence[Part], resource: Resource, x: Array) -> list[Part]:
+    """Describe what the server uses and what others use of it, beside throughputs x (queries/s).
 
-    Others may work for it (clients on the same host, the kernel's network): somewhat less.
+    Others may work for it (clients on the same host, the kernel's network): somewhat less. Where
+    other programs came with the high loads, as nothing but a use below 0 at no load could explain,
+    what others use for each query is that of the other intervals.
     """
     whole, own, others = parts
+    x_scale = float(x.max())
     own = replace(own, base=OWN_BASE_PRIOR, shares=OWN_SHARES)
     idleness, log = resource.idleness, resource.log_sharing
     if idleness is not None:
@@ -206,8 +209,12 @@ def _apart(parts: Sequence[Part], resource: Resource, x_scale: float) -> list[Pa
         written = replace(log, per_query=log.per_query * x_scale)
         shared = written.smoothed(own.t, np.zeros_like(own.t), own.weights)
         own = replace(own, shares=(*own.shares, *LOG_SHARES), log_sharing=shared)
-    for_us = others.fit.given(1, FOR_US[0] * own.slope, FOR_US[1] * abs(own.slope))
-    return [own, replace(others, fit=for_us)]
+    mean, deviation = FOR_US[0] * own.slope, FOR_US[1] * abs(own.slope)
+    below = others.straight.coefficients[0] < 0
+    if below and np.count_nonzero(resource.used_by_strangers(x)) >= MIN_POINTS:
+        mean = resource.used_for_query(x) * x_scale
+        deviation = FOR_US[1] * mean
+    return [own, replace(others, fit=others.fit.given(1, mean, deviation))]
 
 
 def _seen(u: Array) -> Array:
