@@ -53,7 +53,7 @@ class Places(NamedTuple):
     ln_peak: Array
     """ln of the scaled peak."""
     prior: Array
-    """What is believed of each before any point, in any unit: with it few places count."""
+    """The prior probability of each, up to a constant factor: few of them need to be computed."""
 
 
 class Beside(NamedTuple):

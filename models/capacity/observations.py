@@ -125,10 +125,11 @@ class Observations:
 
     def without_filled(self) -> "Observations":
         """The same, concurrency not known where others filled a resource."""
-        filled = self._for_any_resource(lambda r: r.filled_by_others) & self.disturbed
+        filled = self._for_any_resource(lambda r: r.filled_by_others)
         if not filled.any():
             return self
-        return replace(self, concurrency=np.where(filled, np.nan, self.concurrency))
+        unknown = filled & self.disturbed
+        return replace(self, concurrency=np.where(unknown, np.nan, self.concurrency))
 
     def without_queues(self) -> "Observations":
         """The same, without the statements that wait for a resource, where they are counted."""

@@ -1,6 +1,7 @@
-"""What other programs use at present: neighbours that began after the intervals of an estimate.
+"""The present use of resources by other programs, compared with the intervals of an estimate.
 
-By the utilisation law a full resource serves in proportion to what others leave of it.
+A neighbour may have begun since. By the utilisation law a full resource serves in proportion to
+what others leave of it.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,8 @@ def least_at_present(
     kept are the indices of the intervals, of those seen, that the limits were estimated from. Of
     processors that the server may not all use, others are taken to use the rest.
     """
-    fewest = min((r.count for r in seen.resources if r.count is not None), default=None)
+    counts = [count for r in seen.resources if (count := r.count) is not None]
+    fewest = min(counts, default=None)
     lowered = [np.inf]
     for limit in limits:
         resource = seen.resource(limit.resource)

@@ -117,9 +117,9 @@ class Resource:
     """How many queries found it busy; `Observations.of` compares idle entries and throughput."""
     log_sharing: SharedCost | None = field(repr=False, default=None)
     """How many queries shared the log writes of others, likewise."""
-    for_query: float | None = None
-    """What others use of it for each query, as clients on the same host do, likewise: a share of
-    the ceiling for one query/s, NaN where that is not known."""
+    others_per_query: float | None = None
+    """The use by others per query, as by clients on the same host: a share of the ceiling for one
+    query/s, NaN where unknown; `Observations.of` estimates it from the whole window."""
 
     @property
     def count(self) -> float | None:
@@ -163,16 +163,16 @@ class Resource:
 
         x in queries/s, shape (intervals,), as the result; NaN where that is not known.
         """
-        strangers: Array = self._of_others - self.used_for_query(x) * x
+        strangers: Array = self._of_others - self.use_by_others_per_query(x) * x
         return strangers
 
-    def used_for_query(self, x: Array) -> float:
-        """What others use for each query, shares of the ceiling for one query/s; NaN: not known.
+    def use_by_others_per_query(self, x: Array) -> float:
+        """Find the use by others per query, a share of the ceiling for one query/s; NaN: unknown.
 
-        x in queries/s, shape (intervals,): what `for_query` says, or else these intervals.
+        That of the whole window, or else estimated from x, queries/s, shape (intervals,).
         """
-        if self.for_query is not None:
-            return self.for_query
+        if self.others_per_query is not None:
+            return self.others_per_query
         others = self._of_others
         follows = (x > 0) & ~self.filled_by_others & np.isfinite(others)
         if np.count_nonzero(follows) < MIN_POINTS:
@@ -181,7 +181,7 @@ class Resource:
 
     @property
     def _of_others(self) -> Array:
-        """What others use as shares of the ceiling, NaN where that is not known; (intervals,)."""
+        """The use by others, shares of the ceiling, NaN where unknown; shape (intervals,)."""
         own = np.nan if self.own is None else self.own
         others: Array = (self.utilisation - own) / self.ceiling
         return others
@@ -228,7 +228,7 @@ class Resource:
             at_once=self._short_at_once(x, n) if idle is None else None,
             idleness=None if idle is None else CpuWakeups.of(x, idle),
             log_sharing=None if log is None else SharedCost.of(x, log),
-            for_query=self.used_for_query(x),
+            others_per_query=self.use_by_others_per_query(x),
         )
 
     def _short_at_once(self, x: Array, n: Array) -> Array | None:
@@ -315,7 +315,7 @@ class ResourceLimit:
         return self.x_max is not None
 
     def is_passed(self, x: float) -> bool:
-        """Whether it hardly allows a throughput x (queries/s) that was held."""
+        """Whether a throughput x (queries/s) that was served contradicts it: P(limit > x) < 5 %."""
         return self.usable and float(self.survival(np.log(np.array([x])))[0]) < QUANTILES[0]
 
     def survival(self, ln_x: Array) -> Array:

@@ -212,7 +212,7 @@ def _apart(parts: Sequence[Part], resource: Resource, x: Array) -> list[Part]:
     mean, deviation = FOR_US[0] * own.slope, FOR_US[1] * abs(own.slope)
     below = others.straight.coefficients[0] < 0
     if below and np.count_nonzero(resource.used_by_strangers(x)) >= MIN_POINTS:
-        mean = resource.used_for_query(x) * x_scale
+        mean = resource.use_by_others_per_query(x) * x_scale
         deviation = FOR_US[1] * mean
     return [own, replace(others, fit=others.fit.given(1, mean, deviation))]
 

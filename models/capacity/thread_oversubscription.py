@@ -20,7 +20,7 @@ import numpy as np
 
 PER_DOUBLING = 0.035
 """ln X that a doubling of the threads costs, its mean and its deviation: with it the intervals of
-28 recorded loads hold 86 % of the measured peaks."""
+28 recorded loads hold 87 % of the measured peaks."""
 FEW = 4.0
 """So many statements at once for each processor lose nothing."""
 
