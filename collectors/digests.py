@@ -48,15 +48,23 @@ LONGEST_TEXT = 1024  # characters; the server's default is as many bytes
 TEXTS = f"""
 SELECT DIGEST, MAX(LEFT(DIGEST_TEXT, {LONGEST_TEXT})) FROM {TABLE}
  WHERE DIGEST IN ({{digests}}) GROUP BY DIGEST"""  # noqa: S608
+ALL_WAITS = "*"
 IN_FLIGHT = f"""
-SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), SUM(TIMER_WAIT),
-       COALESCE(SUM({WAITS_FOR_A_LOCK}), 0)
+(SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), SUM(TIMER_WAIT),
+       COALESCE(SUM({WAITS_FOR_A_LOCK}), 0), COALESCE(SUM(({WAITS_FOR_A_LOCK}) * TIMER_WAIT), 0)
   FROM performance_schema.events_statements_current
   JOIN performance_schema.threads USING (THREAD_ID)
  WHERE {RUNNING}
    AND DIGEST IS NOT NULL
  GROUP BY DIGEST, CURRENT_SCHEMA
- LIMIT {MOST_RUNNING}"""  # noqa: S608
+ LIMIT {MOST_RUNNING})
+ UNION ALL
+(SELECT '{ALL_WAITS}', 0, 0, SUM_TIMER_WAIT
+  FROM performance_schema.events_waits_summary_global_by_event_name
+ WHERE EVENT_NAME = 'wait/lock/metadata/sql/mdl'
+   AND COUNT_STAR > 0)"""  # noqa: S608
+"""Statements in flight by class; and the time of all waits for metadata locks that have ended:
+MySQL counts it by default, but in the lock time of no statement."""
 
 MARGIN = 2.0  # seconds that LAST_SEEN may be behind; MariaDB's has no fraction
 COMPLETE_EVERY = 600.0  # seconds after which all rows are read again
@@ -64,7 +72,7 @@ TEXTS_AT_ONCE = 500
 MOST_TEXTS = 30_000  # digests whose text was fetched that are remembered as such
 MOST_CHARACTERS = 8 * 2**20  # of their texts in all
 TEXT_SHAPE = Shape(2, rows=TEXTS_AT_ONCE, bytes=TEXTS_AT_ONCE * (4 * LONGEST_TEXT + 64))
-RUNNING_SHAPE = Shape(3, rows=MOST_RUNNING, bytes=MOST_RUNNING * (LONGEST_KEY + 32))
+RUNNING_SHAPE = Shape(4, rows=MOST_RUNNING + 1, bytes=MOST_RUNNING * (LONGEST_KEY + 48))
 TELLING_WORDS = 5  # of a cut text, that identify the statement
 NOTES = "digests"
 
@@ -98,6 +106,9 @@ class DigestRows:
     locked: Mapping[str, float] = field(default_factory=dict)
     """How many of the statements in flight wait for locks that SUM_LOCK_TIME does not count, by
     `digest|=schema`."""
+    lock_waits: float | None = None
+    """Time of all waits for metadata locks since the server's start, s, those in flight included;
+    None where the server does not count it."""
     threads: Looks | None = None
     """States of the threads that run statements; None where they cannot be seen."""
 
@@ -216,7 +227,7 @@ class DigestReader:
         keys, age, counters = self._table.read(where)
         if since is None:
             everything = self._all.read()
-        running, locked = self._running()
+        running, locked, lock_waits = self._running()
         self.look()
         seen, self._seen = self._seen, Looks()
         texts = {} if since is None else self._texts(keys, running)
@@ -234,6 +245,7 @@ class DigestReader:
             own=own_among(self._connection, texts),
             everything=everything,
             locked=locked,
+            lock_waits=lock_waits,
             threads=None if self._threads is None else seen,
         )
         return DigestValues(rows, {"rows": float(len(keys)), "complete": float(complete)})
@@ -243,17 +255,27 @@ class DigestReader:
         if self._threads is not None:
             self._seen = self._seen + self._threads.read()
 
-    def _running(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """Elapsed seconds of running statements, and how many of them wait for locks, by class."""
+    def _running(self) -> tuple[Mapping[str, float], Mapping[str, float], float | None]:
+        """Elapsed seconds of running statements, and how many of them wait for locks, by class.
+
+        And the seconds of all such waits: of those that have ended, and that run.
+        """
+        elapsed: dict[str, float] = {}
+        locked: dict[str, float] = {}
         if self._in_flight is None:
-            return {}, {}
-        elapsed, locked = {}, {}
-        for name, wait, waiting in self._connection.query(self._in_flight, RUNNING_SHAPE):
+            return elapsed, locked, None
+        ended, waiting = None, 0.0
+        for name, wait, count, waited in self._connection.query(self._in_flight, RUNNING_SHAPE):
+            seconds = number_or_zero("the time of waits for locks", waited) * PICOSECOND
             key = text(name, LONGEST_KEY)
+            if key == ALL_WAITS:
+                ended = seconds
+                continue
+            waiting += seconds
             elapsed[key] = number_or_zero("TIMER_WAIT", wait) * PICOSECOND
-            if count := number_or_zero("the count of waits for locks", waiting):
-                locked[key] = count
-        return elapsed, locked
+            if statements := number_or_zero("the count of waits for locks", count):
+                locked[key] = statements
+        return elapsed, locked, None if ended is None else ended + waiting
 
     def _texts(self, keys: Sequence[str], running: Mapping[str, float]) -> Mapping[str, str]:
         """Fetch texts of digests in use that were not fetched before."""

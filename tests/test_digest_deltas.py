@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.query_classes.class_intervals import ClassIntervalMaker
+from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import NONE, TEXTS_KEPT, ClassRegistry, name_of
 from agent.query_classes.digest_deltas import Changes, DigestDeltas, Lost
 from agent.query_classes.divided_resources import ResourceMeter
+from agent.query_classes.tracked_classes import class_table
 from collectors.base import Sample
 from collectors.digests import DigestRows, DigestValues, is_one_of, shape
 from collectors.statement_threads import Looks
@@ -253,18 +254,55 @@ def test_what_runs_counts_while_it_runs_and_once(followed: Followed) -> None:
     assert [*spent, found[A]] == [[0, 0, 2], [0, 0, 2], [1, 6, -4]]
 
 
-def test_statements_seen_waiting_for_locks_wait_for_the_interval_at_most_all_of_their_time() -> (
-    None
-):
-    """Of two of a class that run for 2 s one waits: 2 s. Of a class that ran for 1 s no more."""
+def locked_for_two_seconds(*lock_waits: float | None) -> list[ClassInterval]:
+    """Two classes of which statements wait for locks, over so many readings but one."""
     names = ("calls", "statement_time", "lock_time")
     first = replace(reading({}, names=names, running={A: 1.0}), keys=[f"1|{A}", f"1|{B}"])
     first = replace(first, counters=np.zeros((2, 3)), age=np.full(2, OLD))
     counters = np.array([[1, 3.0, 0.5], [9, 1.0, 0.25]])
-    classes = Followed()
-    assert classes.take(first) is None
-    later = replace(first, counters=counters, running={A: 2.0}, locked={A: 1.0, B: 3.0})
-    assert classes.take(later) == {A: [1, 3.0, 2.5, 1.0], B: [9, 1.0, 1.0, 0.0]}
+    deltas, found = DigestDeltas(ClassRegistry()), []
+    for count, total in enumerate(lock_waits):
+        running = {A: 1.0 + count}
+        rows = replace(
+            first,
+            counters=count * counters,
+            running=running,
+            locked={A: 1.0, B: 3.0},
+            lock_waits=total,
+        )
+        changes = deltas.take(rows)
+        if count:
+            assert changes is not None
+            found.append(ClassInterval(2.0 * count, 2.0, changes, {}))
+    return found
+
+
+def lock_times(intervals: list[ClassInterval]) -> list[list[float]]:
+    """The lock time of both classes in each interval, s."""
+    table = class_table(intervals, np.arange(2), (A, B), None)
+    assert table.lock_time is not None
+    found: list[list[float]] = table.lock_time.tolist()
+    return found
+
+
+def test_statements_seen_waiting_for_locks_wait_for_the_interval_at_most_all_of_their_time() -> (
+    None
+):
+    """Of two of a class that run for 2 s one waits: 2 s. Of a class that ran for 1 s no more."""
+    assert lock_times(locked_for_two_seconds(None, None)) == [[2.5, 1.0]]
+
+
+def test_the_servers_sum_of_all_waits_is_divided_over_who_was_seen_waiting() -> None:
+    """2.6 s over two classes: of 3.5 s, 2 were seen to wait, of 0.75 s all.
+
+    Where one of two sums is not known what was seen counts; one that fell says no wait.
+    """
+    assert lock_times(locked_for_two_seconds(7.0, 9.6))[0] == pytest.approx(
+        [0.5 + 1.89, 0.25 + 0.71], abs=0.01
+    )
+    found = lock_times(locked_for_two_seconds(None, 5.0, 4.0, 6.6))
+    assert found[0] == [2.5, 1.0]
+    assert sum(found[1]) + sum(found[2]) == pytest.approx(2 * 0.75 + 2.6, abs=0.1)
 
 
 def test_rows_that_have_gone_are_forgotten(followed: Followed) -> None:

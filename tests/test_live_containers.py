@@ -48,9 +48,9 @@ with pymysql.connect(unix_socket="/var/run/mysqld/mysqld.sock", user="headroom",
 """
 SERVERS_CPUS = """
 import psutil
-from collectors.server_process import _is_server
+from collectors.server_process import _server
 from collectors.cpu_quota import process_cpus
-print(*[process_cpus(p) for p in psutil.process_iter() if _is_server(p)])
+print(*[process_cpus(p) for pid in psutil.pids() if (p := _server(pid)) is not None])
 """
 
 only_mysql = pytest.mark.parametrize("stack", ["mysql"], indirect=True)

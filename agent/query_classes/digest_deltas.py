@@ -14,12 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.query_classes.class_registry import NONE, ClassRegistry, Numbers
-from collectors.digest_table import LOCK_TIME, STATEMENT_TIME, Array
+from collectors.digest_table import LOCK_TIME, Array
 from collectors.digests import DigestRows
 
 LONGEST_GAP = 120.0  # seconds between two readings over which changes still mean something
 LOOKS = ("on_disk", "ready")
 """Columns of `Changes`: threads of statements that were seen to wait for a disk, or could run."""
+SEEN_WAITING = "seen_waiting"
+"""Column of `Changes`: for how long statements waited for locks that the server does not count for
+their class, as if those that wait at the reading did so for the whole interval, s."""
 SLACK = 1.0  # seconds: FIRST_SEEN has no fraction on MariaDB
 
 
@@ -80,6 +83,8 @@ class Changes:
     """Shape (n, names)."""
     in_flight: Array
     """Change of the elapsed time of statements that still run, s, shape (n,)."""
+    lock_waits: float | None = None
+    """Time of all classes' waits for metadata locks, s; None where it is not known."""
 
 
 @dataclass(slots=True, eq=False)
@@ -134,6 +139,7 @@ class DigestDeltas:
         self._registry = registry
         self._memory: _Memory | None = None
         self._uncovered = UndigestedStatements(None)
+        self._lock_waits: float | None = None
 
     def forget(self, why: Lost) -> None:
         """Start again with the next reading, which is lost."""
@@ -147,6 +153,7 @@ class DigestDeltas:
         `restarted`: the server was started between both.
         """
         rows = _merged(rows)
+        waited = self._waited(rows.lock_waits)
         running = {self._registry.number(key): seconds for key, seconds in rows.running.items()}
         memory = self._memory
         why = _why_not(memory, rows, restarted) if memory is not None else None
@@ -171,8 +178,16 @@ class DigestDeltas:
         looks = [] if seen is None else [self._by_number(seen.on_disk), self._by_number(seen.ready)]
         flights = before.keys() | running.keys() | {number for state in looks for number in state}
         changes = _summed(rows.names, of_row, change, before, running, sorted(flights))
-        changes = _with_waits(changes, self._by_number(rows.locked), rows.since or 0.0)
-        return _with_looks(changes, looks) if looks else changes
+        if LOCK_TIME in changes.names:
+            locked = self._by_number(rows.locked)
+            waiting = {number: (rows.since or 0.0) * count for number, count in locked.items()}
+            changes = replace(_with_looks(changes, (SEEN_WAITING,), [waiting]), lock_waits=waited)
+        return _with_looks(changes, LOOKS, looks) if looks else changes
+
+    def _waited(self, total: float | None) -> float | None:
+        """By how much the time of all waits for locks rose, s; None where it is not known."""
+        before, self._lock_waits = self._lock_waits, total
+        return None if before is None or total is None else max(total - before, 0.0)
 
     def _by_number(self, counts: Mapping[str, float]) -> dict[int, float]:
         return {self._registry.number(key): count for key, count in counts.items()}
@@ -230,25 +245,13 @@ def _summed(
     return Changes(names, classes, values, in_flight)
 
 
-def _with_waits(changes: Changes, locked: dict[int, float], seconds: float) -> Changes:
-    """Add to the locks' time what statements were seen to wait, at most all of their time.
-
-    On average, the statements that wait at the reading did so for the whole interval.
-    """
-    if not locked or not {LOCK_TIME, STATEMENT_TIME} <= set(changes.names):
-        return changes
-    values = changes.values.copy()
-    locks, spent = (values[:, changes.names.index(name)] for name in (LOCK_TIME, STATEMENT_TIME))
-    seen = seconds * np.array([locked.get(int(number), 0.0) for number in changes.classes])
-    locks += np.clip(spent + changes.in_flight - locks, 0.0, seen)
-    return replace(changes, values=values)
-
-
-def _with_looks(changes: Changes, looks: Sequence[Mapping[int, float]]) -> Changes:
-    """Add how many threads of each class were seen in each state, as columns `LOOKS`."""
+def _with_looks(
+    changes: Changes, names: tuple[str, ...], looks: Sequence[Mapping[int, float]]
+) -> Changes:
+    """Add what was seen of each class's threads, as columns with these names."""
     seen = [[counts.get(int(number), 0.0) for number in changes.classes] for counts in looks]
     values = np.column_stack((changes.values, *seen))
-    return replace(changes, names=(*changes.names, *LOOKS), values=values)
+    return replace(changes, names=(*changes.names, *names), values=values)
 
 
 def _class_of(key: str) -> str:

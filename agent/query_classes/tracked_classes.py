@@ -10,11 +10,11 @@ import numpy as np
 
 from agent.query_classes.class_intervals import ClassInterval
 from agent.query_classes.class_registry import ClassRegistry, Numbers
-from agent.query_classes.divided_resources import (
-    ROW_LOCKS,
-)
+from agent.query_classes.digest_deltas import SEEN_WAITING
+from agent.query_classes.divided_resources import ROW_LOCKS
 from models.attribution.class_intervals import AGENT, OTHER, SIZES, Array, ClassIntervals
-from models.attribution.waiting_classes import locks_rows, row_lock_waits
+from models.attribution.waiting_classes import divide_lock_waits, locks_rows
+from models.numerics import TINY
 
 STAYS = 1.5
 """A tracked class keeps its column until another's use is this multiple of its own."""
@@ -125,7 +125,30 @@ def class_table(
         ready=tables.get("ready"),
         texts=texts,
     )
+    if SEEN_WAITING in tables:
+        table = _with_metadata_locks(table, intervals, tables[SEEN_WAITING])
     return _with_row_locks(table, intervals)
+
+
+def _with_metadata_locks(
+    table: ClassIntervals, intervals: Sequence[ClassInterval], seen: Array
+) -> ClassIntervals:
+    """The same with waits for locks that no class's lock time has, at most all of its time.
+
+    Who waits was seen at each reading, `seen`, s, shape (T, K); how long all of them waited the
+    server counts, where it does.
+    """
+    if table.lock_time is None or not seen.any():
+        return table
+    known = [t.changes.lock_waits if t.changes is not None else None for t in intervals]
+    waited = np.array([np.nan if total is None else total for total in known])
+    waits = np.minimum(seen, table.work_time)
+    there = np.isfinite(waited)
+    if there.any():
+        work = table.work_time[there]
+        expected = waits[there].sum(axis=0) / np.maximum(work.sum(axis=0), TINY)
+        waits[there] = divide_lock_waits(work, waited[there], expected)
+    return replace(table, lock_time=table.lock_time + waits)
 
 
 def _with_row_locks(table: ClassIntervals, intervals: Sequence[ClassInterval]) -> ClassIntervals:
@@ -135,7 +158,7 @@ def _with_row_locks(table: ClassIntervals, intervals: Sequence[ClassInterval]) -
         return table
     waited = np.array([interval.used.get(ROW_LOCKS, 0.0) / 1000 for interval in intervals])
     not_counted = np.maximum(waited - table.lock_time[:, locking].sum(axis=1), 0.0)
-    waits = row_lock_waits(table.work_time, not_counted, locking)
+    waits = divide_lock_waits(table.work_time, not_counted, locking.astype(float))
     return replace(table, lock_time=table.lock_time + waits)
 
 

@@ -116,22 +116,23 @@ def locks_rows(rows_affected: Array | None, texts: Sequence[str | None] | None) 
     )
 
 
-def row_lock_waits(work: Array, waited: Array, locking: Mask) -> Array:
-    """Divide the row-lock waits of all classes over those that lock rows, s, shape (T, K).
+def divide_lock_waits(work: Array, waited: Array, expected: Array) -> Array:
+    """Divide the waits for locks of all classes over those that wait, s, shape (T, K).
 
     `work`, s, shape (T, K), is statement time less the lock time that the server counts for the
-    class; `waited`, s, shape (T,), the row-lock waits that are in `work`. Each class waits for a
-    fraction of its work, between 0 and 1: least squares of the waits on the work, drawn to the
-    fraction that all of them share as far as the intervals do not distinguish the classes.
+    class; `waited`, s, shape (T,), the waits that are in `work`; `expected`, shape (K,), up to a
+    factor, the fraction of its work that a class is expected to wait, 0 for one that never does.
+    Each class waits for a fraction of its work, between 0 and 1: least squares of the waits on the
+    work, drawn to what is expected as far as the intervals do not distinguish the classes.
     """
     result = np.zeros_like(work)
-    classes = np.flatnonzero(locking & (work.sum(axis=0) > 0))
-    total = float(work[:, classes].sum())
-    if not len(classes) or total <= 0:
+    classes = np.flatnonzero((expected > 0) & (work.sum(axis=0) > 0))
+    if not len(classes):
         return result
     x, y = work[:, classes], np.minimum(waited, work[:, classes].sum(axis=1))
-    common = float(y.sum()) / total
-    residual = y - common * x.sum(axis=1)
+    total = float((x @ expected[classes]).sum())
+    common = np.minimum(float(y.sum()) / total * expected[classes], 1.0)
+    residual = y - x @ common
     ridge = float(np.sqrt(residual @ residual / max(len(y) - 1, 1))) + LEAST_SHARE * float(x.max())
     matrix = x.T @ x + ridge**2 * np.eye(len(classes))
     vector = x.T @ y + ridge**2 * common
