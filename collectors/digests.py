@@ -50,6 +50,11 @@ SELECT DIGEST, MAX(LEFT(DIGEST_TEXT, {LONGEST_TEXT})) FROM {TABLE}
  WHERE DIGEST IN ({{digests}}) GROUP BY DIGEST"""  # noqa: S608
 ALL_WAITS = "*"
 IN_FLIGHT = f"""
+SELECT '{ALL_WAITS}', 0, 0, SUM_TIMER_WAIT
+  FROM performance_schema.events_waits_summary_global_by_event_name
+ WHERE EVENT_NAME = 'wait/lock/metadata/sql/mdl'
+   AND COUNT_STAR > 0
+ UNION ALL
 (SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), SUM(TIMER_WAIT),
        COALESCE(SUM({WAITS_FOR_A_LOCK}), 0), COALESCE(SUM(({WAITS_FOR_A_LOCK}) * TIMER_WAIT), 0)
   FROM performance_schema.events_statements_current
@@ -57,14 +62,9 @@ IN_FLIGHT = f"""
  WHERE {RUNNING}
    AND DIGEST IS NOT NULL
  GROUP BY DIGEST, CURRENT_SCHEMA
- LIMIT {MOST_RUNNING})
- UNION ALL
-(SELECT '{ALL_WAITS}', 0, 0, SUM_TIMER_WAIT
-  FROM performance_schema.events_waits_summary_global_by_event_name
- WHERE EVENT_NAME = 'wait/lock/metadata/sql/mdl'
-   AND COUNT_STAR > 0)"""  # noqa: S608
-"""Statements in flight by class; and the time of all waits for metadata locks that have ended:
-MySQL counts it by default, but in the lock time of no statement."""
+ LIMIT {MOST_RUNNING})"""  # noqa: S608
+"""The time of all waits for metadata locks that have ended, which MySQL counts by default, but in
+the lock time of no statement; and statements in flight by class."""
 
 MARGIN = 2.0  # seconds that LAST_SEEN may be behind; MariaDB's has no fraction
 COMPLETE_EVERY = 600.0  # seconds after which all rows are read again

@@ -30,9 +30,9 @@ class Watched:
         self.worker = Worker("db", [self.tick], allowance=0.3)
 
     def tick(self, now: float) -> float:
-        """Hang once it is told to."""
-        if self.hold.is_set():
-            time.sleep(1.0)
+        """Hang for as long as it is told to."""
+        while self.hold.is_set():
+            time.sleep(0.05)
         return now + 0.05
 
     def snapshots(self) -> list[Snapshot]:

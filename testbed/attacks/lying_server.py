@@ -234,7 +234,7 @@ class LyingServer:
         yield r"CONCAT_WS\(' ', SUM", one(sums)
         yield r"GROUP_CONCAT\(", lambda: table((1, f"1000000 {sums}", key))
         yield r"DIGEST_TEXT", lambda: table((DIGEST, "SELECT ?"))
-        yield r"CURRENT_SCHEMA", lambda: table(columns=3)
+        yield r"CURRENT_SCHEMA", lambda: table(columns=4)
         yield r"SELECT DIGEST\s+FROM", one(DIGEST)
         yield r"CONCAT_WS\(' ', COALESCE", lambda: table((f"1000000 {sums}", key))
 
