@@ -21,11 +21,14 @@ from agent.window.utilisation import (
     CpuSource,
     cpu_source,
     limiting,
+    log_writes,
     with_ceilings,
 )
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.thinning import thin
+from models.capacity.thread_oversubscription import ASSUMED_CONNECTIONS
+from models.rates import Array
 
 IDLE_BASELINE = "idle_baseline"
 """Threads without a client and without a name, as a kind of the excluded ones."""
@@ -137,10 +140,17 @@ def observations(
         x,
         concurrency(window, source),
         n_variance=n_variance(window, source),
-        connections=window.used(OPEN_CONNECTIONS),
+        connections=_connections(window),
         resources=limiting(resources, window.utilisations),
+        log_counted=log_writes(window.rates) is not None,
     )
     kept = thin(end, x, now=float(end[-1]) if len(end) else 0.0, counts=window["stands_for"])
     loaded = x[kept.indices] > 0
     thinned = replace(seen.select(kept.indices), weights=kept.weights)
     return thinned.select(loaded)
+
+
+def _connections(window: Window) -> Array:
+    """The clients' open connections, shape (intervals,); an assumption where never counted."""
+    is_open = window.used(OPEN_CONNECTIONS)
+    return is_open if np.isfinite(is_open).any() else np.full(len(window), ASSUMED_CONNECTIONS)

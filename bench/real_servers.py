@@ -2,7 +2,7 @@
 
     python bench/real_servers.py [--flavour mysql|mariadb] [--workload hot] [--level 15] [--step 12]
                                  [--interval 4] [--moment 3] [--save FOLDER]
-    python bench/real_servers.py --replay FILE...
+    python bench/real_servers.py --replay FILE... [--of-csv]
 
 First a closed loop finds where the true peak is: sysbench with more and more threads, each for
 `--level` seconds. Then an open loop whose rate changes every `--step` seconds stays below 30, then
@@ -66,10 +66,12 @@ def main() -> None:
     parser.add_argument("--moment", type=float, default=3.0, help="of the peak's measurements")
     parser.add_argument("--save", type=Path, metavar="FOLDER")
     parser.add_argument("--replay", type=Path, nargs="+", metavar="FILE")
+    words = "replay only what a CSV of samples has: no connections, log writes, idle entries"
+    parser.add_argument("--of-csv", action="store_true", help=words)
     args = parser.parse_args()
     said: list[Said] = []
     for file in args.replay or []:
-        said += replay(saved(file))
+        said += replay(saved(file), of_csv=args.of_csv)
     for workload in args.workload or ([] if args.replay else CLASSIC):
         pace = Pace(args.level, args.step, args.interval, args.moment)
         seen = run(args.flavour, workload, pace)

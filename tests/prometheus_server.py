@@ -19,6 +19,7 @@ MYSQLD = {
     "mysql_global_status_questions": "questions",
     "mysql_global_status_threads_running": "threads_running",
     "mysql_global_status_uptime": "uptime_s",
+    "mysql_global_status_innodb_log_writes": "redo_writes",
     "mysql_perf_schema_events_statements_sum_timer_wait": "statement_time_s",
 }
 """mysqld_exporter's names, and ours."""

@@ -29,6 +29,7 @@ from testbed.recorded.loads import (
     FAR_OFF,
     Said,
     clients_peak,
+    csv_has,
     replay,
     saved,
     seen_below,
@@ -207,6 +208,28 @@ def test_intervals_of_short_reads_and_small_commits_reach_the_peak() -> None:
     ]
     assert len(held) >= 9
     assert np.mean(held) >= 0.9
+
+
+LEAST_HELD = 0.75
+"""Of the intervals from processors, statement time and throughput alone: 82 % are measured."""
+
+
+def test_without_connections_log_writes_and_idle_entries_intervals_are_as_honest() -> None:
+    """As from a CSV: nothing is trusted and far off, and as many intervals hold at each level."""
+    held: dict[float, list[bool]] = {cap: [] for cap in (*LEVELS, 0.9)}
+    for file in (*ZOO, *(RECORDED / f"{run}.json.gz" for run in RUNS)):
+        seen = saved(file)
+        for part in seen["caps"]:
+            if part["cap"] not in held:
+                continue
+            window = csv_has(seen_below(seen, part))
+            found = assess_capacity(observations(window, Source.STATEMENT_TIME))
+            peak = clients_peak(seen, part)[0]
+            assert found.value is not None
+            assert found.trust is not Trust.TRUSTED or abs(found.value / peak - 1) < FAR_OFF / 100
+            held[part["cap"]].append((found.lower or 0.0) < peak < (found.upper or np.inf))
+    assert min(map(np.mean, held.values())) > 0.7
+    assert np.mean([one for level in held.values() for one in level]) > LEAST_HELD
 
 
 def test_a_real_server_driven_from_below_its_peak_far_past_it_keeps_the_peak() -> None:

@@ -466,6 +466,7 @@ def test_a_recording_of_weeks_is_forecast(tmp_path: Path, replayed: Replayed) ->
             "t_s": at,
             "questions": round(asked),
             "threads_running": 3,
+            "threads_connected": 5,
             "uptime_s": 50_000 + at,
             "statement_time_s": 0.001 * asked,
             "host_cpu_busy_s": asked / 1000,

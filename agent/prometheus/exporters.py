@@ -14,6 +14,7 @@ MYSQLD: Mapping[str, str] = {
     "mysql_global_status_uptime": "uptime_s",
     "mysql_global_status_threads_connected": "threads_connected",
     "mysql_global_variables_max_connections": "max_connections",
+    "mysql_global_status_innodb_log_writes": "redo_writes",
     "mysql_perf_schema_events_statements_sum_timer_wait": "statement_time_s",
 }
 """Read beside `QUESTIONS`. The last one, in s, takes --collect.perf_schema.eventsstatementssum."""

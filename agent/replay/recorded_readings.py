@@ -20,6 +20,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "threads_connected": "threads_connected",
         "max_connections": "max_connections",
         "own_statements": "own_statements",
+        "redo_writes": "redo_writes",
     },
     STATEMENTS: {
         "statement_time_s": "statement_seconds",
@@ -44,7 +45,7 @@ The host's busy time is one counter in a recording, and several that are added u
 COLUMNS = tuple(column for names in VALUES.values() for column in names)
 CEILINGS = ("max_connections", CPUS, SERVER_CPUS)
 """Columns of what seldom changes: the latest that is known holds. None of them can be 0."""
-BESIDES = ("threads_connected", "own_statements", "statement_in_flight_s")
+BESIDES = ("threads_connected", "own_statements", "redo_writes", "statement_in_flight_s")
 """Columns that alone make no sample."""
 TELLING: Mapping[str, frozenset[str]] = {
     collector: frozenset(names) - {*CEILINGS, *BESIDES} for collector, names in VALUES.items()

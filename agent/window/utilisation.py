@@ -66,7 +66,7 @@ THE_AGENTS = 1
 Named = tuple[str, Array]
 
 
-def _log_writes(rates: Mapping[str, Array]) -> Array | None:
+def log_writes(rates: Mapping[str, Array]) -> Array | None:
     """How often the log was written, per second, by the first counter that is known."""
     return next((rates[name] for name in LOG_RATES if name in rates), None)
 
@@ -120,7 +120,7 @@ def with_ceilings(
             clock=utilisations.get(CLOCK) if name in own else None,
             idle_entries=rates.get(IDLE_ENTRIES) if name in own else None,
             waiting=rates.get(CLIENT_RUN_DELAY) if name in own else None,
-            log_writes=_log_writes(rates) if name in own else None,
+            log_writes=log_writes(rates) if name in own else None,
             processors=utilisations.get(COUNTS.get(name, "")),
         )
         for name, (u, limit) in used.items()

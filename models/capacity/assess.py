@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.change_points import find_regimes
-from models.capacity.contention import Ahead, Peak, find_peak
+from models.capacity.contention import UNCOUNTED_LOG, Ahead, Peak, find_peak
 from models.capacity.doubts import Evidence
 from models.capacity.estimate import Estimate, lowest_of
 from models.capacity.goodness_of_fit import (
@@ -131,9 +131,8 @@ def _law(
     finding = check if law is None else check_fit(n, x, w, v, law.law)
     if resource_limit is None or resource_limit.x_max is None:
         return law, finding, None
-    ahead = Ahead(
-        resource_limit.x_max, _together(kept, resource_limit.x_max), resource_limit.log_shared
-    )
+    log_shared = max(resource_limit.log_shared, 0.0 if kept.log_counted else UNCOUNTED_LOG)
+    ahead = Ahead(resource_limit.x_max, _together(kept, resource_limit.x_max), log_shared)
     fitted = points if law else Points(*(column[:0] for column in points))
     return law, finding, find_peak(fitted, ahead, x_seen)
 

@@ -30,6 +30,8 @@ class Observations:
     connections: Array = field(repr=False)
     """How many of the clients' connections are open."""
     resources: tuple[Resource, ...] = ()
+    log_counted: bool = True
+    """Whether it is known how often the server wrote its log."""
 
     @classmethod
     def of(
@@ -42,6 +44,7 @@ class Observations:
         n_variance: ArrayLike = 0.0,
         weights: ArrayLike = 1.0,
         connections: ArrayLike = np.nan,
+        log_counted: bool = True,
     ) -> Self:
         """Check and convert; what is not finite, or below 0, becomes "not known".
 
@@ -58,7 +61,8 @@ class Observations:
         checked = [r.mapped(lambda column: _column(times, column)) for r in resources]
         known = tuple(resource.with_shared_costs(*columns[:2]) for resource in checked)
         variance, weigh = np.nan_to_num(columns[2]), np.nan_to_num(columns[3])
-        return cls(times, columns[0], columns[1], variance, weigh, columns[4], known)
+        fixed = (known, log_counted)
+        return cls(times, columns[0], columns[1], variance, weigh, columns[4], *fixed)
 
     def __len__(self) -> int:
         """Count the intervals."""
@@ -77,6 +81,7 @@ class Observations:
             self.weights[rows],
             self.connections[rows],
             tuple(resource.mapped(lambda column: column[rows]) for resource in self.resources),
+            self.log_counted,
         )
 
     def resource(self, name: str) -> Resource:

@@ -15,7 +15,15 @@ import numpy as np
 from agent.pipeline import observations
 from agent.window.concurrency import Source, concurrency
 from agent.window.intervals import Interval, Window
-from agent.window.utilisation import CPUS, OPEN_CONNECTIONS, SERVER_CPUS, THE_AGENTS
+from agent.window.utilisation import (
+    CPU,
+    CPUS,
+    OF_THE_CPU,
+    OPEN_CONNECTIONS,
+    SERVER_CPU,
+    SERVER_CPUS,
+    THE_AGENTS,
+)
 from models.capacity.assess import assess_capacity
 from models.trust import Trust
 from models.usl.fit import Method, fit
@@ -103,8 +111,11 @@ def best_threads(truth: dict[int, Level]) -> list[int]:
     return sorted(truth, key=lambda n: -truth[n].throughput)[:TRIED]
 
 
-def replay(seen: dict[str, Any]) -> Iterator[Said]:
-    """Print the truth and what each estimator makes of what was seen, and answer it."""
+def replay(seen: dict[str, Any], *, of_csv: bool = False) -> Iterator[Said]:
+    """Print the truth and what each estimator makes of what was seen, and answer it.
+
+    `of_csv`: only of that which a CSV of samples has.
+    """
     truth = ladder_of(seen)
     print(f"\n{seen['name']}, queries/s and processors used by threads of the closed loop:")
     print(", ".join(f"{n}: {x:,.0f} ({used:.0%})" for n, (x, used) in truth.items()))
@@ -114,6 +125,7 @@ def replay(seen: dict[str, Any]) -> Iterator[Said]:
         if part["intervals"] == known:  # nothing was seen there
             continue
         known, window = part["intervals"], seen_below(seen, part)
+        window = csv_has(window) if of_csv else window
         best = true_peak(part["peaks"])[0]
         peak, least, most = clients_peak(seen, part)
         if before:
@@ -175,6 +187,18 @@ def _share_of(
 def seen_below(seen: dict[str, Any], part: dict[str, Any]) -> Window:
     """What the agent had seen up to that cap."""
     return Window(interval_of(row) for row in seen["intervals"][: part["intervals"]])
+
+
+def csv_has(window: Window) -> Window:
+    """The same with no other resource than the processors, as from a CSV of samples.
+
+    Nobody counted connections, writes of the log and how often processors went idle.
+    """
+    kept = (CPU, CPUS, OF_THE_CPU, SERVER_CPU, SERVER_CPUS)
+    return Window(
+        row._replace(resources={name: u for name, u in row.resources.items() if name in kept})
+        for row in window.rows
+    )
 
 
 def interval_of(row: dict[str, Any]) -> Interval:
