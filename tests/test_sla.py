@@ -10,6 +10,7 @@ from test_what_if import CONTENTION, CPU, TODAY
 
 from agent.assessment.snapshot import Snapshot
 from agent.what_if.sla import sla_of
+from agent.window.utilisation import LOG_WRITES, OPEN_CONNECTIONS
 from models.capacity.result import CapacityReason
 from models.robust import normal_cdf
 from models.usl.law import Usl
@@ -185,7 +186,9 @@ def test_the_residence_time_at_a_peak_is_the_laws() -> None:
 
 def watched(throughput: float, concurrency: float, *reasons: CapacityReason) -> Snapshot:
     """A server whose processor is full at 6000 queries/s, with ten statements at once."""
-    found = known(with_resources(intervals(WAVES), cpu=1 / 6000))
+    rows = with_resources(intervals(WAVES), cpu=1 / 6000)
+    counted = {OPEN_CONNECTIONS: 10.0, LOG_WRITES: 0.0}
+    found = known([row._replace(resources={**row.resources, **counted}) for row in rows])
     assert found.load is not None
     assert found.fitted.capacity is not None
     full = {"cpu": min(throughput / 6000, 1.0)} if concurrency < 12 else {"cpu": 1.0}

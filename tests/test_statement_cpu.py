@@ -10,7 +10,13 @@ from agent.export.limits_table import limits_table
 from agent.export.snapshot_json import target_object
 from agent.pipeline import assess
 from agent.window.intervals import Interval, Window, intervals
-from agent.window.utilisation import STATEMENT_CPU, CpuSource, cpu_source, with_ceilings
+from agent.window.utilisation import (
+    OPEN_CONNECTIONS,
+    STATEMENT_CPU,
+    CpuSource,
+    cpu_source,
+    with_ceilings,
+)
 from collectors.base import Sample
 from models.capacity.resource_limit import LimitReason, Resource, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits
@@ -79,7 +85,10 @@ def rows() -> list[Interval]:
     rng = np.random.default_rng(5)
     return [
         interval(k, 2.0, throughput=x)._replace(
-            resources={STATEMENT_CPU: x * DEMAND * float(np.exp(rng.normal(0, 0.02)))}
+            resources={
+                STATEMENT_CPU: x * DEMAND * float(np.exp(rng.normal(0, 0.02))),
+                OPEN_CONNECTIONS: 4.0,
+            }
         )
         for k, x in enumerate(LOADS)
     ]
