@@ -49,6 +49,7 @@ TEXTS = f"""
 SELECT DIGEST, MAX(LEFT(DIGEST_TEXT, {LONGEST_TEXT})) FROM {TABLE}
  WHERE DIGEST IN ({{digests}}) GROUP BY DIGEST"""  # noqa: S608
 ALL_WAITS = "*"
+"""Stands for the class in the row that has the waits of all of them."""
 IN_FLIGHT = f"""
 SELECT '{ALL_WAITS}', 0, 0, SUM_TIMER_WAIT
   FROM performance_schema.events_waits_summary_global_by_event_name

@@ -30,7 +30,7 @@ class Watched:
         self.worker = Worker("db", [self.tick], allowance=0.3)
 
     def tick(self, now: float) -> float:
-        """Hang for as long as it is told to."""
+        """Block while `hold` is set."""
         while self.hold.is_set():
             time.sleep(0.05)
         return now + 0.05

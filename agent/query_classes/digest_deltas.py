@@ -178,11 +178,12 @@ class DigestDeltas:
         looks = [] if seen is None else [self._by_number(seen.on_disk), self._by_number(seen.ready)]
         flights = before.keys() | running.keys() | {number for state in looks for number in state}
         changes = _summed(rows.names, of_row, change, before, running, sorted(flights))
+        columns = dict(zip(LOOKS, looks, strict=False))
         if LOCK_TIME in changes.names:
             locked = self._by_number(rows.locked)
-            waiting = {number: (rows.since or 0.0) * count for number, count in locked.items()}
-            changes = replace(_with_looks(changes, (SEEN_WAITING,), [waiting]), lock_waits=waited)
-        return _with_looks(changes, LOOKS, looks) if looks else changes
+            columns[SEEN_WAITING] = {n: (rows.since or 0.0) * k for n, k in locked.items()}
+            changes = replace(changes, lock_waits=waited)
+        return _with_columns(changes, columns) if columns else changes
 
     def _waited(self, total: float | None) -> float | None:
         """By how much the time of all waits for locks rose, s; None where it is not known."""
@@ -245,13 +246,13 @@ def _summed(
     return Changes(names, classes, values, in_flight)
 
 
-def _with_looks(
-    changes: Changes, names: tuple[str, ...], looks: Sequence[Mapping[int, float]]
-) -> Changes:
-    """Add what was seen of each class's threads, as columns with these names."""
-    seen = [[counts.get(int(number), 0.0) for number in changes.classes] for counts in looks]
+def _with_columns(changes: Changes, columns: Mapping[str, Mapping[int, float]]) -> Changes:
+    """Add what was seen of each class's threads, a number by class for each column."""
+    seen = [
+        [counts.get(int(number), 0.0) for number in changes.classes] for counts in columns.values()
+    ]
     values = np.column_stack((changes.values, *seen))
-    return replace(changes, names=(*changes.names, *names), values=values)
+    return replace(changes, names=(*changes.names, *columns), values=values)
 
 
 def _class_of(key: str) -> str:

@@ -142,12 +142,11 @@ def _with_metadata_locks(
         return table
     known = [t.changes.lock_waits if t.changes is not None else None for t in intervals]
     waited = np.array([np.nan if total is None else total for total in known])
-    waits = np.minimum(seen, table.work_time)
-    there = np.isfinite(waited)
+    work, there = table.work_time, np.isfinite(waited)
+    waits = np.minimum(seen, work)
     if there.any():
-        work = table.work_time[there]
-        expected = waits[there].sum(axis=0) / np.maximum(work.sum(axis=0), TINY)
-        waits[there] = divide_lock_waits(work, waited[there], expected)
+        expected = waits[there].sum(axis=0) / np.maximum(work[there].sum(axis=0), TINY)
+        waits[there] = divide_lock_waits(work[there], waited[there], expected)
     return replace(table, lock_time=table.lock_time + waits)
 
 

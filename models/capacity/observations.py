@@ -31,7 +31,7 @@ class Observations:
     """How many of the clients' connections are open."""
     resources: tuple[Resource, ...] = ()
     log_counted: bool = True
-    """Whether it is known how often the server wrote its log."""
+    """Whether writes of the redo or binary log were counted."""
 
     @classmethod
     def of(
@@ -57,12 +57,11 @@ class Observations:
         if not all(np.isfinite(r.ceiling) and r.ceiling > 0 for r in resources):
             raise ValueError("the ceiling of a resource must be above 0")
         given = (throughput, concurrency, n_variance, weights, connections)
-        columns = [_column(times, values) for values in given]
+        x, n, variance, weigh, opened = (_column(times, values) for values in given)
         checked = [r.mapped(lambda column: _column(times, column)) for r in resources]
-        known = tuple(resource.with_shared_costs(*columns[:2]) for resource in checked)
-        variance, weigh = np.nan_to_num(columns[2]), np.nan_to_num(columns[3])
-        fixed = (known, log_counted)
-        return cls(times, columns[0], columns[1], variance, weigh, columns[4], *fixed)
+        known = tuple(resource.with_shared_costs(x, n) for resource in checked)
+        variance, weigh = np.nan_to_num(variance), np.nan_to_num(weigh)
+        return cls(times, x, n, variance, weigh, opened, known, log_counted)
 
     def __len__(self) -> int:
         """Count the intervals."""

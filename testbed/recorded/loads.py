@@ -124,8 +124,7 @@ def replay(seen: dict[str, Any], *, of_csv: bool = False) -> Iterator[Said]:
     for part in seen["caps"]:
         if part["intervals"] == known:  # nothing was seen there
             continue
-        known, window = part["intervals"], seen_below(seen, part)
-        window = csv_has(window) if of_csv else window
+        known, window = part["intervals"], seen_below(seen, part, of_csv=of_csv)
         best = true_peak(part["peaks"])[0]
         peak, least, most = clients_peak(seen, part)
         if before:
@@ -184,21 +183,17 @@ def _share_of(
     return min(float(np.mean(about) / np.mean(best)), 1.0)
 
 
-def seen_below(seen: dict[str, Any], part: dict[str, Any]) -> Window:
-    """What the agent had seen up to that cap."""
-    return Window(interval_of(row) for row in seen["intervals"][: part["intervals"]])
+OF_CSV = (CPU, CPUS, OF_THE_CPU, SERVER_CPU, SERVER_CPUS)
+"""What a CSV of samples has of the resources: no connections, log writes, idle entries."""
 
 
-def csv_has(window: Window) -> Window:
-    """The same with no other resource than the processors, as from a CSV of samples.
-
-    Nobody counted connections, writes of the log and how often processors went idle.
-    """
-    kept = (CPU, CPUS, OF_THE_CPU, SERVER_CPU, SERVER_CPUS)
-    return Window(
-        row._replace(resources={name: u for name, u in row.resources.items() if name in kept})
-        for row in window.rows
-    )
+def seen_below(seen: dict[str, Any], part: dict[str, Any], *, of_csv: bool = False) -> Window:
+    """What the agent had seen up to that cap, or a CSV of samples would have of it."""
+    rows = [interval_of(row) for row in seen["intervals"][: part["intervals"]]]
+    if of_csv:
+        kept = [{name: r.resources[name] for name in OF_CSV if name in r.resources} for r in rows]
+        rows = [row._replace(resources=used) for row, used in zip(rows, kept, strict=True)]
+    return Window(rows)
 
 
 def interval_of(row: dict[str, Any]) -> Interval:
