@@ -224,6 +224,8 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a folder for what was played")
     args = parser.parse_args()
     started, played = time.process_time(), list[Played]()
+    if args.keep:
+        args.keep.mkdir(parents=True, exist_ok=True)
     for story in args.stories:
         for seed in range(args.seed, args.seed + args.months):
             played += played_month(story, seed, args.keep)
