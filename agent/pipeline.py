@@ -33,7 +33,7 @@ from models.rates import Array
 IDLE_BASELINE = "idle_baseline"
 """Threads without a client and without a name, as a kind of the excluded ones."""
 NO_CEILINGS = ResourceSettings()
-RECENT = 300.0
+TIME_SPLIT_SECONDS = 300.0
 """Seconds of the window whose statement time is split over the resources."""
 
 
@@ -66,7 +66,7 @@ def recent_time_use(
     """Where the statement time of the latest intervals went."""
     if len(window) == 0:
         return None
-    recent = window.select(window["end"] > window["end"][-1] - RECENT)
+    recent = window.select(window["end"] > window["end"][-1] - TIME_SPLIT_SECONDS)
     return time_use(recent, now.to_unix(float(window["end"][-1])), ceilings)
 
 

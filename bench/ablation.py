@@ -47,21 +47,21 @@ WRONG = 0.15
 WIDEST = np.log(100.0)
 """An interval that is wider, or has one end only, counts as so wide."""
 OFF = {
-    "capacity.assess.HOPELESS_RATIO": "np.inf",
-    "capacity.observations.UNHINDERED": "0.5",
+    "capacity.assess.MAX_LIMIT_RATIO": "np.inf",
+    "capacity.observations.UNCONTENDED_QUANTILE": "0.5",
     "capacity.change_points.MAX_STEPS": "1",
-    "capacity.change_points.TURNS": "10**6",
-    "capacity.contention.ABRUPT": "0.0",
-    "capacity.contention.MISTAKEN": "0.0",
-    "capacity.contention.MOST_SURE": "1e9",
-    "capacity.cpu_wakeups.BUSY": "0.0",
-    "capacity.estimate.FAR_BELOW": "0.0",
-    "capacity.plateau.FEW": "1e9",
-    "capacity.resource_limit.FOLLOWS": "0.5",
-    "capacity.resource_limit.STRANGE": "0.0",
-    "capacity.resource_limits.FULL_SPREAD": "1e9",
-    "capacity.shared_cost.DEGREE": "1",
-    "capacity.shared_cost.LOADED": "0.0",
+    "capacity.change_points.MAX_SWITCHES": "10**6",
+    "capacity.contention.ABRUPT_PRIOR": "0.0",
+    "capacity.contention.NO_EVIDENCE_PRIOR": "0.0",
+    "capacity.contention.MAX_LOG_ODDS": "1e9",
+    "capacity.cpu_wakeups.FULL_BUSY_SHARE": "0.0",
+    "capacity.estimate.CONTENTION_VISIBLE_FROM": "0.0",
+    "capacity.plateau.FEW_THREADS_RATIO": "1e9",
+    "capacity.resource_limit.CLIENT_USE_QUANTILE": "0.5",
+    "capacity.resource_limit.OTHER_PROGRAMS_SHARE": "0.0",
+    "capacity.resource_limits.MAX_FULL_GROWTH": "1e9",
+    "capacity.shared_cost.POLYNOMIAL_DEGREE": "1",
+    "capacity.shared_cost.MIN_LOAD_SHARE": "0.0",
 }
 """The constants of rules, by module and name, and values at which these do nothing."""
 Row = tuple[float | None, float | None, float | None, bool]

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from agent.replay.alert_rules import SHORT, SHORTEST, Rule, Scrape, Scrapes
-from models.capacity.resource_limit import FULL
+from agent.replay.alert_rules import SHORT_RANGE, SHORTEST_RANGE, Rule, Scrape, Scrapes
+from models.capacity.resource_limit import FULL_UTILISATION
 
 
 def by_probability(growth: float, least: float) -> Callable[[Scrapes], bool]:
@@ -12,22 +12,22 @@ def by_probability(growth: float, least: float) -> Callable[[Scrapes], bool]:
     def likely(scrape: Scrape) -> float | None:
         return scrape.likely.get(growth)
 
-    return lambda scrapes: scrapes.median(SHORT, likely) >= least
+    return lambda scrapes: scrapes.median(SHORT_RANGE, likely) >= least
 
 
 def by_the_hour(seconds: float, least: float) -> Callable[[Scrapes], bool]:
     """The load reaches the capacity within that time with at least that probability, likewise."""
-    return lambda scrapes: scrapes.median(SHORTEST, lambda s: s.soon.get(seconds)) >= least
+    return lambda scrapes: scrapes.median(SHORTEST_RANGE, lambda s: s.soon.get(seconds)) >= least
 
 
 def is_full(scrapes: Scrapes) -> bool:
     """A resource is full, by the median of five minutes."""
-    return scrapes.most_used(SHORT) >= FULL
+    return scrapes.most_used(SHORT_RANGE) >= FULL_UTILISATION
 
 
 def is_overloaded(scrapes: Scrapes) -> bool:
     """The server is past its peak."""
-    return scrapes.median(SHORT, lambda scrape: scrape.overloaded) == 1
+    return scrapes.median(SHORT_RANGE, lambda scrape: scrape.overloaded) == 1
 
 
 def variants() -> dict[str, list[Rule]]:

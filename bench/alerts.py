@@ -25,14 +25,14 @@ from alert_variants import variants
 from recorded_certainty import recorded_certainty
 
 from agent.assessment.load_sums import LoadSum
-from agent.assessment.recent_load import KEPT, RecentLoad
+from agent.assessment.recent_load import KEPT_STEPS, RecentLoad
 from agent.config.settings import FitSettings
 from agent.replay.alert_rules import RULES, Alerts, Rule, Scrape
 from agent.replay.recording import Intervals
 from agent.replay.replay import Replay
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
-from models.forecast.next_hour import STEP
+from models.forecast.next_hour import STEP_SECONDS
 from testbed.simulated.alert_judgement import HEADS, Saturation, Score, Span, saturations
 from testbed.simulated.months import DAY, DAYS, HOUR, MINUTE, PER_DAY, STORIES, Month, month
 
@@ -105,7 +105,7 @@ def stretches(known: Month, found: Sequence[Saturation]) -> Iterator[PlayedSpan]
 def play(known: Month, stretch: PlayedSpan) -> list[Scrape]:
     """Scrape the agent each minute; it knows the day before, and the load of the week."""
     first, last = (int(at / MINUTE) for at in stretch.span)
-    before = known.intervals(max(first - KEPT * int(STEP / MINUTE), 0), first)
+    before = known.intervals(max(first - KEPT_STEPS * int(STEP_SECONDS / MINUTE), 0), first)
     history = IntervalBuffer(MINUTE, DAY, 1.0)
     history.extend(before[-PER_DAY:], stretch.span[0])
     load, seen = RecentLoad(stretch.span[0]), Recorder()
@@ -120,7 +120,7 @@ def play(known: Month, stretch: PlayedSpan) -> list[Scrape]:
 def _sums(rows: Iterable[Interval]) -> Iterator[LoadSum]:
     """What the history has of them, by the steps of the load's week."""
     for row in rows:
-        step = int((row.end - row.seconds / 2) // STEP)
+        step = int((row.end - row.seconds / 2) // STEP_SECONDS)
         yield LoadSum(step, row.seconds, row.seconds * row.throughput)
 
 

@@ -40,7 +40,7 @@ from agent.demo.server import PrivateServer, find_server
 from agent.what_if.current_state import today_of
 from collectors.host import process_clock
 from models.robust import mad
-from models.what_if.changes import LEAST, Changes
+from models.what_if.changes import MIN_FACTOR, Changes
 from models.what_if.predict import Estimate, what_if
 from testbed.real.agent_in_process import watched
 
@@ -249,7 +249,7 @@ def report(seen: Sequence[Run], said: Snapshot, found: Sequence[tuple[str, Besid
         if not beside:
             continue
         one = next(c for c in state.classes if (c.text or "").startswith(text))
-        cost = LEAST if kind == WITHOUT else mean(b.cost(name) for b in beside)
+        cost = MIN_FACTOR if kind == WITHOUT else mean(b.cost(name) for b in beside)
         answer = what_if(today_of(said, now), Changes(queries={one.name.digest: cost}))
         q = mean(mix.calls(name) for mix in mixes)
         left = 1 - q if kind == WITHOUT else 1.0

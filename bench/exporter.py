@@ -31,7 +31,7 @@ from collectors.digests import DigestValues
 
 ROUNDS = 40
 EACH_USED_EVERY = 5.0  # seconds at most
-LEAST_RATE = 600.0  # statements a second
+MIN_RATE = 600.0  # statements a second
 PAUSE = 0.05  # seconds between scrapes
 FIRST, SCRAPED_EVERY = 60.0, 15.0  # seconds
 ALL = "all"
@@ -136,7 +136,7 @@ def daemons(
     """Both as daemons, under load."""
     history = folder / "history" / "history.db"
     write_day(history, ["db"], watched.identity)
-    rate = max(LEAST_RATE, args.digests / EACH_USED_EVERY)
+    rate = max(MIN_RATE, args.digests / EACH_USED_EVERY)
     targets = [target(watched, folder)]
     with (
         running_agent(folder, targets, history={"path": str(history)}) as agent,

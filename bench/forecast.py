@@ -21,7 +21,7 @@ from models.capacity.distribution import Distribution
 from models.forecast.daily_peaks import daily_peaks
 from models.forecast.hourly_means import hourly_means
 from models.forecast.saturation import (
-    DAY,
+    DAY_SECONDS,
     LoadForecast,
     Saturation,
     forecast_load,
@@ -112,7 +112,7 @@ class Score:
         limit = _estimate(capacity, float(np.nanmax(known.seen)), rng)
         forecast = forecast_load(known.seen)
         answer = saturation(forecast, limit)
-        days = answer.seconds / DAY if answer.seconds is not None else None
+        days = answer.seconds / DAY_SECONDS if answer.seconds is not None else None
         truth = _crossing(known.ahead, capacity)
         self.months += 1
         self.crossings += truth is not None
@@ -142,7 +142,7 @@ class Score:
             self.calibration.setdefault(day, []).append((probability, came))
         if answer.seconds is not None and truth is not None:
             high = np.inf if answer.upper is None else answer.upper
-            self.bounds.append((answer.lower or 0.0) <= truth * DAY <= high)
+            self.bounds.append((answer.lower or 0.0) <= truth * DAY_SECONDS <= high)
 
 
 def _capacity(known: Month, rng: np.random.Generator) -> float:

@@ -27,7 +27,7 @@ COPIED = ("agent", "bench", "collectors", "deploy", "docs", "models", "scripts",
 FILES = ("pyproject.toml", "config.example.yaml", "README.md", "CHANGELOG.md")
 NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 """Without compiled files every run would compile all that the tests import."""
-LONGEST = 180.0  # seconds for the tests of one mutant; one that takes longer is noticed
+MAX_SECONDS = 180.0  # seconds for the tests of one mutant; one that takes longer is noticed
 OTHER: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -148,7 +148,7 @@ def write_module(file: Path, text: str) -> None:
         compiled.unlink()
 
 
-def passes(checkout: Path, tests: list[str], seconds: float = LONGEST) -> bool:
+def passes(checkout: Path, tests: list[str], seconds: float = MAX_SECONDS) -> bool:
     """Whether these test files pass in that checkout, in time."""
     options = (
         "-x",

@@ -5,7 +5,7 @@ from math import exp
 
 import numpy as np
 
-from models.usl.grid import TABLE
+from models.usl.grid import TABLE_PRIOR
 from models.usl.law import Array
 from testbed.published.curves import CURVES
 from testbed.published.estimators import (
@@ -54,7 +54,7 @@ def print_chosen(found: list[Task]) -> dict[str, list[Peak]]:
     for name, group in GROUPINGS.items():
         predicted[f"fit, {name} held out"], chosen = held_out(found, group, by_prior)
         print(f"\nconstants chosen without the {name}: mean, deviation, nearness\n")
-        for held, prior in (chosen | {"the models' own": TABLE}).items():
+        for held, prior in (chosen | {"the models' own": TABLE_PRIOR}).items():
             print(f"- {held}: {exp(prior.mean):.1f}, {prior.deviation}, {prior.nearness}")
     return predicted
 

@@ -24,7 +24,7 @@ from agent.demo.server import PrivateServer, find_server
 from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.divided_resources import ALL_TIME, BUSY, IO_WAIT
-from agent.query_classes.profiler import EVERY, read_once
+from agent.query_classes.profiler import READING_SECONDS, read_once
 from agent.query_classes.tracked_classes import class_table
 from collectors import COLLECTORS
 from collectors.base import Values
@@ -156,11 +156,11 @@ def watch(server: PrivateServer, seconds: float) -> tuple[ClassRegistry, list[Cl
     maker, intervals = ClassIntervalMaker(registry), list[ClassInterval]()
     try:
         readers = dict(readers_of(connection))
-        end = time.monotonic() + seconds + EVERY
+        end = time.monotonic() + seconds + READING_SECONDS
         while (now := time.monotonic()) < end:
             read_once(readers, maker)
             intervals += maker.intervals(time.monotonic())
-            time.sleep(max(0.0, EVERY - (time.monotonic() - now)))
+            time.sleep(max(0.0, READING_SECONDS - (time.monotonic() - now)))
     finally:
         connection.close()
     return registry, [

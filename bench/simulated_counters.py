@@ -15,7 +15,7 @@ STEP = 5.0  # seconds between two looks of every worker
 LAW = Usl(sigma=0.03, kappa=0.0008, lam=500.0)
 DEMAND = 0.0011  # CPU seconds of a query
 CPUS = 8
-ACTIVE, STAYS, MOST_ROWS = 60, 8 * HOUR, 10_000  # classes at once; how long; the server's table
+ACTIVE, STAYS, MAX_ROWS = 60, 8 * HOUR, 10_000  # classes at once; how long; the server's table
 NAMES = ("calls", "statement_time", "lock_time", "rows_sent", "rows_examined")
 
 
@@ -29,7 +29,7 @@ class SimulatedServer:
         self._sums = dict.fromkeys(("questions", "seconds", "cpu", "bytes", "rows"), 0.0)
         self._load = 1.0
         self._rows: dict[str, int] = {}
-        self._counters = np.zeros((MOST_ROWS, len(NAMES)))
+        self._counters = np.zeros((MAX_ROWS, len(NAMES)))
         self._read_at: float | None = None
         self.is_lost = False
 
@@ -85,7 +85,7 @@ class SimulatedServer:
         """Divide the queries over the classes that are in use now."""
         first = int(self._at / STAYS * ACTIVE)
         keys = [f"{self._born:.0f}|{k:064x}|=shop" for k in range(first, first + ACTIVE)]
-        if len(self._rows) + ACTIVE > MOST_ROWS:
+        if len(self._rows) + ACTIVE > MAX_ROWS:
             self._empty_table()
         places = [self._rows.setdefault(key, len(self._rows)) for key in keys]
         calls = self._rng.poisson(queries * self._rng.dirichlet(np.ones(ACTIVE)))

@@ -45,7 +45,7 @@ SCRAPE_EVERY = 2.0  # seconds
 SLOWEST = 1.0  # seconds that a scrape may take
 GAP = 5.0  # seconds between two samples, of which there is one a second
 RISE = 1.1  # of the medians of memory and threads, from the first half to the second
-MOST_MEMORY = 150.0  # MiB
+MAX_MEMORY = 150.0  # MiB
 STAYING = 2  # threads more than before the attacks that are no sign of a leak
 OVER_WITHIN = 20.0  # seconds in which the last attackers' threads end
 SCRAPER, PASSWORD = "prometheus", "right"
@@ -311,7 +311,7 @@ def report(seen: Seen, log_bytes: int, count: int) -> int:
         ("samples of good targets that are missing", f"{seen.missed}", len(seen.turns) > 0),
         ("longest gap in a good target's samples, less than", f"{bound} s", bound < GAP),
         ("the same by scrapes, with their distance and age", f"{gap:.1f} s", True),
-        ("RSS at most", f"{max(seen.memory):.0f} MiB", max(seen.memory) < MOST_MEMORY),
+        ("RSS at most", f"{max(seen.memory):.0f} MiB", max(seen.memory) < MAX_MEMORY),
         ("RSS, second half over the first", f"{rise(seen.memory):.2f}", rise(seen.memory) < RISE),
         ("threads", f"{min(seen.threads)} to {max(seen.threads)}", True),
         (

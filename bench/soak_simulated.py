@@ -165,8 +165,8 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         PrivateServer(program) as server,
-        patch("agent.service.target_monitor.ASSESS_EVERY", STEP),
-        patch("agent.history.store.LOOK_EVERY", STEP),
+        patch("agent.service.target_monitor.ASSESSMENT_SECONDS", STEP),
+        patch("agent.history.store.POLL_SECONDS", STEP),
     ):
         config = _config(Path(folder), server)
         began, clock = time.monotonic(), Clock()

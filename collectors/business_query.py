@@ -14,7 +14,7 @@ from collectors.statements import own_account
 VALUE = "value"
 FEW_ROWS = Shape(columns=1, rows=2, bytes=4096)
 READ_ONLY = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY"
-LOCK_WAIT = 1  # seconds
+LOCK_WAIT_SECONDS = 1  # seconds
 
 TABLE = re.compile(r"SELECT command denied .* table (?:[`'](\w+)[`']\.)?[`'](\w+)[`']")
 ROUTINE = re.compile(r"execute command denied .* routine '([\w.]+)'", re.IGNORECASE)
@@ -57,7 +57,10 @@ def _read(connection: Connection, query: str, timeout: float) -> float:
 
 
 def _limits(connection: Connection, timeout: float) -> list[str]:
-    limits = [f"innodb_lock_wait_timeout = {LOCK_WAIT}", f"sql_select_limit = {FEW_ROWS.rows}"]
+    limits = [
+        f"innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}",
+        f"sql_select_limit = {FEW_ROWS.rows}",
+    ]
     if "max_execution_time" in connection.variables:
         limits.append(f"max_execution_time = {max(1, round(timeout * 1000))}")
     if "max_statement_time" in connection.variables:

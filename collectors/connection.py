@@ -40,10 +40,10 @@ IDENTITY = (
 
 VARIABLES = Shape(columns=2, rows=len(IDENTITY), bytes=16_384)
 
-LONGEST_VERSION = 60  # characters, as the servers' own source says (SERVER_VERSION_LENGTH)
-MOST_SENT, LONGEST_SENT = 256, 4000
-WHOLE_ANSWER = 2.0  # times the time-out, which is for each read of an answer
-WHOLE_LOGIN = 30.0, 5.0  # seconds for a name to be resolved, and times the time-out
+MAX_VERSION_LENGTH = 60  # characters, as the servers' own source says (SERVER_VERSION_LENGTH)
+MAX_STATEMENTS_SENT, MAX_STATEMENT_LENGTH = 256, 4000
+ANSWER_SECONDS = 2.0  # times the time-out, which is for each read of an answer
+LOGIN_SECONDS = 30.0, 5.0  # seconds for a name to be resolved, and times the time-out
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,10 @@ class Connection:
     """One persistent session; `query` is its only way to ask.
 
     `statements` counts every statement ever sent, over all sessions, so that the observer can be
-    taken out of what it observes; `sent` has those that differ, for the same end, `MOST_SENT` at
-    most. In `notes` a collector may keep what outlives a session. `limit` is the server's time
-    limit for one statement in seconds, `timeout` the client's patience for one answer.
+    taken out of what it observes; `sent` has those that differ, for the same end, at most
+    `MAX_STATEMENTS_SENT`. In `notes` a collector may keep what outlives a session. `limit` is the
+    server's time limit for one statement in seconds, `timeout` how long the client waits for one
+    answer.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Connection:
     @property
     def flavour(self) -> str:
         """`MariaDB` or `MySQL`, and its version, as the server states them."""
-        version = self.variables.get("version", "unknown version")[:LONGEST_VERSION]
+        version = self.variables.get("version", "unknown version")[:MAX_VERSION_LENGTH]
         return f"{'MariaDB' if self.is_mariadb else 'MySQL'} {version}"
 
     @property
@@ -100,7 +101,7 @@ class Connection:
         """Connect, read the server's identity, and set the session's own limits."""
         self.close()
         login = self._login()
-        resolving, reads = WHOLE_LOGIN
+        resolving, reads = LOGIN_SECONDS
         with self._within(resolving + reads * self._timeout, login.user):
             self._session = self._connect(login)
         try:
@@ -140,9 +141,9 @@ class Connection:
         if self._session is None:
             raise CollectorError(FailureKind.LOST, f"not connected to {self.endpoint}")
         self.statements += 1
-        if len(self.sent) < MOST_SENT and len(sql) < LONGEST_SENT:
+        if len(self.sent) < MAX_STATEMENTS_SENT and len(sql) < MAX_STATEMENT_LENGTH:
             self.sent.add(sql)
-        with self._within(WHOLE_ANSWER * self._timeout):
+        with self._within(ANSWER_SECONDS * self._timeout):
             return self._session.ask(sql, shape)
 
     def run(self, sql: str) -> None:

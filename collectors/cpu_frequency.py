@@ -22,12 +22,12 @@ from statistics import fmean
 import psutil
 
 CPUS = Path("/sys/devices/system/cpu")
-AT_ONCE = 4
+CPUS_AT_ONCE = 4
 """CPUs that are read at a time, in rotation: kernels before 5.18 interrupt a CPU to
 look at its clock, and wait 10 ms where they have not looked for a second."""
-HIGHEST = b"performance"
+HIGHEST_GOVERNOR = b"performance"
 """The governor that always asks for the highest clock allowed, whatever is measured."""
-SHOW_THE_LEAST = (b"intel_pstate", b"amd-pstate-epp")
+IDLE_SHOWS_LOWEST = (b"intel_pstate", b"amd-pstate-epp")
 """Drivers that show the lowest clock allowed for a CPU that has just been idle."""
 MHZ = 1e3  # kHz
 
@@ -51,7 +51,7 @@ class Clocks:
         except psutil.Error:
             return None
         start = self._read % max(len(cpus), 1)
-        turn = (cpus[start:] + cpus[:start])[:AT_ONCE]
+        turn = (cpus[start:] + cpus[:start])[:CPUS_AT_ONCE]
         self._read = start + len(turn)
         ratios = [ratio for cpu in turn if (ratio := self._ratio(cpu)) is not None]
         return fmean(ratios) if ratios else None
@@ -59,7 +59,7 @@ class Clocks:
     def _ratio(self, cpu: int) -> float | None:
         policy = f"{CPUS}/cpu{cpu}/cpufreq"
         governor = _word(f"{policy}/scaling_governor")
-        if governor is None or governor == HIGHEST:
+        if governor is None or governor == HIGHEST_GOVERNOR:
             return None if governor is None else 1.0
         now, allowed = _present(policy), _number(f"{policy}/scaling_max_freq")
         if now is None or allowed is None:
@@ -77,7 +77,7 @@ def _present(policy: str) -> float | None:
     now = _number(f"{policy}/scaling_cur_freq")
     if now is None or now != _number(f"{policy}/scaling_min_freq"):
         return now
-    return None if _word(f"{policy}/scaling_driver") in SHOW_THE_LEAST else now
+    return None if _word(f"{policy}/scaling_driver") in IDLE_SHOWS_LOWEST else now
 
 
 def _nominal(cpu: str) -> float | None:

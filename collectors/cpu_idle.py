@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 CPUS = Path("/sys/devices/system/cpu")
-AT_MOST = 8
+MAX_CPUS = 8
 """Number of processors that are read, spread evenly, as a sample of all."""
 POLLING = "POLL"
 
@@ -21,7 +21,7 @@ class IdleEntries:
     def __init__(self, cpus: Iterable[int], root: Path = CPUS) -> None:
         """Look up which counters there are; the processors are those that the server may use."""
         known = [files for cpu in sorted(set(cpus)) if (files := _counters(root, cpu))]
-        step = max(1, -(-len(known) // AT_MOST))
+        step = max(1, -(-len(known) // MAX_CPUS))
         self._read = known[::step]
 
     def per_processor(self) -> float | None:

@@ -12,7 +12,7 @@ import psutil
 from collectors.base import Feature
 
 DEVICES = Path("/sys/class")
-MOST_DISKS, MOST_INTERFACES = 16, 8  # those that have done most since boot
+MAX_DISKS, MAX_INTERFACES = 16, 8  # those that have done most since boot
 NOT_DISKS = ("loop", "ram", "zram", "sr", "fd")
 MEGABIT = 1e6 / 8  # bytes
 REMEDY = "use the names in /proc/diskstats and /proc/net/dev, as the agent's namespace shows them"
@@ -66,7 +66,7 @@ def physical_disks() -> frozenset[str]:
     used = psutil.disk_io_counters(perdisk=True)
     names = [name for name in used if not name.startswith(NOT_DISKS) and is_real("block", name)]
     names.sort(key=lambda name: -(used[name].read_bytes + used[name].write_bytes))
-    return frozenset(names[:MOST_DISKS])
+    return frozenset(names[:MAX_DISKS])
 
 
 def physical_interfaces() -> frozenset[str]:
@@ -74,7 +74,7 @@ def physical_interfaces() -> frozenset[str]:
     used = psutil.net_io_counters(pernic=True)
     names = [name for name in used if is_real("net", name)]
     names.sort(key=lambda name: -(used[name].bytes_recv + used[name].bytes_sent))
-    return frozenset(names[:MOST_INTERFACES])
+    return frozenset(names[:MAX_INTERFACES])
 
 
 def link_speeds(interfaces: frozenset[str]) -> dict[str, float]:

@@ -3,7 +3,7 @@
 A row's numbers come as one text: PyMySQL takes far longer for as many columns. All rows come as two
 texts, where they are not too many for one packet: a row costs it as much as all its numbers. A
 server whose packets are smaller than that cuts them, and is asked row by row from then on. A table
-with more than `MOST_ROWS` rows in use is not read: they would take the agent's memory.
+with more than `MAX_ROWS` rows in use is not read: they would take the agent's memory.
 
 Beside it the same columns summed over all statements, for not every statement has a digest.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from collectors.base import CollectorError, FailureKind
 from collectors.connection import Connection
-from collectors.query_results import GREATEST, Cell, Shape, number, text, whole
+from collectors.query_results import MAX_NUMBER, Cell, Shape, number, text, whole
 from collectors.statements import ALL_CLIENTS
 
 Array = NDArray[np.float64]
@@ -48,7 +48,7 @@ SELECT COLUMN_NAME FROM information_schema.COLUMNS
 NUMBERS = "COALESCE(TIMESTAMPDIFF(MICROSECOND, FIRST_SEEN, NOW(6)), -1), ' ', {columns}"
 KEY = """CONCAT_WS('|', COALESCE(UNIX_TIMESTAMP(FIRST_SEEN), 0), COALESCE(DIGEST, ''),
                  COALESCE(CONCAT('=', SCHEMA_NAME), ''))"""
-BETWEEN = "\x1f"  # keys
+SEPARATOR = "\x1f"  # keys
 ROW_BY_ROW = f"""
 SELECT CONCAT({NUMBERS}),
        {KEY}
@@ -56,20 +56,20 @@ SELECT CONCAT({NUMBERS}),
 AT_ONCE = f"""
 SELECT COUNT(*),
        GROUP_CONCAT({NUMBERS} SEPARATOR ' '),
-       GROUP_CONCAT({KEY} SEPARATOR '{BETWEEN}')
+       GROUP_CONCAT({KEY} SEPARATOR '{SEPARATOR}')
   FROM {TABLE}"""  # noqa: S608  (our own words only)
-TOGETHER = f"SELECT CONCAT_WS(' ', {{sums}}) FROM {ALL_CLIENTS}"  # noqa: S608  (our own words only)
-LONGER = "SET SESSION group_concat_max_len = 33554432"
-MOST_ROWS = 50_000  # of about 150 bytes: within MariaDB's max_allowed_packet, 16 MiB
-MOST_BYTES = 16 * 2**20
-LONGEST_KEY = 400  # bytes: a time, a hash and the name of a schema, which has 64 characters
-WHOLE_TABLE = Shape(columns=3, bytes=MOST_BYTES)
-SOME_ROWS = Shape(columns=2, rows=MOST_ROWS + 1, bytes=MOST_BYTES)
+ALL_ROWS_SUMMED = f"SELECT CONCAT_WS(' ', {{sums}}) FROM {ALL_CLIENTS}"  # noqa: S608  (our own words only)
+RAISE_CONCAT_LENGTH = "SET SESSION group_concat_max_len = 33554432"
+MAX_ROWS = 50_000  # of about 150 bytes: within MariaDB's max_allowed_packet, 16 MiB
+MAX_BYTES = 16 * 2**20
+MAX_KEY_LENGTH = 400  # bytes: a time, a hash and the name of a schema, which has 64 characters
+WHOLE_TABLE = Shape(columns=3, bytes=MAX_BYTES)
+SOME_ROWS = Shape(columns=2, rows=MAX_ROWS + 1, bytes=MAX_BYTES)
 LIMIT = f" LIMIT {SOME_ROWS.rows}"
 COLUMN_NAMES = Shape(rows=200, bytes=16_384)
 TOO_MANY = (
-    f"more than {MOST_ROWS:,} rows of the digest table are in use; set"
-    f" performance_schema_digests_size to {MOST_ROWS} or less, or empty the table"
+    f"more than {MAX_ROWS:,} rows of the digest table are in use; set"
+    f" performance_schema_digests_size to {MAX_ROWS} or less, or empty the table"
 )
 
 
@@ -80,12 +80,12 @@ class DigestTable:
         self.names = tuple(columns.values())
         setting = "performance_schema_digests_size"
         size = number(setting, connection.variables.get(setting, "0"))
-        self._at_once = 0 < size <= MOST_ROWS
+        self._at_once = 0 < size <= MAX_ROWS
         self._connection = connection
         self._unit = units(self.names)
         self._columns = ", ' ', ".join(columns)
         if self._at_once:
-            connection.run(LONGER)
+            connection.run(RAISE_CONCAT_LENGTH)
 
     def read(self, where: str) -> tuple[Sequence[str], Array, Array]:
         """The rows' keys, ages in seconds, shape (rows,), and counters, shape (rows, names)."""
@@ -101,16 +101,16 @@ class DigestTable:
 
     def _all_at_once(self, where: str) -> tuple[Sequence[Cell], Array, int]:
         count, numbers, joined = self._connection.row(self._statement(AT_ONCE, where), WHOLE_TABLE)
-        most = MOST_ROWS * (1 + len(self.names))
+        most = MAX_ROWS * (1 + len(self.names))
         found = self._parsed(lambda: as_numbers(numbers, most))
-        if joined is not None and joined.count(BETWEEN.encode()) >= MOST_ROWS:
+        if joined is not None and joined.count(SEPARATOR.encode()) >= MAX_ROWS:
             raise self._unreadable(TOO_MANY)
-        keys = joined.split(BETWEEN.encode()) if joined else []
+        keys = joined.split(SEPARATOR.encode()) if joined else []
         return keys, found, whole("COUNT(*)", count)
 
     def _row_by_row(self, where: str) -> tuple[Sequence[Cell], Array]:
         rows = self._connection.query(self._statement(ROW_BY_ROW, where) + LIMIT, SOME_ROWS)
-        if len(rows) > MOST_ROWS:
+        if len(rows) > MAX_ROWS:
             raise self._unreadable(TOO_MANY)
         most = len(rows) * (1 + len(self.names))
         joined = b" ".join([row[0] or b"" for row in rows])
@@ -121,9 +121,9 @@ class DigestTable:
         return query.format(columns=self._columns) + where
 
     def _texts(self, keys: Sequence[Cell]) -> list[str]:
-        if any(key is None or len(key) > LONGEST_KEY or key.count(b"|") < 2 for key in keys):
+        if any(key is None or len(key) > MAX_KEY_LENGTH or key.count(b"|") < 2 for key in keys):
             raise self._unreadable("a row with an unusable key")
-        return [text(key, LONGEST_KEY) for key in keys]
+        return [text(key, MAX_KEY_LENGTH) for key in keys]
 
     def _parsed(self, numbers: Callable[[], Array]) -> Array:
         try:
@@ -145,7 +145,7 @@ class AllStatements:
     def __init__(self, connection: Connection, columns: Mapping[str, str]) -> None:
         self._connection = connection
         self._unit = units(tuple(columns.values()))
-        self._query = TOGETHER.format(sums=", ".join(f"SUM({column})" for column in columns))
+        self._query = ALL_ROWS_SUMMED.format(sums=", ".join(f"SUM({column})" for column in columns))
 
     def read(self) -> Array | None:
         """The sums, shape (names,); None where the server does not report all of them."""
@@ -172,7 +172,7 @@ def as_numbers(cell: Cell, most: int) -> Array:
         found = np.fromstring(cell.decode("ascii"), sep=" ")
     except (ValueError, DeprecationWarning):  # not a number; an older numpy warns
         raise ValueError("a value that is not a number") from None
-    if not (np.abs(found) <= GREATEST).all():
+    if not (np.abs(found) <= MAX_NUMBER).all():
         raise ValueError("a number that cannot be used")
     return found
 

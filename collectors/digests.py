@@ -20,7 +20,7 @@ from collectors.digest_table import (
     COLUMN_NAMES,
     COLUMNS,
     COUNTERS,
-    LONGEST_KEY,
+    MAX_KEY_LENGTH,
     PICOSECOND,
     TABLE,
     AllStatements,
@@ -39,14 +39,14 @@ from collectors.statements import (
     performance_schema_off,
 )
 
-MOST_RUNNING = 10_000  # classes at once
-LATELY = " WHERE LAST_SEEN >= NOW(6) - INTERVAL {seconds}000000 MICROSECOND"
+MAX_RUNNING = 10_000  # classes at once
+RECENTLY_SEEN = " WHERE LAST_SEEN >= NOW(6) - INTERVAL {seconds}000000 MICROSECOND"
 OWN_DIGEST = """
 SELECT DIGEST FROM performance_schema.events_statements_current WHERE THREAD_ID = {thread_id}"""
-LONGEST_DIGEST = 64  # characters
-LONGEST_TEXT = 1024  # characters; the server's default is as many bytes
+MAX_DIGEST_LENGTH = 64  # characters
+MAX_TEXT_LENGTH = 1024  # characters; the server's default is as many bytes
 TEXTS = f"""
-SELECT DIGEST, MAX(LEFT(DIGEST_TEXT, {LONGEST_TEXT})) FROM {TABLE}
+SELECT DIGEST, MAX(LEFT(DIGEST_TEXT, {MAX_TEXT_LENGTH})) FROM {TABLE}
  WHERE DIGEST IN ({{digests}}) GROUP BY DIGEST"""  # noqa: S608
 ALL_WAITS = "*"
 """Stands for the class in the row that has the waits of all of them."""
@@ -63,18 +63,18 @@ SELECT '{ALL_WAITS}', 0, 0, SUM_TIMER_WAIT
  WHERE {RUNNING}
    AND DIGEST IS NOT NULL
  GROUP BY DIGEST, CURRENT_SCHEMA
- LIMIT {MOST_RUNNING})"""  # noqa: S608
+ LIMIT {MAX_RUNNING})"""  # noqa: S608
 """The time of all waits for metadata locks that have ended, which MySQL counts by default, but in
 the lock time of no statement; and statements in flight by class."""
 
 MARGIN = 2.0  # seconds that LAST_SEEN may be behind; MariaDB's has no fraction
-COMPLETE_EVERY = 600.0  # seconds after which all rows are read again
+COMPLETE_SECONDS = 600.0  # seconds after which all rows are read again
 TEXTS_AT_ONCE = 500
-MOST_TEXTS = 30_000  # digests whose text was fetched that are remembered as such
-MOST_CHARACTERS = 8 * 2**20  # of their texts in all
-TEXT_SHAPE = Shape(2, rows=TEXTS_AT_ONCE, bytes=TEXTS_AT_ONCE * (4 * LONGEST_TEXT + 64))
-RUNNING_SHAPE = Shape(4, rows=MOST_RUNNING + 1, bytes=MOST_RUNNING * (LONGEST_KEY + 48))
-TELLING_WORDS = 5  # of a cut text, that identify the statement
+MAX_TEXTS = 30_000  # digests whose text was fetched that are remembered as such
+MAX_CHARACTERS = 8 * 2**20  # of their texts in all
+TEXT_SHAPE = Shape(2, rows=TEXTS_AT_ONCE, bytes=TEXTS_AT_ONCE * (4 * MAX_TEXT_LENGTH + 64))
+RUNNING_SHAPE = Shape(4, rows=MAX_RUNNING + 1, bytes=MAX_RUNNING * (MAX_KEY_LENGTH + 48))
+SHOWN_WORDS = 5  # of a cut text, that identify the statement
 NOTES = "digests"
 
 
@@ -222,7 +222,7 @@ class DigestReader:
         """Read them; raises `CollectorError` where the server does not answer as it should."""
         notes, begun = self._notes, time.monotonic()
         since = None if notes.read_at is None else begun - notes.read_at
-        complete = since is None or begun >= notes.complete_at + COMPLETE_EVERY
+        complete = since is None or begun >= notes.complete_at + COMPLETE_SECONDS
         where = "" if since is None or complete else _lately(since)
         everything = None if since is None else self._all.read()
         keys, age, counters = self._table.read(where)
@@ -268,7 +268,7 @@ class DigestReader:
         ended, waiting = None, 0.0
         for name, wait, count, waited in self._connection.query(self._in_flight, RUNNING_SHAPE):
             seconds = number_or_zero("the time of waits for locks", waited) * PICOSECOND
-            key = text(name, LONGEST_KEY)
+            key = text(name, MAX_KEY_LENGTH)
             if key == ALL_WAITS:
                 ended = seconds
                 continue
@@ -281,7 +281,7 @@ class DigestReader:
     def _texts(self, keys: Sequence[str], running: Mapping[str, float]) -> Mapping[str, str]:
         """Fetch texts of digests in use that were not fetched before."""
         known = self._notes.texts
-        if len(known) > MOST_TEXTS or self._notes.characters > MOST_CHARACTERS:
+        if len(known) > MAX_TEXTS or self._notes.characters > MAX_CHARACTERS:
             known.clear()
             self._notes.characters = 0
             self._notes.hashes.known.clear()
@@ -302,7 +302,9 @@ def texts_of(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
     asked = [d for d in digests if d.isascii() and d.isalnum()][:TEXTS_AT_ONCE]
     listed = ", ".join(f"'{digest}'" for digest in asked)
     rows = connection.query(TEXTS.format(digests=listed or "''"), TEXT_SHAPE)
-    found = {text(digest, LONGEST_DIGEST): text(words, LONGEST_TEXT) for digest, words in rows}
+    found = {
+        text(digest, MAX_DIGEST_LENGTH): text(words, MAX_TEXT_LENGTH) for digest, words in rows
+    }
     return {digest: found[digest] for digest in asked if digest in found}
 
 
@@ -321,12 +323,12 @@ def shape(statement: str) -> str:
 def is_one_of(text: str, shapes: set[str]) -> bool:
     """Whether the text, which the server may have cut, is one of these; few words are anybody's."""
     words = shape(text)
-    if not text.rstrip().endswith("...") and len(text) < LONGEST_TEXT:
+    if not text.rstrip().endswith("...") and len(text) < MAX_TEXT_LENGTH:
         return words in shapes
-    if len(words.split()) < TELLING_WORDS:
+    if len(words.split()) < SHOWN_WORDS:
         return False
     return any(own.startswith(words) for own in shapes)
 
 
 def _lately(since: float) -> str:
-    return LATELY.format(seconds=math.ceil(since + MARGIN))
+    return RECENTLY_SEEN.format(seconds=math.ceil(since + MARGIN))

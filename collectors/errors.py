@@ -24,11 +24,20 @@ PRIVILEGE = {
     ER.SPECIFIC_ACCESS_DENIED_ERROR,
     1370,  # a routine
 }
-SLOW = {3024, 1969, 1317, 1205}  # time limits: MySQL's, MariaDB's; interrupted; lock wait
-LAST_WORDS = {1053, 1152, 1158, 1159, 1160, 1161, 1927, 4031}  # shutdown, network, kill, idle
-UNREACHED = {CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR}
-REFUSED = UNREACHED | {ER.CON_COUNT_ERROR, 1203, 1226}
-LONGEST = 300  # characters of what a server says
+TIMEOUT_ERRORS = {3024, 1969, 1317, 1205}  # time limits: MySQL's, MariaDB's; interrupted; lock wait
+DISCONNECT_ERRORS = {
+    1053,
+    1152,
+    1158,
+    1159,
+    1160,
+    1161,
+    1927,
+    4031,
+}  # shutdown, network, kill, idle
+UNREACHABLE_ERRORS = {CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR}
+CONNECT_ERRORS = UNREACHABLE_ERRORS | {ER.CON_COUNT_ERROR, 1203, 1226}
+MAX_LENGTH = 300  # characters of what a server says
 
 
 def failure(error: Exception, place: object, user: str = "") -> CollectorError:
@@ -46,7 +55,7 @@ def failure(error: Exception, place: object, user: str = "") -> CollectorError:
         message += (
             f"; check the account {user!r} and its password (deploy/grants.sql has the account)"
         )
-    elif code in UNREACHED and kind is FailureKind.REFUSED:
+    elif code in UNREACHABLE_ERRORS and kind is FailureKind.REFUSED:
         message = f"{place}: {_unreached(refusal)}"
     return CollectorError(kind, message)
 
@@ -76,7 +85,7 @@ def _code_and_text(error: Exception) -> tuple[int, str]:
 
 def _printable(text: str) -> str:
     """The first line of a foreign text, without control codes."""
-    line = (text.splitlines() or [""])[0][:LONGEST]
+    line = (text.splitlines() or [""])[0][:MAX_LENGTH]
     return "".join(sign if sign.isprintable() else "?" for sign in line)
 
 
@@ -86,15 +95,15 @@ def _kind(code: int, text: str, error: Exception) -> FailureKind:
     for codes, kind in (
         (DENIED, FailureKind.DENIED),
         (PRIVILEGE, FailureKind.PRIVILEGE),
-        (SLOW, FailureKind.SLOW),
+        (TIMEOUT_ERRORS, FailureKind.SLOW),
         ({CR.CR_SSL_CONNECTION_ERROR}, FailureKind.UNTRUSTED),
-        (REFUSED, FailureKind.REFUSED),
+        (CONNECT_ERRORS, FailureKind.REFUSED),
     ):
         if code in codes:
             return kind
     if isinstance(error, UnicodeDecodeError):
         return FailureKind.UNREADABLE
-    if isinstance(error, pymysql.MySQLError) and _is_answer(code) and code not in LAST_WORDS:
+    if isinstance(error, pymysql.MySQLError) and _is_answer(code) and code not in DISCONNECT_ERRORS:
         return FailureKind.UNREADABLE
     return FailureKind.LOST
 

@@ -12,7 +12,7 @@ from functools import partial
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
 from collectors.digest_table import PICOSECOND, TABLE
-from collectors.digests import LONGEST_DIGEST
+from collectors.digests import MAX_DIGEST_LENGTH
 from collectors.query_results import Cell, Shape, number, text, whole
 from collectors.statements import CONSUMER_ON, consumers, missing_grant, performance_schema_off
 
@@ -22,7 +22,7 @@ HISTOGRAMS = "events_statements_histogram_by_digest"
 IS_THERE = f"""
 SELECT COUNT(*) FROM information_schema.TABLES
  WHERE TABLE_SCHEMA = 'performance_schema' AND TABLE_NAME = '{HISTOGRAMS}'"""  # noqa: S608
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 """Buckets in use: a class has some 60 of its 450, so that they do for 300 schemas."""
 COUNTS = f"""
 SELECT STRAIGHT_JOIN h.DIGEST, h.BUCKET_TIMER_LOW, h.BUCKET_TIMER_HIGH, h.COUNT_BUCKET
@@ -30,8 +30,8 @@ SELECT STRAIGHT_JOIN h.DIGEST, h.BUCKET_TIMER_LOW, h.BUCKET_TIMER_HIGH, h.COUNT_
   JOIN performance_schema.{HISTOGRAMS} h
     ON h.SCHEMA_NAME <=> s.SCHEMA_NAME AND h.DIGEST = s.DIGEST
  WHERE s.DIGEST IN ({{digests}}) AND h.COUNT_BUCKET > 0
- LIMIT {MOST_ROWS + 1}"""  # noqa: S608  (hexadecimal digits of the configuration)
-COUNTS_SHAPE = Shape(columns=4, rows=MOST_ROWS + 1, bytes=(MOST_ROWS + 1) * (LONGEST_DIGEST + 60))
+ LIMIT {MAX_ROWS + 1}"""  # noqa: S608  (hexadecimal digits of the configuration)
+COUNTS_SHAPE = Shape(columns=4, rows=MAX_ROWS + 1, bytes=(MAX_ROWS + 1) * (MAX_DIGEST_LENGTH + 60))
 NO_TABLE = "the server has no histograms per digest"
 CONSUMER = "statements_digest"
 
@@ -80,12 +80,12 @@ def _lack(connection: Connection) -> Feature | None:
 
 def _read(connection: Connection, query: str) -> Values:
     rows = connection.query(query, COUNTS_SHAPE)
-    if len(rows) > MOST_ROWS:
-        message = f"more than {MOST_ROWS:,} buckets of the digests are in use: in too many schemas"
+    if len(rows) > MAX_ROWS:
+        message = f"more than {MAX_ROWS:,} buckets of the digests are in use: in too many schemas"
         raise CollectorError(FailureKind.UNREADABLE, message)
     found: dict[str, dict[Edges, float]] = {}
     for digest, low, high, count in rows:
-        buckets = found.setdefault(text(digest, LONGEST_DIGEST).lower(), {})
+        buckets = found.setdefault(text(digest, MAX_DIGEST_LENGTH).lower(), {})
         edges = _seconds("BUCKET_TIMER_LOW", low), _seconds("BUCKET_TIMER_HIGH", high)
         buckets[edges] = buckets.get(edges, 0.0) + number("COUNT_BUCKET", count)
     return HistogramValues(found)

@@ -21,7 +21,7 @@ from collectors.disk_flushes import disk_flushes
 from collectors.server_process import ProcessNotFound, RunDelay, find_server_process, process_io
 
 MILLISECOND = 1e-3
-CEILINGS_EVERY = 15.0  # seconds
+CEILING_SECONDS = 15.0  # seconds
 NONE_NAMED = Devices()
 CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
@@ -78,7 +78,7 @@ class _Ceilings:
                 "process_cpus": process_cpus(self._process),
                 **link_speeds(self._interfaces),
             }
-            self._due = time.monotonic() + CEILINGS_EVERY
+            self._due = time.monotonic() + CEILING_SECONDS
         return self._known
 
 

@@ -12,14 +12,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
 from collectors.connection import Connection
-from collectors.devices import MOST_DISKS, MOST_INTERFACES, NOT_DISKS
+from collectors.devices import MAX_DISKS, MAX_INTERFACES, NOT_DISKS
 from collectors.host import CPU_FIELDS
 
 WANTED = ("cpu", "diskstats", "netdev", "netclass")
 """The collectors of node_exporter that are asked for: an answer of all has ten times the size."""
-MOST_BYTES = 2**22
+MAX_BYTES = 2**22
 """Of an answer; 64 processors and 200 devices take 150 KiB."""
-MOST_SERIES = 20_000
+MAX_SERIES = 20_000
 FEATURE = "host_node_exporter"
 DISK_COUNTERS = {
     "node_disk_reads_completed_total": "reads",
@@ -84,15 +84,15 @@ def values_of(page: bytes) -> Values:
     if not cpus:
         raise CollectorError(FailureKind.UNREADABLE, "no node_cpu_seconds_total on that page")
     values["cpus"] = float(len(cpus))
-    values |= _busiest("disk", disks, MOST_DISKS, ("read_bytes", "written_bytes"))
-    values |= _busiest("network", links, MOST_INTERFACES, tuple(LINK_COUNTERS.values()))
+    values |= _busiest("disk", disks, MAX_DISKS, ("read_bytes", "written_bytes"))
+    values |= _busiest("network", links, MAX_INTERFACES, tuple(LINK_COUNTERS.values()))
     return dict(values)
 
 
 def _metrics(page: bytes) -> Iterator[Metric]:
     """Parse the lines that count; the others are left unread, since parsing takes long."""
     text = page.decode("utf-8", "replace")
-    lines = [line for line in text.splitlines() if line.startswith(NAMES)][:MOST_SERIES]
+    lines = [line for line in text.splitlines() if line.startswith(NAMES)][:MAX_SERIES]
     try:
         for family in text_string_to_metric_families("\n".join((*lines, ""))):
             for sample in family.samples:

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-LONGEST_TABLE = 2**18  # bytes, 1,700 lines: the sockets that listen come first
+MAX_TABLE_BYTES = 2**18  # bytes, 1,700 lines: the sockets that listen come first
 LISTENING = rb"(?m)^ *\d+: [0-9A-F]+:%04X [0-9A-F]+:0000 0A \S+ \S+ +\S+ +\d+ +\d+ +(\d+) "
 
 
@@ -30,7 +30,7 @@ def _inodes(port: int) -> Iterator[int]:
     line = re.compile(LISTENING % port)
     for table in TABLES:
         with suppress(OSError), table.open("rb") as file:
-            yield from map(int, line.findall(file.read(LONGEST_TABLE)))
+            yield from map(int, line.findall(file.read(MAX_TABLE_BYTES)))
 
 
 def _holds(pid: int, sockets: set[str]) -> bool:

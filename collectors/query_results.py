@@ -15,14 +15,14 @@ Row = tuple[Cell, ...]
 
 NUMBER = re.compile(r"[+-]?[0-9]{1,80}(\.[0-9]{0,80})?([eE][+-]?[0-9]{1,3})?")
 """MySQL's longest DECIMAL has 81 digits and signs."""
-GREATEST = 1e30
+MAX_NUMBER = 1e30
 """A thousand sessions for a thousand years, in picoseconds; sums and squares of it are finite."""
 WHOLE = re.compile(r"[0-9]{1,20}")  # of 64 bits
-CHARACTERS = 512
+DEFAULT_LENGTH = 512
 """Of a text that has no limit of its own: MySQL's longest path (FN_REFLEN)."""
-SHOWN = 40  # characters of a value that is not a number, in the message
-ROOM = 4096  # bytes of an answer beside its rows: names of columns, a message
-ROW_ROOM, COLUMN_ROOM = 16, 1024  # bytes of each row and column beside the cells
+SHOWN_CHARACTERS = 40  # characters of a value that is not a number, in the message
+PACKET_BYTES = 4096  # bytes of an answer beside its rows: names of columns, a message
+ROW_BYTES, COLUMN_BYTES = 16, 1024  # bytes of each row and column beside the cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class Shape:
     @property
     def size(self) -> int:
         """The bytes of the whole answer, at most."""
-        return ROOM + COLUMN_ROOM * self.columns + ROW_ROOM * self.rows + self.bytes
+        return PACKET_BYTES + COLUMN_BYTES * self.columns + ROW_BYTES * self.rows + self.bytes
 
 
 ONE_CELL = Shape()
 DONE = Shape(columns=0, rows=0, bytes=0)
 
 
-def text(cell: Cell, characters: int = CHARACTERS) -> str:
+def text(cell: Cell, characters: int = DEFAULT_LENGTH) -> str:
     """Decode up to a number of characters; invalid UTF-8 becomes U+FFFD, NULL the empty text."""
     return "" if cell is None else cell[: 4 * characters].decode("utf-8", "replace")[:characters]
 
@@ -56,7 +56,7 @@ def number(name: str, cell: Cell | str) -> float:
     found = _digits(cell)
     if NUMBER.fullmatch(found):
         value = float(found)
-        if -GREATEST <= value <= GREATEST:
+        if -MAX_NUMBER <= value <= MAX_NUMBER:
             return value
     raise _no_number(name, cell)
 
@@ -81,6 +81,6 @@ def _digits(cell: Cell | str) -> str:
 
 
 def _no_number(name: str, cell: Cell | str) -> CollectorError:
-    shown = cell[:SHOWN] if isinstance(cell, str) else text(cell, SHOWN)
+    shown = cell[:SHOWN_CHARACTERS] if isinstance(cell, str) else text(cell, SHOWN_CHARACTERS)
     what = "NULL" if cell is None else ascii(shown)
     return CollectorError(FailureKind.UNREADABLE, f"{name} is not a usable number: {what}")

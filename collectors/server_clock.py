@@ -18,7 +18,7 @@ OFFSET, ROUND_TRIP = "clock_offset_seconds", "clock_round_trip_seconds"
 ANSWERED = "clock_answered_seconds"
 """When the answer had arrived, monotonic seconds."""
 Answer = TypeVar("Answer")
-LONGEST = len("2026-11-23 14:51:24.123456")
+MAX_LENGTH = len("2026-11-23 14:51:24.123456")
 
 
 def with_clock(
@@ -41,7 +41,7 @@ def with_clock(
 
 def unix_seconds(cell: Cell) -> float:
     """A server's UTC time as Unix seconds; raises `CollectorError` where it is none."""
-    said = text(cell, LONGEST)
+    said = text(cell, MAX_LENGTH)
     try:
         return datetime.fromisoformat(said).replace(tzinfo=UTC).timestamp()
     except ValueError as error:

@@ -18,8 +18,8 @@ from collectors.query_results import Shape, number, whole
 from collectors.regular_file import first_bytes
 
 SERVER_NAMES = ("mysqld", "mariadbd")
-LONGEST_PID_FILE = 20  # bytes
-MOST_PID = 2**22  # of any Linux: PID_MAX_LIMIT
+MAX_PID_FILE_BYTES = 20  # bytes
+MAX_PID = 2**22  # of any Linux: PID_MAX_LIMIT
 START_TOLERANCE = 10.0  # seconds between a process's start and the server's own count of it
 
 
@@ -78,7 +78,7 @@ def _pid_from_file(connection: Connection) -> int | None:
     directory = connection.variables.get("datadir", "/")
     path = Path(directory) / connection.variables.get("pid_file", "")
     try:
-        said = first_bytes(path, LONGEST_PID_FILE)
+        said = first_bytes(path, MAX_PID_FILE_BYTES)
     except (OSError, ValueError):
         return None
     return int(said) if said.strip().isdigit() else None
@@ -90,7 +90,7 @@ def _pid_from_port(connection: Connection) -> int | None:
 
 def _server(pid: int, started: float | None = None) -> psutil.Process | None:
     """The process, if it is a MySQL server, and started at that time (Unix seconds; None: any)."""
-    if not 0 < pid <= MOST_PID:
+    if not 0 < pid <= MAX_PID:
         return None
     try:
         process = psutil.Process(pid)
@@ -138,7 +138,7 @@ def process_io(pid: int) -> dict[str, float]:
 
 
 NANOSECOND = 1e-9
-MOST_THREADS = 256
+MAX_THREADS = 256
 """Number of threads of a process that are read; of more, an even sample."""
 
 
@@ -168,7 +168,7 @@ class RunDelay:
         now = {}
         try:
             tasks = os.listdir(self._tasks)  # noqa: PTH208  (half the time of iterdir)
-            step = -(-len(tasks) // MOST_THREADS)
+            step = -(-len(tasks) // MAX_THREADS)
             for task in tasks:
                 if int(task) % step == 0:
                     now[task] = _waited(f"{self._tasks}/{task}/schedstat")

@@ -23,7 +23,7 @@ import psutil
 
 from collectors.connection import Connection
 from collectors.query_results import Shape, number, text, whole
-from collectors.server_process import MOST_THREADS, ProcessNotFound, find_server_process
+from collectors.server_process import MAX_THREADS, ProcessNotFound, find_server_process
 from collectors.statements import PICOSECOND, RUNNING
 
 LITERALS = (
@@ -33,8 +33,8 @@ LITERALS = (
 """Matches everything between two words of a statement: literals, comments, operators."""
 IN_HEX = f"0x{LITERALS.encode().hex()}"
 """Without a quote or a backslash, which a server's sql_mode may read otherwise."""
-LONGEST_STATEMENT = 1024  # characters, as many as a digest's text has
-MOST_STATEMENTS, LONGEST_NAME = 1000, 400
+MAX_STATEMENT_LENGTH = 1024  # characters, as many as a digest's text has
+MAX_STATEMENTS, MAX_NAME_LENGTH = 1000, 400
 MYSQL = f"""
 SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), THREAD_OS_ID, TIMER_WAIT
   FROM performance_schema.events_statements_current
@@ -42,19 +42,19 @@ SELECT CONCAT_WS('|', DIGEST, COALESCE(CONCAT('=', CURRENT_SCHEMA), '')), THREAD
  WHERE {RUNNING}
    AND THREAD_OS_ID IS NOT NULL
    AND DIGEST IS NOT NULL
- LIMIT {MOST_STATEMENTS}"""  # noqa: S608  (our own words only)
+ LIMIT {MAX_STATEMENTS}"""  # noqa: S608  (our own words only)
 MARIADB = f"""
 SELECT CONCAT_WS('|', SHA2(TRIM(UPPER(CONVERT(REGEXP_REPLACE(
-           LEFT(PROCESSLIST_INFO, {LONGEST_STATEMENT}), {IN_HEX}, ' ') USING utf8mb4))), 256),
+           LEFT(PROCESSLIST_INFO, {MAX_STATEMENT_LENGTH}), {IN_HEX}, ' ') USING utf8mb4))), 256),
        COALESCE(CONCAT('=', PROCESSLIST_DB), '')), THREAD_OS_ID, NULLIF(0, 0)
   FROM performance_schema.threads
  WHERE PROCESSLIST_COMMAND = 'Query'
    AND PROCESSLIST_INFO <> ''
    AND THREAD_OS_ID > 0
    AND THREAD_ID <> {{thread_id}}
- LIMIT {MOST_STATEMENTS}"""  # noqa: S608  (our own words only)
+ LIMIT {MAX_STATEMENTS}"""  # noqa: S608  (our own words only)
 """How long it has run is not shown there but in a table whose consumer is off by default."""
-SHAPE = Shape(3, rows=MOST_STATEMENTS, bytes=MOST_STATEMENTS * (LONGEST_NAME + 64))
+SHAPE = Shape(3, rows=MAX_STATEMENTS, bytes=MAX_STATEMENTS * (MAX_NAME_LENGTH + 64))
 ON_DISK, READY = "D", "R"
 
 
@@ -116,7 +116,7 @@ class StatementThreads:
         for name, thread, elapsed in rows:
             state = states.get(whole("THREAD_OS_ID", thread))
             runs = elapsed is None or number("TIMER_WAIT", elapsed) * PICOSECOND > took
-            key = self._class_of(text(name, LONGEST_NAME))
+            key = self._class_of(text(name, MAX_NAME_LENGTH))
             if runs and key is not None and state in seen:
                 seen[state][key] += 1
         return found
@@ -142,7 +142,7 @@ def thread_states(tasks: str) -> dict[int, str]:
         found = [int(task) for task in os.listdir(tasks)]  # noqa: PTH208
     except OSError:
         return {}
-    step = -(-len(found) // MOST_THREADS)
+    step = -(-len(found) // MAX_THREADS)
     states = ((task, _state(f"{tasks}/{task}/stat")) for task in found if task % step == 0)
     return {task: state for task, state in states if state is not None}
 

@@ -58,7 +58,7 @@ CPU_ENABLED = f"""
 SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = '{CPU_CONSUMER}'"""  # noqa: S608
 SUMS, SUMS_AND_RUNNING = Shape(columns=4), Shape(columns=4, rows=2)
 
-LONGEST_ACCOUNT = 32 + 1 + 255  # characters
+MAX_ACCOUNT_LENGTH = 32 + 1 + 255  # characters
 GRANT = "GRANT SELECT ON performance_schema.* TO {account}"
 SWITCH_ON = "set performance_schema = ON under [mysqld] in the server's my.cnf and restart it"
 INSTRUMENT_ON = (
@@ -95,7 +95,7 @@ def missing_grant(connection: Connection, feature: str) -> Feature:
 
 def own_account(connection: Connection) -> str:
     """The account that the server has this session under, as a GRANT writes it."""
-    account = text(connection.cell("SELECT CURRENT_USER()"), LONGEST_ACCOUNT)
+    account = text(connection.cell("SELECT CURRENT_USER()"), MAX_ACCOUNT_LENGTH)
     user, _, host = account.rpartition("@")
     return f"'{user}'@'{host}'"
 

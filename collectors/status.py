@@ -41,7 +41,7 @@ NAMES = {
 """The server's names and ours. Counters, except threads_*, replicas_connected, checkpoint_* and
 *_pending_*."""
 
-OURS = {name.lower(): ours for name, ours in NAMES.items()}
+OUR_NAMES = {name.lower(): ours for name, ours in NAMES.items()}
 REQUIRED = ("questions", "threads_running", "uptime")
 WANTED = "WHERE Variable_name IN ({})".format(", ".join(f"'{name}'" for name in NAMES))
 SHOW = f"SHOW GLOBAL STATUS {WANTED}"
@@ -65,7 +65,7 @@ def prepare(connection: Connection) -> Prepared:
 
     def read() -> Values:
         rows, clock = with_clock(ask, lambda rows: rows.get(TIME))
-        found = [(OURS.get(name.lower()), name, value) for name, value in rows.items()]
+        found = [(OUR_NAMES.get(name.lower()), name, value) for name, value in rows.items()]
         values = {ours: number(name, value) for ours, name, value in found if ours}
         missing = [name for name in REQUIRED if name not in values]
         if missing:

@@ -23,12 +23,12 @@ from typing import Any
 from collectors.base import CollectorError, FailureKind, Feature
 from collectors.regular_file import read_whole
 
-MOST_KEY = 16_384  # bytes of a public key's file
+MAX_KEY = 16_384  # bytes of a public key's file
 PEM = re.compile(
     rb"-----BEGIN (RSA |)PUBLIC KEY-----\s([A-Za-z0-9+/=\s]+)-----END \1PUBLIC KEY-----"
 )
 RSA = bytes.fromhex("06092a864886f70d010101")  # rsaEncryption in DER, RFC 8017
-MOST_AUTHORITIES = 64  # whose certificates are kept loaded
+MAX_AUTHORITIES = 64  # whose certificates are kept loaded
 USE_TLS = "set tls.ca, the authority that signed the server's certificate"
 USE_SOCKET = (
     "use the server's socket file, or set tls.ca (MySQL makes its own: copy ca.pem from its data"
@@ -64,7 +64,7 @@ def _public_key(path: str | None) -> bytes | None:
     if path is None:
         return None
     try:
-        content = read_whole(Path(path), MOST_KEY)
+        content = read_whole(Path(path), MAX_KEY)
     except OSError as error:
         message = f"server_public_key: {path}: {error.strerror}"
         raise CollectorError(FailureKind.UNTRUSTED, message) from None
@@ -113,7 +113,7 @@ def believing_anybody() -> ssl.SSLContext:
     return context
 
 
-@lru_cache(maxsize=MOST_AUTHORITIES)
+@lru_cache(maxsize=MAX_AUTHORITIES)
 def _believing(authority: str, verify_identity: bool, version: object) -> ssl.SSLContext:
     """TLS with servers that this authority alone has certified, by this `version` of its file.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity
-from models.capacity.sample_sizes import MIN_SPREAD, NOISE
+from models.capacity.sample_sizes import MIN_NOISE, MIN_SPREAD
 from models.capacity.saturation_probability import is_contradicted
 from models.numerics import QUANTILES, even_shares, median, quantiles
 from models.robust import NORMAL_95, LinearFit, fit_linear
@@ -22,18 +22,18 @@ from models.usl.law import Array
 from models.what_if.predict import Estimate
 
 MIN_VALUES = 20
-MOST_UNEXPLAINED = 0.4
+MAX_UNEXPLAINED = 0.4
 """Of the unit's variance: beyond, b is uncertain by more than 1 / (1 − 0.4) from that alone."""
-NEAR = 0.9
+NEAR_CAPACITY = 0.9
 """Of the capacity: above it users wait, and more of them make no more throughput."""
-NO_INTERCEPT = 0.1
+INTERCEPT_DEVIATION = 0.1
 """Of the unit's median: the deviation of an intercept that cannot be distinguished from 0."""
-BENT, BENT_SCORE = 0.25, 3.0
+MAX_CURVATURE_CHANGE, MIN_CURVATURE_SCORE = 0.25, 3.0
 """A curve changes the headroom by more than this part, and is surer than this, to count."""
 
 SHARES = even_shares(40)
 Z = np.linspace(-3, 3, 25)
-BETWEEN = even_shares(5)
+SLOPE_SHARES = even_shares(5)
 """Where b's draws lie between the two regressions."""
 
 
@@ -88,7 +88,7 @@ class UnitValues:
     def below_the_peak(self, capacity: Capacity) -> "UnitValues":
         """Select the intervals in which more of the unit made more throughput."""
         limit = np.inf if capacity.value is None else capacity.value
-        is_below = self.throughput < NEAR * limit
+        is_below = self.throughput < NEAR_CAPACITY * limit
         if capacity.concurrency is not None:
             is_below &= ~(self.concurrency > capacity.concurrency)
         is_below &= self.throughput > 0
@@ -144,10 +144,10 @@ class _Relation:
 
     def slopes(self) -> tuple[Array, Array]:
         """Tabulate b, in the unit for each query/s, and the weights of the table's rows."""
-        between = self.line.coefficients[1] / self.explained**BETWEEN
+        between = self.line.coefficients[1] / self.explained**SLOPE_SHARES
         steps = _deviation(self.line, 1) * Z
         table: Array = self.u_unit / self.x_unit * np.add.outer(between, steps).ravel()
-        return table, np.tile(np.exp(-(Z**2) / 2), len(BETWEEN))
+        return table, np.tile(np.exp(-(Z**2) / 2), len(SLOPE_SHARES))
 
     def bends(self, load: float, limit: float) -> bool:
         """Tell whether a curve fits and changes the way from the load to the limit (queries/s)."""
@@ -157,7 +157,7 @@ class _Relation:
             return False
         slope = self.curve.coefficients[1] + bend * (x + c)
         straight = self.line.coefficients[1]
-        return bool(abs(slope / straight - 1) > BENT)
+        return bool(abs(slope / straight - 1) > MAX_CURVATURE_CHANGE)
 
 
 def _relation(seen: UnitValues) -> _Relation | UnitReason:
@@ -172,28 +172,28 @@ def _relation(seen: UnitValues) -> _Relation | UnitReason:
     if u_unit <= 0:
         return UnitReason.DOES_NOT_FOLLOW
     x, u, weights = x / x_unit, u / u_unit, np.ones_like(x)
-    line = fit_linear(np.column_stack((weights, x)), u, weights, NOISE)
+    line = fit_linear(np.column_stack((weights, x)), u, weights, MIN_NOISE)
     variance = float(line.coefficients[1] ** 2 * np.var(x))
     explained = variance / (variance + line.scale**2)
-    if line.coefficients[1] <= NORMAL_95 * _deviation(line, 1) or explained < 1 - MOST_UNEXPLAINED:
+    if line.coefficients[1] <= NORMAL_95 * _deviation(line, 1) or explained < 1 - MAX_UNEXPLAINED:
         return UnitReason.DOES_NOT_FOLLOW
     curve, back = _parabola(x, u), _parabola(u, x)
     return _Relation(_through_the_origin(line), curve, back, explained, x_unit, u_unit)
 
 
 def _parabola(x: Array, y: Array) -> LinearFit:
-    return fit_linear(np.column_stack((x**0, x, x**2)), y, x**0, NOISE)
+    return fit_linear(np.column_stack((x**0, x, x**2)), y, x**0, MIN_NOISE)
 
 
 def _is_bent(curve: LinearFit) -> bool:
-    return bool(abs(curve.coefficients[2]) > BENT_SCORE * _deviation(curve, 2))
+    return bool(abs(curve.coefficients[2]) > MIN_CURVATURE_SCORE * _deviation(curve, 2))
 
 
 def _through_the_origin(line: LinearFit) -> LinearFit:
     """Take u for about proportional to X where its intercept cannot be distinguished from 0."""
     if abs(line.coefficients[0]) > NORMAL_95 * _deviation(line, 0):
         return line
-    return line.given(0, 0.0, NO_INTERCEPT)
+    return line.given(0, 0.0, INTERCEPT_DEVIATION)
 
 
 def _deviation(line: LinearFit, place: int) -> float:

@@ -16,7 +16,7 @@ from sys import float_info
 
 from models.robust import NORMAL_95
 
-MARKED = 2.576 / NORMAL_95
+MARK_WIDTH = 2.576 / NORMAL_95
 """A change is marked beyond so many times the 90 % interval's half width, as a 99 % interval would:
 of many rows compared, one in ten would be marked by chance otherwise."""
 
@@ -102,9 +102,9 @@ def _difference(before: Bounds, after: Bounds) -> tuple[float, float, float, Ver
     down = sqrt((after[1] - after[0]) ** 2 + (before[2] - before[1]) ** 2)
     up = sqrt((after[2] - after[1]) ** 2 + (before[1] - before[0]) ** 2)
     verdict = Verdict.WITHIN
-    if change > MARKED * down:
+    if change > MARK_WIDTH * down:
         verdict = Verdict.HIGHER
-    elif change < -MARKED * up:
+    elif change < -MARK_WIDTH * up:
         verdict = Verdict.LOWER
     elif not (isfinite(down) or isfinite(up)):
         verdict = Verdict.CANNOT_TELL

@@ -15,8 +15,8 @@ from models.usl.law import Array
 
 TUKEY = 4.685
 """95 % as efficient as least squares where the errors are normal."""
-STEPS = 4
-MAD = 1.4826
+REWEIGHTING_STEPS = 4
+MAD_TO_DEVIATION = 1.4826
 """The median absolute deviation of a normal distribution, times this, is its deviation."""
 TOTAL_WEIGHT = 60.0
 """However many points: those of one day are correlated, together they count as so many."""
@@ -52,7 +52,7 @@ class LinearFit:
 
 def mad(values: Array) -> float:
     """Compute the scaled median absolute deviation of values of any shape."""
-    return MAD * median(np.abs(values - median(values)))
+    return MAD_TO_DEVIATION * median(np.abs(values - median(values)))
 
 
 def neighbour_deviation(values: Array, by: Array) -> float:
@@ -142,12 +142,14 @@ def _reweighted(
     y, root, w = np.where(used, y, 0.0), np.sqrt(unit), unit
     middles = _middles_of_last(count, y.shape[1])
     places, rows = sorted(set(middles.ravel().tolist())), np.arange(len(y))
-    for step in range(STEPS):
+    for step in range(REWEIGHTING_STEPS):
         coefficients, inverse = _solved(gram(w), moments(w * y))
         residuals = (y - line(coefficients)) * root
-        if step < STEPS - 1:
+        if step < REWEIGHTING_STEPS - 1:
             ordered = np.partition(np.abs(residuals), places, axis=1)
-            scale = np.maximum(MAD / 2 * ordered[rows, middles].sum(axis=0), noise_floor)
+            scale = np.maximum(
+                MAD_TO_DEVIATION / 2 * ordered[rows, middles].sum(axis=0), noise_floor
+            )
             off = residuals / (TUKEY * scale)[:, None]
             w = unit * np.square(np.maximum(1 - off * off, 0.0))
     kept = w > 0

@@ -8,8 +8,8 @@ import numpy as np
 
 SURE = 2.0  # standard errors
 MATTERS = 0.005  # of the number: pages of the heap come and go
-MOST_ALIKE = 0.9  # correlation of neighbours beyond which nothing could be said
-LEAST = 3  # values: a line through two leaves nothing to tell its error from
+MAX_CORRELATION = 0.9  # correlation of neighbours beyond which nothing could be said
+MIN_POINTS = 3  # values: a line through two leaves nothing to tell its error from
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,22 @@ def refuse_too_few(
 ) -> None:
     """End the program where its second half has too few looks; `looks` are in each `every`."""
     rows = length // every if every > 0 and length > 0 else 0
-    if not rows * looks >= 2 * LEAST - 1:
-        parser.error(f"too few looks for a trend, {2 * LEAST - 1} at least: let it run for longer")
+    if not rows * looks >= 2 * MIN_POINTS - 1:
+        parser.error(
+            f"too few looks for a trend, {2 * MIN_POINTS - 1} at least: let it run for longer"
+        )
 
 
 def trend(values: Sequence[float]) -> Trend:
     """Least squares over values at even times; raises `ValueError` below three."""
-    if len(values) < LEAST:
-        raise ValueError(f"a trend takes {LEAST} values, here are {len(values)}")
+    if len(values) < MIN_POINTS:
+        raise ValueError(f"a trend takes {MIN_POINTS} values, here are {len(values)}")
     y = np.array(values, dtype=np.float64)
     at = np.linspace(-0.5, 0.5, len(y))
     rise = float(at @ y / (at @ at))
     off = y - y.mean() - rise * at
     square = float(off @ off)
     alike = float(off[1:] @ off[:-1]) / square if square > 0 else 0.0
-    alike = min(max(alike, 0.0), MOST_ALIKE)
+    alike = min(max(alike, 0.0), MAX_CORRELATION)
     variance = square / (len(y) - 2) / float(at @ at)
     return Trend(rise, float(np.sqrt(variance * (1 + alike) / (1 - alike))), float(y.mean()))

@@ -39,7 +39,7 @@ LIVE_FIXTURES = {
 LIVE_RERUNS = 3  # real servers on a busy machine; the summary names whoever needed it
 BACKGROUND = pytest.StashKey[Background]()
 MARK = "HEADROOM_TEST_SESSION"
-LAST_LINES, LONGEST_LINE = 25, 500  # of why a test was run again
+LAST_LINES, MAX_LINE = 25, 500  # of why a test was run again
 GONE_SECONDS = 5.0
 
 
@@ -133,7 +133,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for report in terminalreporter.stats.get("rerun", []):
         terminalreporter.section(f"failed at first: {report.nodeid}", sep="-")
         lines = report.longreprtext.splitlines()
-        terminalreporter.write_line("\n".join(line[:LONGEST_LINE] for line in lines[-LAST_LINES:]))
+        terminalreporter.write_line("\n".join(line[:MAX_LINE] for line in lines[-LAST_LINES:]))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,7 +5,7 @@ from typing import Any
 from xdist.scheduler import LoadFileScheduling
 
 EVERY = 4
-LONGEST = (
+LONG_FILES = (
     *("test_bare_failures.py", "test_live_faults.py", "test_live_containers.py"),
     *("test_package.py", "test_live_collectors.py", "test_bare_debian.py"),
     *("test_bare_first_command.py", "test_live_history.py", "test_live_replica.py"),
@@ -16,7 +16,7 @@ LONGEST = (
 
 def place(name: str) -> int:
     """Where in the order of the longest a file is; after all of them if it is none."""
-    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+    return LONG_FILES.index(name) if name in LONG_FILES else len(LONG_FILES)
 
 
 class TwoEndsScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types

@@ -14,7 +14,7 @@ IS_LONG = "HEADROOM_LONG_TESTS"
 """Set while `--long` runs: the number of examples is chosen when a module is imported."""
 SHORTER, LEAST = 3, 25
 SLIPS = 4  # the most in one file
-LONGEST_SLIP = 40  # characters that one slip takes away at most
+MAX_SLIP = 40  # characters that one slip takes away at most
 ODD = (
     *("", " ", "\n", "\t", "\r", "\0", "\x1c", "\x85", "\u2028", "\ufeff", "\ud800", "\x7f"),
     *(":", ": ", "- ", "{", "}", "[", "]", ",", "&a ", "*a", "<<: ", "!!int ", "!!binary ", "? "),
@@ -44,7 +44,7 @@ def with_slips(draw: st.DrawFn, valid: str) -> bytes:
     text = valid
     for _ in range(draw(st.integers(1, SLIPS))):
         start = draw(st.integers(0, len(text)))
-        end = start + draw(st.integers(0, LONGEST_SLIP))
+        end = start + draw(st.integers(0, MAX_SLIP))
         text = text[:start] + draw(st.sampled_from(ODD) | st.text(max_size=4)) + text[end:]
     return text.encode("utf-8", "surrogatepass")
 

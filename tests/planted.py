@@ -74,7 +74,7 @@ CLASSES = (
     f" WHERE SCHEMA_NAME = '{SCHEMA}'"
 )
 PAUSE = 0.3  # seconds between two rounds
-FEWEST = 12  # digests that the statements have, at the least
+MIN_CLASSES = 12  # digests that the statements have, at the least
 
 
 def plant(server: PrivateServer) -> None:
@@ -104,7 +104,7 @@ def planting(server: PrivateServer) -> Iterator[dict[str, str]]:
     run_as_root(server, *PREPARATION)
     plant(server)
     found = {digest: text for digest, text in run_as_root(server, CLASSES) if digest}
-    assert len(found) >= FEWEST, found
+    assert len(found) >= MIN_CLASSES, found
     with ThreadPoolExecutor(1) as pool:
         said = pool.submit(repeat)
         try:

@@ -20,7 +20,7 @@ from web_clients import SERVER, Authority
 
 from agent.cli import main
 from agent.commands.analyze_report import HEADER
-from agent.prometheus.client import MOST_POINTS, Client, PrometheusError
+from agent.prometheus.client import MAX_POINTS, Client, PrometheusError
 from agent.prometheus.exporters import QUESTIONS, SERVICES
 from agent.support.http_access import Access
 from testbed.real.daemon import free_port
@@ -179,18 +179,18 @@ def test_where_an_answer_is_split_is_not_seen(
 ) -> None:
     """Many short parts, whose borders lie within intervals, give the same document."""
     whole = analysed(capsys, url)
-    monkeypatch.setattr("agent.prometheus.targets.SAMPLES_AT_ONCE", 7)
-    monkeypatch.setattr("agent.replay.history_fill.AT_ONCE", 5)
+    monkeypatch.setattr("agent.prometheus.targets.CHUNK_SAMPLES", 7)
+    monkeypatch.setattr("agent.replay.history_fill.READINGS_AT_ONCE", 5)
     assert analysed(capsys, url) == whole
 
 
 def test_the_server_gives_no_more_points_than_are_asked_for_at_once(url: str) -> None:
     """Prometheus refuses one step more than the limit that the client knows, and says so."""
     client = Client(Access(url))
-    found = client.range(QUESTIONS, END - MOST_POINTS, END, 1.0)
+    found = client.range(QUESTIONS, END - MAX_POINTS, END, 1.0)
     assert max(len(series.at) for series in found) > 7000
     with pytest.raises(PrometheusError, match="exceeded maximum resolution"):
-        client.range(QUESTIONS, END - MOST_POINTS - 1, END, 1.0)
+        client.range(QUESTIONS, END - MAX_POINTS - 1, END, 1.0)
 
 
 def test_the_table_and_the_csv_have_the_most_endangered_first(
@@ -282,7 +282,7 @@ def test_a_server_that_cannot_be_asked_is_one_line(
     url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It names the URL and the remedy: no server, no Prometheus, no such series, no selector."""
-    monkeypatch.setattr("agent.prometheus.client.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("agent.prometheus.client.MIN_PAUSE", 0.01)
     nobody = f"http://127.0.0.1:{free_port()}"
     assert f"{nobody}: no answer" in asked_of(capsys, nobody)
     assert "tried 4 times" in asked_of(capsys, nobody)
@@ -348,7 +348,7 @@ def test_a_token_is_shown_and_a_busy_server_is_asked_again(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every question fails once, and the document is the same."""
-    monkeypatch.setattr("agent.prometheus.client.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("agent.prometheus.client.MIN_PAUSE", 0.01)
     monkeypatch.setattr(Gate, "upstream", url)
     monkeypatch.setattr(Gate, "asked", set())
     token = tmp_path / "token"

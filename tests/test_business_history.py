@@ -12,7 +12,7 @@ from made_up import WAVES, intervals
 from test_replay_history import SERVER, ZERO, history
 
 from agent.assessment.snapshot import FitState
-from agent.business_metrics.joined_values import MOST_VALUES, ValueSeries
+from agent.business_metrics.joined_values import MAX_VALUES, ValueSeries
 from agent.business_metrics.reader import BusinessMetricsReader
 from agent.cli import main
 from agent.config.settings import Config
@@ -90,8 +90,8 @@ def test_no_more_is_read_back_than_is_kept() -> None:
         series.append(at, 0.0)
     series.restore((float(at), 1.0) for at in range(7005))
     ats = [at for at, _ in series._pairs]
-    assert len(ats) == MOST_VALUES
-    assert ats == [float(at) for at in range(7002 - MOST_VALUES, 7000)] + [7000.0, 7001.0]
+    assert len(ats) == MAX_VALUES
+    assert ats == [float(at) for at in range(7002 - MAX_VALUES, 7000)] + [7000.0, 7001.0]
 
 
 @pytest.fixture

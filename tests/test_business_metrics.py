@@ -15,7 +15,7 @@ from made_up import WAVES, intervals
 from prometheus_server import fill, serving
 
 from agent.assessment.snapshot import Health
-from agent.business_metrics.joined_values import MOST_VALUES, ValueSeries
+from agent.business_metrics.joined_values import MAX_VALUES, ValueSeries
 from agent.business_metrics.reader import BusinessMetricsReader
 from agent.config.settings import Config, Target
 from agent.service.target_monitor import TargetMonitor
@@ -53,9 +53,9 @@ def test_values_belong_to_the_interval_that_they_were_read_in() -> None:
 def test_values_are_bounded() -> None:
     """The oldest give way, however long the agent runs."""
     series = ValueSeries()
-    for at in range(MOST_VALUES + 10):
+    for at in range(MAX_VALUES + 10):
         series.append(float(at), 1.0)
-    assert len(series._pairs) == MOST_VALUES
+    assert len(series._pairs) == MAX_VALUES
 
 
 def test_a_number_that_follows_the_load_has_a_headroom() -> None:

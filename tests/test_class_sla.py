@@ -15,8 +15,8 @@ from agent.config.loader import load
 from agent.export.page import render
 from agent.export.snapshot_json import snapshots_as_json
 from agent.query_classes.recent_response_times import (
-    LONGEST,
-    LONGEST_GAP,
+    MAX_GAP_SECONDS,
+    MAX_SECONDS,
     RecentResponseTimes,
 )
 from agent.what_if.class_sla import class_slas_of
@@ -108,7 +108,7 @@ def test_the_latest_calls_do_where_they_are_many() -> None:
 
 @pytest.mark.parametrize(
     ("later", "gap"),
-    [({SLOW: {(0.0, 1.0): 3.0}}, 10.0), ({}, 10.0), (None, LONGEST_GAP + 1)],
+    [({SLOW: {(0.0, 1.0): 3.0}}, 10.0), ({}, 10.0), (None, MAX_GAP_SECONDS + 1)],
     ids=["restart", "evicted", "gap"],
 )
 def test_counts_that_fell_begin_anew(later: dict[str, Buckets] | None, gap: float) -> None:
@@ -131,7 +131,7 @@ def test_minutes_that_are_over_are_forgotten() -> None:
         times.append(10.0 * k, HistogramValues({SLOW: {(0.0, 1.0): 1.0 * k}}))
     found = times.of(SLOW, 0.95)
     assert found is not None
-    assert found.end - found.start <= LONGEST + 10.0
+    assert found.end - found.start <= MAX_SECONDS + 10.0
 
 
 def measured(times: np.ndarray, throughput: float, seconds: float, q: float = 0.5) -> MeasuredClass:

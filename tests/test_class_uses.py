@@ -104,7 +104,7 @@ def test_rows_of_one_time_are_never_torn(path: Path, monkeypatch: pytest.MonkeyP
     store.put(Batch("db", SERVER, classes=written))
     store.close()
     for page in (1, 2, 4, 5, 26, 27, 100):
-        monkeypatch.setattr(uses, "PAGE", page)
+        monkeypatch.setattr(uses, "PAGE_ROWS", page)
         assert rows(path, CLASSES) == written
 
 

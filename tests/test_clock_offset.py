@@ -9,8 +9,8 @@ import pytest
 from collectors.base import CollectorError, FailureKind
 from collectors.server_clock import OFFSET, ROUND_TRIP, unix_seconds, with_clock
 from models.group.clock_offset import (
-    DRIFT,
-    REMEMBERED,
+    MAX_CLOCK_DRIFT,
+    ROUND_TRIP_LIFETIME,
     ClockOffset,
     RoundTrip,
     add_round_trip,
@@ -48,7 +48,7 @@ def offset_of(readings: list[RoundTrip]) -> ClockOffset:
     return found
 
 
-@pytest.mark.parametrize("drift", [0.0, DRIFT, -DRIFT])
+@pytest.mark.parametrize("drift", [0.0, MAX_CLOCK_DRIFT, -MAX_CLOCK_DRIFT])
 def test_the_truth_is_within_the_bounds(drift: float) -> None:
     """On every one of 200 runs, whichever way the queues are, also as the clocks part."""
     for seed in range(200):
@@ -80,9 +80,9 @@ def test_a_clock_that_is_set_is_seen_at_once() -> None:
 def test_what_is_old_is_forgotten() -> None:
     """A reading counts for minutes; without any there is no offset."""
     known = remembered([RoundTrip(0.0, AHEAD, 0.001)])
-    assert clock_offset(known, REMEMBERED - 1) is not None
-    assert clock_offset(known, REMEMBERED) is None
-    assert add_round_trip(known, RoundTrip(REMEMBERED, AHEAD, 0.1))[0].seconds == 0.1
+    assert clock_offset(known, ROUND_TRIP_LIFETIME - 1) is not None
+    assert clock_offset(known, ROUND_TRIP_LIFETIME) is None
+    assert add_round_trip(known, RoundTrip(ROUND_TRIP_LIFETIME, AHEAD, 0.1))[0].seconds == 0.1
     assert clock_offset((), 0.0) is None
 
 

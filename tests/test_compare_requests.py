@@ -212,7 +212,7 @@ def test_without_a_history_or_with_a_broken_one_it_says_so(recorded: Path) -> No
 
 def test_one_is_answered_at_a_time(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one is being made, another waits, and then is told to try again; so is a what-if."""
-    monkeypatch.setattr(shared_responses, "LONGEST_WAIT", 0.05)
+    monkeypatch.setattr(shared_responses, "MAX_WAIT_SECONDS", 0.05)
     begun, go_on = threading.Event(), threading.Event()
 
     def slow(*question: object) -> Comparison:

@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from collectors import cpu_frequency
-from collectors.cpu_frequency import AT_ONCE, Clocks
+from collectors.cpu_frequency import CPUS_AT_ONCE, Clocks
 from testbed.real.daemon import wait_until
 
 
@@ -138,8 +138,8 @@ def test_of_many_cpus_a_few_are_read_at_a_time(cpus: Path) -> None:
         saving(cpus, cpu, 2_400_000 if cpu < 32 else 1_200_000)
     on = list(range(64))
     many = Clocks(lambda: on)
-    ratios = [many.ratio() for _ in range(64 // AT_ONCE)]
-    assert ratios == [1.0] * (32 // AT_ONCE) + [0.5] * (32 // AT_ONCE)
+    ratios = [many.ratio() for _ in range(64 // CPUS_AT_ONCE)]
+    assert ratios == [1.0] * (32 // CPUS_AT_ONCE) + [0.5] * (32 // CPUS_AT_ONCE)
     assert many.ratio() == 1.0
     on = [62, 63]
     assert many.ratio() == 0.5

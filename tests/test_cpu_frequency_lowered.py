@@ -8,7 +8,7 @@ from capacity_days import INTERVALS, residing, tide
 
 from models.capacity.assess import assess_capacity
 from models.capacity.cpu_frequency import clock_rise
-from models.capacity.doubts import OFF
+from models.capacity.doubts import MAX_ERROR
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
 from models.capacity.result import CapacityReason
@@ -90,7 +90,7 @@ def test_only_the_processor_that_ends_the_growth_counts() -> None:
     little = replace(cpu, utilisation=cpu.utilisation / 4, own=None)
     disk = Resource("disk:sda", np.minimum(seen.throughput / SERVER.capacity * 2.5, 1))
     both = replace(seen, resources=(little, disk))
-    assert clock_rise(both, "cpu") > 1 + OFF
+    assert clock_rise(both, "cpu") > 1 + MAX_ERROR
     assert clock_rise(both, "disk:sda") == 1.0
     found = assess_capacity(both)
     assert found.limit == "disk:sda"
@@ -105,4 +105,4 @@ def test_a_clock_that_is_hardly_known_says_nothing() -> None:
     for told, low in ((0, False), (5, False), (6, True), (INTERVALS, True)):
         clock = np.where(np.arange(INTERVALS) < told, cpu.clock, np.nan)
         few = replace(seen, resources=(replace(cpu, clock=clock),))
-        assert (clock_rise(few, "cpu") > 1 + OFF) is low
+        assert (clock_rise(few, "cpu") > 1 + MAX_ERROR) is low

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from woken_servers import PROCESSORS, server_of_many_processors, woken_server
 
-from collectors.cpu_idle import AT_MOST, IdleEntries
+from collectors.cpu_idle import MAX_CPUS, IdleEntries
 from models.capacity.assess import assess_capacity
 from models.capacity.cpu_wakeups import CpuWakeups
 from models.capacity.extrapolation import CEILING
@@ -162,7 +162,7 @@ def test_a_large_machine_is_sampled(tmp_path: Path) -> None:
     """Of 64 processors eight are read, evenly spread."""
     for cpu in range(64):
         sysfs(tmp_path, cpu, C1=cpu)
-    assert IdleEntries(range(64), tmp_path).per_processor() == np.mean(range(0, 64, 64 // AT_MOST))
+    assert IdleEntries(range(64), tmp_path).per_processor() == np.mean(range(0, 64, 64 // MAX_CPUS))
 
 
 def test_without_a_driver_nothing_is_known(tmp_path: Path) -> None:

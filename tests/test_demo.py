@@ -27,7 +27,13 @@ from agent.assessment.snapshot import FitState, Load
 from agent.cli import main
 from agent.demo import demo_run, server_user
 from agent.demo.addresses import Address, AddressError, choose_address, listen_on
-from agent.demo.load_generator import MOST, PERIOD, clients_at, clients_at_the_top, is_rising
+from agent.demo.load_generator import (
+    MAX_TOP_CLIENTS,
+    PERIOD,
+    clients_at,
+    clients_at_the_top,
+    is_rising,
+)
 from agent.demo.report import lead, rows
 from agent.demo.screen import ENTER, HOME, LEAVE, View, draw
 from agent.demo.server import FOLDER_PREFIX, Program, ServerError, find_server
@@ -319,7 +325,7 @@ def test_the_wave_goes_up_and_down_within_bounds() -> None:
     top = clients_at_the_top()
     wave = [clients_at(second, top) for second in np.linspace(0, PERIOD, 100)]
     assert min(wave) == wave[0] == wave[-1] == 2
-    assert max(wave) == top <= MOST
+    assert max(wave) == top <= MAX_TOP_CLIENTS
     assert np.argmax(wave) in range(45, 55)
     assert np.all(np.diff(wave[:45]) >= 0)
     assert np.all(np.diff(wave[55:]) <= 0)

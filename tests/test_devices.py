@@ -46,8 +46,8 @@ def test_this_machines_own_are_bounded_and_none_is_made_up() -> None:
     disks, interfaces = devices.physical_disks(), devices.physical_interfaces()
     assert disks <= set(psutil.disk_io_counters(perdisk=True))
     assert interfaces <= set(psutil.net_io_counters(pernic=True)) - {"lo"}
-    assert len(disks) <= devices.MOST_DISKS
-    assert len(interfaces) <= devices.MOST_INTERFACES
+    assert len(disks) <= devices.MAX_DISKS
+    assert len(interfaces) <= devices.MAX_INTERFACES
     assert not [name for name in disks if name.startswith(devices.NOT_DISKS)]
 
 

@@ -39,7 +39,7 @@ def test_all_rows_at_once_are_the_same_as_row_by_row(connection: Connection) -> 
     connection.run("DO SLEEP(1.1)")
     assert int(connection.variables[SIZE]) > 0
     at_once = DigestTable(connection, COLUMNS).read("")
-    connection.variables[SIZE] = str(digest_table.MOST_ROWS + 1)
+    connection.variables[SIZE] = str(digest_table.MAX_ROWS + 1)
     one_by_one = DigestTable(connection, COLUMNS).read("")
     assert len(at_once[0]) > 10
     before, after = (
@@ -85,7 +85,7 @@ def rows_of(values: Values) -> DigestRows:
 
 def test_no_row_is_no_error(connection: Connection) -> None:
     """Nothing was used lately."""
-    for size in (1, digest_table.MOST_ROWS + 1):
+    for size in (1, digest_table.MAX_ROWS + 1):
         connection.variables[SIZE] = str(size)
         keys, age, counters = DigestTable(connection, COLUMNS).read(" WHERE DIGEST = 'none'")
         assert len(keys) == len(age) == 0
@@ -96,7 +96,9 @@ def test_a_text_that_was_cut_is_asked_for_row_by_row(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that sends less than all its rows is not believed, now or later."""
-    monkeypatch.setattr(digest_table, "LONGER", "SET SESSION group_concat_max_len = 500")
+    monkeypatch.setattr(
+        digest_table, "RAISE_CONCAT_LENGTH", "SET SESSION group_concat_max_len = 500"
+    )
     table = DigestTable(connection, COLUMNS)
     for _ in range(2):
         before = connection.statements
@@ -140,7 +142,7 @@ def test_rows_without_all_their_numbers_are_refused_by_name(server: PrivateServe
     account = Login(*least_account(server))
     torn = Torn(Endpoint(socket=server.socket), lambda: account, timeout=5, limit=5)
     torn.open()
-    torn.variables[SIZE] = str(digest_table.MOST_ROWS + 1)
+    torn.variables[SIZE] = str(digest_table.MAX_ROWS + 1)
     try:
         with pytest.raises(CollectorError, match=re.escape(str(torn.endpoint))) as refused:
             DigestTable(torn, COLUMNS).read("")

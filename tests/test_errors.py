@@ -8,7 +8,7 @@ import pymysql
 import pytest
 
 from collectors.base import CollectorError, FailureKind
-from collectors.errors import LONGEST, failure
+from collectors.errors import MAX_LENGTH, failure
 
 PLACE = "db1:3306"
 Error = pymysql.err.OperationalError
@@ -85,7 +85,7 @@ def test_what_a_server_says_is_one_line_that_a_terminal_does_not_obey() -> None:
     """Control characters, line feeds and long talk are a server's own affair."""
     text = str(failure(Error(1064, "near '\x1b[2J\x07" + "x" * 2000 + "'\nmore"), PLACE))
     assert text.isprintable()
-    assert len(text) < LONGEST + 30
+    assert len(text) < MAX_LENGTH + 30
     assert "more" not in text
 
 

@@ -55,7 +55,7 @@ from agent.window.intervals import Window
 from collectors.base import FailureKind, Feature
 from models.business_unit import UnitHeadroom, UnitReason
 from models.forecast.next_hour import Rise
-from models.forecast.saturation import DAY, ForecastReason, Saturation
+from models.forecast.saturation import DAY_SECONDS, ForecastReason, Saturation
 from models.group.clock_offset import ClockOffset
 from models.group.layers import Replication
 from models.group.scaling import GroupLoad, fit_scaling
@@ -137,7 +137,9 @@ def snapshots() -> list[Snapshot]:
     well[0] = replace(well[0], health=replace(well[0].health, identity=who, queries=123456.0))
     record = replace(well[0].fitted.record, mix_changed=ZERO)
     classes = known_classes(well[0].at)
-    met = Saturation(12 * DAY, 5 * DAY, 30 * DAY, ((1, 0.01), (7, 0.125), (30, 0.95)))
+    met = Saturation(
+        12 * DAY_SECONDS, 5 * DAY_SECONDS, 30 * DAY_SECONDS, ((1, 0.01), (7, 0.125), (30, 0.95))
+    )
     flat = Saturation(probability=((1, 0.0), (7, 0.0)), reason=ForecastReason.NO_GROWTH)
     well[0] = replace(well[0], fitted=replace(well[0].fitted, record=record), classes=classes)
     well[0] = replace(well[0], forecast=ForecastState(well[0].at, met, 0.01, 31))

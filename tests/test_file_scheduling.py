@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from file_scheduling import LONGEST, place
+from file_scheduling import LONG_FILES, place
 
 TESTS = Path(__file__).parent
 CONFTEST = f"""
@@ -45,5 +45,5 @@ def test_every_fourth_process_begins_with_the_last_files(tmp_path: Path) -> None
 
 def test_the_longest_files_come_first_in_their_order() -> None:
     """They are all there, and before every other."""
-    assert all((TESTS / name).exists() for name in LONGEST)
-    assert sorted(["test_a.py", *LONGEST], key=place) == [*LONGEST, "test_a.py"]
+    assert all((TESTS / name).exists() for name in LONG_FILES)
+    assert sorted(["test_a.py", *LONG_FILES], key=place) == [*LONG_FILES, "test_a.py"]

@@ -7,9 +7,9 @@ import pytest
 
 from models.capacity.distribution import Distribution
 from models.forecast.daily_peaks import daily_peaks
-from models.forecast.hourly_means import HOUR, hourly_means
+from models.forecast.hourly_means import HOUR_SECONDS, hourly_means
 from models.forecast.saturation import (
-    DAY,
+    DAY_SECONDS,
     ForecastReason,
     Saturation,
     forecast_load,
@@ -47,7 +47,7 @@ def meets(hours: Array, capacity: float) -> Saturation:
 def days_until(found: Saturation) -> float:
     """The median in days; there must be one."""
     assert found.seconds is not None, found.reason
-    return found.seconds / DAY
+    return found.seconds / DAY_SECONDS
 
 
 @pytest.mark.parametrize("ahead", [6, 12, 20])
@@ -57,7 +57,7 @@ def test_a_line_with_a_week_meets_the_capacity_where_it_should(ahead: int) -> No
     assert days_until(found) == pytest.approx(ahead, abs=0.2 * ahead + 1)
     assert found.lower is not None
     assert found.upper is not None
-    assert found.lower < ahead * DAY < found.upper
+    assert found.lower < ahead * DAY_SECONDS < found.upper
     assert found.reason is None
 
 
@@ -202,18 +202,25 @@ def test_a_wider_capacity_is_met_earlier_perhaps() -> None:
 
 def test_spans_of_any_width_become_hours() -> None:
     """Minutes are averaged, a span of three hours counts for each; an hour half unknown is none."""
-    until = 10 * HOUR
+    until = 10 * HOUR_SECONDS
     minutes = until - 60 * np.arange(120)[::-1]
     found = hourly_means(minutes, np.full(120, 60.0), np.repeat([1.0, 3.0], 60), until)
     assert found == pytest.approx([1.0, 3.0])
-    wide = hourly_means([5 * HOUR, 10 * HOUR], [3 * HOUR, 0.4 * HOUR], [7.0, 9.0], until)
+    wide = hourly_means(
+        [5 * HOUR_SECONDS, 10 * HOUR_SECONDS],
+        [3 * HOUR_SECONDS, 0.4 * HOUR_SECONDS],
+        [7.0, 9.0],
+        until,
+    )
     assert wide == pytest.approx([7, 7, 7, *[np.nan] * 5], nan_ok=True)
     assert len(hourly_means([], [], [], until)) == 0
 
 
 def test_spans_that_overlap_count_once() -> None:
     """What two spans have in common is the earlier one's."""
-    found = hourly_means([HOUR, HOUR], [HOUR, HOUR], [2.0, 4.0], HOUR)
+    found = hourly_means(
+        [HOUR_SECONDS, HOUR_SECONDS], [HOUR_SECONDS, HOUR_SECONDS], [2.0, 4.0], HOUR_SECONDS
+    )
     assert found == pytest.approx([2.0])
 
 
@@ -247,5 +254,5 @@ def test_nothing_is_announced_where_nothing_grows(name: str) -> None:
     for seed in range(6000, 6006):
         known = month(name, seed)
         found = meets(known.seen, 1.6 * float(np.nanmax(known.seen)))
-        assert found.seconds is None or found.seconds > 30 * DAY, seed
+        assert found.seconds is None or found.seconds > 30 * DAY_SECONDS, seed
         assert dict(found.probability).get(7, 0) < 0.5

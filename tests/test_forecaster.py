@@ -13,10 +13,16 @@ from made_up import WAVES, intervals, known, seen_at, with_resources
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.assessment.forecaster import EVERY, SOONEST, SPREAD, Forecaster, forecast_state
-from agent.assessment.hourly_load import KEPT, HourlyLoad
+from agent.assessment.forecaster import (
+    FORECAST_SECONDS,
+    MIN_FORECAST_SECONDS,
+    START_SPREAD_SECONDS,
+    Forecaster,
+    forecast_state,
+)
+from agent.assessment.hourly_load import KEPT_HOURS, HourlyLoad
 from agent.assessment.load_sums import LoadSum
-from agent.assessment.snapshot import FORECAST_STALE, ForecastState, Snapshot
+from agent.assessment.snapshot import FORECAST_STALE_SECONDS, ForecastState, Snapshot
 from agent.commands.analyze_report import as_csv, as_table
 from agent.config.settings import Config
 from agent.export.forecast_report import forecast_words, when_words
@@ -35,13 +41,15 @@ from agent.window.intervals import Window
 from collectors.base import Sample
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
-from models.forecast.hourly_means import HOUR
-from models.forecast.saturation import DAY, ForecastReason, Saturation
+from models.forecast.hourly_means import HOUR_SECONDS
+from models.forecast.saturation import DAY_SECONDS, ForecastReason, Saturation
 from models.rates import Array
 from models.trust import Trust
 
 UNIX = 1_699_999_200.0  # a full hour
-FOUND = Saturation(12 * DAY, 5 * DAY, 30 * DAY, ((1, 0.01), (7, 0.125), (30, 0.95)))
+FOUND = Saturation(
+    12 * DAY_SECONDS, 5 * DAY_SECONDS, 30 * DAY_SECONDS, ((1, 0.01), (7, 0.125), (30, 0.95))
+)
 FLAT = Saturation(None, None, None, ((1, 0.0), (7, 0.25)), ForecastReason.NO_GROWTH)
 
 STATUS = {"own_statements": 0.0, "threads_running": 5.0}
@@ -56,10 +64,11 @@ def growing(hours: Array) -> Array:
 
 def sums(days: int, until: float = UNIX) -> list[LoadSum]:
     """What is known of the days before."""
-    last = int(until // HOUR) - 1
+    last = int(until // HOUR_SECONDS) - 1
     hours = np.arange(1.0 - 24 * days, 1.0)
     return [
-        LoadSum(last + int(h), HOUR, HOUR * x) for h, x in zip(hours, growing(hours), strict=True)
+        LoadSum(last + int(h), HOUR_SECONDS, HOUR_SECONDS * x)
+        for h, x in zip(hours, growing(hours), strict=True)
     ]
 
 
@@ -91,18 +100,25 @@ def test_intervals_become_hourly_means() -> None:
     """240 intervals of 15 s are an hour; the hour that has begun is not shown yet."""
     history = HourlyLoad()
     ends = UNIX + 15.0 * np.arange(1.0, 300.0)
-    history.add_intervals(ends, np.full(299, 15.0), np.where(ends <= UNIX + HOUR / 2, 10.0, 30.0))
+    history.add_intervals(
+        ends, np.full(299, 15.0), np.where(ends <= UNIX + HOUR_SECONDS / 2, 10.0, 30.0)
+    )
     assert history.means(UNIX + 4400) == pytest.approx([20.0])
     assert len(history.means(UNIX + 100)) == 0
 
 
 def test_the_oldest_hours_make_room() -> None:
     """As many hours are kept as a forecast looks at, and those between two known ones are gaps."""
-    history, first = HourlyLoad(), int(UNIX // HOUR)
-    history.add(LoadSum(first + k, HOUR, HOUR * k) for k in range(KEPT))
-    history.add([LoadSum(first + KEPT + 4, HOUR, 7 * HOUR), LoadSum(first, HOUR, HOUR)])
-    means = history.means(UNIX + HOUR * (KEPT + 5))
-    assert len(means) == KEPT
+    history, first = HourlyLoad(), int(UNIX // HOUR_SECONDS)
+    history.add(LoadSum(first + k, HOUR_SECONDS, HOUR_SECONDS * k) for k in range(KEPT_HOURS))
+    history.add(
+        [
+            LoadSum(first + KEPT_HOURS + 4, HOUR_SECONDS, 7 * HOUR_SECONDS),
+            LoadSum(first, HOUR_SECONDS, HOUR_SECONDS),
+        ]
+    )
+    means = history.means(UNIX + HOUR_SECONDS * (KEPT_HOURS + 5))
+    assert len(means) == KEPT_HOURS
     assert means[0] == 5
     assert np.isnan(means[-5:-1]).all()
     assert means[-1] == 7
@@ -111,12 +127,12 @@ def test_the_oldest_hours_make_room() -> None:
 def test_a_clock_that_was_far_ahead_is_forgotten() -> None:
     """After a year that never was, the load of now counts; a broken sum never does."""
     history = HourlyLoad()
-    year = 365 * DAY
+    year = 365 * DAY_SECONDS
     for start in (UNIX + year, UNIX):
         ends = start + 60.0 * np.arange(1.0, 61.0)
         history.add_intervals(ends, np.full(60, 60.0), np.full(60, 4.0))
-    history.add([LoadSum(int(UNIX // HOUR), 10.0, float("nan"))])
-    assert history.means(UNIX + HOUR) == pytest.approx([4.0])
+    history.add([LoadSum(int(UNIX // HOUR_SECONDS), 10.0, float("nan"))])
+    assert history.means(UNIX + HOUR_SECONDS) == pytest.approx([4.0])
 
 
 def test_a_forecast_is_made_once_an_hour_and_when_the_capacity_moves() -> None:
@@ -124,19 +140,29 @@ def test_a_forecast_is_made_once_an_hour_and_when_the_capacity_moves() -> None:
     forecaster, at = Forecaster("db", 0.0), 0.0
     forecaster.restore(sums(35), 0.0)
     made = []
-    steps = ((SPREAD, 2400.0), (EVERY - 1, 2400.0), (SOONEST, 2800.0), (EVERY + SPREAD, 2800.0))
+    steps = (
+        (START_SPREAD_SECONDS, 2400.0),
+        (FORECAST_SECONDS - 1, 2400.0),
+        (MIN_FORECAST_SECONDS, 2800.0),
+        (FORECAST_SECONDS + START_SPREAD_SECONDS, 2800.0),
+    )
     for wait, value in steps:
         at += wait
         forecaster.advance(capacity(value), Now(at, UNIX + at))
         assert forecaster.state is not None
         made.append(forecaster.state.at)
-    assert made == [UNIX + SPREAD, UNIX + SPREAD, UNIX + at - EVERY - SPREAD, UNIX + at]
+    assert made == [
+        UNIX + START_SPREAD_SECONDS,
+        UNIX + START_SPREAD_SECONDS,
+        UNIX + at - FORECAST_SECONDS - START_SPREAD_SECONDS,
+        UNIX + at,
+    ]
     assert forecaster.state is not None
     assert forecaster.state.days == 35
     assert forecaster.state.growth_per_day == pytest.approx(0.01, rel=0.2)
     seconds = forecaster.state.saturation.seconds
     assert seconds is not None
-    assert seconds / DAY == pytest.approx(40, rel=0.3)
+    assert seconds / DAY_SECONDS == pytest.approx(40, rel=0.3)
 
 
 def test_a_young_agent_says_that_it_is_too_early() -> None:
@@ -152,8 +178,8 @@ def written(path: Path, width: float, days: int) -> Store:
     """A history of one server whose processor is full at 2600 queries/s, up to now."""
     store = Store(path, SETTINGS)
     now, rng = time.time(), np.random.default_rng(3)
-    ends = np.arange(now - days * DAY, now, width)
-    loads = growing((ends - now) / HOUR) * np.exp(0.01 * rng.standard_normal(len(ends)))
+    ends = np.arange(now - days * DAY_SECONDS, now, width)
+    loads = growing((ends - now) / HOUR_SECONDS) * np.exp(0.01 * rng.standard_normal(len(ends)))
     rows = [
         Row(
             ("db", SERVER),
@@ -178,10 +204,10 @@ def test_a_month_in_the_file_is_forecast_after_a_restart(tmp_path: Path) -> None
     monitor.fit_tick(time.monotonic())
     store.tick(time.monotonic() + 100)
     now = time.monotonic()
-    for at in (now, now + SPREAD):
+    for at in (now, now + START_SPREAD_SECONDS):
         monitor.fit_tick(at)
         monitor.forecast_tick(at)
-    monitor.fit_tick(now + SPREAD)
+    monitor.fit_tick(now + START_SPREAD_SECONDS)
     store.close()
     known = monitor.snapshot.capacity(time.time())
     assert known is not None
@@ -192,7 +218,9 @@ def test_a_month_in_the_file_is_forecast_after_a_restart(tmp_path: Path) -> None
     assert "db" in {key[1] for key in found if key[0] == "last_forecast_timestamp_seconds"}
     assert monitor.snapshot.forecast is not None
     assert monitor.snapshot.forecast.days >= 30
-    assert found["time_to_saturation_seconds", "db"] / DAY == pytest.approx(expected, rel=0.3)
+    assert found["time_to_saturation_seconds", "db"] / DAY_SECONDS == pytest.approx(
+        expected, rel=0.3
+    )
     assert found["saturation_within_probability", "1d", "db"] < 0.01
 
 
@@ -200,16 +228,20 @@ def test_metrics_page_and_json_say_the_same() -> None:
     """One forecast, three ways out."""
     snapshot = with_forecast(FOUND)
     found = series(snapshot, snapshot.at)
-    assert found["time_to_saturation_seconds", "db"] == 12 * DAY
-    assert found["time_to_saturation_lower_seconds", "db"] == 5 * DAY
-    assert found["time_to_saturation_upper_seconds", "db"] == 30 * DAY
+    assert found["time_to_saturation_seconds", "db"] == 12 * DAY_SECONDS
+    assert found["time_to_saturation_lower_seconds", "db"] == 5 * DAY_SECONDS
+    assert found["time_to_saturation_upper_seconds", "db"] == 30 * DAY_SECONDS
     assert found["saturation_within_probability", "7d", "db"] == 0.125
     page = render([snapshot], snapshot.at)
     assert "At this growth the load reaches the limit in 12 days (5 to 30)." in page
     [target] = json.loads(snapshots_as_json([snapshot], snapshot.at))["targets"]
     assert target["forecast"] == {
         "at": snapshot.at,
-        "time_to_saturation": {"value": 12 * DAY, "lower": 5 * DAY, "upper": 30 * DAY},
+        "time_to_saturation": {
+            "value": 12 * DAY_SECONDS,
+            "lower": 5 * DAY_SECONDS,
+            "upper": 30 * DAY_SECONDS,
+        },
         "probability_within": {"1d": 0.01, "7d": 0.125, "30d": 0.95},
         "growth_per_day": 0.01,
         "days": 35,
@@ -223,22 +255,22 @@ def test_a_fleet_shows_it_in_its_table_and_its_csv() -> None:
     header, row = as_table([snapshot], snapshot.at)
     assert row[header.index("when") :].startswith("12 days (5 to 30)  ")
     [cells] = csv.DictReader(as_csv([snapshot], snapshot.at))
-    assert float(cells["time_to_saturation"]) == 12 * DAY
-    assert float(cells["time_to_saturation_lower"]) == 5 * DAY
+    assert float(cells["time_to_saturation"]) == 12 * DAY_SECONDS
+    assert float(cells["time_to_saturation_lower"]) == 5 * DAY_SECONDS
     assert cells["trust"] == "trusted"
 
 
 def test_a_recording_of_weeks_is_forecast() -> None:
     """What `analyze` reads of 20 days, five minutes apart, is the load by the hour."""
-    width, start = 300.0, UNIX - 20 * DAY
+    width, start = 300.0, UNIX - 20 * DAY_SECONDS
     times = start + width * np.arange(20 * 288 + 1.0)
-    asked = np.cumsum(width * growing((times - UNIX) / HOUR))
+    asked = np.cumsum(width * growing((times - UNIX) / HOUR_SECONDS))
     readings = (
         Reading(at, (Sample("status", at, {**STATUS, "questions": q, "uptime": at - start}),))
         for at, q in zip(times.tolist(), asked.tolist(), strict=True)
     )
     load = HourlyLoad()
-    fill(IntervalBuffer(600.0, DAY, width), readings, load)
+    fill(IntervalBuffer(600.0, DAY_SECONDS, width), readings, load)
     means = load.means(UNIX)
     assert len(means) == 20 * 24
     hours = np.arange(0.5 - 20 * 24, 0.0)
@@ -246,7 +278,7 @@ def test_a_recording_of_weeks_is_forecast() -> None:
     state = forecast_state(load, capacity(2200.0), UNIX)
     assert state.days == 20
     assert state.saturation.seconds is not None
-    assert state.saturation.seconds / DAY == pytest.approx(10, abs=4)
+    assert state.saturation.seconds / DAY_SECONDS == pytest.approx(10, abs=4)
 
 
 def test_no_growth_has_no_time_but_its_reason() -> None:
@@ -266,10 +298,10 @@ def test_an_old_forecast_is_withheld() -> None:
     """Without a capacity of now, or two forecasts later, there are no numbers."""
     snapshot = with_forecast(FOUND)
     assert snapshot.forecast is not None
-    old = replace(snapshot.forecast, at=snapshot.at - FORECAST_STALE - 60)
+    old = replace(snapshot.forecast, at=snapshot.at - FORECAST_STALE_SECONDS - 60)
     for late, now in (
         (replace(snapshot, forecast=old), snapshot.at),
-        (snapshot, snapshot.at + DAY),
+        (snapshot, snapshot.at + DAY_SECONDS),
     ):
         assert late.current_forecast(now) is None
         names = {key[0] for key in series(late, now)}
@@ -283,7 +315,7 @@ def test_an_old_forecast_is_withheld() -> None:
     [
         (FOUND, "12 days (5 to 30)"),
         (FLAT, "no growth"),
-        (Saturation(None, 40 * DAY, None, (), ForecastReason.TOO_FAR), "40 days or more"),
+        (Saturation(None, 40 * DAY_SECONDS, None, (), ForecastReason.TOO_FAR), "40 days or more"),
         (Saturation(reason=ForecastReason.HISTORY_TOO_SHORT), "history too short"),
     ],
 )
@@ -296,12 +328,18 @@ def test_a_table_has_it_in_a_few_words(found: Saturation, words: str) -> None:
     ("found", "words"),
     [
         (FOUND, "At this growth the load reaches the limit in 12 days (5 to 30)."),
-        (replace(FOUND, seconds=30 * HOUR, lower=0.0, upper=2 * DAY), "in 30 hours (0.0 to 2.0)."),
+        (
+            replace(FOUND, seconds=30 * HOUR_SECONDS, lower=0.0, upper=2 * DAY_SECONDS),
+            "in 30 hours (0.0 to 2.0).",
+        ),
         (replace(FOUND, upper=None), "in 12 days (5 or more)."),
-        (replace(FOUND, seconds=60.0, lower=0.0, upper=DAY), "in less than an hour (0.0 to 1.0)."),
+        (
+            replace(FOUND, seconds=60.0, lower=0.0, upper=DAY_SECONDS),
+            "in less than an hour (0.0 to 1.0).",
+        ),
         (FLAT, "is not clearly growing. It may still be reached within a week: 25 %."),
         (
-            Saturation(None, 40 * DAY, None, (), ForecastReason.TOO_FAR),
+            Saturation(None, 40 * DAY_SECONDS, None, (), ForecastReason.TOO_FAR),
             "At this growth the load reaches the limit in 40 days at the earliest.",
         ),
         (Saturation(reason=ForecastReason.CAPACITY_UNKNOWN), "the capacity is not known."),

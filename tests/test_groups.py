@@ -16,12 +16,12 @@ from agent.config.settings import Config
 from agent.export.group_json import groups_as_json
 from agent.export.group_metrics import GroupCollector
 from agent.export.group_section import group_words, groups_section, layer_words
-from agent.groups.common_intervals import LATEST, CommonIntervals, TargetInterval
+from agent.groups.common_intervals import KEPT_INTERVALS, CommonIntervals, TargetInterval
 from agent.groups.group_monitor import GroupMonitor, group_load
 from agent.groups.groups import Groups
 from models.group.clock_offset import ClockOffset
 from models.group.layers import Replication
-from models.group.scaling import LEAST_INTERVALS, GroupLoad, ScalingReason, fit_scaling
+from models.group.scaling import MIN_INTERVALS, GroupLoad, ScalingReason, fit_scaling
 from models.group.summary import GroupReason, Node, summarise
 from models.trust import Trust
 from models.usl.law import Usl
@@ -122,7 +122,7 @@ def test_three_nodes_say_little() -> None:
         (loads((3,)), 3, ScalingReason.NODES_DID_NOT_VARY),
         (loads((2, 3)), 3, ScalingReason.NODES_DID_NOT_VARY),
         (loads((1, 2, 3), used=0.5), 3, ScalingReason.NEVER_AT_FULL_LOAD),
-        (loads((1, 2, 3))[:: 20 // (LEAST_INTERVALS - 1)], 3, ScalingReason.NEVER_AT_FULL_LOAD),
+        (loads((1, 2, 3))[:: 20 // (MIN_INTERVALS - 1)], 3, ScalingReason.NEVER_AT_FULL_LOAD),
         ([], 3, ScalingReason.NODES_DID_NOT_VARY),
     ],
 )
@@ -174,7 +174,7 @@ def test_one_that_is_lost_is_not_waited_for() -> None:
     base.add("a", TargetInterval(70.0, 2.0))
     base.add("b", TargetInterval(70.0, 2.0))
     assert base.take(NAMES) == (60.0, {"a": 2.0, "b": 2.0})
-    assert all(len(kept) <= LATEST for kept in base._latest.values())
+    assert all(len(kept) <= KEPT_INTERVALS for kept in base._latest.values())
 
 
 def snapshot(name: str, demand: float, *, up: bool = True) -> Snapshot:

@@ -12,7 +12,7 @@ from test_plateau import END, KNEE
 from test_plateau import day as plateau
 
 from models.capacity.assess import assess_capacity
-from models.capacity.headroom import BUSY, Headroom, headroom, headroom_on_curve
+from models.capacity.headroom import MIN_LIMITING_UTILISATION, Headroom, headroom, headroom_on_curve
 from models.capacity.observations import Observations
 from models.capacity.result import USL
 from models.usl.fit import fit
@@ -56,7 +56,7 @@ def test_past_the_peak_of_a_full_resource_it_counts_the_statements_beyond() -> N
 def test_statements_that_wait_while_the_resource_is_idle_are_no_overload() -> None:
     """They pile up behind a lock: the server could do more, and that is still its headroom."""
     found = assess_capacity(plateau(120.0, 1, full_at=0.98 * END))
-    waiting = headroom(found, 0.3 * END, 500.0, BUSY - 0.1)
+    waiting = headroom(found, 0.3 * END, 500.0, MIN_LIMITING_UTILISATION - 0.1)
     assert waiting is not None
     assert not waiting.overloaded
     assert waiting.ratio == pytest.approx(0.7, abs=0.03)

@@ -30,7 +30,7 @@ library.fclose(file)
 SIZE, COUNT = 10_000, 4000
 FREED = f"""
 import ctypes
-from agent.support.heap_trim import GIVE_BACK_EVERY, give_back
+from agent.support.heap_trim import TRIM_SECONDS, give_back
 def resident():
     words = open("/proc/self/smaps_rollup").read().split()
     return 1024 * int(words[words.index("Rss:") + 1])
@@ -40,13 +40,13 @@ places = [library.malloc({SIZE}) for _ in range({COUNT})]
 for place in places: ctypes.memset(place, 1, {SIZE})
 for place in places[:-1]: library.free(ctypes.c_void_p(place))
 before = resident()
-assert give_back(7.0) >= 7.0 + GIVE_BACK_EVERY
+assert give_back(7.0) >= 7.0 + TRIM_SECONDS
 print(before - resident())
 """
 
 RUBBISH = """
 import gc, sys, weakref
-from agent.support.heap_trim import COLLECT_EVERY, collect, give_back
+from agent.support.heap_trim import COLLECT_SECONDS, collect, give_back
 class Ring: pass
 def ring():
     made = Ring()
@@ -61,7 +61,7 @@ old = ring()
 spare = [tuple(range(n, n + 15)) for n in range(2000)]
 spare = None
 before = sys.getallocatedblocks()
-assert collect(7.0) >= 7.0 + COLLECT_EVERY
+assert collect(7.0) >= 7.0 + COLLECT_SECONDS
 print("left", old())
 print("spare", (before - sys.getallocatedblocks()) // 1900)
 """

@@ -26,10 +26,10 @@ WRITER = Path(__file__).with_name("history_writer.py")
 ROOT = WRITER.parent.parent
 KILLS, MANY_KILLS = 20, 200
 LONGEST = 0.06  # seconds that a writer writes before it is killed
-LONGEST_START = 0.8  # seconds until one that is just starting is killed
+MAX_START = 0.8  # seconds until one that is just starting is killed
 PER_INTERVAL = 15  # samples
 CUTS = 30
-MOST_TOLD = 2**20  # bytes
+MAX_TOLD = 2**20  # bytes
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def test_what_was_committed_outlives_any_number_of_kills(tmp_path: Path, *, is_l
         with writing(path, written) as process:
             assert process.stdout
             first = process.stdout.readline() if number % 4 else ""  # else it may not be open yet
-            time.sleep(chance.random() * (LONGEST if first else LONGEST_START))
+            time.sleep(chance.random() * (LONGEST if first else MAX_START))
             process.kill()
             told = acknowledged(first + process.stdout.read())
         there = assert_whole(path) if has_tables(path) else 0
@@ -115,7 +115,7 @@ def test_a_power_cut_loses_nothing_that_was_committed(tmp_path: Path) -> None:
             time.sleep(LONGEST * chance.random())
             with frozen(process):
                 with suppress(BlockingIOError):  # it has said nothing since
-                    told += os.read(process.stdout.fileno(), MOST_TOLD).decode()
+                    told += os.read(process.stdout.fileno(), MAX_TOLD).decode()
                 copy = power_cut(path, tmp_path / f"cut-{number}")
             total = assert_whole(copy)
             assert total - 1 >= max(acknowledged(told))

@@ -20,7 +20,7 @@ from history_rows import filled, rows
 
 from agent.history.record_types import INTERVALS
 from agent.history.text.csv_text import header
-from agent.history.text.openmetrics_text import MOST_LINES, family
+from agent.history.text.openmetrics_text import MAX_LINES, family
 
 MEMORY = 1500 * 2**20  # bytes of address space that a command may take, libraries included
 ROOT = Path(__file__).resolve().parent.parent
@@ -141,7 +141,7 @@ def test_an_openmetrics_file_of_too_many_lines_is_refused(path: Path, tmp_path: 
     """Its rows are spread over the file, so that all of it is in memory."""
     name = family(INTERVALS, INTERVALS.columns[0])
     line = f'{name}{{target="db",server="s"}} 15 1700000000\n'
-    source = bomb(tmp_path / "big.gz", line.encode() * 10_000, MOST_LINES // 10_000 + 1)
+    source = bomb(tmp_path / "big.gz", line.encode() * 10_000, MAX_LINES // 10_000 + 1)
     code, _, err, _ = bounded("history", "import", "--file", path, source)
     assert code == 2
     assert "more than 1,000,000 lines; export it as CSV" in err
@@ -191,7 +191,7 @@ def test_pages_that_lead_in_circles_come_to_an_end(
     path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each page of a tree leads to the next one, many times: 100 to the 20th rows to be counted."""
-    monkeypatch.setattr("agent.history.database.LONGEST_STATEMENT", 1.0)
+    monkeypatch.setattr("agent.history.database.MAX_STATEMENT_SECONDS", 1.0)
     filled(path, 2)
     lead_in_circles(path)
     started = time.monotonic()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.group.clock_offset import REMEMBERED
+from models.group.clock_offset import ROUND_TRIP_LIFETIME
 from models.group.layers import (
     Layer,
     Replication,
@@ -72,7 +72,7 @@ def test_looks_are_averaged_over_the_last_minutes() -> None:
     for at, waiting in ((300.0, 1.0), (305.0, 0.0), (310.0, 0.0), (315.0, 0.0)):
         known = add_replication(known, Replication(at, 2.0, waiting))
     assert mean_replication(known, 315.0) == Replication(315.0, 2.0, 0.25)
-    assert mean_replication(known, 315.0 + REMEMBERED) is None
+    assert mean_replication(known, 315.0 + ROUND_TRIP_LIFETIME) is None
     assert mean_replication((), 0.0) is None
 
 

@@ -58,7 +58,7 @@ def test_the_agents_counters_rise_and_never_fall(
                 highest[labels] = value
 
 
-MOST_SERIES = 400
+MAX_SERIES = 400
 """Of a target at the default settings."""
 STATEMENTS = [f"SELECT BENCHMARK(5000, 7 * 11) AS class_{number}" for number in range(40)]
 
@@ -83,7 +83,7 @@ def test_a_target_of_many_classes_has_few_series(server: PrivateServer, tmp_path
         page = agent.page
     count = sum('target="' in line for line in page.text.splitlines())
     print(f"{server.flavour}: {count} series")
-    assert 100 < count <= MOST_SERIES
+    assert 100 < count <= MAX_SERIES
     identity = [line for line in page.text.splitlines() if "_target_info{" in line]
     assert len(identity) == 1
     assert f'version="{server.version}' in identity[0]

@@ -50,7 +50,7 @@ def test_a_grant_is_missed_and_found_again_by_itself(
     revoke = grant.replace("GRANT", "REVOKE").replace("TO", "FROM")
     account = least_account(failing)
     run_as_root(failing, revoke)
-    monkeypatch.setattr(target_session, "PREPARE_AGAIN", 1.0)
+    monkeypatch.setattr(target_session, "PREPARE_SECONDS", 1.0)
     file, _ = write_config(tmp_path, target(tmp_path, failing, account))
     with running_here(Agent(load(file))) as agent:
         wait_until("lacks", lambda: lacking(agent) >= set(LACKING))

@@ -71,8 +71,8 @@ def hasty(
     servers: list[PrivateServer], folder: Path, patch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Agent, list[Proxy]]]:
     """An agent of these servers, each behind a proxy, that tries again at once."""
-    patch.setattr(target_session, "RECONNECT_FIRST", 0.01)
-    patch.setattr(target_session, "RECONNECT_LONGEST", 0.05)
+    patch.setattr(target_session, "RECONNECT_MIN", 0.01)
+    patch.setattr(target_session, "RECONNECT_MAX", 0.05)
     with ExitStack() as stack:
         proxies = [stack.enter_context(Proxy(server.port)) for server in servers]
         targets = [

@@ -36,7 +36,7 @@ A_FEW_PERCENT, WITH_LESS, OF_WHO_QUEUES = 0.03, 0.06, 0.1
 texts, and for a hot row."""
 OF_THE_REST, OF_PREPARED = 0.12, 0.08
 """By how much the part of no class may be wrong, and that of a work that computes."""
-LEAST_SHIPPED, MOST_BYTES = 0.8, 0.05
+MIN_SHIPPED, MAX_BYTES = 0.8, 0.05
 """Of the network to who ships; of a disk to who touches no table."""
 
 _scenes: dict[str, Scene] = {}
@@ -184,13 +184,13 @@ def test_what_has_no_digest_is_a_class_of_its_own(scene: Scene) -> None:
 def test_bytes_are_theirs_who_moved_them_or_nobodys(scene: Scene) -> None:
     """Who ships has the network; disks go to who reads, or to nobody while that is not known."""
     state = estimated(scene.taken, 12.0)
-    assert shares(scene.network)[names().index("ships")] > LEAST_SHIPPED
+    assert shares(scene.network)[names().index("ships")] > MIN_SHIPPED
     network = state.resource("network")
     assert network is not None
     assert network.unattributed_share is not None
     print(f"network: no class's {network.unattributed_share:.3f}, {network.held_out}")
     given = of_state(scene, state, "network")
-    assert given["ships"] >= LEAST_SHIPPED * sum(given.values())
+    assert given["ships"] >= MIN_SHIPPED * sum(given.values())
     if is_predicted_well(network.held_out):
         assert network.unattributed_share < 0.7  # of intervals before anything was proven
     for name in ("read", "written"):
@@ -199,7 +199,7 @@ def test_bytes_are_theirs_who_moved_them_or_nobodys(scene: Scene) -> None:
         assert disk.unattributed is not None
         given = of_state(scene, state, name)
         print(f"{name}: no class's {disk.unattributed_share:.3f}, {disk.held_out}, {given}")
-        assert all(given.get(work, 0.0) < MOST_BYTES * disk.total for work in WITHOUT_TABLES)
+        assert all(given.get(work, 0.0) < MAX_BYTES * disk.total for work in WITHOUT_TABLES)
         if is_predicted_well(disk.held_out):
             continue
         assert Reason.COST_VARIES in disk.reasons

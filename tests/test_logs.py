@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.support.logs import AT_ONCE, MOST_KINDS, PAUSE, RepeatedMessages, fields, located, set_up
+from agent.support.logs import AT_ONCE, MAX_KINDS, PAUSE, RepeatedMessages, fields, located, set_up
 
 
 @pytest.fixture
@@ -110,9 +110,9 @@ def test_only_what_is_alike_is_summed_up() -> None:
     assert not repeats.filter(record("cannot read: %s", "y", target="db1", collector="status"))
     assert all(repeats.filter(record("refused: %s", f"mistake {i}")) for i in range(20))
     assert all(repeats.filter(record("a", level=logging.DEBUG)) for _ in range(20))
-    for index in range(2 * MOST_KINDS):
+    for index in range(2 * MAX_KINDS):
         repeats.filter(record(f"event {index}"))
-    assert len(repeats._kinds) == MOST_KINDS
+    assert len(repeats._kinds) == MAX_KINDS
 
 
 def test_the_count_of_those_left_out_is_in_the_line(root: logging.Logger) -> None:

@@ -18,8 +18,8 @@ from testbed.real.servers import least_account
 
 OFTEN = {**COLLECTORS, "digests": {"interval": "500ms"}}
 LASTS = 8.0  # seconds of lies
-MOST_MEMORY = 150  # MiB
-LARGEST_PAGE, LARGEST_LOG = 300_000, 200_000  # bytes
+MAX_MEMORY = 150  # MiB
+MAX_PAGE, MAX_LOG = 300_000, 200_000  # bytes
 ALL: dict[str, dict[str, Any]] = {
     **{name: {"lies": lies} for name, (lies, _) in LIES.items()},
     **{f"greeting: {name}": {"greeting": said} for name, said in GREETINGS.items()},
@@ -65,9 +65,9 @@ def test_all_liars_at_once_touch_nobody_else(
     assert page.get("up", target="calm") == 1
     assert page.get("collector_failures_total", target="calm", collector="status") is None
     assert len(set(samples)) >= 0.75 * LASTS  # a page a second
-    assert most < MOST_MEMORY
-    assert len(page.text) < LARGEST_PAGE + 3000 * len(liars)
-    assert len(agent.log) < LARGEST_LOG
+    assert most < MAX_MEMORY
+    assert len(page.text) < MAX_PAGE + 3000 * len(liars)
+    assert len(agent.log) < MAX_LOG
 
 
 def is_ready(agent: Daemon) -> bool:

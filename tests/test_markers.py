@@ -19,7 +19,7 @@ from made_up import RISING, intervals, known
 from test_replay_history import SERVER, history, real_intervals
 from web_clients import NOW, ask, listening, password_hash, snapshot, written
 
-from agent.assessment.markers import LONGEST_NAME, MOST_MARKERS, Marker, Markers
+from agent.assessment.markers import MAX_MARKERS, MAX_NAME_LENGTH, Marker, Markers
 from agent.cli import main
 from agent.config.settings import Config
 from agent.export.page import render
@@ -27,7 +27,7 @@ from agent.history.database import open_to_read, open_to_write
 from agent.history.marker_table import forget_markers, insert_markers, read_markers
 from agent.history.store import Store
 from agent.service.daemon import Agent
-from agent.web.marker_requests import MARKERS, MOST_A_MINUTE
+from agent.web.marker_requests import MARKERS, MAX_PER_MINUTE
 from agent.web.reloading_config import WebFile
 
 TARGET = "db<1>"
@@ -66,7 +66,7 @@ def test_a_marker_is_set_for_one_target_or_for_all(port: int, found: list[Marker
     [
         ((), 400, "400 name: it is missing; fields go into the address, as in ?name=release"),
         ((("name", ""),), 400, "400 name: '' is not a marker name; give 1 to 100 printable"),
-        ((("name", "a" * (LONGEST_NAME + 1)),), 400, "1 to 100 printable characters"),
+        ((("name", "a" * (MAX_NAME_LENGTH + 1)),), 400, "1 to 100 printable characters"),
         ((("name", "a\x1b[2J"),), 400, "400 name: 'a\\x1b[2J' is not a marker name"),
         ((("name", " a"),), 400, "with no space around them"),
         ((("name", "a"), ("at", "soon")), 400, "400 at: give Unix seconds"),
@@ -107,9 +107,9 @@ def test_no_page_of_a_browser_can_set_one(
 
 def test_a_flood_is_turned_away(port: int, found: list[Marker]) -> None:
     """So many a minute are set, and others are answered 429."""
-    answers = [post(port, ("name", str(k)))[0] for k in range(MOST_A_MINUTE + 3)]
-    assert answers == [200] * MOST_A_MINUTE + [429] * 3
-    assert len(found) == MOST_A_MINUTE
+    answers = [post(port, ("name", str(k)))[0] for k in range(MAX_PER_MINUTE + 3)]
+    assert answers == [200] * MAX_PER_MINUTE + [429] * 3
+    assert len(found) == MAX_PER_MINUTE
 
 
 def test_they_are_listed_for_all_targets_or_for_one() -> None:
@@ -154,7 +154,7 @@ def test_the_command_sets_one_where_the_login_is_right(
 
 def test_only_the_latest_are_kept() -> None:
     """In memory as in the history, the oldest go for new ones."""
-    many = [Marker(NOW + k, str(k)) for k in range(MOST_MARKERS + 5)]
+    many = [Marker(NOW + k, str(k)) for k in range(MAX_MARKERS + 5)]
     markers = Markers(kept=1e9, clock=lambda: NOW)
     markers.add(many)
     assert markers.known() == tuple(many[5:])
@@ -166,7 +166,7 @@ def test_only_the_latest_are_kept() -> None:
 
 def test_the_history_keeps_the_latest_and_forgets_the_old(tmp_path: Path) -> None:
     """One that is written twice is there once."""
-    many = [Marker(NOW + k, "same", "db") for k in range(MOST_MARKERS + 5)]
+    many = [Marker(NOW + k, "same", "db") for k in range(MAX_MARKERS + 5)]
     with closing(open_to_write(tmp_path / "history.db")) as connection:
         insert_markers(connection, [*many, many[-1]])
         assert read_markers(connection) == many[5:]

@@ -11,8 +11,8 @@ from agent.query_classes.divided_resources import RESOURCES
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals
 from models.attribution.divide import attribute
 from models.attribution.estimators import (
-    CALLS,
-    LEAST_GROUPS,
+    MIN_GROUP_CALLS,
+    MIN_GROUPS,
     Target,
     equivalent_calls,
     scaled_to_median_cost,
@@ -76,9 +76,9 @@ def test_calls_of_all_sizes_are_not_cut_to_the_small_ones() -> None:
 def test_too_few_calls_count_by_their_mean() -> None:
     """One in a hundred intervals, each at another cost."""
     count, parts = np.zeros((300, 2)), np.full((300, 2), 0.01)
-    count[::100, 0], count[:, 1] = 1, CALLS
+    count[::100, 0], count[:, 1] = 1, MIN_GROUP_CALLS
     parts[:, 0] = count[:, 0] * np.arange(300)
-    assert count[:, 0].sum() < CALLS * LEAST_GROUPS
+    assert count[:, 0].sum() < MIN_GROUP_CALLS * MIN_GROUPS
     assert scaled_to_median_cost(parts, count) == pytest.approx(parts)
 
 

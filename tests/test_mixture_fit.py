@@ -21,7 +21,7 @@ from models.attribution.normal_equations import Priors, Problem
 from models.attribution.result import PredictionError
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_costs import (
-    MOST_CPU,
+    MAX_UNIT_CPU,
     CpuBounds,
     fit_unit_costs,
     interval_weights,
@@ -113,7 +113,9 @@ def test_no_row_costs_more_than_is_possible() -> None:
     free = fit_unit_costs(intervals, y)
     held = fit_unit_costs(intervals, y, bounds=CpuBounds(0.3))
     assert dict(free.sizes)["rows_affected"] == pytest.approx(5.0, rel=1e-3)
-    assert dict(held.sizes)["rows_affected"] == pytest.approx(MOST_CPU["rows_affected"], rel=2e-3)
+    assert dict(held.sizes)["rows_affected"] == pytest.approx(
+        MAX_UNIT_CPU["rows_affected"], rel=2e-3
+    )
 
 
 def test_unit_costs_need_counts() -> None:

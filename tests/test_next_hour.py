@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from models.capacity.distribution import Distribution
-from models.forecast.next_hour import AGO, DAY_STEPS, HORIZONS, LASTS, SINCE, Rise, rises
+from models.forecast.next_hour import (
+    DAY_STEPS,
+    HORIZON_STEPS,
+    MEAN_AGE_STEPS,
+    RISE_END_PROBABILITIES,
+    RISE_STEPS,
+    Rise,
+    rises,
+)
 from models.rates import Array
 
 WEEK = 7 * DAY_STEPS
@@ -24,10 +32,10 @@ def test_the_load_rises_as_at_this_hour_of_earlier_days() -> None:
     for at, factor in ((WEEK + 72, 1.0), (WEEK + 72, 1.3), (WEEK + 200, 1.0)):
         steps = np.arange(at + 1.0)
         means = daily(steps)
-        level, before = factor * means[-1], factor * means[-1 - SINCE]
+        level, before = factor * means[-1], factor * means[-1 - RISE_STEPS]
         found = rises(means, level, before)
-        assert tuple(found) == HORIZONS
-        for ahead in HORIZONS:
+        assert tuple(found) == HORIZON_STEPS
+        for ahead in HORIZON_STEPS:
             true = max(float(daily(steps[-1:] + k)[0]) for k in range(ahead + 1)) / means[-1]
             usual = np.maximum(found[ahead].usual, 0.0)
             assert np.exp(np.median(usual)) == pytest.approx(true, rel=0.03)
@@ -37,18 +45,21 @@ def test_the_load_rises_as_at_this_hour_of_earlier_days() -> None:
 def test_a_rise_that_no_day_explains_goes_on() -> None:
     """A quarter more within ten minutes is new; it grows by as much again in one of two cases."""
     means = daily(np.arange(WEEK + 144.0), noise=0.02)
-    found = rises(means, 1.25 * means[-1], means[-1 - SINCE])[12]
+    found = rises(means, 1.25 * means[-1], means[-1 - RISE_STEPS])[12]
     assert found.new > 0.99
-    ways = np.minimum(LASTS / (1 - LASTS), 12 / SINCE) + AGO / SINCE
+    ways = (
+        np.minimum(RISE_END_PROBABILITIES / (1 - RISE_END_PROBABILITIES), 12 / RISE_STEPS)
+        + MEAN_AGE_STEPS / RISE_STEPS
+    )
     assert found.further == pytest.approx(np.log(1.25) * ways, rel=0.2)
-    assert np.median(ways) == pytest.approx(1 + AGO / SINCE, abs=0.05)
+    assert np.median(ways) == pytest.approx(1 + MEAN_AGE_STEPS / RISE_STEPS, abs=0.05)
 
 
 @pytest.mark.parametrize("ratio", [0.7, 1.0, 1.03])
 def test_chance_is_not_new(ratio: float) -> None:
     """What a noisy load does anyway, and a fall, promise nothing."""
     means = daily(np.arange(WEEK + 144.0), noise=0.03)
-    found = rises(means, ratio * means[-1 - SINCE], means[-1 - SINCE])
+    found = rises(means, ratio * means[-1 - RISE_STEPS], means[-1 - RISE_STEPS])
     assert all(rise.new < 0.1 for rise in found.values())
 
 
@@ -74,10 +85,10 @@ def test_gaps_and_silence_are_left_out() -> None:
     """Days that are not known, and hours without a query, count for nothing."""
     steps = np.arange(WEEK + 73.0)
     means = daily(steps)
-    whole = rises(means, means[-1], means[-1 - SINCE])[12]
+    whole = rises(means, means[-1], means[-1 - RISE_STEPS])[12]
     means[: 5 * DAY_STEPS] = np.nan
     means[6 * DAY_STEPS + 60 : 6 * DAY_STEPS + 90 : 3] = np.nan
-    found = rises(means, means[-1], means[-1 - SINCE])[12]
+    found = rises(means, means[-1], means[-1 - RISE_STEPS])[12]
     assert 0 < len(found.usual) < len(whole.usual) / 2
     assert np.median(found.usual) == pytest.approx(np.median(whole.usual), rel=0.05)
     assert rises(np.zeros(WEEK), 0.0, 0.0)[12].saturation_probability(0.0, LIMIT) == 0

@@ -13,7 +13,7 @@ from agent.config.base_model import InvalidValuesError
 from agent.config.node_exporter import NodeExporterSettings
 from agent.sampling.remote_host import fetch_from
 from collectors.base import CollectorError, FailureKind
-from collectors.devices import MOST_DISKS
+from collectors.devices import MAX_DISKS
 from collectors.node_exporter import values_of
 
 PAGE = b"""# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.
@@ -62,7 +62,7 @@ def test_of_many_disks_the_busiest_are_read() -> None:
     lines = [f'node_disk_read_bytes_total{{device="sd{n}"}} {n}' for n in range(40)]
     values = values_of(PAGE + "\n".join((*lines, "")).encode())
     disks = {name for name in values if name.endswith(":read_bytes")}
-    assert disks == {f"disk:sd{n}:read_bytes" for n in range(40 - MOST_DISKS, 40)}
+    assert disks == {f"disk:sd{n}:read_bytes" for n in range(40 - MAX_DISKS, 40)}
 
 
 @pytest.mark.parametrize(

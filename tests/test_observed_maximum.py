@@ -8,9 +8,9 @@ from capacity_days import observed, residing, tide
 
 from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
-from models.capacity.observed_maximum import UNKNOWN, cost_variation, likelihood
+from models.capacity.observed_maximum import DEFAULT_VARIATION, cost_variation, likelihood
 from models.capacity.resource_limit import Resource
-from models.capacity.sample_sizes import MISLED, VARIES
+from models.capacity.sample_sizes import FALSE_SIGN_PROBABILITY, QUERY_VARIATION
 from models.trust import Trust
 from models.usl.law import Array
 from testbed.simulated.servers import erlang_server, law_server
@@ -34,7 +34,7 @@ def test_a_capacity_above_what_was_served_is_as_likely_as_any() -> None:
     for bursts in (1, 2, 3):
         x = np.append(steady, np.full(bursts, 600.0))
         far_below, far_above = likelihood(np.log([400.0, 700.0]), served(x), "cpu")
-        assert far_below == pytest.approx(MISLED**bursts, rel=0.1)
+        assert far_below == pytest.approx(FALSE_SIGN_PROBABILITY**bursts, rel=0.1)
         assert far_above == pytest.approx(1.0, abs=0.05)
 
 
@@ -51,12 +51,12 @@ def test_costs_that_vary_make_it_less_sure() -> None:
     """A burst of cheap queries is possible where costs vary, and hardly where they do not."""
     x = np.append(np.linspace(100, 500, 200), [620.0, 630.0, 640.0])
     sure, unsure = served(x), served(x, noise=0.2)
-    assert cost_variation(sure, "cpu") == VARIES
+    assert cost_variation(sure, "cpu") == QUERY_VARIATION
     assert cost_variation(unsure, "cpu") == pytest.approx(0.2, rel=0.3)
     below = np.log([520.0])
     assert likelihood(below, sure, "cpu")[0] < 0.2 * likelihood(below, unsure, "cpu")[0]
     blind = replace(sure, resources=(Resource("cpu", np.full(len(x), np.nan)),))
-    assert cost_variation(blind, "cpu") == UNKNOWN
+    assert cost_variation(blind, "cpu") == DEFAULT_VARIATION
 
 
 @pytest.mark.parametrize("seed", range(6))

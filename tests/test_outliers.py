@@ -8,7 +8,7 @@ import pytest
 from models.capacity.observations import Observations
 from models.capacity.outliers import OutlierReason, find_outliers
 from models.capacity.resource_limit import Resource
-from models.capacity.sample_sizes import EPISODE
+from models.capacity.sample_sizes import EPISODE_SHARE
 from models.usl.law import Array, Usl
 
 LAW = Usl(0.02, 0.0005, 1000.0)
@@ -86,7 +86,7 @@ def test_more_than_a_tenth_is_never_removed() -> None:
     assert found.removed == ()
     assert found.kept.all()
     assert found.too_many
-    assert found.suspects > EPISODE * 300
+    assert found.suspects > EPISODE_SHARE * 300
 
 
 def test_a_server_near_its_peak_loses_nothing() -> None:

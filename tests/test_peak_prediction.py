@@ -8,7 +8,7 @@ import pytest
 
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit, fit, fit_map
-from models.usl.grid import TABLE, PeakPrior
+from models.usl.grid import TABLE_PRIOR, PeakPrior
 from models.usl.law import Array, Usl
 from testbed.published import held_out
 from testbed.published.curves import CURVES, Curve
@@ -135,7 +135,7 @@ def test_a_group_is_predicted_as_well_without_its_curves(monkeypatch: pytest.Mon
     predict_with = held_out.predict_with
 
     def predict_once(prior: PeakPrior, tasks: list[held_out.Task]) -> list[Peak]:
-        return our_peaks(tasks) if prior == TABLE else predict_with(prior, tasks)
+        return our_peaks(tasks) if prior == TABLE_PRIOR else predict_with(prior, tasks)
 
     monkeypatch.setattr(held_out, "predict_with", predict_once)
     tasks = held_out.tasks()

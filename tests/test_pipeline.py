@@ -33,7 +33,7 @@ from agent.window.intervals import Interval, Window
 from models.capacity.goodness_of_fit import Check
 from models.capacity.outliers import OutlierReason
 from models.capacity.result import CapacityReason
-from models.capacity.thinning import LIMIT
+from models.capacity.thinning import MAX_INTERVALS
 from models.trust import Reason, Trust
 
 
@@ -287,7 +287,7 @@ def test_a_long_window_is_thinned_for_the_fit() -> None:
     rows = intervals(WAVES * 20)
     state = fit(Window(rows), FitState(), SETTINGS, now(rows[-1].end + 1))
     assert state.points is not None
-    assert len(state.points) <= LIMIT
+    assert len(state.points) <= MAX_INTERVALS
     assert state.points.concurrency.max() == pytest.approx(max(WAVES), rel=0.01)
 
 

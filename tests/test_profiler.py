@@ -8,9 +8,9 @@ from test_scheduled_collector import failing
 
 from agent.config.loader import load
 from agent.demo.server import PrivateServer
-from agent.query_classes.class_intervals import MOST_WAITING, ClassIntervalMaker
+from agent.query_classes.class_intervals import MAX_WAITING, ClassIntervalMaker
 from agent.query_classes.class_registry import ClassRegistry
-from agent.query_classes.profiler import LOOKS, look_until, observe, read_once, send_once
+from agent.query_classes.profiler import THREAD_SAMPLES, look_until, observe, read_once, send_once
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Prepared, Values
 from collectors.connection import Connection, Endpoint, Login
@@ -30,11 +30,11 @@ def test_a_long_look_keeps_every_reading(server: PrivateServer, tmp_path: Path) 
 
     def pause(seconds: float) -> None:
         pauses.append(seconds)
-        time.sleep(0.0 if len(pauses) <= 3 * MOST_WAITING * LOOKS else seconds)
+        time.sleep(0.0 if len(pauses) <= 3 * MAX_WAITING * THREAD_SAMPLES else seconds)
 
     with Clients(server, "SELECT SLEEP(0.01) AS looked_at_for_long", pace=0.05):
         observed = observe(load(file).targets[0], 8.0, pause=pause)
-    assert len(observed.intervals) >= 0.9 * len(pauses) / LOOKS - 2
+    assert len(observed.intervals) >= 0.9 * len(pauses) / THREAD_SAMPLES - 2
     assert observed.intervals.texts is not None
     assert any("looked_at_for_long" in (text or "") for text in observed.intervals.texts)
     assert any(observed.registry.is_own(key) for key in observed.registry.keys)
@@ -75,7 +75,7 @@ def test_a_look_that_the_server_cuts_off_ends_no_reading(
     found = look_until(time.monotonic() + 0.4, {"digests": reader}, time.sleep)
     assert found is not None
     assert found.kind is FailureKind.SLOW
-    assert len(looked) == LOOKS - 1
+    assert len(looked) == THREAD_SAMPLES - 1
     assert looked[2] - looked[0] == pytest.approx(0.2, abs=0.15)
     with pytest.raises(CollectorError, match="it is lost"):
         look_until(time.monotonic(), {"digests": reader}, time.sleep)

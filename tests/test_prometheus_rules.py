@@ -18,8 +18,8 @@ from prometheus_rules import (
 )
 
 from agent.replay.alert_rules import (
+    KEEP_FIRING_PROBABILITY,
     PAGE_PROBABILITY,
-    STAYS_PROBABILITY,
     WARNING_PROBABILITY,
 )
 
@@ -35,7 +35,7 @@ TEXT = RULES.read_text()
 ALERTS = {rule["alert"]: rule for rule in alerts(TEXT)}
 THRESHOLDS = {
     "PAGE": f"{PAGE_PROBABILITY:g}",
-    "STAYS": f"{STAYS_PROBABILITY:g}",
+    "STAYS": f"{KEEP_FIRING_PROBABILITY:g}",
     "WARNING": f"{WARNING_PROBABILITY:g}",
 }
 each_alert = pytest.mark.parametrize("name", sorted(ALERTS))

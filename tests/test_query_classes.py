@@ -233,7 +233,7 @@ def test_after_a_renumbering_no_class_takes_another_ones_place(
 
     Also where several minutes are worked on at once, after a pause.
     """
-    monkeypatch.setattr("agent.query_classes.assessment.MOST_KNOWN", 5)
+    monkeypatch.setattr("agent.query_classes.assessment.MAX_KNOWN_CLASSES", 5)
     monkeypatch.setattr("agent.query_classes.assessment.TRACKED", 3)
     simulated = simulate(4, intervals=300)
     classes = ClassMonitor(ClassSettings(interval=10.0, window=600.0, digest_text=True))

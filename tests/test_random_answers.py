@@ -46,7 +46,7 @@ LONGEST = 600  # characters of a message
 TIMES = 8  # that a collector is prepared in one example
 EXAMPLES = 40  # at a time
 ENOUGH = 240.0  # seconds
-MOST_GROWTH = 30.0  # MiB, over the second half; answers of 90 KB that were kept would be 80
+MAX_GROWTH = 30.0  # MiB, over the second half; answers of 90 KB that were kept would be 80
 POOL = 8  # answers that are drawn at a time, of which each statement gets one or the truth
 HONEST = 0.4  # of the statements after the login
 TYPES = (DECIMAL, LONGLONG, DATETIME, JSON, NEWDECIMAL, TEXT, 1, 5, 16, 255)
@@ -249,7 +249,7 @@ def test_no_collector_has_an_exception_whatever_is_answered(
     seconds = time.monotonic() - begun
     print(f"{server.lies_sent} answers in {seconds:.0f} s; answers and MiB: {memory}")
     half = [held for count, held in memory if count >= wanted / 2]
-    assert max(half) - half[0] < MOST_GROWTH
+    assert max(half) - half[0] < MAX_GROWTH
 
 
 NUMBERS = (0.0, 1.0, -1.0, 1e-300, 1e30, -1e30, 3e9, 0.5, 1e15)

@@ -212,7 +212,7 @@ def test_intervals_of_short_reads_and_small_commits_reach_the_peak() -> None:
     assert np.mean(held) >= 0.9
 
 
-LEAST_HELD = 0.75
+MIN_HELD = 0.75
 """Of the intervals from processors, statement time and throughput alone: 82 % are measured."""
 
 
@@ -227,7 +227,7 @@ def test_without_connections_log_writes_and_idle_entries_intervals_are_as_honest
             assert found.trust is not Trust.TRUSTED or abs(found.value / peak - 1) < FAR_OFF / 100
             held[cap].append((found.lower or 0.0) < peak < (found.upper or np.inf))
     assert min(map(np.mean, held.values())) > 0.7
-    assert np.mean([one for level in held.values() for one in level]) > LEAST_HELD
+    assert np.mean([one for level in held.values() for one in level]) > MIN_HELD
 
 
 def test_a_real_server_driven_from_below_its_peak_far_past_it_keeps_the_peak() -> None:

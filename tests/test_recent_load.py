@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from agent.assessment.hourly_load import HourlyLoad
 from agent.assessment.load_sums import LoadSum
-from agent.assessment.recent_load import KEPT, Outlook, RecentLoad
+from agent.assessment.recent_load import KEPT_STEPS, Outlook, RecentLoad
 from agent.assessment.snapshot import Snapshot
 from agent.config.settings import Config, FitSettings
 from agent.export.metrics import SnapshotCollector
@@ -32,7 +32,7 @@ from agent.support.clocks import Now
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval, Window
 from collectors.base import Sample
-from models.forecast.next_hour import DAY_STEPS, HORIZONS, STEP, Rise
+from models.forecast.next_hour import DAY_STEPS, HORIZON_STEPS, STEP_SECONDS, Rise
 from models.rates import Array
 
 DAY = 86_400.0
@@ -70,7 +70,7 @@ def ratio(outlook: Outlook | None, steps: int) -> float:
 
 def rise_of(at: float, steps: int) -> float:
     """By how much it truly does."""
-    ahead = np.float64(at - STEP / 2) + STEP * np.arange(steps + 1.0)
+    ahead = np.float64(at - STEP_SECONDS / 2) + STEP_SECONDS * np.arange(steps + 1.0)
     return float(daily(ahead).max() / daily(ahead)[0])
 
 
@@ -84,9 +84,9 @@ def test_a_week_of_intervals_says_how_the_next_hour_goes(width: float) -> None:
     load.observe(moved, clock)
     outlook = load.outlook(clock)
     assert outlook is not None
-    last = max(STEP, width)
+    last = max(STEP_SECONDS, width)
     assert outlook.level == pytest.approx(daily(np.array(morning - last / 2)), rel=0.02)
-    for steps in HORIZONS:
+    for steps in HORIZON_STEPS:
         assert ratio(outlook, steps) == pytest.approx(rise_of(morning, steps), rel=0.06)
 
 
@@ -100,7 +100,7 @@ def test_the_level_is_that_of_the_last_five_minutes() -> None:
         outlook = load.outlook(Now(float(end), float(end)))
         assert outlook is not None
         level = outlook.level
-        expected = daily(np.array([end - STEP / 2])) if end >= UNIX + STEP else None
+        expected = daily(np.array([end - STEP_SECONDS / 2])) if end >= UNIX + STEP_SECONDS else None
         assert expected is None or level == pytest.approx(expected[0], rel=0.01)
     assert level > 0
     assert RecentLoad(0.0).outlook(Now(1.0, UNIX)) is None
@@ -108,10 +108,15 @@ def test_the_level_is_that_of_the_last_five_minutes() -> None:
 
 def test_steps_of_before_are_kept_for_a_week() -> None:
     """Seven days and what followed them; an older one makes room."""
-    load, first = RecentLoad(0.0), int(UNIX // STEP)
-    load.restore(LoadSum(first + k, STEP, STEP * (1 + k % DAY_STEPS)) for k in range(KEPT + 9))
-    load.observe(Window(rows(0.0, STEP)), Now(STEP, STEP * (first + KEPT + 9)))
-    outlook = load.outlook(Now(STEP, STEP * (first + KEPT + 9)))
+    load, first = RecentLoad(0.0), int(UNIX // STEP_SECONDS)
+    load.restore(
+        LoadSum(first + k, STEP_SECONDS, STEP_SECONDS * (1 + k % DAY_STEPS))
+        for k in range(KEPT_STEPS + 9)
+    )
+    load.observe(
+        Window(rows(0.0, STEP_SECONDS)), Now(STEP_SECONDS, STEP_SECONDS * (first + KEPT_STEPS + 9))
+    )
+    outlook = load.outlook(Now(STEP_SECONDS, STEP_SECONDS * (first + KEPT_STEPS + 9)))
     assert outlook is not None
     assert len(outlook.rises[12].usual) == 7 * 13
 
@@ -162,7 +167,7 @@ def test_a_recording_is_filled_in_many_parts() -> None:
     recent = RecentLoad(-np.inf)
     fill(IntervalBuffer(120.0, DAY, 60.0), readings, HourlyLoad(), recent)
     outlook = recent.outlook(Now(morning, morning))
-    for steps in HORIZONS:
+    for steps in HORIZON_STEPS:
         assert ratio(outlook, steps) == pytest.approx(rise_of(morning, steps), rel=0.06)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from simulated_classes import simulate
 
-from models.attribution.blocks import MOST_GROUPS, RECENT, Block, RollingBlocks, summed
+from models.attribution.blocks import MAX_GROUPS, RECENT_BLOCKS, Block, RollingBlocks, summed
 from models.attribution.class_intervals import OTHER
 from models.attribution.unit_costs import UnitCosts, fit_unit_costs
 
@@ -48,7 +48,7 @@ def test_a_long_window_is_held_in_few_sums(window: int, fewest: int, held: int) 
         lengths.append(len(past))
         assert min(number, fewest) <= len(past)
     assert (min(lengths[held:]), max(lengths)) == (fewest, held)
-    assert most <= MOST_GROUPS + RECENT + 1
+    assert most <= MAX_GROUPS + RECENT_BLOCKS + 1
     together = summed(past.blocks, unit_costs, block.names)
     assert together.moments.intervals == INTERVALS * len(past)
     assert together.moments.gram == pytest.approx(len(past) * block.moments.gram)

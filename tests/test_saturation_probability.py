@@ -12,7 +12,11 @@ from agent.export.snapshot_json import target_object
 from models.capacity.distribution import Distribution
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity, CapacityReason
-from models.capacity.saturation_probability import GROWTHS, REFUTED, saturation_probability
+from models.capacity.saturation_probability import (
+    GROWTHS,
+    REFUTING_HEADROOM,
+    saturation_probability,
+)
 from models.trust import Trust
 
 BELOW = Headroom(0.3, overloaded=False, overload_loss=0.0)
@@ -81,7 +85,7 @@ def test_a_model_that_the_points_contradict_is_silent(reason: CapacityReason) ->
 
 def test_nothing_known_and_more_served_than_possible_are_silent() -> None:
     """Without a distribution, without headroom, and where the load refutes it, there is none."""
-    refuted = Headroom(REFUTED - 0.01, overloaded=False, overload_loss=0.0)
+    refuted = Headroom(REFUTING_HEADROOM - 0.01, overloaded=False, overload_loss=0.0)
     assert saturation_probability(capacity(known=None), 1000, BELOW) == ()
     assert saturation_probability(capacity(), 1000, None) == ()
     assert saturation_probability(capacity(), 1000, refuted) == ()

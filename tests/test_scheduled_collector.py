@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from agent.sampling.scheduled_collector import LONGEST_PAUSE, LONGEST_PENALTY, ScheduledCollector
+from agent.sampling.scheduled_collector import MAX_PAUSE, MAX_PENALTY, ScheduledCollector
 from agent.support.backoff import Backoff, spread
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Feature, Prepared, Values
@@ -103,7 +103,7 @@ def test_a_reading_that_costs_more_than_its_share_is_followed_by_a_longer_pause(
     made = ScheduledCollector("db", spec, 1.0)
     made.prepare(CONNECTION)
     made.run(100.0)
-    assert 105.0 <= made.due <= 100.0 + LONGEST_PAUSE
+    assert 105.0 <= made.due <= 100.0 + MAX_PAUSE
     assert made.due == int(made.due)
     assert made.health.skipped == 0
 
@@ -129,7 +129,7 @@ def test_one_that_is_cut_off_waits_longer_each_time_and_recovers() -> None:
         now = max(made.due, 1.0)
         made.run(now)
         waits.append(made.due - now)
-    assert waits == [2, 4, 8, 16, 32, LONGEST_PENALTY, LONGEST_PENALTY, 64, 64]
+    assert waits == [2, 4, 8, 16, 32, MAX_PENALTY, MAX_PENALTY, 64, 64]
     made._read = dict
     now = made.due
     made.run(now)

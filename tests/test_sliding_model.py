@@ -11,7 +11,7 @@ from models.attribution.class_intervals import OTHER, Array, ClassIntervals
 from models.attribution.divide import attribute
 from models.attribution.estimators import Target
 from models.attribution.result import HostUse
-from models.attribution.sliding_model import RENEWED, SlidingModel
+from models.attribution.sliding_model import REFIT_SHARE, SlidingModel
 
 PER_BLOCK, BLOCKS = 10, 60
 HOST = HostUse(busy=0.3, io_wait=0.0, running=0.8)
@@ -33,7 +33,7 @@ def test_a_fit_is_made_anew_when_a_tenth_of_its_window_is_new() -> None:
     learned = learned_by_block(simulated.intervals, simulated.y)
     assert learned[:10] == list(range(1, 11))
     assert len(set(learned)) < 25
-    assert all(n > (1 - RENEWED) * k for k, n in enumerate(learned, start=1))
+    assert all(n > (1 - REFIT_SHARE) * k for k, n in enumerate(learned, start=1))
 
 
 def test_a_new_class_that_does_much_is_learned_at_once() -> None:

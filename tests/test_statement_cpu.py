@@ -21,7 +21,7 @@ from collectors.base import Sample
 from models.capacity.resource_limit import LimitReason, Resource, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits
 from models.capacity.result import Capacity, CapacityReason
-from models.capacity.statement_cpu import ASSUMED
+from models.capacity.statement_cpu import ASSUMED_SHARE
 from models.trust import Trust
 
 DEMAND = 0.001
@@ -76,7 +76,7 @@ def test_a_limit_with_an_assumed_ceiling_is_not_trusted() -> None:
 def test_an_uncertain_ceiling_counts_as_reached_where_that_is_sure() -> None:
     """A processor of which 0.9 are statements may have time left; one of which all are has not."""
     used = np.array([0.88, 0.95, 1.0])
-    resource = Resource("cpu", used, ASSUMED.value, ceiling_deviation=ASSUMED.deviation)
+    resource = Resource("cpu", used, ASSUMED_SHARE.value, ceiling_deviation=ASSUMED_SHARE.deviation)
     assert resource.full.tolist() == [False, False, True]
 
 
@@ -114,7 +114,7 @@ def test_the_processors_are_full_where_statements_have_their_share(
 ) -> None:
     """The processors times the share, over what a query takes; within the interval and by 5 %."""
     capacity = capacity_with(settings)
-    truth = VCPUS * (settings.statement_cpu_share or ASSUMED.value) / DEMAND
+    truth = VCPUS * (settings.statement_cpu_share or ASSUMED_SHARE.value) / DEMAND
     assert capacity.limit == "cpu"
     assert capacity.value == pytest.approx(truth, rel=0.05)
     assert capacity.lower is not None
@@ -147,7 +147,7 @@ def test_the_source_is_shown() -> None:
     assert load.cpu_source is CpuSource.STATEMENTS
     assert load.cpus == {"cpu": VCPUS}
     assert load.resources["cpu"] == pytest.approx(
-        LOADS[-1] * DEMAND / VCPUS / ASSUMED.value, rel=0.1
+        LOADS[-1] * DEMAND / VCPUS / ASSUMED_SHARE.value, rel=0.1
     )
     assert target_object(snapshot, at)["load"]["cpu_source"] == "statements"
     assert "CPU from the CPU time of statements" in limits_table(snapshot, at)
@@ -188,7 +188,7 @@ def beside_others(*, counted: bool) -> Capacity:
     rng, kept = np.random.default_rng(1), []
     for k, x in enumerate(np.array(LOADS) / 5):
         others = float(np.clip(rng.normal(OTHERS, 0.8), 0.0, PROCESSORS))
-        used = min(x * DEMAND / ASSUMED.value + others, PROCESSORS) / PROCESSORS
+        used = min(x * DEMAND / ASSUMED_SHARE.value + others, PROCESSORS) / PROCESSORS
         resources = {"cpu": used, "cpu:cpus": PROCESSORS}
         if counted:
             resources[STATEMENT_CPU] = x * DEMAND * float(np.exp(rng.normal(0, 0.02)))
@@ -204,7 +204,7 @@ def test_beside_other_work_the_statements_tell_the_servers_part() -> None:
     """What the others leave is the limit, within its interval; without them there is none."""
     assert beside_others(counted=False).value is None
     capacity = beside_others(counted=True)
-    truth = (PROCESSORS - OTHERS) * ASSUMED.value / DEMAND
+    truth = (PROCESSORS - OTHERS) * ASSUMED_SHARE.value / DEMAND
     assert capacity.limit == "cpu"
     assert capacity.lower is not None
     assert capacity.upper is not None

@@ -9,7 +9,7 @@ from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits
-from models.capacity.thread_oversubscription import FEW, PER_DOUBLING, Clients
+from models.capacity.thread_oversubscription import LOSS_PER_DOUBLING, LOSSLESS_CONCURRENCY, Clients
 
 DEMAND = 5e-3
 """Seconds of processor time that a query takes."""
@@ -31,30 +31,30 @@ def limit(count: float | None, clients: Clients | None) -> ResourceLimit:
 
 def test_as_many_connections_as_fill_it_lose_nothing() -> None:
     """Nor do fewer, nor none."""
-    for connections in (0.0, 1.0, FEW, 3 * FEW):
+    for connections in (0.0, 1.0, LOSSLESS_CONCURRENCY, 3 * LOSSLESS_CONCURRENCY):
         assert Clients(connections, None).loss(3.0, FULL) == 0.0
-    assert Clients(FEW, None).loss(0.3, FULL) == 0.0
+    assert Clients(LOSSLESS_CONCURRENCY, None).loss(0.3, FULL) == 0.0
 
 
 def test_each_doubling_of_the_connections_costs_as_much() -> None:
     """The loss grows with the number of doublings."""
     for doublings in (1, 2, 4):
-        loss = Clients(FEW * 2**doublings, None).loss(1.0, FULL)
-        assert loss == pytest.approx(doublings * PER_DOUBLING)
+        loss = Clients(LOSSLESS_CONCURRENCY * 2**doublings, None).loss(1.0, FULL)
+        assert loss == pytest.approx(doublings * LOSS_PER_DOUBLING)
 
 
 def test_statements_that_mostly_wait_need_many_connections_to_fill_it() -> None:
     """By Little's law 64 of them fill it where each takes 64 times its processor time."""
     assert Clients(64.0, 64 * DEMAND).loss(1.0, FULL) == 0.0
-    assert Clients(64.0, 8 * DEMAND).loss(1.0, FULL) == pytest.approx(3 * PER_DOUBLING)
+    assert Clients(64.0, 8 * DEMAND).loss(1.0, FULL) == pytest.approx(3 * LOSS_PER_DOUBLING)
 
 
 def test_the_limit_is_lower_and_wider_for_many_connections() -> None:
     """By the mean of the loss, with its deviation added to the limit's own."""
-    few, many = limit(1.0, Clients(FEW, DEMAND)), limit(1.0, Clients(64.0, DEMAND))
+    few, many = limit(1.0, Clients(LOSSLESS_CONCURRENCY, DEMAND)), limit(1.0, Clients(64.0, DEMAND))
     assert few.x_max is not None
     assert many.x_max is not None
-    assert np.log(few.x_max / many.x_max) == pytest.approx(4 * PER_DOUBLING, abs=0.01)
+    assert np.log(few.x_max / many.x_max) == pytest.approx(4 * LOSS_PER_DOUBLING, abs=0.01)
     assert few.x_max_interval is not None
     assert many.x_max_interval is not None
     assert many.x_max_interval.ratio > few.x_max_interval.ratio * 1.1
@@ -89,7 +89,7 @@ def test_commits_that_share_a_log_need_all_the_connections() -> None:
     assert asked.x_max is not None
     assert alone.log_shared > 0.5
     lost = np.log(alone.x_max / asked.x_max)
-    assert 0 <= lost == pytest.approx(4 * PER_DOUBLING * (1 - alone.log_shared), abs=0.02)
+    assert 0 <= lost == pytest.approx(4 * LOSS_PER_DOUBLING * (1 - alone.log_shared), abs=0.02)
 
 
 def test_open_connections_lower_the_capacity() -> None:
@@ -101,7 +101,7 @@ def test_open_connections_lower_the_capacity() -> None:
     plain, pooled = (assess_capacity(one).value for one in (seen, with_pool))
     assert plain is not None
     assert pooled is not None
-    assert np.log(plain / pooled) == pytest.approx(4 * PER_DOUBLING, abs=0.03)
+    assert np.log(plain / pooled) == pytest.approx(4 * LOSS_PER_DOUBLING, abs=0.03)
 
 
 def test_as_many_clients_as_ever_ran_at_once_where_nobody_counted_connections() -> None:

@@ -12,7 +12,7 @@ from models.time_split.disk_service_times import (
     sequential_seconds,
 )
 from models.time_split.limiting_resource import Limit, LimitedBy
-from models.time_split.per_class import LEAST_SEEN, ClassUse, class_splits, shared_out
+from models.time_split.per_class import MIN_THREAD_SAMPLES, ClassUse, class_splits, shared_out
 from models.time_split.queueing import at_the_resource
 from models.time_split.split import Part, TimeSplit
 from models.time_split.usage import Usage, time_split
@@ -242,7 +242,7 @@ def test_the_disk_is_of_the_classes_that_were_seen_to_wait_for_it(looks: int) ->
         ready=looks / 90 * np.array([30.0, 10.0, 0.0]),
     )
     scan, reader, sleeper = class_splits(target, use)
-    if looks < LEAST_SEEN:
+    if looks < MIN_THREAD_SAMPLES:
         assert scan.shares[Part.DISK_RANDOM] < 0.53  # the room that its wait for processors leaves
         assert reader.shares[Part.DISK_RANDOM] > 0.85
         return

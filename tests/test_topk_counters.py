@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from known_classes import known_classes, one_class
 
 from agent.query_classes.capacity_gain import Saving, saving, savings_of
-from agent.query_classes.class_counters import ENTERS, REMEMBERED, TopKCounters
+from agent.query_classes.class_counters import FORMER_PER_PLACE, MIN_REPLACING_RATIO, TopKCounters
 from agent.query_classes.class_registry import SEVERAL
 from models.attribution.capacity_gain import Limit, gain
 from models.attribution.class_intervals import AGENT, OTHER
@@ -61,9 +61,9 @@ def test_who_is_shown_stays_until_another_is_clearly_greater() -> None:
     """Two that are alike do not take turns."""
     totals = TopKCounters(WHAT, 1)
     totals.choose({"a": 1.0, "b": 0.9})
-    totals.choose({"a": 1.0, "b": 0.99 * ENTERS})
+    totals.choose({"a": 1.0, "b": 0.99 * MIN_REPLACING_RATIO})
     assert "a" in cpu(totals)
-    totals.choose({"a": 1.0, "b": 1.01 * ENTERS})
+    totals.choose({"a": 1.0, "b": 1.01 * MIN_REPLACING_RATIO})
     assert "b" in cpu(totals)
 
 
@@ -79,7 +79,7 @@ def test_memory_of_those_who_left_is_bounded() -> None:
     totals = TopKCounters(WHAT, 2)
     for k in range(1000):
         totals.choose({f"q{k}": 1.0, f"p{k}": 1.0})
-    assert len(totals._gone) == 2 * REMEMBERED
+    assert len(totals._gone) == 2 * FORMER_PER_PLACE
 
 
 def test_what_is_negative_is_taken_off_what_comes_next() -> None:

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from web_clients import NOW, ask, eventually, listening, snapshot
 
 from agent.web import application
-from agent.web.handler import LONGEST_REQUEST, Environ, StartResponse
+from agent.web.handler import MAX_REQUEST_BYTES, Environ, StartResponse
 from agent.web.server import MAX_CONNECTIONS, WebServer
 
 LATIN = st.characters(codec="latin-1", exclude_characters="\r\n")
@@ -292,7 +292,7 @@ def test_connections_are_accepted_at_a_bounded_pace(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clients that come again and again wait in the kernel's queue; each is answered."""
-    monkeypatch.setattr("agent.web.server.MOST_ACCEPTED", 20.0)
+    monkeypatch.setattr("agent.web.server.MAX_ACCEPTED_PER_SECOND", 20.0)
     monkeypatch.setattr("agent.web.server.AT_ONCE", 2)
     started = time.monotonic()
     assert {ask(port)[0] for _ in range(12)} == {200}
@@ -323,8 +323,8 @@ def test_clients_that_break_off_are_no_event(
 @pytest.mark.parametrize(
     ("request_line", "expected"),
     [
-        (b"GET /" + b"a" * LONGEST_REQUEST + b" HTTP/1.1\r\n\r\n", b"414 "),
-        (b"GET / HTTP/1.1\r\nX: " + b"a" * LONGEST_REQUEST + b"\r\n\r\n", b"431 "),
+        (b"GET /" + b"a" * MAX_REQUEST_BYTES + b" HTTP/1.1\r\n\r\n", b"414 "),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * MAX_REQUEST_BYTES + b"\r\n\r\n", b"431 "),
         (b"GET / HTTP/1.1\r\n" + b"X: a\r\n" * 101 + b"\r\n", b"431 "),
         (b"GET / HTTP/1.1\r\n" + b"X: " + b"a" * 1_000_000, b"431 "),
         (b"GET / HTTP/9.9\r\n\r\n", b"505 "),

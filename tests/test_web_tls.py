@@ -225,7 +225,7 @@ def test_sessions_that_openssl_keeps_do_not_pile_up(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client of TLS 1.2 at every scrape does not make the agent grow."""
-    monkeypatch.setattr(web_file, "MOST_SESSIONS", 5)
+    monkeypatch.setattr(web_file, "MAX_SESSIONS", 5)
     monkeypatch.setattr(web_file, "RETRY", 0.0)
     client = authority.client()
     client.maximum_version = ssl.TLSVersion.TLSv1_2

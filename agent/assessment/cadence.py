@@ -5,9 +5,9 @@ from agent.config.settings import FitSettings
 from agent.support.clocks import Now
 from agent.window.intervals import Window
 
-NEW_SHARE = 20
+INTERVALS_PER_NEW = 20
 """Intervals in an assessment for each new one that may be missing from it."""
-NEAR = 0.5
+NEAR_CAPACITY = 0.5
 """From this share of the capacity on each interval is assessed: no alert's rule begins below."""
 
 
@@ -22,8 +22,8 @@ def is_due(window: Window, known: FitState, settings: FitSettings, now: Now) -> 
         return True
     new = round((now.to_unix(float(window["end"][-1])) - known.at) / settings.interval)
     most = settings.stale_after / 2 / settings.interval
-    if new < 0 or new >= min(len(known.points) / NEW_SHARE, most):
+    if new < 0 or new >= min(len(known.points) / INTERVALS_PER_NEW, most):
         return True
     value, lower = known.capacity.value, known.capacity.lower
-    near = (lower or 0.0) if value is None else NEAR * value
+    near = (lower or 0.0) if value is None else NEAR_CAPACITY * value
     return bool((window["throughput"][-max(new, 1) :] > near).any())

@@ -13,13 +13,13 @@ from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
 from models.forecast.saturation import forecast_load, limit_of, saturation
 
-EVERY = 3600.0
+FORECAST_SECONDS = 3600.0
 """Seconds between two forecasts."""
-SOONEST = 300.0
+MIN_FORECAST_SECONDS = 300.0
 """Seconds between two, where the capacity has moved."""
-MOVED = 0.05
+MIN_CAPACITY_CHANGE = 0.05
 """Of the capacity: by so much it has moved."""
-SPREAD = 60
+START_SPREAD_SECONDS = 60
 """Seconds within which the first forecasts of many targets are made: one takes some 30 ms."""
 
 
@@ -30,9 +30,9 @@ class Forecaster:
         self.state: ForecastState | None = None
         self._load = HourlyLoad()
         self._new = NewIntervals(now)
-        self._wait = float(crc32(target.encode()) % SPREAD)
-        self._due = now + SPREAD + self._wait
-        self._made_at = -SOONEST
+        self._wait = float(crc32(target.encode()) % START_SPREAD_SECONDS)
+        self._due = now + START_SPREAD_SECONDS + self._wait
+        self._made_at = -MIN_FORECAST_SECONDS
         self._limit: Distribution | None = None
 
     def restore(self, sums: Iterable[LoadSum], now: float) -> None:
@@ -51,11 +51,15 @@ class Forecaster:
     def advance(self, capacity: Capacity | None, now: Now) -> None:
         """Make a forecast, if it is time for one."""
         limit = limit_of(capacity)
-        soonest = self._made_at + SOONEST
+        soonest = self._made_at + MIN_FORECAST_SECONDS
         is_moved = self.state is not None and _is_moved(self._limit, limit)
         if now.monotonic < self._due and not (is_moved and now.monotonic >= soonest):
             return
-        self._due, self._made_at, self._limit = now.monotonic + EVERY, now.monotonic, limit
+        self._due, self._made_at, self._limit = (
+            now.monotonic + FORECAST_SECONDS,
+            now.monotonic,
+            limit,
+        )
         self.state = self.forecast(capacity, now)
 
     def forecast(self, capacity: Capacity | None, now: Now) -> ForecastState:
@@ -74,4 +78,4 @@ def forecast_state(load: HourlyLoad, capacity: Capacity | None, now: float) -> F
 def _is_moved(before: Distribution | None, after: Distribution | None) -> bool:
     if before is None or after is None:
         return before is not after
-    return abs(after.median - before.median) > MOVED * before.median
+    return abs(after.median - before.median) > MIN_CAPACITY_CHANGE * before.median

@@ -2,10 +2,10 @@
 
 from agent.assessment.load_sums import LoadSums
 from models.forecast.daily_peaks import DAY_HOURS
-from models.forecast.hourly_means import HOUR
-from models.forecast.trend import RECENT
+from models.forecast.hourly_means import HOUR_SECONDS
+from models.forecast.trend import TREND_DAYS
 
-KEPT = DAY_HOURS * (RECENT + 1)
+KEPT_HOURS = DAY_HOURS * (TREND_DAYS + 1)
 """Hours: those of a trend, and the day that has begun. 7 KiB a target."""
 
 
@@ -13,4 +13,4 @@ class HourlyLoad(LoadSums):
     """Sums by hour."""
 
     def __init__(self) -> None:
-        super().__init__(HOUR, KEPT)
+        super().__init__(HOUR_SECONDS, KEPT_HOURS)

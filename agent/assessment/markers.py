@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-MOST_MARKERS = 1000
+MAX_MARKERS = 1000
 """The oldest go for new ones."""
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 """Characters."""
-MOST_AHEAD = 60.0
+MAX_SECONDS_AHEAD = 60.0
 """Seconds that a marker's time may be later than this machine's clock."""
 
 
@@ -28,10 +28,10 @@ class Marker:
 
 def new_marker(name: str, target: str, at: float, now: float) -> Marker:
     """Check a marker that somebody asks for; raises ValueError with what would be right."""
-    if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
-        rule = f"1 to {LONGEST_NAME} printable characters, with no space around them"
+    if not 0 < len(name) <= MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
+        rule = f"1 to {MAX_NAME_LENGTH} printable characters, with no space around them"
         raise ValueError(f"name: {name[:30]!r} is not a marker name; give {rule}")
-    if not 0 < at <= now + MOST_AHEAD:
+    if not 0 < at <= now + MAX_SECONDS_AHEAD:
         raise ValueError("at: this time has not come; give one that has passed")
     return Marker(round(at, 3), name, target)
 
@@ -48,7 +48,7 @@ class Markers:
     def add(self, markers: Iterable[Marker]) -> None:
         """Add these to the others; one that is there already changes nothing."""
         with self._lock:
-            self._known = tuple(sorted({*self._known, *markers})[-MOST_MARKERS:])
+            self._known = tuple(sorted({*self._known, *markers})[-MAX_MARKERS:])
 
     def known(self) -> tuple[Marker, ...]:
         """All of them, the oldest first."""

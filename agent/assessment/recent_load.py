@@ -8,10 +8,17 @@ from agent.assessment.load_sums import LoadSum, LoadSums
 from agent.assessment.new_intervals import NewIntervals
 from agent.support.clocks import Now
 from agent.window.intervals import Window
-from models.forecast.next_hour import DAY_STEPS, HORIZONS, SINCE, STEP, Rise, rises
-from models.forecast.weekly_pattern import WEEK
+from models.forecast.next_hour import (
+    DAY_STEPS,
+    HORIZON_STEPS,
+    RISE_STEPS,
+    STEP_SECONDS,
+    Rise,
+    rises,
+)
+from models.forecast.weekly_pattern import WEEK_DAYS
 
-KEPT = DAY_STEPS * WEEK + 2 * max(HORIZONS)
+KEPT_STEPS = DAY_STEPS * WEEK_DAYS + 2 * max(HORIZON_STEPS)
 """Steps of which an hour of the earliest day is known in full."""
 
 
@@ -29,7 +36,7 @@ class RecentLoad:
     """One target's, of what ended after `now` (monotonic seconds). For the worker that fits."""
 
     def __init__(self, now: float) -> None:
-        self._sums = LoadSums(STEP, KEPT)
+        self._sums = LoadSums(STEP_SECONDS, KEPT_STEPS)
         self._latest: deque[tuple[float, float, float]] = deque()
         """Ends (monotonic), lengths (s) and throughputs (queries/s) of the last intervals."""
         self._new = NewIntervals(now)
@@ -46,13 +53,13 @@ class RecentLoad:
         ends, seconds, x = new["end"], new["seconds"], new["throughput"]
         self._sums.add_intervals(ends + (now.unix - now.monotonic), seconds, x)
         self._latest.extend(zip(ends.tolist(), seconds.tolist(), x.tolist(), strict=True))
-        while self._latest[0][0] <= self._new.until - (SINCE + 1) * STEP:
+        while self._latest[0][0] <= self._new.until - (RISE_STEPS + 1) * STEP_SECONDS:
             self._latest.popleft()
 
     def outlook(self, now: Now) -> Outlook | None:
         """How far the load may rise from its latest minutes; None while nothing is known."""
         end = self._new.until
-        level, before = self._mean(end), self._mean(end - SINCE * STEP)
+        level, before = self._mean(end), self._mean(end - RISE_STEPS * STEP_SECONDS)
         if level is None:
             return None
         means = self._sums.means(end + (now.unix - now.monotonic))
@@ -60,6 +67,6 @@ class RecentLoad:
 
     def _mean(self, until: float) -> float | None:
         """The mean load of the step that ended then."""
-        found = [(s, x) for end, s, x in self._latest if until - STEP < end <= until]
+        found = [(s, x) for end, s, x in self._latest if until - STEP_SECONDS < end <= until]
         seconds = sum(s for s, _ in found)
         return sum(s * x for s, x in found) / seconds if seconds else None

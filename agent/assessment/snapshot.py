@@ -35,7 +35,7 @@ from models.what_if.sla_result import SlaHeadroom
 
 STALE_INTERVALS = 3
 """Age in intervals up to which data is never stale."""
-FORECAST_STALE = 7200.0
+FORECAST_STALE_SECONDS = 7200.0
 """Seconds after which a forecast is withheld: two of them were not made."""
 
 
@@ -238,7 +238,7 @@ class Snapshot:
         known = self.forecast
         if known is None or self.capacity(now) is None:
             return None
-        return known if now - known.at <= FORECAST_STALE else None
+        return known if now - known.at <= FORECAST_STALE_SECONDS else None
 
     def fit(self, now: float) -> UslFit | None:
         """The law that the capacity rests on, unless it was refused or is stale at `now`."""

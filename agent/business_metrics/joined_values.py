@@ -10,7 +10,7 @@ from agent.window.concurrency import Source, concurrency
 from agent.window.intervals import Window
 from models.business_unit import UnitValues
 
-MOST_VALUES = 5000
+MAX_VALUES = 5000
 """The latest that are kept: three and a half days at one a minute, 80 KiB."""
 
 
@@ -18,7 +18,7 @@ class ValueSeries:
     """Values with their times (monotonic seconds), in the order in which they were read."""
 
     def __init__(self) -> None:
-        self._pairs: deque[tuple[float, float]] = deque(maxlen=MOST_VALUES)
+        self._pairs: deque[tuple[float, float]] = deque(maxlen=MAX_VALUES)
 
     def append(self, at: float, value: float) -> None:
         """Keep a value; the oldest gives way."""
@@ -29,7 +29,7 @@ class ValueSeries:
         ours = tuple(self._pairs)
         first = ours[0][0] if ours else math.inf
         before = [pair for pair in pairs if pair[0] < first]
-        room = MOST_VALUES - len(ours)
+        room = MAX_VALUES - len(ours)
         self._pairs.extendleft(reversed(before[-room:] if room > 0 else []))
 
     @property

@@ -24,11 +24,11 @@ from collectors.base import CollectorError, FailureKind, Prepared, Values
 from collectors.business_query import VALUE, checked
 from collectors.connection import Connection
 
-KEEP_OPEN = 60.0
+IDLE_SESSION_SECONDS = 60.0
 """Seconds for which a session may wait for its next query; the server ends it after 120."""
-RECONNECT_FIRST, RECONNECT_LONGEST = 5.0, 60.0  # seconds
+RECONNECT_MIN, RECONNECT_MAX = 5.0, 60.0  # seconds
 ROUND_TRIP = 1.0  # seconds beyond the server's own time limit until an answer must be there
-MOST_SHARE = 0.05  # of the time that a query may take in all
+MAX_SHARE = 0.05  # of the time that a query may take in all
 
 
 class BusinessMetricsReader:
@@ -46,7 +46,7 @@ class BusinessMetricsReader:
         self._collectors = collectors
         for collector in collectors.values():
             collector.prepare(self._connection)
-        self._backoff = Backoff(RECONNECT_FIRST, RECONNECT_LONGEST)
+        self._backoff = Backoff(RECONNECT_MIN, RECONNECT_MAX)
         self._retry_at = 0.0
 
     @property
@@ -90,7 +90,10 @@ class BusinessMetricsReader:
                 self._read(name, collector)
         due = min(map(self._next, self._collectors.values()), default=math.inf)
         on_server = (c.due for c in self._collectors.values() if c.spec.on_server)
-        if self._connection.is_open and min(on_server, default=math.inf) > now + KEEP_OPEN:
+        if (
+            self._connection.is_open
+            and min(on_server, default=math.inf) > now + IDLE_SESSION_SECONDS
+        ):
             self._connection.close()
         return due
 
@@ -139,7 +142,7 @@ def spec_of(metric: BusinessMetric) -> CollectorSpec:
     prepare: Callable[[Connection], Prepared] = partial(
         business_query.prepare, query=query, timeout=metric.timeout
     )
-    return CollectorSpec(name, prepare, metric.interval, on_server=True, most_share=MOST_SHARE)
+    return CollectorSpec(name, prepare, metric.interval, on_server=True, most_share=MAX_SHARE)
 
 
 def _scheduled(target: str, metric: BusinessMetric) -> ScheduledCollector:

@@ -7,7 +7,7 @@ from agent.support.clocks import Now
 from agent.window.intervals import Window
 from models.business_unit import UnitHeadroom, unit_headroom
 
-STALE_VALUES = 3
+STALE_INTERVALS = 3
 """Number of its intervals for which a value is recent."""
 
 
@@ -34,7 +34,7 @@ def state_of(
         unit=metric.unit,
         at=None if at is None else now.to_unix(at),
         value=value,
-        stale_after=STALE_VALUES * metric.interval,
+        stale_after=STALE_INTERVALS * metric.interval,
         found=found,
     )
 

@@ -17,9 +17,9 @@ from agent.support.http_access import (
     read_answer,
 )
 
-MOST_BYTES = 2**24
+MAX_BYTES = 2**24
 """Of one answer."""
-LONGEST_TEXT = 400
+MAX_TEXT_LENGTH = 400
 """Characters of a refusal that are shown."""
 
 
@@ -49,10 +49,10 @@ class AgentClient:
             url, headers=self._headers, method=method
         )
         try:
-            found = json.loads(read_answer(self._opener, request, self._timeout, MOST_BYTES))
+            found = json.loads(read_answer(self._opener, request, self._timeout, MAX_BYTES))
         except urllib.error.HTTPError as error:
             with error:
-                raise self._refusal(error.code, error.read(LONGEST_TEXT)) from None
+                raise self._refusal(error.code, error.read(MAX_TEXT_LENGTH)) from None
         except UntrustedError:
             remedy = "name its authority with --ca"
             raise AgentError(f"{self._url}: its certificate is not verified; {remedy}") from None

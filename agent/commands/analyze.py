@@ -22,7 +22,7 @@ from agent.support.escaping import complain_of, json_text
 from agent.support.http_access import AccessError
 
 MONTH = 30 * 86400.0
-LONGEST_WINDOW = 31 * 86400.0
+MAX_WINDOW = 31 * 86400.0
 """Seconds; `fit.window` is at most this."""
 AT_ONCE = 2
 """Targets that are analysed at once: while Prometheus answers for one, another computes."""
@@ -99,7 +99,7 @@ def _snapshots(
 ) -> tuple[Sequence[Snapshot], int]:
     """Analyse each target; count, and report on one line each, those that cannot be read."""
     targets = find_targets(client, query)
-    settings = FitSettings(window=min(query.end - query.start, LONGEST_WINDOW))
+    settings = FitSettings(window=min(query.end - query.start, MAX_WINDOW))
     show, snapshots, failed = progress_of("analysing targets"), [], 0
 
     def analysed(target: FleetTarget) -> Snapshot | Exception:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREY = "#1f5fa8", "#d9730d", "#c9ced6"
 WIDTH_INCHES, ROW_INCHES, MARGIN_INCHES = 10.0, 0.34, 1.4
-MOST = 60
+MAX_SERVERS = 60
 """So many servers are drawn; the others have more left."""
-FARTHEST = 1.5
+MAX_AXIS = 1.5
 """The axis ends at so many times the capacity."""
 
 
@@ -33,7 +33,7 @@ def plot_fleet(path: str, snapshots: Sequence[Snapshot], now: float) -> None:
 
 def drawn(rows: Sequence[Row]) -> "Figure":
     """Draw a bar for each server, the first on top."""
-    shown = rows[:MOST]
+    shown = rows[:MAX_SERVERS]
     figure = new_figure(WIDTH_INCHES, MARGIN_INCHES + ROW_INCHES * len(shown))
     axes = figure.add_subplot()
     for place, row in enumerate(shown):
@@ -50,12 +50,12 @@ def _draw_row(axes: "Axes", place: int, row: Row) -> None:
         )
         return
     if row.headroom_at_peak is not None:
-        axes.barh(place, min(1 - row.headroom_at_peak, FARTHEST), height=0.7, color=GREY)
+        axes.barh(place, min(1 - row.headroom_at_peak, MAX_AXIS), height=0.7, color=GREY)
     if row.throughput is not None:
-        axes.barh(place, min(row.throughput / row.capacity, FARTHEST), height=0.35, color=BLUE)
-    low, high = ((x or FARTHEST * row.capacity) / row.capacity for x in (row.lower, row.upper))
+        axes.barh(place, min(row.throughput / row.capacity, MAX_AXIS), height=0.35, color=BLUE)
+    low, high = ((x or MAX_AXIS * row.capacity) / row.capacity for x in (row.lower, row.upper))
     style = "-" if row.trust == Trust.TRUSTED.value else ":"
-    axes.plot([low, min(high, FARTHEST)], [place, place], style, color=ORANGE, lw=2)
+    axes.plot([low, min(high, MAX_AXIS)], [place, place], style, color=ORANGE, lw=2)
     axes.plot([1.0], [place], marker="|", ms=10, mew=2, color=ORANGE)
 
 
@@ -63,7 +63,7 @@ def _label(axes: "Axes", rows: Sequence[Row], others: int) -> None:
     """Name the servers and what limits them, and say what is drawn."""
     axes.set_yticks(range(len(rows)), [_name(row) for row in rows], fontsize=8)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlim(0, FARTHEST)
+    axes.set_xlim(0, MAX_AXIS)
     axes.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
     more = f"; {others} more have more left" if others else ""
     axes.set_xlabel(

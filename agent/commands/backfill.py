@@ -16,7 +16,7 @@ from agent.commands.replay_options import target_of
 from agent.config.durations import written
 from agent.config.loader import ConfigError, load
 from agent.config.settings import Config, Target
-from agent.history.backfill import AT_ONCE, Backfill
+from agent.history.backfill import ROWS_PER_TRANSACTION, Backfill
 from agent.history.database import open_to_write
 from agent.history.failures import as_store_error
 from agent.history.server_identity import server_identity
@@ -176,7 +176,7 @@ def _fill_from_agent(job: _Job, agent: Labels, connection: sqlite3.Connection) -
     """Write the intervals that it has shown; what was written when a failure comes stays."""
     filled = Backfill(connection, job.labels, job.own.width, job.own.sampling)
     found, others = own_intervals(job.client, job.own, job.query, agent), set[float]()
-    while part := list(islice(found, AT_ONCE)):
+    while part := list(islice(found, ROWS_PER_TRANSACTION)):
         filled.extend(part, job.query.end)
         others |= {interval.seconds for interval in part} - {job.own.width}
     job.say(filled, f"the agent {agent['instance']}")

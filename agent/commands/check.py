@@ -17,7 +17,7 @@ from collectors.connection import Connection
 from collectors.node_exporter import FEATURE
 
 BROKEN = 1
-HOSTS = {"host", FEATURE}
+HOST_FEATURES = {"host", FEATURE}
 """The features with which a host's own counters are read."""
 
 
@@ -65,7 +65,7 @@ def check(config: Config, target: Target) -> int:
 
 def _say_cpu_source(offered: set[str], vcpus: float | None) -> None:
     """Print what the CPU is known from where nothing of the host can be read."""
-    if offered & HOSTS:
+    if offered & HOST_FEATURES:
         return
     if vcpus is None:
         say_line("  missing  cpu: nothing of the server's host can be read")

@@ -15,7 +15,7 @@ from agent.commands.compare_report import as_json, as_table
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import add_pipeline_options, duration, of_source, wishes_of
 from agent.commands.text_table import table_lines
-from agent.compare.periods import SHORTEST, Period, TooEarlyError, around
+from agent.compare.periods import MIN_SECONDS, Period, TooEarlyError, around
 from agent.compare.two_periods import compare_periods
 from agent.config.times import moment, recorded_moment, time_text, zone_here
 from agent.csv_input.table_file import STANDARD_INPUT
@@ -67,7 +67,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument(
         "--length",
-        type=duration(SHORTEST),
+        type=duration(MIN_SECONDS),
         default=DAY,
         metavar="DURATION",
         help="the length on either side of that time (default: 1d, or what there is after it)",

@@ -17,8 +17,8 @@ from agent.csv_input.table_file import STANDARD_INPUT, TableFileError
 from agent.history import history_file, prune
 from agent.history.database import open_to_read, open_to_write
 from agent.history.failures import as_store_error
-from agent.history.record_types import IN_TEXT, INTERVALS, KINDS, Kind, Row
-from agent.history.tables import LAST, Choice, extents, insert, read, target_names
+from agent.history.record_types import INTERVALS, KINDS, TEXT_KINDS, Kind, Row
+from agent.history.tables import LAST_ROW, Choice, extents, insert, read, target_names
 from agent.history.text.csv_text import as_csv
 from agent.history.text.import_file import rereadable
 from agent.history.text.import_result import Mistakes
@@ -41,7 +41,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     _add(actions, "show", show, "print the targets, with the time range and number of rows of each")
     out = _add(actions, "export", export, "write rows as text; a running agent does not notice")
     out.add_argument("--format", choices=["csv", "openmetrics"], default="csv")
-    _add_kind(out, [*IN_TEXT, ALL], INTERVALS.name)
+    _add_kind(out, [*TEXT_KINDS, ALL], INTERVALS.name)
     when = f"2026-11-21T13:00 ({zone_here()}; or with a zone), or 6h (ago)"
     out.add_argument("--since", metavar="TIME", type=_moment, help=when)
     out.add_argument("--until", metavar="TIME", type=_moment, help="likewise")
@@ -67,12 +67,12 @@ def show(args: argparse.Namespace, path: Path) -> int:
 def export(args: argparse.Namespace, path: Path) -> int:
     """Write rows as text."""
     since = 0 if args.since is None else round(1000 * args.since)
-    until = LAST if args.until is None else round(1000 * args.until)
+    until = LAST_ROW if args.until is None else round(1000 * args.until)
     if since > until:
         complain_of("--since is later than --until: nothing lies between")
         return USAGE_ERROR
     choice = Choice(args.target, None, since, until)
-    kinds = [kind for kind in IN_TEXT.values() if args.kind in (kind.name, ALL)]
+    kinds = [kind for kind in TEXT_KINDS.values() if args.kind in (kind.name, ALL)]
     if args.format == "csv" and len(kinds) > 1:
         complain_of("a CSV file has rows of one --kind")
         return USAGE_ERROR

@@ -26,7 +26,7 @@ from collectors.base import CollectorError
 
 BROKEN = 1
 FORMATS: dict[str, Callable[..., str]] = {"table": in_words, "json": as_json, "csv": as_csv}
-SHORTEST, USUAL, LONGEST = 3.0, 60.0, 3600.0  # seconds to watch
+MIN_SECONDS, DEFAULT_SECONDS, MAX_SECONDS = 3.0, 60.0, 3600.0  # seconds to watch
 NOW, START = "now", "start"
 
 
@@ -114,7 +114,7 @@ def _from_server(
     args: argparse.Namespace, config: Config, target: Target, *, with_text: bool
 ) -> int:
     """Watch it for a while, or read its own sums."""
-    of_sums, length = args.since == START, USUAL if args.seconds is None else args.seconds
+    of_sums, length = args.since == START, DEFAULT_SECONDS if args.seconds is None else args.seconds
     if args.format == "table" and not of_sums:
         sys.stderr.write(f"watching {target.name} for {length:g} s …\n")
     observed = observe_sums(target) if of_sums else _watch(config, target, length)
@@ -188,8 +188,8 @@ def _duration(text: str) -> float:
         length = seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    if not SHORTEST <= length <= LONGEST:
-        range_ = f"from {SHORTEST:g} s to {LONGEST / 60:g} min"
+    if not MIN_SECONDS <= length <= MAX_SECONDS:
+        range_ = f"from {MIN_SECONDS:g} s to {MAX_SECONDS / 60:g} min"
         raise argparse.ArgumentTypeError(f"must be {range_}, not {text!r}")
     return length
 

@@ -11,10 +11,10 @@ from agent.history.database import open_to_read
 from agent.history.failures import StoreError, as_store_error
 from agent.query_classes.capacity_gain import Saving
 from agent.query_classes.class_registry import NOBODY, Name, name_of
-from models.attribution.quality_gate import OF_DISKS
+from models.attribution.quality_gate import DISK_RESOURCES
 from models.attribution.result import Method
 
-LATELY = 900.0  # seconds within which what a class costs in capacity is still true
+RECENT_SECONDS = 900.0  # seconds within which what a class costs in capacity is still true
 WORST_FIRST = (Method.WLR, Method.LEARNED, Method.WORK_TIME, Method.MEASURED)
 
 
@@ -56,7 +56,7 @@ def recorded(path: Path, target: str, since: float, until: float, sort: str) -> 
 def _io(classes: Iterable[Use], nobody: Use | None) -> dict[str, Moved]:
     """Bytes of all, and of no class; how good the divisions were is not written."""
     io = {}
-    for name in OF_DISKS:
+    for name in DISK_RESOURCES:
         left = getattr(nobody, name) if nobody else None
         parts = [part for use in classes if (part := getattr(use, name)) is not None]
         if left is not None or parts:
@@ -68,7 +68,7 @@ def latest_savings(path: Path, target: str, now: float) -> dict[Name, Saving]:
     """What each class costs in capacity, as an agent wrote lately; nothing where none did."""
     try:
         with closing(open_to_read(path)) as connection:
-            since, until = round(1000 * (now - LATELY)), round(1000 * now)
+            since, until = round(1000 * (now - RECENT_SECONDS)), round(1000 * now)
             span = latest_span(connection, target, since, until)
             return _savings(connection, span) if span else {}
     except (sqlite3.Error, StoreError):

@@ -26,7 +26,7 @@ from models.time_split.split import Part
 
 NAME_WIDTH = 34
 DIGEST_LENGTH = 12
-MOST_PERIODS = 3
+MAX_PERIODS = 3
 COLUMNS = (
     *(field.name for field in fields(Row) if field.name != "time"),
     "limited_by",
@@ -200,8 +200,8 @@ def _sentence(reason: Reason, profile: Profile) -> str:
     ]
     if not when:
         return reason.sentence
-    more = f" and {len(when) - MOST_PERIODS} more" if len(when) > MOST_PERIODS else ""
-    part = f"in the seconds {', '.join(when[:MOST_PERIODS])}{more} of {profile.seconds:.0f}"
+    more = f" and {len(when) - MAX_PERIODS} more" if len(when) > MAX_PERIODS else ""
+    part = f"in the seconds {', '.join(when[:MAX_PERIODS])}{more} of {profile.seconds:.0f}"
     return f"{reason.sentence} ({part})"
 
 

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from agent.commands.http_login_options import access_of, add_login, login_problem
-from agent.commands.replay_options import LONGEST, duration
+from agent.commands.replay_options import MAX_SECONDS, duration
 from agent.config.durations import written
 from agent.config.times import moment, zone_here
 from agent.prometheus.client import Client
@@ -13,9 +13,9 @@ from agent.prometheus.exporters import NODE_EXPORTER, SERVICES
 from agent.prometheus.targets import FleetQuery
 from agent.replay.sources import SourceError
 
-SHORTEST = 60.0
+MIN_SECONDS = 60.0
 """Seconds that are asked for at least."""
-MOST_PROCESSORS = 1024
+MAX_PROCESSORS = 1024
 
 
 def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title: str) -> None:
@@ -29,7 +29,7 @@ def add_prometheus_options(parser: argparse.ArgumentParser, since: float, title:
     )
     group.add_argument(
         "--since",
-        type=duration(SHORTEST, LONGEST),
+        type=duration(MIN_SECONDS, MAX_SECONDS),
         default=since,
         metavar="DURATION",
         help=f"how much is read (default: {written(since)})",
@@ -92,8 +92,8 @@ def _processors(text: str) -> float:
         count = float(text)
     except ValueError:
         count = 0.0
-    if not 1 <= count <= MOST_PROCESSORS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MOST_PROCESSORS}")
+    if not 1 <= count <= MAX_PROCESSORS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_PROCESSORS}")
     return count
 
 

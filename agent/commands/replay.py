@@ -10,10 +10,10 @@ from agent.business_metrics.recorded_values import RecordedValues
 from agent.commands.prometheus_options import add_prometheus_options, client_of, query_of
 from agent.commands.replay_options import add_pipeline_options, duration, of_source, wishes_of
 from agent.commands.replay_report import as_json, as_table
-from agent.config.settings import LONGEST_SLA, SHORTEST_SLA
+from agent.config.settings import MAX_SLA, MIN_SLA
 from agent.config.times import recorded_moment
 from agent.prometheus.source import prometheus_source
-from agent.replay.replay import PACE, Replay, Step
+from agent.replay.replay import ASSESSMENT_SECONDS, Replay, Step
 from agent.replay.sources import ReplayOptions, Source, SourceError, opened
 from agent.support.escaping import complain_of
 from agent.support.heap_trim import keep_freed_memory
@@ -59,13 +59,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--assess-every",
         type=duration(1.0),
-        default=PACE,
+        default=ASSESSMENT_SECONDS,
         metavar="DURATION",
         help="how often the capacity is assessed between two steps, for the alerts (default: 5m)",
     )
     parser.add_argument(
         "--sla-seconds",
-        type=duration(SHORTEST_SLA, LONGEST_SLA),
+        type=duration(MIN_SLA, MAX_SLA),
         metavar="DURATION",
         help="the SLA for the mean residence time, as 50ms: print the throughput that reaches "
         "it at each step (default: the configured target's sla_seconds)",

@@ -16,7 +16,7 @@ from agent.history.failures import as_store_error
 from agent.pipeline import NO_CEILINGS
 from agent.replay.sources import ReplayOptions, SourceError
 
-LONGEST = 366 * 86400.0
+MAX_SECONDS = 366 * 86400.0
 
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +70,7 @@ def wishes_of(args: argparse.Namespace) -> ReplayOptions:
     )
 
 
-def duration(least: float, most: float = LONGEST) -> Callable[[str], float]:
+def duration(least: float, most: float = MAX_SECONDS) -> Callable[[str], float]:
     """The type of an option that is a duration, in seconds."""
 
     def read(text: str) -> float:

@@ -8,7 +8,7 @@ from functools import partial
 from agent.commands.config_file_options import add_file_options, loaded
 from agent.config.base_model import validated
 from agent.config.loader import load
-from agent.config.settings import MOST_PORT, Config, ListenAddress
+from agent.config.settings import MAX_PORT, Config, ListenAddress
 from agent.support.heap_trim import keep_freed_memory, share_one_heap
 from agent.support.logs import FORMATS, LEVELS, set_up
 from agent.web.reloading_config import Web
@@ -67,7 +67,7 @@ def _address(text: str) -> str:
         return str(validated(text, ListenAddress))
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not HOST:PORT with a port of {MOST_PORT} at most"
+            f"{text!r} is not HOST:PORT with a port of {MAX_PORT} at most"
         ) from None
 
 

@@ -16,11 +16,11 @@ from agent.query_classes.class_registry import NOBODY
 from models.comparison import Estimate
 from models.usl.law import Array
 
-PARTS = 12
+PART_COUNT = 12
 """Parts of a period, each left out once."""
-LEAST_PARTS = 5
+MIN_PARTS = 5
 """A class that was called in fewer of them has no known error."""
-DEAREST = 10
+CLASS_COUNT = 10
 """Number of classes that are compared."""
 STUDENT_90 = {4: 2.13, 5: 2.02, 6: 1.94, 7: 1.89, 8: 1.86, 9: 1.83, 10: 1.81, 11: 1.80}
 """95 % quantile of Student's t by degrees of freedom."""
@@ -42,7 +42,7 @@ class ClassCosts:
             for name, of in costs.sums.items():
                 if whole > 0:
                     taken[name] = max(taken[name], float(np.nansum(of[1])) / whole)
-        return sorted(taken, key=lambda name: (-taken[name], name))[:DEAREST]
+        return sorted(taken, key=lambda name: (-taken[name], name))[:CLASS_COUNT]
 
     def cost(self, name: str, quantity: str) -> Estimate:
         """Estimate the seconds of `statement_time` or `cpu` that a call took."""
@@ -56,7 +56,7 @@ class ClassCosts:
             return Estimate(None)
         value = float(spent.sum() / calls.sum())
         freedom = len(calls) - 1
-        if freedom + 1 < LEAST_PARTS:
+        if freedom + 1 < MIN_PARTS:
             return Estimate(value)
         without = (spent.sum() - spent) / (calls.sum() - calls)
         variance = freedom / len(calls) * float(np.sum((without - without.mean()) ** 2))
@@ -79,12 +79,12 @@ def class_costs(
         " JOIN target ON target.id = class_use.target"
         " WHERE target.name = :target AND server = :server"
         " AND class_use.at > :since AND class_use.at <= :until GROUP BY 1, 2",
-        {"since": since, "until": until, "parts": PARTS, "target": target, "server": server},
+        {"since": since, "until": until, "parts": PART_COUNT, "target": target, "server": server},
     )
     sums: dict[str, Array] = {}
     for name, part, *found in rows:
         if name == NOBODY:
             continue
-        of_class = sums.setdefault(name, np.full((len(COLUMNS), PARTS), np.nan))
+        of_class = sums.setdefault(name, np.full((len(COLUMNS), PART_COUNT), np.nan))
         of_class[:, part] = [np.nan if value is None else value for value in found]
     return ClassCosts(sums)

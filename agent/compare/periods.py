@@ -16,11 +16,11 @@ from agent.window.intervals import Window
 from models.capacity.result import Capacity
 
 SEPARATOR = ".."
-SHORTEST = 60.0
+MIN_SECONDS = 60.0
 """Seconds."""
-LEAST_INTERVALS = 6
+MIN_INTERVALS = 6
 """Fewer say nothing of a demand."""
-LOADS = (0.05, 0.5, 0.95)
+LOAD_QUANTILES = (0.05, 0.5, 0.95)
 """Quantiles of the throughput that describe the load of a period."""
 
 
@@ -45,9 +45,9 @@ class Period:
 
     def checked(self) -> "Period":
         """Return it; raises ValueError where it is too short."""
-        if not self.length >= SHORTEST:
+        if not self.length >= MIN_SECONDS:
             problem = f"the period ends {self.length:g} s after it begins"
-            raise ValueError(f"{problem}; it must end {SHORTEST:g} s or more after that")
+            raise ValueError(f"{problem}; it must end {MIN_SECONDS:g} s or more after that")
         return self
 
     @property
@@ -63,9 +63,9 @@ def around(middle: float, length: float, now: float) -> tuple[Period, Period]:
     """
     if middle >= now:
         raise TooEarlyError("that time has not come; give one that has passed")
-    if now - middle < SHORTEST:
+    if now - middle < MIN_SECONDS:
         problem = f"{now - middle:.0f} s have passed since that time"
-        raise TooEarlyError(f"{problem}; {SHORTEST:g} are needed to compare")
+        raise TooEarlyError(f"{problem}; {MIN_SECONDS:g} are needed to compare")
     length = min(length, now - middle)
     return Period(middle - length, middle), Period(middle, middle + length)
 
@@ -94,11 +94,11 @@ def assessed(source: Source, period: Period, ceilings: ResourceSettings) -> Asse
     source.recording.play(period.end)
     source.recording.play(min(source.recording.end, period.end + source.recording.history.grace))
     window = _within(source.recording.history.window(-math.inf), period)
-    if len(window) < LEAST_INTERVALS:
+    if len(window) < MIN_INTERVALS:
         problem = f"{len(window)} intervals from {period.start:.0f} to {period.end:.0f}"
-        raise SourceError(f"{source.title}: {problem}; {LEAST_INTERVALS} are needed")
+        raise SourceError(f"{source.title}: {problem}; {MIN_INTERVALS} are needed")
     now = Now(period.end, period.end)
-    low, middle, high = np.quantile(window["throughput"], LOADS)
+    low, middle, high = np.quantile(window["throughput"], LOAD_QUANTILES)
     return Assessed(
         period=period,
         fitted=fit(window, FitState(), source.settings, now, ceilings),

@@ -9,9 +9,9 @@ from agent.config.base_model import Checked, Parsed, Section
 from agent.config.durations import seconds, within
 from agent.config.http_source import HttpSource
 
-MOST = 8
+MAX_METRICS = 8
 """Business metrics of one target."""
-LONGEST_QUERY = 4000  # characters
+MAX_QUERY_LENGTH = 4000  # characters
 NAME = r"^[a-z_][a-z0-9_]{0,62}\Z"
 UNIT = r"^[^\x00-\x1f\x7f]{1,40}\Z"
 
@@ -45,7 +45,7 @@ class PrometheusQuery(HttpSource, frozen=True, kw_only=True):
 
     EXAMPLE: ClassVar[str] = "http://HOST:9090"
 
-    query: Annotated[str, Meta(min_length=1, max_length=LONGEST_QUERY)]
+    query: Annotated[str, Meta(min_length=1, max_length=MAX_QUERY_LENGTH)]
 
 
 class BusinessMetric(Section, frozen=True):
@@ -53,7 +53,7 @@ class BusinessMetric(Section, frozen=True):
 
     name: Annotated[str, Meta(pattern=NAME)]
     unit: Annotated[str, Meta(pattern=UNIT)]
-    query: Annotated[str, Meta(max_length=LONGEST_QUERY), Checked(one_select)] | None = None
+    query: Annotated[str, Meta(max_length=MAX_QUERY_LENGTH), Checked(one_select)] | None = None
     prometheus: PrometheusQuery | None = None
     interval: Interval = 60.0
     timeout: Patience = 1.0
@@ -76,6 +76,6 @@ def _are_distinct(metrics: tuple[BusinessMetric, ...]) -> tuple[BusinessMetric, 
 
 BusinessMetrics = Annotated[
     tuple[BusinessMetric, ...],
-    Meta(max_length=MOST),
+    Meta(max_length=MAX_METRICS),
     Checked(_are_distinct),
 ]

@@ -8,15 +8,17 @@ from msgspec import Meta
 from agent.config.base_model import Checked, Parsed, Section
 from agent.config.durations import seconds, within
 
-MOST = 8
+MAX_CLASSES = 8
 """Classes of one target that have one: each is several series."""
 DIGEST = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}")
 NO_DIGEST = (
     "must be the 64 hexadecimal digits of a digest: column DIGEST of performance_schema."
     "events_statements_summary_by_digest, or the label of mysql_headroom_query_calls_total"
 )
-LEAST, GREATEST = 0.5, 0.999
-NO_QUANTILE = f"must be a number from {LEAST:g} to {GREATEST:g}; write 0.95 for 95 % of statements"
+MIN_QUANTILE, MAX_QUANTILE = 0.5, 0.999
+NO_QUANTILE = (
+    f"must be a number from {MIN_QUANTILE:g} to {MAX_QUANTILE:g}; write 0.95 for 95 % of statements"
+)
 
 
 def _digest(value: str) -> str:
@@ -29,7 +31,7 @@ def _digest(value: str) -> str:
 def _quantile(value: object) -> float:
     """A part of the statements."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not LEAST <= value <= GREATEST:  # type: ignore[operator]
+    if not is_number or not MIN_QUANTILE <= value <= MAX_QUANTILE:  # type: ignore[operator]
         raise ValueError(NO_QUANTILE)
     return float(value)  # type: ignore[arg-type]
 
@@ -53,4 +55,4 @@ def _are_distinct(slas: tuple[ClassSla, ...]) -> tuple[ClassSla, ...]:
     return slas
 
 
-ClassSlas = Annotated[tuple[ClassSla, ...], Meta(max_length=MOST), Checked(_are_distinct)]
+ClassSlas = Annotated[tuple[ClassSla, ...], Meta(max_length=MAX_CLASSES), Checked(_are_distinct)]

@@ -9,8 +9,8 @@ from collectors.base import CollectorError, FailureKind
 from collectors.connection import Login
 from collectors.regular_file import read_whole
 
-LONGEST_PASSWORD = 4096  # bytes of its file
-LONGEST_MY_CNF = 2**20
+MAX_PASSWORD_LENGTH = 4096  # bytes of its file
+MAX_MY_CNF_LENGTH = 2**20
 ESCAPES = {
     "b": "\b",
     "t": "\t",
@@ -45,7 +45,7 @@ class Credentials:
 
     def _password(self, options: dict[str, str]) -> str:
         if self.password_file is not None:
-            return _without_newline(read_whole(self.password_file, LONGEST_PASSWORD).decode())
+            return _without_newline(read_whole(self.password_file, MAX_PASSWORD_LENGTH).decode())
         if self.password_env is not None:
             environment = os.environ if self.environment is None else self.environment
             if self.password_env not in environment:
@@ -78,7 +78,7 @@ def client_options(path: Path) -> dict[str, str]:
     """
     options: dict[str, str] = {}
     group = ""
-    text = read_whole(path, LONGEST_MY_CNF).decode("utf-8-sig")
+    text = read_whole(path, MAX_MY_CNF_LENGTH).decode("utf-8-sig")
     for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         entry = line.strip()
         if not entry or entry[0] in "#;!":

@@ -7,7 +7,7 @@ from agent.config.base_model import Checked
 
 UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-LONGEST = 64  # characters: what is longer is no duration, and takes no time to refuse
+MAX_LENGTH = 64  # characters: what is longer is no duration, and takes no time to refuse
 MISTAKE = "not a duration; write 500ms, 15s, 10m, 6h, 1d or a number of seconds"
 
 
@@ -30,7 +30,7 @@ def _number(value: object) -> float:
 
 def _sum(text: str) -> float:
     """The parts of `1h30m`, added up."""
-    parts = PART.findall(text) if len(text) <= LONGEST else []
+    parts = PART.findall(text) if len(text) <= MAX_LENGTH else []
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(MISTAKE)
     return sum(float(number) * UNITS[unit] for number, unit in parts)

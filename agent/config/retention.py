@@ -11,14 +11,14 @@ from agent.config.sizes import size_in_bytes
 
 DAY = 86400.0
 MIB = 2**20
-LEAST_SIZE = 16 * MIB
+MIN_SIZE = 16 * MIB
 
 Kept = Annotated[float, Parsed(seconds), within(0, 3660 * DAY)]
 
 
 def _large_enough(size: int) -> int:
-    if size < LEAST_SIZE:
-        raise ValueError(f"must be {LEAST_SIZE // MIB}MiB or more")
+    if size < MIN_SIZE:
+        raise ValueError(f"must be {MIN_SIZE // MIB}MiB or more")
     return size
 
 

@@ -27,12 +27,12 @@ from collectors.connection import Endpoint
 from collectors.regular_file import read_whole
 
 Duration = Annotated[float, Parsed(seconds)]
-MOST_PORT = 65535
-USUAL_LISTEN = "127.0.0.1:10104"
-SHORTEST_SLA, LONGEST_SLA = 1e-6, 3600.0  # seconds
-LONGEST_PEM = 2**22  # bytes; all authorities that browsers trust take 220 KiB
-CLOCKING = ("status", "statements")  # the collectors whose samples bound an interval
-GOLDEN = 0.6180339887498949
+MAX_PORT = 65535
+DEFAULT_LISTEN = "127.0.0.1:10104"
+MIN_SLA, MAX_SLA = 1e-6, 3600.0  # seconds
+MAX_PEM_BYTES = 2**22  # bytes; all authorities that browsers trust take 220 KiB
+CLOCK_COLLECTORS = ("status", "statements")  # the collectors whose samples bound an interval
+GOLDEN_RATIO = 0.6180339887498949
 TLS_MODES = ("REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")  # of a my.cnf, the strictest last
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}\Z"
 
@@ -40,7 +40,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}\Z"
 def _authority(path: Path) -> Path:
     """Certificates or a key that can be read at once; OpenSSL would wait for a pipe."""
     try:
-        read_whole(path, LONGEST_PEM)
+        read_whole(path, MAX_PEM_BYTES)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
     return path
@@ -49,14 +49,14 @@ def _authority(path: Path) -> Path:
 def _port(text: str) -> int:
     """The port of a my.cnf."""
     port = int(text) if text.isascii() and text.isdecimal() and len(text) <= 5 else 0
-    if not 0 < port <= MOST_PORT:
-        raise ValueError(f"port: must be a whole number from 1 to {MOST_PORT}")
+    if not 0 < port <= MAX_PORT:
+        raise ValueError(f"port: must be a whole number from 1 to {MAX_PORT}")
     return port
 
 
 def _port_exists(listen: str) -> str:
-    if int(listen.rpartition(":")[2]) > MOST_PORT:
-        raise ValueError(f"a port is at most {MOST_PORT}")
+    if int(listen.rpartition(":")[2]) > MAX_PORT:
+        raise ValueError(f"a port is at most {MAX_PORT}")
     return listen
 
 
@@ -114,7 +114,7 @@ class Target(Section, frozen=True):
 
     name: Annotated[str, Meta(pattern=NAME)]
     host: str | None = None
-    port: Annotated[int, Meta(ge=1, le=MOST_PORT)] | None = None
+    port: Annotated[int, Meta(ge=1, le=MAX_PORT)] | None = None
     socket: str | None = None
     user: str | None = None
     password_file: ExistingFile | None = None
@@ -134,7 +134,7 @@ class Target(Section, frozen=True):
     """Of its `target_info`, to join its series with other exporters' by."""
     group: Annotated[str, Meta(pattern=NAME)] | None = None
     """Servers that share a load: shards, a primary and its replicas."""
-    sla_seconds: Annotated[Duration, within(SHORTEST_SLA, LONGEST_SLA)] | None = None
+    sla_seconds: Annotated[Duration, within(MIN_SLA, MAX_SLA)] | None = None
     """The mean residence time of a statement that was agreed on."""
     class_slas: ClassSlas = ()
     """How long a part of a query class's statements may take."""
@@ -197,7 +197,7 @@ class Target(Section, frozen=True):
 class Config(Section, frozen=True, kw_only=True):
     """The whole file."""
 
-    listen: ListenAddress = USUAL_LISTEN
+    listen: ListenAddress = DEFAULT_LISTEN
     log: LogSettings = LogSettings()
     collectors: Mapping[CollectorName, CollectorSettings] = field(default_factory=dict)
     fit: FitSettings = FitSettings()
@@ -218,7 +218,7 @@ class Config(Section, frozen=True, kw_only=True):
             for spec in COLLECTORS:
                 settings = self.collector_settings(target, spec.name)
                 sampling = self.sampling(target, spec)
-                if spec.name in CLOCKING and settings.enabled and width < 2 * sampling:
+                if spec.name in CLOCK_COLLECTORS and settings.enabled and width < 2 * sampling:
                     raise ValueError(
                         f"targets: {target.name!r}: fit.interval ({width:g} s) must be at least"
                         f" twice the sampling interval of {spec.name} ({sampling:g} s)"
@@ -286,7 +286,7 @@ class Config(Section, frozen=True, kw_only=True):
         """
         together = target if target.group is None else self.groups[target.group][0]
         place = [one.name for one in self.targets].index(together.name)
-        return self.fit_settings(target).interval * (GOLDEN * place % 1.0)
+        return self.fit_settings(target).interval * (GOLDEN_RATIO * place % 1.0)
 
     def collector_settings(self, target: Target, name: str) -> CollectorSettings:
         """The target's own settings of one collector over the file's, key by key."""

@@ -9,8 +9,8 @@ from agent.config.base_model import Checked
 
 INFO_LABELS = ("host", "port", "version", "server_uuid")
 """Labels of `target_info` besides the target."""
-TAKEN = ("target", "job", "instance", *INFO_LABELS)
-MOST = 16
+RESERVED_LABELS = ("target", "job", "instance", *INFO_LABELS)
+MAX_LABELS = 16
 
 LabelName = Annotated[str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,62}\Z")]
 LabelValue = Annotated[str, Meta(min_length=1, max_length=128)]
@@ -19,11 +19,13 @@ LabelValue = Annotated[str, Meta(min_length=1, max_length=128)]
 def _free(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Refuse names that Prometheus or the metric itself has."""
     for name in labels:
-        if name in TAKEN:
+        if name in RESERVED_LABELS:
             raise ValueError(f"{name}: this label is taken; choose another name")
         if name.startswith("__"):
             raise ValueError(f"{name}: names that begin with __ are Prometheus's own")
     return labels
 
 
-TargetLabels = Annotated[Mapping[LabelName, LabelValue], Meta(max_length=MOST), Checked(_free)]
+TargetLabels = Annotated[
+    Mapping[LabelName, LabelValue], Meta(max_length=MAX_LABELS), Checked(_free)
+]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from agent.config.durations import seconds
 
 MISTAKE = "not a time; write 2026-11-21T13:00 (local), …T13:00Z, 6h (ago) or seconds since 1970"
-LEAST_UNIX = 1e6  # what is less and a bare number is no Unix time, but somebody's slip
+MIN_UNIX = 1e6  # what is less and a bare number is no Unix time, but somebody's slip
 
 
 UNIX = range(100_000_000, 253_402_300_800)
@@ -35,7 +35,7 @@ def moment(text: str, now: float) -> float:
         number = float(text)
     except ValueError:
         return _date_or_age(text, now)
-    if not LEAST_UNIX <= number <= 1e12:
+    if not MIN_UNIX <= number <= 1e12:
         raise ValueError(f"{text[:30]!r} is {MISTAKE}")
     return number
 

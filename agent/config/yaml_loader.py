@@ -16,10 +16,10 @@ from agent.support.errors import InputError
 from collectors.regular_file import read_whole
 
 Model = TypeVar("Model", bound=Section)
-LONGEST = 2**20  # bytes of a file; 200 targets with all their keys take 100 KiB
-MOST_NODES = 40_000  # keys and values; 200 targets with all their keys have 10,000
-MOST_PROBLEMS = 50  # that are listed
-MOST_KEYS = 1000  # in one mapping, with all that is merged into it
+MAX_BYTES = 2**20  # bytes of a file; 200 targets with all their keys take 100 KiB
+MAX_NODES = 40_000  # keys and values; 200 targets with all their keys have 10,000
+MAX_PROBLEMS = 50  # that are listed
+MAX_KEYS = 1000  # in one mapping, with all that is merged into it
 PLAIN_KEY = re.compile(r"[\w.:@ -]{1,64}")
 QUOTED = re.compile(r"""(['"])(?!<).{2,}\1""")
 NOT_SHOWN = "(not shown)"
@@ -69,7 +69,7 @@ class Document:
             (_nearest_line(self.lines, place), _said(place, shown.get(text, text)))
             for place, text in mistakes
         )
-        problems = [f"{self.path}:{line}: {text}" for line, text in said[:MOST_PROBLEMS]]
+        problems = [f"{self.path}:{line}: {text}" for line, text in said[:MAX_PROBLEMS]]
         more = len(said) - len(problems)
         return ConfigError([*problems, *([f"{self.path}: and {more} more"] if more else [])])
 
@@ -77,7 +77,7 @@ class Document:
 def read(path: Path, example: str) -> Document:
     """The document in a file; raises `ConfigError` where there is none."""
     try:
-        parsed, lines = _parsed(read_whole(path, LONGEST).decode())
+        parsed, lines = _parsed(read_whole(path, MAX_BYTES).decode())
         data = deepcopy(parsed)
     except OSError as error:
         is_large = error.errno == errno.EFBIG
@@ -129,8 +129,8 @@ class _Strict(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         """A key or a value: each costs time and memory."""
         self._nodes += 1
-        if self._nodes > MOST_NODES:
-            text = f"more than {MOST_NODES:,} keys and values: no configuration has so many"
+        if self._nodes > MAX_NODES:
+            text = f"more than {MAX_NODES:,} keys and values: no configuration has so many"
             raise _KeyMistake(problem=text, problem_mark=self.get_mark())
         return super().compose_node(parent, index)
 
@@ -148,7 +148,7 @@ class _Strict(yaml.SafeLoader):
     def flatten_mapping(self, node: Any) -> None:
         """Merge `<<`, within bounds: merges of merges can grow a small file without end."""
         super().flatten_mapping(node)
-        if len(node.value) > MOST_KEYS:
+        if len(node.value) > MAX_KEYS:
             raise _KeyMistake(problem="too many keys are merged", problem_mark=node.start_mark)
 
 

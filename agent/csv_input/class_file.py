@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from agent.csv_input.table_file import (
-    MOST_TABLE,
+    MAX_TABLE_BYTES,
     TableFileError,
     header_mistake,
     read_rows,
@@ -28,8 +28,8 @@ STATEMENT_TIME, COUNT = "timer_wait_s", "count"
 MEASURED, TRUTH = "cpu_s", "cpu_true_s"
 CHANGE = "inflight_delta_s"
 NUMBERS = (STATEMENT_TIME, COUNT, "lock_s", CHANGE, *SIZES, MEASURED, TRUTH)
-LEAST_TICKS = 2
-LEAST, GREATEST = 1e-12, 1e15
+MIN_INTERVALS = 2
+MIN_NUMBER, MAX_NUMBER = 1e-12, 1e15
 """No server counts more or less in an interval: what is less is left of a subtraction, and counts
 as 0; the squares of what is more can overflow."""
 
@@ -55,7 +55,7 @@ class ClassFile:
 class Table:
     """A CSV file's header and rows, whose cells are asked for by column."""
 
-    def __init__(self, path: str, most: int = MOST_TABLE) -> None:
+    def __init__(self, path: str, most: int = MAX_TABLE_BYTES) -> None:
         self.name = shown_name(path)
         self._rows = read_rows(path, most)
         self.line, header = next(self._rows, (1, []))
@@ -111,10 +111,10 @@ class Table:
             must = "finite" if signed else "finite and at least 0"
             problem = f"{column} is {shortened(cell)}, and must be {must}"
             raise self.error(problem, "correct it or drop the line")
-        if abs(value) > GREATEST:
-            problem = f"{column} is {shortened(cell)}, and must be {GREATEST:g} at most"
+        if abs(value) > MAX_NUMBER:
+            problem = f"{column} is {shortened(cell)}, and must be {MAX_NUMBER:g} at most"
             raise self.error(problem, "correct it, or use another unit")
-        return value if abs(value) >= LEAST else 0.0
+        return value if abs(value) >= MIN_NUMBER else 0.0
 
     def numbers(self, cells: Sequence[str], indexes: Sequence[int]) -> Array:
         """Convert these cells, as `number` does, to an array of shape (cells,)."""
@@ -122,9 +122,9 @@ class Table:
             values = np.array([float(cells[i]) for i in indexes])
         except (ValueError, IndexError):
             values = np.array([np.nan])
-        if not ((values >= 0) & (values <= GREATEST)).all():
+        if not ((values >= 0) & (values <= MAX_NUMBER)).all():
             return np.array([self.number(cells, i) for i in indexes])
-        values[values < LEAST] = 0.0
+        values[values < MIN_NUMBER] = 0.0
         return values
 
 
@@ -241,7 +241,7 @@ def _texts(records: Sequence[_Record], names: tuple[str, ...]) -> tuple[str | No
 
 
 def _enough(table: Table, intervals: int) -> None:
-    if intervals < LEAST_TICKS:
+    if intervals < MIN_INTERVALS:
         count = "no intervals" if intervals == 0 else "1 interval"
         raise table.error(f"{count}, and one cannot tell classes apart", "record two or more")
 

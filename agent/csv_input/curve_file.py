@@ -13,7 +13,7 @@ from agent.csv_input.table_file import (
 
 COLUMNS = ("concurrency", "throughput")
 MIN_ROWS = 3
-LEAST, GREATEST = 1e-9, 1e15
+MIN_NUMBER, MAX_NUMBER = 1e-9, 1e15
 """No server is beyond these, and the squares of what is can overflow."""
 
 
@@ -86,7 +86,9 @@ def _number(name: str, line: int, row: list[str], index: int, column: str) -> fl
     if not math.isfinite(value) or value <= 0:
         problem = f"{column} is {shortened(cell)}, and must be finite and above 0"
         raise TableFileError(name, line, problem, "correct it or drop the line")
-    if not LEAST <= value <= GREATEST:
-        problem = f"{column} is {shortened(cell)}, and must be from {LEAST:g} to {GREATEST:g}"
+    if not MIN_NUMBER <= value <= MAX_NUMBER:
+        problem = (
+            f"{column} is {shortened(cell)}, and must be from {MIN_NUMBER:g} to {MAX_NUMBER:g}"
+        )
         raise TableFileError(name, line, problem, "correct it, or use another unit")
     return value

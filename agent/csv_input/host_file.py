@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.csv_input.class_file import LEAST_TICKS, TIME, ClassFile, Table
+from agent.csv_input.class_file import MIN_INTERVALS, TIME, ClassFile, Table
 from agent.csv_input.table_file import TableFileError
 from models.attribution.class_intervals import Array
 from models.attribution.result import HostUse
 
 DEFAULT_RESOURCE = "mysqld_cpu_s"
-NEAR = 0.25
+MAX_CLOCK_DIFFERENCE = 0.25
 """The two files' clocks may differ by this part of an interval."""
 KINDS = ("user", "nice", "sys", "idle", "iowait", "irq", "softirq", "steal")
 JIFFIES = tuple(f"host_{kind}" for kind in KINDS)
-STRETCH = 60.0
+STRETCH_SECONDS = 60.0
 """Seconds over which it is judged how busy the host was."""
 
 
@@ -43,8 +43,10 @@ class HostFile:
         """
         if self.jiffies is None:
             return HostUse()
-        interval = float(np.median(np.diff(self.at[places]))) if len(places) > 1 else STRETCH
-        width = min(max(round(STRETCH / interval), 1), len(places))
+        interval = (
+            float(np.median(np.diff(self.at[places]))) if len(places) > 1 else STRETCH_SECONDS
+        )
+        width = min(max(round(STRETCH_SECONDS / interval), 1), len(places))
         sums = np.cumsum(np.vstack((np.zeros(len(KINDS)), self.jiffies[places])), axis=0)
         spent = dict(zip(KINDS, (sums[width:] - sums[:-width]).T, strict=True))
         total = sum(spent.values(), np.zeros(len(sums) - width))
@@ -85,14 +87,14 @@ def joined(classes: ClassFile, host: HostFile) -> ClassFile:
     if classes.at is None:
         problem = "each row holds its resource itself"
         raise TableFileError(classes.name, None, problem, "leave --host out")
-    near = NEAR * float(np.median(np.diff(classes.at)))
+    near = MAX_CLOCK_DIFFERENCE * float(np.median(np.diff(classes.at)))
     right = np.clip(np.searchsorted(host.at, classes.at), 1, max(len(host.at) - 1, 1))
     left = right - 1
     right = np.minimum(right, len(host.at) - 1)
     nearer = np.abs(host.at[left] - classes.at) <= np.abs(host.at[right] - classes.at)
     place = np.where(nearer, left, right)
     kept = np.flatnonzero(np.abs(host.at[place] - classes.at) <= near)
-    if len(kept) < LEAST_TICKS:
+    if len(kept) < MIN_INTERVALS:
         problem = f"it has {len(kept)} intervals at the same {TIME} as {classes.name}"
         raise TableFileError(host.name, None, problem, "record both at the same time")
     return replace(

@@ -17,11 +17,11 @@ SEPARATORS = {";": "semicolons", "\t": "tabs"}
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_FORMAT = 31  # zlib's wbits
 BOM = codecs.BOM_UTF8
-PIECE = 2**16  # bytes that are read, or unpacked, at once
-LONGEST_LINE = 2**20  # bytes
-FEWEST_BYTES = 64  # of a line, on average: a million lines in a table
-MOST_TABLE = 2**26  # bytes of a table that is held in memory, where it takes ten times as much
-MOST_STREAM = 2**32  # bytes of a table that is read as a stream
+CHUNK_BYTES = 2**16  # bytes that are read, or unpacked, at once
+MAX_LINE_LENGTH = 2**20  # bytes
+MIN_BYTES = 64  # of a line, on average: a million lines in a table
+MAX_TABLE_BYTES = 2**26  # bytes of a table that is held in memory, where it takes ten times as much
+MAX_STREAM_BYTES = 2**32  # bytes of a table that is read as a stream
 
 
 class TableFileError(InputError):
@@ -37,7 +37,7 @@ def shown_name(path: str) -> str:
     return "<stdin>" if path == STANDARD_INPUT else path
 
 
-def read_rows(path: str, most: int = MOST_TABLE) -> Iterator[tuple[int, list[str]]]:
+def read_rows(path: str, most: int = MAX_TABLE_BYTES) -> Iterator[tuple[int, list[str]]]:
     """Read line numbers and stripped cells; `-` is standard input, gzip is seen by its content.
 
     `most` bytes in all, unpacked; a table that is not held in memory may have more.
@@ -74,7 +74,7 @@ def text_lines(name: str, file: BinaryIO, most: int) -> Iterator[str]:
 
     Raises TableFileError where it is no UTF-8 text, or has more bytes or a longer line.
     """
-    most_lines = most // FEWEST_BYTES
+    most_lines = most // MIN_BYTES
     for number, line in enumerate(_byte_lines(name, _bounded(name, file, most)), start=1):
         if number > most_lines:
             problem = f"it holds more than {most_lines:,} lines"
@@ -124,24 +124,24 @@ def _bounded(name: str, file: BinaryIO, most: int) -> Iterator[bytes]:
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    piece = file.read(PIECE)
+    piece = file.read(CHUNK_BYTES)
     if piece.startswith(GZIP_MAGIC):
         yield from _unpacked(piece, file)
         return
     while piece:
         yield piece
-        piece = file.read(PIECE)
+        piece = file.read(CHUNK_BYTES)
 
 
 def _unpacked(packed: bytes, file: BinaryIO) -> Iterator[bytes]:
     """The members of a gzip file, a piece at a time however much one byte of it stands for."""
     member = zlib.decompressobj(GZIP_FORMAT)
-    while packed := packed or file.read(PIECE):
-        yield member.decompress(packed, PIECE)
+    while packed := packed or file.read(CHUNK_BYTES):
+        yield member.decompress(packed, CHUNK_BYTES)
         packed = member.unconsumed_tail
         if member.eof:
             packed = member.unused_data.lstrip(b"\0")
-            if not packed and not (packed := file.read(PIECE).lstrip(b"\0")):
+            if not packed and not (packed := file.read(CHUNK_BYTES).lstrip(b"\0")):
                 return
             member = zlib.decompressobj(GZIP_FORMAT)
     raise EOFError("the compressed data is cut off")
@@ -155,9 +155,9 @@ def _byte_lines(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
         *lines, rest = (rest + piece).split(b"\n")
         yield from lines
         number += len(lines)
-        if len(rest) > LONGEST_LINE:
+        if len(rest) > MAX_LINE_LENGTH:
             _text(name, number, rest[:1])
-            problem = f"a line of more than {LONGEST_LINE // 2**10} KiB"
+            problem = f"a line of more than {MAX_LINE_LENGTH // 2**10} KiB"
             raise TableFileError(name, number, problem, "give one row a line")
     if rest:
         yield rest

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from agent.config.settings import USUAL_LISTEN, Config
+from agent.config.settings import DEFAULT_LISTEN, Config
 from agent.support.errors import HeadroomError
 
 EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - to be shown
@@ -47,7 +47,7 @@ class Address:
 
 def choose_address(listen: str | None, say: Callable[[str], None]) -> Address:
     """The address asked for, which must be free; else the usual one, or one with a free port."""
-    address = replace(parse(listen or USUAL_LISTEN), asked=listen is not None)
+    address = replace(parse(listen or DEFAULT_LISTEN), asked=listen is not None)
     reason = _obstacle(address)
     return address if reason is None else _other(address, reason, say)
 

@@ -30,8 +30,8 @@ SAMPLING = CollectorSettings(interval=0.5)
 FIT = FitSettings(interval=2.0, window=600.0, stale_after=15.0)
 FIRST_FIT_SECONDS = 10
 SERVER_OPTIONS = ("--loose-performance-schema-consumer-events-statements-current=ON",)
-LOOK_SECONDS = 0.25
-ROOM_BYTES = 400_000_000
+POLL_SECONDS = 0.25
+MIN_FREE_BYTES = 400_000_000
 
 
 class Demo:
@@ -68,7 +68,7 @@ class Demo:
         with output(sys.stdout) as out:
             next_show = out.every
             while self._seconds is None or load.seconds < self._seconds:
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
                 if (failure := load.failure()) is not None:
                     raise ServerError(f"the load has ended: {failure}")
                 (snapshot,) = agent.snapshots()
@@ -148,10 +148,10 @@ def _need_room() -> None:
     """Refuse to fill a temporary folder that is nearly full."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
-    if free < ROOM_BYTES:
+    if free < MIN_FREE_BYTES:
         raise ServerError(
             f"{folder} has {free / 1e6:.0f} MB free and a private server takes some "
-            f"{ROOM_BYTES / 1e6:.0f}: free some space, or set TMPDIR to another folder"
+            f"{MIN_FREE_BYTES / 1e6:.0f}: free some space, or set TMPDIR to another folder"
         )
 
 

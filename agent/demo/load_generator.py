@@ -19,8 +19,8 @@ from pymysql.constants import ER
 from agent.demo.shop_workload import CLASSES, DATABASE
 
 PERIOD = 36.0  # seconds from one trough of the wave to the next
-BOTTOM = 2  # clients at the bottom of the wave
-FEWEST, MOST = 24, 48  # and at its top
+LOW_CLIENTS = 2  # clients at the bottom of the wave
+MIN_TOP_CLIENTS, MAX_TOP_CLIENTS = 24, 48  # and at its top
 CLIENTS_PER_CPU = 8
 THINK_SECONDS = 0.003  # on average, between two queries of a client
 IDLE_SECONDS = 0.1
@@ -30,13 +30,15 @@ CONFLICTS = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT}
 
 def clients_at_the_top() -> int:
     """How many clients the wave has at its top on this machine."""
-    return min(MOST, max(FEWEST, CLIENTS_PER_CPU * len(os.sched_getaffinity(0))))
+    return min(
+        MAX_TOP_CLIENTS, max(MIN_TOP_CLIENTS, CLIENTS_PER_CPU * len(os.sched_getaffinity(0)))
+    )
 
 
 def clients_at(seconds: float, top: int) -> int:
     """How many clients are active that long after the start."""
     wave = (1 - math.cos(2 * math.pi * seconds / PERIOD)) / 2
-    return BOTTOM + round((top - BOTTOM) * math.pow(wave, STEEPNESS))
+    return LOW_CLIENTS + round((top - LOW_CLIENTS) * math.pow(wave, STEEPNESS))
 
 
 def is_rising(seconds: float) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from agent.support.errors import HeadroomError
 
 OPTIONS = ("-q", "-y", "--no-install-recommends", "--no-remove", "-o", "DPkg::Lock::Timeout=60")
-FULL = r"[Nn]o space left on device|You don't have enough free space in \S*[^\s.]"
+DISK_FULL = r"[Nn]o space left on device|You don't have enough free space in \S*[^\s.]"
 FULL_REMEDY = "free some space and run this again"
 UNREACHABLE = (
     r"Temporary failure resolving '[^']*'|Could not resolve '[^']*'|Network is unreachable"
@@ -86,7 +86,7 @@ def command_to_install(names: Sequence[str]) -> str:
 def _reason(done: "subprocess.CompletedProcess[str]") -> str:
     """Say in one line why apt failed, with what to do where that is known."""
     text = done.stdout + done.stderr
-    if full := re.search(FULL, text):
+    if full := re.search(DISK_FULL, text):
         return f"{full[0]}: {FULL_REMEDY}"
     if unreachable := re.search(UNREACHABLE, text):
         return f"{unreachable[0]}: is there a network, and does it need a proxy?"

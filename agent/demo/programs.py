@@ -26,7 +26,7 @@ PACKAGES: tuple[tuple[Flavour, tuple[str, ...]], ...] = (  # all that each needs
     ("mariadb", ("mariadb-server-core", "mariadb-client-core")),
     ("mariadb", ("mariadb-server-core-10.6", "mariadb-client-core-10.6")),
 )
-USUAL_PACKAGES = ("mariadb-server-core", "mariadb-client-core")
+DEFAULT_PACKAGES = ("mariadb-server-core", "mariadb-client-core")
 
 
 class ServerError(HeadroomError):
@@ -85,7 +85,7 @@ def how_to_install() -> str:
     if shutil.which("apt-get") is None:
         return "install a MySQL or MariaDB server by this distribution's own tool"
     known = (names for _, names in PACKAGES if packages.has_candidate(names[0]))
-    return f"as root: {packages.command_to_install(next(known, USUAL_PACKAGES))}"
+    return f"as root: {packages.command_to_install(next(known, DEFAULT_PACKAGES))}"
 
 
 def _installed(program: Program) -> Program:

@@ -53,7 +53,7 @@ PORTS = range(20_000, 32_000)  # below those that the kernel gives to clients
 PORT_ATTEMPTS = 5
 PORT_TAKEN = "Address already in use"
 LOG_LINES = 20
-COMPLAINT = re.compile(r"(?:\[ERROR\](?: \[[^]]*\])*|\bERROR:) *(.*\S)")
+ERROR_LINE = re.compile(r"(?:\[ERROR\](?: \[[^]]*\])*|\bERROR:) *(.*\S)")
 POLL_SECONDS = 0.02
 
 
@@ -214,7 +214,7 @@ class PrivateServer:
     def _error(self, reason: str) -> ServerError:
         """Say it in one line, with the server's own first complaint; its log is a note to that."""
         text = self.log_tail()
-        complaint = COMPLAINT.search(text)
+        complaint = ERROR_LINE.search(text)
         error = ServerError(f"{self.name} {reason}{': ' + complaint[1] if complaint else ''}")
         error.add_note(f"Its log ends:\n{text}")
         return error

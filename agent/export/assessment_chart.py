@@ -19,7 +19,7 @@ from models.usl.law import Array
 
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, BOTTOM, TOP = 64, 16, 34, 12
-MOST_ABOVE = 2.0  # times the greatest throughput seen: how far up a capacity is still shown
+MAX_ABOVE = 2.0  # times the greatest throughput seen: how far up a capacity is still shown
 BLUE, ORANGE, RED, GREEN = "#3b82c4", "#d9730d", "#c4453b", "#2f8f4e"
 
 
@@ -55,7 +55,7 @@ def chart(
     right = max(1.15 * seen, min(1.3 * (law.n_max or 0.0), 3 * seen) if law else 0.0)
     at = np.linspace(0.0, right, 120)[1:]
     curve = np.asarray(law.law.throughput(at)) if law else x
-    ceiling = min(capacity.value or 0.0, MOST_ABOVE * float(x.max()))
+    ceiling = min(capacity.value or 0.0, MAX_ABOVE * float(x.max()))
     frame = _Frame(right, 1.15 * max(float(x.max()), float(curve.max()), ceiling))
     parts = [
         _axes(frame),

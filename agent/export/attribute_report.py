@@ -3,7 +3,7 @@
 from models.attribution.result import Attribution, ClassUse, Method, PredictionError
 
 NAME_WIDTH, BAR_WIDTH = 30, 12
-MOST_CLASSES = 20
+MAX_CLASSES = 20
 BLOCKS = " ▏▎▍▌▋▊▉█"
 
 SOURCES = {
@@ -50,7 +50,7 @@ def headline(resource: str, found: Attribution) -> str:
 def _table(found: Attribution) -> list[str]:
     """List classes by use, the small ones together, and what no class explains."""
     ranked = found.ranked
-    shown = ranked if len(ranked) <= MOST_CLASSES + 1 else ranked[:MOST_CLASSES]
+    shown = ranked if len(ranked) <= MAX_CLASSES + 1 else ranked[:MAX_CLASSES]
     rest = ranked[len(shown) :]
     most = max(use.share for use in ranked) or 1.0
     word = "measured" if found.method is Method.MEASURED else "estimated"

@@ -8,7 +8,7 @@ from models.capacity.result import USL, Capacity, CapacityReason
 from models.capacity.saturation_probability import Probabilities
 from models.trust import Trust
 
-CLEARLY = 0.7  # a limit of this probability is named alone
+MIN_CLEAR_SHARE = 0.7  # a limit of this probability is named alone
 KINDS = {
     "cpu": "this host's CPU",
     "server_cpu": "the server's own CPU",
@@ -51,7 +51,7 @@ def headline(capacity: Capacity, headroom: Headroom | None) -> str:
 def _ends(capacity: Capacity) -> str:
     """What most likely ends it; both of two that are nearly as likely."""
     likely = sorted(capacity.shares, key=lambda name: -capacity.shares[name])
-    named = likely[:1] if capacity.shares[likely[0]] >= CLEARLY else likely[:2]
+    named = likely[:1] if capacity.shares[likely[0]] >= MIN_CLEAR_SHARE else likely[:2]
     return " or ".join(resource_words(name) for name in named)
 
 

@@ -25,7 +25,7 @@ PARAMETERS = {
     "kappa": "coherency κ",
     "lambda": "one thread λ, queries/s",
 }
-DIGEST = 12
+DIGEST_LENGTH = 12
 """Characters of a class's digest that are shown."""
 
 
@@ -63,7 +63,9 @@ def _title(name: str) -> str:
     if kind in ("statement_time", "cpu"):
         query = name_of(rest)
         digest = (
-            f"{query.schema}.{query.digest[:DIGEST]}" if query.schema else query.digest[:DIGEST]
+            f"{query.schema}.{query.digest[:DIGEST_LENGTH]}"
+            if query.schema
+            else query.digest[:DIGEST_LENGTH]
         )
         return f"{digest}, {'time' if kind == 'statement_time' else 'CPU'} of a call"
     return PARAMETERS[name]

@@ -20,7 +20,7 @@ SIZE_INCHES = (8.5, 5.2)
 CURVE_POINTS = 300
 TITLE_LENGTH = 72
 """Characters of the title that fit on a line."""
-FARTHEST = {Trust.TRUSTED: 1.6, Trust.INDICATIVE: 2.0, Trust.NOT_IDENTIFIABLE: 3.0}
+MAX_PLOT_RATIO = {Trust.TRUSTED: 1.6, Trust.INDICATIVE: 2.0, Trust.NOT_IDENTIFIABLE: 3.0}
 """The plot ends at the peak's interval, but at most at this multiple of the greatest load seen."""
 
 
@@ -43,7 +43,7 @@ def plot_fit(path: str, curve: CurveFile, fitted: UslFit) -> None:
 def _farthest(fitted: UslFit) -> float:
     seen, peak = fitted.n_observed_max, fitted.n_max or 0.0
     high = fitted.n_max_interval.high if fitted.n_max_interval else peak
-    return max(1.15 * seen, min(1.15 * max(high, peak), FARTHEST[fitted.trust] * seen))
+    return max(1.15 * seen, min(1.15 * max(high, peak), MAX_PLOT_RATIO[fitted.trust] * seen))
 
 
 def _draw_band(axes: "Axes", curve: CurveFile, fitted: UslFit, at: Array) -> None:

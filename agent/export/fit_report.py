@@ -14,9 +14,9 @@ from models.usl.posterior import Interval
 
 DASH = "–"
 """What is shown for what is not known."""
-LITTLE = 0.02
+NEGLIGIBLE_LOSS = 0.02
 """A loss of throughput that measurement errors may explain."""
-WIDE = 2.0
+WIDE_RATIO = 2.0
 """When the ends of the concurrency's interval are this far apart, one number would mislead."""
 
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -56,7 +56,7 @@ def headline(fitted: UslFit) -> str:
         return "The peak is not yet identifiable from these points."
     where = f"{quantity(fitted.x_max)} queries/s at {threads(fitted.n_max)}"
     interval = fitted.n_max_interval
-    if interval and interval.ratio > WIDE:
+    if interval and interval.ratio > WIDE_RATIO:
         where = f"{quantity(fitted.x_max)} queries/s, somewhere from {_range(interval)}"
     if fitted.trust is Trust.TRUSTED:
         return f"The peak is {where}."
@@ -98,7 +98,7 @@ def quantity(value: float | None) -> str:
 
 def past_peak_words(loss: float) -> str:
     """The state of a server past its peak, and the share of its capacity that this costs."""
-    if loss < LITTLE:
+    if loss < NEGLIGIBLE_LOSS:
         return "past its peak: more load adds no throughput"
     return f"past its peak: more load lowers the throughput; {100 * loss:.0f} % of it is lost"
 

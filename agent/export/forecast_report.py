@@ -1,19 +1,19 @@
 """The forecast in words: when the load reaches the capacity, or why that is not known."""
 
-from models.forecast.saturation import DAY, ForecastReason, Saturation
+from models.forecast.saturation import DAY_SECONDS, ForecastReason, Saturation
 
-WORTH_SAYING = 0.05
+MIN_SHOWN_PROBABILITY = 0.05
 """A probability below is not mentioned."""
-WEEK = 7
+WEEK_DAYS = 7
 
 
 def forecast_words(found: Saturation) -> str:
     """One sentence, and another one where a probability is worth it."""
     if found.seconds is not None:
         return f"At this growth the load reaches the limit in {_with_bounds(found.seconds, found)}."
-    chance = dict(found.probability).get(WEEK, 0.0)
+    chance = dict(found.probability).get(WEEK_DAYS, 0.0)
     likely = f" It may still be reached within a week: {100 * chance:.0f} %."
-    return f"{_why_none(found)}{likely if chance >= WORTH_SAYING else ''}"
+    return f"{_why_none(found)}{likely if chance >= MIN_SHOWN_PROBABILITY else ''}"
 
 
 def when_words(found: Saturation) -> str:
@@ -42,12 +42,12 @@ def span(seconds: float) -> str:
     hours = seconds / 3600
     if hours < 1:
         return "less than an hour"
-    return f"{hours:.0f} hours" if hours < 48 else f"{seconds / DAY:.0f} days"
+    return f"{hours:.0f} hours" if hours < 48 else f"{seconds / DAY_SECONDS:.0f} days"
 
 
 def _days(seconds: float | None) -> str:
     """Days, to a tenth below three."""
     if seconds is None:
         return ""
-    days = seconds / DAY
+    days = seconds / DAY_SECONDS
     return f"{days:.1f}" if days < 3 else f"{days:.0f}"

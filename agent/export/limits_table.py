@@ -14,7 +14,7 @@ CPU_SOURCES = {
     CpuSource.NODE_EXPORTER: "the node_exporter of the server's host",
     CpuSource.STATEMENTS: "the CPU time of statements, scaled by what it misses, and vcpus",
 }
-WORTH_TELLING = 0.005  # a smaller probability to be the limit is none
+MIN_SHOWN_SHARE = 0.005  # a smaller probability to be the limit is none
 
 
 def limits_table(snapshot: Snapshot, now: float) -> str:
@@ -48,7 +48,7 @@ def _row(resource_limit: ResourceLimit, used: float | None, share: float | None)
         "" if resource_limit.x_max is None else f"{quantity(resource_limit.x_max)} /s",
         f"{quantity(interval.low)} to {quantity(interval.high)}" if interval else "",
         _trust(resource_limit),
-        f"{share:.0%} likely" if share and share >= WORTH_TELLING else "",
+        f"{share:.0%} likely" if share and share >= MIN_SHOWN_SHARE else "",
     )
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 

@@ -12,7 +12,7 @@ from agent.assessment.markers import Marker
 from agent.assessment.snapshot import Snapshot
 from agent.config.durations import words
 
-LATEST = 5
+SHOWN_MARKERS = 5
 """Number of markers shown; all are in the snapshot's JSON."""
 
 
@@ -21,7 +21,7 @@ def markers_section(snapshot: Snapshot, now: float, history: str | None) -> str:
 
     `history` is the file that is compared in, None where there is none.
     """
-    shown = snapshot.markers[: -LATEST - 1 : -1]
+    shown = snapshot.markers[: -SHOWN_MARKERS - 1 : -1]
     if not shown:
         return ""
     items = "".join(_item(marker, snapshot.target, now, history) for marker in shown)

@@ -35,7 +35,7 @@ from models.usl.fit import UslFit
 Cell = tuple[str, str, str]
 """A number's name, the number, and a note."""
 
-REFRESH = 5  # seconds
+REFRESH_SECONDS = 5  # seconds
 COLLECTOR_COLUMNS = ("collector", "state", "took", "last read", "failures", "skipped", "last error")
 TRUST_KINDS = {Trust.TRUSTED: "good", Trust.INDICATIVE: "fair", Trust.NOT_IDENTIFIABLE: "dim"}
 STYLE = (files("agent.export") / "page.css").read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ def render(
     shared = groups_section(groups, now)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="refresh" content="{REFRESH}">'
+        f'<meta http-equiv="refresh" content="{REFRESH_SECONDS}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>mysql-headroom</title><style>{STYLE}</style></head><body>"
         f'<h1>mysql-headroom <span class="grey">{escape(__version__)}</span></h1>{shared}{sections}'

@@ -15,7 +15,7 @@ from models.attribution.result import Attribution, Method, PredictionError, Reas
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit
 
-NOTHING: Mapping[Name, Saving] = {}
+NO_ROWS: Mapping[Name, Saving] = {}
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def profile_of(
     sort: str,
     *,
     with_text: bool,
-    savings: Mapping[Name, Saving] = NOTHING,
+    savings: Mapping[Name, Saving] = NO_ROWS,
 ) -> Profile:
     """Rank the classes; by time where the requested order is not known."""
     cpu = observed.cpu

@@ -5,7 +5,7 @@ from agent.export.fit_report import quantity, short_time
 from models.trust import Trust
 from models.what_if.predict import Estimate
 
-LIKELY = 0.5
+LIKELY_PROBABILITY = 0.5
 """The capacity is what ends the load where it is met before the SLA with more than this."""
 
 
@@ -18,7 +18,7 @@ def sla_words(state: SlaState) -> str:
     if found.throughput is None or found.headroom is None:
         why = found.reason.sentence if found.reason else "nothing is known yet"
         return f"{now}. The load at which it is reached is not yet identifiable: {why}."
-    first = (found.capacity_first or 0.0) > LIKELY
+    first = (found.capacity_first or 0.0) > LIKELY_PROBABILITY
     reached = "The capacity is reached first, at" if first else "It is reached at"
     left = found.headroom.value
     rest = f"{left:.0%} of that is left" if left > 0 else "the load is above that"

@@ -31,7 +31,7 @@ LIMITS = {
     Limit.DBMS: "DBMS",
 }
 WIDTH = 20
-WORTH_TELLING = 0.005
+MIN_SHOWN_SHARE = 0.005
 """A smaller share is not written."""
 
 
@@ -52,7 +52,7 @@ def limited_words(limited: LimitedBy | None) -> str:
 def parts_in_words(split: TimeSplit) -> str:
     """List the parts that there are, with their shares."""
     shares = split.shares.items()
-    return ", ".join(f"{NAMES[p]} {share:.0%}" for p, share in shares if share >= WORTH_TELLING)
+    return ", ".join(f"{NAMES[p]} {share:.0%}" for p, share in shares if share >= MIN_SHOWN_SHARE)
 
 
 def doubts_in_words(split: TimeSplit) -> list[str]:

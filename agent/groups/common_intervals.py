@@ -8,11 +8,11 @@ have one time base, whatever the servers' own clocks say.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-LATEST = 4
+KEPT_INTERVALS = 4
 """Number of intervals kept of each target."""
-SAME = 0.5
+MAX_END_DIFFERENCE = 0.5
 """Ends that are nearer than this part of an interval are one: a wall clock may be set a little."""
-PATIENCE = 1
+MAX_INTERVALS_BEHIND = 1
 """How many intervals a target that is up is waited for."""
 
 
@@ -35,8 +35,8 @@ class CommonIntervals:
     def add(self, name: str, read: TargetInterval) -> None:
         """Remember an interval, unless it is known."""
         known = self._latest[name]
-        if not known or read.end > known[-1].end + SAME * self._width:
-            self._latest[name] = [*known, read][-LATEST:]
+        if not known or read.end > known[-1].end + MAX_END_DIFFERENCE * self._width:
+            self._latest[name] = [*known, read][-KEPT_INTERVALS:]
 
     def take(self, up: Iterable[str]) -> tuple[float, Mapping[str, float]] | None:
         """Answer the end of the next interval and the throughputs over it; None: nothing new.
@@ -50,15 +50,17 @@ class CommonIntervals:
         newest = max(ends)
         found = self._at(newest)
         if not set(up) <= set(found):
-            newest -= PATIENCE * self._width
+            newest -= MAX_INTERVALS_BEHIND * self._width
             found = self._at(newest)
-        if not found or (self._taken is not None and newest < self._taken + SAME * self._width):
+        if not found or (
+            self._taken is not None and newest < self._taken + MAX_END_DIFFERENCE * self._width
+        ):
             return None
         self._taken = newest
         return newest, found
 
     def _at(self, end: float) -> dict[str, float]:
-        near = SAME * self._width
+        near = MAX_END_DIFFERENCE * self._width
         return {
             name: read.throughput
             for name, known in self._latest.items()

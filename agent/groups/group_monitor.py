@@ -16,9 +16,9 @@ from models.group.scaling import GroupLoad, NodeScaling, fit_scaling
 from models.group.summary import GroupSummary, Node, summarise
 from models.trust import Trust
 
-MOST_LOADS = 100
+MAX_LOADS = 100
 """Intervals that are remembered of each number of serving nodes."""
-SERVES = 0.01
+MIN_SERVING_SHARE = 0.01
 """A node serves when its throughput is at least this share of the busiest node's."""
 
 
@@ -78,7 +78,7 @@ class GroupMonitor:
         summary = summarise(nodes)
         self._lost.update(summary.lost)
         load = group_load(summary)
-        self._loads.setdefault(load.nodes, deque(maxlen=MOST_LOADS)).append(load)
+        self._loads.setdefault(load.nodes, deque(maxlen=MAX_LOADS)).append(load)
         loads = [load for kept in self._loads.values() for load in kept]
         scaling = fit_scaling(loads, len(nodes))
         clocks = {s.target: clock for s in known.values() if (clock := s.current_clock())}
@@ -97,7 +97,7 @@ class GroupMonitor:
 def group_load(summary: GroupSummary) -> GroupLoad:
     """Count the nodes that serve, and how far they are used together."""
     busiest = max((node.throughput or 0.0 for node in summary.nodes), default=0.0)
-    serving = [n for n in summary.nodes if (n.throughput or 0.0) > SERVES * busiest]
+    serving = [n for n in summary.nodes if (n.throughput or 0.0) > MIN_SERVING_SHARE * busiest]
     x = sum(node.throughput or 0.0 for node in serving)
     if not serving or any(not node.capacity for node in serving):
         return GroupLoad(len(serving), x, None)

@@ -7,7 +7,7 @@ from agent.assessment.snapshot import Snapshot
 from agent.config.settings import Config
 from agent.groups.group_monitor import GroupMonitor, GroupState
 
-LOOK_EVERY = 1.0
+POLL_SECONDS = 1.0
 """Seconds between two looks for an interval that all nodes have in common."""
 
 
@@ -39,4 +39,4 @@ class Groups:
             snapshots, at = self._snapshots(), time.time()
             for monitor in self._monitors:
                 monitor.observe(snapshots, at)
-        return now + LOOK_EVERY
+        return now + POLL_SECONDS

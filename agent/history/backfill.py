@@ -12,9 +12,9 @@ from agent.support.clocks import Now
 from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 
-AT_ONCE = 500
+ROWS_PER_TRANSACTION = 500
 """Rows in one transaction, so that a running agent waits for a moment only."""
-OVERLAP = 0.01
+MAX_OVERLAP = 0.01
 """Of an interval, by which two may do that follow each other."""
 UNIX = Now(0.0, 0.0)
 """The intervals' times are Unix seconds already."""
@@ -38,8 +38,8 @@ class Backfill:
         """Write intervals, oldest first; `now` is not used."""
         del now
         found = list(intervals)
-        for start in range(0, len(found), AT_ONCE):
-            self._write(found[start : start + AT_ONCE])
+        for start in range(0, len(found), ROWS_PER_TRANSACTION):
+            self._write(found[start : start + ROWS_PER_TRANSACTION])
 
     def _write(self, intervals: list[Interval]) -> None:
         """Write all of them or none; existing rows are not changed."""
@@ -72,7 +72,7 @@ class Backfill:
         ).fetchall()
         ends = np.array([at for at, _ in there], dtype=np.float64)
         starts = ends - np.array([length for _, length in there], dtype=np.float64)
-        margin = 1000 * OVERLAP * self.width
+        margin = 1000 * MAX_OVERLAP * self.width
         new = []
         for interval in intervals:
             end = 1000 * interval.end

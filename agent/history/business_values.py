@@ -10,7 +10,7 @@ from agent.history.tables import Choice, read
 from agent.history.window_reader import Wanted
 from agent.support.clocks import Now
 
-MOST_READ = 50_000
+MAX_READ = 50_000
 """Rows that are read back at most, the latest: eight metrics have 5,000 values each in memory."""
 
 
@@ -41,7 +41,7 @@ def recent_values(connection: sqlite3.Connection, wanted: Wanted) -> dict[str, l
         " JOIN target ON target.id = business.target"
         " WHERE name = ? AND server = ? AND business.at BETWEEN ? AND ?"
         " ORDER BY business.at DESC LIMIT ?)",
-        (wanted.target, wanted.server, wanted.since, wanted.until, MOST_READ),
+        (wanted.target, wanted.server, wanted.since, wanted.until, MAX_READ),
     ).fetchone()
     since = wanted.until if found[0] is None else int(found[0])
     choice = Choice(wanted.target, wanted.server, since, wanted.until)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from agent.history.record_types import CLASSES, Row
 
-PAGE = 1000  # rows read at once, and as many more as belong to the last one's time
+PAGE_ROWS = 1000  # rows read at once, and as many more as belong to the last one's time
 NAMES = [column.name for column in CLASSES.columns]
 SUMMED = ("calls", "statement_time", "cpu", "cpu_error", "read", "written")
 
@@ -68,7 +68,7 @@ def read(
     columns = ", ".join(NAMES)
     page_end = (
         "SELECT at FROM class_use WHERE target = :target AND at > :after AND at <= :until"  # noqa: S608
-        f" ORDER BY at LIMIT 1 OFFSET {PAGE - 1}"
+        f" ORDER BY at LIMIT 1 OFFSET {PAGE_ROWS - 1}"
     )
     sql = (
         f"SELECT name, class_use.at, {columns} FROM class_use"  # noqa: S608  (our names)

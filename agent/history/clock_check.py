@@ -1,7 +1,7 @@
 """A check that the wall clock was not set lately; only then it decides which rows are old."""
 
-SAME = 30.0  # seconds by which the clocks may drift apart
-LONG_ENOUGH = 600.0  # seconds
+MAX_DIFFERENCE_SECONDS = 30.0  # seconds by which the clocks may drift apart
+MIN_SECONDS = 600.0  # seconds
 
 
 class SteadyClock:
@@ -17,6 +17,6 @@ class SteadyClock:
     def is_steady(self, monotonic: float, unix: float) -> bool:
         """Say whether the wall clock has not been set for ten minutes; both clocks in seconds."""
         offset = unix - monotonic
-        if self._offset is None or abs(offset - self._offset) > SAME:
+        if self._offset is None or abs(offset - self._offset) > MAX_DIFFERENCE_SECONDS:
             self._offset, self._since = offset, monotonic
-        return monotonic - self._since >= LONG_ENOUGH
+        return monotonic - self._since >= MIN_SECONDS

@@ -12,21 +12,21 @@ from agent.history.failures import StoreError, StoreFailure, as_store_error
 from agent.history.history_file import log_size, make_private, refuse_another_kind
 from agent.history.schema import VERSION, migrate, refuse_other_tables, version_of
 
-PATIENCE = 2.0  # seconds that a statement waits for somebody else's lock
-MOST_LOG = 4 * 2**20  # bytes that the write-ahead log keeps between two checkpoints
-MOST_PAGES = 512  # KiB of pages kept in memory: rows go in at the end, and few are read again
+BUSY_TIMEOUT = 2.0  # seconds that a statement waits for somebody else's lock
+MAX_LOG_BYTES = 4 * 2**20  # bytes that the write-ahead log keeps between two checkpoints
+MAX_PAGES = 512  # KiB of pages kept in memory: rows go in at the end, and few are read again
 
-LONGEST_STATEMENT = 20.0  # seconds; counting all rows of 512 MiB takes one
-LONGEST_CELL = 2**24  # bytes
-STEPS = 10_000  # of SQLite's machine between two looks at the clock: 1 ms
+MAX_STATEMENT_SECONDS = 20.0  # seconds; counting all rows of 512 MiB takes one
+MAX_CELL_BYTES = 2**24  # bytes
+PROGRESS_STEPS = 10_000  # of SQLite's machine between two looks at the clock: 1 ms
 
-OF_A_NEW_FILE = "PRAGMA auto_vacuum = INCREMENTAL"  # before there are tables
+NEW_FILE_PRAGMA = "PRAGMA auto_vacuum = INCREMENTAL"  # before there are tables
 SETTINGS = (
     "PRAGMA journal_mode = WAL",  # readers never wait for the writer, nor it for them
     "PRAGMA synchronous = FULL",  # a transaction is on the disk when it is done
-    f"PRAGMA journal_size_limit = {MOST_LOG}",
+    f"PRAGMA journal_size_limit = {MAX_LOG_BYTES}",
     "PRAGMA foreign_keys = ON",
-    f"PRAGMA cache_size = -{MOST_PAGES}",
+    f"PRAGMA cache_size = -{MAX_PAGES}",
 )
 
 
@@ -38,12 +38,12 @@ def open_to_write(path: Path, *, check: bool = False) -> sqlite3.Connection:
     refuse_another_kind(path)
     try:
         make_private(path)
-        connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+        connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None)
         try:
             is_new = version_of(connection) == 0  # what is not ours is not touched
             if check and not is_new:
                 _check(connection)
-            for setting in (OF_A_NEW_FILE, *SETTINGS) if is_new else SETTINGS:
+            for setting in (NEW_FILE_PRAGMA, *SETTINGS) if is_new else SETTINGS:
                 connection.execute(setting)
             migrate(connection)
         except BaseException:
@@ -64,13 +64,13 @@ class BoundedReading(sqlite3.Connection):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._until = time.monotonic() + LONGEST_STATEMENT
-        self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_CELL)
-        self.set_progress_handler(self._is_over, STEPS)
+        self._until = time.monotonic() + MAX_STATEMENT_SECONDS
+        self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_CELL_BYTES)
+        self.set_progress_handler(self._is_over, PROGRESS_STEPS)
 
     def execute(self, *arguments: Any) -> sqlite3.Cursor:
         """Execute a statement with a new time limit."""
-        self._until = time.monotonic() + LONGEST_STATEMENT
+        self._until = time.monotonic() + MAX_STATEMENT_SECONDS
         return super().execute(*arguments)
 
     def _is_over(self) -> bool:
@@ -135,7 +135,7 @@ def _reading(path: Path, how: str) -> tuple[sqlite3.Connection, int]:
     """A connection that cannot write, and the version of the tables."""
     uri = f"{path.absolute().as_uri()}?{how}"
     connection = sqlite3.connect(
-        uri, uri=True, timeout=PATIENCE, isolation_level=None, factory=BoundedReading
+        uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, factory=BoundedReading
     )
     try:
         connection.execute("PRAGMA trusted_schema = OFF")

@@ -29,7 +29,7 @@ class StoreError(HeadroomError):
         self.kind = kind
 
 
-OF_SQLITE = {
+SQLITE_FAILURES = {
     sqlite3.SQLITE_FULL: StoreFailure.FULL,
     sqlite3.SQLITE_READONLY: StoreFailure.READ_ONLY,
     sqlite3.SQLITE_PERM: StoreFailure.READ_ONLY,
@@ -38,7 +38,7 @@ OF_SQLITE = {
     sqlite3.SQLITE_CORRUPT: StoreFailure.CORRUPT,
     sqlite3.SQLITE_NOTADB: StoreFailure.CORRUPT,
 }
-OF_THE_SYSTEM = {
+SYSTEM_FAILURES = {
     errno.ENOSPC: StoreFailure.FULL,
     errno.EDQUOT: StoreFailure.FULL,
     errno.EFBIG: StoreFailure.FULL,
@@ -47,7 +47,7 @@ OF_THE_SYSTEM = {
     errno.EPERM: StoreFailure.READ_ONLY,
 }
 SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends where a page should be
-REMEDIES_OF_SQLITE = {
+SQLITE_REMEDIES = {
     sqlite3.SQLITE_FULL: "free space on that disk",
     sqlite3.SQLITE_READONLY: "the user who runs this needs write access to file and folder",
     sqlite3.SQLITE_BUSY: "another program holds it: try again",
@@ -57,7 +57,7 @@ REMEDIES_OF_SQLITE = {
     sqlite3.SQLITE_INTERRUPT: "it takes too long: the file is damaged, or much too large",
     sqlite3.SQLITE_TOOBIG: "the file is damaged, or was not made by the agent",
 }
-REMEDIES_OF_THE_SYSTEM = {
+SYSTEM_REMEDIES = {
     errno.ENOSPC: "free space on that disk",
     errno.EDQUOT: "free space on that disk",
     errno.EROFS: "name a place that can be written to",
@@ -77,11 +77,11 @@ def as_store_error(path: object, error: Exception) -> StoreError:
         return error
     if isinstance(error, OSError):
         number = error.errno or 0
-        kind, remedy = OF_THE_SYSTEM.get(number), REMEDIES_OF_THE_SYSTEM.get(number)
+        kind, remedy = SYSTEM_FAILURES.get(number), SYSTEM_REMEDIES.get(number)
         return StoreError(kind or StoreFailure.IO, _line(path, error.strerror or error, remedy))
     code = getattr(error, "sqlite_errorcode", None) or 0
     code = sqlite3.SQLITE_CORRUPT if code == SHORT_READ else code & 0xFF
-    kind, remedy = OF_SQLITE.get(code), REMEDIES_OF_SQLITE.get(code)
+    kind, remedy = SQLITE_FAILURES.get(code), SQLITE_REMEDIES.get(code)
     return StoreError(kind or StoreFailure.IO, _line(path, error, remedy))
 
 

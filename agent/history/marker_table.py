@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Iterable
 
-from agent.assessment.markers import MOST_MARKERS, Marker
+from agent.assessment.markers import MAX_MARKERS, Marker
 from agent.history.failures import StoreError, StoreFailure
 
 
@@ -20,7 +20,7 @@ def insert_markers(connection: sqlite3.Connection, markers: Iterable[Marker]) ->
     added = connection.total_changes - before
     connection.execute(
         "DELETE FROM marker WHERE id NOT IN (SELECT id FROM marker ORDER BY at DESC LIMIT ?)",
-        (MOST_MARKERS,),
+        (MAX_MARKERS,),
     )
     return added
 
@@ -28,7 +28,7 @@ def insert_markers(connection: sqlite3.Connection, markers: Iterable[Marker]) ->
 def read_markers(connection: sqlite3.Connection) -> list[Marker]:
     """All markers, the oldest first; raises `StoreError` where one has no time."""
     sql = "SELECT at, name, target FROM marker ORDER BY at DESC, id DESC LIMIT ?"
-    rows = connection.execute(sql, (MOST_MARKERS,)).fetchall()
+    rows = connection.execute(sql, (MAX_MARKERS,)).fetchall()
     try:
         return [Marker(int(at) / 1000, str(name), str(target)) for at, name, target in rows[::-1]]
     except (ValueError, TypeError, OverflowError):

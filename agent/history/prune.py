@@ -8,21 +8,21 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent.history import class_uses
-from agent.history.database import MOST_LOG
+from agent.history.database import MAX_LOG_BYTES
 from agent.history.history_file import size
 from agent.history.record_types import CLASSES, KINDS, SAMPLES, Kind
 
-STEP = 500  # rows, or chunks of samples, that one step takes of one kind and target
-PAGES = 1000  # free pages that one step gives back to the file system
-LONGEST_SLICE = 86_400_000  # ms: where the clock is wrong by years, a slice is not
-SLICES = 20  # into which all the time there is is cut; the oldest slice goes at a time
+ROWS_PER_STEP = 500  # rows, or chunks of samples, that one step takes of one kind and target
+PAGES_PER_STEP = 1000  # free pages that one step gives back to the file system
+MAX_SLICE_MILLISECONDS = 86_400_000  # ms: where the clock is wrong by years, a slice is not
+MAX_SLICES = 20  # into which all the time there is is cut; the oldest slice goes at a time
 
 
 def forget(
     connection: sqlite3.Connection,
     kind: Kind,
     before: int,
-    limit: int = STEP,
+    limit: int = ROWS_PER_STEP,
     target: str | None = None,
 ) -> int:
     """Delete up to `limit` of the oldest rows of a kind that are before that (ms), of each target.
@@ -94,13 +94,13 @@ def step(
     """
     connection.execute("BEGIN IMMEDIATE")
     gone = {name: forget(connection, KINDS[name], before) for name, before in cutoffs.items()}
-    if not any(gone.values()) and pages(connection)[0] > max_size - MOST_LOG:
+    if not any(gone.values()) and pages(connection)[0] > max_size - MAX_LOG_BYTES:
         gone = _forget_oldest(connection, now)
     if any(gone.values()):
         forget_targets(connection)
     connection.execute("COMMIT")
     free = pages(connection)[1]
-    give_back(connection, PAGES)
+    give_back(connection, PAGES_PER_STEP)
     more = any(gone.values()) or 0 < pages(connection)[1] < free
     if not more and size(path) > max_size:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -113,5 +113,5 @@ def _forget_oldest(connection: sqlite3.Connection, now: int) -> dict[str, int]:
     if not starts:
         return {}
     first = min(starts)
-    before = first + min(max((now - first) // SLICES, 1), LONGEST_SLICE)
+    before = first + min(max((now - first) // MAX_SLICES, 1), MAX_SLICE_MILLISECONDS)
     return {name: forget(connection, kind, before) for name, kind in KINDS.items()}

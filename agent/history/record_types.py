@@ -53,12 +53,12 @@ class Kind:
     columns: tuple[Column, ...]
 
 
-OF_A_SERVER = ("target", "server")
+SERVER_KEY = ("target", "server")
 
 INTERVALS = Kind(
     "intervals",
     "interval",
-    OF_A_SERVER,
+    SERVER_KEY,
     (
         Column("seconds", required=True, least=0.001),
         Column("throughput", required=True, least=0.0),
@@ -81,7 +81,7 @@ INTERVALS = Kind(
 FITS = Kind(
     "fits",
     "fit",
-    OF_A_SERVER,
+    SERVER_KEY,
     (
         Column("trust", CellType.WORDS, required=True, choices=tuple(Trust)),
         Column("reasons", CellType.WORDS),
@@ -113,7 +113,7 @@ FITS = Kind(
 SAMPLES = Kind(
     "samples",
     "sample",
-    (*OF_A_SERVER, "collector"),
+    (*SERVER_KEY, "collector"),
     (Column("value", CellType.NUMBERS, required=True),),
 )
 """What one collector read at one instant, by name."""
@@ -121,7 +121,7 @@ SAMPLES = Kind(
 CLASSES = Kind(
     "classes",
     "class_use",
-    (*OF_A_SERVER, "class"),
+    (*SERVER_KEY, "class"),
     (
         Column("seconds", required=True, least=0.001),
         *(Column(name, least=0.0) for name in ("calls", "statement_time", "cpu", "cpu_error")),
@@ -148,7 +148,7 @@ and what no class explains (`unattributed`); units as in `ClassState.totals`."""
 BUSINESS = Kind(
     "business",
     "business",
-    OF_A_SERVER,
+    SERVER_KEY,
     (Column("value", CellType.NUMBERS, required=True),),
 )
 """Values of business metrics that were read at one instant, by name."""
@@ -158,5 +158,5 @@ MARKERS = Kind("markers", "marker", ("target", "name"), (Column("set", required=
 
 KINDS = {kind.name: kind for kind in (INTERVALS, FITS, SAMPLES, CLASSES, BUSINESS)}
 """What is kept of a target on a server."""
-IN_TEXT = {**KINDS, MARKERS.name: MARKERS}
+TEXT_KINDS = {**KINDS, MARKERS.name: MARKERS}
 """What is exported and imported."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from agent.assessment import recent_load
-from agent.assessment.hourly_load import KEPT
+from agent.assessment.hourly_load import KEPT_HOURS
 from agent.assessment.load_sums import LoadSum
 from agent.assessment.snapshot import FitState
 from agent.history.business_values import ReadValue, UnixValue, business_rows
@@ -19,7 +19,7 @@ from agent.history.row_mapping import (
     interval_row,
     sample_chunks,
 )
-from agent.history.server_identity import MOST_NEW, Identities, server_identity
+from agent.history.server_identity import MAX_NEW_SERVERS, Identities, server_identity
 from agent.history.store import BusinessFuture, LoadFuture, Store, WindowFuture
 from agent.history.window_reader import Wanted
 from agent.history.write_buffer import Batch
@@ -28,17 +28,17 @@ from agent.support.logs import fields
 from agent.support.queue_drain import take_all
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
-from models.forecast.hourly_means import HOUR
-from models.forecast.next_hour import STEP
+from models.forecast.hourly_means import HOUR_SECONDS
+from models.forecast.next_hour import STEP_SECONDS
 
 log = logging.getLogger(__name__)
 
-RECORDED = ("status", "statements", "threads", "host")
+RECORDED_COLLECTORS = ("status", "statements", "threads", "host")
 """Collectors whose samples are written: what intervals are made of. No statement's text is."""
 MANY_SAMPLES = 100  # that are handed over before their interval is complete
-MOST_SAMPLES = 5000  # that wait to be handed over
-MOST_USES = 60  # intervals of query classes that do
-MOST_VALUES = 1000  # of business metrics that do
+MAX_SAMPLES = 5000  # that wait to be handed over
+MAX_CLASS_USES = 60  # intervals of query classes that do
+MAX_VALUES = 1000  # of business metrics that do
 
 
 class Recorder:
@@ -51,7 +51,7 @@ class Recorder:
     def __init__(self, store: Store, target: str) -> None:
         self._store = store
         self._target = target
-        self._samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
+        self._samples: deque[Sample] = deque(maxlen=MAX_SAMPLES)
         self._connected_to: str | None = None
         self.server: str | None = None  # whose intervals the window holds
         self._identities = Identities()
@@ -60,8 +60,8 @@ class Recorder:
         self._load: LoadFuture | None = None
         self._recent: LoadFuture | None = None
         self._fit_at: float | None = None
-        self._uses: deque[ClassUses] = deque(maxlen=MOST_USES)
-        self._values: deque[ReadValue] = deque(maxlen=MOST_VALUES)
+        self._uses: deque[ClassUses] = deque(maxlen=MAX_CLASS_USES)
+        self._values: deque[ReadValue] = deque(maxlen=MAX_VALUES)
         self._business: BusinessFuture | None = None
 
     def go_on(self, before: "Recorder") -> None:
@@ -77,7 +77,7 @@ class Recorder:
 
     def sampled(self, sample: Sample) -> None:
         """Keep a sample until its interval is written."""
-        if sample.collector in RECORDED and self._store.settings.retention.samples:
+        if sample.collector in RECORDED_COLLECTORS and self._store.settings.retention.samples:
             self._samples.append(sample)
 
     def divided(self, uses: ClassUses) -> None:
@@ -157,7 +157,7 @@ class Recorder:
         history.turn_to(server)
         self.server, self._past, self.refused = None, None, server
         self._load = self._recent = self._business = None
-        facts = fields(target=self._target, most=MOST_NEW)
+        facts = fields(target=self._target, most=MAX_NEW_SERVERS)
         log.warning(
             "too many servers in a day: this one is not written to the history", extra=facts
         )
@@ -174,8 +174,8 @@ class Recorder:
         wanted = Wanted(self._target, server, history.width, since, until)
         self.server, self._past = server, self._store.read_window(wanted)
         self._business = self._store.business(wanted)
-        self._load = self._read_load(wanted, now, HOUR, KEPT)
-        self._recent = self._read_load(wanted, now, STEP, recent_load.KEPT)
+        self._load = self._read_load(wanted, now, HOUR_SECONDS, KEPT_HOURS)
+        self._recent = self._read_load(wanted, now, STEP_SECONDS, recent_load.KEPT_STEPS)
 
     def _read_load(self, wanted: Wanted, now: Now, width: float, count: int) -> LoadFuture:
         """Ask for the load of this number of steps up to now."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-FASTEST = (
+MAX_PACE = (
     24  # seconds of rows that go in a second: a wrong hour costs a day, a month's gap 31 hours
 )
 
@@ -27,5 +27,5 @@ class RetentionPace:
         """By kind: rows before this may go; times in ms but `monotonic`, which is in seconds."""
         elapsed = 0.0 if self._at is None else monotonic - self._at
         self._at = monotonic
-        span = round(1000 * FASTEST * elapsed)
+        span = round(1000 * MAX_PACE * elapsed)
         return {name: min(now - kept[name], at + span) for name, at in oldest.items()}

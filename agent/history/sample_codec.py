@@ -13,9 +13,9 @@ import numpy as np
 
 from agent.history.failures import StoreError, StoreFailure
 
-LEVEL = 3  # of zlib: more takes twice the time and saves a few per cent
-BYTES = 8
-MOST_UNPACKED = 2**24  # bytes; 100 samples of 100 names take 80 KiB
+COMPRESSION_LEVEL = 3  # of zlib: more takes twice the time and saves a few per cent
+NUMBER_BYTES = 8
+MAX_UNPACKED_BYTES = 2**24  # bytes; 100 samples of 100 names take 80 KiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ def pack(collector: str, readings: Sequence[Reading]) -> Chunk:
     times = [at for at, _ in readings]
     columns = [times, *([values.get(n, np.nan) for _, values in readings] for n in names)]
     table = np.array(columns, dtype="<f8")
-    places = table.view(np.uint8).reshape(-1, BYTES).T
-    data = zlib.compress(places.tobytes(), LEVEL)
+    places = table.view(np.uint8).reshape(-1, NUMBER_BYTES).T
+    data = zlib.compress(places.tobytes(), COMPRESSION_LEVEL)
     return Chunk(collector, times[-1], times[0], len(times), json.dumps(names), data)
 
 
@@ -49,11 +49,11 @@ def unpack(chunk: Chunk) -> Iterator[Reading]:
     """The readings as they were packed; raises `StoreError` where the chunk is damaged."""
     try:
         names = json.loads(chunk.names)
-        size = BYTES * (1 + len(names)) * chunk.count
-        if not 0 < size <= MOST_UNPACKED:
+        size = NUMBER_BYTES * (1 + len(names)) * chunk.count
+        if not 0 < size <= MAX_UNPACKED_BYTES:
             raise ValueError(f"{size} bytes")
         data = _decompressed(chunk.data, size)
-        places = np.frombuffer(data, dtype=np.uint8).reshape(BYTES, -1)
+        places = np.frombuffer(data, dtype=np.uint8).reshape(NUMBER_BYTES, -1)
         table = np.ascontiguousarray(places.T).view("<f8").reshape(1 + len(names), chunk.count)
     except (zlib.error, ValueError, TypeError, RecursionError) as error:
         text = f"samples of {chunk.collector} cannot be unpacked ({error})"

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 UNIQUE = re.compile(r"[0-9A-Za-z+/=-]{1,64}")
 """A UUID of MySQL or a base64 hash of MariaDB; any other value is not used."""
-LONGEST = 200  # characters of a name that is made of host, port and data directory
-MOST_NEW, WITHIN = 20, 86_400.0  # servers, within these seconds
-REMEMBERED = 200
+MAX_LENGTH = 200  # characters of a name that is made of host, port and data directory
+MAX_NEW_SERVERS, NEW_SERVER_SECONDS = 20, 86_400.0  # servers, within these seconds
+REMEMBERED_SERVERS = 200
 
 
 def server_uuid(variables: Mapping[str, str]) -> str:
@@ -24,7 +24,7 @@ def server_identity(variables: Mapping[str, str]) -> str:
         if UNIQUE.fullmatch(variables.get(name, "")):
             return variables[name]
     place = ":".join(variables.get(name, "") for name in ("hostname", "port", "datadir"))
-    if len(place) <= LONGEST:
+    if len(place) <= MAX_LENGTH:
         return place
     return hashlib.sha256(place.encode(errors="surrogatepass")).hexdigest()
 
@@ -43,10 +43,10 @@ class Identities:
         """Return whether it is known or there was room; `now` in seconds of a monotonic clock."""
         if server in self._first_seen:
             return True
-        recent = sum(now - at < WITHIN for at in self._first_seen.values())
-        if recent >= MOST_NEW:
+        recent = sum(now - at < NEW_SERVER_SECONDS for at in self._first_seen.values())
+        if recent >= MAX_NEW_SERVERS:
             return False
         self._first_seen[server] = now
-        while len(self._first_seen) > REMEMBERED:
+        while len(self._first_seen) > REMEMBERED_SERVERS:
             self._first_seen.popitem(last=False)
         return True

@@ -38,11 +38,11 @@ from agent.support.worker import Worker
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 2.0  # seconds between two looks whether the file is still as it was left
-PRUNE_EVERY = 60.0  # seconds
-RETRY_FIRST, RETRY_LONGEST = 1.0, 30.0  # seconds after a failure
-MOST_WAITING = 16 * 2**20  # bytes
-AT_ONCE = 400  # batches in one transaction
+POLL_SECONDS = 2.0  # seconds between two looks whether the file is still as it was left
+PRUNE_SECONDS = 60.0  # seconds
+RETRY_MIN, RETRY_MAX = 1.0, 30.0  # seconds after a failure
+MAX_WAITING_BYTES = 16 * 2**20  # bytes
+ROWS_PER_TRANSACTION = 400  # batches in one transaction
 STAYS_OPEN = (StoreFailure.FULL, StoreFailure.BUSY)  # what is no fault of the file
 STILL_READABLE = (StoreFailure.FULL, StoreFailure.READ_ONLY, StoreFailure.IO)
 
@@ -63,7 +63,7 @@ class Store:
         path: Path,
         settings: HistorySettings,
         clock: Callable[[], float] = time.time,
-        most_waiting: int = MOST_WAITING,
+        most_waiting: int = MAX_WAITING_BYTES,
     ) -> None:
         self.path = path
         self.settings = settings
@@ -83,7 +83,7 @@ class Store:
         self._file: tuple[int, int] | None = None
         self._foreign_writes = ForeignWriteCheck(path)
         self._status = StatusTracker(path)
-        self._backoff = Backoff(RETRY_FIRST, RETRY_LONGEST)
+        self._backoff = Backoff(RETRY_MIN, RETRY_MAX)
         self._retry_at = 0.0
         self._prune_at = 0.0
         self._to_check = True
@@ -148,7 +148,7 @@ class Store:
             return self._retry_at
         self._backoff.succeeded()
         self._status.well()
-        return now if more or len(self._waiting) else now + LOOK_EVERY
+        return now if more or len(self._waiting) else now + POLL_SECONDS
 
     def close(self) -> None:
         """Write what waits, if that can be done at once, and close the file."""
@@ -232,7 +232,7 @@ class Store:
             log.info("renamed: its history has the new name too", extra=facts)
 
     def _write(self, connection: sqlite3.Connection) -> None:
-        batches = self._waiting.first(AT_ONCE)
+        batches = self._waiting.first(ROWS_PER_TRANSACTION)
         if not batches:
             return
         if history_file.identity(self.path) != self._file:
@@ -260,7 +260,7 @@ class Store:
             forget_markers(connection, min(self._cutoffs[k.name] for k in (INTERVALS, FITS)))
         self._more_to_forget = more
         self._status.forgot(gone)
-        self._prune_at = now if more else now + PRUNE_EVERY
+        self._prune_at = now if more else now + PRUNE_SECONDS
         return more
 
     def _too_old(self, connection: sqlite3.Connection, now: float, unix: int) -> dict[str, int]:

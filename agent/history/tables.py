@@ -23,9 +23,9 @@ from agent.history.record_types import (
 )
 from agent.history.sample_codec import Chunk, pack, unpack
 
-PAGE = 1000  # rows read at once: between two pages no lock is held
-CHUNK = 60  # samples packed together where they do not come as chunks
-LAST = 2**62  # ms; later than any time
+PAGE_ROWS = 1000  # rows read at once: between two pages no lock is held
+CHUNK_ROWS = 60  # samples packed together where they do not come as chunks
+LAST_ROW = 2**62  # ms; later than any time
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Choice:
     target: str | None = None
     server: str | None = None
     since: int = 0
-    until: int = LAST
+    until: int = LAST_ROW
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def _read_rows(
     names = ", ".join(column.name for column in kind.columns)
     sql = (
         f"SELECT at, {names} FROM {kind.one} WHERE target = ?"  # noqa: S608
-        f" AND at > ? AND at <= ? ORDER BY at LIMIT {PAGE}"
+        f" AND at > ? AND at <= ? ORDER BY at LIMIT {PAGE_ROWS}"
     )
     after = choice.since - 1
     while page := connection.execute(sql, (target, after, choice.until)).fetchall():
@@ -202,7 +202,7 @@ def _chunks(
         "SELECT collector, at, first, count, names, data FROM sample"  # noqa: S608  (a number)
         " JOIN layout ON layout.id = sample.layout"
         " WHERE target = ? AND collector = ? AND at > ? AND first <= ?"
-        f" ORDER BY at LIMIT {PAGE // CHUNK}"
+        f" ORDER BY at LIMIT {PAGE_ROWS // CHUNK_ROWS}"
     )
     while page := connection.execute(sql, (target, collector, after, choice.until)).fetchall():
         for row in page:
@@ -221,8 +221,8 @@ def _insert_samples(connection: sqlite3.Connection, rows: Iterable[Row]) -> int:
             at for chunk in _chunks(connection, target, collector, span) for at, _ in unpack(chunk)
         }
         new = [(row.at, by_name(row.cells[0])) for row in samples if row.at not in there]
-        for start in range(0, len(new), CHUNK):
-            chunk = pack(collector, new[start : start + CHUNK])
+        for start in range(0, len(new), CHUNK_ROWS):
+            chunk = pack(collector, new[start : start + CHUNK_ROWS])
             added += insert_chunk(connection, target, chunk)
     return added
 

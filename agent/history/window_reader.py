@@ -8,10 +8,10 @@ import numpy as np
 from agent.history.failures import StoreError, StoreFailure
 from agent.history.record_types import INTERVALS, Row
 from agent.history.tables import Choice, read
-from models.capacity.thinning import LIMIT, thin
+from models.capacity.thinning import MAX_INTERVALS, thin
 
-CROWDED = 2 * LIMIT  # intervals; beyond, those that matter least stay in the file
-SAME_WIDTH = 0.01  # the share by which the widths of intervals may differ
+MAX_ROWS = 2 * MAX_INTERVALS  # intervals; beyond, those that matter least stay in the file
+MAX_WIDTH_DIFFERENCE = 0.01  # the share by which the widths of intervals may differ
 POINT = np.dtype([("at", "i8"), ("throughput", "f8")])
 
 
@@ -32,7 +32,7 @@ WindowRow = tuple[Row, float]
 
 def read_window(connection: sqlite3.Connection, wanted: Wanted) -> list[WindowRow]:
     """The intervals, oldest first; where there are very many, the spread over load and age."""
-    near = (wanted.width * (1 - SAME_WIDTH), wanted.width * (1 + SAME_WIDTH))
+    near = (wanted.width * (1 - MAX_WIDTH_DIFFERENCE), wanted.width * (1 + MAX_WIDTH_DIFFERENCE))
     found = connection.execute(
         "SELECT interval.at, throughput FROM interval JOIN target ON target.id = interval.target"
         " WHERE name = ? AND server = ? AND interval.at >= ? AND interval.at <= ?"
@@ -47,7 +47,7 @@ def read_window(connection: sqlite3.Connection, wanted: Wanted) -> list[WindowRo
     if len(points) == 0:
         return []
     at, counts = points["at"], np.ones(len(points))
-    if len(points) > CROWDED:
+    if len(points) > MAX_ROWS:
         kept = thin(at / 1000, points["throughput"], now=at[-1] / 1000)
         at, counts = at[kept.indices], kept.counts
     counted = dict(zip(at.tolist(), counts.tolist(), strict=True))

@@ -26,18 +26,18 @@ from agent.support.http_access import (
 )
 from models.rates import Array
 
-MOST_POINTS = 11_000
+MAX_POINTS = 11_000
 """Steps of one series in one answer: what Prometheus gives at most."""
-MOST_BYTES = 2**28
+MAX_BYTES = 2**28
 """Of one answer; 400 series of 11,000 points take 120 MiB."""
-TRIES = 4
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
+MAX_TRIES = 4
+MIN_PAUSE, MAX_PAUSE = 0.5, 8.0
 """Seconds between two of them."""
-MAY_PASS = (429, 500, 502, 503, 504)
+TRANSIENT_STATUSES = (429, 500, 502, 503, 504)
 """Answers after which it is tried again."""
-MOST_REFUSAL = 2**16
+MAX_REFUSAL_BYTES = 2**16
 """Bytes of an answer that is none."""
-LONGEST_TEXT = 200
+MAX_TEXT_LENGTH = 200
 """Characters of a message that are shown."""
 
 Labels = Mapping[str, str]
@@ -59,7 +59,7 @@ class Client:
     """Asks one server; each question is one request, and its answer is bounded."""
 
     def __init__(
-        self, access: Access, sleep: Callable[[float], None] = time.sleep, tries: int = TRIES
+        self, access: Access, sleep: Callable[[float], None] = time.sleep, tries: int = MAX_TRIES
     ) -> None:
         self._url = access.base("http://HOST:9090")
         self._timeout = access.timeout
@@ -82,7 +82,7 @@ class Client:
         return self._matrix(self._ask("query", query), start, end)
 
     def range(self, query: str, start: float, end: float, step: float) -> list[Series]:
-        """An expression at each step after `start` up to `end`, at most `MOST_POINTS` of them."""
+        """An expression at each step after `start` up to `end`, at most `MAX_POINTS` of them."""
         wanted = {"query": query, "start": _time(start), "end": _time(end), "step": f"{step:g}"}
         return self._matrix(self._ask("query_range", wanted), start, end)
 
@@ -108,7 +108,7 @@ class Client:
         request = urllib.request.Request(  # noqa: S310  (http or https, as checked)
             f"{self._url}/api/v1/{what}", data=body, headers=self._headers
         )
-        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        backoff = Backoff(MIN_PAUSE, MAX_PAUSE)
         for left in reversed(range(self._tries)):
             try:
                 return self._read(request)
@@ -121,16 +121,16 @@ class Client:
 
     def _read(self, request: urllib.request.Request) -> Any:
         try:
-            content = read_answer(self._opener, request, self._timeout, MOST_BYTES + 1)
+            content = read_answer(self._opener, request, self._timeout, MAX_BYTES + 1)
         except urllib.error.HTTPError as error:
             with error:
-                raise self._refusal(error.code, error.read(MOST_REFUSAL)) from None
+                raise self._refusal(error.code, error.read(MAX_REFUSAL_BYTES)) from None
         except UntrustedError as error:
             raise self._untrusted(error) from None
         except NoAnswerError as error:
             raise _MayPassError(f"no answer ({_shown(error)})") from None
-        if len(content) > MOST_BYTES:
-            problem = f"an answer of more than {MOST_BYTES // 2**20} MiB"
+        if len(content) > MAX_BYTES:
+            problem = f"an answer of more than {MAX_BYTES // 2**20} MiB"
             raise PrometheusError(f"{self._url}: {problem}; narrow the selector")
         try:
             found = json.loads(content)
@@ -149,7 +149,7 @@ class Client:
             text = _shown(json.loads(content)["error"])
         except (ValueError, TypeError, KeyError, RecursionError):
             text = f"it answers {code}"
-        if code in MAY_PASS:
+        if code in TRANSIENT_STATUSES:
             return _MayPassError(text)
         remedy = "check the selector" if code in (400, 422) else "check the URL"
         return PrometheusError(f"{self._url}: {text}; {remedy}")
@@ -189,4 +189,4 @@ def _time(at: float) -> str:
 
 def _shown(text: object) -> str:
     """One line of a message from outside, shortened."""
-    return " ".join(str(text).split())[:LONGEST_TEXT]
+    return " ".join(str(text).split())[:MAX_TEXT_LENGTH]

@@ -38,11 +38,11 @@ OWN_LABELS: Mapping[str, tuple[str, ...]] = {
 """The metrics that are read, and the labels that distinguish series of one target."""
 BUSY = "busy"
 """The dimension of a device that is the resource itself."""
-AT_ONCE = 6 * 3600.0
+CHUNK_SECONDS = 6 * 3600.0
 """Seconds that are asked for at once: of 30 series scraped each second some 20 MiB."""
-OVERLAP = 0.01
+MAX_OVERLAP = 0.01
 """Of an interval, by which two may do that follow each other."""
-SEEN_AGAIN = 1.5
+MIN_SCRAPES_PER_INTERVAL = 1.5
 """Scrapes between ends from which on each interval was seen more than once."""
 
 Shown = dict[tuple[str, str], float]
@@ -87,7 +87,7 @@ def own_intervals(
     Those of another server are left out, and those of which it is not known how wide they are.
     """
     last = -math.inf
-    for span in chunks(query.start, query.end, AT_ONCE):
+    for span in chunks(query.start, query.end, CHUNK_SECONDS):
         scrapes = _scrapes(client, target, agent, span)
         by_end = {
             round(shown[ENDED, ""], 3): shown
@@ -98,7 +98,7 @@ def own_intervals(
         if width is None:
             continue
         for ended, shown in sorted(by_end.items()):
-            if (THROUGHPUT, "") in shown and ended - width >= last - OVERLAP * width:
+            if (THROUGHPUT, "") in shown and ended - width >= last - MAX_OVERLAP * width:
                 last = ended
                 yield _interval(target, shown, ended, width)
 
@@ -139,9 +139,9 @@ def _width(ends: list[float], scraped: list[float], configured: float) -> float 
     if len(ends) < 2:
         return None
     apart, step = float(np.quantile(np.diff(ends), 0.1)), float(np.median(np.diff(scraped)))
-    if apart >= SEEN_AGAIN * step:
+    if apart >= MIN_SCRAPES_PER_INTERVAL * step:
         return round(apart, 1)
-    return configured if configured <= apart * (1 + OVERLAP) else None
+    return configured if configured <= apart * (1 + MAX_OVERLAP) else None
 
 
 def _interval(target: OwnTarget, shown: Shown, ended: float, width: float) -> Interval:

@@ -8,7 +8,7 @@ from agent.replay.recording import Samples
 from agent.replay.sources import ReplayOptions, Source, SourceError, interval_for
 from agent.window.interval_buffer import IntervalBuffer
 
-MOST_NAMED = 10
+MAX_NAMED = 10
 """Servers that are named where one must be chosen."""
 
 
@@ -30,7 +30,7 @@ def prometheus_source(client: Client, query: FleetQuery, wishes: ReplayOptions) 
 def chosen(found: list[FleetTarget], name: str | None, option: str = "--target") -> FleetTarget:
     """The server of that name, or the only one; raises `SourceError`, which names the option."""
     names = [target.instance for target in found]
-    shown = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+    shown = ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
     if not found:
         raise SourceError("Prometheus knows no such server; check --selector and --since")
     if name is None and len(found) > 1:

@@ -21,11 +21,11 @@ from agent.replay.recorded_readings import CPUS, Collectors, Reading
 from collectors.node_exporter import CPU
 
 INSTANCE, NAME = "instance", "__name__"
-SAMPLES_AT_ONCE = 5000
+CHUNK_SAMPLES = 5000
 """Of each series in one answer: under what Prometheus gives (11,000), and a few MiB of memory."""
-LOOK_BACK = 3600.0
+LOOK_BACK_SECONDS = 3600.0
 """Seconds before the end in which it is measured how far apart the samples are."""
-USUAL_SAMPLING = 60.0
+DEFAULT_SAMPLING = 60.0
 """Seconds between two samples where too few are in that time."""
 HOST_BUSY = "host_cpu_busy_s"
 
@@ -111,7 +111,7 @@ def host_of(instance: str) -> str:
 
 def sampling_of(client: Client, target: FleetTarget, query: FleetQuery) -> float:
     """How far apart the samples of that server's status are, or of its service's CPU, s."""
-    span = (max(query.start, query.end - LOOK_BACK), query.end)
+    span = (max(query.start, query.end - LOOK_BACK_SECONDS), query.end)
     apart = _apart(client.samples(_of_server(QUESTIONS, target, query), *span))
     if query.service is None or target.host is None:
         return apart
@@ -121,7 +121,7 @@ def sampling_of(client: Client, target: FleetTarget, query: FleetQuery) -> float
 def _apart(found: Sequence[Series]) -> float:
     longest = max((series.at for series in found), key=len, default=np.empty(0))
     if len(longest) < 3:
-        return USUAL_SAMPLING
+        return DEFAULT_SAMPLING
     return max(round(float(np.median(np.diff(longest))), 1), 0.1)
 
 
@@ -131,7 +131,7 @@ def readings(
     """What was read of a server and its host, in the order of time, a part in memory."""
     collectors = Collectors()
     cpu_until, busy = -math.inf, BusyTime()
-    for start, end in chunks(query.start, query.end, SAMPLES_AT_ONCE * sampling):
+    for start, end in chunks(query.start, query.end, CHUNK_SAMPLES * sampling):
         by_time = _status(client, target, query, (start, end))
         if target.host is not None:
             if query.service is None:

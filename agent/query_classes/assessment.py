@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from agent.config.query_classes import ClassSettings
-from agent.query_classes.class_counters import ALWAYS, ClassUsage
+from agent.query_classes.class_counters import ALWAYS_SHOWN, ClassUsage
 from agent.query_classes.class_intervals import (
     ClassInterval,
     ClassIntervalMaker,
@@ -43,9 +43,9 @@ from models.wlr import Line
 TRACKED, TRACKED_PER_SHOWN = 200, 6
 """Classes that have a column of their own in the models, and how many of them for each that is
 shown; the others are one. A fit's time grows with their third power, its memory with the second."""
-MOST_KNOWN = 30_000
+MAX_KNOWN_CLASSES = 30_000
 """Classes that are remembered; beyond, all but the tracked ones are forgotten."""
-MOST_NEW = 60
+MAX_KEPT_USES = 60
 """Intervals whose use is kept for whoever writes it down."""
 
 
@@ -172,7 +172,7 @@ def _class(key: str, window: ClassWindow, shares: Shares, names: tuple[str, ...]
         totals=window.usage.totals(key),
         recent={**window.models.recent(key), **window.usage.recent_of(key)},
         error=error if np.isfinite(error) and cpu and not cpu.is_measured else None,
-        line=None if key in ALWAYS else window.models.cpu_line(key),
+        line=None if key in ALWAYS_SHOWN else window.models.cpu_line(key),
         waits=bool(cpu and place is not None and cpu.waits[place]),
         text=window.tracked.registry.text(key) if texts else None,
     )
@@ -189,7 +189,7 @@ class ClassMonitor:
         self._window = ClassWindow.empty(settings, registry)
         self._waiting: list[ClassInterval] = []
         self._closes: float | None = None
-        self._new: deque[IntervalUsage] = deque(maxlen=MOST_NEW)
+        self._new: deque[IntervalUsage] = deque(maxlen=MAX_KEPT_USES)
 
     def take_new(self) -> list[IntervalUsage]:
         """What was used in the intervals since this was asked last, oldest first."""
@@ -224,7 +224,7 @@ class ClassMonitor:
     def _forget_most(self) -> bool:
         """Forget all but the tracked classes where too many were met; their numbers are new."""
         tracked = self._window.tracked
-        if len(tracked.registry) <= MOST_KNOWN:
+        if len(tracked.registry) <= MAX_KNOWN_CLASSES:
             return False
         tracked.forget_others()
         self._maker.deltas.forget(Lost.CHURN)

@@ -19,7 +19,7 @@ RESOURCES_OF = (
     ((NETWORK,), ("network",)),
 )
 """Limits, by how their names begin, and the resources of classes that fill them."""
-REMOVED, HALVED = 0.0, 0.5
+REMOVED_SHARE, HALVED_SHARE = 0.0, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def saving(state: ClassesState, one: ClassState, capacity: Capacity | None) -> S
     if capacity is None or capacity.value is None or one.name.digest in SEVERAL:
         return Saving(None, None)
     limits = _limits(state, one, capacity)
-    return Saving(gain(limits, REMOVED), gain(limits, HALVED))
+    return Saving(gain(limits, REMOVED_SHARE), gain(limits, HALVED_SHARE))
 
 
 def savings_of(state: ClassesState | None, capacity: Capacity | None) -> dict[Name, Saving]:

@@ -17,11 +17,11 @@ from agent.query_classes.divided_resources import RESOURCES
 from agent.query_classes.tracked_classes import TrackedClasses
 from models.attribution.class_intervals import AGENT, OTHER, Array, ClassIntervals
 
-ENTERS = 1.3
+MIN_REPLACING_RATIO = 1.3
 """Ratio of uses at which a class takes another's place."""
-REMEMBERED = 10
+FORMER_PER_PLACE = 10
 """Number of former classes that are remembered for each place."""
-ALWAYS = (OTHER, AGENT)
+ALWAYS_SHOWN = (OTHER, AGENT)
 
 
 class TopKCounters:
@@ -32,7 +32,7 @@ class TopKCounters:
         self.left_over = np.zeros(len(self.quantities))
         """Of each quantity, what no class explains."""
         self._places = places
-        self._shown: dict[str, Array] = {name: self._zeros() for name in ALWAYS}
+        self._shown: dict[str, Array] = {name: self._zeros() for name in ALWAYS_SHOWN}
         self._gone: OrderedDict[str, Array] = OrderedDict()
         self._owed: dict[str, Array] = {}
         self._left_over_owed = self._zeros()
@@ -68,18 +68,19 @@ class TopKCounters:
 
     def choose(self, use: Mapping[str, float]) -> None:
         """Show the classes that use most, the ones that are shown preferred when in doubt."""
-        candidates = {name: u for name, u in use.items() if name not in ALWAYS and u > 0}
+        candidates = {name: u for name, u in use.items() if name not in ALWAYS_SHOWN and u > 0}
         worth = {
-            name: u * (ENTERS if name in self._shown else 1.0) for name, u in candidates.items()
+            name: u * (MIN_REPLACING_RATIO if name in self._shown else 1.0)
+            for name, u in candidates.items()
         }
         wanted = sorted(worth, key=lambda name: (-worth[name], name))[: self._places]
-        for name in [n for n in self._shown if n not in ALWAYS and n not in wanted]:
+        for name in [n for n in self._shown if n not in ALWAYS_SHOWN and n not in wanted]:
             self._gone[name] = self._shown.pop(name)
         for name in wanted:
             if name not in self._shown:
                 before = self._gone.pop(name, None)
                 self._shown[name] = self._zeros() if before is None else before
-        while len(self._gone) > REMEMBERED * self._places:
+        while len(self._gone) > FORMER_PER_PLACE * self._places:
             self._gone.popitem(last=False)
 
     def _zeros(self) -> Array:
@@ -123,22 +124,22 @@ CALLS, TIME = "calls", "statement_time"
 
 QUANTITIES = (CALLS, TIME)
 
-WAITED = ("lock_time", "rows_examined", "rows_sent", "on_disk", "ready")
+TIME_SPLIT_COUNTERS = ("lock_time", "rows_examined", "rows_sent", "on_disk", "ready")
 """Counters that the split of a class's time needs beside its attributed resources."""
 
-COUNTED = ("errors", "no_index_used", "no_good_index_used", "tmp_disk_tables")
+EVENT_COUNTERS = ("errors", "no_index_used", "no_good_index_used", "tmp_disk_tables")
 """Further sums, if the server counts them."""
 
-DIVIDED = tuple(resource.name for resource in RESOURCES)
+DIVIDED_RESOURCES = tuple(resource.name for resource in RESOURCES)
 
 
 class ClassUsage:
     """Sums by class of calls, statement time, each resource and the server's counters."""
 
     def __init__(self, shown: int, keep: float) -> None:
-        self.counters = TopKCounters((*QUANTITIES, *DIVIDED, *COUNTED), shown)
+        self.counters = TopKCounters((*QUANTITIES, *DIVIDED_RESOURCES, *EVENT_COUNTERS), shown)
         self.recent = DecayedTotals(QUANTITIES, keep)
-        self._waited = DecayedTotals(WAITED, keep)
+        self._waited = DecayedTotals(TIME_SPLIT_COUNTERS, keep)
         self._known = set[str](QUANTITIES)
         self._whole_known = set[str]()
 
@@ -156,7 +157,7 @@ class ClassUsage:
         columns |= {name: tracked.counted(intervals, name) for name in _counted(intervals)}
         self._known |= columns.keys()
         left = {CALLS: 0.0, TIME: 0.0}
-        for name in DIVIDED:
+        for name in DIVIDED_RESOURCES:
             used = [interval.used[name] for interval in intervals if name in interval.used]
             if used:
                 left[name] = sum(used) - float(columns[name].sum() if name in columns else 0.0)
@@ -186,7 +187,7 @@ class ClassUsage:
 
     def divided(self) -> list[str]:
         """The resources of which anything was known."""
-        return [name for name in DIVIDED if name in self._known]
+        return [name for name in DIVIDED_RESOURCES if name in self._known]
 
     def left_over(self, name: str) -> float | None:
         """The sum that no class explains; None where the whole was never known."""
@@ -206,10 +207,10 @@ def _time(table: ClassIntervals) -> Array:
 
 
 def _waited(table: ClassIntervals) -> Array:
-    """Sum up the intervals' values of `WAITED`, shape (K, 5); 0 for what they lack."""
+    """Sum up the intervals' values of `TIME_SPLIT_COUNTERS`, shape (K, 5); 0 for what they lack."""
     looks = {"on_disk": table.on_disk, "ready": table.ready}
     known = {"lock_time": table.lock_time, **looks, **dict(table.sizes)}
-    return np.stack([_summed(table, known.get(name)) for name in WAITED], axis=1)
+    return np.stack([_summed(table, known.get(name)) for name in TIME_SPLIT_COUNTERS], axis=1)
 
 
 def _summed(table: ClassIntervals, values: Array | None) -> Array:
@@ -219,4 +220,4 @@ def _summed(table: ClassIntervals, values: Array | None) -> Array:
 def _counted(intervals: Sequence[ClassInterval]) -> list[str]:
     """The server's counters that it has."""
     known = {name for i in intervals if i.changes is not None for name in i.changes.names}
-    return [name for name in COUNTED if name in known]
+    return [name for name in EVENT_COUNTERS if name in known]

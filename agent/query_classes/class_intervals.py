@@ -17,13 +17,13 @@ from agent.query_classes.divided_resources import (
 )
 from collectors.base import Sample
 from collectors.digests import DigestValues
-from models.attribution.result import BUSY as SATURATED
+from models.attribution.result import SATURATED_SHARE as SATURATED
 from models.attribution.result import HostUse, Reason
 from models.attribution.waiting_classes import IO_BOUND
 from models.rates import CLOCKS_AGREE
 
-PATIENCE = 8.0  # seconds to wait for a sample of every resource beyond an interval's end
-MOST_WAITING = 64  # readings that may wait to be worked on
+MAX_WAIT_SECONDS = 8.0  # seconds to wait for a sample of every resource beyond an interval's end
+MAX_WAITING = 64  # readings that may wait to be worked on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,8 +60,8 @@ class ClassIntervalMaker:
         self.deltas = DigestDeltas(registry)
         self._registry = registry
         self._meter = ResourceMeter()
-        self._waiting: deque[_Reading] = deque(maxlen=MOST_WAITING)
-        self._inbox: deque[Sample] = deque(maxlen=8 * MOST_WAITING)
+        self._waiting: deque[_Reading] = deque(maxlen=MAX_WAITING)
+        self._inbox: deque[Sample] = deque(maxlen=8 * MAX_WAITING)
         self._latest: _Reading | None = None
         self._born: float | None = None
 
@@ -91,7 +91,7 @@ class ClassIntervalMaker:
                 self._born = sample.at - sample.values["uptime"]
 
     def _is_ready(self, at: float, now: float) -> bool:
-        return self._meter.reaches(at) or now > at + PATIENCE
+        return self._meter.reaches(at) or now > at + MAX_WAIT_SECONDS
 
     def _tick(self, reading: _Reading) -> ClassInterval | None:
         sample, values = reading.sample, reading.sample.values
@@ -123,7 +123,7 @@ def host_use(intervals: Sequence[ClassInterval]) -> HostUse:
     return HostUse(busy=busy, io_wait=waits, running=running)
 
 
-SHORTEST = 3.0
+MIN_SECONDS = 3.0
 """Seconds: a full second or two is usual, and says little about the classes."""
 
 LIMITS: Mapping[Reason, tuple[str, float]] = {
@@ -171,7 +171,7 @@ def _periods(intervals: Sequence[ClassInterval], reason: Reason) -> Iterator[Sat
     for is_over, group in groupby(intervals, key=_is_over(name, limit)):
         together = list(group)
         start, end = together[0].end - together[0].seconds - begun, together[-1].end - begun
-        if is_over and end - start >= SHORTEST:
+        if is_over and end - start >= MIN_SECONDS:
             spent, whole = (sum(t.used[kind] for t in together) for kind in (name, ALL_TIME))
             yield SaturatedPeriod(reason, start, end, spent / whole)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from collectors.digests import LONGEST_TEXT, MOST_CHARACTERS, MOST_TEXTS, TEXTS_AT_ONCE
+from collectors.digests import MAX_CHARACTERS, MAX_TEXT_LENGTH, MAX_TEXTS, TEXTS_AT_ONCE
 from models.attribution.class_intervals import AGENT, OTHER
 
 Numbers = NDArray[np.intp]
@@ -18,8 +18,8 @@ found the server's table full, and statements that the server gives no digest.""
 NOBODY = "unattributed"
 """In place of one for use that is attributed to no class."""
 SEVERAL = (OTHER, AGENT, OVERFLOW, NONE)
-TEXTS_KEPT = MOST_TEXTS + TEXTS_AT_ONCE
-LETTERS_KEPT = MOST_CHARACTERS + TEXTS_AT_ONCE * LONGEST_TEXT
+TEXTS_KEPT = MAX_TEXTS + TEXTS_AT_ONCE
+CHARACTERS_KEPT = MAX_CHARACTERS + TEXTS_AT_ONCE * MAX_TEXT_LENGTH
 """No text goes before the collector is ready to fetch it again."""
 
 
@@ -64,9 +64,9 @@ class ClassRegistry:
         self._own.update(own)
         for digest, text in texts.items():
             self._letters -= len(self._texts.pop(digest, ""))
-            self._texts[digest] = text[:LONGEST_TEXT]
+            self._texts[digest] = text[:MAX_TEXT_LENGTH]
             self._letters += len(self._texts[digest])
-        while len(self._texts) > TEXTS_KEPT or self._letters > LETTERS_KEPT:
+        while len(self._texts) > TEXTS_KEPT or self._letters > CHARACTERS_KEPT:
             gone, words = self._texts.popitem(last=False)
             self._letters -= len(words)
             self._own.discard(gone)
@@ -78,7 +78,7 @@ class ClassRegistry:
     def text_for_models(self, key: str) -> str | None:
         """The same; a text that was cut here ends as one does that the server has cut."""
         text = self.text(key)
-        return text if text is None or len(text) < LONGEST_TEXT else f"{text} ..."
+        return text if text is None or len(text) < MAX_TEXT_LENGTH else f"{text} ..."
 
     def is_own(self, key: str) -> bool:
         """Whether it is the agent's own statement."""

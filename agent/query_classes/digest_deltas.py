@@ -17,13 +17,13 @@ from agent.query_classes.class_registry import NONE, ClassRegistry, Numbers
 from collectors.digest_table import LOCK_TIME, Array
 from collectors.digests import DigestRows
 
-LONGEST_GAP = 120.0  # seconds between two readings over which changes still mean something
-LOOKS = ("on_disk", "ready")
+MAX_GAP = 120.0  # seconds between two readings over which changes still mean something
+THREAD_STATES = ("on_disk", "ready")
 """Columns of `Changes`: threads of statements that were seen to wait for a disk, or could run."""
 SEEN_WAITING = "seen_waiting"
 """Column of `Changes`: for how long statements waited for locks that the server does not count for
 their class, as if those that wait at the reading did so for the whole interval, s."""
-SLACK = 1.0  # seconds: FIRST_SEEN has no fraction on MariaDB
+SLACK_SECONDS = 1.0  # seconds: FIRST_SEEN has no fraction on MariaDB
 
 
 class UndigestedStatements:
@@ -178,7 +178,7 @@ class DigestDeltas:
         looks = [] if seen is None else [self._by_number(seen.on_disk), self._by_number(seen.ready)]
         flights = before.keys() | running.keys() | {number for state in looks for number in state}
         changes = _summed(rows.names, of_row, change, before, running, sorted(flights))
-        columns = dict(zip(LOOKS, looks, strict=False))
+        columns = dict(zip(THREAD_STATES, looks, strict=False))
         if LOCK_TIME in changes.names:
             locked = self._by_number(rows.locked)
             columns[SEEN_WAITING] = {n: (rows.since or 0.0) * k for n, k in locked.items()}
@@ -214,7 +214,7 @@ def _why_not(memory: _Memory, rows: DigestRows, restarted: bool) -> Lost | None:
         return Lost.RESTART
     if rows.names != memory.names:
         return Lost.COLUMNS
-    if rows.since is None or rows.since > LONGEST_GAP:
+    if rows.since is None or rows.since > MAX_GAP:
         return Lost.GAP
     return Lost.RESET if memory.is_reset(rows) else None
 
@@ -222,7 +222,7 @@ def _why_not(memory: _Memory, rows: DigestRows, restarted: bool) -> Lost | None:
 def _is_new(rows: DigestRows) -> Flags:
     """Whether a row was made after the reading before, by the server's clock."""
     since = rows.since or 0.0
-    new: Flags = (rows.age >= 0) & (rows.age <= since + SLACK)
+    new: Flags = (rows.age >= 0) & (rows.age <= since + SLACK_SECONDS)
     return new
 
 

@@ -11,7 +11,7 @@ from models import rates
 from models.attribution.estimators import DividedResource
 
 MAX_GAP = 16.0  # seconds that two samples of a resource may be apart
-KEEP = 180.0  # seconds of samples
+KEPT_SECONDS = 180.0  # seconds of samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class ResourceMeter:
             return
         values = {name: value for name, value in sample.values.items() if name in COUNTERS}
         kept.append(Sample(sample.collector, sample.at, values))
-        while kept[0].at < sample.at - KEEP:
+        while kept[0].at < sample.at - KEPT_SECONDS:
             kept.popleft()
 
     def reaches(self, at: float) -> bool:

@@ -22,7 +22,7 @@ from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.divide import attribute
 from models.attribution.estimators import Target
 from models.attribution.quality_gate import (
-    OF_DISKS,
+    DISK_RESOURCES,
     is_predicted_well,
     moved_as_predicted,
     withheld,
@@ -32,8 +32,8 @@ from models.time_split.class_weights import first_known, read_weights, rows_of_t
 from models.time_split.per_class import ClassUse, class_splits
 from models.time_split.split import TimeSplit
 
-MOST_CLASSES = 300
-LEAST_TICKS = 3
+MAX_CLASSES = 300
+MIN_TICKS = 3
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ def observed_classes(
 ) -> ObservedClasses:
     """Divide CPU and bytes over the classes of these intervals."""
     whole = _alike([interval for interval in intervals if interval.changes is not None])
-    tracked = TrackedClasses(registry, MOST_CLASSES)
+    tracked = TrackedClasses(registry, MAX_CLASSES)
     tracked.update(whole)
     table = tracked.table(whole)
-    used = {name: whole_use(name, table, whole) for name in ("cpu", "network", *OF_DISKS)}
+    used = {name: whole_use(name, table, whole) for name in ("cpu", "network", *DISK_RESOURCES)}
     periods = saturated_periods(whole)
     host = host_use(whole)
     worst = in_worst_period(host, periods)
-    bytes_of = {name: _bytes(table, used[name], worst) for name in ("network", *OF_DISKS)}
+    bytes_of = {name: _bytes(table, used[name], worst) for name in ("network", *DISK_RESOURCES)}
     return ObservedClasses(
         registry=registry,
         seconds=float(table.seconds.sum()),
@@ -80,7 +80,7 @@ def observed_classes(
         cpu=_cpu(table, used["cpu"], host, worst),
         cpu_target=used["cpu"] if np.isfinite(used["cpu"]).all() else None,
         cpu_is_sum=is_cpu_sum(table, whole),
-        disk={name: withheld(name, table, y) for name in OF_DISKS if (y := bytes_of[name])},
+        disk={name: withheld(name, table, y) for name in DISK_RESOURCES if (y := bytes_of[name])},
         saturated_periods=periods,
         network=bytes_of["network"],
     )
@@ -97,7 +97,7 @@ def _alike(intervals: Sequence[ClassInterval]) -> list[ClassInterval]:
 
 def _cpu(table: ClassIntervals, y: Array, host: HostUse, worst: HostUse) -> Attribution | None:
     measured = table.cpu is not None and bool(table.cpu.any())
-    enough = len(table) >= (1 if measured else LEAST_TICKS)
+    enough = len(table) >= (1 if measured else MIN_TICKS)
     if not enough or not np.isfinite(y).all() or not y.any():
         return None
     return attribute(table, Target(y, cpu_seconds=True), host=host, worst=worst)
@@ -106,7 +106,7 @@ def _cpu(table: ClassIntervals, y: Array, host: HostUse, worst: HostUse) -> Attr
 def _bytes(table: ClassIntervals, y: Array, host: HostUse) -> Attribution | None:
     """Divide a number of bytes by the intervals in which it is known."""
     known = np.flatnonzero(np.isfinite(y))
-    if len(known) < LEAST_TICKS or not y[known].any():
+    if len(known) < MIN_TICKS or not y[known].any():
         return None
     return attribute(table.at(known), Target(y[known], time_like=False), host=host)
 

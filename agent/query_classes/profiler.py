@@ -13,7 +13,7 @@ from agent.query_classes.class_intervals import ClassInterval, ClassIntervalMake
 from agent.query_classes.class_registry import ClassRegistry
 from agent.query_classes.digest_deltas import DigestDeltas
 from agent.query_classes.observations import (
-    MOST_CLASSES,
+    MAX_CLASSES,
     ObservedClasses,
     observed_classes,
     with_times,
@@ -25,15 +25,15 @@ from collectors.base import CollectorError, FailureKind, Sample, Values
 from collectors.connection import Connection
 from collectors.digests import DigestReader, DigestValues, own_among, texts_of
 
-EVERY = 1.0  # seconds between two readings, on average
+READING_SECONDS = 1.0  # seconds between two readings, on average
 JITTER = (0.9, 1.1)
 """Readings come at random moments. The kernel lets throttled reads through every tenth of a second
 (blk-throttle), so readings at a fixed moment would always meet the same part of it."""
-LOOKS = 4
+THREAD_SAMPLES = 4
 """At the threads of statements, for each reading."""
-LONGEST = 3600.0  # seconds of intervals that are kept
+MAX_SECONDS = 3600.0  # seconds of intervals that are kept
 NO_SETTINGS = ResourceSettings()
-LIMIT = 1.0  # seconds that the server may spend on one statement
+READ_TIMEOUT = 1.0  # seconds that the server may spend on one statement
 SOURCES = ("host", "status", "digests", "host", "status")
 """In this order, so that what the whole server used is known before and after each interval."""
 
@@ -57,13 +57,14 @@ def observe(
     try:
         connection.open()
         readers = _readers(connection, resources)
-        end = time.monotonic() + seconds + EVERY
+        end = time.monotonic() + seconds + READING_SECONDS
         while (now := time.monotonic()) < end:
             cut_off = read_once(readers, maker) or cut_off
             maker.history.window(time.monotonic())  # it keeps few samples
             intervals += maker.intervals(time.monotonic())  # it holds few readings that wait
-            cut_off = look_until(now + EVERY * random.uniform(*JITTER), readers, pause) or cut_off  # noqa: S311
-        intervals += maker.intervals(time.monotonic() + EVERY * 10)
+            next_at = now + READING_SECONDS * random.uniform(*JITTER)  # noqa: S311
+            cut_off = look_until(next_at, readers, pause) or cut_off
+        intervals += maker.intervals(time.monotonic() + READING_SECONDS * 10)
     finally:
         connection.close()
     if cut_off is not None and not intervals:
@@ -77,7 +78,7 @@ class _Recorder(ClassIntervalMaker):
 
     def __init__(self, registry: ClassRegistry) -> None:
         super().__init__(registry)
-        self.history = IntervalBuffer(EVERY, LONGEST, EVERY)
+        self.history = IntervalBuffer(READING_SECONDS, MAX_SECONDS, READING_SECONDS)
 
     def append(self, sample: Sample) -> None:
         """Take in a sample of any collector."""
@@ -114,7 +115,7 @@ def look_until(
     Answers with the error of a look that the server cut off; raises `CollectorError` of any other.
     """
     digests, cut_off = readers["digests"], None
-    for left in range(LOOKS, 0, -1):
+    for left in range(THREAD_SAMPLES, 0, -1):
         pause(max(0.0, (end - time.monotonic()) / left))
         try:
             if isinstance(digests, DigestReader) and left > 1:
@@ -144,7 +145,7 @@ def observe_sums(target: Target) -> ObservedClasses:
         changes = deltas.take(replace(rows, since=0.0))
         seconds = float(rows.age.max(initial=0.0))
         interval = ClassInterval(seconds, seconds, changes, {})
-        tracked = TrackedClasses(registry, MOST_CLASSES)
+        tracked = TrackedClasses(registry, MAX_CLASSES)
         tracked.update([interval])
         texts = texts_of(connection, [key.partition("|")[0] for key in tracked.keys])
         registry.add_texts(texts, own_among(connection, texts))
@@ -166,7 +167,7 @@ def texts_from(target: Target, digests: Sequence[str]) -> dict[str, str]:
 def _connection(target: Target) -> Connection:
     """A session that is yet to be opened."""
     login = target.credentials.login
-    return Connection(target.endpoint, login, timeout=target.timeout, limit=LIMIT)
+    return Connection(target.endpoint, login, timeout=target.timeout, limit=READ_TIMEOUT)
 
 
 def _readers(

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from collectors.histograms import Buckets, Edges, HistogramValues
 from models.response_times import ResponseTimes
 
-LONGEST = 300.0
+MAX_SECONDS = 300.0
 """Seconds that are looked back at most, as far as the time split looks."""
-LONGEST_GAP = 60.0
+MAX_GAP_SECONDS = 60.0
 """Seconds between two readings beyond which what is between them is not recent."""
-LEAST_BEYOND = 5
+MIN_CALLS_BEYOND = 5
 """Calls beyond a quantile without which nothing is said of it: the upper bound would be the slowest
 call. Four times as many are enough not to look further back."""
 
@@ -39,7 +39,7 @@ class RecentTimes:
 
 def least_calls(quantile: float) -> float:
     """The least number of calls for a quantile."""
-    return LEAST_BEYOND / (1 - quantile)
+    return MIN_CALLS_BEYOND / (1 - quantile)
 
 
 class RecentResponseTimes:
@@ -54,7 +54,7 @@ class RecentResponseTimes:
         """Take in a reading."""
         before, then = self._last, self._at
         self._last, self._at = values.buckets, at
-        if before is None or at - then > LONGEST_GAP or _fell(before, values.buckets):
+        if before is None or at - then > MAX_GAP_SECONDS or _fell(before, values.buckets):
             self._steps = ()
             return
         risen = {
@@ -62,7 +62,7 @@ class RecentResponseTimes:
             for digest, buckets in values.buckets.items()
             if (rise := _rise(before.get(digest, {}), buckets))
         }
-        kept = (step for step in self._steps if step.start >= at - LONGEST)
+        kept = (step for step in self._steps if step.start >= at - MAX_SECONDS)
         self._steps = (*kept, _Step(then, at, risen))
 
     @property

@@ -16,9 +16,9 @@ from models.attribution.class_intervals import AGENT, OTHER, SIZES, Array, Class
 from models.attribution.waiting_classes import divide_lock_waits, locks_rows
 from models.numerics import TINY
 
-STAYS = 1.5
+MIN_REPLACING_RATIO = 1.5
 """A tracked class keeps its column until another's use is this multiple of its own."""
-USED = ("statement_time", "calls", "rows_examined")
+SIZE_COLUMNS = ("statement_time", "calls", "rows_examined")
 """A class is as great as the sum of its shares of these."""
 
 
@@ -44,7 +44,7 @@ class TrackedClasses:
             _add_weights(weights, interval)
         self._weights = weights
         worth = weights.copy()
-        worth[[self.registry.number(key) for key in self.keys]] *= STAYS
+        worth[[self.registry.number(key) for key in self.keys]] *= MIN_REPLACING_RATIO
         best = np.argsort(-worth, kind="stable")[: self._most + len(self._own)]
         keys = [self.registry.keys[n] for n in best if worth[n] > 0]
         self.keys = [key for key in keys if not self.registry.is_own(key)][: self._most]
@@ -81,7 +81,7 @@ def _add_weights(weights: Array, interval: ClassInterval) -> None:
     changes = interval.changes
     if changes is None:
         return
-    for name in USED:
+    for name in SIZE_COLUMNS:
         if name in changes.names:
             used = changes.values[:, changes.names.index(name)]
             if name == "statement_time":

@@ -14,19 +14,21 @@ import numpy as np
 from agent.assessment.snapshot import Snapshot
 from agent.config.resources import DISK, NETWORK
 from agent.window.concurrency import Source
-from models.capacity.resource_limit import FULL
+from models.capacity.resource_limit import FULL_UTILISATION
 from models.trust import Trust
 
-PAGE_SECONDS, PAGE_PROBABILITY, STAYS_PROBABILITY = 3600.0, 0.4, 0.2
+PAGE_SECONDS, PAGE_PROBABILITY, KEEP_FIRING_PROBABILITY = 3600.0, 0.4, 0.2
 """So probable is it that the load reaches the capacity within so long; a page that fires goes on
 while it is at least the last."""
 WARNING_LOAD, WARNING_PROBABILITY = 1.25, 0.9
 """So probable is it that the load, grown so far, saturates the server."""
-MEASURED = re.compile(f"cpu|server_cpu|connections|{DISK}.+:(operations|bytes)|{NETWORK}.+")
+MEASURED_RESOURCES = re.compile(
+    f"cpu|server_cpu|connections|{DISK}.+:(operations|bytes)|{NETWORK}.+"
+)
 """Resources that end the throughput's growth once they are full, whatever a model says."""
-CROWDED, IDLE = 1.5, 0.70
+OVERLOAD_CONCURRENCY, OVERLOAD_THROUGHPUT = 1.5, 0.70
 """Of the concurrency and the throughput at the law's peak."""
-SHORTEST, SHORT, LONG = 180.0, 300.0, 600.0
+SHORTEST_RANGE, SHORT_RANGE, LONG_RANGE = 180.0, 300.0, 600.0
 """Seconds that the rules look back."""
 
 
@@ -82,7 +84,7 @@ class Scrapes:
     def add(self, scrape: Scrape) -> None:
         """Take in one, and forget what no rule looks back to."""
         self._scrapes.append(scrape)
-        while self._scrapes[0].at < scrape.at - LONG:
+        while self._scrapes[0].at < scrape.at - LONG_RANGE:
             self._scrapes.popleft()
 
     @property
@@ -107,7 +109,9 @@ class Scrapes:
             if scrape.at >= self.now.at - seconds:
                 for name, value in scrape.resources.items():
                     used.setdefault(name, []).append(value)
-        found = [float(np.median(u)) for name, u in used.items() if MEASURED.fullmatch(name)]
+        found = [
+            float(np.median(u)) for name, u in used.items() if MEASURED_RESOURCES.fullmatch(name)
+        ]
         return max(found, default=np.nan)
 
     def _of(self, seconds: float, value: Callable[[Scrape], float | None]) -> list[float]:
@@ -127,21 +131,24 @@ def is_saturated(scrapes: Scrapes) -> bool:
 
 def stays_saturated(scrapes: Scrapes) -> bool:
     """MysqlHeadroomSaturated while it fires: the load may still reach the capacity."""
-    return _soon(scrapes) >= STAYS_PROBABILITY
+    return _soon(scrapes) >= KEEP_FIRING_PROBABILITY
 
 
 def _soon(scrapes: Scrapes) -> float:
-    return scrapes.median(SHORTEST, lambda s: s.soon.get(PAGE_SECONDS))
+    return scrapes.median(SHORTEST_RANGE, lambda s: s.soon.get(PAGE_SECONDS))
 
 
 def is_saturation_predicted(scrapes: Scrapes) -> bool:
     """MysqlHeadroomSaturationPredicted: a quarter more load is probably too much."""
-    return scrapes.median(LONG, lambda s: s.likely.get(WARNING_LOAD)) >= WARNING_PROBABILITY
+    return scrapes.median(LONG_RANGE, lambda s: s.likely.get(WARNING_LOAD)) >= WARNING_PROBABILITY
 
 
 def is_full(scrapes: Scrapes) -> bool:
     """MysqlHeadroomFull: a resource is full, or the server is past its peak."""
-    return scrapes.median(SHORT, _overloaded) == 1 or scrapes.most_used(SHORT) >= FULL
+    return (
+        scrapes.median(SHORT_RANGE, _overloaded) == 1
+        or scrapes.most_used(SHORT_RANGE) >= FULL_UTILISATION
+    )
 
 
 def is_pile_up(scrapes: Scrapes) -> bool:
@@ -150,10 +157,14 @@ def is_pile_up(scrapes: Scrapes) -> bool:
     source = now.source
     if not now.law_trusted or source is None or now.n_max_upper is None or now.x_max is None:
         return False
-    statements = scrapes.mean(SHORT, lambda scrape: scrape.concurrency.get(source))
-    done = scrapes.mean(SHORT, lambda scrape: scrape.throughput)
-    is_overload = scrapes.median(SHORT, _overloaded) == 1
-    return statements > CROWDED * now.n_max_upper and done <= IDLE * now.x_max and not is_overload
+    statements = scrapes.mean(SHORT_RANGE, lambda scrape: scrape.concurrency.get(source))
+    done = scrapes.mean(SHORT_RANGE, lambda scrape: scrape.throughput)
+    is_overload = scrapes.median(SHORT_RANGE, _overloaded) == 1
+    return (
+        statements > OVERLOAD_CONCURRENCY * now.n_max_upper
+        and done <= OVERLOAD_THROUGHPUT * now.x_max
+        and not is_overload
+    )
 
 
 class Rule(NamedTuple):

@@ -15,7 +15,7 @@ from agent.window.intervals import Interval, Window, intervals
 from agent.window.resampling import KNOWN_FOR
 from collectors.base import Sample
 
-AT_ONCE = 2000
+READINGS_AT_ONCE = 2000
 """Readings in memory beside the window."""
 
 
@@ -95,5 +95,5 @@ class _Filler:
 
 def _parts(readings: Iterable[Reading]) -> Iterator[list[Reading]]:
     rest = iter(readings)
-    while part := list(islice(rest, AT_ONCE)):
+    while part := list(islice(rest, READINGS_AT_ONCE)):
         yield part

@@ -10,7 +10,7 @@ from collectors.threads import WAITING_FOR_LOCKS
 
 STATUS, STATEMENTS, THREADS, HOST = "status", "statements", "threads", "host"
 CPUS, SERVER_CPUS = "cpus", "server_cpus"
-NEEDED = ("questions", "threads_running", "uptime_s")
+REQUIRED_COLUMNS = ("questions", "threads_running", "uptime_s")
 """Columns that every recording has."""
 VALUES: Mapping[str, Mapping[str, str]] = {
     STATUS: {
@@ -45,10 +45,11 @@ The host's busy time is one counter in a recording, and several that are added u
 COLUMNS = tuple(column for names in VALUES.values() for column in names)
 CEILINGS = ("max_connections", CPUS, SERVER_CPUS)
 """Columns of what seldom changes: the latest that is known holds. None of them can be 0."""
-BESIDES = ("threads_connected", "own_statements", "redo_writes", "statement_in_flight_s")
+OPTIONAL_COLUMNS = ("threads_connected", "own_statements", "redo_writes", "statement_in_flight_s")
 """Columns that alone make no sample."""
-TELLING: Mapping[str, frozenset[str]] = {
-    collector: frozenset(names) - {*CEILINGS, *BESIDES} for collector, names in VALUES.items()
+SAMPLE_COLUMNS: Mapping[str, frozenset[str]] = {
+    collector: frozenset(names) - {*CEILINGS, *OPTIONAL_COLUMNS}
+    for collector, names in VALUES.items()
 }
 """Of each collector but `STATUS` the columns of which one makes a sample."""
 
@@ -94,8 +95,8 @@ class Collectors:
 
 def _is_read(collector: str, found: Mapping[str, float]) -> bool:
     if collector == STATUS:
-        return all(name in found for name in NEEDED)
-    return not TELLING[collector].isdisjoint(found)
+        return all(name in found for name in REQUIRED_COLUMNS)
+    return not SAMPLE_COLUMNS[collector].isdisjoint(found)
 
 
 def _values(collector: str, found: Mapping[str, float]) -> dict[str, float]:

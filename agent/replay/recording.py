@@ -12,11 +12,11 @@ from agent.window.interval_buffer import RAW_INTERVALS, IntervalBuffer
 from agent.window.intervals import Interval
 from collectors.base import Sample
 
-AT_ONCE = 100
+INTERVALS_AT_ONCE = 100
 """Intervals that are added at once: each time makes a new window of all."""
-LOOKED_AT = 1000
+SPACING_READINGS = 1000
 """Readings at the beginning of a recording from which the distance of samples is measured."""
-ROUNDED = 3
+SPACING_DECIMALS = 3
 """Decimals of that distance: a sampling interval of 1 s is measured as 1.00002."""
 
 
@@ -106,7 +106,7 @@ class Intervals:
 
     def play(self, until: float) -> None:
         """Add the intervals that have ended by that time, a part at once."""
-        while part := list(islice(self._until(until), AT_ONCE)):
+        while part := list(islice(self._until(until), INTERVALS_AT_ONCE)):
             self._last = part[-1].end
             self.history.extend(part, self._last)
 
@@ -126,7 +126,7 @@ def sampling_of(readings: Iterator[Reading]) -> tuple[float | None, Iterator[Rea
 
     The slower source counts; None where there are fewer than two samples.
     """
-    first = list(islice(readings, LOOKED_AT))
+    first = list(islice(readings, SPACING_READINGS))
     found = [
         _distance([s for r in first for s in r.samples if s.collector == name])
         for name in (STATUS, STATEMENTS)
@@ -138,4 +138,4 @@ def sampling_of(readings: Iterator[Reading]) -> tuple[float | None, Iterator[Rea
 def _distance(samples: Sequence[Sample]) -> float | None:
     if len(samples) < 2:
         return None
-    return round(float(np.median(np.diff([sample.at for sample in samples]))), ROUNDED)
+    return round(float(np.median(np.diff([sample.at for sample in samples]))), SPACING_DECIMALS)

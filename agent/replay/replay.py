@@ -18,12 +18,12 @@ from agent.replay.alert_rules import Alerts, Episode, Scrape
 from agent.replay.recording import Recording
 from agent.support.clocks import Now
 
-PACE = 300.0
+ASSESSMENT_SECONDS = 300.0
 """Seconds between two assessments where no step asks for one: each takes some 60 ms of CPU. Between
 them the load of each interval is compared with the latest capacity."""
-FAR = 0.5
+FAR_HEADROOM = 0.5
 """Headroom above which no alert is near: the rules on it begin below 0.2."""
-SLOWER = 12
+FAR_FACTOR = 12
 """Factor of the assessment interval then; a day below half of the capacity takes half the time."""
 
 
@@ -44,7 +44,7 @@ class Replay:
         recording: Recording,
         settings: FitSettings,
         ceilings: ResourceSettings = NO_CEILINGS,
-        pace: float = PACE,
+        pace: float = ASSESSMENT_SECONDS,
         alerts: Alerts | None = None,
         recent: RecentLoad | None = None,
     ) -> None:
@@ -87,8 +87,8 @@ class Replay:
     def _until_next(self) -> float:
         """How long after an assessment the next one is due, s."""
         known = self._last.headroom(self._last.at) if self._last else None
-        is_far = known is not None and known.ratio > FAR and not known.overloaded
-        return self._pace * (SLOWER if is_far else 1)
+        is_far = known is not None and known.ratio > FAR_HEADROOM and not known.overloaded
+        return self._pace * (FAR_FACTOR if is_far else 1)
 
     def _next_scrape(self) -> float:
         """Which it is; after a long silence the first that can have something to say."""

@@ -1,7 +1,7 @@
 """Reading samples of a server from a CSV file, a row for each time at which it was read.
 
 Counters may begin at any number. A cell that is empty or NaN is not known. Rows need not be in
-order, as long as each is at most `BUFFERED` rows away from its place.
+order, as long as each is at most `BUFFERED_ROWS` rows away from its place.
 """
 
 import heapq
@@ -9,14 +9,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from agent.csv_input.class_file import TIME, Table
-from agent.csv_input.table_file import MOST_STREAM, TableFileError
-from agent.replay.recorded_readings import COLUMNS, NEEDED, Collectors, Reading
+from agent.csv_input.table_file import MAX_STREAM_BYTES, TableFileError
+from agent.replay.recorded_readings import COLUMNS, REQUIRED_COLUMNS, Collectors, Reading
 
-UNKNOWN = ("", "nan", "null", "none", "na", "n/a", "-")
+UNKNOWN_TEXTS = ("", "nan", "null", "none", "na", "n/a", "-")
 """Texts of an unread cell."""
-BUFFERED = 10_000
+BUFFERED_ROWS = 10_000
 """Rows in memory, to bring them into order: a fifth of a day of samples 2 s apart, 4 MiB."""
-LONGEST_GAP = 366 * 86400.0
+MAX_GAP = 366 * 86400.0
 """Seconds; a recording that leaves out more has a time that is wrong."""
 
 Row = tuple[float, int, tuple[float, ...]]
@@ -27,12 +27,12 @@ class SampleFile:
     """A recording as CSV, read as a stream; its mistakes are `TableFileError`s."""
 
     def __init__(self, path: str) -> None:
-        self._table = Table(path, MOST_STREAM)
+        self._table = Table(path, MAX_STREAM_BYTES)
         self.name = self._table.name
-        remedy = f"the columns are {TIME},{','.join(NEEDED)} and, where known, "
-        self._time = self._table.column(TIME, remedy + ",".join(COLUMNS[len(NEEDED) :]))
-        for name in NEEDED:
-            self._table.column(name, remedy + ",".join(COLUMNS[len(NEEDED) :]))
+        remedy = f"the columns are {TIME},{','.join(REQUIRED_COLUMNS)} and, where known, "
+        self._time = self._table.column(TIME, remedy + ",".join(COLUMNS[len(REQUIRED_COLUMNS) :]))
+        for name in REQUIRED_COLUMNS:
+            self._table.column(name, remedy + ",".join(COLUMNS[len(REQUIRED_COLUMNS) :]))
         self._names = [name for name in self._table.header if name in COLUMNS]
         self._places = [self._table.header.index(name) for name in self._names]
         self.duplicates = 0
@@ -62,15 +62,15 @@ class SampleFile:
             yield at, self._table.line, tuple(self._cell(cells, k) for k in self._places)
 
     def _cell(self, cells: Sequence[str], place: int) -> float:
-        if place >= len(cells) or cells[place].lower() in UNKNOWN:
+        if place >= len(cells) or cells[place].lower() in UNKNOWN_TEXTS:
             return math.nan
         return self._table.number(cells, place)
 
     def _check_order(self, before: Row, row: Row) -> None:
         if row[0] < before[0]:
-            problem = f"{TIME} is {row[0]:g}, more than {BUFFERED:,} rows after later ones"
+            problem = f"{TIME} is {row[0]:g}, more than {BUFFERED_ROWS:,} rows after later ones"
             raise TableFileError(self.name, row[1], problem, f"sort the rows by {TIME}")
-        if row[0] - before[0] > LONGEST_GAP:
+        if row[0] - before[0] > MAX_GAP:
             problem = f"{TIME} is {row[0]:g}, more than a year after the row before it"
             raise TableFileError(self.name, row[1], problem, "give it in seconds, or drop the line")
 
@@ -79,7 +79,7 @@ def _in_order(rows: Iterable[Row]) -> Iterator[Row]:
     """Bring rows into the order of their time, some of them in memory."""
     waiting: list[Row] = []
     for row in rows:
-        if len(waiting) < BUFFERED:
+        if len(waiting) < BUFFERED_ROWS:
             heapq.heappush(waiting, row)
         else:
             yield heapq.heappushpop(waiting, row)

@@ -20,7 +20,7 @@ from agent.history.history_file import HEAD
 from agent.history.record_types import BUSINESS, INTERVALS, Row
 from agent.history.row_mapping import interval_of
 from agent.history.tables import (
-    LAST,
+    LAST_ROW,
     Choice,
     Extent,
     by_name,
@@ -29,7 +29,7 @@ from agent.history.tables import (
     samples_by_time,
     target_names,
 )
-from agent.history.window_reader import SAME_WIDTH
+from agent.history.window_reader import MAX_WIDTH_DIFFERENCE
 from agent.pipeline import NO_CEILINGS
 from agent.replay.recorded_readings import Reading
 from agent.replay.recording import Intervals, Recording, Samples, sampling_of
@@ -39,7 +39,7 @@ from agent.support.errors import InputError
 from agent.window.interval_buffer import IntervalBuffer
 from collectors.base import Sample
 
-WIDTHS = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+INTERVAL_SECONDS = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 """Seconds of an interval where none is asked for: the first that holds two samples."""
 DEFAULTS = FitSettings()
 ZERO = Now(0.0, 0.0)
@@ -120,11 +120,13 @@ def interval_for(sampling: float, asked: float | None, name: str) -> float:
     if asked is not None and asked < least:
         problem = f"--interval ({asked:g} s) is less than twice the time between two samples"
         raise SourceError(f"{name}: {problem} ({sampling:g} s); give --interval {written(least)}")
-    fitting = next((width for width in WIDTHS if width >= least), None)
+    fitting = next((width for width in INTERVAL_SECONDS if width >= least), None)
     if asked is None and fitting is None:
-        problem = f"its samples are {sampling:g} s apart, and an interval of {WIDTHS[-1]:g} s"
+        problem = (
+            f"its samples are {sampling:g} s apart, and an interval of {INTERVAL_SECONDS[-1]:g} s"
+        )
         raise SourceError(f"{name}: {problem} must hold two; record it more often")
-    return asked if asked is not None else fitting or WIDTHS[-1]
+    return asked if asked is not None else fitting or INTERVAL_SECONDS[-1]
 
 
 def _of_csv(path: str, wishes: ReplayOptions) -> Source:
@@ -168,7 +170,7 @@ def _of_history(connection: sqlite3.Connection, path: str, wishes: ReplayOptions
     width = wishes.interval or interval_of(last, 1.0, ZERO).seconds
     settings = _with_width(wishes, width)
     found = (interval_of(row, 1.0, ZERO) for row in read(connection, INTERVALS, choice))
-    same = (one for one in found if math.isclose(one.seconds, width, rel_tol=SAME_WIDTH))
+    same = (one for one in found if math.isclose(one.seconds, width, rel_tol=MAX_WIDTH_DIFFERENCE))
     recording: Recording = Intervals(same, IntervalBuffer(width, settings.window, width))
     title = f"{path}: {extent.target} on {extent.server}"
     if math.isnan(recording.start):
@@ -205,7 +207,7 @@ def _reading(at: int, rows: Iterable[Row]) -> Reading:
 def _times(extent: Extent, wishes: ReplayOptions) -> Choice:
     """The rows of that server, of the period that was asked for."""
     since = 0 if math.isinf(wishes.since) else max(0, math.ceil(1000 * wishes.since))
-    until = LAST if math.isinf(wishes.until) else math.floor(1000 * wishes.until)
+    until = LAST_ROW if math.isinf(wishes.until) else math.floor(1000 * wishes.until)
     return Choice(extent.target, extent.server, since, until)
 
 

@@ -13,7 +13,7 @@ from collectors.base import Sample
 from collectors.server_clock import ANSWERED, OFFSET, ROUND_TRIP
 from models.group.clock_offset import ClockOffset, RoundTrip
 
-CLOCKED = (ANSWERED, OFFSET, ROUND_TRIP)
+CLOCK_VALUES = (ANSWERED, OFFSET, ROUND_TRIP)
 
 
 def round_trip(sample: Sample) -> RoundTrip | None:
@@ -32,5 +32,5 @@ def dated(sample: Sample, trip: RoundTrip | None, clock: ClockOffset | None) -> 
     if trip is None or clock is None:
         return replace(sample, at=sample.at - sample.took / 2)
     read = trip.at - trip.seconds / 2 + trip.offset - clock.seconds
-    values = {name: v for name, v in sample.values.items() if name not in CLOCKED}
+    values = {name: v for name, v in sample.values.items() if name not in CLOCK_VALUES}
     return replace(sample, at=min(max(read, trip.at - trip.seconds), trip.at), values=values)

@@ -11,9 +11,9 @@ from agent.config.settings import Config, Target
 from agent.support.http_access import AccessError, NoAnswerError, UntrustedError, read_answer
 from collectors import CollectorSpec, collectors_with, histograms
 from collectors.base import CollectorError, FailureKind
-from collectors.node_exporter import MOST_BYTES, WANTED, Fetch
+from collectors.node_exporter import MAX_BYTES, WANTED, Fetch
 
-HISTOGRAMS_EVERY = 5.0  # seconds
+HISTOGRAMS_SECONDS = 5.0  # seconds
 HISTOGRAMS_SHARE = 0.01
 """Of all time: with many digests a reading looks through their summary as `digests` does."""
 
@@ -32,7 +32,7 @@ def collectors_of(config: Config, target: Target) -> tuple[CollectorSpec, ...]:
 def _histograms_of(digests: Sequence[str]) -> CollectorSpec:
     prepare = partial(histograms.prepare, digests=digests)
     return CollectorSpec(
-        histograms.NAME, prepare, HISTOGRAMS_EVERY, on_server=True, most_share=HISTOGRAMS_SHARE
+        histograms.NAME, prepare, HISTOGRAMS_SECONDS, on_server=True, most_share=HISTOGRAMS_SHARE
     )
 
 
@@ -50,7 +50,7 @@ def fetch_from(settings: NodeExporterSettings) -> Fetch:
         try:
             headers = access.authorisation()
             request = urllib.request.Request(f"{url}?{query}", headers=headers)  # noqa: S310
-            page = read_answer(opener, request, access.timeout, MOST_BYTES + 1)
+            page = read_answer(opener, request, access.timeout, MAX_BYTES + 1)
         except urllib.error.HTTPError as error:
             with error:
                 raise _failure(url, _refusal(error.code)) from None
@@ -61,8 +61,8 @@ def fetch_from(settings: NodeExporterSettings) -> Fetch:
             raise _failure(url, f"no answer ({error})") from None
         except AccessError as error:
             raise _failure(url, str(error)) from None
-        if len(page) > MOST_BYTES:
-            raise _failure(url, f"a page of more than {MOST_BYTES // 2**20} MiB")
+        if len(page) > MAX_BYTES:
+            raise _failure(url, f"a page of more than {MAX_BYTES // 2**20} MiB")
         return page
 
     return fetch

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from collectors.base import Sample
 from models.rates import CLOCKS_AGREE
 
-OF_THE_ENGINE = (
+INNODB_COUNTERS = (
     "innodb_reads",
     "innodb_read_bytes",
     "innodb_writes",
@@ -40,7 +40,7 @@ class RestartDetector:
             return False
         is_numbered_anew = session.number <= earlier.number
         counts_anew = session.turn > earlier.turn and (
-            is_numbered_anew or _fell(OF_THE_ENGINE, before, status)
+            is_numbered_anew or _fell(INNODB_COUNTERS, before, status)
         )
         return _was_started(before, status, counts_anew)
 

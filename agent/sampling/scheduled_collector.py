@@ -14,9 +14,9 @@ from collectors.connection import Connection
 
 log = logging.getLogger(__name__)
 
-LONGEST_PAUSE = 30.0  # seconds after a reading that took more than its share of the time
+MAX_PAUSE = 30.0  # seconds after a reading that took more than its share of the time
 ROUNDING = 1e-6  # of an interval, by which a turn may begin before its time
-LONGEST_PENALTY = 64  # a collector that is cut off waits up to this many of its intervals
+MAX_PENALTY = 64  # a collector that is cut off waits up to this many of its intervals
 
 
 class ScheduledCollector:
@@ -112,7 +112,7 @@ class ScheduledCollector:
         """
         self.failure = error.kind
         if error.kind is FailureKind.SLOW and not self.spec.vital:
-            self._penalty = min(2 * self._penalty, LONGEST_PENALTY)
+            self._penalty = min(2 * self._penalty, MAX_PENALTY)
             if self.due:  # else at once: no reading has begun
                 self.due += (self._penalty - 1) * self.interval
         text = str(error)  # whoever keeps the record must not keep the session
@@ -126,7 +126,7 @@ class ScheduledCollector:
     def _pause(self, seconds: float) -> None:
         """After a reading that cost more than its share: leave turns out, without a count."""
         if self.spec.most_share < 1:
-            turns = math.ceil(min(seconds, LONGEST_PAUSE) / self.interval)
+            turns = math.ceil(min(seconds, MAX_PAUSE) / self.interval)
             self.due += max(0, turns - 1) * self.interval
 
     def _set_due(self, now: float) -> None:

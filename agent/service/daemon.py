@@ -38,10 +38,10 @@ from agent.web.reloading_config import Web, WebFile
 
 log = logging.getLogger(__name__)
 
-STOP_WITHIN = 4.0  # seconds for all workers together; what hangs then is left behind
-WRITE_WITHIN = 0.7  # seconds more, to write what they have handed over
-RELOAD_WITHIN = 2.0  # the same where it is one target that ends and not the agent
-MOST_COMPARED = 5760  # intervals on either side of a time: a day of those of 15 s
+STOP_SECONDS = 4.0  # seconds for all workers together; what hangs then is left behind
+WRITE_SECONDS = 0.7  # seconds more, to write what they have handed over
+RELOAD_SECONDS = 2.0  # the same where it is one target that ends and not the agent
+MAX_COMPARED_INTERVALS = 5760  # intervals on either side of a time: a day of those of 15 s
 
 
 class Agent:
@@ -87,7 +87,7 @@ class Agent:
         if self._store is None or monitor is None:
             raise SourceError(f"{target}: no history of it is written")
         options = monitor.replay_options
-        most = MOST_COMPARED * options.settings.interval
+        most = MAX_COMPARED_INTERVALS * options.settings.interval
         periods = around(middle, min(length, most), time.time())
         return compare_history(self._store.path, options, periods)
 
@@ -109,8 +109,8 @@ class Agent:
 
     def stop(self) -> None:
         """End every worker, and each its session; then write what is left to be written."""
-        deadline = time.monotonic() + STOP_WITHIN + WRITE_WITHIN
-        end_workers(self._watching_workers(), self.monitors, STOP_WITHIN)
+        deadline = time.monotonic() + STOP_SECONDS + WRITE_SECONDS
+        end_workers(self._watching_workers(), self.monitors, STOP_SECONDS)
         self._hand_over(self.monitors)
         if self._store:
             self._store.worker.stop()
@@ -144,7 +144,7 @@ class Agent:
 
     def _retire(self, monitors: list[TargetMonitor]) -> None:
         workers = [worker for monitor in monitors for worker in self._target_workers.pop(monitor)]
-        end_workers(workers, monitors, RELOAD_WITHIN)
+        end_workers(workers, monitors, RELOAD_SECONDS)
         self._hand_over(monitors)
 
     def _hand_over(self, monitors: list[TargetMonitor]) -> None:

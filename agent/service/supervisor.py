@@ -16,9 +16,9 @@ from agent.support.logs import fields
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 1.0  # seconds
+POLL_SECONDS = 1.0  # seconds
 ENDINGS = (signal.SIGTERM, signal.SIGINT)
-RELOAD_WITHIN = 30.0  # seconds that a request for a reload waits for it
+RELOAD_SECONDS = 30.0  # seconds that a request for a reload waits for it
 Problems = list[str]
 Order = signal.Signals | Future[Problems]
 
@@ -72,9 +72,9 @@ class Supervisor:
         order: Future[Problems] = Future()
         self._orders.put(order)
         try:
-            return order.result(RELOAD_WITHIN)
+            return order.result(RELOAD_SECONDS)
         except TimeoutError:
-            return [f"not done within {RELOAD_WITHIN:g} s"]
+            return [f"not done within {RELOAD_SECONDS:g} s"]
 
     def run(self) -> None:
         """Serve until the end is asked for."""
@@ -87,7 +87,7 @@ class Supervisor:
 
     def _next_order(self) -> Order | None:
         try:
-            return self._orders.get(timeout=LOOK_EVERY)
+            return self._orders.get(timeout=POLL_SECONDS)
         except queue.Empty:
             return None
 
@@ -131,4 +131,4 @@ class Supervisor:
         every = self._notifier.watchdog
         if every is not None and not hanging and now >= self._ping_at:
             self._notifier.alive()
-            self._ping_at = now + every / 2 - LOOK_EVERY
+            self._ping_at = now + every / 2 - POLL_SECONDS

@@ -10,7 +10,7 @@ from agent.support.escaping import printable
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 1.0  # seconds that a service manager with a full queue is waited for
+SEND_TIMEOUT = 1.0  # seconds that a service manager with a full queue is waited for
 
 
 class Notifier:
@@ -52,7 +52,7 @@ class Notifier:
             return
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-                sender.settimeout(PATIENCE)
+                sender.settimeout(SEND_TIMEOUT)
                 sender.sendto(message.encode(), self._address)
         except OSError as error:
             log.debug("the service manager does not listen: %s", error)

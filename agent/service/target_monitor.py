@@ -35,8 +35,8 @@ from models.business_unit import UnitHeadroom, UnitReason
 
 log = logging.getLogger(__name__)
 
-ASSESS_EVERY = 1.0  # seconds between two looks for a complete interval
-CLOCK_SET = 0.5  # seconds by which the wall clock has been set, if it is off by more
+ASSESSMENT_SECONDS = 1.0  # seconds between two looks for a complete interval
+MIN_CLOCK_STEP = 0.5  # seconds by which the wall clock has been set, if it is off by more
 
 
 class Part(StrEnum):
@@ -158,7 +158,7 @@ class TargetMonitor:
             self.fit_seconds = time.monotonic() - now
         _say_changes(before, self.snapshot)
         self.hand_over()
-        return now + ASSESS_EVERY
+        return now + ASSESSMENT_SECONDS
 
     def _mind_the_server(self, now: float) -> None:
         """Another server behind the same address has nothing to do with what is known."""
@@ -186,7 +186,7 @@ class TargetMonitor:
             self._note_defect(Part.FORECAST, error)
             self._state.forecaster = Forecaster(self.target.name, now)
             raise
-        return now + ASSESS_EVERY
+        return now + ASSESSMENT_SECONDS
 
     def sla_tick(self, now: float) -> float:
         """Find the load that reaches the SLAs, once for each interval; shown with the next look."""
@@ -195,7 +195,7 @@ class TargetMonitor:
         end = None if load is None else load.end
         has_any = self.target.sla_seconds is not None or self.target.class_slas
         if not has_any or end == self._results.sla_at:
-            return now + ASSESS_EVERY
+            return now + ASSESSMENT_SECONDS
         self._results.sla_at = end  # also where it fails: the same again would fail again
         try:
             self._find_slas(known, clock)
@@ -203,7 +203,7 @@ class TargetMonitor:
             self._results.sla = self._results.class_slas = None
             self._note_defect(Part.SLA, error)
             raise
-        return now + ASSESS_EVERY
+        return now + ASSESSMENT_SECONDS
 
     def _find_slas(self, known: Snapshot, clock: Now) -> None:
         seconds, slas = self.target.sla_seconds, self.target.class_slas
@@ -219,9 +219,9 @@ class TargetMonitor:
         load = self.snapshot.current_load(clock.unix)
         end = None if load is None else load.end
         if not self.target.business_metrics or self._assessed is None:
-            return now + ASSESS_EVERY
+            return now + ASSESSMENT_SECONDS
         if end == self._results.units_at:
-            return now + ASSESS_EVERY
+            return now + ASSESSMENT_SECONDS
         self._results.units_at = end  # also where it fails: the same again would fail again
         window, series = self._assessed[0], self.business.series
         written = self.recorder.take_business() if self.recorder is not None else None
@@ -236,7 +236,7 @@ class TargetMonitor:
             self._results.units = {}
             self._note_defect(Part.BUSINESS_METRICS, error)
             raise
-        return now + ASSESS_EVERY
+        return now + ASSESSMENT_SECONDS
 
     def _business_states(self, now: Now) -> tuple[BusinessState, ...]:
         unknown = UnitHeadroom(reason=UnitReason.NO_CAPACITY)
@@ -262,7 +262,7 @@ class TargetMonitor:
             if self.recorder is not None:
                 savings = savings_of(self._state.classes.state, self._state.fitted.capacity)
                 self.recorder.divided(ClassUses(spent, savings))
-        return now + ASSESS_EVERY
+        return now + ASSESSMENT_SECONDS
 
     def _note_defect(self, part: Part, error: Exception) -> None:
         """Count it for this target; the worker of all targets continues with the others."""
@@ -321,7 +321,7 @@ class TargetMonitor:
         if self._assessed is None:
             return False
         before, then = self._assessed
-        return window is before and abs(clock.to_unix(then.monotonic) - then.unix) < CLOCK_SET
+        return window is before and abs(clock.to_unix(then.monotonic) - then.unix) < MIN_CLOCK_STEP
 
     def _current_health(self) -> Health:
         health = self.session.health

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from agent.assessment.snapshot import Health, Identity
-from agent.config.settings import CLOCKING, Config, Target
-from agent.history.server_identity import LONGEST, server_identity, server_uuid
+from agent.config.settings import CLOCK_COLLECTORS, Config, Target
+from agent.history.server_identity import MAX_LENGTH, server_identity, server_uuid
 from agent.sampling.reading_time import dated, round_trip
 from agent.sampling.restart_detector import RestartDetector, Session
 from agent.sampling.scheduled_collector import ScheduledCollector, as_failure
@@ -19,7 +19,7 @@ from agent.support.backoff import Backoff, spread
 from agent.support.logs import fields
 from collectors import CollectorSpec
 from collectors.base import CollectorError, FailureKind, Sample
-from collectors.connection import LONGEST_VERSION, Connection
+from collectors.connection import MAX_VERSION_LENGTH, Connection
 from collectors.threads import APPLYING, WAITING
 from collectors.transport_security import Endpoint
 from models.group.clock_offset import ClockOffset, RoundTrip, add_round_trip, clock_offset
@@ -27,15 +27,17 @@ from models.group.layers import Replication, add_replication, mean_replication
 
 log = logging.getLogger(__name__)
 
-RECONNECT_FIRST, RECONNECT_LONGEST = 1.0, 30.0  # seconds
-PREPARE_AGAIN = 60.0
+RECONNECT_MIN, RECONNECT_MAX = 1.0, 30.0  # seconds
+PREPARE_SECONDS = 60.0
 """Seconds at most after which what was missing is looked for again. Looking for a server's process
 among all of this host takes tens of milliseconds: 50 targets in step took the interpreter for one
 second of each minute."""
 SERVER_SHARE = 0.4  # of the sampling interval: what one statement may take on the server
-LEAST_LIMIT = 0.2  # seconds that it may take in any case
+MIN_TIMEOUT = 0.2  # seconds that it may take in any case
 STATEMENTS = "statements"  # their time makes a concurrency that a few instants could not
-TOGETHER = 0.05  # seconds before its turn that a collector goes with another: waking up costs too
+SAME_TIME_SECONDS = (
+    0.05  # seconds before its turn that a collector goes with another: waking up costs too
+)
 
 
 class TargetSession:
@@ -62,9 +64,9 @@ class TargetSession:
             target.endpoint,
             target.credentials.login,
             timeout=target.timeout,
-            limit=max(SERVER_SHARE * self._status.interval, LEAST_LIMIT),
+            limit=max(SERVER_SHARE * self._status.interval, MIN_TIMEOUT),
         )
-        self._backoff = Backoff(RECONNECT_FIRST, RECONNECT_LONGEST)
+        self._backoff = Backoff(RECONNECT_MIN, RECONNECT_MAX)
         self._retry_at = 0.0
         self._prepare_at = 0.0
         self._round_trips: tuple[RoundTrip, ...] = ()
@@ -83,7 +85,7 @@ class TargetSession:
     @property
     def sampling(self) -> float:
         """Seconds between two samples of what an interval is bounded by."""
-        return max(c.interval for c in self._collectors if c.spec.name in CLOCKING)
+        return max(c.interval for c in self._collectors if c.spec.name in CLOCK_COLLECTORS)
 
     @property
     def health(self) -> Health:
@@ -137,7 +139,7 @@ class TargetSession:
             elif now >= self._prepare_at:
                 self._prepare([c for c in self._collectors if not c.complete])
             for collector in self._of_server:
-                if collector.due <= time.monotonic() + TOGETHER:
+                if collector.due <= time.monotonic() + SAME_TIME_SECONDS:
                     self._take(collector.run(time.monotonic()))
             if self._status.failure not in (None, FailureKind.SLOW):
                 self.server_health = replace(self.server_health, up=False)
@@ -159,7 +161,7 @@ class TargetSession:
                     self._take(collector.run(now))
                 except CollectorError:
                     collector.forget_source()
-        return min((c.due for c in self._of_host), default=now + PREPARE_AGAIN)
+        return min((c.due for c in self._of_host), default=now + PREPARE_SECONDS)
 
     def _connect(self) -> None:
         try:
@@ -184,13 +186,13 @@ class TargetSession:
         at, variables = self._connection.endpoint, self._connection.variables
         host, port = at.host, str(at.port)
         if at.socket:
-            host, port = (variables.get(name, "")[:LONGEST] for name in ("hostname", "port"))
-        version = variables.get("version", "")[:LONGEST_VERSION]
+            host, port = (variables.get(name, "")[:MAX_LENGTH] for name in ("hostname", "port"))
+        version = variables.get("version", "")[:MAX_VERSION_LENGTH]
         labels = tuple(sorted(self._target.labels.items()))
         return Identity(host, port, version, server_uuid(variables), labels)
 
     def _prepare(self, collectors: Sequence[ScheduledCollector]) -> None:
-        self._prepare_at = time.monotonic() + spread(PREPARE_AGAIN)
+        self._prepare_at = time.monotonic() + spread(PREPARE_SECONDS)
         for collector in collectors:
             collector.prepare(self._connection)
         exact = any(c.reads for c in self._collectors if c.spec.name == STATEMENTS)

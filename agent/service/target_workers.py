@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from agent.service.target_monitor import TargetMonitor
 from agent.support.worker import Tick, Worker
 
-PATIENCE = 1.0  # seconds that a worker has to end what it is in, before its read is cut off
+STOP_SECONDS = 1.0  # seconds that a worker has to end what it is in, before its read is cut off
 CONNECT_READS, RESOLVER = 10, 30.0  # answers, and seconds for a name, that connecting may wait for
 
 
@@ -78,7 +78,7 @@ def end_workers(
     started = time.monotonic()
     for worker in workers:
         worker.stop()
-    wait_for(workers, started + PATIENCE)
+    wait_for(workers, started + STOP_SECONDS)
     if any(worker.is_alive() for worker in workers):
         for monitor in monitors:
             monitor.interrupt()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-LONGEST_PREFIX = 100  # characters of the name that the unfinished file's name begins with
+MAX_PREFIX_LENGTH = 100  # characters of the name that the unfinished file's name begins with
 
 
 @contextmanager
@@ -17,7 +17,9 @@ def replacement(path: Path, mode: int = 0o600) -> Iterator[TextIO]:
     Until then it has an unpredictable name, so no link is followed; after an error it is
     removed, and what was at `path` stays.
     """
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:LONGEST_PREFIX]}.", dir=path.parent)
+    descriptor, name = tempfile.mkstemp(
+        prefix=f".{path.name[:MAX_PREFIX_LENGTH]}.", dir=path.parent
+    )
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             os.fchmod(descriptor, mode)

@@ -12,8 +12,8 @@ M_ARENA_MAX, M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -8, -1, -3
 one stays there, and from which size on memory is mapped for itself."""
 FREE_BYTES, MAPPED_BYTES = 4 << 20, 1 << 20
 """Above what an assessment has allocated at one time, and above the size of its largest array."""
-GIVE_BACK_EVERY, COLLECT_EVERY = 10.0, 60.0  # seconds at least
-MOST_SHARE = 0.001  # of all time that either may take
+TRIM_SECONDS, COLLECT_SECONDS = 10.0, 60.0  # seconds at least
+MAX_SHARE = 0.001  # of all time that either may take
 
 
 def share_one_heap() -> None:
@@ -51,7 +51,7 @@ def collect(now: float) -> float:
     of them in a full collection alone. Of itself it makes one when a quarter as much has grown old
     as was there: in twenty minutes with two targets it made none.
     """
-    return now + max(COLLECT_EVERY, _seconds(gc.collect) / MOST_SHARE)
+    return now + max(COLLECT_SECONDS, _seconds(gc.collect) / MAX_SHARE)
 
 
 def give_back(now: float) -> float:
@@ -60,7 +60,7 @@ def give_back(now: float) -> float:
     Of itself glibc returns those at the heap's end alone: what lives long between what does not
     keeps all below it. It takes half a millisecond with one target, up to fifty with two hundred.
     """
-    return now + max(GIVE_BACK_EVERY, _seconds(_trim) / MOST_SHARE)
+    return now + max(TRIM_SECONDS, _seconds(_trim) / MAX_SHARE)
 
 
 def _trim() -> None:

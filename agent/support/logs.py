@@ -15,8 +15,8 @@ FORMATS = ("logfmt", "json")
 LEVELS = ("debug", "info", "warning", "error")
 AT_ONCE = 5  # lines of one kind that may come close together
 PAUSE = 60.0  # seconds after which one more of that kind may come
-MOST_KINDS = 1000  # that are remembered
-LONGEST = 200  # characters of a defect's own words
+MAX_KINDS = 1000  # that are remembered
+MAX_LENGTH = 200  # characters of a defect's own words
 
 
 def fields(**values: object) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def fields(**values: object) -> dict[str, Any]:
 def located(error: BaseException) -> str:
     """A defect on one line: what it is, and where in the program it came up."""
     frames = traceback.extract_tb(error.__traceback__)
-    words = " ".join(str(error).split())[:LONGEST]
+    words = " ".join(str(error).split())[:MAX_LENGTH]
     what = f"{type(error).__name__}: {words}" if words else type(error).__name__
     if not frames:
         return what
@@ -91,7 +91,7 @@ class RepeatedMessages(logging.Filter):
         key = (record.name, record.levelno, text, *named)
         kind = self._kinds.pop(key, None) or _Kind(AT_ONCE, self._clock())
         self._kinds[key] = kind
-        if len(self._kinds) > MOST_KINDS:
+        if len(self._kinds) > MAX_KINDS:
             self._kinds.popitem(last=False)
         return kind
 

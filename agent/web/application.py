@@ -36,9 +36,9 @@ RELOAD = "/-/reload"
 METHODS = {RELOAD: ("POST", "PUT"), MARKERS: ("GET", "HEAD", "POST")}
 """Of the paths that change something; all others are only read."""
 WHAT_IF = "/api/v1/what-if"
-MOST_FIELDS = 40  # of a query string
+MAX_FIELDS = 40  # of a query string
 RELOAD_PAUSE = 3.0  # times what a reload took: a flood of them takes a quarter of the time at most
-LEAST_RELOAD_PAUSE = 1.0
+MIN_RELOAD_SECONDS = 1.0
 """Seconds from one reload to the next: a quarter of the time is much of an interpreter that all
 targets and pages share. With 56 targets a flood of reloads held it for 28 % of the time."""
 OPEN_METRICS = "application/openmetrics-text"
@@ -141,10 +141,10 @@ class Pages:
         """One target after changes: `?target=NAME&cpu_speed=2&query=DIGEST=0.5`."""
         try:
             asked = parse_qs(
-                environ.get("QUERY_STRING", ""), keep_blank_values=True, max_num_fields=MOST_FIELDS
+                environ.get("QUERY_STRING", ""), keep_blank_values=True, max_num_fields=MAX_FIELDS
             )
         except ValueError:
-            return bad_request(f"more than {MOST_FIELDS} fields; give fewer")
+            return bad_request(f"more than {MAX_FIELDS} fields; give fewer")
         names = asked.pop("target", [])
         known = [s for s in self._snapshots() if not names or s.target in names]
         if not known:
@@ -187,7 +187,7 @@ class Pages:
                 return busy("the configuration was loaded a moment ago")
             problems = self._reload()
             ended = time.monotonic()
-            self._reload_at = ended + max(RELOAD_PAUSE * (ended - started), LEAST_RELOAD_PAUSE)
+            self._reload_at = ended + max(RELOAD_PAUSE * (ended - started), MIN_RELOAD_SECONDS)
         finally:
             self._reloading.release()
         return _outcome(problems)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from agent.web.password_queue import PasswordQueue
 
-LONGEST_PASSWORD = 72  # bytes; what bcrypt looks at
+MAX_PASSWORD_LENGTH = 72  # bytes; what bcrypt looks at
 REMEMBERED_FAILURES = 256
 PAUSE = 3.0  # after a failure, times what the check took: at most a quarter of one CPU
-LONGEST_PAUSE = 0.5  # seconds
+MAX_PAUSE = 0.5  # seconds
 
 
 def is_password(password: bytes, hashed: bytes) -> bool:
@@ -97,7 +97,7 @@ class BasicAuthenticator:
         if is_right:
             self._queue.succeeded(address)
         else:
-            self._pause(min(PAUSE * (time.thread_time() - started), LONGEST_PAUSE))
+            self._pause(min(PAUSE * (time.thread_time() - started), MAX_PAUSE))
         return is_right
 
     def _remember(self, user: bytes, mark: bytes, is_right: bool) -> None:
@@ -120,7 +120,7 @@ def _credentials(header: str) -> tuple[bytes, bytes] | None:
     except (binascii.Error, UnicodeEncodeError):
         return None
     user, colon, password = decoded.partition(b":")
-    return (user, password[:LONGEST_PASSWORD]) if colon else None
+    return (user, password[:MAX_PASSWORD_LENGTH]) if colon else None
 
 
 def _decoy(hashes: Iterable[bytes]) -> bytes:

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from agent.assessment.snapshot import Snapshot
 from agent.compare.comparison import Comparison
-from agent.compare.periods import SHORTEST, TooEarlyError
+from agent.compare.periods import MIN_SECONDS, TooEarlyError
 from agent.export.comparison_json import comparison_object
 from agent.export.comparison_page import comparison_page, refusal_page
 from agent.history.failures import StoreError
@@ -23,7 +23,7 @@ from agent.web.shared_responses import Turns
 
 COMPARE, COMPARE_PAGE = "/api/v1/compare", "/compare"
 FIELDS = ("target", "around", "length")
-LONGEST = 86_400.0
+MAX_SECONDS = 86_400.0
 """Seconds on either side that are compared at most, and where no length is given."""
 HTML = "text/html; charset=utf-8"
 
@@ -100,9 +100,9 @@ def _around(given: Mapping[str, str]) -> float:
 
 def _length(given: Mapping[str, str]) -> float:
     """How much is compared on either side, s; raises ValueError."""
-    found = _number(given["length"]) if "length" in given else LONGEST
-    if not SHORTEST <= found <= LONGEST:
-        raise ValueError(f"length: give {SHORTEST:g} to {LONGEST:g} seconds")
+    found = _number(given["length"]) if "length" in given else MAX_SECONDS
+    if not MIN_SECONDS <= found <= MAX_SECONDS:
+        raise ValueError(f"length: give {MIN_SECONDS:g} to {MAX_SECONDS:g} seconds")
     return found
 
 

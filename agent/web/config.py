@@ -15,7 +15,7 @@ from agent.config.base_model import Checked, Section
 from agent.web.auth import is_password
 
 BCRYPT = re.compile(r"\$2[abxy]\$(\d\d)\$[./A-Za-z0-9]{53}")
-HIGHEST_COST = 15  # a check takes about 2.5 s; each step more doubles it
+MAX_COST = 15  # a check takes about 2.5 s; each step more doubles it
 HEADER_TEXT = r"^[\x20-\x7e]*\Z"
 TLS12_SUITES = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
@@ -54,8 +54,8 @@ def _password_hash(text: str) -> str:
     found = BCRYPT.fullmatch(text)
     if found is None or not _is_usable(text):
         raise ValueError("is not a bcrypt hash (docs/web.md shows how to make one)")
-    if int(found[1]) > HIGHEST_COST:
-        raise ValueError(f"has a bcrypt cost above {HIGHEST_COST}: each check would take seconds")
+    if int(found[1]) > MAX_COST:
+        raise ValueError(f"has a bcrypt cost above {MAX_COST}: each check would take seconds")
     return text
 
 

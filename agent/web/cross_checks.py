@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.config.base_model import Mistake
-from agent.config.settings import LONGEST_PEM
+from agent.config.settings import MAX_PEM_BYTES
 from agent.config.systemd_credentials import readable
 from agent.web.config import TLS12_SUITES
 from agent.web.tls import authority_mistake, pair_mistake
@@ -47,7 +47,7 @@ def _files(tls: dict[Any, Any], folder: Path) -> Iterator[Mistake]:
 
 def _unreadable(path: Path) -> str | None:
     try:
-        read_whole(path, LONGEST_PEM)
+        read_whole(path, MAX_PEM_BYTES)
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     except ValueError:

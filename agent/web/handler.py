@@ -14,7 +14,7 @@ from agent.web.connection_limiter import ConnectionSlot
 log = logging.getLogger(__name__)
 
 NAME = "mysql-headroom"  # and not what it is written in
-LONGEST_REQUEST = 16384  # bytes: the request line and all headers, of which there may be 100
+MAX_REQUEST_BYTES = 16384  # bytes: the request line and all headers, of which there may be 100
 TEXT = "text/plain; charset=utf-8"
 WAIT = "mysql_headroom.wait"  # seconds to wait, or until the connection is over
 RETRY_AFTER = ("Retry-After", "1")
@@ -44,7 +44,7 @@ class Handler(WSGIRequestHandler):
     def setup(self) -> None:
         """Limit the size of the request."""
         super().setup()
-        self.rfile = cast("BufferedIOBase", _Bounded(self.rfile, LONGEST_REQUEST))
+        self.rfile = cast("BufferedIOBase", _Bounded(self.rfile, MAX_REQUEST_BYTES))
 
     def handle(self) -> None:
         """Read the request and answer it."""

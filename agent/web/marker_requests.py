@@ -18,7 +18,7 @@ from agent.web.responses import NO_SUCH_TARGET, Response, bad_request, busy
 MARKERS = "/api/v1/markers"
 NO_NAME = "name: it is missing; fields go into the address, as in ?name=release: no body is read"
 FIELDS = ("name", "target", "at")
-MOST_A_MINUTE = 60
+MAX_PER_MINUTE = 60
 """Markers set in a minute: a release of many targets fits, and a flood costs little."""
 MINUTE = 60.0  # seconds
 
@@ -37,7 +37,7 @@ class MarkerRequests:
         self._clock = clock
         self._mark = mark
         self._markers = markers
-        self._set_at: deque[float] = deque(maxlen=MOST_A_MINUTE)
+        self._set_at: deque[float] = deque(maxlen=MAX_PER_MINUTE)
         self._lock = threading.Lock()
 
     def answer(self, environ: Environ) -> Response:
@@ -70,7 +70,7 @@ class MarkerRequests:
         except ValueError as error:
             return bad_request(str(error))
         if not self._has_room():
-            return busy(f"{MOST_A_MINUTE} markers were set within a minute")
+            return busy(f"{MAX_PER_MINUTE} markers were set within a minute")
         self._mark(marker)
         return _json(marker_object(marker))
 
@@ -78,7 +78,7 @@ class MarkerRequests:
         """Count one more, unless there were too many within the last minute."""
         now = time.monotonic()
         with self._lock:
-            oldest = self._set_at[0] if len(self._set_at) == MOST_A_MINUTE else -math.inf
+            oldest = self._set_at[0] if len(self._set_at) == MAX_PER_MINUTE else -math.inf
             if now - oldest < MINUTE:
                 return False
             self._set_at.append(now)

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 EXAMPLE = "docs/examples/web-config.yml"
 RETRY = 5.0  # seconds; a file that is missing may come without any other's changing
-MOST_SESSIONS = 512  # of TLS 1.2, about 10 KiB each, that OpenSSL may keep before a new context
+MAX_SESSIONS = 512  # of TLS 1.2, about 10 KiB each, that OpenSSL may keep before a new context
 
 Signature = tuple[tuple[int, int, int] | None, ...]
 
@@ -95,7 +95,7 @@ class WebFile:
     def _has_changed(self) -> bool:
         if _signature(self._web.files) != self._seen:
             return True
-        is_due = bool(self._problems) or _sessions(self._web.context) > MOST_SESSIONS
+        is_due = bool(self._problems) or _sessions(self._web.context) > MAX_SESSIONS
         return is_due and time.monotonic() >= self._retry_at
 
     def _read_anew(self) -> None:

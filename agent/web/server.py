@@ -12,7 +12,7 @@ from typing import Any, cast
 from wsgiref.simple_server import WSGIServer
 
 from agent.web.connection_limiter import ConnectionLimiter, ConnectionSlot
-from agent.web.handler import LONGEST_REQUEST, Handler
+from agent.web.handler import MAX_REQUEST_BYTES, Handler
 from agent.web.pending_connections import HANDSHAKE, PendingConnections
 from agent.web.reloading_config import Web
 from agent.web.tls import is_allowed
@@ -27,8 +27,8 @@ where there is no room the kernel drops the client's last packet, and it waits f
 SWEEP_EVERY = 0.05  # seconds
 ALLOWANCE = 30.0  # seconds that one turn of the accepting loop may take
 LINGER = 1.0  # seconds that a client has to take its answer's end
-MOST_UNREAD = 262144  # bytes of an unexpected body
-MOST_ACCEPTED = 400.0
+MAX_UNREAD_BYTES = 262144  # bytes of an unexpected body
+MAX_ACCEPTED_PER_SECOND = 400.0
 """Connections a second, on average: a crowd that hangs up and comes again takes no more than a
 fifth of a processor, and one of 200 has been accepted after half a second."""
 AT_ONCE = 128  # connections that are accepted without a pause
@@ -56,7 +56,7 @@ class WebServer(WSGIServer):
         self.places = ConnectionLimiter(MAX_CONNECTIONS, REQUEST_TIMEOUT)
         self._turned_at = self._accept_at = self._sweep_at = time.monotonic()
         self._is_ending, self._is_over = threading.Event(), threading.Event()
-        self._waiting = PendingConnections(LONGEST_REQUEST, self._start, self.places.leave)
+        self._waiting = PendingConnections(MAX_REQUEST_BYTES, self._start, self.places.leave)
         super().__init__((host, port), cast("Any", Handler))
 
     def server_bind(self) -> None:
@@ -116,7 +116,10 @@ class WebServer(WSGIServer):
     def _accept(self) -> None:
         """Accept one connection, at a bounded pace; the kernel keeps those that come faster."""
         now = time.monotonic()
-        self._accept_at = max(self._accept_at, now - AT_ONCE / MOST_ACCEPTED) + 1 / MOST_ACCEPTED
+        self._accept_at = (
+            max(self._accept_at, now - AT_ONCE / MAX_ACCEPTED_PER_SECOND)
+            + 1 / MAX_ACCEPTED_PER_SECOND
+        )
         time.sleep(max(0.0, self._accept_at - now))
         with suppress(OSError):  # it has hung up, or we are out of file descriptors
             self.process_request(*self.get_request())
@@ -172,5 +175,5 @@ def _farewell(connection: socket.socket) -> None:
     connection.settimeout(LINGER)
     socket.socket.shutdown(connection, socket.SHUT_WR)
     unread = 0
-    while unread < MOST_UNREAD and (more := socket.socket.recv(connection, 65536)):
+    while unread < MAX_UNREAD_BYTES and (more := socket.socket.recv(connection, 65536)):
         unread += len(more)

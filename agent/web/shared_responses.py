@@ -14,8 +14,10 @@ GOOD = 10.0  # times what an answer took to make: a flood takes a tenth of the t
 FRESH = 0.9
 """Seconds from its beginning for which an answer is good at most: samples come once a second. With
 56 targets it takes 0.1 s to make one, and a flood so a ninth of the time."""
-LEAST_GOOD = 1.5  # times what it took, on a busy machine too: a flood takes two thirds at most
-LONGEST_WAIT = 5.0  # seconds that a question waits for those before it
+MIN_VALIDITY_RATIO = (
+    1.5  # times what it took, on a busy machine too: a flood takes two thirds at most
+)
+MAX_WAIT_SECONDS = 5.0  # seconds that a question waits for those before it
 OLDEST = 1.0  # seconds; a younger answer is given while the next one is being made
 
 T = TypeVar("T")
@@ -68,7 +70,7 @@ class SharedResponses:
             ours.set_exception(error)
             raise
         took = ended - begun
-        good = max(min(GOOD * took, FRESH), LEAST_GOOD * took)
+        good = max(min(GOOD * took, FRESH), MIN_VALIDITY_RATIO * took)
         with self._lock:
             answer.body, answer.begun, answer.until = body, begun, begun + good
             answer.next = None
@@ -84,7 +86,7 @@ class Turns:
 
     def take(self, make: Callable[[], T]) -> T | Response:
         """What is made when its turn comes; 429 where those before it take too long."""
-        if not self._lock.acquire(timeout=LONGEST_WAIT):
+        if not self._lock.acquire(timeout=MAX_WAIT_SECONDS):
             return busy("other requests are being answered")
         try:
             return make()

@@ -12,7 +12,7 @@ from agent.query_classes.class_registry import SEVERAL
 from agent.query_classes.classes_snapshot import ClassesState, ClassState
 from agent.window.utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_busy_time, is_disk
 from models.attribution.capacity_gain import DemandShare
-from models.capacity.assess import HOPELESS_RATIO
+from models.capacity.assess import MAX_LIMIT_RATIO
 from models.capacity.contention import Ahead, find_peak
 from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Points
@@ -104,7 +104,7 @@ def _limits(capacity: Capacity, classes: ClassesState | None) -> Iterator[Limit]
     resource_limits = [
         w
         for w in capacity.resource_limits
-        if w.x_max_interval and w.x_max_interval.ratio < HOPELESS_RATIO
+        if w.x_max_interval and w.x_max_interval.ratio < MAX_LIMIT_RATIO
     ]
     bound = any(resource_limit.resource == SERVER_CPU for resource_limit in resource_limits)
     for resource_limit in resource_limits:

@@ -7,11 +7,11 @@ from difflib import get_close_matches
 
 from agent.assessment.snapshot import Load
 from agent.support.errors import InputError
-from models.what_if.changes import LEAST, MOST, Changes
+from models.what_if.changes import MAX_FACTOR, MIN_FACTOR, Changes
 
 NUMBER = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(x?)", re.ASCII)
 DIGEST = re.compile(r"[0-9a-zA-Z]{4,64}", re.ASCII)
-MOST_CLASSES = 20
+MAX_CLASSES = 20
 QUERY, CORES, SERVERS = "query", "cores", "servers"
 FACTORS = {
     "cpu_speed": "processors are this many times as fast",
@@ -99,14 +99,16 @@ def _number(text: str, place: str, name: str) -> Number:
     if match is None:
         raise QuestionError(f"{place}: {_shown(text)} is not a factor; write {example}")
     value, is_factor = float(match[1]), bool(match[2]) or name not in COUNTS
-    if not LEAST <= value <= MOST:
-        raise QuestionError(f"{place}: {_shown(text)} is out of range; give {LEAST:g} to {MOST:g}")
+    if not MIN_FACTOR <= value <= MAX_FACTOR:
+        raise QuestionError(
+            f"{place}: {_shown(text)} is out of range; give {MIN_FACTOR:g} to {MAX_FACTOR:g}"
+        )
     return Number(value, is_factor)
 
 
 def _classes(texts: Sequence[str], place: str) -> dict[str, float]:
-    if len(texts) > MOST_CLASSES:
-        raise QuestionError(f"{place}: more than {MOST_CLASSES} of them; give fewer")
+    if len(texts) > MAX_CLASSES:
+        raise QuestionError(f"{place}: more than {MAX_CLASSES} of them; give fewer")
     found = dict[str, float]()
     for text in texts:
         digest, equals, factor = text.partition("=")

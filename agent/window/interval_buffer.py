@@ -13,12 +13,12 @@ import numpy as np
 from agent.support.queue_drain import take_all
 from agent.window.intervals import Interval, Window, intervals
 from collectors.base import Sample
-from models.capacity.thinning import LIMIT, thin
+from models.capacity.thinning import MAX_INTERVALS, thin
 
 RAW_INTERVALS = 4  # how many intervals' raw samples are kept
 OVERLAP = 0.01  # of an interval, by which two may do that follow each other
-MOST_NEW = 100  # intervals that wait to be taken
-CROWDED = 2 * LIMIT  # intervals; beyond, those that matter least are let go
+MAX_NEW = 100  # intervals that wait to be taken
+CROWDED = 2 * MAX_INTERVALS  # intervals; beyond, those that matter least are let go
 
 
 class IntervalBuffer:
@@ -38,7 +38,7 @@ class IntervalBuffer:
         self._grace = 1.5 * sampling + 0.25
         self._keep = RAW_INTERVALS * width + self._grace + self.max_gap
         self._raw: dict[str, deque[Sample]] = {}
-        self._new: deque[Interval] = deque(maxlen=MOST_NEW)
+        self._new: deque[Interval] = deque(maxlen=MAX_NEW)
         self._closed_until: float | None = None
         self.held = Window()
         """The intervals that were complete when it was last looked."""

@@ -23,7 +23,7 @@ from agent.window.time_split_rates import (
 )
 from agent.window.utilisation import CPUS, OF_THE_CPU
 from models.rates import Array
-from models.time_split.disk_reads import LARGE, PAGE, Reads, fit_profile
+from models.time_split.disk_reads import PAGE_BYTES, READ_AHEAD_BYTES, Reads, fit_profile
 from models.time_split.disk_service_times import DiskProfile
 from models.time_split.limiting_resource import LimitedBy
 from models.time_split.split import TimeSplit
@@ -171,8 +171,8 @@ def configured_profile(disk: DiskSettings) -> DiskProfile | None:
     """The calibration that the configuration gives a disk; one number implies the other."""
     if disk.operations is None and disk.bandwidth is None:
         return None
-    rate = disk.bandwidth or (disk.operations or 0.0) * LARGE
-    return DiskProfile(rate, 1.0 / disk.operations if disk.operations else PAGE / rate)
+    rate = disk.bandwidth or (disk.operations or 0.0) * READ_AHEAD_BYTES
+    return DiskProfile(rate, 1.0 / disk.operations if disk.operations else PAGE_BYTES / rate)
 
 
 FRAMED = 1514 / 1448

@@ -39,7 +39,7 @@ FLUSH = ":flush"
 STATEMENT_CPU = "statement_cpu_per_second"
 """CPU seconds per second of statements, as the server counts them (SUM_CPU_TIME): kept where its
 process cannot be seen. They come when a statement ends."""
-ALL = 0.99
+ALL_CPUS_SHARE = 0.99
 """A server that may use more than this share of the host's CPUs may use all."""
 BUSY = tuple(
     f"cpu_{name}_seconds" for name in ("user", "nice", "system", "irq", "softirq", "steal")
@@ -60,7 +60,7 @@ LOG_RATES = {
 SETTINGS = {"connections", INNODB_THREADS, REDO_LOG}
 """The server's own limits, which somebody set."""
 RATE = "_per_second"
-THE_AGENTS = 1
+AGENT_CONNECTIONS = 1
 """Connection of the agent itself, or of another recorder."""
 
 Named = tuple[str, Array]
@@ -194,7 +194,7 @@ def limiting(resources: Sequence[Resource], utilisations: Mapping[str, Array]) -
     is_bound = False
     if of_all is not None and of_its is not None:
         both = np.isfinite(of_all) & np.isfinite(of_its)
-        is_bound = float(of_all[both].sum()) < ALL * float(of_its[both].sum())
+        is_bound = float(of_all[both].sum()) < ALL_CPUS_SHARE * float(of_its[both].sum())
     is_bound |= all(resource.name != CPU for resource in resources)
     return [resource for resource in resources if is_bound or resource.name != SERVER_CPU]
 
@@ -216,7 +216,7 @@ def _limits(status: Columns, statement_time: Array, edges: Array) -> Iterator[Na
     """What the server's own settings limit."""
     connected = status.average(edges, "threads_connected")
     yield "connections", _share(connected, status.last(edges, "max_connections"))
-    yield OPEN_CONNECTIONS, np.maximum(connected - THE_AGENTS, 0.0)
+    yield OPEN_CONNECTIONS, np.maximum(connected - AGENT_CONNECTIONS, 0.0)
     yield INNODB_THREADS, _share(statement_time, status.last(edges, "innodb_thread_concurrency"))
     age = status.average(edges, "checkpoint_age_bytes")
     yield REDO_LOG, _share(age, status.last(edges, "checkpoint_max_age_bytes"))

@@ -15,13 +15,13 @@ import numpy as np
 
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals
 from models.attribution.sufficient_statistics import (
-    LEAST_SHARE,
+    MIN_SHARE,
     NO_ERRORS,
     Autocorrelation,
     Moments,
 )
 from models.attribution.unit_costs import (
-    LEAST_CALL_SHARE,
+    MIN_CALL_SHARE,
     CpuBounds,
     UnitCosts,
     calls,
@@ -139,12 +139,12 @@ def unit_costs_of_blocks(
     pooled = blocks[0].pooled
     for block in blocks[1:]:
         pooled = pooled + block.pooled
-    least = LEAST_SHARE if time_like else LEAST_CALL_SHARE
+    least = MIN_SHARE if time_like else MIN_CALL_SHARE
     return unit_costs_from_sums(pooled, blocks[0].features[1:], least, bounds)
 
 
-RECENT = 10  # blocks that are kept apart, and that are added to a group at once
-MOST_GROUPS = 12
+RECENT_BLOCKS = 10  # blocks that are kept apart, and that are added to a group at once
+MAX_GROUPS = 12
 
 
 class RollingBlocks:
@@ -159,8 +159,8 @@ class RollingBlocks:
     """
 
     def __init__(self, blocks: int) -> None:
-        self._in_groups = RECENT * max(1, round(blocks / RECENT) - 1)
-        self._in_one = RECENT * max(1, round(blocks / (RECENT * MOST_GROUPS)))
+        self._in_groups = RECENT_BLOCKS * max(1, round(blocks / RECENT_BLOCKS) - 1)
+        self._in_one = RECENT_BLOCKS * max(1, round(blocks / (RECENT_BLOCKS * MAX_GROUPS)))
         self._recent: list[Block] = []
         self._groups: deque[tuple[int, Block]] = deque()  # how many blocks each is the sum of
 
@@ -174,8 +174,8 @@ class RollingBlocks:
             self._recent.clear()
             self._groups.clear()
         self._recent.append(_halved(block))
-        if len(self._recent) > RECENT:
-            old, self._recent = self._recent[:RECENT], self._recent[RECENT:]
+        if len(self._recent) > RECENT_BLOCKS:
+            old, self._recent = self._recent[:RECENT_BLOCKS], self._recent[RECENT_BLOCKS:]
             self._age(old, unit_costs, block.names)
 
     def _age(self, old: list[Block], unit_costs: UnitCosts, names: tuple[str, ...]) -> None:

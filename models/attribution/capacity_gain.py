@@ -24,7 +24,7 @@ from math import hypot
 
 from models.attribution.background_use import NOTHING_BESIDE, BesideClasses
 
-LEAST_LEFT = 1e-3
+MIN_LEFT = 1e-3
 """The least part of a resource's use that remains when classes get cheaper."""
 
 
@@ -72,7 +72,7 @@ def share_at_limit(use: ClassUse, waking: float, load: float) -> DemandShare:
 
 def _of_demand(use: ClassUse, background: float) -> float:
     """Compute the share of the demand, without background; calls share what is unattributed."""
-    demand = max(1 - background, use.share, LEAST_LEFT)
+    demand = max(1 - background, use.share, MIN_LEFT)
     return min((use.share + use.calls * use.beside.of_calls) / demand, 1.0)
 
 
@@ -96,7 +96,7 @@ def gain(limits: Sequence[Limit], cost: float) -> float | None:
     lowest, where there is no limit, or where the class is all there is.
     """
     freed = [(limit.share or 0.0) * (1 - cost) for limit in limits]
-    if not limits or max(freed) > 1 - LEAST_LEFT:
+    if not limits or max(freed) > 1 - MIN_LEFT:
         return None
     before = min(limit.x for limit in limits)
     if any(limit.share is None and limit.x <= before for limit in limits):

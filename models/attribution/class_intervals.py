@@ -11,7 +11,7 @@ Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 SIZES = ("rows_examined", "rows_sent", "rows_affected", "sort_rows", "tmp_tables")
 """What a call's work grows with, besides the call itself."""
-FEW = 20
+MIN_FIT_INTERVALS = 20
 """Fewer intervals are not split into parts, and a fit of them alone is not used."""
 OTHER, AGENT = "other", "agent"
 """Columns that are several classes: those without a column of their own, the agent's statements."""

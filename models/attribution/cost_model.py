@@ -14,7 +14,7 @@ from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_costs import CpuBounds, UnitCosts, interval_weights
 from models.attribution.waiting_classes import Elasticity, must_wait
 
-TOLD = 3.0
+NO_WAIT_LOG_ODDS = 3.0
 """Log of odds against waiting for a class whose text is known and names no wait."""
 
 
@@ -126,7 +126,7 @@ def evidence_of_waiting(
     texts.
     """
     known = np.array([bool(text) for text in texts or [None] * len(size)])
-    return elasticity.evidence(size) - TOLD * known
+    return elasticity.evidence(size) - NO_WAIT_LOG_ODDS * known
 
 
 def _model(

@@ -12,21 +12,21 @@ import numpy as np
 
 from models.attribution.class_intervals import Array
 from models.attribution.normal_equations import (
-    FREE_SHARE,
+    MIN_FREE_SHARE,
     NOISE_INFLATION,
-    ROUNDS,
-    USUAL_NOISE,
+    NOISE_ITERATIONS,
+    TYPICAL_NOISE,
     FittedMixture,
 )
 from models.attribution.sufficient_statistics import Moments
 from models.attribution.unit_cost_equations import Spectrum, UnitCostEquations, UnitCostProblem
 
-STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
+PRIOR_STRENGTHS = (0.03, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 """τ: from "all classes cost the same" to "each has a cost of its own"."""
-LEAST_NOISE = 1e-6
+MIN_NOISE_VARIANCE = 1e-6
 """Of an interval's use, as a variance: a tenth of a per cent. Fewer intervals than classes can be
 met exactly, and the equations of no noise at all take ten times as long to solve."""
-HOPELESS = 8.0
+MAX_EVIDENCE_GAP = 8.0
 """ln: a strength whose evidence is so far below the best is beyond it; those after it are worse."""
 
 
@@ -110,29 +110,29 @@ def _fits(problem: UnitCostProblem) -> Iterator[_Fit]:
     """Fit at every strength, each from where the one before ended."""
     fit: _Fit | None = None
     best = -np.inf
-    for tau in STRENGTHS:
+    for tau in PRIOR_STRENGTHS:
         fit = _fit(problem, tau, fit)
         yield fit
         best = max(best, fit.evidence)
-        if fit.evidence < best - HOPELESS:
+        if fit.evidence < best - MAX_EVIDENCE_GAP:
             return
 
 
 def _fit(problem: UnitCostProblem, tau: float, near: _Fit | None) -> _Fit:
     """Find mode and noise in turn at one strength."""
     classes, intervals = problem.classes, problem.intervals
-    noise = near.noise if near else USUAL_NOISE
+    noise = near.noise if near else TYPICAL_NOISE
     mode = near.mode if near else np.ones(classes + 2)
     held = np.append(np.full(classes, 1 / tau**2), [0.0, classes / tau**2])
-    for _ in range(ROUNDS):
+    for _ in range(NOISE_ITERATIONS):
         equations = problem.under(tau, noise)
         mode = equations.minimum(mode)
         free = mode > 0
         solved = equations.at(free)
         freedom = float(free.sum() - solved.variances() @ held)
         square = problem.residual_square(mode[:-1])
-        noise = square / max(intervals - freedom, FREE_SHARE * intervals)
-        noise = max(noise, LEAST_NOISE)
+        noise = square / max(intervals - freedom, MIN_FREE_SHARE * intervals)
+        noise = max(noise, MIN_NOISE_VARIANCE)
     drawn = float(((mode[:classes] - mode[-1]) ** 2).sum()) / tau**2
     evidence = -square / noise - intervals * np.log(noise) - drawn - 2 * classes * np.log(tau)
     return _Fit(equations, mode, noise, 0.5 * float(evidence - solved.log_determinant()))

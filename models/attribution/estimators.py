@@ -20,12 +20,12 @@ from models.wlr import Line, Wlr, blame, fit_wlr
 
 MODEL_WEIGHT = 0.2
 """Weight of the model's totals in the mean with the division of work time; their errors differ."""
-WRITERS = 0.9
+WRITER_COMPUTING_SHARE = 0.9
 """A statement that changes rows waits a part of its work time for the log and for latches
 (measured: 0.1 to 0.4, the more the busier the server)."""
 
 
-SURE = 0.9
+MIN_COMPUTING_PROBABILITY = 0.9
 """A class that computes with a lower probability gets the model's share, not that of its time."""
 
 
@@ -167,7 +167,7 @@ def computing_share(model: CostModel, work: Array, impossible: Mask) -> Array:
     by_time = (mixture.level or 0.0) * work
     whole, less = (mixture.totals > 0).astype(np.float64), mixture.totals < by_time
     share = np.divide(mixture.totals, by_time, out=whole, where=less)
-    return np.where((mixture.computing < SURE) | impossible, share, 1.0)
+    return np.where((mixture.computing < MIN_COMPUTING_PROBABILITY) | impossible, share, 1.0)
 
 
 def work_of(intervals: ClassIntervals) -> Array:
@@ -181,7 +181,7 @@ def computing_time(intervals: ClassIntervals) -> Array:
     """Compute the work time that counts as computing, s, shape (T, K): less for writing classes."""
     written = dict(intervals.sizes).get("rows_affected")
     work = work_of(intervals)
-    return work if written is None else np.where(written > 0, WRITERS * work, work)
+    return work if written is None else np.where(written > 0, WRITER_COMPUTING_SHARE * work, work)
 
 
 def _nobody(intervals: ClassIntervals) -> Mask:
@@ -199,10 +199,10 @@ def _line_error(line: Line) -> float:
     return np.nan if line.residual is None else float(line.residual * np.sqrt(line.samples))
 
 
-CALLS = 30
+MIN_GROUP_CALLS = 30
 """Intervals with fewer calls are taken together: the median of few is not that of their mean."""
 
-LEAST_GROUPS = 8
+MIN_GROUPS = 8
 """With fewer groups of calls the mean counts."""
 
 
@@ -235,10 +235,10 @@ def _usual(parts: Array, count: Array) -> float:
     made = np.cumsum(count)
     if not len(made) or made[-1] <= 0:
         return 0.0
-    _, group = np.unique((made - count / 2) // CALLS, return_inverse=True)
+    _, group = np.unique((made - count / 2) // MIN_GROUP_CALLS, return_inverse=True)
     calls, sums = np.bincount(group, count), np.bincount(group, parts)
     there = calls > 0
-    if there.sum() < LEAST_GROUPS:
+    if there.sum() < MIN_GROUPS:
         return float(parts.sum() / made[-1])
     calls, cost = calls[there], sums[there] / calls[there]
     order = np.argsort(cost)

@@ -31,26 +31,26 @@ from models.attribution.class_intervals import Array, Mask
 from models.attribution.nnls import hold, minimise_non_negative
 from models.attribution.normal_equations import (
     BASE_SHARE,
-    FREE_SHARE,
-    ROUNDS,
-    USUAL_NOISE,
+    MIN_FREE_SHARE,
+    NOISE_ITERATIONS,
+    TYPICAL_NOISE,
     FittedMixture,
     Priors,
     Problem,
     inflated,
 )
-from models.attribution.sufficient_statistics import LEAST_SHARE, Moments
+from models.attribution.sufficient_statistics import MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE
 
-CALM = 0.1
-STRANGE = ((15.0, 0.7), (60.0, 0.19))
-"""Prior probability that a class waits: `CALM`, and more for one with more time than its rows
-explain: (ratio of the times at which half of the step is reached, height of the step)."""
-LEAST_STRANGE = 5.0
+BASE_WAIT_PRIOR = 0.1
+WAIT_PRIOR_STEPS = ((15.0, 0.7), (60.0, 0.19))
+"""Prior probability that a class waits: `BASE_WAIT_PRIOR`, and more for one with more time than its
+rows explain: (ratio of the times at which half of the step is reached, height of the step)."""
+MIN_WAIT_RATIO = 5.0
 """A class with at least this ratio may wait; one below it computes."""
-SUSPECT_WORK = 0.002
+NEGLIGIBLE_WORK_SHARE = 0.002
 """Share of the computing classes' work time below which a class may count as either."""
-MOST_TRIED = 12
+MAX_CANDIDATES = 12
 """Classes that are suspected at once, and that change sides one after the other."""
 
 
@@ -121,9 +121,9 @@ class _Hypothesis:
 
 def select_waiting(problem: Problem) -> WaitSelection:
     """Find the most probable hypothesis, and weigh it with those beside it, each once."""
-    best = _tried(problem, problem.work <= 0, USUAL_NOISE)
+    best = _tried(problem, problem.work <= 0, TYPICAL_NOISE)
     seen = {best.waits.tobytes(): best}
-    for _ in range(MOST_TRIED):
+    for _ in range(MAX_CANDIDATES):
         noise = inflated(best.variance, problem.inflation)
         beside = [_tried(problem, waits, noise) for waits in _beside(problem, best)]
         if not beside:
@@ -143,10 +143,12 @@ def _beside(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
     """The same with one class on the other side: one that matters, and may be there."""
     work, ratio = problem.work, problem.strangeness(known.level)
     left = float(work[~known.waits].sum())
-    suspected = (ratio > LEAST_STRANGE) & (work > SUSPECT_WORK * left) & (work < left - LEAST_SHARE)
+    suspected = (
+        (ratio > MIN_WAIT_RATIO) & (work > NEGLIGIBLE_WORK_SHARE * left) & (work < left - MIN_SHARE)
+    )
     changes = np.where(known.waits, work > 0, suspected)
     order = [k for k in np.argsort(-work, kind="stable") if changes[k]]
-    for k in order[:MOST_TRIED]:
+    for k in order[:MAX_CANDIDATES]:
         waits = known.waits.copy()
         waits[k] = not waits[k]
         yield waits
@@ -157,14 +159,14 @@ def _tried(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
     computing, k = (~waits).astype(float), problem.classes
     work = float(computing @ problem.work)
     level = problem.within((1 - BASE_SHARE) / work) if work > 0 else 0.0
-    for _ in range(ROUNDS):
+    for _ in range(NOISE_ITERATIONS):
         prior = problem.prior(computing, level)
         matrix, vector = problem.normal(prior, noise)
         scale = 1 / np.sqrt(np.diag(matrix))
         matrix = matrix * scale[:, None] * scale
         mean = np.linalg.solve(matrix, vector * scale) * scale
         square = problem.moments.residual_square(mean)
-        variance = max(square / (FREE_SHARE * problem.moments.intervals), NEGLIGIBLE)
+        variance = max(square / (MIN_FREE_SHARE * problem.moments.intervals), NEGLIGIBLE)
         noise = inflated(variance, problem.inflation)
         level = problem.within(float(computing @ mean[:k]) / work) if work > 0 else 0.0
     log_det = float(np.linalg.slogdet(matrix)[1] - 2 * np.log(scale).sum())
@@ -177,6 +179,8 @@ def _tried(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
 def _believed_beforehand(problem: Problem, waits: Mask, level: float) -> float:
     """Log of how probable a hypothesis is before the totals: the strange are suspected."""
     ratio = np.minimum(problem.strangeness(level), 1 / NEGLIGIBLE)
-    odds = CALM + sum(more * (1 - 1 / (1 + (ratio / half) ** 2)) for half, more in STRANGE)
+    odds = BASE_WAIT_PRIOR + sum(
+        more * (1 - 1 / (1 + (ratio / half) ** 2)) for half, more in WAIT_PRIOR_STEPS
+    )
     believed = np.log(np.where(waits, odds, 1 - odds)) + np.where(waits, problem.waiting, 0.0)
     return float(believed[problem.work > 0].sum())

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from models.attribution.class_intervals import Array, Mask
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY
 
-EXCHANGES = 3
+MAX_BLOCK_EXCHANGES = 3
 """How often all classes may change sides at once without progress, before one at a time."""
-ROUNDS = 500
+MAX_ITERATIONS = 500
 
 
 def minimise_non_negative(matrix: Array, vector: Array, start: Array | None = None) -> Array:
@@ -43,16 +43,16 @@ def pivoted(
     Sci. Comput. 33 (2011), algorithm 2, with the backup rule of Júdice and Pires.
     """
     free = free.copy()
-    fewest, chances = len(free) + 1, EXCHANGES
+    fewest, chances = len(free) + 1, MAX_BLOCK_EXCHANGES
     x = np.zeros(len(free))
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ITERATIONS):
         x = solve(free)
         wrong = (free & (x < 0)) | (~free & (slope(x) < -tolerance))
         count = int(wrong.sum())
         if count == 0:
             break
         if count < fewest:
-            fewest, chances = count, EXCHANGES
+            fewest, chances = count, MAX_BLOCK_EXCHANGES
         elif chances:
             chances -= 1
         else:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from models.attribution.class_intervals import Array
-from models.attribution.sufficient_statistics import INFLATION, LEAST_SHARE, Moments
+from models.attribution.sufficient_statistics import INFLATION, MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE, TINY
 
 COMPUTE_SPREAD = 0.3
@@ -16,18 +16,18 @@ WAIT_SPREAD = 2.0
 """Unit costs that all share miss the cost of one class by about this factor."""
 BASE_SHARE, BASE_SPREAD = 0.08, 0.1
 """What no class explains is about this part of the total (measured: 0.07 to 0.1), give or take."""
-USUAL_NOISE = 0.05
+TYPICAL_NOISE = 0.05
 """Approximate relative deviation of an interval: the start value of the noise, and what priors are
 weighed against."""
-FREE_SHARE = 0.75
+MIN_FREE_SHARE = 0.75
 """Of the intervals, those that are left for the noise in any case."""
-ROUNDS = 2
+NOISE_ITERATIONS = 2
 """Iterations for level and noise; after one, a hypothesis still has those of another."""
 SUM_SPREAD = 0.03
 """Classes and base are the whole: what they use together is Σy, up to this part of it."""
 NOISE_INFLATION = 4.0
 """Of the variance: the model is not quite true, and standard errors come out half without it."""
-MISFIT = 0.1
+MISFIT_ERROR = 0.1
 """A relative error of this size per interval is no longer noise: the costs themselves vary, and the
 variance is inflated once more."""
 
@@ -138,7 +138,7 @@ class Problem:
 
     def spreads(self, level: float) -> tuple[Array, Array]:
         """Standard deviations of C if it computes and if it waits, shape (K,)."""
-        least = LEAST_SHARE / self.classes
+        least = MIN_SHARE / self.classes
         computes = np.maximum(COMPUTE_SPREAD * level * self.work, least)
         waits = np.minimum(WAIT_SPREAD * self.size, self.most)
         return computes, np.maximum(waits, least)
@@ -171,4 +171,4 @@ class Problem:
 
 def inflated(variance: float, factor: float = NOISE_INFLATION) -> float:
     """The variance of an interval as the model is to take it."""
-    return factor * variance * (1 + variance / MISFIT**2)
+    return factor * variance * (1 + variance / MISFIT_ERROR**2)

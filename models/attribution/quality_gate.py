@@ -15,13 +15,13 @@ from models.attribution.result import Attribution, PredictionError, Reason
 from models.attribution.waiting_classes import waits_by_text
 from models.numerics import NEGLIGIBLE
 
-LEAST_R_SQUARED, MOST_ERROR = 0.7, 0.5
+MIN_R_SQUARED, MAX_ERROR = 0.7, 0.5
 """Measured live: 0.98 and 0.1 for bytes of the network, 0 to 0.65 and 0.2 to 20 for those of disks;
 at 0.65 a quarter of what was written went to classes that wrote nothing."""
 STEADY_ERROR = 0.05
 """At an error up to this, no correlation is required."""
-OF_DISKS = ("read", "written")
-TOUCHED = ("rows_examined", "rows_affected")
+DISK_RESOURCES = ("read", "written")
+ROW_COUNTERS = ("rows_examined", "rows_affected")
 FUNCTION = re.compile(r"[`\"]\s*\(|\.\s*\w+\s*\(")
 """A name that is quoted or has a schema, and arguments."""
 
@@ -29,14 +29,14 @@ FUNCTION = re.compile(r"[`\"]\s*\(|\.\s*\w+\s*\(")
 def is_predicted_well(held_out: PredictionError) -> bool:
     """Whether the prediction error is small and the prediction correlates with the actual use."""
     error, moved = held_out.mape, held_out.r_squared
-    if error is None or error > MOST_ERROR:
+    if error is None or error > MAX_ERROR:
         return False
-    return error <= STEADY_ERROR or (moved or 0.0) >= LEAST_R_SQUARED
+    return error <= STEADY_ERROR or (moved or 0.0) >= MIN_R_SQUARED
 
 
 def moved_as_predicted(held_out: PredictionError) -> bool:
     """Whether a division is known beyond its sum: of a steady load any one predicts well."""
-    return is_predicted_well(held_out) and (held_out.r_squared or 0.0) >= LEAST_R_SQUARED
+    return is_predicted_well(held_out) and (held_out.r_squared or 0.0) >= MIN_R_SQUARED
 
 
 def may_have_used(resource: str, intervals: ClassIntervals) -> Mask:
@@ -47,7 +47,7 @@ def may_have_used(resource: str, intervals: ClassIntervals) -> Mask:
     but may write another's, as COMMIT does.
     """
     may = np.ones(len(intervals.names), dtype=np.bool_)
-    if resource not in OF_DISKS:
+    if resource not in DISK_RESOURCES:
         return may
     may &= ~waits_by_text(intervals.texts, len(intervals.names))
     may &= np.array([name != AGENT for name in intervals.names], dtype=np.bool_)
@@ -84,9 +84,13 @@ def _touch_a_table(intervals: ClassIntervals) -> Mask:
 
 
 def _touched(intervals: ClassIntervals) -> Array | None:
-    """Sum up the rows that each class has touched, a row for each of `TOUCHED`; None: not known."""
-    sizes = {name: table.sum(axis=0) for name, table in intervals.sizes if name in TOUCHED}
-    return np.stack([sizes[name] for name in TOUCHED]) if len(sizes) == len(TOUCHED) else None
+    """Sum up the rows that each class touched, by `ROW_COUNTERS`, shape (R, K); None: not known."""
+    sizes = {name: table.sum(axis=0) for name, table in intervals.sizes if name in ROW_COUNTERS}
+    return (
+        np.stack([sizes[name] for name in ROW_COUNTERS])
+        if len(sizes) == len(ROW_COUNTERS)
+        else None
+    )
 
 
 def passed_by_gate(resource: str, intervals: ClassIntervals, held_out: PredictionError) -> Array:

@@ -12,11 +12,11 @@ from models.attribution.estimators import (
 from models.attribution.waiting_classes import IO_BOUND
 from models.wlr import Line
 
-ENOUGH_INTERVALS = 60
+MIN_INTERVALS = 60
 STEADY_MAPE = 0.08
 """Held-out error of the model: 0.03 to 0.06 where a call's cost is steady, else 0.1 to 0.2."""
-BUSY = 0.9
-COMPUTING_LEVEL = 0.15
+SATURATED_SHARE = 0.9
+COMPUTING_CPU_SHARE = 0.15
 """CPU seconds per second of work time of classes that compute: 0.3 to 0.8 on a healthy server."""
 
 
@@ -38,7 +38,7 @@ class Reason(StrEnum):
 
 
 SENTENCES = {
-    Reason.FEW_INTERVALS: f"fewer than {ENOUGH_INTERVALS} intervals say little about each class",
+    Reason.FEW_INTERVALS: f"fewer than {MIN_INTERVALS} intervals say little about each class",
     Reason.COST_VARIES: "the cost per call is not steady: some intervals predict others badly",
     Reason.SATURATED: "the host is saturated, and time spent queueing looks like work",
     Reason.IO_BOUND: "the host waits for IO, and the cost per call varies with it",
@@ -73,11 +73,11 @@ class Signs:
 def find_reasons(signs: Signs) -> tuple[Reason, ...]:
     """List every reason for care, the most general first."""
     found = {
-        Reason.FEW_INTERVALS: signs.intervals < ENOUGH_INTERVALS,
+        Reason.FEW_INTERVALS: signs.intervals < MIN_INTERVALS,
         Reason.COST_VARIES: (signs.held_out_mape or 0.0) > STEADY_MAPE,
-        Reason.SATURATED: (signs.host.busy or 0.0) > BUSY,
+        Reason.SATURATED: (signs.host.busy or 0.0) > SATURATED_SHARE,
         Reason.IO_BOUND: (signs.host.io_wait or 0.0) > IO_BOUND,
-        Reason.MOSTLY_WAITING: signs.level is not None and signs.level < COMPUTING_LEVEL,
+        Reason.MOSTLY_WAITING: signs.level is not None and signs.level < COMPUTING_CPU_SHARE,
         Reason.WAITS_UNSEEN: signs.time_is_work,
     }
     return tuple(reason for reason, true in found.items() if true)

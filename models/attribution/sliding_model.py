@@ -18,12 +18,12 @@ from models.attribution.unit_costs import PART_OF_CPU, CpuBounds
 from models.attribution.waiting_classes import least_level
 from models.attribution.window_model import WindowModel, block_of, block_unit_costs, first_block
 
-LEAST_TICKS = 3
-RENEWED = 0.1
+MIN_INTERVALS = 3
+REFIT_SHARE = 0.1
 """The fit is made again when so much of its window is new; most of its cost is in that."""
-STRANGE = 0.02
+UNKNOWN_CLASS_SHARE = 0.02
 """Or at once, when classes that it does not know did so much of a block."""
-MOST_JUDGED = 240
+MAX_JUDGED_BLOCKS = 240
 """Blocks of which it is remembered what was predicted and what came."""
 
 
@@ -64,7 +64,7 @@ class SlidingModel:
         self.resource = resource
         self._keep = 1 - 1 / blocks
         self._blocks = RollingBlocks(blocks)
-        self._pairs: deque[tuple[Array, Array]] = deque(maxlen=min(blocks, MOST_JUDGED))
+        self._pairs: deque[tuple[Array, Array]] = deque(maxlen=min(blocks, MAX_JUDGED_BLOCKS))
         self._fit: WindowModel | None = None
         self._blocks_since_fit = 0
         self._levels: deque[float] = deque(maxlen=blocks)
@@ -133,7 +133,7 @@ class SlidingModel:
         work = work_of(intervals)
         self._arrange(intervals.names)
         target = self._target(y)
-        if len(intervals) >= LEAST_TICKS:
+        if len(intervals) >= MIN_INTERVALS:
             self._refit(intervals, target)
         parts, error, waits = self._estimated(intervals, target)
         whole = self.resource.cpu and not self.resource.part
@@ -187,8 +187,8 @@ class SlidingModel:
         model = self._fit.model
         work, known = model.regressors(intervals).sum(axis=0), set(model.names)
         strange = float(work[[name not in known for name in intervals.names]].sum())
-        is_old = self._blocks_since_fit >= RENEWED * len(self._blocks)
-        return is_old or strange > STRANGE * float(work.sum())
+        is_old = self._blocks_since_fit >= REFIT_SHARE * len(self._blocks)
+        return is_old or strange > UNKNOWN_CLASS_SHARE * float(work.sum())
 
     def _estimated(self, intervals: ClassIntervals, target: Target) -> tuple[Array, Array, Array]:
         """Parts, shape (T, K), relative errors and waits, shape (K,), by the latest fit."""

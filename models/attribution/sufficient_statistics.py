@@ -134,7 +134,7 @@ class RegressionSums:
         )
 
 
-LEAST_SHARE = 1e-4
+MIN_SHARE = 1e-4
 """Of a total: no class has a smaller share, and none is known more exactly."""
 INFLATION = 2.0
 """Of the variance where hypotheses are compared, since an interval's regressors err together."""

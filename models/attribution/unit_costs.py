@@ -7,14 +7,14 @@ import numpy as np
 
 from models.attribution.class_intervals import Array, ClassIntervals
 from models.attribution.nnls import hold, minimise_non_negative
-from models.attribution.normal_equations import BASE_SPREAD, USUAL_NOISE
-from models.attribution.sufficient_statistics import LEAST_SHARE, Moments
+from models.attribution.normal_equations import BASE_SPREAD, TYPICAL_NOISE
+from models.attribution.sufficient_statistics import MIN_SHARE, Moments
 from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median
-from models.robust import MAD
+from models.robust import MAD_TO_DEVIATION
 
-ROUNDS = 6
-FREEDOM = 4.0
-MOST_CPU = {
+REWEIGHTING_ITERATIONS = 6
+STUDENT_FREEDOM = 4.0
+MAX_UNIT_CPU = {
     "calls": 1e-3,
     "rows_examined": 5e-6,
     "rows_sent": 1e-5,
@@ -33,14 +33,14 @@ USUAL_CPU = {
 }
 """Approximate CPU seconds that one of each costs. Their proportions are the prior, which decides if
 the load hardly varies."""
-BASE_PRIOR = (USUAL_NOISE / BASE_SPREAD) ** 2
+BASE_PRIOR = (TYPICAL_NOISE / BASE_SPREAD) ** 2
 """Weight of the prior of the base relative to an interval's noise. It decides only if the load
 hardly varies."""
-LEAST_CALL_SHARE = 0.3
+MIN_CALL_SHARE = 0.3
 """Share of the mean cost of a call, if only the calls distinguish classes."""
 
 
-LEAST_CALL_SECONDS = 30e-6
+MIN_CALL_SECONDS = 30e-6
 """Least CPU of a call."""
 
 
@@ -50,7 +50,7 @@ class CpuBounds:
 
     least_level: float = 0.0
     """CPU seconds that a computing class uses per second of its work time, at least; 0: unknown."""
-    least_call: float = LEAST_CALL_SECONDS
+    least_call: float = MIN_CALL_SECONDS
     """CPU seconds that any call costs at least."""
 
     @property
@@ -93,7 +93,7 @@ class UnitCosts:
 def fit_unit_costs(
     intervals: ClassIntervals,
     y: Array,
-    least_share: float = LEAST_SHARE,
+    least_share: float = MIN_SHARE,
     bounds: CpuBounds | None = None,
 ) -> UnitCosts:
     """Fit y ≈ Σ_f cost_f·(sum over classes of f) + b·Δt with costs ≥ 0, robust weights.
@@ -108,7 +108,7 @@ def fit_unit_costs(
     weights = interval_weights(y)
     solved = np.zeros(len(summed) + 1)
     most, usual = _most(names, bounds), _usual(names, bounds)
-    for _ in range(ROUNDS):
+    for _ in range(REWEIGHTING_ITERATIONS):
         moments = Moments.of(features, intervals.seconds, y, weights)
         solved = _solve(moments, usual, 0.0 if usual is None else BASE_PRIOR, most)
         weights = robust_weights(y, features @ solved[:-1] + intervals.seconds * solved[-1])
@@ -132,7 +132,7 @@ def _most(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
     """What is possible, for calls, these sizes and the base; None: anything."""
     if bounds is None or not bounds.least_level:
         return None
-    return np.array([*(MOST_CPU.get(name, np.inf) for name in ("calls", *sizes)), np.inf])
+    return np.array([*(MAX_UNIT_CPU.get(name, np.inf) for name in ("calls", *sizes)), np.inf])
 
 
 def _usual(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
@@ -166,7 +166,7 @@ def calls(intervals: ClassIntervals) -> Array:
 def interval_weights(y: Array) -> Array:
     """Weigh intervals by 1/y, shape (T,): the spread of y grows with its root at least."""
     mean = float(y.mean()) or 1.0
-    return 1 / np.maximum(y, LEAST_SHARE * mean)
+    return 1 / np.maximum(y, MIN_SHARE * mean)
 
 
 def robust_weights(y: Array, fitted: Array) -> Array:
@@ -177,10 +177,10 @@ def robust_weights(y: Array, fitted: Array) -> Array:
     """
     weights = interval_weights(fitted)
     missed = weights * (y - fitted) ** 2
-    usual = median(missed) * MAD**2
+    usual = median(missed) * MAD_TO_DEVIATION**2
     if usual <= ROUNDING * float((weights * y**2).mean()):
         return weights
-    result: Array = weights * (FREEDOM + 1) / (FREEDOM + missed / usual)
+    result: Array = weights * (STUDENT_FREEDOM + 1) / (STUDENT_FREEDOM + missed / usual)
     return result
 
 
@@ -196,12 +196,12 @@ def _solve(moments: Moments, usual: Array | None, base_prior: float, most: Array
     if usual is not None:
         share = usual * unit[:-1]
         share = share / max(float(share.sum()), TINY)
-        believed = np.maximum(share, LEAST_SHARE)  # within the whole of it
-        precision = np.append((USUAL_NOISE / believed) ** 2, 0.0)
+        believed = np.maximum(share, MIN_SHARE)  # within the whole of it
+        precision = np.append((TYPICAL_NOISE / believed) ** 2, 0.0)
         gram[np.diag_indices(size)] += precision
         vector += precision * np.append(share, 0.0)
     shares = minimise_non_negative(gram, vector)
-    while len(over := np.flatnonzero(shares > (1 + LEAST_SHARE) * limit)):
+    while len(over := np.flatnonzero(shares > (1 + MIN_SHARE) * limit)):
         hold(gram, vector, over, limit)
         shares = minimise_non_negative(gram, vector, shares)
     result: Array = np.where(moments.totals > 0, shares / unit, 0.0)

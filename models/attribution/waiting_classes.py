@@ -19,9 +19,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from models.attribution.class_intervals import FEW, Array, Mask
+from models.attribution.class_intervals import MIN_FIT_INTERVALS, Array, Mask
 from models.attribution.nnls import hold, minimise_non_negative
-from models.attribution.sufficient_statistics import LEAST_SHARE
+from models.attribution.sufficient_statistics import MIN_SHARE
 from models.numerics import NEGLIGIBLE, TINY
 
 WAIT_CALL_SECONDS = 50e-6
@@ -42,7 +42,7 @@ WAIT_FUNCTIONS = (
 )
 """BENCHMARK is not among them: it computes. RELEASE_LOCK does not wait."""
 
-MOST_TEXTS = 1000
+MAX_TEXTS = 1000
 """Size of the cache of texts and whether they wait: 1 MiB at most for five targets."""
 
 _WAITS = re.compile(rf"(?<![\w$`.])`?(?:{'|'.join(WAIT_FUNCTIONS)})`?\s*\(", re.IGNORECASE)
@@ -56,13 +56,13 @@ def waits_by_text(texts: Sequence[str | None] | None, classes: int) -> Mask:
     return np.array([bool(text and _calls_wait_function(text)) for text in texts], dtype=bool)
 
 
-@lru_cache(MOST_TEXTS)
+@lru_cache(MAX_TEXTS)
 def _calls_wait_function(text: str) -> bool:
     """Whether it does; cached, because each fit of each resource checks the same texts."""
     return _WAITS.search(_QUOTED.sub("''", text)) is not None
 
 
-LEAST_LEVEL = 0.4
+MIN_COMPUTING_LEVEL = 0.4
 """Least CPU seconds per second of work time of classes that compute, if threads get a CPU at once
 (measured: 0.4 for a class that also writes or sends results, 0.9 for one that only computes)."""
 
@@ -73,7 +73,7 @@ def least_level(running: float | None, io_wait: float | None) -> float:
     `running`: of the time in which threads could run, the part in which they had a CPU. 0 if it is
     not known or the host waits for IO.
     """
-    return 0.0 if running is None or (io_wait or 0.0) > IO_BOUND else LEAST_LEVEL * running
+    return 0.0 if running is None or (io_wait or 0.0) > IO_BOUND else MIN_COMPUTING_LEVEL * running
 
 
 def must_wait(work: Array, total: float, level: float) -> Mask:
@@ -133,7 +133,7 @@ def divide_lock_waits(work: Array, waited: Array, expected: Array) -> Array:
     total = float((x @ expected[classes]).sum())
     common = np.minimum(float(y.sum()) / total * expected[classes], 1.0)
     residual = y - x @ common
-    ridge = float(np.sqrt(residual @ residual / max(len(y) - 1, 1))) + LEAST_SHARE * float(x.max())
+    ridge = float(np.sqrt(residual @ residual / max(len(y) - 1, 1))) + MIN_SHARE * float(x.max())
     matrix = x.T @ x + ridge**2 * np.eye(len(classes))
     vector = x.T @ y + ridge**2 * common
     fraction = minimise_non_negative(matrix, vector)
@@ -151,10 +151,10 @@ WAITS_SPREAD = 0.6
 """Of e about 0, of classes that wait (measured: 0 for sleepers, up to 0.5 for a lock whose holder
 computes, and 1.5 where the loads of all rise together: so does the queue for the lock)."""
 
-ALONE = 0.05
+DISK_BOUND_SHARE = 0.05
 """Share of the computing classes that do not queue with the others, because they wait for disks."""
 
-LEAST_PARTS, PART = 4, 30
+MIN_PARTS, MAX_PART_INTERVALS = 4, 30
 """Intervals are summed up in parts: the least number of parts, the most intervals in one."""
 
 Places = NDArray[np.intp]
@@ -186,9 +186,9 @@ class Elasticity:
     @classmethod
     def of_parts(cls, work: Array, count: Array, size: Array) -> "Elasticity":
         """Sum up many intervals, part by part; few are one part."""
-        if len(work) < FEW:
+        if len(work) < MIN_FIT_INTERVALS:
             return cls.of(work, count, size)
-        parts = max(LEAST_PARTS, len(work) // PART)
+        parts = max(MIN_PARTS, len(work) // MAX_PART_INTERVALS)
         pieces = zip(*(np.array_split(t, parts) for t in (work, count, size)), strict=True)
         return cls(np.sum([cls.of(*piece).sums for piece in pieces], axis=0))
 
@@ -228,7 +228,9 @@ class Elasticity:
         e, error = np.where(known, np.clip(e, 0.0, 1.0), 0.0), np.where(known, error, 1.0)
         waits = _log_normal(e, np.hypot(error, WAITS_SPREAD))
         computes = _log_normal(e - 1, np.hypot(error, COMPUTES_SPREAD))
-        either = np.logaddexp(computes + np.log(1 - ALONE), waits + np.log(ALONE))
+        either = np.logaddexp(
+            computes + np.log(1 - DISK_BOUND_SHARE), waits + np.log(DISK_BOUND_SHARE)
+        )
         return np.where(known, waits - either, 0.0)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.attribution.blocks import Block, summed, unit_costs_of_blocks
-from models.attribution.class_intervals import FEW, Array, ClassIntervals
+from models.attribution.class_intervals import MIN_FIT_INTERVALS, Array, ClassIntervals
 from models.attribution.cost_model import CostModel, fit_block, fit_statement_times
 from models.attribution.estimators import (
     Parts,
@@ -20,9 +20,9 @@ from models.attribution.estimators import (
     computing_time,
     work_of,
 )
-from models.attribution.sufficient_statistics import LEAST_SHARE, NO_ERRORS, Autocorrelation
+from models.attribution.sufficient_statistics import MIN_SHARE, NO_ERRORS, Autocorrelation
 from models.attribution.unit_costs import (
-    LEAST_CALL_SHARE,
+    MIN_CALL_SHARE,
     UnitCosts,
     fit_unit_costs,
     robust_weights,
@@ -96,7 +96,7 @@ def fit_intervals(intervals: ClassIntervals, target: Target) -> WindowModel:
 def first_block(intervals: ClassIntervals, target: Target, unit_costs: UnitCosts) -> Block:
     """Sum up the first intervals: the expected use comes from their own fit."""
     expected = unit_costs.total(intervals)
-    if target.time_like and len(intervals) >= FEW:
+    if target.time_like and len(intervals) >= MIN_FIT_INTERVALS:
         first = block_of(intervals, target, unit_costs, expected, NO_ERRORS)
         # fewer: the unit costs alone; for 12 the error is 0.24 by their fit and 0.16 by unit costs
         model = WindowModel.of([first], intervals.names, target, intervals.texts, unit_costs).model
@@ -121,5 +121,5 @@ def block_of(
 
 def block_unit_costs(intervals: ClassIntervals, target: Target) -> UnitCosts:
     """Fit the unit costs that all classes share to one block's intervals."""
-    least = LEAST_SHARE if target.time_like else LEAST_CALL_SHARE
+    least = MIN_SHARE if target.time_like else MIN_CALL_SHARE
     return fit_unit_costs(intervals, target.y, least, target.cpu_bounds)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.change_points import find_regimes
-from models.capacity.contention import UNCOUNTED_LOG, Ahead, Peak, find_peak
+from models.capacity.contention import UNCOUNTED_LOG_PRIOR, Ahead, Peak, find_peak
 from models.capacity.doubts import Evidence
 from models.capacity.estimate import Estimate, lowest_of
 from models.capacity.goodness_of_fit import (
@@ -18,15 +18,15 @@ from models.capacity.goodness_of_fit import (
     merge_noisy,
     with_doubts,
 )
-from models.capacity.observations import ABOUT, MIN_CONCURRENCY, Observations
+from models.capacity.observations import MIN_CONCURRENCY, SAME_LOAD_SHARE, Observations
 from models.capacity.observed_peak import ObservedPeak, find_observed_peak
 from models.capacity.outliers import find_outliers
 from models.capacity.plateau import find_plateau
 from models.capacity.present_use import least_at_present
-from models.capacity.resource_limit import FULL, ResourceLimit
+from models.capacity.resource_limit import FULL_UTILISATION, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits, if_passed
 from models.capacity.result import Capacity
-from models.capacity.sample_sizes import MOSTLY, SEEN
+from models.capacity.sample_sizes import MAJORITY, SEEN_QUANTILE
 from models.capacity.thread_oversubscription import Clients
 from models.capacity.trust_gate import judged, nothing, with_concurrency
 from models.numerics import quantile
@@ -35,7 +35,7 @@ from models.usl.fit import UslFit, fit_map
 from models.usl.law import Array
 from models.usl.points import MIN_POINTS
 
-HOPELESS_RATIO = 12.0
+MAX_LIMIT_RATIO = 12.0
 """A limit whose interval is wider is left aside."""
 
 
@@ -51,7 +51,7 @@ def assess_capacity(seen: Observations) -> Capacity:
     rising = _rising(current, met)
     outliers = find_outliers(current.select(rising)).among(rising)
     kept = current.select(outliers.kept & rising)
-    x_seen = quantile(kept.throughput, SEEN)
+    x_seen = quantile(kept.throughput, SEEN_QUANTILE)
     limits = _limits(kept, x_seen)
     nearest = _first(_near(limits, kept))
     law, finding, peak = _law(current.select(outliers.kept), nearest, x_seen)
@@ -119,7 +119,7 @@ def _law(
     """Fit the law where concurrency allows, and where it peaks beside the nearest limit."""
     loaded = kept.select(kept.loaded)
     disturbed = loaded.disturbed
-    if np.count_nonzero(disturbed) > MOSTLY * len(loaded):
+    if np.count_nonzero(disturbed) > MAJORITY * len(loaded):
         loaded = loaded.select(~disturbed)
     check = check_concurrency(loaded)
     points = merge_noisy(loaded, None if resource_limit is None else _busy(loaded, resource_limit))
@@ -131,7 +131,7 @@ def _law(
     finding = check if law is None else check_fit(n, x, w, v, law.law)
     if resource_limit is None or resource_limit.x_max is None:
         return law, finding, None
-    log_shared = max(resource_limit.log_shared, 0.0 if kept.log_counted else UNCOUNTED_LOG)
+    log_shared = max(resource_limit.log_shared, 0.0 if kept.log_counted else UNCOUNTED_LOG_PRIOR)
     ahead = Ahead(resource_limit.x_max, _together(kept, resource_limit.x_max), log_shared)
     fitted = points if law else Points(*(column[:0] for column in points))
     return law, finding, find_peak(fitted, ahead, x_seen)
@@ -155,14 +155,14 @@ def _is_the_laws(law: UslFit | None, finding: Finding | None) -> bool:
 
 def _was_full_at(x: float, kept: Observations, name: str) -> bool:
     """Whether the server filled the resource in most of the intervals about a throughput."""
-    resource, about = kept.resource(name), kept.throughput >= ABOUT * x
+    resource, about = kept.resource(name), kept.throughput >= SAME_LOAD_SHARE * x
     filled = resource.full & ~resource.filled_by_others & about
     return not resource.counts_waits and 2 * int(filled.sum()) > int(about.sum())
 
 
 def _is_full(resource_limit: ResourceLimit | None) -> bool:
     """Whether a resource was full for a while: then that is what ends the growth."""
-    return resource_limit is not None and resource_limit.utilisation_max >= FULL
+    return resource_limit is not None and resource_limit.utilisation_max >= FULL_UTILISATION
 
 
 def _first(resource_limits: list[ResourceLimit]) -> ResourceLimit | None:
@@ -177,7 +177,7 @@ def _lower_bound(limit: ResourceLimit) -> float:
 def _usable(resource_limits: tuple[ResourceLimit, ...]) -> list[ResourceLimit]:
     """The limits that may count: those whose interval is not hopeless."""
     return [
-        w for w in resource_limits if w.x_max_interval and w.x_max_interval.ratio < HOPELESS_RATIO
+        w for w in resource_limits if w.x_max_interval and w.x_max_interval.ratio < MAX_LIMIT_RATIO
     ]
 
 
@@ -187,5 +187,5 @@ def _near(resource_limits: tuple[ResourceLimit, ...], kept: Observations) -> lis
     return [
         resource_limit
         for resource_limit in _usable(resource_limits)
-        if resource_limit.resource not in settings or resource_limit.utilisation_max > MOSTLY
+        if resource_limit.resource not in settings or resource_limit.utilisation_max > MAJORITY
     ]

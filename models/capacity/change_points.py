@@ -11,39 +11,39 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.cost_per_query import USED, CostCurve, curve_shape
+from models.capacity.cost_per_query import MIN_UTILISATION, CostCurve, curve_shape
 from models.capacity.observations import Observations
-from models.capacity.resource_limit import FULL
+from models.capacity.resource_limit import FULL_UTILISATION
 from models.capacity.sample_sizes import (
-    EPISODE,
-    GROUP,
-    HIGH,
-    MIN_CURVE,
-    MOSTLY,
-    NOISE,
+    EPISODE_SHARE,
+    GROUP_INTERVALS,
+    HIGH_QUANTILE,
+    MAJORITY,
+    MIN_CURVE_POINTS,
+    MIN_NOISE,
     PERIODS,
-    VARIES,
+    QUERY_VARIATION,
 )
 from models.numerics import NEGLIGIBLE, ROUNDING, median, quantile
-from models.robust import MAD, mad
+from models.robust import MAD_TO_DEVIATION, mad
 from models.usl.law import Array
 
 TIME_PER_QUERY = "time_per_query"
-MIN_SIDE = 10
+MIN_SIDE_INTERVALS = 10
 """Fewer intervals on one side of a change may be an episode: a backup."""
 MIN_STEP = np.log(1.12)
 """A smaller change is not worth the loss of the older intervals."""
-STEP_Z = 8.0
+MIN_STEP_Z = 8.0
 """How many standard errors a change must be beyond."""
 MAX_STEPS = 3
 """So many changes in one window are told apart."""
-FAR = 4.0
+FAR_DEVIATIONS = 4.0
 """So many deviations off is far: costs count as no further off, and the middles of two clusters are
 so many apart."""
-MIN_APART = 1.5
+MIN_CLUSTER_RATIO = 1.5
 """The more expensive cluster's cost over that of the other, at least: with hyper-threads a
 query costs half as much again beyond the cores, and they are no second workload."""
-TURNS = 2
+MAX_SWITCHES = 2
 """Two workloads take turns when they change places more often than this."""
 
 
@@ -83,7 +83,7 @@ class Regimes:
 def find_regimes(seen: Observations) -> Regimes:
     """Find the intervals that belong to the workload of now."""
     current = np.ones(len(seen), dtype=np.bool_)
-    if len(seen) < MIN_CURVE:
+    if len(seen) < MIN_CURVE_POINTS:
         return Regimes(current)
     costs = _costs(seen)
     for name, cost in costs.items():
@@ -102,13 +102,15 @@ def _costs(seen: Observations) -> dict[str, Array]:
     with np.errstate(divide="ignore", invalid="ignore"):
         costs = {}
         exact = seen.well_known
-        if np.count_nonzero(exact) >= MIN_CURVE:
+        if np.count_nonzero(exact) >= MIN_CURVE_POINTS:
             costs[TIME_PER_QUERY] = np.where(exact, np.log(seen.concurrency / x), np.nan)
         for resource in seen.resources:
             u = resource.of_all
-            follows = (u > USED) & (u < FULL) & (not resource.is_setting)
+            follows = (u > MIN_UTILISATION) & (u < FULL_UTILISATION) & (not resource.is_setting)
             costs[resource.name] = np.where(follows, np.log(u / x), np.nan)
-    return {name: cost for name, cost in costs.items() if np.isfinite(cost).sum() >= MIN_CURVE}
+    return {
+        name: cost for name, cost in costs.items() if np.isfinite(cost).sum() >= MIN_CURVE_POINTS
+    }
 
 
 def _clearest_change(costs: dict[str, Array], seen: Observations) -> Change | None:
@@ -132,11 +134,11 @@ def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
     Steps are added one by one where they explain most, then all are fitted together.
     """
     rows = np.flatnonzero(np.isfinite(cost))
-    side = max(MIN_SIDE, int(EPISODE * len(cost)))
-    if len(rows) < max(MIN_CURVE, 2 * side):
+    side = max(MIN_SIDE_INTERVALS, int(EPISODE_SHARE * len(cost)))
+    if len(rows) < max(MIN_CURVE_POINTS, 2 * side):
         return None
     y = cost[rows] - median(cost[rows])
-    limit = FAR * mad(y) + ROUNDING
+    limit = FAR_DEVIATIONS * mad(y) + ROUNDING
     y = np.clip(y, -limit, limit)
     spread = np.linspace(side, len(rows) - side, PERIODS).astype(int)
     places = np.array(sorted(set(spread.tolist())))  # np.unique would load numpy.ma, 2 MiB
@@ -150,7 +152,7 @@ def _step(name: str, cost: Array, load: Array) -> tuple[float, Change] | None:
     begins = places[chosen].tolist()
     for i in np.argsort(begins)[::-1]:
         size, place = float(sizes[i]), begins[i]
-        sure = abs(size) > max(MIN_STEP, STEP_Z * float(errors[i]))
+        sure = abs(size) > max(MIN_STEP, MIN_STEP_Z * float(errors[i]))
         if sure and _holds(levels, place, begins, size, side):
             ratio = float(np.exp(size))
             return abs(size) / float(errors[i]), Change(int(rows[place]), name, ratio)
@@ -235,12 +237,12 @@ def _holds(levels: Array, place: int, chosen: list[int], size: float, side: int)
     after = min((c for c in chosen if c > place), default=len(levels))
     earlier = median(levels[before:place])
     later = (levels[place:after], levels[-(side // 2) :])
-    return all((median(level) - earlier) / size > MOSTLY for level in later)
+    return all((median(level) - earlier) / size > MAJORITY for level in later)
 
 
 def _curve(load: Array) -> Array:
     """An orthonormal basis for what a query costs over the load X: 1, X, X², 1/X."""
-    t = np.minimum(load / quantile(load, HIGH), 2.0)  # pile-ups must not set the scale
+    t = np.minimum(load / quantile(load, HIGH_QUANTILE), 2.0)  # pile-ups must not set the scale
     return np.linalg.qr(np.column_stack([np.ones_like(t), curve_shape(t)]))[0]
 
 
@@ -249,10 +251,10 @@ def _long_run_deviation(residuals: Array) -> float:
 
     Their median difference, that another step in the window does not touch.
     """
-    size = max(1, len(residuals) // GROUP)
+    size = max(1, len(residuals) // GROUP_INTERVALS)
     blocks = residuals[: len(residuals) // size * size].reshape(-1, size).mean(axis=1)
-    typical = MAD * median(np.abs(np.diff(blocks))) / float(np.sqrt(2))
-    return max(typical * float(np.sqrt(size)), NOISE)
+    typical = MAD_TO_DEVIATION * median(np.abs(np.diff(blocks))) / float(np.sqrt(2))
+    return max(typical * float(np.sqrt(size)), MIN_NOISE)
 
 
 def _split_in_two(
@@ -265,7 +267,7 @@ def _split_in_two(
     if border is None:
         return None
     dear = excess > border
-    if np.count_nonzero(np.diff(dear)) <= TURNS:
+    if np.count_nonzero(np.diff(dear)) <= MAX_SWITCHES:
         return None
     served = seen.throughput[rows] * seen.weights[rows]
     keep_dear = served[dear].sum() > served[~dear].sum()
@@ -295,7 +297,7 @@ def _differ(cost: Array, current: NDArray[np.bool_], x: Array) -> bool:
     """Whether both cost otherwise at like loads."""
     rows = np.flatnonzero(np.isfinite(cost))
     ours = current[rows]
-    if min(np.count_nonzero(ours), np.count_nonzero(~ours)) < MIN_SIDE:
+    if min(np.count_nonzero(ours), np.count_nonzero(~ours)) < MIN_SIDE_INTERVALS:
         return False
     curve = CostCurve(x[rows], cost[rows], np.ones(len(rows)))
     off = curve.off(curve)
@@ -313,7 +315,7 @@ def _excess(cost: Array, x: Array) -> Array:
 def _border(values: Array) -> float | None:
     """Find the widest gap with a cluster at each side that is narrow beside it."""
     ordered = np.sort(values)
-    least = max(MIN_SIDE, int(EPISODE * len(ordered)))
+    least = max(MIN_SIDE_INTERVALS, int(EPISODE_SHARE * len(ordered)))
     if len(ordered) < 2 * least:
         return None
     gaps = np.diff(ordered)[least - 1 : len(ordered) - least]
@@ -322,10 +324,10 @@ def _border(values: Array) -> float | None:
     place = least + int(np.argmax(gaps))
     low, high = ordered[:place], ordered[place:]
     empty = float(ordered[place] - ordered[place - 1])
-    if empty < VARIES:
+    if empty < QUERY_VARIATION:
         return None
-    spread = max(float(low.std()), float(high.std()), VARIES)
+    spread = max(float(low.std()), float(high.std()), QUERY_VARIATION)
     apart = float(median(high) - median(low))
-    if apart < max(FAR * spread, np.log(MIN_APART)) or empty < spread:
+    if apart < max(FAR_DEVIATIONS * spread, np.log(MIN_CLUSTER_RATIO)) or empty < spread:
         return None
     return float(ordered[place] + ordered[place - 1]) / 2

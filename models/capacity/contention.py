@@ -19,37 +19,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.contention_likelihood import Places, Shapes
-from models.capacity.distribution import GRID
+from models.capacity.distribution import TABLE_SIZE
 from models.capacity.goodness_of_fit import Points
-from models.capacity.observed_peak import BEYOND
+from models.capacity.observed_peak import BEYOND_PEAK_RATIO
 from models.capacity.plateau import reach_of_top
-from models.capacity.sample_sizes import MIN_POINTS, MISLED
+from models.capacity.sample_sizes import FALSE_SIGN_PROBABILITY, MIN_POINTS
 from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
 PEAK_PRIORS = ((0.85, 0.25, 0.4), (0.15, -0.7, 1.0))
 """ln(peak / limit): probability, mean and deviation. Built for its work, or held up early."""
-ABRUPT = 0.12
+ABRUPT_PRIOR = 0.12
 """The probability of a contention that the law cannot foresee, since it sets in abruptly: a lock
 that is free below the peak and a convoy above."""
-SUDDEN = 0.25
+ABRUPT_DECAY = 0.25
 """It is the likelier the nearer to what was seen: ln(peak / seen) beyond which it is rare."""
-MET_WITHIN = 0.04
+PLATEAU_ERROR = 0.04
 """How far off, in ln X, the peak may still be from a plateau."""
-MISTAKEN = 0.02
+NO_EVIDENCE_PRIOR = 0.02
 """The probability that residence times tell nothing of the peak: none of the shapes is true."""
-UNCOUNTED_LOG = 0.3
+UNCOUNTED_LOG_PRIOR = 0.3
 """The probability that commits share the writes of the log where nobody counted these: of 28
 recorded loads eight do. Of 112 intervals without that count 92 hold the peak, 88 with none; with
 0.6 as many."""
-BELOW, ABOVE = 0.25, 1.8
+GRID_BELOW, GRID_ABOVE = 0.25, 1.8
 """ln X: so many peaks are looked at, from so far below the highest throughput that was seen to so
 far above it and the limit."""
-TOGETHER = 6.0
+MIN_CONTENDING = 6.0
 """Statements at once from which on contention is expected beside the limit; fewer hardly meet."""
-MOST_SURE = 3.0
+MAX_LOG_ODDS = 3.0
 """ln of how much likelier residence times make one place than another, if they `_may_mislead`."""
-NEAR_LIMIT, VARIED = 0.55, 0.05
+MISLEADING_LOAD, MISLEADING_DEVIATION = 0.55, 0.05
 """The share of the limit from which on they may, and how far neighbours in throughput then differ
 in ln R: the deviation of one."""
 
@@ -88,7 +88,11 @@ class Peak:
         above: Array = 1 - np.interp(ln_x, self.grid, self.cdf)
         if self.met_at is None:
             return above
-        return above * (1 - (1 - MISLED) * normal_cdf((ln_x - np.log(self.met_at)) / MET_WITHIN))
+        return above * (
+            1
+            - (1 - FALSE_SIGN_PROBABILITY)
+            * normal_cdf((ln_x - np.log(self.met_at)) / PLATEAU_ERROR)
+        )
 
 
 def find_peak(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
@@ -102,7 +106,9 @@ def find_peak(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
         return peak
     rest = Points(*(column[~piled] for column in points))
     without = _weighed(rest, resource_limit, x_seen)
-    return replace(peak, cdf=(1 - MISLED) * peak.cdf + MISLED * without.cdf)
+    return replace(
+        peak, cdf=(1 - FALSE_SIGN_PROBABILITY) * peak.cdf + FALSE_SIGN_PROBABILITY * without.cdf
+    )
 
 
 def _may_have_piled_up(points: Points) -> NDArray[np.bool_]:
@@ -110,24 +116,26 @@ def _may_have_piled_up(points: Points) -> NDArray[np.bool_]:
     if len(points.n) < 2 * MIN_POINTS:
         return np.zeros(len(points.n), dtype=np.bool_)
     top, first = reach_of_top(points.n, points.x)
-    piled: NDArray[np.bool_] = (points.n >= BEYOND * first) & (points.x < top)
+    piled: NDArray[np.bool_] = (points.n >= BEYOND_PEAK_RATIO * first) & (points.x < top)
     return piled
 
 
 def _weighed(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
     """Weigh where the peak is by all of these points."""
-    top = max(np.log(resource_limit.x), np.log(x_seen)) + ABOVE
-    ln_peak = np.linspace(np.log(x_seen) - BELOW, top, GRID)
+    top = max(np.log(resource_limit.x), np.log(x_seen)) + GRID_ABOVE
+    ln_peak = np.linspace(np.log(x_seen) - GRID_BELOW, top, TABLE_SIZE)
     prior = _prior(ln_peak - np.log(resource_limit.x), resource_limit.n)
     beyond = ln_peak - np.log(x_seen)
     unseen = prior * (beyond >= 0)
     if len(points.n) < MIN_POINTS:
         return Peak(ln_peak, _cdf(unseen), from_points=False)
-    abrupt = _cdf(unseen * np.exp(-beyond / SUDDEN))
+    abrupt = _cdf(unseen * np.exp(-beyond / ABRUPT_DECAY))
     seen = Shapes.of(points)
     places = Places(ln_peak - np.log(seen.x_scale), prior)
     alone = (
-        0.0 if resource_limit.n is None else float(np.clip(2 - resource_limit.n / TOGETHER, 0, 1))
+        0.0
+        if resource_limit.n is None
+        else float(np.clip(2 - resource_limit.n / MIN_CONTENDING, 0, 1))
     )
     by_n = alone * seen.by_n
     shapes = [seen.likelihood_by_law(places) + by_n, seen.likelihood_by_queue(places)]
@@ -138,10 +146,10 @@ def _weighed(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
         shapes.append(seen.likelihood_by_law_and_limit(places, beside) + by_n)
     ln_p = np.logaddexp.reduce(shapes)
     if _may_mislead(points, resource_limit, x_seen):
-        ln_p = np.logaddexp(ln_p, ln_p.max() - MOST_SURE)
-    mistaken = max(MISTAKEN, resource_limit.log_shared)
+        ln_p = np.logaddexp(ln_p, ln_p.max() - MAX_LOG_ODDS)
+    mistaken = max(NO_EVIDENCE_PRIOR, resource_limit.log_shared)
     told = (1 - mistaken) * _cdf(prior * np.exp(ln_p - ln_p.max())) + mistaken * _cdf(unseen)
-    return Peak(ln_peak, 1 - (1 - told) * (1 - ABRUPT * abrupt), from_points=True)
+    return Peak(ln_peak, 1 - (1 - told) * (1 - ABRUPT_PRIOR * abrupt), from_points=True)
 
 
 def _may_mislead(points: Points, resource_limit: Ahead, x_seen: float) -> bool:
@@ -150,16 +158,19 @@ def _may_mislead(points: Points, resource_limit: Ahead, x_seen: float) -> bool:
     They do where few statements fill it, and near it where residence times vary by more than
     throughput tells: bursts within an interval move R and N together.
     """
-    if resource_limit.n is not None and resource_limit.n < 2 * TOGETHER:
+    if resource_limit.n is not None and resource_limit.n < 2 * MIN_CONTENDING:
         return True
     ln_r = np.log(points.n / points.x)
-    return x_seen > NEAR_LIMIT * resource_limit.x and neighbour_deviation(ln_r, points.x) > VARIED
+    return (
+        x_seen > MISLEADING_LOAD * resource_limit.x
+        and neighbour_deviation(ln_r, points.x) > MISLEADING_DEVIATION
+    )
 
 
 def _prior(beside: Array, n_limit: float | None) -> Array:
     """Believe a peak at ln(peak/limit), before any point: the fewer at once, the farther."""
-    n = TOGETHER if n_limit is None else min(n_limit, TOGETHER)
-    shifted = beside - np.log(TOGETHER / n)
+    n = MIN_CONTENDING if n_limit is None else min(n_limit, MIN_CONTENDING)
+    shifted = beside - np.log(MIN_CONTENDING / n)
     prior = sum(p / d * np.exp(-0.5 * ((shifted - m) / d) ** 2) for p, m, d in PEAK_PRIORS)
     if n_limit is not None:
         prior = prior * (beside >= -np.log(n_limit))

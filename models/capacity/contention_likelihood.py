@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.goodness_of_fit import Points
-from models.capacity.observations import UNHINDERED
-from models.capacity.resource_limit import FULL
-from models.capacity.sample_sizes import NOISE
+from models.capacity.observations import UNCONTENDED_QUANTILE
+from models.capacity.resource_limit import FULL_UTILISATION
+from models.capacity.sample_sizes import MIN_NOISE
 from models.numerics import ROUNDING, TINY, median, quantile
 from models.robust import TOTAL_WEIGHT, TUKEY, fit_linear, mad, persistence
 from models.usl.grid import PSEUDO_ERROR, PSEUDO_POINTS
@@ -27,23 +27,23 @@ from models.usl.map_estimate import RELATIVE_ERROR, powers_of
 
 Indices = NDArray[np.intp]
 
-SHAPE_MIDDLE, SHAPE_EDGE = 1.2, 0.15
+SHAPE_MEDIAN, SHAPE_EDGE = 1.2, 0.15
 """Nmax/(A·Xmax) − 2 = (σ−κ)·Nmax/(1−σ): its median (Cisco UCS: 0.9; σ = 0.03 at Nmax = 40: 1.2),
 and how far below 0 noise may make it seem."""
 SHAPE_RANGE = (0.7, 40.0)
 QUEUE_PRIOR = (float(np.log(0.6)), 0.8)
 """ln c of a queue c·S·ρ/(1−ρ): 1 with random times, half with equal ones, less in a closed loop."""
-QUEUE_RANGE, QUEUES, COARSE = (0.2, 6.0), 24, 6
+QUEUE_RANGE, QUEUE_COUNT, COARSE_QUEUE_COUNT = (0.2, 6.0), 24, 6
 """Of c, and how many of it are summed; of two queues at once so many of each."""
-PARALLEL = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
+QUEUE_EXPONENTS = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
 """The exponents k of a queue before several servers."""
-FEWER = PARALLEL[::2]
+COARSE_QUEUE_EXPONENTS = QUEUE_EXPONENTS[::2]
 """Those that stand for all of them beside a lock."""
-LEAST_GROWTH = 0.3
+MIN_GROWTH = 0.3
 """dlnX/dlnN counts as no less: throughput has its noise too."""
-SHAPES, FEWER_SHAPES = 64, 24
+SHAPE_COUNT, COARSE_SHAPE_COUNT = 64, 24
 """So many of the law, and of the law beside a queue."""
-GROUPS = 48
+GROUP_COUNT = 48
 """So many groups of neighbours in throughput stand for the points: queues hardly differ in one."""
 
 
@@ -98,7 +98,7 @@ class Shapes:
         z = fitted * (1 + np.log(r / fitted))
         order = np.argsort(x)
         order = order[w[order] > 0]
-        groups = min(GROUPS, len(order))
+        groups = min(GROUP_COUNT, len(order))
         return cls(
             x=x[order] / x_scale,
             z=z[order],
@@ -106,9 +106,9 @@ class Shapes:
             m=m[order],
             busy=busy[order],
             starts=np.arange(groups) * len(order) // groups,
-            idle=quantile(r, UNHINDERED),
+            idle=quantile(r, UNCONTENDED_QUANTILE),
             weight=float(w.sum()),
-            by_n=float(w @ np.log(np.clip(np.abs(growth), LEAST_GROWTH, 1.0))),
+            by_n=float(w @ np.log(np.clip(np.abs(growth), MIN_GROWTH, 1.0))),
             x_scale=x_scale,
             n_scale=n_scale,
         )
@@ -118,7 +118,7 @@ class Shapes:
 
         The answer has shape (peaks,), here and below.
         """
-        return self._by_law(places, Beside(np.zeros(1), self.z[None, :]), SHAPES)
+        return self._by_law(places, Beside(np.zeros(1), self.z[None, :]), SHAPE_COUNT)
 
     def likelihood_by_queue(self, places: Places) -> Array:
         """Compute the same for one server at which all queue: R = a + c·S·ρ/(1−ρ), ρ = X·S.
@@ -138,14 +138,14 @@ class Shapes:
         smooth = np.clip(first * self.x + second * self.x * self.x, 0.0, 1.0)
         a, w = self._fitted_busy(-self.x * smooth)
         peak, x = np.exp(places.ln_peak), self._grouped(self.x)
-        end = np.minimum(a * peak / np.maximum(1 + w * peak, NOISE), 1.0)
-        u = np.maximum(a * x / np.maximum(1 + w * x, NOISE), NOISE)
-        rho = np.minimum(u / np.maximum(end, NOISE)[:, None], FULL)
+        end = np.minimum(a * peak / np.maximum(1 + w * peak, MIN_NOISE), 1.0)
+        u = np.maximum(a * x / np.maximum(1 + w * x, MIN_NOISE), MIN_NOISE)
+        rho = np.minimum(u / np.maximum(end, MIN_NOISE)[:, None], FULL_UTILISATION)
         queue = u / (x * self.n_scale) / (1 - rho)
-        queues = np.exp(np.array(PARALLEL)[:, None, None] * np.log(rho)) * queue
-        priors = np.tile(places.prior, len(PARALLEL))
+        queues = np.exp(np.array(QUEUE_EXPONENTS)[:, None, None] * np.log(rho)) * queue
+        priors = np.tile(places.prior, len(QUEUE_EXPONENTS))
         by_servers = self._by_queue(queues.reshape(-1, len(x)), priors)
-        ln_p: Array = np.logaddexp.reduce(by_servers.reshape(len(PARALLEL), -1))
+        ln_p: Array = np.logaddexp.reduce(by_servers.reshape(len(QUEUE_EXPONENTS), -1))
         return ln_p
 
     def _fitted_busy(self, beside: Array) -> Array:
@@ -160,7 +160,9 @@ class Shapes:
         R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak; b, k and c are summed out.
         """
         lock = self._lock(places)
-        ln_p: Array = self._with_queue(lock, places.prior, beside, COARSE) + np.log(len(PARALLEL))
+        ln_p: Array = self._with_queue(lock, places.prior, beside, COARSE_QUEUE_COUNT) + np.log(
+            len(QUEUE_EXPONENTS)
+        )
         return ln_p
 
     def likelihood_by_law_and_limit(self, places: Places, beside: "Beside") -> Array:
@@ -168,16 +170,16 @@ class Shapes:
 
         R = b·S·U^k/(1−U) + v·N + A·(1−u·N)².
         """
-        return self._by_law(places, beside, FEWER_SHAPES)
+        return self._by_law(places, beside, COARSE_SHAPE_COUNT)
 
     def beside_limit(self) -> "Beside":
         """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U)."""
-        u = np.clip(self.busy, NOISE, FULL)
+        u = np.clip(self.busy, MIN_NOISE, FULL_UTILISATION)
         wait = u / (1 - u) / (self.x * self.n_scale)
-        b = _evenly(*QUEUE_RANGE, COARSE)
-        resource_limits = b[:, None, None] * wait * u ** np.array(FEWER)[:, None]
+        b = _evenly(*QUEUE_RANGE, COARSE_QUEUE_COUNT)
+        resource_limits = b[:, None, None] * wait * u ** np.array(COARSE_QUEUE_EXPONENTS)[:, None]
         rest = self.z - resource_limits.reshape(-1, len(u))
-        return Beside(np.repeat(_ln_strength_prior(b), len(FEWER)), rest)
+        return Beside(np.repeat(_ln_strength_prior(b), len(COARSE_QUEUE_EXPONENTS)), rest)
 
     def _by_law(self, places: Places, beside: "Beside", shapes: int) -> Array:
         """Compute ln p of z = v·N + A·(1 − u·N)², A in closed form; tries and shapes summed out.
@@ -219,13 +221,13 @@ class Shapes:
     def _lock(self, places: Places) -> Array:
         """Compute ρ/(1−ρ)·S of a lock that is full at each peak, shape (peaks, groups)."""
         held = np.exp(-places.ln_peak)[:, None]
-        rho = np.minimum(self._grouped(self.x) * held, FULL)
+        rho = np.minimum(self._grouped(self.x) * held, FULL_UTILISATION)
         queue: Array = rho / (1 - rho) * held / self.n_scale
         return queue
 
     def _by_queue(self, queue: Array, prior: Array) -> Array:
         """Sum c out of R = a + c·queue; a queue of shape (peaks, groups), the prior of (peaks,)."""
-        return self._with_queue(queue, prior, Beside(np.zeros(1), self.z[None, :]), QUEUES)
+        return self._with_queue(queue, prior, Beside(np.zeros(1), self.z[None, :]), QUEUE_COUNT)
 
     def _with_queue(self, queue: Array, prior: Array, beside: "Beside", strengths: int) -> Array:
         """Compute ln p of z = a + c·queue, a in closed form; tries and so many c are summed out.
@@ -284,7 +286,7 @@ def _ln_strength_prior(c: Array) -> Array:
 def _ln_shape_prior(shape: Array) -> Array:
     """Log-logistic above 2, with a soft edge below; per step of ln shape."""
     over = shape - 2
-    beyond = np.log1p(np.maximum(over, 0) / SHAPE_MIDDLE)
+    beyond = np.log1p(np.maximum(over, 0) / SHAPE_MEDIAN)
     ln_p: Array = np.log(shape) - 2 * beyond - 0.5 * np.square(np.minimum(over, 0) / SHAPE_EDGE)
     return ln_p
 

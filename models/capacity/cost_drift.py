@@ -8,7 +8,13 @@ loads, on which a limit is based.
 import numpy as np
 
 from models.capacity.cost_per_query import CostCurve
-from models.capacity.sample_sizes import LATEST, MIN_CURVE, NOISE, PARTS, SURE
+from models.capacity.sample_sizes import (
+    LATEST_INTERVALS,
+    MIN_CURVE_POINTS,
+    MIN_NOISE,
+    SIGNIFICANT_Z,
+    WINDOW_PARTS,
+)
 from models.numerics import TINY, median
 from models.robust import fit_linear
 
@@ -19,18 +25,18 @@ def cost_drift(cost: CostCurve) -> float:
     0 where that is no more than chance, or where too few intervals say how busy it was.
     """
     x = cost.x
-    if len(x) < MIN_CURVE:
+    if len(x) < MIN_CURVE_POINTS:
         return 0.0
-    place = np.arange(len(x)) * PARTS // len(x)
-    levels = (place[:, None] == np.arange(PARTS)).astype(np.float64)
+    place = np.arange(len(x)) * WINDOW_PARTS // len(x)
+    levels = (place[:, None] == np.arange(WINDOW_PARTS)).astype(np.float64)
     design = np.column_stack([levels, cost.shape])
-    fitted = fit_linear(design, cost.ln_cost, np.ones_like(x), NOISE)
+    fitted = fit_linear(design, cost.ln_cost, np.ones_like(x), MIN_NOISE)
     off = np.zeros(design.shape[1])
-    off[:PARTS] = -np.square(x) @ levels / np.sum(np.square(x))
-    off[PARTS - 1] += 1.0
+    off[:WINDOW_PARTS] = -np.square(x) @ levels / np.sum(np.square(x))
+    off[WINDOW_PARTS - 1] += 1.0
     drift = float(off @ fitted.coefficients)
     error = float(np.sqrt(max(float(off @ fitted.covariance @ off), TINY)))
-    return drift if abs(drift) > SURE * error else 0.0
+    return drift if abs(drift) > SIGNIFICANT_Z * error else 0.0
 
 
 def latest_cost_change(cost: CostCurve, latest: CostCurve) -> float:
@@ -39,7 +45,11 @@ def latest_cost_change(cost: CostCurve, latest: CostCurve) -> float:
     `latest` has outliers too, of which the curve knows nothing. 0 where that is no more than
     chance, or where too few intervals say how busy the resource was.
     """
-    if len(cost) < MIN_CURVE or len(latest) < MIN_CURVE:
+    if len(cost) < MIN_CURVE_POINTS or len(latest) < MIN_CURVE_POINTS:
         return 0.0
-    change = median(cost.off(latest)[-LATEST:])
-    return change if abs(change) > SURE * cost.fit.scale / float(np.sqrt(LATEST)) else 0.0
+    change = median(cost.off(latest)[-LATEST_INTERVALS:])
+    return (
+        change
+        if abs(change) > SIGNIFICANT_Z * cost.fit.scale / float(np.sqrt(LATEST_INTERVALS))
+        else 0.0
+    )

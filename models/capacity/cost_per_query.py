@@ -12,15 +12,15 @@ from typing import Self
 import numpy as np
 
 from models.capacity.observations import Observations
-from models.capacity.resource_limit import FULL
-from models.capacity.sample_sizes import HIGH, NOISE
+from models.capacity.resource_limit import FULL_UTILISATION
+from models.capacity.sample_sizes import HIGH_QUANTILE, MIN_NOISE
 from models.numerics import quantile
 from models.robust import LinearFit, fit_linear
 from models.usl.law import Array
 
-USED = 0.04
+MIN_UTILISATION = 0.04
 """Of a resource that is used less, the base load is most of what is seen."""
-LOWEST = 0.05
+MIN_THROUGHPUT_SHARE = 0.05
 """Of the high loads: below, the hyperbola of the curve goes no higher."""
 
 
@@ -46,7 +46,7 @@ class CostCurve:
     @cached_property
     def unit(self) -> float:
         """The throughput that the curve is measured in, queries/s."""
-        return quantile(self.x, HIGH)
+        return quantile(self.x, HIGH_QUANTILE)
 
     @cached_property
     def shape(self) -> Array:
@@ -57,7 +57,7 @@ class CostCurve:
     def fit(self) -> LinearFit:
         """The curve: a level and the three coefficients of its shape."""
         design = np.column_stack([np.ones_like(self.x), self.shape])
-        return fit_linear(design, self.ln_cost, self.weights, NOISE)
+        return fit_linear(design, self.ln_cost, self.weights, MIN_NOISE)
 
     def off(self, other: "CostCurve") -> Array:
         """Compute by how much the ln costs of other intervals are off this curve."""
@@ -70,10 +70,10 @@ def told_by(seen: Observations, name: str) -> tuple[Array, Array]:
     """The throughputs (queries/s) and utilisations by the server where they show the cost; (k,)."""
     resource = seen.resource(name)
     u = resource.of_ours
-    known = (u > USED) & (u < FULL) & (not resource.is_setting)
+    known = (u > MIN_UTILISATION) & (u < FULL_UTILISATION) & (not resource.is_setting)
     return seen.throughput[known], u[known]
 
 
 def curve_shape(t: Array) -> Array:
     """The columns X, X² and 1/X of the curve of a cost over the load, shape (intervals, 3)."""
-    return np.column_stack([t, t * t, 1 / np.maximum(t, LOWEST)])
+    return np.column_stack([t, t * t, 1 / np.maximum(t, MIN_THROUGHPUT_SHARE)])

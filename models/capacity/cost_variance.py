@@ -10,7 +10,7 @@ import numpy as np
 
 from models.capacity.cost_per_query import CostCurve
 from models.capacity.observations import Observations
-from models.capacity.sample_sizes import LATEST, MIN_CURVE, NOISE, PERIODS
+from models.capacity.sample_sizes import LATEST_INTERVALS, MIN_CURVE_POINTS, MIN_NOISE, PERIODS
 from models.robust import fit_linear
 from models.usl.law import Array
 
@@ -20,7 +20,7 @@ def cost_variance(cost: CostCurve) -> float:
 
     0 where too few intervals say how busy it was.
     """
-    if len(cost) < MIN_CURVE:
+    if len(cost) < MIN_CURVE_POINTS:
         return 0.0
     return _between_periods(cost.off(cost))
 
@@ -35,17 +35,17 @@ def variance_of_what_is_left(seen: Observations, name: str) -> float:
         return 0.0
     left = 1 - (resource.utilisation - resource.own) / resource.ceiling
     known = (left > 0) & (x > 0)
-    if np.count_nonzero(known) < MIN_CURVE:
+    if np.count_nonzero(known) < MIN_CURVE_POINTS:
         return 0.0
     x, left = x[known], left[known]
     design, ln_left = np.column_stack([np.ones_like(x), x / x.max()]), np.log(left)
-    fitted = fit_linear(design, ln_left, np.ones_like(x), NOISE)
+    fitted = fit_linear(design, ln_left, np.ones_like(x), MIN_NOISE)
     return _between_periods(ln_left - design @ fitted.coefficients)
 
 
 def _between_periods(off: Array) -> float:
     """Compute the deviation between periods, beyond chance, of what is in the order of time."""
-    periods = min(PERIODS, len(off) // LATEST)
+    periods = min(PERIODS, len(off) // LATEST_INTERVALS)
     length, longer = divmod(len(off), periods)
     sizes = length + (np.arange(periods) < longer)
     means = np.add.reduceat(off, np.cumsum(sizes) - sizes) / sizes

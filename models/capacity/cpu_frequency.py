@@ -7,7 +7,7 @@ time than at high loads, and a limit estimated from low loads is too low by the 
 import numpy as np
 
 from models.capacity.observations import Observations
-from models.capacity.sample_sizes import HIGH, MIN_POINTS, NOISE
+from models.capacity.sample_sizes import HIGH_QUANTILE, MIN_NOISE, MIN_POINTS
 from models.numerics import median, quantile
 
 
@@ -22,8 +22,8 @@ def clock_rise(seen: Observations, name: str) -> float:
         return 1.0
     known = np.isfinite(clock)
     x, clock = seen.throughput[known], clock[known]
-    high = x >= quantile(x, HIGH)
+    high = x >= quantile(x, HIGH_QUANTILE)
     fast = median(clock[high])
     below = clock[~high & (x >= median(x))]
     rise = fast / median(below) if len(below) >= MIN_POINTS else 1.0
-    return max(rise, 1 / max(fast, NOISE))
+    return max(rise, 1 / max(fast, MIN_NOISE))

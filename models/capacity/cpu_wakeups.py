@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from models.capacity.shared_cost import SharedCost
 
-BUSY = 0.9
+FULL_BUSY_SHARE = 0.9
 """A processor is full only where at least this share of the queries found it busy."""
-SHORT = 1.5e-3
+SHORT_QUERY_SECONDS = 1.5e-3
 """Seconds of processor time: of longer queries waking a processor is a tenth at most."""
-QUEUED = 2.0
+FULL_CONCURRENCY = 2.0
 """Where idle entries are not counted, a processor is full of short queries only where so many are
 at work at once for each: before a full one they queue."""
 
@@ -28,4 +28,4 @@ class CpuWakeups(SharedCost):
     @property
     def allows_full(self) -> NDArray[np.bool_]:
         """Where the processor may be full, shape (intervals,); true where nothing is known."""
-        return ~(self.spared < BUSY)
+        return ~(self.spared < FULL_BUSY_SHARE)

@@ -23,27 +23,27 @@ from typing import NamedTuple
 import numpy as np
 
 from models.capacity.cpu_wakeups import CpuWakeups
-from models.capacity.resource_limit import STRANGE
-from models.capacity.sample_sizes import SURE
+from models.capacity.resource_limit import OTHER_PROGRAMS_SHARE
+from models.capacity.sample_sizes import SIGNIFICANT_Z
 from models.capacity.shared_cost import SharedCost
 from models.robust import LinearFit, fit_each
 from models.usl.law import Array
 
-NOISE = 0.002
+MIN_UTILISATION_NOISE = 0.002
 """The least deviation of a utilisation."""
 BASE_PRIOR = (0.02, 0.1)
 """U0, mean and deviation, as shares of the ceiling: matters where all loads are alike."""
 OWN_BASE_PRIOR = (0.005, 0.015)
 """The same for what the server itself uses: one that is asked nothing uses next to nothing."""
-SHARES = (0.8, 0.12, 0.08)
+MODEL_PRIORS = (0.8, 0.12, 0.08)
 """The probabilities that it stays, grows, falls with the utilisation."""
-OWN_SHARES = (0.3, 0.1, 0.6)
+PROCESSOR_MODEL_PRIORS = (0.3, 0.1, 0.6)
 """The same for a processor, of which the server's own part is known: waking it costs."""
-MEASURED_SHARES = (0.1, 0.1, 0.5, 0.3)
+WAKEUP_MODEL_PRIORS = (0.1, 0.1, 0.5, 0.3)
 """The same, and that it falls by (3), where it is measured how many queries find it busy."""
-UNMEASURED_SHARES = (0.27, 0.1, 0.53, 0.1)
+UNCOUNTED_WAKEUP_MODEL_PRIORS = (0.27, 0.1, 0.53, 0.1)
 """The same, and that it falls by (3) and nothing shows of it: nobody counts idle entries."""
-LOG_SHARES = (0.4, 0.4)
+LOG_MODEL_PRIORS = (0.4, 0.4)
 """Beside these, that it falls by (3) as more commits share the writes of the log: slowly, fast."""
 
 
@@ -58,7 +58,7 @@ class Part:
     fit: LinearFit
     """Coefficients of 1, t and t²."""
     base: tuple[float, float] = BASE_PRIOR
-    shares: tuple[float, ...] = SHARES
+    shares: tuple[float, ...] = MODEL_PRIORS
     """Of `extrapolations`, in their order."""
     idleness: CpuWakeups | None = None
     wakes_unseen: float | None = None
@@ -86,7 +86,7 @@ class Part:
         """
         straight = self.straight
         base, slope, _ = straight.coefficients.tolist()
-        if base <= STRANGE:
+        if base <= OTHER_PROGRAMS_SHARE:
             return straight
         use = base + min(slope, 0.0)
         to_highest = np.diag([1.0, float(slope > 0), 1.0])
@@ -127,7 +127,7 @@ def follow(many: Sequence[Sequence[Part]]) -> list[Followed]:
     All are over the same t. At once, for one of them numpy's calls take longer than what they
     compute.
     """
-    shares = [_busy(parts) if parts[0].is_demand(SURE) else [] for parts in many]
+    shares = [_busy(parts) if parts[0].is_demand(SIGNIFICANT_Z) else [] for parts in many]
     each = [(parts[0], busy) for parts, some in zip(many, shares, strict=True) for busy in some]
     fits = iter(_awake(each) if each else ())
     return [
@@ -151,5 +151,5 @@ def _awake(each: Sequence[tuple[Part, Array]]) -> list[LinearFit]:
     designs[:, :, 0], designs[:, :, 1] = 1.0, t
     designs[:, :, 2] = -t * np.array([busy for _, busy in each])
     u, weights = (np.array([getattr(p, c) for p, _ in each]).T for c in ("u", "weights"))
-    fits = fit_each(designs, u, weights, NOISE)
+    fits = fit_each(designs, u, weights, MIN_UTILISATION_NOISE)
     return [fit.given(0, *p.base) for fit, (p, _) in zip(fits, each, strict=True)]

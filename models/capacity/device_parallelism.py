@@ -11,7 +11,7 @@ import numpy as np
 
 from models.capacity.demand import Part
 from models.capacity.extrapolation import CEILING, Extrapolations
-from models.capacity.sample_sizes import NOISE
+from models.capacity.sample_sizes import MIN_NOISE
 from models.robust import fit_columns, student_cdf
 from models.usl.law import Array
 
@@ -28,12 +28,14 @@ class DeviceParallelism:
         design = np.stack([np.ones_like(part.t), part.t], axis=1)
         u = np.where(part.weights > 0, np.clip(part.u, 0.0, 1.0), 0.0)[:, None]
         weights = np.broadcast_to(part.weights[:, None], (len(u), len(CHANNELS)))
-        self._fits = fit_columns(design, CHANNELS * (1 - (1 - u) ** (1 / CHANNELS)), weights, NOISE)
+        self._fits = fit_columns(
+            design, CHANNELS * (1 - (1 - u) ** (1 / CHANNELS)), weights, MIN_NOISE
+        )
         lines = design @ np.stack([fit.coefficients for fit in self._fits], axis=1)
         rho = np.clip(lines / CHANNELS, 0.0, 1.0)
         error = np.average(np.square(u - (1 - (1 - rho) ** CHANNELS)), axis=0, weights=part.weights)
         freedom = np.array([fit.freedom for fit in self._fits])
-        ln_p = -0.5 * freedom * np.log(error + NOISE**2)
+        ln_p = -0.5 * freedom * np.log(error + MIN_NOISE**2)
         p = np.exp(ln_p - ln_p.max())
         self.shares: Array = p / p.sum()
         """The probability of each of CHANNELS."""

@@ -7,16 +7,16 @@ from typing import Self
 
 import numpy as np
 
-from models.capacity.sample_sizes import NOISE
+from models.capacity.sample_sizes import MIN_NOISE
 from models.numerics import ROUNDING
 from models.robust import NORMAL_95, normal_cdf
 from models.usl.law import Array
 
-NOT_BOUNDED = 2.0
+UNBOUNDED_SPREAD = 2.0
 """Without a 95 % quantile the capacity may be as much higher as lower, and as much again."""
-NO_LOWER = 1.0
+UNKNOWN_LOWER_DEVIATION = 1.0
 """The deviation of the logarithm below the median where the 5 % quantile says nothing."""
-FARTHEST, GRID = 4.0, 129
+TABLE_DEVIATIONS, TABLE_SIZE = 4.0, 129
 """A table of a distribution reaches so many deviations to either side, at so many places,
 one of them the middle."""
 
@@ -34,10 +34,10 @@ class Distribution:
     @classmethod
     def of_quantiles(cls, lower: float, median: float, upper: float | None) -> Self:
         """A split normal of ln C with these 5, 50 and 95 % quantiles (queries/s)."""
-        down = _spread(median / lower) if lower > 0 else NO_LOWER
+        down = _spread(median / lower) if lower > 0 else UNKNOWN_LOWER_DEVIATION
         known = upper is not None and upper < inf
-        up = _spread(upper / median) if upper and known else NOT_BOUNDED * down
-        z = np.linspace(-FARTHEST, FARTHEST, GRID)
+        up = _spread(upper / median) if upper and known else UNBOUNDED_SPREAD * down
+        z = np.linspace(-TABLE_DEVIATIONS, TABLE_DEVIATIONS, TABLE_SIZE)
         return cls(log(median) + np.where(z < 0, down, up) * z, normal_cdf(z))
 
     @property
@@ -72,4 +72,4 @@ class Distribution:
 
 def _spread(ratio: float) -> float:
     """Compute the deviation of ln C: C's median over its 5 % quantile, or 95 % over the median."""
-    return max(log(ratio) / NORMAL_95, NOISE)
+    return max(log(ratio) / NORMAL_95, MIN_NOISE)

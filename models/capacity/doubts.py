@@ -24,7 +24,14 @@ from models.capacity.outliers import Outliers
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL
 from models.capacity.result import CapacityReason as Why
-from models.capacity.sample_sizes import EPISODE, LATEST, MIN_SPREAD, MOSTLY, NEAR, SEEN
+from models.capacity.sample_sizes import (
+    EPISODE_SHARE,
+    LATEST_INTERVALS,
+    MAJORITY,
+    MIN_SPREAD,
+    NEAR_SHARE,
+    SEEN_QUANTILE,
+)
 from models.numerics import quantiles
 from models.trust import MIN_LOAD, TRUSTED_RATIO, Reason, Trust
 from models.usl.fit import UslFit
@@ -67,21 +74,21 @@ class Doubt(NamedTuple):
     reason: Why
     statistic: Callable[[Evidence], float]
     beyond: float
-    """The statistic counts where it is greater; one that is 1 where something holds: `MOSTLY`."""
+    """The statistic counts where it is greater; one that is 1 where something holds: `MAJORITY`."""
     shown_by: str
     """A scenario of bench/capacity.py, or a test."""
 
 
-OFF = 0.1
+MAX_ERROR = 0.1
 """A capacity that one cause may put off by so much is not trusted: the highest loads off the curve,
 a demand that still falls, a clock that still rises. So is one that an unsure law sets with so much
 probability."""
-DRIFT = 0.07
+MAX_DRIFT = 0.07
 """Of ln of a cost, from period to period or since the high loads. A drift of the mix is to a part
 one of the load, which the curve of the cost takes: capacities were off by twice as much."""
-WRONG_LAW = 0.25
+MAX_WRONG_LAW_PROBABILITY = 0.25
 """The probability that a law sets the capacity whose shape the points contradict."""
-NEAR_INTERVALS = 8
+MIN_NEAR_INTERVALS = 8
 """A trusted capacity had loads near it served in so many intervals. One that is 15 % too high is
 then trusted from 92 % of the truth on: of simulated servers seen up to 90 % of it, those that were
 trusted and so far off had served 70 % of what was said."""
@@ -129,7 +136,7 @@ def _share_of_outliers(evidence: Evidence) -> float:
 
 
 def _share_of_latest_left_out(evidence: Evidence) -> float:
-    return 1 - float(np.mean(evidence.regimes.current[-LATEST:]))
+    return 1 - float(np.mean(evidence.regimes.current[-LATEST_INTERVALS:]))
 
 
 def _latest_outliers(evidence: Evidence) -> float:
@@ -190,7 +197,7 @@ def _share_of_unsure_law(evidence: Evidence) -> float:
 
 
 def _low_over_high(evidence: Evidence) -> float:
-    low, high = quantiles(evidence.kept.throughput, (1 - SEEN, SEEN))
+    low, high = quantiles(evidence.kept.throughput, (1 - SEEN_QUANTILE, SEEN_QUANTILE))
     return float(low / high)
 
 
@@ -202,7 +209,9 @@ def _lacking_near(evidence: Evidence) -> float:
     value = evidence.estimate.value
     if value is None or _over_seen(evidence) > 1 / MIN_LOAD:
         return 0.0
-    return NEAR_INTERVALS - float(np.count_nonzero(evidence.kept.throughput >= NEAR * value))
+    return MIN_NEAR_INTERVALS - float(
+        np.count_nonzero(evidence.kept.throughput >= NEAR_SHARE * value)
+    )
 
 
 def _ratio(evidence: Evidence) -> float:
@@ -228,20 +237,20 @@ def _disturbed(evidence: Evidence) -> float:
 
 
 DOUBTS = (
-    Doubt(Why.NO_LIMIT_SEEN, lambda e: float(e.estimate.value is None), MOSTLY, "Amdahl, κ ≈ 0"),
-    Doubt(Why.MODEL_DOES_NOT_FIT, _share_of_outliers, EPISODE, "pile-ups 4 %"),
+    Doubt(Why.NO_LIMIT_SEEN, lambda e: float(e.estimate.value is None), MAJORITY, "Amdahl, κ ≈ 0"),
+    Doubt(Why.MODEL_DOES_NOT_FIT, _share_of_outliers, EPISODE_SHARE, "pile-ups 4 %"),
     Doubt(
         Why.MODEL_DOES_NOT_FIT,
         _highest_loads,
-        OFF,
+        MAX_ERROR,
         "test_the_highest_loads_may_contradict_a_limit",
     ),
-    Doubt(Why.LATEST_DIFFER, _latest_outliers, MOSTLY, "mix changed"),
-    Doubt(Why.LATEST_DIFFER, _share_of_latest_left_out, MOSTLY, "night jobs"),
+    Doubt(Why.LATEST_DIFFER, _latest_outliers, MAJORITY, "mix changed"),
+    Doubt(Why.LATEST_DIFFER, _share_of_latest_left_out, MAJORITY, "night jobs"),
     Doubt(
         Why.LATEST_DIFFER,
         _of_cost(cost_drift),
-        DRIFT,
+        MAX_DRIFT,
         "test_a_mix_that_drifts_takes_trust_away",
     ),
     Doubt(
@@ -253,53 +262,58 @@ DOUBTS = (
     Doubt(
         Why.COST_FLUCTUATES,
         _of_cost(cost_variance),
-        DRIFT,
+        MAX_DRIFT,
         "test_a_cost_that_wanders_takes_trust_away",
     ),
     Doubt(
         Why.OTHERS_FLUCTUATE,
         _others,
-        DRIFT,
+        MAX_DRIFT,
         "test_neighbours_that_come_and_go_take_trust_away",
     ),
     Doubt(
         Why.CLOCK_LOW,
         _clock,
-        OFF,
+        MAX_ERROR,
         "test_a_clock_that_is_lowered_at_low_loads_takes_trust_away",
     ),
-    Doubt(Why.DEMAND_FALLS, _further_fall, OFF, "one processor, wake-ups"),
-    Doubt(Why.THROUGHPUT_PLATEAU, _plateau, MOSTLY, "queueing, and a lock"),
-    Doubt(Why.LAW_DOES_NOT_FIT, _share_of_wrong_law, WRONG_LAW, "law, plateau at the cores"),
+    Doubt(Why.DEMAND_FALLS, _further_fall, MAX_ERROR, "one processor, wake-ups"),
+    Doubt(Why.THROUGHPUT_PLATEAU, _plateau, MAJORITY, "queueing, and a lock"),
+    Doubt(
+        Why.LAW_DOES_NOT_FIT,
+        _share_of_wrong_law,
+        MAX_WRONG_LAW_PROBABILITY,
+        "law, plateau at the cores",
+    ),
     Doubt(
         Why.LAW_DOES_NOT_FIT,
         _served_before,
-        EPISODE,
+        EPISODE_SHARE,
         "test_contention_that_an_older_mix_contradicts_is_not_trusted",
     ),
-    Doubt(Why.LAW_NOT_SURE, _law_alone_is_unsure, MOSTLY, "law, full far beyond"),
+    Doubt(Why.LAW_NOT_SURE, _law_alone_is_unsure, MAJORITY, "law, full far beyond"),
     Doubt(Why.ONE_LOAD, _low_over_high, 1 / MIN_SPREAD, "hour only"),
     Doubt(Why.LOAD_TOO_LOW, _over_seen, 1 / MIN_LOAD, "hour only"),
     Doubt(
         Why.FEW_HIGH_LOADS,
         _lacking_near,
-        MOSTLY,
+        MAJORITY,
         "test_a_short_burst_of_load_is_trusted_for_nothing",
     ),
     Doubt(Why.WIDE_INTERVAL, _ratio, TRUSTED_RATIO, "noise 6 %"),
     Doubt(
         Why.WAITS_COUNTED,
         _counts_waits,
-        MOSTLY,
+        MAJORITY,
         "test_statements_that_wait_elsewhere_fill_no_innodb",
     ),
-    Doubt(Why.CPU_ASSUMED, _is_assumed, MOSTLY, "test_an_assumed_share_leaves_an_indication"),
-    Doubt(Why.CONTENTION_UNKNOWN, _share_of_unsure_law, OFF, "law, convoy"),
-    Doubt(Why.CONCURRENCY_UNKNOWN, _law_refused, MOSTLY, "few processors, no delay"),
-    Doubt(Why.NO_RESOURCE_LIMIT, lambda e: float(e.nearest is None), MOSTLY, "Amdahl, κ ≈ 0"),
-    Doubt(Why.OTHERS_INTERFERE, _disturbed, EPISODE, "neighbours"),
-    Doubt(Why.MIX_CHANGED, _changed, MOSTLY, "mix changed"),
-    Doubt(Why.TWO_WORKLOADS, _alternating, MOSTLY, "night jobs"),
+    Doubt(Why.CPU_ASSUMED, _is_assumed, MAJORITY, "test_an_assumed_share_leaves_an_indication"),
+    Doubt(Why.CONTENTION_UNKNOWN, _share_of_unsure_law, MAX_ERROR, "law, convoy"),
+    Doubt(Why.CONCURRENCY_UNKNOWN, _law_refused, MAJORITY, "few processors, no delay"),
+    Doubt(Why.NO_RESOURCE_LIMIT, lambda e: float(e.nearest is None), MAJORITY, "Amdahl, κ ≈ 0"),
+    Doubt(Why.OTHERS_INTERFERE, _disturbed, EPISODE_SHARE, "neighbours"),
+    Doubt(Why.MIX_CHANGED, _changed, MAJORITY, "mix changed"),
+    Doubt(Why.TWO_WORKLOADS, _alternating, MAJORITY, "night jobs"),
 )
 OF_MEASURED = {
     Why.LATEST_DIFFER,

@@ -10,22 +10,22 @@ from typing import Self
 
 import numpy as np
 
-from models.capacity.contention import TOGETHER, Peak
-from models.capacity.distribution import GRID, Distribution
+from models.capacity.contention import MIN_CONTENDING, Peak
+from models.capacity.distribution import TABLE_SIZE, Distribution
 from models.capacity.goodness_of_fit import Check, Finding
 from models.capacity.observations import Observations
 from models.capacity.observed_maximum import likelihood
 from models.capacity.observed_peak import ObservedPeak
 from models.capacity.resource_limit import ResourceLimit
 from models.capacity.result import USL
-from models.capacity.sample_sizes import VARIES
+from models.capacity.sample_sizes import QUERY_VARIATION
 from models.numerics import QUANTILES, ROUNDING, TINY
 from models.robust import NORMAL_95
 from models.trust import Reason, Trust
 from models.usl.fit import UslFit
 from models.usl.law import Array
 
-FAR_BELOW = 1 / 3
+CONTENTION_VISIBLE_FROM = 1 / 3
 """Below this share of the nearest limit, the most likely one, nothing of contention shows, and the
 limit is the best guess. That contention may come before is in the bounds."""
 
@@ -75,7 +75,7 @@ class Estimate:
     @classmethod
     def of_observed(cls, peak: ObservedPeak, x_seen: float) -> Self:
         """Take the throughput at a peak that was passed."""
-        spread = float(np.exp(NORMAL_95 * np.hypot(peak.error, VARIES)))
+        spread = float(np.exp(NORMAL_95 * np.hypot(peak.error, QUERY_VARIATION)))
         x = peak.throughput
         quantiles = Distribution.of_quantiles(x / spread, x, x * spread)
         seen = max(x_seen, x)
@@ -87,7 +87,7 @@ class Estimate:
         """Take the law's peak, or where that is not identifiable a lower bound only."""
         if finding is not None and finding.check is Check.LOW_CONCURRENCY:
             # below contention N grows with X
-            return cls.at_least(x_seen, x_seen, x_seen * TOGETHER / finding.value)
+            return cls.at_least(x_seen, x_seen, x_seen * MIN_CONTENDING / finding.value)
         if law is None or law.x_max is None or law.x_max_interval is None:
             return cls.at_least(x_seen, x_seen)
         if law.x_max_median is None or Reason.SEEN_ABOVE_PEAK in law.reasons:
@@ -107,7 +107,7 @@ class Estimate:
     ) -> Self:
         """Take the lower of the limits and the peak, given that what was served is possible."""
         ends = [float(limit.grid[-1]) for limit in usable]
-        grid = np.linspace(np.log(x_seen) - 0.1, max(min(ends), np.log(x_seen) + 0.2), GRID)
+        grid = np.linspace(np.log(x_seen) - 0.1, max(min(ends), np.log(x_seen) + 0.2), TABLE_SIZE)
         names = [limit.resource for limit in usable] + [USL]
         survivals = [limit.survival(grid) for limit in usable] + [peak.survival(grid)]
         each = np.maximum(np.stack(survivals), ROUNDING)
@@ -119,7 +119,11 @@ class Estimate:
         shares = _shares(each, survival, possible)
         survival = _given(survival, possible)
         low, middle, high = np.exp(np.interp(QUANTILES, 1 - survival, grid))
-        if lowest.x_max is not None and shares[-1] < 0.5 and x_seen < FAR_BELOW * lowest.x_max:
+        if (
+            lowest.x_max is not None
+            and shares[-1] < 0.5
+            and x_seen < CONTENTION_VISIBLE_FROM * lowest.x_max
+        ):
             middle = np.clip(lowest.x_max, low, np.inf if survival[-1] > QUANTILES[0] else high)
         return cls(
             value=float(middle),

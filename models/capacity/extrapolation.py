@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.demand import Followed, Part
-from models.capacity.sample_sizes import HIGH
+from models.capacity.sample_sizes import HIGH_QUANTILE
 from models.numerics import NEGLIGIBLE, ROUNDING, median, quantile
 from models.robust import LinearFit, student_cdf
 from models.usl.law import Array
@@ -36,26 +36,26 @@ class Prior(NamedTuple):
     @classmethod
     def within(cls, low: float, high: float, mean: float, deviation: float) -> "Prior":
         """Cut a normal distribution off at low and high."""
-        places = np.linspace(low, high, PLACES)
+        places = np.linspace(low, high, NODE_COUNT)
         p = np.exp(-0.5 * ((places - mean) / deviation) ** 2)
-        return cls(places, np.log(p / p.sum()), OVERLAP * float(places[1] - places[0]))
+        return cls(places, np.log(p / p.sum()), NODE_OVERLAP * float(places[1] - places[0]))
 
 
-PLACES, OVERLAP = 16, 0.6
+NODE_COUNT, NODE_OVERLAP = 16, 0.6
 STEADY = Prior(np.zeros(1), np.zeros(1), 0.05)
 GROWING = Prior.within(0.1, 1.2, mean=0.25, deviation=0.3)
 """Of how the demand changes up to the limit, Q·X/D."""
 FALLING = Prior.within(0.05, 0.8, mean=0.42, deviation=0.14)
 """Of what waking is of the demand of an idle resource, w/(D + w)."""
-LARGEST_PART = 0.9
+MAX_FALLING_SHARE = 0.9
 """No more of it is believed."""
-WRITING = (0.6, 0.2)
+LOG_WRITE_SHARE_PRIOR = (0.6, 0.2)
 """The same of a write of the log, mean and deviation: of durable commits on a real server 0.6 and
 0.7 were measured."""
-LONGEST_WRITE = 500e-6
+MAX_LOG_WRITE_SECONDS = 500e-6
 """Seconds of processor time that a write of the log costs at most; 98 to 337 µs were measured. Of
 queries that hardly write that is a small part."""
-WAKING, LONGEST_WAKING = 50e-6, 150e-6
+WAKEUP_SECONDS, MAX_WAKEUP_SECONDS = 50e-6, 150e-6
 """Seconds of processor time that an idle entry costs: usually below, and at most. About 25, 50 and
 150 were measured on three virtual machines; of long queries that is a small part."""
 
@@ -138,14 +138,14 @@ class Extrapolations:
         reach is the t at which each is full if its demand stays. All are over the same t.
         """
         t = many[0].parts[0].t
-        high = t >= quantile(t, HIGH)
+        high = t >= quantile(t, HIGH_QUANTILE)
         each = [_ways(seen, at, high) for seen, at in zip(many, reach, strict=True)]
         ways = [way for some in each for way in some]
         way = np.repeat(np.arange(len(ways)), [len(w.values) for w in ways])
         utilisation = np.repeat(np.arange(len(many)), [len(some) for some in each])[way]
         coefficients, covariance, ln_p = _followed(ways, way)
         waking = coefficients[:, 2] / np.maximum(coefficients[:, 1], ROUNDING)
-        parts = np.clip(waking, 0.0, LARGEST_PART) * _each(ways, way, lambda w: w.falls)
+        parts = np.clip(waking, 0.0, MAX_FALLING_SHARE) * _each(ways, way, lambda w: w.falls)
         for i, seen in enumerate(many):  # the errors of the other parts are independent
             for part in seen.parts[1:]:
                 coefficients[utilisation == i] += part.when_needed.coefficients
@@ -266,7 +266,7 @@ def _shares(
     return shares
 
 
-UNKNOWN = 1e3
+UNINFORMATIVE_DEVIATION = 1e3
 """The deviation of what nothing tells of, in units of the demand."""
 
 
@@ -277,7 +277,7 @@ def _ways(seen: Followed, reach: float, high: NDArray[np.bool_]) -> list[Way]:
     """
     first, awake, shares = seen.parts[0], iter(seen.awake), iter(seen.parts[0].shares)
     busy = iter([median(share[high]) for share in seen.busy])
-    growth = np.zeros((PLACES, 3))
+    growth = np.zeros((NODE_COUNT, 3))
     growth[:, 2] = reach / first.slope
     ways = [
         Way(first.bent, growth[:1], STEADY.places, STEADY, next(shares)),
@@ -290,11 +290,11 @@ def _ways(seen: Followed, reach: float, high: NDArray[np.bool_]) -> list[Way]:
     if first.wakes_unseen is not None:
         ways.append(_falling_unseen(first, next(shares)))
     if first.log_sharing is not None:
-        part = LONGEST_WRITE * first.log_sharing.per_query / first.slope
-        prior = Prior.within(0.0, min(part, LARGEST_PART), *WRITING)
+        part = MAX_LOG_WRITE_SECONDS * first.log_sharing.per_query / first.slope
+        prior = Prior.within(0.0, min(part, MAX_FALLING_SHARE), *LOG_WRITE_SHARE_PRIOR)
         falling = _falling(next(awake), prior, 0.0, next(busy))
         spared = min(falling.busy, CEILING[0])
-        for power in LOG_SHARED:
+        for power in LOG_SHARING_POWERS:
             sharing = Sharing(median(first.t[high]), spared / (1 - spared), power)
             ways.append(falling._replace(share=next(shares), sharing=sharing))
     return ways
@@ -302,16 +302,16 @@ def _ways(seen: Followed, reach: float, high: NDArray[np.bool_]) -> list[Way]:
 
 def _falling(awake: LinearFit, prior: Prior, share: float, busy: float) -> Way:
     """Follow (2) or (3), fitted with the share of the queries that find the resource busy."""
-    rows = np.zeros((PLACES, 3))
+    rows = np.zeros((NODE_COUNT, 3))
     rows[:, 1], rows[:, 2] = -prior.places, 1.0
     rows /= awake.coefficients[1]
-    return Way(awake, rows, np.zeros(PLACES), prior, share, falls=True, busy=busy)
+    return Way(awake, rows, np.zeros(NODE_COUNT), prior, share, falls=True, busy=busy)
 
 
 def _waking(part: float) -> Prior:
     """Believe what waking a processor costs, which for a second of it were this part of D + w."""
-    most = min(LONGEST_WAKING * part, LARGEST_PART)
-    return Prior.within(0.0, most, mean=0.0, deviation=WAKING * part)
+    most = min(MAX_WAKEUP_SECONDS * part, MAX_FALLING_SHARE)
+    return Prior.within(0.0, most, mean=0.0, deviation=WAKEUP_SECONDS * part)
 
 
 def _falling_unseen(first: Part, share: float) -> Way:
@@ -321,12 +321,12 @@ def _falling_unseen(first: Part, share: float) -> Way:
     stays, whatever w: that is believed alone.
     """
     covariance = first.straight.covariance.copy()
-    covariance[2, 2] = (UNKNOWN * first.slope) ** 2
+    covariance[2, 2] = (UNINFORMATIVE_DEVIATION * first.slope) ** 2
     unknown = replace(first.straight, covariance=covariance)
     way = _falling(unknown, _waking(first.wakes_unseen or 0.0), share, 0.0)
     return way._replace(as_steady=True)
 
 
-LOG_SHARED = (2.0, 3.0)
+LOG_SHARING_POWERS = (2.0, 3.0)
 """The power of X with which the odds of sharing a write of the log grow: 1 while one write is made
 at a time, 2.4 to 3.2 were measured up to the peaks of durable commits."""

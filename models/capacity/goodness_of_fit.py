@@ -12,15 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from models.capacity.observations import Observations
-from models.capacity.resource_limit import FULL, ResourceLimit
+from models.capacity.resource_limit import FULL_UTILISATION, ResourceLimit
 from models.capacity.sample_sizes import (
-    BEYOND_DOUBT,
-    HIGH,
+    CERTAIN_Z,
+    HIGH_QUANTILE,
+    MAJORITY,
+    MIN_NOISE,
     MIN_POINTS,
-    MOSTLY,
-    NOISE,
-    PARTS,
-    SEEN,
+    SEEN_QUANTILE,
+    WINDOW_PARTS,
 )
 from models.numerics import TINY, median, quantile
 from models.robust import neighbour_deviation, persistence
@@ -30,12 +30,12 @@ from models.usl.law import Array, Usl
 
 LOW_CONCURRENCY = 4.0
 """Below, in threads, sampled concurrency is not used."""
-ALONE = 2.0
+UNCONTENDED_CONCURRENCY = 2.0
 """Below, in threads, statements hardly ever meet, so that they show no contention: σ·(N−1) and
 κ·N·(N−1) are nothing."""
 MERGED_ERROR = 0.05
 """Neighbours in throughput are merged until their concurrency is known as well as this."""
-TOLD = 5 * PARTS
+MIN_PATTERN_POINTS = 5 * WINDOW_PARTS
 """So many points must tell of a pattern, or of what lies off at the highest loads."""
 
 
@@ -81,14 +81,14 @@ def check_concurrency(loaded: Observations) -> Finding | None:
     n, variance = loaded.concurrency, loaded.n_variance
     if len(n) < MIN_POINTS:
         return Finding(Check.FEW_POINTS, float(len(n)))
-    high, is_sampled = quantile(n, HIGH), bool(variance.any())
-    if high < (LOW_CONCURRENCY if is_sampled else ALONE):
+    high, is_sampled = quantile(n, HIGH_QUANTILE), bool(variance.any())
+    if high < (LOW_CONCURRENCY if is_sampled else UNCONTENDED_CONCURRENCY):
         return Finding(Check.LOW_CONCURRENCY, high)
     if not is_sampled:
         return None
     # the share of the spread that is not the noise of sampling
     reliable = 1 - float(np.mean(variance)) / max(float(np.var(n)), TINY)
-    return Finding(Check.NOISY, reliable) if reliable < MOSTLY else None
+    return Finding(Check.NOISY, reliable) if reliable < MAJORITY else None
 
 
 class Points(NamedTuple):
@@ -148,18 +148,18 @@ def check_fit(n: Array, x: Array, weights: Array, n_variance: Array, law: Usl) -
 
 def _noise(n: Array, residuals: Array) -> float:
     """Estimate the deviation of a residual from neighbours in load, whatever the law."""
-    return max(neighbour_deviation(residuals, n), NOISE)
+    return max(neighbour_deviation(residuals, n), MIN_NOISE)
 
 
 def _pattern(n: Array, residuals: Array, noise: float) -> float:
     """Find the greatest median residual of a group of neighbours in load beyond its error, or 0."""
-    if len(n) < TOLD:
+    if len(n) < MIN_PATTERN_POINTS:
         return 0.0
     error = noise * np.sqrt(persistence(residuals))
-    groups = np.array_split(residuals[np.argsort(n, kind="stable")], PARTS)
+    groups = np.array_split(residuals[np.argsort(n, kind="stable")], WINDOW_PARTS)
     centre = median(residuals)
     off = [(median(g) - centre, error * np.sqrt(np.pi / 2 / len(g))) for g in groups]
-    beyond = [size for size, deviation in off if abs(size) > BEYOND_DOUBT * deviation]
+    beyond = [size for size, deviation in off if abs(size) > CERTAIN_Z * deviation]
     return max(beyond, key=abs, default=0.0)
 
 
@@ -181,9 +181,9 @@ def off_at_highest_loads(seen: Observations, limit: ResourceLimit) -> float:
     """
     resource, x = seen.resource(limit.resource), seen.throughput
     u = resource.of_ours
-    known = (u < FULL) & (x > 0)
-    if resource.is_busy_time or limit.curve is None or np.count_nonzero(known) < TOLD:
+    known = (u < FULL_UTILISATION) & (x > 0)
+    if resource.is_busy_time or limit.curve is None or np.count_nonzero(known) < MIN_PATTERN_POINTS:
         return 0.0
-    top = known & (x >= quantile(x[known], SEEN))
+    top = known & (x >= quantile(x[known], SEEN_QUANTILE))
     # beside a resource that is little used, an error counts less
-    return median(u[top] - limit.curve.at(x[top])) / max(median(u[top]), MOSTLY)
+    return median(u[top] - limit.curve.at(x[top])) / max(median(u[top]), MAJORITY)

@@ -9,13 +9,13 @@ the capacity, as a share of those. docs/capacity.md defines it for users.
 from dataclasses import dataclass
 from math import isfinite
 
-from models.capacity.observed_peak import BEYOND, STEP
+from models.capacity.observed_peak import BEYOND_PEAK_RATIO, CELL_RATIO
 from models.capacity.result import USL, Capacity
 from models.usl.fit import UslFit
 
-BUSY = 0.9
+MIN_LIMITING_UTILISATION = 0.9
 """A limiting resource that is used less keeps nothing waiting: statements pile up elsewhere."""
-EXPLAINED = 0.7
+MIN_EXPLAINED_SHARE = 0.7
 """Past the peak of contention the law predicts the throughput. With less than this share of it,
 statements wait for something else than contention: they pile up, and that is no overload."""
 
@@ -74,7 +74,7 @@ def peak_upper(fitted: UslFit) -> float | None:
     if fitted.n_max is None:
         return None
     high = fitted.n_max_interval.high if fitted.n_max_interval else 0.0
-    return max(high, STEP * fitted.n_max)
+    return max(high, CELL_RATIO * fitted.n_max)
 
 
 def _past_peak(unused: float, n: float, at_peak: float | None) -> Headroom:
@@ -86,7 +86,7 @@ def _is_beyond_the_known(capacity: Capacity, n: float) -> bool:
     """Tell whether contention limits at an unknown N*, and N is far above that near the top."""
     top = capacity.concurrency_seen
     unknown = capacity.limit == USL and capacity.concurrency_upper is None
-    return unknown and top is not None and n > BEYOND * top
+    return unknown and top is not None and n > BEYOND_PEAK_RATIO * top
 
 
 def _is_past(capacity: Capacity, x: float, n: float, utilisation: float | None) -> bool:
@@ -95,5 +95,5 @@ def _is_past(capacity: Capacity, x: float, n: float, utilisation: float | None) 
     if upper is None or not isfinite(n) or n <= upper:
         return False
     if capacity.limit != USL:
-        return utilisation is not None and utilisation >= BUSY
-    return capacity.usl is None or x >= EXPLAINED * float(capacity.usl.law.throughput(n))
+        return utilisation is not None and utilisation >= MIN_LIMITING_UTILISATION
+    return capacity.usl is None or x >= MIN_EXPLAINED_SHARE * float(capacity.usl.law.throughput(n))

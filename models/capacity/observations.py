@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.capacity.resource_limit import Resource
-from models.capacity.sample_sizes import MOSTLY, SEEN
+from models.capacity.sample_sizes import MAJORITY, SEEN_QUANTILE
 from models.numerics import quantile
 from models.usl.law import Array
 
@@ -97,7 +97,7 @@ class Observations:
 
     def _is_disturbed(self, resource: Resource) -> NDArray[np.bool_]:
         """Where others use more of a busy resource than follows the throughput."""
-        busy: NDArray[np.bool_] = resource.of_all >= BUSY_AT_PEAK
+        busy: NDArray[np.bool_] = resource.of_all >= MIN_PEAK_UTILISATION
         return busy & resource.used_by_strangers(self.throughput) if busy.any() else busy
 
     @property
@@ -123,8 +123,8 @@ class Observations:
         """Where this busy resource keeps most of the statements waiting; shape (intervals,)."""
         if resource.waiting is None:
             return np.zeros(len(self), dtype=np.bool_)
-        busy = resource.utilisation >= BUSY_AT_PEAK * resource.ceiling
-        queued: NDArray[np.bool_] = busy & (resource.waiting > MOSTLY * self.concurrency)
+        busy = resource.utilisation >= MIN_PEAK_UTILISATION * resource.ceiling
+        queued: NDArray[np.bool_] = busy & (resource.waiting > MAJORITY * self.concurrency)
         return queued
 
     def without_filled(self) -> "Observations":
@@ -148,8 +148,8 @@ class Observations:
     def loaded(self) -> NDArray[np.bool_]:
         """Where the law may be fitted: N of half a thread at least, shape (intervals,)."""
         n, x = self.concurrency, self.throughput
-        loaded: NDArray[np.bool_] = (n >= MIN_CONCURRENCY) & (n < MOST)
-        return loaded & (x > 1 / MOST) & (x < MOST)
+        loaded: NDArray[np.bool_] = (n >= MIN_CONCURRENCY) & (n < MAX_MAGNITUDE)
+        return loaded & (x > 1 / MAX_MAGNITUDE) & (x < MAX_MAGNITUDE)
 
     @property
     def well_known(self) -> NDArray[np.bool_]:
@@ -160,7 +160,7 @@ class Observations:
     def measured(self) -> NDArray[np.bool_]:
         """Where concurrency is above 0 and known well, however low; shape (intervals,)."""
         n = self.concurrency
-        known: NDArray[np.bool_] = (n > 0) & (self.n_variance <= (KNOWN * n) ** 2)
+        known: NDArray[np.bool_] = (n > 0) & (self.n_variance <= (MAX_CONCURRENCY_ERROR * n) ** 2)
         return known
 
     @property
@@ -174,7 +174,7 @@ class Observations:
             return None
         n, x = self.concurrency[known], self.throughput[known]
         sampled = self.n_variance.any() or not n.all()
-        return float(np.sum(n) / np.sum(x) if sampled else quantile(n / x, UNHINDERED))
+        return float(np.sum(n) / np.sum(x) if sampled else quantile(n / x, UNCONTENDED_QUANTILE))
 
     @property
     def clients(self) -> float | None:
@@ -185,19 +185,19 @@ class Observations:
 
     def concurrency_at(self, x: float) -> float | None:
         """Find the highest N (threads) of the intervals with about that throughput or more."""
-        near = self.loaded & (self.throughput >= ABOUT * x)
-        return quantile(self.concurrency[near], SEEN) if near.any() else None
+        near = self.loaded & (self.throughput >= SAME_LOAD_SHARE * x)
+        return quantile(self.concurrency[near], SEEN_QUANTILE) if near.any() else None
 
 
-ABOUT = 0.95
+SAME_LOAD_SHARE = 0.95
 """From this share of a throughput on, a load is about the same."""
-KNOWN = 0.1
+MAX_CONCURRENCY_ERROR = 0.1
 """Concurrencies with a larger relative error are not well known."""
-UNHINDERED = 0.2
+UNCONTENDED_QUANTILE = 0.2
 """The quantile of the residence times that counts as that of statements that do not wait."""
-MOST = 1e120
+MAX_MAGNITUDE = 1e120
 """Beyond this, and below its inverse, powers of a number have no place in a float."""
-BUSY_AT_PEAK = 0.8
+MIN_PEAK_UTILISATION = 0.8
 """The resource that ends the growth is used this much at the peak already. One that is full beyond
 the peak but not at it was filled by other, or more expensive, queries: a report, a backup."""
 MIN_CONCURRENCY = 0.5

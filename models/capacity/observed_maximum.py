@@ -14,15 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.observations import Observations
-from models.capacity.resource_limit import FULL
-from models.capacity.sample_sizes import FEWEST, MIN_POINTS, MISLED, NEAR, VARIES
+from models.capacity.resource_limit import FULL_UTILISATION
+from models.capacity.sample_sizes import (
+    FALSE_SIGN_PROBABILITY,
+    MIN_LASTING,
+    MIN_POINTS,
+    NEAR_SHARE,
+    QUERY_VARIATION,
+)
 from models.numerics import TINY
 from models.robust import neighbour_deviation, normal_cdf
 from models.usl.law import Array
 
-BY_CHANCE = 0.2
+CHANCE_PROBABILITY = 0.2
 """What happens by chance so often speaks against nothing."""
-UNKNOWN = 0.1
+DEFAULT_VARIATION = 0.1
 """It varies by so much where nothing tells."""
 
 
@@ -32,11 +38,15 @@ def likelihood(ln_capacity: Array, seen: Observations, name: str) -> Array:
     Capacities in queries/s. `name` is the resource that shows how much a query's cost varies.
     """
     x = np.sort(seen.throughput)[::-1]
-    near = int(np.count_nonzero(x >= NEAR * x[0]))
-    rank = np.arange(1, min(FEWEST, near) + 1)
+    near = int(np.count_nonzero(x >= NEAR_SHARE * x[0]))
+    rank = np.arange(1, min(MIN_LASTING, near) + 1)
     passed = (np.log(x[: len(rank)]) - ln_capacity[:, None]) / cost_variation(seen, name)
     by_chance = _at_least(rank, near, normal_cdf(-passed))
-    p: Array = np.prod(MISLED + (1 - MISLED) * np.minimum(by_chance / BY_CHANCE, 1.0), axis=1)
+    p: Array = np.prod(
+        FALSE_SIGN_PROBABILITY
+        + (1 - FALSE_SIGN_PROBABILITY) * np.minimum(by_chance / CHANCE_PROBABILITY, 1.0),
+        axis=1,
+    )
     return p
 
 
@@ -60,8 +70,8 @@ def cost_variation(seen: Observations, name: str) -> float:
     Of the upper half of the loads: lower ones are measured less well.
     """
     u, x = seen.resource(name).of_ours, seen.throughput
-    known = (u > 0) & (u < FULL) & (x > 0.5 * x.max())
+    known = (u > 0) & (u < FULL_UTILISATION) & (x > 0.5 * x.max())
     if np.count_nonzero(known) < MIN_POINTS:
-        return UNKNOWN
+        return DEFAULT_VARIATION
     u, x = u[known], x[known]
-    return max(neighbour_deviation(np.log(u / x), x), VARIES)
+    return max(neighbour_deviation(np.log(u / x), x), QUERY_VARIATION)

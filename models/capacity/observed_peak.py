@@ -11,19 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.observations import ABOUT, BUSY_AT_PEAK, Observations
+from models.capacity.observations import MIN_PEAK_UTILISATION, SAME_LOAD_SHARE, Observations
 from models.capacity.resource_limit import Resource
-from models.capacity.sample_sizes import FEWEST
+from models.capacity.sample_sizes import MIN_LASTING
 from models.numerics import median
 from models.robust import medians, persistence
 from models.usl.law import Array
 
-CELLS = 4
+CELLS_PER_OCTAVE = 4
 """Intervals are compared in cells of concurrency, so many to the octave."""
-STEP = 2 ** (1 / CELLS)
-BEYOND = 1.5
+CELL_RATIO = 2 ** (1 / CELLS_PER_OCTAVE)
+BEYOND_PEAK_RATIO = 1.5
 """So many times the concurrency that suffices for the peak is beyond it."""
-PLATEAU = 3.0
+PLATEAU_END_RATIO = 3.0
 """Where throughput stays level, the peak ends at so many times the concurrency that suffices."""
 
 
@@ -55,15 +55,15 @@ def _passed(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak | None
     cells = _cells(n, x, known)
     if len(cells) == 0:
         return None
-    at_peak = cells[:, 1] >= ABOUT * cells[:, 1].max()
+    at_peak = cells[:, 1] >= SAME_LOAD_SHARE * cells[:, 1].max()
     knee = float(cells[at_peak, 0][0])
-    far = known & (n >= BEYOND * knee)
-    if np.count_nonzero(far) < FEWEST or median(x[far]) > cells[:, 1].max():
+    far = known & (n >= BEYOND_PEAK_RATIO * knee)
+    if np.count_nonzero(far) < MIN_LASTING or median(x[far]) > cells[:, 1].max():
         return None
     resource = _full(seen, far, known & _in_cells(n, cells[at_peak, 0]))
     if resource is None:
         return None
-    upper = min(_end(cells, at_peak), PLATEAU * knee)
+    upper = min(_end(cells, at_peak), PLATEAU_END_RATIO * knee)
     inside = cells[at_peak & (cells[:, 0] <= upper)]
     best = float(inside[np.argmax(inside[:, 1]), 0])
     # all intervals between both ends: the cells at the peak alone would be the fast moments
@@ -79,24 +79,28 @@ def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak |
     the least: the peak is taken in the middle, as uncertain as they differ.
     """
     for resource in _ending(seen):
-        if np.count_nonzero(known & resource.full) < FEWEST:
+        if np.count_nonzero(known & resource.full) < MIN_LASTING:
             continue
         used = resource.used_for_server(seen.throughput)
-        ours = known & (used >= BUSY_AT_PEAK)
+        ours = known & (used >= MIN_PEAK_UTILISATION)
         full, nearly = ours & resource.full, ours & ~resource.full
-        if min(np.count_nonzero(full), np.count_nonzero(nearly)) < FEWEST:
+        if min(np.count_nonzero(full), np.count_nonzero(nearly)) < MIN_LASTING:
             continue
         n, x = seen.concurrency, seen.throughput
         knee = median(n[nearly])
-        far = full & (n >= PLATEAU * knee)
-        if np.count_nonzero(far) < FEWEST or np.count_nonzero(full & ~far) >= FEWEST:
+        far = full & (n >= PLATEAU_END_RATIO * knee)
+        if np.count_nonzero(far) < MIN_LASTING or np.count_nonzero(full & ~far) >= MIN_LASTING:
             continue
         most = median(x[nearly] / np.maximum(resource.of_all, used)[nearly])
         least = median(x[far])
         apart = abs(np.log(most / least)) / 2
         middle = max(least, np.sqrt(least * most))
         return ObservedPeak(
-            float(middle), float(apart), BEYOND * knee, PLATEAU * knee, resource.name
+            float(middle),
+            float(apart),
+            BEYOND_PEAK_RATIO * knee,
+            PLATEAU_END_RATIO * knee,
+            resource.name,
         )
     return None
 
@@ -111,7 +115,7 @@ def _error(ln_x: Array) -> float:
 def _cell(n: Array) -> Array:
     """Number the cell of each concurrency; NaN where there is none."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        cell: Array = np.floor(CELLS * np.log2(n))
+        cell: Array = np.floor(CELLS_PER_OCTAVE * np.log2(n))
     return cell
 
 
@@ -126,7 +130,7 @@ def _cells(n: Array, x: Array, known: NDArray[np.bool_]) -> Array:
     numbers, counts = np.unique(cell[known], return_counts=True)
     found = [
         (median(n[cell == number]), median(x[cell == number]))
-        for number in numbers[counts >= FEWEST]
+        for number in numbers[counts >= MIN_LASTING]
     ]
     return np.array(found).reshape(-1, 2)
 
@@ -136,9 +140,9 @@ def _end(cells: Array, at_peak: NDArray[np.bool_]) -> float:
     last = int(np.flatnonzero(at_peak)[-1])
     n, x = cells[last]
     if last + 1 == len(cells):
-        return float(PLATEAU * n)
+        return float(PLATEAU_END_RATIO * n)
     n_next, x_next = cells[last + 1]
-    share = (x - ABOUT * cells[:, 1].max()) / (x - x_next)
+    share = (x - SAME_LOAD_SHARE * cells[:, 1].max()) / (x - x_next)
     return float(n * (n_next / n) ** share)
 
 
@@ -164,7 +168,7 @@ def _fills(
 ) -> bool:
     full = _is_full(seen, resource)
     mostly = 2 * np.count_nonzero(full & far) > np.count_nonzero(far)
-    return bool(mostly and _used(seen, resource, around) >= BUSY_AT_PEAK)
+    return bool(mostly and _used(seen, resource, around) >= MIN_PEAK_UTILISATION)
 
 
 def _used(seen: Observations, resource: Resource, which: NDArray[np.bool_]) -> float:

@@ -13,26 +13,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.capacity.change_points import MIN_STEP
-from models.capacity.cost_per_query import USED
+from models.capacity.cost_per_query import MIN_UTILISATION
 from models.capacity.observations import Observations
 from models.capacity.sample_sizes import (
-    BEYOND_DOUBT,
-    EPISODE,
-    GROUP,
-    LATEST,
-    MIN_CURVE,
-    NEAR,
-    NOISE,
-    SEEN,
-    VARIES,
+    CERTAIN_Z,
+    EPISODE_SHARE,
+    GROUP_INTERVALS,
+    LATEST_INTERVALS,
+    MIN_CURVE_POINTS,
+    MIN_NOISE,
+    NEAR_SHARE,
+    QUERY_VARIATION,
+    SEEN_QUANTILE,
 )
 from models.numerics import quantile
-from models.robust import MAD, fit_columns, medians
+from models.robust import MAD_TO_DEVIATION, fit_columns, medians
 from models.usl.law import Array
 
-IDLE = 0.05
+IDLE_CONCURRENCY_ERROR = 0.05
 """What a concurrency is off by at least, threads: nearly idle intervals vary a lot."""
-MIN_RATIO = 1.25
+MIN_OUTLIER_RATIO = 1.25
 """An outlier is beyond doubt, and so many times its neighbours."""
 
 
@@ -98,28 +98,28 @@ def find_outliers(seen: Observations) -> Outliers:
     """Find the intervals to leave out; all stay when they would be more than a tenth."""
     count = len(seen)
     kept = np.ones(count, dtype=np.bool_)
-    if count < MIN_CURVE:
+    if count < MIN_CURVE_POINTS:
         return Outliers((), 0, too_many=False, kept=kept)
     off, noise = _time(seen)
     excess = np.column_stack([off, *_costs(seen).T])
-    floor = np.column_stack([noise, *np.full((excess.shape[1] - 1, count), VARIES)])
+    floor = np.column_stack([noise, *np.full((excess.shape[1] - 1, count), QUERY_VARIATION)])
     wild = _wild(excess, floor, seen.throughput)
     suspects = np.flatnonzero(wild.any(axis=1))
-    too_many = len(suspects) > EPISODE * count
+    too_many = len(suspects) > EPISODE_SHARE * count
     if not too_many:
         kept[suspects] = False
     removed = () if too_many else tuple(_outlier(int(i), excess[i], wild[i]) for i in suspects)
     # at loads not near those queries do not take longer for the load
-    low = seen.throughput < NEAR * quantile(seen.throughput, SEEN)
+    low = seen.throughput < NEAR_SHARE * quantile(seen.throughput, SEEN_QUANTILE)
     changed = wild[:, 1:].any(axis=1) | (wild[:, 0] & ((off < 0) | low))
-    latest = _most(changed[-LATEST:])
-    if _most(np.any(wild[-LATEST:], axis=1)):
-        latest = latest or bool(np.any(np.abs(medians(excess[-LATEST:, 1:])) > MIN_STEP))
+    latest = _most(changed[-LATEST_INTERVALS:])
+    if _most(np.any(wild[-LATEST_INTERVALS:], axis=1)):
+        latest = latest or bool(np.any(np.abs(medians(excess[-LATEST_INTERVALS:, 1:])) > MIN_STEP))
     return Outliers(removed, len(suspects), too_many, kept, latest)
 
 
 def _most(which: ArrayLike) -> bool:
-    return bool(np.count_nonzero(which) > LATEST / 2)
+    return bool(np.count_nonzero(which) > LATEST_INTERVALS / 2)
 
 
 def _outlier(index: int, excess: Array, wild: NDArray[np.bool_]) -> Outlier:
@@ -136,7 +136,7 @@ def _time(seen: Observations) -> tuple[Array, Array]:
     known = (seen.concurrency > 0) & (seen.throughput > 0)
     n, x = np.where(known, seen.concurrency, 1.0), np.where(known, seen.throughput, 1.0)
     time = np.where(known, np.log(n) - np.log(x), np.nan)
-    noise = np.hypot(VARIES, (np.sqrt(seen.n_variance) + IDLE) / n)
+    noise = np.hypot(QUERY_VARIATION, (np.sqrt(seen.n_variance) + IDLE_CONCURRENCY_ERROR) / n)
     groups = _groups(seen.throughput)
     table, places = (np.where(groups >= 0, c[groups], np.nan) for c in (time, np.log(x)))
     middles, costs = medians(places, axis=1), medians(table, axis=1)
@@ -158,18 +158,18 @@ def _costs(seen: Observations) -> Array:
         return np.empty((len(seen), 0))
     u = np.stack([r.of_all for r in resources], axis=1)
     # throughputs beyond all others may be glitches: the curve ends before them
-    t = np.minimum(seen.throughput / quantile(seen.throughput, SEEN), MIN_RATIO)
+    t = np.minimum(seen.throughput / quantile(seen.throughput, SEEN_QUANTILE), MIN_OUTLIER_RATIO)
     design = np.stack([np.ones_like(t), t, t * t], axis=1)
-    fits = fit_columns(design, u, np.isfinite(u).astype(np.float64), NOISE)
+    fits = fit_columns(design, u, np.isfinite(u).astype(np.float64), MIN_NOISE)
     curves = design @ np.stack([f.coefficients for f in fits]).T
-    over: Array = np.log((u + USED) / (np.clip(curves, 0, None) + USED))
+    over: Array = np.log((u + MIN_UTILISATION) / (np.clip(curves, 0, None) + MIN_UTILISATION))
     return over
 
 
 def _groups(x: Array) -> NDArray[np.intp]:
     """Number the intervals in groups of neighbours in throughput, shape (groups, size), else −1."""
     order = np.argsort(x, kind="stable")
-    count = max(1, min(GROUP, len(order) // GROUP))
+    count = max(1, min(GROUP_INTERVALS, len(order) // GROUP_INTERVALS))
     size = -(-len(order) // count)
     padded = np.full(count * size, -1, dtype=np.intp)
     padded[: len(order)] = order
@@ -180,11 +180,13 @@ def _wild(excess: Array, floor: Array, x: Array) -> NDArray[np.bool_]:
     """Find what is beyond the spread of its group and of all, shape as given."""
     groups = _groups(x)
     sizes = np.where((groups >= 0)[:, :, None], np.abs(excess)[groups], np.nan)
-    overall = MAD * medians(np.abs(excess))
+    overall = MAD_TO_DEVIATION * medians(np.abs(excess))
     spread = np.broadcast_to(overall, excess.shape).copy()
-    local = np.repeat((MAD * medians(sizes, axis=1))[:, None, :], groups.shape[1], axis=1)
+    local = np.repeat(
+        (MAD_TO_DEVIATION * medians(sizes, axis=1))[:, None, :], groups.shape[1], axis=1
+    )
     spread[groups[groups >= 0]] = local[groups >= 0]
-    limit = BEYOND_DOUBT * np.fmax(np.fmax(spread, overall), floor)
+    limit = CERTAIN_Z * np.fmax(np.fmax(spread, overall), floor)
     with np.errstate(invalid="ignore"):
-        wild: NDArray[np.bool_] = np.abs(excess) > np.maximum(limit, np.log(MIN_RATIO))
+        wild: NDArray[np.bool_] = np.abs(excess) > np.maximum(limit, np.log(MIN_OUTLIER_RATIO))
     return wild

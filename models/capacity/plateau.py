@@ -16,17 +16,18 @@ always one, or the next that waits for it.
 import numpy as np
 
 from models.capacity.observations import Observations
-from models.capacity.observed_peak import BEYOND
-from models.capacity.sample_sizes import FEWEST, MIN_POINTS, SURE
+from models.capacity.observed_peak import BEYOND_PEAK_RATIO
+from models.capacity.sample_sizes import MIN_LASTING, MIN_POINTS, SIGNIFICANT_Z
 from models.numerics import median, quantile
 from models.robust import neighbour_deviation
 from models.usl.law import Array
 
-AT_TOP = 0.92
+TOP_SHARE = 0.92
 """From this share of the third highest throughput on it is the top: two may be bursts."""
-FEW = 1.25
-"""Up to so many times the concurrency that first reached the top are few, from `BEYOND` on many."""
-GROWTH = 1.04
+FEW_THREADS_RATIO = 1.25
+"""Up to so many times the concurrency that first reached the top are few threads, from
+`BEYOND_PEAK_RATIO` on many."""
+MAX_PLATEAU_GROWTH = 1.04
 """The throughput at many, over that at few, must not be more."""
 
 
@@ -45,14 +46,14 @@ def find_plateau(seen: Observations) -> float | None:
     if first < 1 or scatter is None:
         return None
     # the first may be so much below its usual concurrency, and others so much above it
-    beyond = max(BEYOND, np.exp(2 * SURE * scatter))
-    many, few = n >= beyond * first, (x >= top) & (n < FEW * first)
+    beyond = max(BEYOND_PEAK_RATIO, np.exp(2 * SIGNIFICANT_Z * scatter))
+    many, few = n >= beyond * first, (x >= top) & (n < FEW_THREADS_RATIO * first)
     if min(np.count_nonzero(many), np.count_nonzero(few)) < MIN_POINTS:
         return None
     level, before = median(x[many]), median(x[few])
     # else they piled up: most of the intervals with many statements are at the top, too
     stays = 2 * np.count_nonzero(x[many] >= top) > np.count_nonzero(many)
-    return level if stays and level <= GROWTH * before else None
+    return level if stays and level <= MAX_PLATEAU_GROWTH * before else None
 
 
 def reach_of_top(n: Array, x: Array) -> tuple[float, float]:
@@ -60,7 +61,7 @@ def reach_of_top(n: Array, x: Array) -> tuple[float, float]:
 
     n in threads and x in queries/s, both of shape (intervals,); the two results in these units.
     """
-    top = float(AT_TOP * np.sort(x)[-FEWEST])
+    top = float(TOP_SHARE * np.sort(x)[-MIN_LASTING])
     return top, quantile(n[x >= top], 0.1)
 
 

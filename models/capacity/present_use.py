@@ -10,8 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.observations import Observations
-from models.capacity.resource_limit import FULL, STRANGE, Resource, ResourceLimit
-from models.capacity.sample_sizes import FEWEST, LATEST
+from models.capacity.resource_limit import (
+    FULL_UTILISATION,
+    OTHER_PROGRAMS_SHARE,
+    Resource,
+    ResourceLimit,
+)
+from models.capacity.sample_sizes import LATEST_INTERVALS, MIN_LASTING
 from models.numerics import median
 from models.usl.law import Array
 
@@ -44,8 +49,8 @@ def left_at_present(resource: Resource, x: Array, kept: NDArray[np.intp]) -> flo
     use about as much now, or less, or that is not known.
     """
     use = resource.use_of_strangers(x)
-    latest, then = (some[np.isfinite(some)] for some in (use[-LATEST:], use[kept]))
+    latest, then = (some[np.isfinite(some)] for some in (use[-LATEST_INTERVALS:], use[kept]))
     if len(latest) == 0 or len(then) == 0:
         return 1.0
-    now, before = min(median(latest[-FEWEST:]), FULL), float(np.mean(then))
-    return (1 - now) / (1 - before) if now - before > STRANGE else 1.0
+    now, before = min(median(latest[-MIN_LASTING:]), FULL_UTILISATION), float(np.mean(then))
+    return (1 - now) / (1 - before) if now - before > OTHER_PROGRAMS_SHARE else 1.0

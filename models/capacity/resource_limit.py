@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.cpu_wakeups import QUEUED, SHORT, CpuWakeups
-from models.capacity.sample_sizes import MIN_POINTS, MIN_SPREAD, MOSTLY, SURE
+from models.capacity.cpu_wakeups import FULL_CONCURRENCY, SHORT_QUERY_SECONDS, CpuWakeups
+from models.capacity.sample_sizes import MAJORITY, MIN_POINTS, MIN_SPREAD, SIGNIFICANT_Z
 from models.capacity.shared_cost import SharedCost
 from models.numerics import QUANTILES, median, quantile, quantiles
 from models.trust import Trust
@@ -53,12 +53,12 @@ SENTENCES = {
 }
 
 
-FULL = 0.97
+FULL_UTILISATION = 0.97
 """A resource this near its ceiling is full: its utilisation can no longer follow the load."""
-FOLLOWS = 0.1
+CLIENT_USE_QUANTILE = 0.1
 """The quantile of what others use per query that counts as work for the server's queries: clients
 on the same host do it."""
-STRANGE = 0.15
+OTHER_PROGRAMS_SHARE = 0.15
 """Use beyond that, as a share of the ceiling, is work of other programs."""
 
 
@@ -131,8 +131,8 @@ class Resource:
     @property
     def full(self) -> NDArray[np.bool_]:
         """Where it is full, shape (intervals,): a processor that queries find idle is not."""
-        surely = self.ceiling * np.exp(SURE * self.ceiling_deviation)
-        full: NDArray[np.bool_] = (self.utilisation >= FULL * surely) & self.may_be_full
+        surely = self.ceiling * np.exp(SIGNIFICANT_Z * self.ceiling_deviation)
+        full: NDArray[np.bool_] = (self.utilisation >= FULL_UTILISATION * surely) & self.may_be_full
         return full
 
     @property
@@ -142,20 +142,20 @@ class Resource:
             return self.idleness.allows_full
         if self.at_once is None:
             return np.ones(len(self.utilisation), dtype=np.bool_)
-        allows: NDArray[np.bool_] = ~(self.at_once < QUEUED)
+        allows: NDArray[np.bool_] = ~(self.at_once < FULL_CONCURRENCY)
         return allows
 
     @property
     def filled_by_others(self) -> NDArray[np.bool_]:
         """Where it is full and most of that is not the server's, shape (intervals,)."""
         own = np.nan if self.own is None else self.own
-        full = self.utilisation >= FULL * self.ceiling
-        filled: NDArray[np.bool_] = full & (own < MOSTLY * self.ceiling)
+        full = self.utilisation >= FULL_UTILISATION * self.ceiling
+        filled: NDArray[np.bool_] = full & (own < MAJORITY * self.ceiling)
         return filled
 
     def used_by_strangers(self, x: Array) -> NDArray[np.bool_]:
         """Where others used more of it than follows the throughput x (queries/s), shape as x."""
-        strangers: NDArray[np.bool_] = self.use_of_strangers(x) > STRANGE
+        strangers: NDArray[np.bool_] = self.use_of_strangers(x) > OTHER_PROGRAMS_SHARE
         return strangers
 
     def use_of_strangers(self, x: Array) -> Array:
@@ -235,7 +235,7 @@ class Resource:
         """Compute n for each processor where waking one may be a good part of a query."""
         if self.processors is None or self.own is None or self.is_of_statements:
             return None
-        is_short = self.own * self.processors < SHORT * x
+        is_short = self.own * self.processors < SHORT_QUERY_SECONDS * x
         return np.where(is_short, n / self.processors, np.nan)
 
 
@@ -245,16 +245,18 @@ def _per_query(x: Array, others: Array) -> float:
     x in queries/s, others as a share of the ceiling, both of shape (intervals,). From the lower
     half of the throughputs to the upper one (A. Wald 1940), within chance, where they differ.
     """
-    least = max(quantile(others / x, FOLLOWS), 0.0)
+    least = max(quantile(others / x, CLIENT_USE_QUANTILE), 0.0)
     halves = (x <= median(x), x > median(x))
     if not halves[1].any():
         return least
     low, high = (median(x[half]) for half in halves)
     if high < MIN_SPREAD * low:
         return least
-    (a, a_middle), (b, b_middle) = (quantiles(others[half], (FOLLOWS, MOSTLY)) for half in halves)
+    (a, a_middle), (b, b_middle) = (
+        quantiles(others[half], (CLIENT_USE_QUANTILE, MAJORITY)) for half in halves
+    )
     error = np.hypot(a_middle - a, b_middle - b) / np.sqrt(len(x) / 2)
-    return float(min(least, max(b - a + SURE * error, 0.0) / (high - low)))
+    return float(min(least, max(b - a + SIGNIFICANT_Z * error, 0.0) / (high - low)))
 
 
 @dataclass(frozen=True, eq=False)

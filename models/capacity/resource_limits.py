@@ -14,38 +14,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.cost_per_query import USED
+from models.capacity.cost_per_query import MIN_UTILISATION
 from models.capacity.demand import (
-    LOG_SHARES,
-    MEASURED_SHARES,
-    NOISE,
+    LOG_MODEL_PRIORS,
+    MIN_UTILISATION_NOISE,
     OWN_BASE_PRIOR,
-    OWN_SHARES,
-    UNMEASURED_SHARES,
+    PROCESSOR_MODEL_PRIORS,
+    UNCOUNTED_WAKEUP_MODEL_PRIORS,
+    WAKEUP_MODEL_PRIORS,
     Followed,
     Part,
     follow,
 )
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
-from models.capacity.distribution import FARTHEST, GRID
+from models.capacity.distribution import TABLE_DEVIATIONS, TABLE_SIZE
 from models.capacity.extrapolation import CEILING, Extrapolations
-from models.capacity.observations import BUSY_AT_PEAK
+from models.capacity.observations import MIN_PEAK_UTILISATION
 from models.capacity.resource_limit import (
-    FULL,
+    FULL_UTILISATION,
     LimitReason,
     Resource,
     ResourceLimit,
     UtilisationCurve,
 )
 from models.capacity.sample_sizes import (
-    BEYOND_DOUBT,
-    FEWEST,
+    CERTAIN_Z,
+    FALSE_SIGN_PROBABILITY,
+    MAJORITY,
+    MIN_LASTING,
     MIN_POINTS,
-    MISLED,
-    MOSTLY,
-    SEEN,
-    SURE,
-    VARIES,
+    QUERY_VARIATION,
+    SEEN_QUANTILE,
+    SIGNIFICANT_Z,
 )
 from models.capacity.thread_oversubscription import Clients
 from models.numerics import NEGLIGIBLE, QUANTILES, median, quantiles
@@ -54,19 +54,19 @@ from models.trust import TRUSTED_RATIO, Trust, trust_of
 from models.usl.law import Array
 from models.usl.posterior import Interval
 
-FULL_SPREAD = 1.5
+MAX_FULL_GROWTH = 1.5
 """A full resource holds the throughput; where it grows by more, being busy is not being full."""
-FILLING_SHARE = 0.75
+MAX_FILLING_SHARE = 0.75
 """A stock that rises in more of the intervals is not in balance: how full it is, is its age."""
-REACH = (-2.5, 2.0)
+LIMIT_RANGE = (-2.5, 2.0)
 """ln X: from so far below where a straight line is full to so far above a limit is looked for."""
-LEAST_VARIANCE = 0.25
+MIN_VARIANCE_SHARE = 0.25
 """Of the variance of a utilisation at the median load: those at lower loads have no less."""
-FOR_US = (0.1, 0.4)
+CLIENT_USE_PRIOR = (0.1, 0.4)
 """What others use for each of the server's queries, in its own demand: mean and deviation."""
 AT_CEILING = CEILING[0] - CEILING[1]
 """With so much used by the server alone it is at the limit, or past it."""
-FILLED_ERROR = (0.02, 0.08)
+FULL_THROUGHPUT_ERRORS = (0.02, 0.08)
 """How far off ln of the throughputs then is, deviations: of all of them, and of each."""
 
 
@@ -142,14 +142,14 @@ def _followed(
     x_scale = float(x.max())
     t = x / x_scale
     # the variance of a utilisation grows with it, as that of a sum of demands does
-    rough = np.maximum(t / median(t), LEAST_VARIANCE)
+    rough = np.maximum(t / median(t), MIN_VARIANCE_SHARE)
     follows = (~full) & np.isfinite(u)
     apart = np.flatnonzero(np.count_nonzero(follows & np.isfinite(own), axis=0) >= MIN_POINTS)
     columns = np.concatenate([u, own[:, apart], u[:, apart] - own[:, apart]], axis=1)
     used = np.concatenate([follows, *2 * [follows[:, apart]]], axis=1) & np.isfinite(columns)
     weighed = np.where(used, (weights / rough)[:, None], 0.0)
     design = np.stack([np.ones_like(t), t, t * t], axis=1)
-    fits = fit_columns(design, columns, weighed, NOISE)
+    fits = fit_columns(design, columns, weighed, MIN_UTILISATION_NOISE)
     every = [Part(t, *part) for part in zip(columns.T, weighed.T, fits, strict=True)]
     parts = [[whole] for whole in every[: len(resources)]]
     for place, i in enumerate(apart.tolist(), start=len(resources)):
@@ -163,7 +163,7 @@ def if_passed(limit: ResourceLimit, x: float, while_full: bool) -> ResourceLimit
     Where the resource was full meanwhile it ends the growth all the same, and at x: the estimate
     was off by as much (processors whose speed varies), and so may the new one be.
     """
-    if limit.x_max is None or not while_full or x > FULL_SPREAD * limit.x_max:
+    if limit.x_max is None or not while_full or x > MAX_FULL_GROWTH * limit.x_max:
         return ResourceLimit.none(limit.resource, limit.utilisation_max, LimitReason.NOT_A_LIMIT)
     middle = np.log(limit.x_max)
     upper = float(np.interp(QUANTILES[2], limit.cdf, limit.grid)) - middle
@@ -196,24 +196,24 @@ def _apart(parts: Sequence[Part], resource: Resource, x: Array) -> list[Part]:
     """
     whole, own, others = parts
     x_scale = float(x.max())
-    own = replace(own, base=OWN_BASE_PRIOR, shares=OWN_SHARES)
+    own = replace(own, base=OWN_BASE_PRIOR, shares=PROCESSOR_MODEL_PRIORS)
     idleness, log = resource.idleness, resource.log_sharing
     if idleness is not None:
         idle = replace(idleness, per_query=idleness.per_query * x_scale)
         smooth = idle.smoothed(own.t, whole.u, own.weights)
-        own = replace(own, shares=MEASURED_SHARES, idleness=smooth)
+        own = replace(own, shares=WAKEUP_MODEL_PRIORS, idleness=smooth)
     elif resource.at_once is not None and resource.count is not None and own.slope > 0:
         second = x_scale / (resource.count * own.slope)
-        own = replace(own, shares=UNMEASURED_SHARES, wakes_unseen=second)
+        own = replace(own, shares=UNCOUNTED_WAKEUP_MODEL_PRIORS, wakes_unseen=second)
     if log is not None:
         written = replace(log, per_query=log.per_query * x_scale)
         shared = written.smoothed(own.t, np.zeros_like(own.t), own.weights)
-        own = replace(own, shares=(*own.shares, *LOG_SHARES), log_sharing=shared)
-    mean, deviation = FOR_US[0] * own.slope, FOR_US[1] * abs(own.slope)
+        own = replace(own, shares=(*own.shares, *LOG_MODEL_PRIORS), log_sharing=shared)
+    mean, deviation = CLIENT_USE_PRIOR[0] * own.slope, CLIENT_USE_PRIOR[1] * abs(own.slope)
     below = others.straight.coefficients[0] < 0
     if below and np.count_nonzero(resource.used_by_strangers(x)) >= MIN_POINTS:
         mean = resource.use_by_others_per_query(x) * x_scale
-        deviation = FOR_US[1] * mean
+        deviation = CLIENT_USE_PRIOR[1] * mean
     return [own, replace(others, fit=others.fit.given(1, mean, deviation))]
 
 
@@ -221,7 +221,9 @@ def _seen(u: Array) -> Array:
     """Find the utilisation that each column reached for a while: its 95 % quantile, or 0."""
     last = np.maximum(np.count_nonzero(np.isfinite(u), axis=0) - 1, 0)
     ordered = np.sort(u, axis=0)  # NaN come last
-    seen: Array = np.nan_to_num(ordered[(SEEN * last).astype(np.intp), np.arange(u.shape[1])])
+    seen: Array = np.nan_to_num(
+        ordered[(SEEN_QUANTILE * last).astype(np.intp), np.arange(u.shape[1])]
+    )
     return seen
 
 
@@ -238,7 +240,7 @@ def _unless_followed(
     known = np.isfinite(u)
     if np.count_nonzero(known) < MIN_POINTS:
         return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
-    if seen < USED:
+    if seen < MIN_UTILISATION:
         return ResourceLimit.none(name, seen, LimitReason.LITTLE_USED)
     if resource.is_stock and _fills(u[known]):
         return ResourceLimit.none(name, seen, LimitReason.STILL_FILLING)
@@ -246,18 +248,18 @@ def _unless_followed(
     if np.count_nonzero(full) >= MIN_POINTS:
         low, middle, high = quantiles(x[full], QUANTILES)
         # it may be far lower once it is full: past the peak threads burn what others would need
-        filling = x[follows & (u > BUSY_AT_PEAK)]
+        filling = x[follows & (u > MIN_PEAK_UTILISATION)]
         began = median(filling) if len(filling) >= MIN_POINTS else low
-        if high > FULL_SPREAD * began:
+        if high > MAX_FULL_GROWTH * began:
             return ResourceLimit.none(name, seen, LimitReason.NOT_A_LIMIT)
-        if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < USED:
+        if np.count_nonzero(follows) < MIN_POINTS or np.max(u[follows]) < MIN_UTILISATION:
             if resource.is_busy_time:
                 return ResourceLimit.none(name, seen, LimitReason.SEVERAL_AT_ONCE)
             return _measured(name, seen, float(middle), float(high / low))
     if np.count_nonzero(follows) < MIN_POINTS:
         return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
     # of a stock that is emptied now and then some of the intervals look like noise
-    if not part.is_demand(BEYOND_DOUBT if resource.is_stock else SURE):
+    if not part.is_demand(CERTAIN_Z if resource.is_stock else SIGNIFICANT_Z):
         return ResourceLimit.none(name, seen, LimitReason.NO_DEMAND)
     return None
 
@@ -273,7 +275,7 @@ def _is_filled(resource: Resource, x: Array) -> NDArray[np.bool_]:
     if resource.own is None:
         return np.zeros(len(x), dtype=np.bool_)
     alone: NDArray[np.bool_] = resource.of_ours >= AT_CEILING
-    return alone | (resource.used_for_server(x) >= FULL)
+    return alone | (resource.used_for_server(x) >= FULL_UTILISATION)
 
 
 def _with_filled(limit: ResourceLimit, x: Array) -> ResourceLimit:
@@ -282,12 +284,14 @@ def _with_filled(limit: ResourceLimit, x: Array) -> ResourceLimit:
     They follow the load no longer, so no curve is fitted to them: each is a measurement of the
     limit, somewhat off, and all of them may be off alike, past the peak or on their way to it.
     """
-    if len(x) < FEWEST:
+    if len(x) < MIN_LASTING:
         return limit
-    common, each = FILLED_ERROR
+    common, each = FULL_THROUGHPUT_ERRORS
     z = (limit.grid - median(np.log(x))) / np.hypot(common, each / np.sqrt(len(x)))
     followed = np.diff(limit.cdf, prepend=0.0)
-    p = ((1 - MISLED) * followed + MISLED / len(followed)) * np.exp(-0.5 * z**2)
+    p = ((1 - FALSE_SIGN_PROBABILITY) * followed + FALSE_SIGN_PROBABILITY / len(followed)) * np.exp(
+        -0.5 * z**2
+    )
     if p.sum() < NEGLIGIBLE:
         return limit
     measured = _with_distribution(limit, limit.grid, np.cumsum(p) / p.sum())
@@ -322,7 +326,7 @@ def _with_ceiling_of(resource: Resource, limit: ResourceLimit) -> ResourceLimit:
 def _shifted(limit: ResourceLimit, by: float, deviation: float) -> ResourceLimit:
     """Shift ln limit by something normal with this mean and deviation."""
     step = float(limit.grid[1] - limit.grid[0])
-    reach = int(np.ceil(FARTHEST * deviation / step))
+    reach = int(np.ceil(TABLE_DEVIATIONS * deviation / step))
     ends = step * np.arange(1, reach + 1)
     grid = np.concatenate((limit.grid[0] - ends[::-1], limit.grid, limit.grid[-1] + ends))
     cdf = np.interp(grid, limit.grid, limit.cdf, left=0.0)
@@ -348,7 +352,7 @@ def _fills(u: Array) -> bool:
     One in balance, that lets out the more the fuller it is, falls as often as it rises.
     """
     changes = np.diff(u)
-    return bool(np.count_nonzero(changes > 0) > FILLING_SHARE * np.count_nonzero(changes))
+    return bool(np.count_nonzero(changes > 0) > MAX_FILLING_SHARE * np.count_nonzero(changes))
 
 
 def _extrapolated(
@@ -359,7 +363,7 @@ def _extrapolated(
         return []
     reach = [_reach(each.parts) for each in followed]
     extrapolations = Extrapolations.of(followed, reach)
-    grid = np.linspace(*REACH, GRID) + np.log(reach)[:, None]
+    grid = np.linspace(*LIMIT_RANGE, TABLE_SIZE) + np.log(reach)[:, None]
     cdf = extrapolations.reached(np.exp(grid))
     falls = extrapolations.further_fall(reach)
     growth, waking, log = (getattr(extrapolations, c) for c in ("growth", "waking", "log_shared"))
@@ -402,10 +406,12 @@ def _of_channels(
     name: str, seen: float, channels: DeviceParallelism, reach: float, demand: float, x_scale: float
 ) -> ResourceLimit:
     """Look for the limit up to where as many channels as are possible are full."""
-    grid = np.linspace(REACH[0], REACH[1] + np.log(CHANNELS[-1]), 2 * GRID) + np.log(reach)
+    grid = np.linspace(
+        LIMIT_RANGE[0], LIMIT_RANGE[1] + np.log(CHANNELS[-1]), 2 * TABLE_SIZE
+    ) + np.log(reach)
     cdf = channels.reached(np.exp(grid))
     limit = _describe(name, seen, grid + np.log(x_scale), cdf, demand, 0.0)
-    if channels.shares[0] > MOSTLY:
+    if channels.shares[0] > MAJORITY:
         return limit
     return replace(limit, reasons=(LimitReason.SEVERAL_AT_ONCE, *limit.reasons))
 
@@ -424,7 +430,7 @@ def _describe(
     interval = Interval(float(low), float(high))
     trust = trust_of(interval.ratio, doubted=interval.ratio >= TRUSTED_RATIO)
     reasons = (
-        (LimitReason.DEMAND_GROWS, growth > MOSTLY),
+        (LimitReason.DEMAND_GROWS, growth > MAJORITY),
         (LimitReason.WIDE_INTERVAL, trust is not Trust.TRUSTED),
     )
     return ResourceLimit(
@@ -444,8 +450,8 @@ def _describe(
 
 def _measured(name: str, seen: float, x: float, spread: float) -> ResourceLimit:
     """Take the limit from the throughput of a resource that is full nearly always."""
-    deviation = max(np.log(spread) / (2 * NORMAL_95), VARIES)
-    grid = np.log(x) + np.linspace(-FARTHEST, FARTHEST, GRID) * deviation
+    deviation = max(np.log(spread) / (2 * NORMAL_95), QUERY_VARIATION)
+    grid = np.log(x) + np.linspace(-TABLE_DEVIATIONS, TABLE_DEVIATIONS, TABLE_SIZE) * deviation
     resource_limit = _describe(
         name, seen, grid, normal_cdf((grid - np.log(x)) / deviation), 1 / x, 0.0
     )

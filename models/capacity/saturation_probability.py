@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from models.capacity.distribution import Distribution
 from models.capacity.headroom import Headroom
 from models.capacity.result import Capacity, CapacityReason
-from models.forecast.next_hour import STEP, Rise
+from models.forecast.next_hour import STEP_SECONDS, Rise
 
 GROWTHS = (1.0, 1.1, 1.25, 1.5)
 """The present load, and what it is when it has grown by 10, 25 and 50 %."""
-REFUTED = -0.15
+REFUTING_HEADROOM = -0.15
 """Headroom below it, without overload, refutes the prediction: more is served than can be."""
 CONTRADICTED = {
     CapacityReason.NO_LIMIT_SEEN,
@@ -54,15 +54,16 @@ def saturation_soon(
 ) -> Probabilities:
     """Compute the probability that the load meets C within each time that it may rise.
 
-    level: the load of the last minutes, queries/s; rises by steps of `STEP` seconds ahead.
+    level: the load of the last minutes, queries/s; rises by steps of `STEP_SECONDS` seconds ahead.
     """
     limit = _limit(capacity, found)
     if limit is None or found is None:
         return ()
     if found.overloaded:
-        return tuple((STEP * steps, 1.0) for steps in rises)
+        return tuple((STEP_SECONDS * steps, 1.0) for steps in rises)
     return tuple(
-        (STEP * steps, rise.saturation_probability(level, limit)) for steps, rise in rises.items()
+        (STEP_SECONDS * steps, rise.saturation_probability(level, limit))
+        for steps, rise in rises.items()
     )
 
 
@@ -70,5 +71,5 @@ def _limit(capacity: Capacity, found: Headroom | None) -> Distribution | None:
     """Take the capacity's distribution; None where it is not known or refuted."""
     if found is None or is_contradicted(capacity):
         return None
-    is_refuted = found.ratio < REFUTED and not found.overloaded
+    is_refuted = found.ratio < REFUTING_HEADROOM and not found.overloaded
     return None if is_refuted else capacity.distribution

@@ -11,13 +11,13 @@ from typing import Self
 
 import numpy as np
 
-from models.capacity.sample_sizes import HIGH, MIN_POINTS
+from models.capacity.sample_sizes import HIGH_QUANTILE, MIN_POINTS
 from models.numerics import quantile
 from models.usl.law import Array
 
-LOADED = 0.2
+MIN_LOAD_SHARE = 0.2
 """From this share of the highest throughput on, what the system does by itself hardly counts."""
-DEGREE = 3
+POLYNOMIAL_DEGREE = 3
 """The share over the throughput is smoothed by a polynomial: as a regressor it must have no noise
 of its own, which would hide what it explains."""
 
@@ -43,8 +43,8 @@ class SharedCost:
         known = np.isfinite(per_query)
         if np.count_nonzero(known) < MIN_POINTS:
             return None
-        loaded = known & (x >= LOADED * x[known].max())
-        at_low_load = quantile(per_query[loaded], HIGH)
+        loaded = known & (x >= MIN_LOAD_SHARE * x[known].max())
+        at_low_load = quantile(per_query[loaded], HIGH_QUANTILE)
         if at_low_load <= 0:
             return None
         return cls(np.clip(1 - per_query / at_low_load, 0.0, 1.0), at_low_load)
@@ -60,9 +60,9 @@ class SharedCost:
         """
         spared = np.where(np.isfinite(self.spared), self.spared, np.clip(otherwise, 0.0, 1.0))
         used = (weights > 0) & np.isfinite(spared)
-        if np.count_nonzero(used) <= DEGREE:
+        if np.count_nonzero(used) <= POLYNOMIAL_DEGREE:
             return self.selected(np.nan_to_num(spared))
-        powers = np.vander(t, DEGREE + 1)
+        powers = np.vander(t, POLYNOMIAL_DEGREE + 1)
         root = np.sqrt(weights[used])
         rows, right = powers[used] * root[:, None], spared[used] * root
         coefficients = np.linalg.lstsq(rows, right, rcond=None)[0]

@@ -24,8 +24,8 @@ class AccountedShare:
     """Whether it was measured on other servers only."""
 
 
-ASSUMED = AccountedShare(0.88, 0.07, is_assumed=True)
-OWN_DEVIATION = 0.05
+ASSUMED_SHARE = AccountedShare(0.88, 0.07, is_assumed=True)
+MEASURED_DEVIATION = 0.05
 """Of a share that somebody measured at the server itself, at whatever load: about half of what lies
 between a tenth of the load and all of it."""
 
@@ -33,5 +33,5 @@ between a tenth of the load and all of it."""
 def accounted_share(measured: float | None) -> AccountedShare:
     """Take the share that was measured at the server, 0 to 1, or else the one of other servers."""
     if measured is None:
-        return ASSUMED
-    return AccountedShare(measured, OWN_DEVIATION, is_assumed=False)
+        return ASSUMED_SHARE
+    return AccountedShare(measured, MEASURED_DEVIATION, is_assumed=False)

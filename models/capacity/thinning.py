@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from models.numerics import TINY
 from models.usl.law import Array
 
-LIMIT = 500
+MAX_INTERVALS = 500
 LOADS_PER_OCTAVE, LOAD_OCTAVES = 6, 6
-YOUNG = 900.0
+YOUNG_SECONDS = 900.0
 """Intervals younger than this (s) are of one age; older ones fall into octaves of it."""
-HALF_LIFE = 86_400.0
+HALF_LIFE_SECONDS = 86_400.0
 """After so long (s) an interval weighs half."""
-CELL_WEIGHT = 8.0
+MAX_CELL_WEIGHT = 8.0
 """A cell weighs no more than so many intervals: those of one load and age are nearly one."""
 
 
@@ -32,7 +32,7 @@ class Kept:
     counts: Array = field(repr=False)
     """How many intervals each stands for; to be handed in when they are thinned again."""
     weights: Array = field(repr=False)
-    """What each weighs in a fit: by age, and no cell more than CELL_WEIGHT."""
+    """What each weighs in a fit: by age, and no cell more than MAX_CELL_WEIGHT."""
 
 
 def thin(
@@ -41,8 +41,8 @@ def thin(
     now: float,
     *,
     counts: ArrayLike = 1.0,
-    limit: int = LIMIT,
-    half_life: float = HALF_LIFE,
+    limit: int = MAX_INTERVALS,
+    half_life: float = HALF_LIFE_SECONDS,
 ) -> Kept:
     """Choose at most `limit` intervals; at in seconds, rising, and throughput of shape (k,).
 
@@ -62,7 +62,9 @@ def thin(
     kept_in_cell = np.bincount(cell[chosen])
     of = cell[chosen]
     share = total[of] / kept_in_cell[of]
-    weights = np.minimum(share, CELL_WEIGHT / kept_in_cell[of]) * 0.5 ** (age[chosen] / half_life)
+    weights = np.minimum(share, MAX_CELL_WEIGHT / kept_in_cell[of]) * 0.5 ** (
+        age[chosen] / half_life
+    )
     return Kept(known[chosen], share, weights)
 
 
@@ -72,7 +74,7 @@ def _cells(x: Array, age: Array) -> NDArray[np.intp]:
     top = max(float(x.max()), TINY)
     below = -np.log2(np.maximum(x / top, 2.0 ** -(LOAD_OCTAVES + 1)))
     load = np.minimum(below * LOADS_PER_OCTAVE, lowest).astype(np.intp)
-    octave = np.ceil(np.log2(np.maximum(age / YOUNG, 1.0))).astype(np.intp)
+    octave = np.ceil(np.log2(np.maximum(age / YOUNG_SECONDS, 1.0))).astype(np.intp)
     _, cell = np.unique(octave * (lowest + 1) + load, return_inverse=True)
     return cell.astype(np.intp)
 

@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-PER_DOUBLING = 0.035
+LOSS_PER_DOUBLING = 0.035
 """ln X that a doubling of the threads costs, its mean and its deviation: with it the intervals of
 28 recorded loads hold 87 % of the measured peaks."""
 ASSUMED_CONNECTIONS = 48.0
 """So many statements may run at once where nobody counted the connections: pools of 8 to 200 are
 common. Of 112 intervals of recorded loads without that count 88 hold the peak, and 70 where no more
 than those seen are expected; 86 with 32 connections, 89 with 64."""
-FEW = 4.0
+LOSSLESS_CONCURRENCY = 4.0
 """So many statements at once for each processor lose nothing."""
 
 
@@ -43,6 +43,6 @@ class Clients(NamedTuple):
         By Little's law x·R statements at once fill the processors while none waits. A part of one
         is one, for a part of the time.
         """
-        fill = max(FEW * max(processors, 1.0), x * (self.residence_time or 0.0))
+        fill = max(LOSSLESS_CONCURRENCY * max(processors, 1.0), x * (self.residence_time or 0.0))
         doublings = max(float(np.log2(self.connections / fill)), 0.0) if self.connections else 0.0
-        return PER_DOUBLING * doublings
+        return LOSS_PER_DOUBLING * doublings

@@ -5,12 +5,12 @@ from numpy.typing import ArrayLike
 
 from models.rates import Array
 
-HOUR = 3600.0
+HOUR_SECONDS = 3600.0
 """Seconds."""
 
 
 def hourly_means(
-    end: ArrayLike, seconds: ArrayLike, rate: ArrayLike, until: float, width: float = HOUR
+    end: ArrayLike, seconds: ArrayLike, rate: ArrayLike, until: float, width: float = HOUR_SECONDS
 ) -> Array:
     """Average a load over consecutive hours, or steps so wide (s); the last ends at `until`.
 

@@ -15,30 +15,30 @@ from numpy.typing import NDArray
 
 from models.capacity.distribution import Distribution
 from models.forecast.daily_peaks import DAY_HOURS
-from models.forecast.hourly_means import HOUR
-from models.forecast.weekly_pattern import WEEK
+from models.forecast.hourly_means import HOUR_SECONDS
+from models.forecast.weekly_pattern import WEEK_DAYS
 from models.numerics import even_shares, median
 from models.rates import Array
 
-STEP = 300.0
+STEP_SECONDS = 300.0
 """Seconds of one mean: a saturation that lasts for less is none."""
-HORIZONS = (3, 6, 12)
+HORIZON_STEPS = (3, 6, 12)
 """Steps ahead: a quarter of an hour, half of one, one."""
-DAY_STEPS = int(DAY_HOURS * HOUR / STEP)
-AROUND = 6
+DAY_STEPS = int(DAY_HOURS * HOUR_SECONDS / STEP_SECONDS)
+NEIGHBOUR_STEPS = 6
 """Steps to either side of the same time of an earlier day that count as well."""
-SINCE = 2
+RISE_STEPS = 2
 """Steps over which a rise is measured."""
-LEAST = 6
+MIN_MOMENTS = 6
 """Moments of earlier days from which they say something."""
-NOISE = 0.02
+RISE_NOISE = 0.02
 """A rise is no better known than so, as a logarithm."""
-NEW, GROWS = 0.001, 0.3
+NEW_RISE_PROBABILITY, NEW_RISE_DEVIATION = 0.001, 0.3
 """How often a rise is something new before it is looked at, about once in a week's rises, and its
 deviation, a logarithm."""
-LASTS = even_shares(10)
+RISE_END_PROBABILITIES = even_shares(10)
 """Probabilities that a rise has ended by then; each stands for a tenth of all."""
-AGO = 0.5
+MEAN_AGE_STEPS = 0.5
 """A mean over a step is what the load was half a step ago; something new has risen since."""
 
 
@@ -62,48 +62,53 @@ class Rise:
 
 
 def rises(means: Array, level: float, before: float | None) -> Mapping[int, Rise]:
-    """Estimate the rises within each of `HORIZONS`.
+    """Estimate the rises within each of `HORIZON_STEPS`.
 
     means: of the load (queries/s) in steps of five minutes up to about now, shape (steps,), NaN
     where not known; from a step without a query on there is no ratio. level and before: its mean
-    of the last five minutes, and of those that ended `SINCE` steps earlier; None: not known.
+    of the last five minutes, and of those that ended `RISE_STEPS` steps earlier; None: not known.
     A load that only comes back to where it was within the last hour is nothing new.
     """
     logs = np.log(np.where(means > 0, means, np.nan))
     moments = _moments(len(means))
-    earlier = np.arange(SINCE, max(HORIZONS) + 1)
+    earlier = np.arange(RISE_STEPS, max(HORIZON_STEPS) + 1)
     changes = logs[moments] - np.fmax.reduce(logs[moments[:, None] - earlier], axis=1)
     changes = changes[np.isfinite(changes)]
-    highest = np.fmax.reduce(means[-max(HORIZONS) : -SINCE], initial=before or np.nan)
+    highest = np.fmax.reduce(means[-max(HORIZON_STEPS) : -RISE_STEPS], initial=before or np.nan)
     new, grown = _new(level, float(highest), changes)
     found = {}
-    for steps in HORIZONS:
+    for steps in HORIZON_STEPS:
         ahead = np.fmax.reduce(logs[moments[:, None] + np.arange(1, steps + 1)], axis=1)
         usual = ahead - logs[moments]
         usual = usual[np.isfinite(usual)]
-        usual = usual if len(usual) >= LEAST else np.zeros(1)
-        further = grown * (np.minimum(LASTS / (1 - LASTS), steps / SINCE) + AGO / SINCE)
+        usual = usual if len(usual) >= MIN_MOMENTS else np.zeros(1)
+        further = grown * (
+            np.minimum(RISE_END_PROBABILITIES / (1 - RISE_END_PROBABILITIES), steps / RISE_STEPS)
+            + MEAN_AGE_STEPS / RISE_STEPS
+        )
         found[steps] = Rise(usual, new, further)
     return found
 
 
 def _new(level: float, before: float, changes: Array) -> tuple[float, float]:
     """Compute the probability that something new makes the load rise, and by how much it has."""
-    if not 0 < before < level or len(changes) < LEAST:
+    if not 0 < before < level or len(changes) < MIN_MOMENTS:
         return 0.0, 0.0
     grown = float(np.log(level / before) - median(changes))
     if grown <= 0:
         return 0.0, 0.0
-    chance = max(float(changes.std()), NOISE)
-    either = np.hypot(chance, GROWS)
+    chance = max(float(changes.std()), RISE_NOISE)
+    either = np.hypot(chance, NEW_RISE_DEVIATION)
     likelier = np.log(chance / either) + (grown / chance) ** 2 / 2 - (grown / either) ** 2 / 2
-    odds = NEW / (1 - NEW) * np.exp(min(likelier, 100.0))
+    odds = NEW_RISE_PROBABILITY / (1 - NEW_RISE_PROBABILITY) * np.exp(min(likelier, 100.0))
     return float(odds / (1 + odds)), grown
 
 
 def _moments(count: int) -> NDArray[np.intp]:
     """Number the steps at about this time of earlier days, as far as what followed is known."""
-    same = count - 1 - DAY_STEPS * np.arange(1, WEEK + 1)
-    found = (same[:, None] + np.arange(-AROUND, AROUND + 1)).ravel()
-    kept: NDArray[np.intp] = found[(found >= max(HORIZONS)) & (found < count - max(HORIZONS))]
+    same = count - 1 - DAY_STEPS * np.arange(1, WEEK_DAYS + 1)
+    found = (same[:, None] + np.arange(-NEIGHBOUR_STEPS, NEIGHBOUR_STEPS + 1)).ravel()
+    kept: NDArray[np.intp] = found[
+        (found >= max(HORIZON_STEPS)) & (found < count - max(HORIZON_STEPS))
+    ]
     return kept

@@ -8,23 +8,23 @@ load gives the same forecast.
 
 import numpy as np
 
-from models.capacity.sample_sizes import NOISE
-from models.forecast.trend import GROWTH_AT, Candidate, Trend, TrendShape
-from models.forecast.weekly_pattern import WEEK, of_week, week_contrasts
+from models.capacity.sample_sizes import MIN_NOISE
+from models.forecast.trend import GROWTH_INDEX, Candidate, Trend, TrendShape
+from models.forecast.weekly_pattern import WEEK_DAYS, of_week, week_contrasts
 from models.random_numbers import RandomNumbers
 from models.rates import Array
 from models.robust import LinearFit
 
-PATHS = 1000
-PACE_SPREAD = 0.4
+PATH_COUNT = 1000
+GROWTH_SPREAD = 0.4
 """Deviation of the growth to come from that of the days seen, as a share of it. Without it 83 %
 of the days a month ahead are within the 90 % interval, and half of those after growth that is in
 proportion to the load."""
-WANDER = 0.01
+LEVEL_NOISE = 0.01
 """Deviation of a day's change of the level that no trend foresees, ln."""
-CHANGE_SIZE = 0.2
+LEVEL_CHANGE_DEVIATION = 0.2
 """Deviation of a change of level, ln."""
-DAYS_PER_CHANGE = 120.0
+DAYS_PER_LEVEL_CHANGE = 120.0
 """Days for one change of level, before any was seen."""
 SEED = 20
 
@@ -33,7 +33,7 @@ def future_peaks(trend: Trend, days: int) -> Array:
     """Draw the peaks of the days ahead, queries/s, shape (paths, days)."""
     rng = RandomNumbers(SEED)
     shares = np.cumsum([candidate.weight for candidate in trend.candidates])
-    ends = np.round(PATHS * shares / shares[-1]).astype(int)
+    ends = np.round(PATH_COUNT * shares / shares[-1]).astype(int)
     counts = np.diff(ends, prepend=0)
     parts = [
         _roots(candidate, count, days, rng)
@@ -49,13 +49,13 @@ def _roots(c: Candidate, count: int, days: int, rng: RandomNumbers) -> Array:
     """Draw the roots of one shape, without the random walk, shape (count, days)."""
     drawn = _coefficients(c.fit, count, rng)
     ahead = np.arange(1.0, days + 1)
-    level = drawn[:, :1] + drawn[:, 1:WEEK] @ week_contrasts(ahead).T
+    level = drawn[:, :1] + drawn[:, 1:WEEK_DAYS] @ week_contrasts(ahead).T
     if c.shape is TrendShape.GROWTH:
-        pace = 1 + PACE_SPREAD * rng.normal((count, 1))
-        level = level + drawn[:, GROWTH_AT, None] * pace * ahead
+        pace = 1 + GROWTH_SPREAD * rng.normal((count, 1))
+        level = level + drawn[:, GROWTH_INDEX, None] * pace * ahead
     residuals = np.sort(c.residuals)[:-1]  # what happened once is not yet a habit
     again = residuals[rng.integers(len(residuals), (count, days))]
-    roots: Array = np.maximum(level, NOISE) * np.maximum(1 + again, 0.0)
+    roots: Array = np.maximum(level, MIN_NOISE) * np.maximum(1 + again, 0.0)
     return roots
 
 
@@ -69,12 +69,12 @@ def _coefficients(fit: LinearFit, count: int, rng: RandomNumbers) -> Array:
 
 
 def _random_walk(trend: Trend, days: int, rng: RandomNumbers) -> Array:
-    """Draw how far the level strays, ln, shape (PATHS, days): small steps, and now and then one.
+    """Draw how far the level strays, ln, shape (PATH_COUNT, days): small steps, now and then one.
 
-    Changes are as frequent as those seen, with half a one more in half of `DAYS_PER_CHANGE`.
+    Changes are as frequent as those seen, with half a one more in half of `DAYS_PER_LEVEL_CHANGE`.
     """
-    rate = (len(trend.changes) + 0.5) / (trend.days + DAYS_PER_CHANGE / 2)
-    small = WANDER * rng.normal((PATHS, days))
-    large = CHANGE_SIZE * rng.normal((PATHS, days))
-    strayed: Array = np.cumsum(small + large * (rng.uniform((PATHS, days)) < rate), axis=1)
+    rate = (len(trend.changes) + 0.5) / (trend.days + DAYS_PER_LEVEL_CHANGE / 2)
+    small = LEVEL_NOISE * rng.normal((PATH_COUNT, days))
+    large = LEVEL_CHANGE_DEVIATION * rng.normal((PATH_COUNT, days))
+    strayed: Array = np.cumsum(small + large * (rng.uniform((PATH_COUNT, days)) < rate), axis=1)
     return strayed

@@ -12,21 +12,21 @@ import numpy as np
 from models.capacity.distribution import Distribution
 from models.capacity.result import Capacity
 from models.forecast.daily_peaks import DAY_HOURS, daily_peaks
-from models.forecast.hourly_means import HOUR
+from models.forecast.hourly_means import HOUR_SECONDS
 from models.forecast.paths import future_peaks
 from models.forecast.trend import Trend, fit_trend
-from models.forecast.weekly_pattern import WEEK
+from models.forecast.weekly_pattern import WEEK_DAYS
 from models.numerics import QUANTILES, median, quantiles
 from models.rates import Array
 from models.trust import Trust
 
-DAY = DAY_HOURS * HOUR
+DAY_SECONDS = DAY_HOURS * HOUR_SECONDS
 """Seconds."""
-HORIZONS = (1, 7, 30)
+HORIZON_DAYS = (1, 7, 30)
 """Days within which the probability of saturation is given."""
-LEAST_DAYS = 2 * WEEK
+MIN_DAYS = 2 * WEEK_DAYS
 """Known days: with fewer the week cannot be told from growth."""
-LONGEST = 3 * HORIZONS[-1]
+MAX_DAYS_AHEAD = 3 * HORIZON_DAYS[-1]
 """Days ahead that are looked at; never more than twice the days seen."""
 
 
@@ -94,12 +94,12 @@ def forecast_load(hours: Array) -> LoadForecast:
     """Forecast daily peaks from hourly means, queries/s, shape (hours,), oldest first, NaN: gap."""
     peaks = daily_peaks(hours)
     known = np.isfinite(peaks)
-    if known.sum() < LEAST_DAYS:
+    if known.sum() < MIN_DAYS:
         return LoadForecast(reason=ForecastReason.HISTORY_TOO_SHORT)
     if not median(peaks[known]) > 0:
         return LoadForecast(reason=ForecastReason.NO_LOAD)
     trend = fit_trend(peaks)
-    ahead = min(LONGEST, 2 * len(peaks))
+    ahead = min(MAX_DAYS_AHEAD, 2 * len(peaks))
     latest = float(hours[np.isfinite(hours)][-1])
     return LoadForecast(future_peaks(trend, ahead), latest, trend)
 
@@ -121,7 +121,7 @@ def saturation(forecast: LoadForecast, limit: Distribution | None) -> Saturation
     within = limit.at_most(highest).mean(axis=0)
     within = np.concatenate((limit.at_most(np.array([forecast.now])), within))
     within = np.maximum.accumulate(within)
-    probability = tuple((h, float(within[h])) for h in HORIZONS if h < len(within))
+    probability = tuple((h, float(within[h])) for h in HORIZON_DAYS if h < len(within))
     if not forecast.trend.grows:
         return Saturation(probability=probability, reason=ForecastReason.NO_GROWTH)
     lower, median, upper = (_when(within, share) for share in QUANTILES)
@@ -137,4 +137,4 @@ def _when(within: Array, share: float) -> float | None:
     if day == 0:
         return 0.0
     before, after = within[day - 1], within[day]
-    return DAY * (day - 1 + float((share - before) / (after - before)))
+    return DAY_SECONDS * (day - 1 + float((share - before) / (after - before)))

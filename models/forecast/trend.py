@@ -16,10 +16,10 @@ from enum import StrEnum
 
 import numpy as np
 
-from models.capacity.sample_sizes import NOISE
+from models.capacity.sample_sizes import MIN_NOISE
 from models.forecast.weekly_pattern import (
-    HALF,
-    WEEK,
+    HALF_WEEK_DAYS,
+    WEEK_DAYS,
     days_until_now,
     of_week,
     week_contrasts,
@@ -29,20 +29,20 @@ from models.numerics import median
 from models.rates import Array
 from models.robust import LinearFit, fit_linear, mad, persistence_of, student_cdf
 
-GROWS = 0.9
+MIN_GROWTH_PROBABILITY = 0.9
 """Probability of growth from which a load is said to grow."""
-RECENT = 5 * WEEK
+TREND_DAYS = 5 * WEEK_DAYS
 """Days that a trend rests on: older ones say less of how it goes on. 28 miss slow growth and 42
 announce growth that has stopped (`bench/forecast.py`)."""
-SURELY = 12.0
+MIN_CRITERION_GAIN = 12.0
 """By how much a change of level must improve the criterion; from 8 to 18 little changes."""
-EDGE = HALF
+MIN_SIDE_DAYS = HALF_WEEK_DAYS
 """Known days on each side of a change of level; fewer may be a burst."""
-SETTLED = 2 * WEEK
+SETTLING_DAYS = 2 * WEEK_DAYS
 """Days after which an end of growth shows."""
-FAR_OFF = 3.0
+OUTLIER_DEVIATIONS = 3.0
 """Deviations beyond which a day weighs no more in a comparison."""
-GROWTH_AT = WEEK
+GROWTH_INDEX = WEEK_DAYS
 """Where the growth is among the coefficients, after the level and the week."""
 
 
@@ -85,13 +85,13 @@ class Trend:
     @property
     def grows(self) -> bool:
         """Whether it grows for sure."""
-        return self.growth_probability >= GROWS
+        return self.growth_probability >= MIN_GROWTH_PROBABILITY
 
     @property
     def growth_per_day(self) -> float:
         """The growth of the line per day, as a share of the peak now."""
         line = self.candidates[0].fit.coefficients
-        return float(2 * line[GROWTH_AT] / max(line[0], NOISE))
+        return float(2 * line[GROWTH_INDEX] / max(line[0], MIN_NOISE))
 
     @property
     def growth_probability(self) -> float:
@@ -107,7 +107,7 @@ class _Days:
     root: Array
 
     def fit(self, design: Array) -> LinearFit:
-        return fit_linear(design, self.root, np.ones(len(self.root)), NOISE)
+        return fit_linear(design, self.root, np.ones(len(self.root)), MIN_NOISE)
 
     def residuals(self, design: Array) -> Array:
         left: Array = self.root - design @ self.fit(design).coefficients
@@ -125,8 +125,8 @@ class _Days:
 
     def places(self, taken: Sequence[int]) -> list[int]:
         """Days at which the trend may change, beside those that are taken."""
-        inner = self.day[EDGE : len(self.day) - EDGE + 1]
-        return [int(k) for k in inner if all(abs(k - other) >= EDGE for other in taken)]
+        inner = self.day[MIN_SIDE_DAYS : len(self.day) - MIN_SIDE_DAYS + 1]
+        return [int(k) for k in inner if all(abs(k - other) >= MIN_SIDE_DAYS for other in taken)]
 
 
 def fit_trend(peaks: Array) -> Trend:
@@ -134,7 +134,7 @@ def fit_trend(peaks: Array) -> Trend:
 
     At least two weeks, or the week cannot be told from growth.
     """
-    peaks = peaks[-RECENT:]
+    peaks = peaks[-TREND_DAYS:]
     known = np.isfinite(peaks)
     week, scale = week_factors(peaks), median(peaks[known])
     day = days_until_now(len(peaks))[known]
@@ -149,7 +149,7 @@ def fit_trend(peaks: Array) -> Trend:
     }
     places = seen.places(changes)
     if places:
-        ends = [place for place in places if place <= -SETTLED]
+        ends = [place for place in places if place <= -SETTLING_DAYS]
         others = np.column_stack((seen.steps(places), seen.bends(ends)))
         best = int(np.argmax(_gains(seen, level, others)))
         designs[TrendShape.CHANGE] = np.column_stack((level, others[:, best]))
@@ -160,7 +160,7 @@ def fit_trend(peaks: Array) -> Trend:
 
 def _candidate(seen: _Days, shape: TrendShape, weight: float, design: Array) -> Candidate:
     fit = seen.fit(design)
-    fitted = np.maximum(design @ fit.coefficients, NOISE)
+    fitted = np.maximum(design @ fit.coefficients, MIN_NOISE)
     return Candidate(shape, weight, fit, seen.root / fitted - 1)
 
 
@@ -174,7 +174,7 @@ def _changes(seen: _Days, line: Array) -> list[int]:
         before, after = seen.residuals(design), seen.residuals(longer)
         bound, effective = _bound(after), _effective(after)
         improved = effective * (_cost(before, bound) - _cost(after, bound))
-        if improved - 2 * np.log(len(after)) < SURELY:
+        if improved - 2 * np.log(len(after)) < MIN_CRITERION_GAIN:
             break
         found.append(at)
         design = longer
@@ -189,7 +189,7 @@ def _gains(seen: _Days, design: Array, columns: Array) -> Array:
     columns = columns - orthogonal @ (orthogonal.T @ columns)
     bounded = np.clip(residuals, -bound, bound)
     bounded = bounded - orthogonal @ (orthogonal.T @ bounded)
-    squares = np.maximum(np.sum(columns**2, axis=0), NOISE**2)
+    squares = np.maximum(np.sum(columns**2, axis=0), MIN_NOISE**2)
     gains: Array = (bounded @ columns) ** 2 / squares
     return gains
 
@@ -211,21 +211,21 @@ def _weights(seen: _Days, designs: Mapping[TrendShape, Array]) -> dict[TrendShap
 
 def _effective(residuals: Array) -> float:
     """How many days count: neighbours that are alike, beyond the noise floor, count as fewer."""
-    squares = np.sum(residuals**2) + len(residuals) * NOISE**2
+    squares = np.sum(residuals**2) + len(residuals) * MIN_NOISE**2
     alike = persistence_of(np.sum(residuals[1:] * residuals[:-1]), squares)
     return len(residuals) / float(alike)
 
 
 def _cost(residuals: Array, bound: float) -> float:
     """The logarithm of the mean square, to which a day adds no more than the bound's."""
-    return float(np.log(np.mean(np.minimum(residuals**2, bound**2)) + NOISE**2))
+    return float(np.log(np.mean(np.minimum(residuals**2, bound**2)) + MIN_NOISE**2))
 
 
 def _bound(residuals: Array) -> float:
-    return FAR_OFF * max(mad(residuals), NOISE)
+    return OUTLIER_DEVIATIONS * max(mad(residuals), MIN_NOISE)
 
 
 def _is_positive(fit: LinearFit) -> float:
     """The probability that the growth is more than nothing, by Student's distribution."""
-    t = fit.coefficients[GROWTH_AT] / np.sqrt(fit.covariance[GROWTH_AT, GROWTH_AT])
+    t = fit.coefficients[GROWTH_INDEX] / np.sqrt(fit.covariance[GROWTH_INDEX, GROWTH_INDEX])
     return float(student_cdf(np.array(t), fit.freedom))

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from models.rates import Array
 from models.robust import medians
 
-WEEK = 7
-HALF = WEEK // 2
+WEEK_DAYS = 7
+HALF_WEEK_DAYS = WEEK_DAYS // 2
 
 
 def days_until_now(count: int) -> Array:
@@ -17,7 +17,7 @@ def days_until_now(count: int) -> Array:
 
 def of_week(day: Array) -> NDArray[np.intp]:
     """Number the days of the week, 0 to 6, shape as given; day 0, the latest, is a 0."""
-    return np.mod(np.round(day), WEEK).astype(np.intp)
+    return np.mod(np.round(day), WEEK_DAYS).astype(np.intp)
 
 
 def week_factors(peaks: Array) -> Array:
@@ -28,13 +28,13 @@ def week_factors(peaks: Array) -> Array:
     """
     logs = np.log(np.maximum(peaks, np.finfo(np.float64).tiny))
     ratios = np.full(len(peaks), np.nan)
-    if len(peaks) >= WEEK:
-        around = np.lib.stride_tricks.sliding_window_view(logs, WEEK)
-        full = np.isfinite(around).sum(axis=1) >= WEEK - 1
-        inner = slice(HALF, len(peaks) - HALF)
+    if len(peaks) >= WEEK_DAYS:
+        around = np.lib.stride_tricks.sliding_window_view(logs, WEEK_DAYS)
+        full = np.isfinite(around).sum(axis=1) >= WEEK_DAYS - 1
+        inner = slice(HALF_WEEK_DAYS, len(peaks) - HALF_WEEK_DAYS)
         ratios[inner] = np.where(full, logs[inner] - medians(around, 1), np.nan)
     place = of_week(days_until_now(len(peaks)))
-    usual = medians(np.array([np.where(place == k, ratios, np.nan) for k in range(WEEK)]), 1)
+    usual = medians(np.array([np.where(place == k, ratios, np.nan) for k in range(WEEK_DAYS)]), 1)
     found = np.nan_to_num(usual)
     factors: Array = np.exp(found - found.mean())
     return factors
@@ -43,6 +43,6 @@ def week_factors(peaks: Array) -> Array:
 def week_contrasts(day: Array) -> Array:
     """Six columns that tell the days of the week apart, shape (days, 6); each sums to 0 in one."""
     place = of_week(day)
-    last = (place == WEEK - 1)[:, None]
-    columns: Array = (place[:, None] == np.arange(WEEK - 1)).astype(np.float64) - last
+    last = (place == WEEK_DAYS - 1)[:, None]
+    columns: Array = (place[:, None] == np.arange(WEEK_DAYS - 1)).astype(np.float64) - last
     return columns

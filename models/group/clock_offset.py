@@ -9,11 +9,11 @@ some moment of the round trip, so its offset from the middle is off by half of t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-REMEMBERED = 300.0
+ROUND_TRIP_LIFETIME = 300.0
 """Seconds for which a round trip counts."""
-DRIFT = 15e-6
+MAX_CLOCK_DRIFT = 15e-6
 """Seconds that two clocks may part in a second (PHI of RFC 5905, section 7.1)."""
-RESOLUTION = 1e-6
+CLOCK_RESOLUTION = 1e-6
 """Seconds: the server's time comes in whole microseconds."""
 
 
@@ -30,7 +30,7 @@ class RoundTrip:
 
     def uncertainty(self, now: float) -> float:
         """By how much the offset may be off at `now` (monotonic s): half the trip, and drift."""
-        return self.seconds / 2 + RESOLUTION + DRIFT * abs(now - self.at)
+        return self.seconds / 2 + CLOCK_RESOLUTION + MAX_CLOCK_DRIFT * abs(now - self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def add_round_trip(known: Sequence[RoundTrip], new: RoundTrip) -> tuple[RoundTri
 
     Where it contradicts one that is known, a clock was set in between: all before it are forgotten.
     """
-    recent = [one for one in known if new.at - one.at < REMEMBERED]
+    recent = [one for one in known if new.at - one.at < ROUND_TRIP_LIFETIME]
     room = new.uncertainty(new.at)
     if any(abs(one.offset - new.offset) > room + one.uncertainty(new.at) for one in recent):
         return (new,)
@@ -60,7 +60,7 @@ def clock_offset(known: Sequence[RoundTrip], now: float) -> ClockOffset | None:
 
     None where there was none for as long as one counts.
     """
-    recent = [one for one in known if now - one.at < REMEMBERED]
+    recent = [one for one in known if now - one.at < ROUND_TRIP_LIFETIME]
     best = min(recent, key=lambda one: one.uncertainty(now), default=None)
     return None if best is None else ClockOffset(best.offset, best.uncertainty(now))
 

@@ -13,8 +13,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from models.group.clock_offset import REMEMBERED
-from models.time_split.limiting_resource import MUST_BE_KNOWN
+from models.group.clock_offset import ROUND_TRIP_LIFETIME
+from models.time_split.limiting_resource import REQUIRED_PARTS
 from models.time_split.split import Part, TimeSplit
 
 
@@ -52,12 +52,12 @@ class Replication:
 
 def add_replication(known: Sequence[Replication], new: Replication) -> tuple[Replication, ...]:
     """Remember one more look, and forget those that are too old."""
-    return (*(one for one in known if new.at - one.at < REMEMBERED), new)
+    return (*(one for one in known if new.at - one.at < ROUND_TRIP_LIFETIME), new)
 
 
 def mean_replication(known: Sequence[Replication], now: float) -> Replication | None:
     """Take the mean of the last minutes at `now` (monotonic seconds); None: nobody looked."""
-    recent = [one for one in known if now - one.at < REMEMBERED]
+    recent = [one for one in known if now - one.at < ROUND_TRIP_LIFETIME]
     if not recent:
         return None
     return Replication(
@@ -76,7 +76,7 @@ def layers_of(
     explains, and no more than that; appliers work beside all statements. It is empty where CPU,
     disk or replication is not known, or the parts contradict the statement time.
     """
-    if replication is None or seconds <= 0 or split.contradicted or split.unknown & MUST_BE_KNOWN:
+    if replication is None or seconds <= 0 or split.contradicted or split.unknown & REQUIRED_PARTS:
         return {}
     threads = {part: spent / seconds for part, spent in split.seconds.items()}
     waiting = min(replication.waiting, threads[Part.NOT_ALLOCATED])

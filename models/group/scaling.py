@@ -18,7 +18,7 @@ from models.usl.points import MIN_POINTS
 
 FULL_LOAD = 0.9
 """The share of the capacities of the serving nodes, ΣX/ΣC, from which on a group is fully used."""
-LEAST_INTERVALS = 5
+MIN_INTERVALS = 5
 """So many intervals at full load tell what a number of nodes can do."""
 
 
@@ -83,7 +83,7 @@ def fit_scaling(loads: Sequence[GroupLoad], nodes: int) -> NodeScaling:
     for load in loads:
         if load.nodes > 0 and load.used is not None and load.used >= FULL_LOAD:
             full.setdefault(load.nodes, []).append(load.throughput)
-    known = {k: full[k] for k in sorted(full) if len(full[k]) >= LEAST_INTERVALS}
+    known = {k: full[k] for k in sorted(full) if len(full[k]) >= MIN_INTERVALS}
     reason = _reason(nodes, {load.nodes for load in loads if load.nodes > 0}, len(known))
     n = [k for k, throughputs in known.items() for _ in throughputs]
     x = [throughput for throughputs in known.values() for throughput in throughputs]

@@ -4,7 +4,7 @@ import numpy as np
 
 from models.rates import Array
 
-LEAST_ATTRIBUTED = 0.5
+MIN_ATTRIBUTED = 0.5
 """Of a resource's bytes: where less is attributed to classes, it is not known whose they are."""
 
 
@@ -16,7 +16,7 @@ def read_weights(
     `attributed` is the part of the bytes read that the classes explain. Where that is little, rows
     examined are used instead: classes that compute have no room for more.
     """
-    if read is not None and attributed >= LEAST_ATTRIBUTED:
+    if read is not None and attributed >= MIN_ATTRIBUTED:
         return read
     return rows_examined
 

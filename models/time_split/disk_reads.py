@@ -12,14 +12,14 @@ import numpy as np
 from models.rates import Array
 from models.time_split.disk_service_times import DiskProfile, random_seconds, sequential_seconds
 
-PAGE = 16 * 1024.0
+PAGE_BYTES = 16 * 1024.0
 """Bytes of an InnoDB page, unless configured otherwise: the size of a random read."""
-LARGE = 128 * 1024.0
+READ_AHEAD_BYTES = 128 * 1024.0
 """Bytes of a request that was read ahead: the kernel's default read-ahead (`read_ahead_kb`)."""
-LEAST_SPREAD = 0.2
+MIN_SPREAD = 0.2
 """Request sizes must differ by this much (standard deviation over mean) to calibrate a disk."""
-LEAST_OPERATIONS = 100.0
-LEAST_INTERVALS = 10
+MIN_OPERATIONS = 100.0
+MIN_INTERVALS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def random_share(reads: Reads) -> float:
     if reads.operations <= 0:
         return 1.0
     size = reads.bytes / reads.operations
-    by_size = (LARGE - size) / (LARGE - PAGE)
+    by_size = (READ_AHEAD_BYTES - size) / (READ_AHEAD_BYTES - PAGE_BYTES)
     by_merges = 1.0 - reads.merged / (reads.operations + reads.merged)
     return float(np.clip(min(by_size, by_merges), 0.0, 1.0))
 
@@ -53,7 +53,7 @@ def service_seconds(reads: Reads, disk: DiskProfile) -> tuple[float, float]:
     Random reads are charged the access time; all of their bytes are part of that.
     """
     random = reads.operations * random_share(reads)
-    sequential_bytes = max(reads.bytes - random * PAGE, 0.0)
+    sequential_bytes = max(reads.bytes - random * PAGE_BYTES, 0.0)
     if random_share(reads) >= 1.0:
         sequential_bytes = 0.0
     return sequential_seconds(sequential_bytes, disk), random_seconds(random, disk)
@@ -70,7 +70,7 @@ def sequential_part(reads: Reads, disk: DiskProfile | None) -> float:
         return sequential / whole if whole > 0 else 0.0
     if reads.bytes <= 0:
         return 0.0
-    single = min(reads.operations * random_share(reads) * PAGE, reads.bytes)
+    single = min(reads.operations * random_share(reads) * PAGE_BYTES, reads.bytes)
     return 0.0 if random_share(reads) >= 1.0 else 1.0 - single / reads.bytes
 
 
@@ -82,10 +82,10 @@ def fit_profile(operations: Array, bytes_read: Array, seconds: Array) -> DiskPro
     """
     known = np.isfinite(operations + bytes_read + seconds) & (operations > 0)
     n, size, took = operations[known], bytes_read[known], seconds[known]
-    if len(n) < LEAST_INTERVALS or n.sum() < LEAST_OPERATIONS:
+    if len(n) < MIN_INTERVALS or n.sum() < MIN_OPERATIONS:
         return None
     sizes = size / n
-    if sizes.std() < LEAST_SPREAD * sizes.mean():
+    if sizes.std() < MIN_SPREAD * sizes.mean():
         return None
     scale = float(sizes.mean())
     columns = np.column_stack((n, size / scale))

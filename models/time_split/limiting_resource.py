@@ -30,7 +30,7 @@ PARTS_OF = {
     Limit.DBMS: (Part.NOT_ALLOCATED,),
 }
 """Who waits for a processor is limited by processors."""
-MUST_BE_KNOWN = frozenset((Part.CPU, Part.DISK_SEQUENTIAL, Part.DISK_RANDOM))
+REQUIRED_PARTS = frozenset((Part.CPU, Part.DISK_SEQUENTIAL, Part.DISK_RANDOM))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,6 @@ class LimitedBy:
             return None
         sums = {limit: sum(shares[p] for p in parts) for limit, parts in PARTS_OF.items()}
         limit = max(sums, key=lambda one: sums[one])
-        if limit is Limit.DBMS and split.unknown & MUST_BE_KNOWN:
+        if limit is Limit.DBMS and split.unknown & REQUIRED_PARTS:
             return None
         return cls(limit, sums[limit])

@@ -39,8 +39,8 @@ class ClassUse:
     """to run or to wait for a processor."""
 
 
-DISK = (Part.DISK_SEQUENTIAL, Part.DISK_RANDOM)
-LEAST_SEEN = 10
+DISK_PARTS = (Part.DISK_SEQUENTIAL, Part.DISK_RANDOM)
+MIN_THREAD_SAMPLES = 10
 """Looks at threads that wait for a disk, below which bytes tell more of whose they are."""
 
 
@@ -51,9 +51,9 @@ def class_splits(target: TimeSplit, use: ClassUse) -> list[TimeSplit]:
     cpu = nothing if use.cpu is None else np.clip(use.cpu, 0.0, None)
     locks = nothing if use.locks is None else np.clip(use.locks, 0.0, None)
     room = np.maximum(total - cpu - locks, 0.0)
-    seen = use.on_disk is not None and float(use.on_disk.sum()) >= LEAST_SEEN
+    seen = use.on_disk is not None and float(use.on_disk.sum()) >= MIN_THREAD_SAMPLES
     read = use.on_disk if seen else use.read_bytes
-    on_disk, queue = _sum_of(target, *DISK), _sum_of(target, Part.PROCESSOR_QUEUE)
+    on_disk, queue = _sum_of(target, *DISK_PARTS), _sum_of(target, Part.PROCESSOR_QUEUE)
     disk, queued = nothing, shared_out(queue, use.cpu, room)
     if seen:
         disk = as_seen(on_disk, use.on_disk, room)

@@ -20,8 +20,8 @@ class Part(StrEnum):
     """What no resource explains: the DBMS's own waits, or a client's SLEEP."""
 
 
-EXPLAINED = tuple(part for part in Part if part is not Part.NOT_ALLOCATED)
-TOLERANCE = 0.1
+EXPLAINED_PARTS = tuple(part for part in Part if part is not Part.NOT_ALLOCATED)
+MAX_EXCESS = 0.1
 """The parts may exceed the statement time by so much: the paper's model explains execution time
 within 10 % on average (section 4.1)."""
 
@@ -42,19 +42,19 @@ class TimeSplit:
     def of(cls, statement_time: float, measured: Mapping[Part, float | None]) -> Self:
         """Split the statement time (s) by what was measured of each part (s; None: not known)."""
         total = max(statement_time, 0.0)
-        known = {part: max(measured.get(part) or 0.0, 0.0) for part in EXPLAINED}
+        known = {part: max(measured.get(part) or 0.0, 0.0) for part in EXPLAINED_PARTS}
         allocated = sum(known.values())
         scale = min(1.0, total / allocated) if allocated > 0 else 1.0
         seconds: dict[Part, float] = {part: value * scale for part, value in known.items()}
         seconds[Part.NOT_ALLOCATED] = max(total - sum(seconds.values()), 0.0)
         excess = max(allocated / total - 1.0, 0.0) if total > 0 else 0.0
-        unknown = frozenset(part for part in EXPLAINED if measured.get(part) is None)
+        unknown = frozenset(part for part in EXPLAINED_PARTS if measured.get(part) is None)
         return cls(total, seconds, excess, unknown)
 
     @property
     def over_explained(self) -> bool:
         """Whether the parts exceed the statement time by more than the tolerance."""
-        return self.excess > TOLERANCE
+        return self.excess > MAX_EXCESS
 
     @property
     def contradicted(self) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from models.numerics import NEGLIGIBLE, median
 from models.robust import normal_cdf
 from models.trust import Evidence, Reason, Trust, judge
-from models.usl.grid import LIVE, TABLE, PeakPrior
+from models.usl.grid import LIVE_PRIOR, TABLE_PRIOR, PeakPrior
 from models.usl.law import Array, Usl
 from models.usl.least_squares import StandardErrors, least_squares_on_throughput, linearise
 from models.usl.map_estimate import find_outliers, fit_curve
@@ -21,11 +21,11 @@ from models.usl.posterior import CONFIDENCE, Interval, LawIntervals, Posterior, 
 SUPERLINEAR_EFFICIENCY = 1.1
 SUPERLINEAR_SHARE = 0.2
 """The points' efficiency X/(λN) may pass 1 by noise; not by 10 % on a fifth of them."""
-ABOVE_ERRORS, ABOVE_SHARE = 4.0, 0.05
+MIN_ERRORS_ABOVE, MIN_SHARE_ABOVE = 4.0, 0.05
 """A point is above the peak when it is by so many errors of a point, and by so much."""
-ABOVE_DEVIATIONS = 3.0
-"""Many are, when those above by ABOVE_SHARE are so many deviations, and as many points, more than
-noise explains."""
+MIN_DEVIATIONS_ABOVE = 3.0
+"""Many are, when those above by `MIN_SHARE_ABOVE` are so many deviations, and as many points, more
+than noise explains."""
 MORE_LOAD = {
     Reason.FEW_LEVELS,
     Reason.LOAD_TOO_LOW,
@@ -35,9 +35,9 @@ MORE_LOAD = {
     Reason.SEEN_ABOVE_PEAK,
 }
 """What higher loads would settle."""
-MORE_BY = 1.5
+EXTENSION_RATIO = 1.5
 """How far beyond the loads seen to go where throughput still grows."""
-FARTHEST_PEAK = 100.0
+MAX_PEAK_RATIO = 100.0
 """Without a prior, a peak beyond so many times the greatest load seen is none."""
 
 
@@ -104,7 +104,7 @@ def fit(n: ArrayLike, x: ArrayLike, method: Method | str = Method.BAYES) -> UslF
     unknown method.
     """
     if Method(method) is Method.BAYES:
-        return fit_map(n, x, prior=TABLE)
+        return fit_map(n, x, prior=TABLE_PRIOR)
     return {Method.LSQ: fit_lsq, Method.LINEARISED: fit_linearised}[Method(method)](n, x)
 
 
@@ -130,7 +130,7 @@ def fit_map(
     *,
     weights: ArrayLike | None = None,
     n_variance: ArrayLike | None = None,
-    prior: PeakPrior = LIVE,
+    prior: PeakPrior = LIVE_PRIOR,
 ) -> UslFit:
     """Fit by the posterior of the peak: the estimator to use.
 
@@ -145,7 +145,7 @@ def fit_map(
 
 def throughput_band(n: ArrayLike, x: ArrayLike, at: Array) -> tuple[Array, Array]:
     """Compute the 90 % band of X(N), queries/s, by the fit's posterior; loads of shape (k,)."""
-    return _posterior(Points.of(n, x), None, TABLE)[0].throughput_band(at)
+    return _posterior(Points.of(n, x), None, TABLE_PRIOR)[0].throughput_band(at)
 
 
 def _posterior(
@@ -167,7 +167,7 @@ def _posterior(
 
 def _without_far_peak(law: Usl, points: Points) -> Usl:
     """Call a coherency cost 0 that is only rounding: its peak is far beyond every load seen."""
-    far = law.n_max is not None and law.n_max > FARTHEST_PEAK * float(points.n.max())
+    far = law.n_max is not None and law.n_max > MAX_PEAK_RATIO * float(points.n.max())
     return replace(law, kappa=0.0) if far else law
 
 
@@ -206,7 +206,7 @@ def _describe(
     live = posterior is not None and not posterior.nearness
     target = posterior.n_max_median if posterior else law.n_max or 2 * n_seen
     if Reason.STILL_GROWING in judgement.reasons:
-        target = max(target, MORE_BY * n_seen)
+        target = max(target, EXTENSION_RATIO * n_seen)
     lacking = target > n_seen and MORE_LOAD.intersection(judgement.reasons)
     return UslFit(
         method=method,
@@ -240,13 +240,13 @@ def _is_above(given: Points, kept: Points, law: Usl, interval: Interval | None) 
     errors = kept.log_residuals(law)
     middle = min(median(errors), 0.0)
     noise, above = _error_below(middle, errors), np.log(given.x / interval.high)
-    if above.max() > max(ABOVE_ERRORS * noise, ABOVE_SHARE):
+    if above.max() > max(MIN_ERRORS_ABOVE * noise, MIN_SHARE_ABOVE):
         return True
-    limits = np.log(interval.high / law.throughput(given.n)) + ABOVE_SHARE - middle
+    limits = np.log(interval.high / law.throughput(given.n)) + MIN_SHARE_ABOVE - middle
     shares = normal_cdf(-limits / noise)
     expected, variance = float(shares.sum()), float(np.sum(shares * (1 - shares)))
-    seen = np.count_nonzero(above > ABOVE_SHARE)
-    return bool(seen - expected >= ABOVE_DEVIATIONS * (1 + sqrt(variance)))
+    seen = np.count_nonzero(above > MIN_SHARE_ABOVE)
+    return bool(seen - expected >= MIN_DEVIATIONS_ABOVE * (1 + sqrt(variance)))
 
 
 def _error_below(middle: float, errors: Array) -> float:

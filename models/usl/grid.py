@@ -21,8 +21,8 @@ from models.usl.law import Array
 from models.usl.map_estimate import Curve, powers_of
 from models.usl.points import Points
 
-GRID = 48
-CUT, BLURRED_CUT = 9.0, 6.0
+GRID_SIZE = 48
+LOG_CUT, BLURRED_LOG_CUT = 9.0, 6.0
 """The next pass leaves out what is less likely than the best by more than this, in ln p. Blurred,
 the tails are too likely."""
 
@@ -51,9 +51,9 @@ class PeakPrior:
         return replace(self, mean=self.mean + log(n_best))
 
 
-LIVE = PeakPrior(log(2), 1.5)
+LIVE_PRIOR = PeakPrior(log(2), 1.5)
 """A server in production may run anywhere below its peak, and its points follow one law."""
-TABLE = PeakPrior(log(3), 0.7, nearness=2.0)
+TABLE_PRIOR = PeakPrior(log(3), 0.7, nearness=2.0)
 """The levels of a table climb towards the peak, by twos mostly. The law is an approximation over so
 wide a range: what a level tells of the peak fades with its distance."""
 
@@ -185,7 +185,7 @@ class Grid:
 
 def narrowed(moments: Moments) -> Grid:
     """Compute the posterior of several shapes on grids that narrow to where it is likely."""
-    ln_n = np.tile(np.linspace(*N_RANGE, GRID), (moments.powers.shape[1], 1))
+    ln_n = np.tile(np.linspace(*N_RANGE, GRID_SIZE), (moments.powers.shape[1], 1))
     coarse = _grid(moments, ln_n, *(np.full(ln_n.shape, end) for end in X_RANGE))
     finer = _grid(moments, ln_n, *_likely_columns(coarse))
     rows, bounds = _likely_rows(finer), _likely_columns(finer)
@@ -207,7 +207,7 @@ def _grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Grid:
     ln_n, low and high have shape (shapes, rows). A's likelihood and its prior are combined as two
     normal densities are, and A integrates out.
     """
-    ln_x = low[..., None] + np.linspace(0, 1, GRID) * (high - low)[..., None]
+    ln_x = low[..., None] + np.linspace(0, 1, GRID_SIZE) * (high - low)[..., None]
     s, count = moments.sharpness, PSEUDO_POINTS + moments.count
     u, v = np.exp(-s * ln_n[..., None]), np.exp(-s * ln_x)
     free, ff, squares = moments.best_a(u, v)
@@ -227,19 +227,19 @@ def _grid(moments: Moments, ln_n: Array, low: Array, high: Array) -> Grid:
 def _likely_columns(grid: Grid) -> tuple[Array, Array]:
     """Find where each row, blurred by its steps, is within the cut of its best."""
     blurred, start, steps = grid.blurred, grid.ln_x[..., 0], grid.steps
-    likely = blurred > blurred.max(axis=-1, keepdims=True) - BLURRED_CUT
+    likely = blurred > blurred.max(axis=-1, keepdims=True) - BLURRED_LOG_CUT
     first = np.argmax(likely, axis=-1)
-    last = GRID - 1 - np.argmax(likely[..., ::-1], axis=-1)
+    last = GRID_SIZE - 1 - np.argmax(likely[..., ::-1], axis=-1)
     return start + (first - 1) * steps, start + (last + 1) * steps
 
 
 def _likely_rows(grid: Grid) -> Array:
     """Find finer rows that hold every row within the cut of the best, one more at each side."""
-    tops = _tops(grid.log_p.reshape(-1, GRID)).reshape(grid.ln_n.shape)
+    tops = _tops(grid.log_p.reshape(-1, GRID_SIZE)).reshape(grid.ln_n.shape)
     rows = []
     for ln_n, top in zip(grid.ln_n, tops, strict=True):
-        likely, step = ln_n[top > top.max() - CUT], ln_n[1] - ln_n[0]
-        rows.append(np.linspace(likely[0] - step, likely[-1] + step, GRID))
+        likely, step = ln_n[top > top.max() - LOG_CUT], ln_n[1] - ln_n[0]
+        rows.append(np.linspace(likely[0] - step, likely[-1] + step, GRID_SIZE))
     return np.stack(rows)
 
 

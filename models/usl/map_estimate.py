@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.numerics import NEGLIGIBLE, median
-from models.robust import MAD, TOTAL_WEIGHT
+from models.robust import MAD_TO_DEVIATION, TOTAL_WEIGHT
 from models.usl.law import Array
 from models.usl.nnls import NOTHING, Coefficients, non_negative
 from models.usl.points import Points
 
-STEPS = 6
+NEWTON_STEPS = 6
 REWEIGHTINGS = 5
 RELATIVE_ERROR = 0.02
 """What a throughput is off by when its concurrency is exact; the unit of the effective variance."""
@@ -97,7 +97,7 @@ def find_outliers(points: Points, curve: Curve) -> tuple[int, ...]:
     errors = np.log(points.n / points.x / fitted)
     errors = np.abs(errors - median(errors))
     scale = np.sqrt(curve.weights / curve.weights.max())
-    spread = MAD * median(errors * scale)
+    spread = MAD_TO_DEVIATION * median(errors * scale)
     beyond = (errors * scale > OUTLIER_MADS * spread) & (errors * scale > OUTLIER_ERROR)
     indices = tuple(int(i) for i in np.flatnonzero(beyond))
     return indices if len(indices) <= OUTLIER_SHARE * len(points) else ()
@@ -120,7 +120,7 @@ def _solve(points: Points, weights: Array) -> Curve:
     regressors, product = powers[:3], weights / r
     w, before = product / r, NOTHING
     found: Coefficients = (float(np.exp(weights @ np.log(r) / weights.sum())), 0.0, 0.0)
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         solved = non_negative((powers @ w).tolist(), (regressors @ product).tolist())
         fitted = np.array(solved) @ regressors
         if not fitted.all():

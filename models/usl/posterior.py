@@ -30,14 +30,14 @@ from models.usl.points import Points
 CONFIDENCE = 0.90
 SHARPNESSES = (1.0, 2.0)
 """The shapes' exponents. Before any point is seen they are equally likely."""
-ROWS = 256
-BINS = 128
+ROW_COUNT = 256
+BIN_COUNT = 128
 """Of the 90 % interval of ln Xmax, in each of which an estimate may lie."""
-WRONG_ENOUGH = 0.5
+MAX_LOSS = 0.5
 """A greater error of Xmax counts as this one. Without, the 90th percentile of the errors on
 published curves is 22 instead of 19 % at 0.8 of the peak's load; 0.3 does the same as 0.5."""
 
-NODES = (-1.0, 1.0)
+NORMAL_NODES = (-1.0, 1.0)
 """A normal A stands at these deviations from its middle with equal probability (Gauss–Hermite)."""
 
 
@@ -92,13 +92,13 @@ class Cells:
     @property
     def nodes(self) -> Array:
         """The values that A may have in each cell, for it is uncertain too; (nodes, cells)."""
-        around = self.a + np.multiply.outer(NODES, self.a_deviation)
+        around = self.a + np.multiply.outer(NORMAL_NODES, self.a_deviation)
         return np.maximum(around, self.a / 100)
 
     @property
     def node_shares(self) -> Array:
         """The probability of each of them, likewise."""
-        return np.tile(self.share / len(NODES), (len(NODES), 1))
+        return np.tile(self.share / len(NORMAL_NODES), (len(NORMAL_NODES), 1))
 
     def throughputs(self, n: float) -> tuple[Array, Array]:
         """Compute X(n) of every cell at each of its A, shape (nodes, cells), and their shares."""
@@ -196,14 +196,14 @@ def _estimate(cells: Cells, low: float, high: float) -> float:
 
     Between low and high, the ends of the 90 % interval of ln Xmax.
 
-    An error beyond `WRONG_ENOUGH` is wrong and no worse than another: a long tail, of a peak that
+    An error beyond `MAX_LOSS` is wrong and no worse than another: a long tail, of a peak that
     may be anywhere above, does not draw the estimate.
     """
-    width = (high - low) / BINS
-    places = np.clip((cells.ln_x - low) / width, 0, BINS - 1).astype(np.intp)
-    shares = np.bincount(places, cells.share, BINS)
-    errors = np.abs(np.expm1(width * np.arange(1 - BINS, BINS)))
-    expected = np.convolve(np.minimum(errors, WRONG_ENOUGH), shares, "valid")
+    width = (high - low) / BIN_COUNT
+    places = np.clip((cells.ln_x - low) / width, 0, BIN_COUNT - 1).astype(np.intp)
+    shares = np.bincount(places, cells.share, BIN_COUNT)
+    errors = np.abs(np.expm1(width * np.arange(1 - BIN_COUNT, BIN_COUNT)))
+    expected = np.convolve(np.minimum(errors, MAX_LOSS), shares, "valid")
     return float(low + width * (np.argmin(expected) + 0.5))
 
 
@@ -222,10 +222,10 @@ def _around(value: float, quantiles: Array) -> Interval:
 
 def _law_with_peak(ln_x: float, moments: Moments) -> Usl:
     """Find the most likely law with this Xmax: Nmax and A, σ ≥ 0."""
-    ln_n = np.linspace(*N_RANGE, ROWS)
+    ln_n = np.linspace(*N_RANGE, ROW_COUNT)
     a, log_p = _likely_a(ln_n, ln_x, moments)
     position, _ = vertex(log_p)
-    peak = np.interp([position], np.arange(ROWS), ln_n)
+    peak = np.interp([position], np.arange(ROW_COUNT), ln_n)
     a, _ = _likely_a(peak, ln_x, moments)
     n_scale, x_scale = moments.n_scale, moments.x_scale
     n_max, x_max = exp(float(peak[0])) * n_scale, exp(ln_x) * x_scale

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 
-LEAST, MOST = 0.001, 1000.0
+MIN_FACTOR, MAX_FACTOR = 0.001, 1000.0
 """Factors outside are slips of the pen."""
 
 
@@ -12,7 +12,7 @@ LEAST, MOST = 0.001, 1000.0
 class Changes:
     """Factors by which something changes; all of them together.
 
-    Raises ValueError where a factor is not a number from `LEAST` to `MOST`.
+    Raises ValueError where a factor is not a number from `MIN_FACTOR` to `MAX_FACTOR`.
     """
 
     cpu_speed: float = 1.0
@@ -35,10 +35,9 @@ class Changes:
     def __post_init__(self) -> None:
         """Refuse what is not a factor."""
         for name, factor in self._factors():
-            if not (isfinite(factor) and LEAST <= factor <= MOST):
-                raise ValueError(
-                    f"{name}: a factor must be from {LEAST:g} to {MOST:g}, not {factor:g}"
-                )
+            if not (isfinite(factor) and MIN_FACTOR <= factor <= MAX_FACTOR):
+                allowed = f"from {MIN_FACTOR:g} to {MAX_FACTOR:g}"
+                raise ValueError(f"{name}: a factor must be {allowed}, not {factor:g}")
 
     def _factors(self) -> Iterator[tuple[str, float]]:
         for each in fields(self):

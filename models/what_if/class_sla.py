@@ -16,7 +16,7 @@ from models.usl.law import Array
 from models.what_if.current_state import CurrentState
 from models.what_if.posterior_draws import more_normals
 from models.what_if.predict import Estimate
-from models.what_if.sla import LEAST_FACTOR, Growth, crossings, growth_of
+from models.what_if.sla import MIN_LOAD_FACTOR, Growth, crossings, growth_of
 from models.what_if.sla_result import SlaReason
 
 
@@ -91,8 +91,8 @@ def _first(growth: Growth, tension: Array, met: Array) -> Array:
 
 def _found(growth: Growth, met: Array, first: float, *, is_bounded: bool) -> ClassHeadroom:
     low, middle, high = quantiles(met, QUANTILES)
-    if middle <= LEAST_FACTOR:
-        is_never = high <= LEAST_FACTOR
+    if middle <= MIN_LOAD_FACTOR:
+        is_never = high <= MIN_LOAD_FACTOR
         reason = SlaReason.NEVER_MET if is_never else SlaReason.NOT_IDENTIFIABLE
         return ClassHeadroom(first=float(first), reason=reason)
     is_bounded = is_bounded or float(np.mean(met >= growth.ends)) <= 1 - QUANTILES[2]

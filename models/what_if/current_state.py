@@ -28,9 +28,9 @@ class Kind(StrEnum):
 
 
 DISK_KINDS = (Kind.DISK_TIME, Kind.DISK_OPERATIONS, Kind.DISK_BYTES)
-NEAR = 0.15
+SAME_LOAD_LOG_RATIO = 0.15
 """Of the throughput, as a logarithm: loads that differ by less are about the same."""
-INDEPENDENT = 4
+MAX_INDEPENDENT = 4
 """So many intervals at most count as independent of each other: what disturbs one lasts."""
 
 
@@ -109,7 +109,7 @@ class Load:
         if self.window is None:
             return None
         xs, ns = self.window
-        near = np.abs(np.log(xs / throughput)) <= NEAR
+        near = np.abs(np.log(xs / throughput)) <= SAME_LOAD_LOG_RATIO
         count = int(np.count_nonzero(near))
         if count == 0:
             return None
@@ -118,7 +118,7 @@ class Load:
 
     def scatter_of_mean(self, intervals: int) -> float:
         """Compute the standard deviation of ln R of the mean over so many intervals."""
-        return self.scatter / sqrt(min(intervals, INDEPENDENT))
+        return self.scatter / sqrt(min(intervals, MAX_INDEPENDENT))
 
 
 @dataclass(frozen=True, eq=False)

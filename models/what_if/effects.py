@@ -16,14 +16,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.attribution.capacity_gain import LEAST_LEFT
+from models.attribution.capacity_gain import MIN_LEFT
 from models.numerics import ROUNDING
 from models.usl.law import Array
 from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, Kind, Shares
 from models.what_if.posterior_draws import Draws, of_share
 
-INTERFERENCE = 0.12
+INTERFERENCE_DEVIATION = 0.12
 """Deviation of how much more the calls of others cost beside a class, as a part of its share:
 classes evict each other's data from the processor's caches. Measured: 0.1 and 0.13 for a class that
 scans, about 0 for others (`bench/class_removal.py`)."""
@@ -53,8 +53,8 @@ def workload_factor(changes: Changes, draws: Draws, shares: Shares) -> Array:
     for name, factor in changes.queries.items():
         if name in shares:
             freed = freed + of_share(shares[name], draws) * (1 - factor)
-    interference = INTERFERENCE * np.maximum(draws.normal, 0.0)
-    left: Array = np.maximum(1 - freed, LEAST_LEFT) * (1 - interference * freed)
+    interference = INTERFERENCE_DEVIATION * np.maximum(draws.normal, 0.0)
+    left: Array = np.maximum(1 - freed, MIN_LEFT) * (1 - interference * freed)
     return left
 
 

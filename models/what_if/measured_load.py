@@ -4,7 +4,14 @@ from dataclasses import replace
 from math import hypot, log
 
 from models.what_if.changes import Changes
-from models.what_if.current_state import INDEPENDENT, NEAR, CurrentState, Load, MeasuredLoad, Use
+from models.what_if.current_state import (
+    MAX_INDEPENDENT,
+    SAME_LOAD_LOG_RATIO,
+    CurrentState,
+    Load,
+    MeasuredLoad,
+    Use,
+)
 
 
 def measured_at(load: Load, changes: Changes) -> MeasuredLoad | None:
@@ -13,10 +20,10 @@ def measured_at(load: Load, changes: Changes) -> MeasuredLoad | None:
     None where that load is about today's, or too few intervals had it.
     """
     factor = changes.load / changes.servers
-    if abs(log(factor)) <= NEAR:
+    if abs(log(factor)) <= SAME_LOAD_LOG_RATIO:
         return None
     found = load.near(load.throughput * factor)
-    return found if found is not None and found.intervals >= INDEPENDENT else None
+    return found if found is not None and found.intervals >= MAX_INDEPENDENT else None
 
 
 def from_measured(

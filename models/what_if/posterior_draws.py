@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.distribution import FARTHEST, Distribution
+from models.capacity.distribution import TABLE_DEVIATIONS, Distribution
 from models.numerics import ROUNDING, even_shares
 from models.robust import normal_cdf
 from models.usl.law import Array
@@ -117,6 +117,6 @@ def _above(limit: Limit, capacity: Array, uniform: Array) -> Array:
 
 
 def _normal_quantile(uniform: Array) -> Array:
-    table = np.linspace(-FARTHEST, FARTHEST, DRAWS + 1)
+    table = np.linspace(-TABLE_DEVIATIONS, TABLE_DEVIATIONS, DRAWS + 1)
     quantile: Array = np.interp(uniform, normal_cdf(table), table)
     return quantile

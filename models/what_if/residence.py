@@ -20,10 +20,10 @@ from models.what_if.current_state import CurrentState, Kind, Load, Use
 from models.what_if.effects import lambda_factor, time_factor, workload_factor
 from models.what_if.posterior_draws import Draws
 
-FULL = 0.99
+MAX_UTILISATION = 0.99
 """A resource counts as no busier than this, until a change fills it; and contention as no nearer to
 where it ends the growth."""
-SLACK = 0.05
+QUEUE_SLACK = 0.05
 """Of R: by so much the queue may be longer than what service times leave of R, which are not known
 better. At a low load that is all of it, and how it grows was not seen."""
 
@@ -44,7 +44,7 @@ def residence_times(
     served_then, queued_then = _on_resources(today, load, changes, draws, grown)
     shrink = np.minimum(1.0, today_r / np.maximum(served, TINY))
     room = today_r - shrink * served
-    longest = room + SLACK * today_r
+    longest = room + QUEUE_SLACK * today_r
     part = draws.queueing * np.minimum(1.0, longest / np.maximum(shrink * queued, TINY))
     rest = np.maximum(room - part * shrink * queued, 0.0)
     dearer = workload_factor(changes, draws, today.time_shares)
@@ -71,7 +71,7 @@ def unexplained_part(today: CurrentState, load: Load) -> float:
     """Compute the part of R that neither a resource takes nor its queue of random arrivals."""
     taken = 0.0
     for use in today.uses:
-        queue = _queue(np.array([use.seconds]), min(use.utilisation, FULL), use.channels)
+        queue = _queue(np.array([use.seconds]), min(use.utilisation, MAX_UTILISATION), use.channels)
         taken += use.seconds + float(queue[0])
     return max(1 - taken / load.residence_time, 0.0)
 
@@ -85,7 +85,7 @@ def _service(use: Use, seconds: Array | float, draws: Draws) -> Array:
 def _queue(service: Array, busy: Array | float, channels: float) -> Array:
     """Compute the queue of random arrivals; infinite at a resource that is more than full."""
     exponent = sqrt(2 * (channels + 1)) - 1
-    free = 1 - np.minimum(busy, FULL)
+    free = 1 - np.minimum(busy, MAX_UTILISATION)
     queue = service / channels * np.asarray(busy) ** exponent / free
     found: Array = np.where(np.asarray(busy) < 1, queue, np.inf)
     return found
@@ -93,7 +93,7 @@ def _queue(service: Array, busy: Array | float, channels: float) -> Array:
 
 def _others(use: Use) -> float:
     """The utilisation that others than this server make today."""
-    return max(min(use.utilisation, FULL) - use.own, 0.0)
+    return max(min(use.utilisation, MAX_UTILISATION) - use.own, 0.0)
 
 
 def _own(today: CurrentState, use: Use, load: Load, draws: Draws) -> Array:
@@ -106,8 +106,10 @@ def _own(today: CurrentState, use: Use, load: Load, draws: Draws) -> Array:
     others = _others(use)
     limit = today.place(use.name)
     if limit is None:
-        return np.full_like(draws.normal, min(use.own, FULL - others))
-    own: Array = np.minimum((1 - others) * load.throughput / draws.limits[limit], FULL - others)
+        return np.full_like(draws.normal, min(use.own, MAX_UTILISATION - others))
+    own: Array = np.minimum(
+        (1 - others) * load.throughput / draws.limits[limit], MAX_UTILISATION - others
+    )
     return own
 
 
@@ -143,7 +145,7 @@ def _contention(
 
 def _law_factor(law: Usl, x: Array) -> Array:
     """Compute 1 + σ(N−1) + κN(N−1) at each throughput of the present hardware."""
-    at = np.minimum(x, FULL * (law.x_max or np.inf))
+    at = np.minimum(x, MAX_UTILISATION * (law.x_max or np.inf))
     n = np.maximum(law.concurrency_at_throughput(at), 1.0)
     factor: Array = 1 + law.contention_cost(n) + law.coherency_cost(n)
     return factor

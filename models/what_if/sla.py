@@ -14,24 +14,24 @@ from models.what_if.changes import Changes
 from models.what_if.current_state import CurrentState, Kind, Load
 from models.what_if.posterior_draws import Draws, draws_of
 from models.what_if.predict import Estimate
-from models.what_if.residence import FULL, residence_times, unexplained_part
+from models.what_if.residence import MAX_UTILISATION, residence_times, unexplained_part
 from models.what_if.sla_result import SlaHeadroom, SlaReason, none_left, refused
 
-LEAST_FACTOR = 0.02
+MIN_LOAD_FACTOR = 0.02
 """Loads are looked at from so many times today's."""
 HALVINGS = 12
 """Of the interval from there to the capacity: to a thousandth, where that is 50 times today's."""
 DRAWS = 250
-LONGEST_QUEUES = 1.1
+QUEUE_STRETCH = 1.1
 """Draws of the queueing part are stretched by this and cut at 1, so that 9 % of them are queues
 of random arrivals: the lower bound, a 5 % quantile, then allows for them."""
-MOST_UNEXPLAINED = 0.5
+MAX_UNEXPLAINED = 0.5
 """Of R: locks, and what else is on no resource, may queue as steeply as any of them."""
-LIGHTER, MISSED = 1.2, 0.1
+LIGHTER_LOAD_RATIO, MIN_MISS = 1.2, 0.1
 """Loads that are lower than today's by this factor show how R grows; and so much shorter than
 the shortest that is predicted there R must be to refute the prediction."""
 
-NOT_TRUSTED = 0.3
+UNTRUSTED_DEVIATION = 0.3
 """Standard deviation of the logarithm by which a capacity that is not trusted was off, beyond its
 own interval: on recorded real servers the bounds held 13 of 18 truths with 0, 15 with 0.2, all with
 this (docs/sla.md)."""
@@ -83,8 +83,8 @@ def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) ->
     x, ends = growth.load.throughput, growth.ends
     met = crossings(growth, sla)
     low, middle, high = quantiles(x * met, QUANTILES)
-    if middle <= LEAST_FACTOR * x:
-        is_never = high <= LEAST_FACTOR * x
+    if middle <= MIN_LOAD_FACTOR * x:
+        is_never = high <= MIN_LOAD_FACTOR * x
         return refused(
             SlaReason.NEVER_MET if is_never else SlaReason.NOT_IDENTIFIABLE, present, sla
         )
@@ -107,7 +107,10 @@ def crossings(growth: Growth, sla: Array | float) -> Array:
     At most the draw's end. By bisection of ln factor: R does not fall with the load.
     """
     ends = growth.ends
-    low, high = np.full_like(ends, np.log(LEAST_FACTOR)), np.log(np.maximum(ends, LEAST_FACTOR))
+    low, high = (
+        np.full_like(ends, np.log(MIN_LOAD_FACTOR)),
+        np.log(np.maximum(ends, MIN_LOAD_FACTOR)),
+    )
     is_met = growth.times(np.exp(high)) < sla
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -154,7 +157,7 @@ def _why_not(today: CurrentState) -> SlaReason | None:
     if today.law is None and not _with_limits(today).uses:
         return SlaReason.NO_GROWTH
     has_law = today.law is not None and today.law.x_max is not None
-    if not has_law and unexplained_part(today, load) > MOST_UNEXPLAINED:
+    if not has_law and unexplained_part(today, load) > MAX_UNEXPLAINED:
         return SlaReason.UNEXPLAINED
     return None
 
@@ -162,23 +165,23 @@ def _why_not(today: CurrentState) -> SlaReason | None:
 def _grew_otherwise(growth: Growth) -> bool:
     """Tell whether R at the window's lighter loads was shorter than any draw has it there."""
     load = growth.load
-    if load.lighter is None or load.lighter[0] * LIGHTER >= load.throughput:
+    if load.lighter is None or load.lighter[0] * LIGHTER_LOAD_RATIO >= load.throughput:
         return False
     x, r = load.lighter
     there = growth.times(np.full_like(growth.draws.normal, x / load.throughput))
-    return bool(r < (1 - MISSED) * quantile(there, QUANTILES[0]))
+    return bool(r < (1 - MIN_MISS) * quantile(there, QUANTILES[0]))
 
 
 def _draws(today: CurrentState) -> Draws:
     """Draw, with the queues of random arrivals inside the 90 % interval and not at its edge."""
     draws = draws_of(today).some(DRAWS)
-    return replace(draws, queueing=np.minimum(1.0, LONGEST_QUEUES * draws.queueing))
+    return replace(draws, queueing=np.minimum(1.0, QUEUE_STRETCH * draws.queueing))
 
 
 def _farther_off(growth: Growth) -> Draws:
     """Spread limits that are not trusted, none of them below the load that is served now."""
     draws = growth.draws
-    off = np.exp(NOT_TRUSTED * draws.normal)
+    off = np.exp(UNTRUSTED_DEVIATION * draws.normal)
     off = np.maximum(off, np.minimum(1.0, 1 / growth.ends))
     return replace(draws, limits=off * draws.limits)
 
@@ -194,8 +197,8 @@ def _contention_growth(today: CurrentState, load: Load, draws: Draws, grown: Arr
     place = None if peak is None else today.place(peak.name)
     if place is None or (today.law is not None and today.law.x_max is not None):
         return np.ones_like(draws.normal)
-    now = np.minimum(load.throughput / draws.limits[place], FULL)
-    then = np.minimum(grown * now, FULL)
+    now = np.minimum(load.throughput / draws.limits[place], MAX_UTILISATION)
+    then = np.minimum(grown * now, MAX_UTILISATION)
     factor: Array = (1 - draws.queueing * now) / (1 - draws.queueing * then)
     return factor
 

@@ -9,7 +9,7 @@ from testbed.attacks.lying_server import (
     DIGEST,
     JSON,
     LONGLONG,
-    MOST,
+    MAX_PACKET,
     NEWDECIMAL,
     OK,
     Answer,
@@ -35,7 +35,7 @@ def ok() -> Answer:
 
 def large_packets() -> Answer:
     """One packet after the other of 16 MiB, each continued by the next."""
-    return repeat(bytes(MOST))
+    return repeat(bytes(MAX_PACKET))
 
 
 def digests(numbers: str, key: str = f"1.5|{DIGEST}|=shop", count: object = 1) -> Lie:
@@ -81,13 +81,13 @@ LIES: dict[str, tuple[dict[str, Lie], set[FailureKind]]] = {
     "packets of 16 MiB": ({"global_status": large_packets}, MORE),
     "endless rows": ({"global_status": lambda: endless(repeat(("x", "1")), columns=2)}, MORE),
     "endless empty rows": ({"setup_consumers": lambda: endless(repeat(("",)))}, MORE),
-    "endless columns": ({"setup_consumers": lambda: endless((), columns=MOST)}, NO_ANSWER),
+    "endless columns": ({"setup_consumers": lambda: endless((), columns=MAX_PACKET)}, NO_ANSWER),
     "rows without end of one column": (
         {"COLUMN_NAME": lambda: endless(repeat(("x",)))},
         MORE,
     ),
     "a million digests": (
-        {"GROUP_CONCAT(": lambda: table((1, b"12 " * (MOST // 3 - 100), DIGEST))},
+        {"GROUP_CONCAT(": lambda: table((1, b"12 " * (MAX_PACKET // 3 - 100), DIGEST))},
         UNUSABLE,
     ),
     "only separators": ({"GROUP_CONCAT(": digests(counters("1"), "\x1f" * 9_000_000)}, UNUSABLE),

@@ -22,7 +22,7 @@ Lie = Callable[[], Answer]
 
 DECIMAL, LONGLONG, DATETIME, JSON, NEWDECIMAL, TEXT = 0, 8, 12, 245, 246, 253  # types of columns
 AT_ONCE = 65_536  # bytes that are sent together
-MOST = 0xFFFFFF  # bytes of one packet
+MAX_PACKET = 0xFFFFFF  # bytes of one packet
 OK = b"\0\0\0\2\0\0\0"
 END = b"\xfe\0\0\2\0"
 SALT = b"12345678", b"123456789012\0"

@@ -28,7 +28,7 @@ from agent.config.resources import ResourceSettings
 from agent.demo.server import Flavour, PrivateServer
 from agent.window.recent_time_split import time_use
 from models.time_split.limiting_resource import PARTS_OF, Limit, LimitedBy
-from models.time_split.split import EXPLAINED, Part, TimeSplit
+from models.time_split.split import EXPLAINED_PARTS, Part, TimeSplit
 from testbed.real.agent_in_process import watched, window_of
 from testbed.real.cgroups import ahead_of_others, disk_under, throttled_reads
 from testbed.real.clients import Ask, Clients, root, run_as_root, session_over
@@ -305,7 +305,7 @@ def classes_of(
         row = next((row for row in said["classes"] if _plain(row["text"]).startswith(begin)), None)
         if row is None:
             sys.exit(f"{scenario.name}: no class of that text")
-        shares = {Part(part): row[f"time_{part.value}"] for part in EXPLAINED}
+        shares = {Part(part): row[f"time_{part.value}"] for part in EXPLAINED_PARTS}
         spent = row["seconds"]
         parts = {part: None if share is None else share * spent for part, share in shares.items()}
         yield Result(scenario, flavour, TimeSplit.of(spent, parts), split)

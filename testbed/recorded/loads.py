@@ -16,13 +16,13 @@ from agent.pipeline import observations
 from agent.window.concurrency import Source, concurrency
 from agent.window.intervals import Interval, Window
 from agent.window.utilisation import (
+    AGENT_CONNECTIONS,
     CPU,
     CPUS,
     OF_THE_CPU,
     OPEN_CONNECTIONS,
     SERVER_CPU,
     SERVER_CPUS,
-    THE_AGENTS,
 )
 from models.capacity.assess import assess_capacity
 from models.trust import Trust
@@ -205,7 +205,7 @@ def interval_of(row: dict[str, Any]) -> Interval:
     used = row["resources"]
     if OPEN_CONNECTIONS not in used and "connections" in used:
         most = MAX_CONNECTIONS if CPUS in used else OLDER_MAX_CONNECTIONS
-        is_open = {OPEN_CONNECTIONS: used["connections"] * most - THE_AGENTS}
+        is_open = {OPEN_CONNECTIONS: used["connections"] * most - AGENT_CONNECTIONS}
         used = {CPUS: 2.0, SERVER_CPUS: 1.0, **used, **is_open}
     return Interval(**{**row, "resources": used})
 

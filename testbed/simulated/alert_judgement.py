@@ -13,7 +13,7 @@ SMOOTH = 5
 """Minutes over which what is asked for is averaged."""
 APART = 60
 """Minutes below the capacity that part two saturations."""
-LEAST = 5
+MIN_MINUTES = 5
 """Minutes that a saturation lasts at least."""
 RISEN_FROM = 0.8
 """Of the capacity: from there on the time counts that a load took to rise."""
@@ -62,7 +62,7 @@ def saturations(asked: Array, room: Array | None = None) -> list[Saturation]:
             found[-1][1] = int(minute)
         else:
             found.append([int(minute), int(minute)])
-    lasting = [(a, b) for a, b in found if np.count_nonzero(smooth[a : b + 1] >= 1) >= LEAST]
+    lasting = [(a, b) for a, b in found if np.count_nonzero(smooth[a : b + 1] >= 1) >= MIN_MINUTES]
     return [
         Saturation(
             MINUTE * a,
@@ -89,7 +89,7 @@ def _fell(load: Array, room: Array, start: int, end: int) -> bool:
     """Whether the load would have met the capacity of ten minutes before for no five minutes."""
     before = max(start - int(SLOWLY / MINUTE) - SMOOTH // 2 - 1, 0)
     met = np.count_nonzero(smoothed(load)[start : end + 1] >= room[before])
-    return bool(met < min(LEAST, end + 1 - start))
+    return bool(met < min(MIN_MINUTES, end + 1 - start))
 
 
 @dataclass(slots=True)

@@ -4,15 +4,15 @@ import json
 import math
 import re
 
-from agent.assessment.markers import LONGEST_NAME
+from agent.assessment.markers import MAX_NAME_LENGTH
 from agent.config.settings import NAME
 from agent.csv_input.table_file import shortened
 from agent.history.record_types import MARKERS, Cell, CellType, Column, Kind, Row
 from agent.support.errors import InputError
 from agent.support.escaping import for_spreadsheet, from_spreadsheet, json_text
 
-LATEST = 253_402_300_800.0  # the year 10,000, in Unix seconds
-LONGEST = 255  # characters of a word or a name
+MAX_UNIX = 253_402_300_800.0  # the year 10,000, in Unix seconds
+MAX_LENGTH = 255  # characters of a word or a name
 TARGET = re.compile(NAME)
 
 
@@ -33,7 +33,7 @@ def time_text(at: int) -> str:
 def read_time(text: str) -> int:
     """A time in ms; raises `CellError`."""
     seconds = _number("time", text)
-    if not 0 <= seconds < LATEST:
+    if not 0 <= seconds < MAX_UNIX:
         raise CellError(f"time is {shortened(text)}", "give it in seconds since 1970")
     return round(1000 * seconds)
 
@@ -71,9 +71,9 @@ def read_number(column: Column, text: str) -> float:
 
 def read_word(name: str, text: str, choices: tuple[str, ...] = ()) -> str:
     """A word as it may be stored; raises `CellError`."""
-    if not text or len(text) > LONGEST or not text.isprintable() or text != text.strip():
+    if not text or len(text) > MAX_LENGTH or not text.isprintable() or text != text.strip():
         problem = f"{name} is {shortened(text)!r}"
-        raise CellError(problem, f"give 1 to {LONGEST} printable characters")
+        raise CellError(problem, f"give 1 to {MAX_LENGTH} printable characters")
     if choices and text not in choices:
         raise CellError(f"{name} is {shortened(text)!r}", f"give one of {', '.join(choices)}")
     return text
@@ -89,8 +89,8 @@ def read_labels(kind: Kind, texts: tuple[str, ...]) -> tuple[str, ...]:
 
 def _marker_labels(target: str, name: str) -> tuple[str, str]:
     """A marker is of one target or, where none is named, of all."""
-    if len(name) > LONGEST_NAME:
-        remedy = f"give 1 to {LONGEST_NAME} printable characters"
+    if len(name) > MAX_NAME_LENGTH:
+        remedy = f"give 1 to {MAX_NAME_LENGTH} printable characters"
         raise CellError(f"name is {shortened(name)!r}", remedy)
     return _target(target) if target else "", read_word("name", name)
 

@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable, Iterator
 
 from agent.csv_input.table_file import TableFileError, rows_in
-from agent.history.record_types import IN_TEXT, Kind, Row
+from agent.history.record_types import TEXT_KINDS, Kind, Row
 from agent.history.text.cells import (
     CellError,
     cell_text,
@@ -42,10 +42,10 @@ def read_csv(name: str, lines: Iterable[str], mistakes: Mistakes) -> Iterator[tu
     """
     rows = rows_in(name, lines)
     number, first = next(rows, (1, []))
-    kind = next((kind for kind in IN_TEXT.values() if header(kind) == first), None)
+    kind = next((kind for kind in TEXT_KINDS.values() if header(kind) == first), None)
     if kind is None:
         problem = "this is not the header of an exported history"
-        headers = "; or ".join(",".join(header(kind)) for kind in IN_TEXT.values())
+        headers = "; or ".join(",".join(header(kind)) for kind in TEXT_KINDS.values())
         raise TableFileError(name, number, problem, f"the header is {headers}")
     for number, cells in rows:
         try:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import BinaryIO
 
 from agent.csv_input.table_file import (
-    PIECE,
+    CHUNK_BYTES,
     TableFileError,
     opened,
     shown_name,
@@ -16,7 +16,7 @@ from agent.csv_input.table_file import (
     unreadable,
 )
 from agent.history.failures import StoreError, as_store_error
-from agent.history.record_types import IN_TEXT, Kind, Row
+from agent.history.record_types import TEXT_KINDS, Kind, Row
 from agent.history.text.csv_text import read_csv
 from agent.history.text.import_result import Mistakes
 from agent.history.text.openmetrics_text import (
@@ -25,8 +25,8 @@ from agent.history.text.openmetrics_text import (
     refuse_too_many,
 )
 
-MOST_TEXT = 2**32  # bytes, unpacked: ten times what a history holds by default, as text
-AT_ONCE = 5000  # rows in memory
+MAX_TEXT_BYTES = 2**32  # bytes, unpacked: ten times what a history holds by default, as text
+ROWS_PER_TRANSACTION = 5000  # rows in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class ImportFile:
     def batches(self, mistakes: Mistakes) -> Iterator[tuple[Kind, list[Row]]]:
         """The same, some rows of a kind at once, by label and time."""
         rows = self.rows(mistakes)
-        while some := list(islice(rows, AT_ONCE)):
-            for kind in IN_TEXT.values():
+        while some := list(islice(rows, ROWS_PER_TRANSACTION)):
+            for kind in TEXT_KINDS.values():
                 if of_one := [row for its_kind, row in some if its_kind is kind]:
                     yield kind, sorted(of_one, key=lambda row: (row.labels, row.at))
 
     def _lines(self) -> Iterator[str]:
         self.file.seek(0)
-        return text_lines(self.name, self.file, MOST_TEXT)
+        return text_lines(self.name, self.file, MAX_TEXT_BYTES)
 
 
 @contextmanager
@@ -92,14 +92,14 @@ def _pieces(name: str, file: BinaryIO) -> Iterator[bytes]:
     size = 0
     while piece := _read(name, file):
         size += len(piece)
-        if size > MOST_TEXT:
-            problem = f"it holds more than {MOST_TEXT // 2**20} MiB"
+        if size > MAX_TEXT_BYTES:
+            problem = f"it holds more than {MAX_TEXT_BYTES // 2**20} MiB"
             raise TableFileError(name, None, problem, "give it in parts")
         yield piece
 
 
 def _read(name: str, file: BinaryIO) -> bytes:
     try:
-        return file.read(PIECE)
+        return file.read(CHUNK_BYTES)
     except OSError as error:
         raise unreadable(name, error) from None

@@ -3,8 +3,8 @@
 from agent.csv_input.table_file import TableFileError
 from agent.history.text.cells import CellError
 
-MOST_MISTAKES = 20  # that are listed one by one
-MOST_KEPT = 1000  # that are remembered
+MAX_MISTAKES = 20  # that are listed one by one
+MAX_KEPT = 1000  # that are remembered
 
 
 class Mistakes:
@@ -18,7 +18,7 @@ class Mistakes:
     def add(self, line: int, mistake: CellError) -> None:
         """A line that is not in order."""
         self._count += 1
-        if len(self._found) < MOST_KEPT:
+        if len(self._found) < MAX_KEPT:
             self._found.append((line, mistake))
 
     @property
@@ -27,7 +27,7 @@ class Mistakes:
         mistakes = sorted(self._found, key=lambda found: found[0])
         lines = [
             str(TableFileError(self._name, line, mistake.problem, mistake.remedy))
-            for line, mistake in mistakes[:MOST_MISTAKES]
+            for line, mistake in mistakes[:MAX_MISTAKES]
         ]
         more = self._count - len(lines)
         return [*lines, f"{self._name}: and {more} more lines like these"] if more else lines

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from agent.csv_input.table_file import TableFileError
-from agent.history.record_types import IN_TEXT, Cell, CellType, Column, Kind, Row
+from agent.history.record_types import TEXT_KINDS, Cell, CellType, Column, Kind, Row
 from agent.history.text.cells import (
     CellError,
     read_labels,
@@ -28,7 +28,7 @@ from agent.support.escaping import printable
 PREFIX = "mysql_headroom_history_"
 END = "# EOF"
 NAME_LABEL = "name"
-MOST_LINES = 1_000_000  # take about 400 MB
+MAX_LINES = 1_000_000  # take about 400 MB
 LINE = re.compile(r"([A-Za-z_:][\w:]*)\{(.*)\} (\S+) (\S+)")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"(,|$)')
 ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
@@ -45,7 +45,7 @@ def family(kind: Kind, column: Column) -> str:
 
 
 FAMILIES = {
-    family(kind, column): (kind, column) for kind in IN_TEXT.values() for column in kind.columns
+    family(kind, column): (kind, column) for kind in TEXT_KINDS.values() for column in kind.columns
 }
 
 
@@ -84,7 +84,7 @@ def read_openmetrics(text: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[
         problem = f"the file does not end with {END}: it was cut off"
         mistakes.add(number + 1, CellError(problem, "export it again"))
     for (kind_name, labels, at), known in cells.items():
-        kind = IN_TEXT[kind_name]
+        kind = TEXT_KINDS[kind_name]
         try:
             row = tuple(known.get(column.name) for column in kind.columns)
             yield kind, read_row(kind, labels, at, row)
@@ -93,10 +93,10 @@ def read_openmetrics(text: Iterable[str], mistakes: Mistakes) -> Iterator[tuple[
 
 
 def refuse_too_many(name: str, text: Iterable[str]) -> None:
-    """Raise `TableFileError` where there are more than `MOST_LINES`, before any is understood."""
-    if next(islice(text, MOST_LINES, None), None) is not None:
+    """Raise `TableFileError` where there are more than `MAX_LINES`, before any is understood."""
+    if next(islice(text, MAX_LINES, None), None) is not None:
         remedy = "export it as CSV, or in parts with --since and --until"
-        raise TableFileError(name, MOST_LINES + 1, f"more than {MOST_LINES:,} lines", remedy)
+        raise TableFileError(name, MAX_LINES + 1, f"more than {MAX_LINES:,} lines", remedy)
 
 
 def is_openmetrics(text: Iterable[str]) -> bool:
