@@ -5,7 +5,7 @@ import pytest
 from capacity_days import numbers
 
 from models.capacity.assess import assess_capacity
-from models.capacity.contention import Ahead, find_peak
+from models.capacity.contention import NearestLimit, find_peak
 from models.capacity.goodness_of_fit import Points
 from models.capacity.headroom import headroom
 from models.capacity.observations import Observations
@@ -20,7 +20,7 @@ NO_POINTS = Points(*(np.empty(0) for _ in Points._fields))
 
 def test_contention_known_to_be_absent_leaves_the_prior() -> None:
     """Without points the peak is somewhere about the limit, above what was seen."""
-    peak = find_peak(NO_POINTS, Ahead(1000.0, None), 600.0)
+    peak = find_peak(NO_POINTS, NearestLimit(1000.0, None), 600.0)
     assert not peak.from_points
     assert 800 < peak.median < 1400
     assert peak.survival(np.log(np.array([590.0]))) == pytest.approx(1.0, abs=0.01)
@@ -45,7 +45,7 @@ def test_what_the_processor_explains_as_busy_as_it_was_is_no_lock() -> None:
     x = 20000 * rng.uniform(0.1, 0.65, 60)
     busy = np.clip(x / 20000 * np.exp(rng.normal(0, 0.15, 60)), 0, 0.95)
     n = x * 0.0013 + 2 * busy * busy / (1 - busy)
-    resource_limit, at_the_limit = Ahead(19500.0, 26.0), np.log(np.array([20000.0]))
+    resource_limit, at_the_limit = NearestLimit(19500.0, 26.0), np.log(np.array([20000.0]))
     points = Points(n, x, np.ones(60), np.zeros(60), busy)
     [free] = find_peak(points, resource_limit, 12400.0).survival(at_the_limit)
     [mistaken] = find_peak(points._replace(busy=x / 20000), resource_limit, 12400.0).survival(
@@ -58,7 +58,7 @@ def test_what_the_processor_explains_as_busy_as_it_was_is_no_lock() -> None:
 @pytest.mark.parametrize(("n_limit", "least"), [(50.0, 0.3), (3.0, 0.75), (1.1, 0.95)])
 def test_contention_hardly_ends_what_few_statements_fill(n_limit: float, least: float) -> None:
     """A lock held for as long as a statement runs lets 1/R through: no peak far below the limit."""
-    peak = find_peak(NO_POINTS, Ahead(1000.0, n_limit), 200.0)
+    peak = find_peak(NO_POINTS, NearestLimit(1000.0, n_limit), 200.0)
     assert peak.survival(np.log(np.array([1000.0])))[0] >= least
     bound = np.log(np.array([0.7 * 1000.0 / n_limit]))
     assert peak.survival(bound)[0] == pytest.approx(1.0, abs=0.01)
@@ -85,7 +85,7 @@ def test_statements_that_wait_while_throughput_falls_are_no_certain_peak(seed: i
     """At half of the limit a lock holds them for 24 intervals: perhaps the peak, perhaps not."""
     x = np.concatenate([np.linspace(0.1, 0.5, 200), np.linspace(0.13, 0.2, 24)]) * 1000
     n = np.concatenate([np.linspace(0.1, 0.5, 200) * 90, np.linspace(170, 400, 24)])
-    found = find_peak(noisy(n, x, 1000.0, seed), Ahead(1000.0, 90.0), 480.0)
+    found = find_peak(noisy(n, x, 1000.0, seed), NearestLimit(1000.0, 90.0), 480.0)
     [above] = found.survival(np.log(np.array([700.0])))
     assert 0.05 < above < 0.3
 
@@ -97,7 +97,7 @@ def test_a_peak_that_was_passed_is_certain(seed: int) -> None:
     n = np.concatenate([np.linspace(1, 60, 150), np.linspace(90, 150, 24)])
     points = noisy(n, law.throughput(n), 3000.0, seed)
     x_max = float(law.x_max or 0)
-    found = find_peak(points, Ahead(3000.0, 30.0), x_max)
+    found = find_peak(points, NearestLimit(3000.0, 30.0), x_max)
     below, above = found.survival(np.log(np.array([0.93, 1.15]) * x_max))
     assert below > 0.95
     assert above < 0.05

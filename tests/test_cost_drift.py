@@ -11,7 +11,7 @@ from models.capacity.assess import assess_capacity
 from models.capacity.change_points import Change, Regimes
 from models.capacity.cost_drift import cost_drift
 from models.capacity.cost_per_query import CostCurve
-from models.capacity.cost_variance import cost_variance, variance_of_what_is_left
+from models.capacity.cost_variance import cost_variance, residual_variance
 from models.capacity.doubts import MAX_DRIFT, Evidence
 from models.capacity.estimate import Estimate
 from models.capacity.observations import Observations
@@ -101,25 +101,23 @@ def test_neighbours_that_come_and_go_take_trust_away(seed: int) -> None:
     [cpu] = seen.resources
 
     def with_others(others: Array) -> Observations:
-        own = (cpu.of_ours - others).clip(0.0)
+        own = (cpu.relative_own_use - others).clip(0.0)
         more = replace(cpu, utilisation=np.minimum(own + others, 1.0), own=own)
         return replace(seen, resources=(more,))
 
     periods = np.repeat(rng.permutation(np.tile([0.0, 0.4], 6)), INTERVALS // 12)
     wild = replace(seen, throughput=seen.throughput * (1 - periods))
-    own = cpu.of_ours * (1 - periods)
+    own = cpu.relative_own_use * (1 - periods)
     wild = replace(wild, resources=(replace(cpu, utilisation=own + 0.05 + periods, own=own),))
-    assert variance_of_what_is_left(wild, "cpu") > MAX_DRIFT
+    assert residual_variance(wild, "cpu") > MAX_DRIFT
     found = assess_capacity(wild)
     assert CapacityReason.OTHERS_FLUCTUATE in found.reasons
     assert found.trust is not Trust.TRUSTED
-    beside = with_others(0.3 * cpu.of_ours)
-    assert variance_of_what_is_left(beside, "cpu") < MAX_DRIFT
+    beside = with_others(0.3 * cpu.relative_own_use)
+    assert residual_variance(beside, "cpu") < MAX_DRIFT
     unsteady = with_others(rng.uniform(0, 0.1, INTERVALS))
-    assert variance_of_what_is_left(unsteady, "cpu") < MAX_DRIFT
-    assert (
-        variance_of_what_is_left(replace(seen, resources=(replace(cpu, own=None),)), "cpu") == 0.0
-    )
+    assert residual_variance(unsteady, "cpu") < MAX_DRIFT
+    assert residual_variance(replace(seen, resources=(replace(cpu, own=None),)), "cpu") == 0.0
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -130,7 +128,7 @@ def test_neighbours_that_halve_the_processor_are_never_trusted_wrongly(seed: int
     seen = day(np.ones(INTERVALS), seed, reach=0.75)
     speed = np.where(periods, 0.5, 1.0)
     [cpu] = seen.resources
-    busy = np.minimum(cpu.of_ours, 0.93)
+    busy = np.minimum(cpu.relative_own_use, 0.93)
     slowed = replace(cpu, utilisation=busy + 0.02, own=busy)
     seen = replace(seen, throughput=seen.throughput * speed, resources=(slowed,))
     for end in range(200, INTERVALS + 1, 40):

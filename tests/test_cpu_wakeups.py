@@ -62,7 +62,7 @@ def test_cpu_time_of_statements_has_no_part_that_waking_costs() -> None:
     demand = SHORT[0]
     seen = woken_server(demand, 0.0, 0.9, evenly=False, is_measured=False)
     [own] = seen.resources
-    of_statements = replace(own, is_of_statements=True, at_once=None)
+    of_statements = replace(own, is_of_statements=True, short_query_concurrency=None)
     some, none = (assess_capacity(replace(seen, resources=(one,))) for one in (own, of_statements))
     assert (some.upper or np.inf) > 1.1 * (none.upper or np.inf)
 
@@ -113,8 +113,8 @@ def test_the_share_that_finds_it_busy_is_that_of_random_arrivals() -> None:
     idleness = CpuWakeups.of(x, x * (1 - u))
     assert idleness is not None
     assert idleness.per_query == pytest.approx(0.75, abs=0.1)
-    assert idleness.spared[-1] == pytest.approx(1.0)
-    assert np.all(np.diff(idleness.spared) >= 0)
+    assert idleness.saved[-1] == pytest.approx(1.0)
+    assert np.all(np.diff(idleness.saved) >= 0)
 
 
 def test_nothing_is_said_where_too_little_is_known() -> None:

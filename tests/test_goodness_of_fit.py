@@ -9,8 +9,8 @@ from models.capacity.goodness_of_fit import (
     Check,
     check_concurrency,
     check_fit,
+    error_at_highest_loads,
     merge_noisy,
-    off_at_highest_loads,
 )
 from models.capacity.observations import Observations
 from models.capacity.resource_limit import Resource
@@ -138,7 +138,7 @@ def hyper_threads(reach: float, share: float, seed: int) -> Observations:
 def off_at_highest(seen: Observations) -> float:
     """By how much the only limit misses the highest loads."""
     [limit] = find_resource_limits(seen.throughput, seen.resources, seen.weights)
-    return off_at_highest_loads(seen, limit)
+    return error_at_highest_loads(seen, limit)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -49,8 +49,8 @@ def test_the_spared_share_is_that_of_the_commits_beyond_the_first() -> None:
     found = SharedCost.of(x, writes)
     assert found is not None
     assert found.per_query == pytest.approx(1.9, abs=0.11)
-    assert found.spared[-1] == pytest.approx(1 - 0.2 / found.per_query)
-    assert np.all(np.diff(found.spared) >= 0)
+    assert found.saved[-1] == pytest.approx(1 - 0.2 / found.per_query)
+    assert np.all(np.diff(found.saved) >= 0)
 
 
 def test_what_an_idle_server_writes_by_itself_is_no_cost_of_its_queries() -> None:
@@ -69,6 +69,6 @@ def test_the_share_is_smoothed_along_a_curve_of_the_load() -> None:
     t = np.linspace(0.0, 1.0, 200)
     curve = 0.1 + 0.4 * (3 * t**2 - 2 * t**3)
     noise = np.random.default_rng(8).normal(0, 0.05, 200)
-    for spared, off in ((curve, 1e-9), (curve + noise, 0.03)):
-        found = SharedCost(spared, 1.0).smoothed(t, np.zeros(200), np.ones(200))
-        assert np.abs(found.spared - curve).max() < off
+    for saved, off in ((curve, 1e-9), (curve + noise, 0.03)):
+        found = SharedCost(saved, 1.0).smoothed(t, np.zeros(200), np.ones(200))
+        assert np.abs(found.saved - curve).max() < off

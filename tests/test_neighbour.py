@@ -16,7 +16,7 @@ from models.capacity.assess import assess_capacity
 from models.capacity.distribution import Distribution
 from models.capacity.estimate import Estimate
 from models.capacity.observations import Observations
-from models.capacity.present_use import least_at_present, left_at_present
+from models.capacity.present_use import lower_bound_at_present, remaining_at_present
 from models.capacity.resource_limit import Resource
 from models.capacity.resource_limits import find_resource_limits
 from models.trust import Trust
@@ -109,17 +109,19 @@ def test_a_neighbour_that_was_there_all_the_time_lowers_nothing() -> None:
     unknown = np.where(np.arange(60) < 40, np.nan, own)
     begun = np.where(np.arange(60) < 57, 0.0, 0.4)
     kept = np.arange(60)
-    assert left_at_present(Resource("cpu", own + steady, own=own), x, kept) == 1.0
-    assert left_at_present(Resource("cpu", own + steady, own=unknown), x, kept) == 1.0
+    assert remaining_at_present(Resource("cpu", own + steady, own=own), x, kept) == 1.0
+    assert remaining_at_present(Resource("cpu", own + steady, own=unknown), x, kept) == 1.0
     late = np.where(np.arange(60) >= 58, np.nan, own)
     cpu = Resource("cpu", own + begun, own=late)
-    assert left_at_present(cpu, x, kept) == 1.0
+    assert remaining_at_present(cpu, x, kept) == 1.0
     cpu = Resource("cpu", own + begun, own=own)
-    assert left_at_present(cpu, x, kept) == pytest.approx(0.6, abs=0.02)
+    assert remaining_at_present(cpu, x, kept) == pytest.approx(0.6, abs=0.02)
     seen = Observations.of(np.arange(60.0), x, 1.0, resources=[cpu])
     (limit,) = find_resource_limits(seen.throughput, seen.resources)
     assert limit.x_max is not None
-    assert least_at_present([limit], seen, kept) == pytest.approx(0.61 * limit.x_max, rel=0.01)
+    assert lower_bound_at_present([limit], seen, kept) == pytest.approx(
+        0.61 * limit.x_max, rel=0.01
+    )
     far = Estimate(200.0, 190.0, 210.0, {}, 180.0, Distribution.of_quantiles(190.0, 200.0, 210.0))
-    assert far.lowered(least_at_present([limit], seen, kept)) == far
+    assert far.lowered(lower_bound_at_present([limit], seen, kept)) == far
     assert far.lowered(120.0).lower < 125.0

@@ -131,7 +131,7 @@ def test_other_programs_make_no_plateau() -> None:
     known = month("neighbours", 8002)
     until = int(20.83 * PER_DAY)
     seen = known.day_until(until)
-    assert 0.02 < float(np.mean(seen.beside_strangers)) < 0.05
+    assert 0.02 < float(np.mean(seen.beside_other_programs)) < 0.05
     assert not any(resource.filled_by_others.any() for resource in seen.resources)
     assert find_plateau(seen) is None
     found = assess_capacity(seen)

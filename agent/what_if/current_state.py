@@ -13,7 +13,7 @@ from agent.query_classes.classes_snapshot import ClassesState, ClassState
 from agent.window.utilisation import CPU, OF_THE_CPU, SERVER_CPU, is_busy_time, is_disk
 from models.attribution.capacity_gain import DemandShare
 from models.capacity.assess import MAX_LIMIT_RATIO
-from models.capacity.contention import Ahead, find_peak
+from models.capacity.contention import NearestLimit, find_peak
 from models.capacity.distribution import Distribution
 from models.capacity.goodness_of_fit import Points
 from models.capacity.resource_limit import ResourceLimit
@@ -134,7 +134,9 @@ def _contention(capacity: Capacity) -> tuple[Array, Array]:
     if peak is None:
         assert capacity.value is not None  # noqa: S101  (seen to by `_limits`)
         nothing = Points(*(np.zeros(0) for _ in Points._fields))
-        peak = find_peak(nothing, Ahead(capacity.value, capacity.concurrency), capacity.value)
+        peak = find_peak(
+            nothing, NearestLimit(capacity.value, capacity.concurrency), capacity.value
+        )
     return peak.grid, 1 - peak.survival(peak.grid)
 
 

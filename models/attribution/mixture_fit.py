@@ -141,7 +141,7 @@ def select_waiting(problem: Problem) -> WaitSelection:
 
 def _beside(problem: Problem, known: _Hypothesis) -> Iterator[Mask]:
     """The same with one class on the other side: one that matters, and may be there."""
-    work, ratio = problem.work, problem.strangeness(known.level)
+    work, ratio = problem.work, problem.unexplained_time_ratio(known.level)
     left = float(work[~known.waits].sum())
     suspected = (
         (ratio > MIN_WAIT_RATIO) & (work > NEGLIGIBLE_WORK_SHARE * left) & (work < left - MIN_SHARE)
@@ -171,14 +171,14 @@ def _tried(problem: Problem, waits: Mask, noise: float) -> _Hypothesis:
         level = problem.within(float(computing @ mean[:k]) / work) if work > 0 else 0.0
     log_det = float(np.linalg.slogdet(matrix)[1] - 2 * np.log(scale).sum())
     loss = square / noise + problem.moments.intervals / problem.inflation * np.log(noise)
-    loss += problem.disbelief(prior, mean) + log_det - float(np.log(prior.precision).sum())
+    loss += problem.prior_penalty(prior, mean) + log_det - float(np.log(prior.precision).sum())
     believed = _believed_beforehand(problem, waits, level)
     return _Hypothesis(waits, believed - 0.5 * float(loss), level, variance)
 
 
 def _believed_beforehand(problem: Problem, waits: Mask, level: float) -> float:
     """Log of how probable a hypothesis is before the totals: the strange are suspected."""
-    ratio = np.minimum(problem.strangeness(level), 1 / NEGLIGIBLE)
+    ratio = np.minimum(problem.unexplained_time_ratio(level), 1 / NEGLIGIBLE)
     odds = BASE_WAIT_PRIOR + sum(
         more * (1 - 1 / (1 + (ratio / half) ** 2)) for half, more in WAIT_PRIOR_STEPS
     )

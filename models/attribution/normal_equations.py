@@ -132,7 +132,7 @@ class Problem:
         """The nearest level that is possible."""
         return min(max(level, self.levels[0]), self.levels[1])
 
-    def strangeness(self, level: float) -> Array:
+    def unexplained_time_ratio(self, level: float) -> Array:
         """Ratio of each class's time to the time that its rows explain, shape (K,)."""
         return level * self.work / np.maximum(self.size, TINY)
 
@@ -161,7 +161,7 @@ class Problem:
         vector[k] += BASE_SHARE / BASE_SPREAD**2
         return matrix, vector
 
-    def disbelief(self, prior: Prior, found: Array) -> float:
+    def prior_penalty(self, prior: Prior, found: Array) -> float:
         """Sum the squared deviations of (C, b), shape (K+1,), from the priors, in spreads."""
         k = self.classes
         off = float(prior.precision @ (found[:k] - prior.mean) ** 2)

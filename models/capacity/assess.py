@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.change_points import find_regimes
-from models.capacity.contention import UNCOUNTED_LOG_PRIOR, Ahead, Peak, find_peak
+from models.capacity.contention import UNCOUNTED_LOG_PRIOR, NearestLimit, Peak, find_peak
 from models.capacity.doubts import Evidence
 from models.capacity.estimate import Estimate, lowest_of
 from models.capacity.goodness_of_fit import (
@@ -22,7 +22,7 @@ from models.capacity.observations import MIN_CONCURRENCY, SAME_LOAD_SHARE, Obser
 from models.capacity.observed_peak import ObservedPeak, find_observed_peak
 from models.capacity.outliers import find_outliers
 from models.capacity.plateau import find_plateau
-from models.capacity.present_use import least_at_present
+from models.capacity.present_use import lower_bound_at_present
 from models.capacity.resource_limit import FULL_UTILISATION, ResourceLimit
 from models.capacity.resource_limits import find_resource_limits, if_passed
 from models.capacity.result import Capacity
@@ -65,7 +65,7 @@ def assess_capacity(seen: Observations) -> Capacity:
         peak = replace(peak, met_at=plateau)
         estimate = Estimate.of_lowest(usable, peak, current.select(outliers.served), x_seen)
     used = np.flatnonzero(regimes.current)[outliers.kept & rising]
-    estimate = estimate.lowered(least_at_present(usable, ours, used))
+    estimate = estimate.lowered(lower_bound_at_present(usable, ours, used))
     evidence = Evidence(
         seen=ours,
         current=current,
@@ -95,7 +95,7 @@ def assess_capacity(seen: Observations) -> Capacity:
 def _limits(kept: Observations, x_seen: float) -> tuple[ResourceLimit, ...]:
     """Find the resource limits, as what was served allows them."""
     many = kept.clients
-    clients = None if many is None else Clients(many, kept.unhindered_time)
+    clients = None if many is None else Clients(many, kept.uncontended_time)
     found = find_resource_limits(kept.throughput, kept.resources, kept.weights, clients)
     return tuple(
         if_passed(limit, x_seen, _was_full_at(x_seen, kept, limit.resource))
@@ -132,19 +132,19 @@ def _law(
     if resource_limit is None or resource_limit.x_max is None:
         return law, finding, None
     log_shared = max(resource_limit.log_shared, 0.0 if kept.log_counted else UNCOUNTED_LOG_PRIOR)
-    ahead = Ahead(resource_limit.x_max, _together(kept, resource_limit.x_max), log_shared)
+    ahead = NearestLimit(resource_limit.x_max, _together(kept, resource_limit.x_max), log_shared)
     fitted = points if law else Points(*(column[:0] for column in points))
     return law, finding, find_peak(fitted, ahead, x_seen)
 
 
 def _busy(loaded: Observations, resource_limit: ResourceLimit) -> Array:
     """Look up how busy the limit's resource was."""
-    return loaded.resource(resource_limit.resource).of_all
+    return loaded.resource(resource_limit.resource).relative_use
 
 
 def _together(kept: Observations, x: float) -> float | None:
     """Estimate how many statements at once this throughput takes when none waits: R·X."""
-    r = kept.unhindered_time
+    r = kept.uncontended_time
     return None if r is None else max(r * x, MIN_CONCURRENCY)
 
 

@@ -105,7 +105,7 @@ def _costs(seen: Observations) -> dict[str, Array]:
         if np.count_nonzero(exact) >= MIN_CURVE_POINTS:
             costs[TIME_PER_QUERY] = np.where(exact, np.log(seen.concurrency / x), np.nan)
         for resource in seen.resources:
-            u = resource.of_all
+            u = resource.relative_use
             follows = (u > MIN_UTILISATION) & (u < FULL_UTILISATION) & (not resource.is_setting)
             costs[resource.name] = np.where(follows, np.log(u / x), np.nan)
     return {

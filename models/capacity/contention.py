@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.contention_likelihood import Places, Shapes
+from models.capacity.contention_likelihood import PeakGrid, ResidenceModels
 from models.capacity.distribution import TABLE_SIZE
 from models.capacity.goodness_of_fit import Points
 from models.capacity.observed_peak import BEYOND_PEAK_RATIO
@@ -55,7 +55,7 @@ in ln R: the deviation of one."""
 
 
 @dataclass(frozen=True)
-class Ahead:
+class NearestLimit:
     """The nearest limit."""
 
     x: float
@@ -95,23 +95,23 @@ class Peak:
         )
 
 
-def find_peak(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
+def find_peak(points: Points, resource_limit: NearestLimit, x_seen: float) -> Peak:
     """Weigh where the peak is; X and the limit in queries/s, points in the order of time.
 
     Where many statements complete less than few, the peak was passed, or they wait for a lock that
     has nothing to do with the load: then the other points alone show where it is.
     """
-    peak, piled = _weighed(points, resource_limit, x_seen), _may_have_piled_up(points)
+    peak, piled = _weigh_peak(points, resource_limit, x_seen), _piled_up(points)
     if np.count_nonzero(piled) < MIN_POINTS:
         return peak
     rest = Points(*(column[~piled] for column in points))
-    without = _weighed(rest, resource_limit, x_seen)
+    without = _weigh_peak(rest, resource_limit, x_seen)
     return replace(
         peak, cdf=(1 - FALSE_SIGN_PROBABILITY) * peak.cdf + FALSE_SIGN_PROBABILITY * without.cdf
     )
 
 
-def _may_have_piled_up(points: Points) -> NDArray[np.bool_]:
+def _piled_up(points: Points) -> NDArray[np.bool_]:
     """Mark where more statements than at the top complete less, shape (points,)."""
     if len(points.n) < 2 * MIN_POINTS:
         return np.zeros(len(points.n), dtype=np.bool_)
@@ -120,7 +120,7 @@ def _may_have_piled_up(points: Points) -> NDArray[np.bool_]:
     return piled
 
 
-def _weighed(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
+def _weigh_peak(points: Points, resource_limit: NearestLimit, x_seen: float) -> Peak:
     """Weigh where the peak is by all of these points."""
     top = max(np.log(resource_limit.x), np.log(x_seen)) + GRID_ABOVE
     ln_peak = np.linspace(np.log(x_seen) - GRID_BELOW, top, TABLE_SIZE)
@@ -130,8 +130,8 @@ def _weighed(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
     if len(points.n) < MIN_POINTS:
         return Peak(ln_peak, _cdf(unseen), from_points=False)
     abrupt = _cdf(unseen * np.exp(-beyond / ABRUPT_DECAY))
-    seen = Shapes.of(points)
-    places = Places(ln_peak - np.log(seen.x_scale), prior)
+    seen = ResidenceModels.of(points)
+    places = PeakGrid(ln_peak - np.log(seen.x_scale), prior)
     alone = (
         0.0
         if resource_limit.n is None
@@ -141,18 +141,18 @@ def _weighed(points: Points, resource_limit: Ahead, x_seen: float) -> Peak:
     shapes = [seen.likelihood_by_law(places) + by_n, seen.likelihood_by_queue(places)]
     if np.isfinite(points.busy).all():
         shapes.append(seen.likelihood_by_limit(places))
-        beside = seen.beside_limit()
+        beside = seen.remove_limit_queues()
         shapes.append(seen.likelihood_by_both(places, beside))
         shapes.append(seen.likelihood_by_law_and_limit(places, beside) + by_n)
     ln_p = np.logaddexp.reduce(shapes)
     if _may_mislead(points, resource_limit, x_seen):
         ln_p = np.logaddexp(ln_p, ln_p.max() - MAX_LOG_ODDS)
     mistaken = max(NO_EVIDENCE_PRIOR, resource_limit.log_shared)
-    told = (1 - mistaken) * _cdf(prior * np.exp(ln_p - ln_p.max())) + mistaken * _cdf(unseen)
-    return Peak(ln_peak, 1 - (1 - told) * (1 - ABRUPT_PRIOR * abrupt), from_points=True)
+    posterior = (1 - mistaken) * _cdf(prior * np.exp(ln_p - ln_p.max())) + mistaken * _cdf(unseen)
+    return Peak(ln_peak, 1 - (1 - posterior) * (1 - ABRUPT_PRIOR * abrupt), from_points=True)
 
 
-def _may_mislead(points: Points, resource_limit: Ahead, x_seen: float) -> bool:
+def _may_mislead(points: Points, resource_limit: NearestLimit, x_seen: float) -> bool:
     """Whether queues at the limit's resource may look like another limit.
 
     They do where few statements fill it, and near it where residence times vary by more than

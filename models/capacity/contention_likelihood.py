@@ -47,7 +47,7 @@ GROUP_COUNT = 48
 """So many groups of neighbours in throughput stand for the points: queues hardly differ in one."""
 
 
-class Places(NamedTuple):
+class PeakGrid(NamedTuple):
     """Where the peak may be; both of shape (peaks,)."""
 
     ln_peak: Array
@@ -56,7 +56,7 @@ class Places(NamedTuple):
     """The prior probability of each, up to a constant factor: few of them need to be computed."""
 
 
-class Beside(NamedTuple):
+class QueuesRemoved(NamedTuple):
     """What residence times are without queues at the limit's resource, by what those may be."""
 
     ln_p: Array
@@ -66,7 +66,7 @@ class Beside(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Shapes:
+class ResidenceModels:
     """The points in units of the greatest N and X, linearised in the logarithm of R, X rising."""
 
     x: Array
@@ -88,7 +88,7 @@ class Shapes:
     n_scale: float
 
     @classmethod
-    def of(cls, points: Points) -> "Shapes":
+    def of(cls, points: Points) -> "ResidenceModels":
         """Linearise the points about a smooth curve."""
         n, x, weights, n_variance, busy = points
         n_scale, x_scale = float(n.max()), float(x.max())
@@ -113,21 +113,21 @@ class Shapes:
             n_scale=n_scale,
         )
 
-    def likelihood_by_law(self, places: Places) -> Array:
+    def likelihood_by_law(self, places: PeakGrid) -> Array:
         """Compute ln p(points | peak) by the law, up to a constant; its shape is summed out.
 
         The answer has shape (peaks,), here and below.
         """
-        return self._by_law(places, Beside(np.zeros(1), self.z[None, :]), SHAPE_COUNT)
+        return self._by_law(places, QueuesRemoved(np.zeros(1), self.z[None, :]), SHAPE_COUNT)
 
-    def likelihood_by_queue(self, places: Places) -> Array:
+    def likelihood_by_queue(self, places: PeakGrid) -> Array:
         """Compute the same for one server at which all queue: R = a + c·S·ρ/(1−ρ), ρ = X·S.
 
         Shape (peaks,). S = 1/peak is how long a query holds it (M/M/1: c = 1); c is summed out.
         """
         return self._by_queue(self._lock(places), places.prior)
 
-    def likelihood_by_limit(self, places: Places) -> Array:
+    def likelihood_by_limit(self, places: PeakGrid) -> Array:
         """Compute the same for a queue at the limit's resource: R = a + c·S·ρ^k/(1−ρ), S = U/X.
 
         busy, the utilisation of the resource, has shape (points,). The more servers it has, the
@@ -154,7 +154,7 @@ class Shapes:
         design = np.column_stack([self.x, beside]) * root[:, None]
         return np.asarray(np.linalg.lstsq(design, self.busy * root, rcond=None)[0])
 
-    def likelihood_by_both(self, places: Places, beside: "Beside") -> Array:
+    def likelihood_by_both(self, places: PeakGrid, beside: "QueuesRemoved") -> Array:
         """Compute the same for both queues, the limit's resource as busy as measured; (peaks,).
 
         R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak; b, k and c are summed out.
@@ -165,23 +165,23 @@ class Shapes:
         )
         return ln_p
 
-    def likelihood_by_law_and_limit(self, places: Places, beside: "Beside") -> Array:
+    def likelihood_by_law_and_limit(self, places: PeakGrid, beside: "QueuesRemoved") -> Array:
         """Compute the same, shape (peaks,), for the law in place of the lock.
 
         R = b·S·U^k/(1−U) + v·N + A·(1−u·N)².
         """
         return self._by_law(places, beside, COARSE_SHAPE_COUNT)
 
-    def beside_limit(self) -> "Beside":
+    def remove_limit_queues(self) -> "QueuesRemoved":
         """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U)."""
         u = np.clip(self.busy, MIN_NOISE, FULL_UTILISATION)
         wait = u / (1 - u) / (self.x * self.n_scale)
         b = _evenly(*QUEUE_RANGE, COARSE_QUEUE_COUNT)
         resource_limits = b[:, None, None] * wait * u ** np.array(COARSE_QUEUE_EXPONENTS)[:, None]
         rest = self.z - resource_limits.reshape(-1, len(u))
-        return Beside(np.repeat(_ln_strength_prior(b), len(COARSE_QUEUE_EXPONENTS)), rest)
+        return QueuesRemoved(np.repeat(_ln_strength_prior(b), len(COARSE_QUEUE_EXPONENTS)), rest)
 
-    def _by_law(self, places: Places, beside: "Beside", shapes: int) -> Array:
+    def _by_law(self, places: PeakGrid, beside: "QueuesRemoved", shapes: int) -> Array:
         """Compute ln p of z = v·N + A·(1 − u·N)², A in closed form; tries and shapes summed out.
 
         With f = (1 − u·N)² and y = A·|f|, |f|² = Σ w·f², the squares left are c + y·(y − 2·best),
@@ -218,7 +218,7 @@ class Shapes:
         means: Array = sums / np.maximum(weights, TINY)
         return means
 
-    def _lock(self, places: Places) -> Array:
+    def _lock(self, places: PeakGrid) -> Array:
         """Compute ρ/(1−ρ)·S of a lock that is full at each peak, shape (peaks, groups)."""
         held = np.exp(-places.ln_peak)[:, None]
         rho = np.minimum(self._grouped(self.x) * held, FULL_UTILISATION)
@@ -227,9 +227,13 @@ class Shapes:
 
     def _by_queue(self, queue: Array, prior: Array) -> Array:
         """Sum c out of R = a + c·queue; a queue of shape (peaks, groups), the prior of (peaks,)."""
-        return self._with_queue(queue, prior, Beside(np.zeros(1), self.z[None, :]), QUEUE_COUNT)
+        return self._with_queue(
+            queue, prior, QueuesRemoved(np.zeros(1), self.z[None, :]), QUEUE_COUNT
+        )
 
-    def _with_queue(self, queue: Array, prior: Array, beside: "Beside", strengths: int) -> Array:
+    def _with_queue(
+        self, queue: Array, prior: Array, beside: "QueuesRemoved", strengths: int
+    ) -> Array:
         """Compute ln p of z = a + c·queue, a in closed form; tries and so many c are summed out.
 
         A queue of shape (peaks, groups); cells of shape (peaks, c, tries).

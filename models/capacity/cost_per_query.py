@@ -36,7 +36,7 @@ class CostCurve:
     @classmethod
     def of(cls, seen: Observations, name: str) -> Self:
         """Look the costs of this resource up; the more it is used, the better they are known."""
-        x, u = told_by(seen, name)
+        x, u = intervals_with_known_cost(seen, name)
         return cls(x, np.log(u) - np.log(x), u)
 
     def __len__(self) -> int:
@@ -66,10 +66,10 @@ class CostCurve:
         return off
 
 
-def told_by(seen: Observations, name: str) -> tuple[Array, Array]:
+def intervals_with_known_cost(seen: Observations, name: str) -> tuple[Array, Array]:
     """The throughputs (queries/s) and utilisations by the server where they show the cost; (k,)."""
     resource = seen.resource(name)
-    u = resource.of_ours
+    u = resource.relative_own_use
     known = (u > MIN_UTILISATION) & (u < FULL_UTILISATION) & (not resource.is_setting)
     return seen.throughput[known], u[known]
 

@@ -25,7 +25,7 @@ def cost_variance(cost: CostCurve) -> float:
     return _between_periods(cost.off(cost))
 
 
-def variance_of_what_is_left(seen: Observations, name: str) -> float:
+def residual_variance(seen: Observations, name: str) -> float:
     """Compute the same of what others leave of the resource, but for what follows the throughput.
 
     0 where the server's own part is not known, or too few intervals tell.

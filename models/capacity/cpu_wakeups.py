@@ -5,7 +5,7 @@ state (on a virtual machine through the hypervisor), cold caches. Of queries tha
 share 1 − U finds one processor idle. Clients that a processor of their own serialises send theirs
 evenly: each query finds the server idle again, however busy it was, and the utilisation nears 1
 long before the processor is full. The kernel counts how often a processor goes idle, so that share
-is measured and not assumed: `spared` is the share of the queries that found it busy.
+is measured and not assumed: `saved` is the share of the queries that found it busy.
 """
 
 import numpy as np
@@ -28,4 +28,4 @@ class CpuWakeups(SharedCost):
     @property
     def allows_full(self) -> NDArray[np.bool_]:
         """Where the processor may be full, shape (intervals,); true where nothing is known."""
-        return ~(self.spared < FULL_BUSY_SHARE)
+        return ~(self.saved < FULL_BUSY_SHARE)

@@ -67,17 +67,17 @@ class Part:
     log_sharing: SharedCost | None = None
 
     @cached_property
-    def bent(self) -> LinearFit:
+    def curved(self) -> LinearFit:
         """With its base's prior, and any curvature."""
         return self.fit.given(0, *self.base)
 
     @cached_property
     def straight(self) -> LinearFit:
         """The same, without a curvature."""
-        return self.bent.given(2, 0.0, 1e-6)
+        return self.curved.given(2, 0.0, 1e-6)
 
     @cached_property
-    def when_needed(self) -> LinearFit:
+    def at_full_load(self) -> LinearFit:
         """Its straight line once the server needs the whole resource.
 
         Other programs then keep between nothing and all of what they use at the highest loads: the
@@ -111,17 +111,17 @@ class Part:
         return self.slope > errors * self.slope_error
 
 
-class Followed(NamedTuple):
+class FittedParts(NamedTuple):
     """The parts of a utilisation, of which the first may fall."""
 
     parts: Sequence[Part]
     busy: Sequence[Array]
-    """By each way to fall that is measured the share of the queries that find it busy: U, and B."""
+    """The share of queries that find it busy, by each measure of it: U, and B."""
     awake: Sequence[LinearFit]
     """The first part by (2) and (3) with these: the coefficients of 1, t and −t·busy."""
 
 
-def follow(many: Sequence[Sequence[Part]]) -> list[Followed]:
+def fit_parts(many: Sequence[Sequence[Part]]) -> list[FittedParts]:
     """Fit (2) and (3) to the first parts of several utilisations, where they are a demand.
 
     All are over the same t. At once, for one of them numpy's calls take longer than what they
@@ -131,7 +131,7 @@ def follow(many: Sequence[Sequence[Part]]) -> list[Followed]:
     each = [(parts[0], busy) for parts, some in zip(many, shares, strict=True) for busy in some]
     fits = iter(_awake(each) if each else ())
     return [
-        Followed(parts, busy, [next(fits) for _ in busy])
+        FittedParts(parts, busy, [next(fits) for _ in busy])
         for parts, busy in zip(many, shares, strict=True)
     ]
 
@@ -139,9 +139,9 @@ def follow(many: Sequence[Sequence[Part]]) -> list[Followed]:
 def _busy(parts: Sequence[Part]) -> list[Array]:
     """List the whole utilisation, smooth, and the measured shares that find it busy."""
     t, measured = parts[0].t, (parts[0].idleness, parts[0].log_sharing)
-    base, slope, bend = sum((part.bent.coefficients for part in parts), np.zeros(3))
+    base, slope, bend = sum((part.curved.coefficients for part in parts), np.zeros(3))
     whole = np.clip(base + t * (slope + t * bend), 0.0, 1.0)
-    return [whole, *(each.spared for each in measured if each is not None)]
+    return [whole, *(each.saved for each in measured if each is not None)]
 
 
 def _awake(each: Sequence[tuple[Part, Array]]) -> list[LinearFit]:

@@ -15,10 +15,10 @@ import numpy as np
 from models.capacity.change_points import MIN_STEP, Regimes
 from models.capacity.cost_drift import cost_drift, latest_cost_change
 from models.capacity.cost_per_query import CostCurve
-from models.capacity.cost_variance import cost_variance, variance_of_what_is_left
+from models.capacity.cost_variance import cost_variance, residual_variance
 from models.capacity.cpu_frequency import clock_rise
 from models.capacity.estimate import Estimate
-from models.capacity.goodness_of_fit import Finding, off_at_highest_loads
+from models.capacity.goodness_of_fit import Finding, error_at_highest_loads
 from models.capacity.observations import Observations
 from models.capacity.outliers import Outliers
 from models.capacity.resource_limit import ResourceLimit
@@ -118,12 +118,12 @@ def _latest_cost(evidence: Evidence) -> float:
 
 def _highest_loads(evidence: Evidence) -> float:
     limit = evidence.nearest
-    return 0.0 if limit is None else abs(off_at_highest_loads(evidence.kept, limit))
+    return 0.0 if limit is None else abs(error_at_highest_loads(evidence.kept, limit))
 
 
 def _others(evidence: Evidence) -> float:
     limit = evidence.earliest
-    return 0.0 if limit is None else variance_of_what_is_left(evidence.seen, limit.resource)
+    return 0.0 if limit is None else residual_variance(evidence.seen, limit.resource)
 
 
 def _clock(evidence: Evidence) -> float:
@@ -205,7 +205,7 @@ def _over_seen(evidence: Evidence) -> float:
     return (evidence.estimate.value or 0.0) / evidence.estimate.x_seen
 
 
-def _lacking_near(evidence: Evidence) -> float:
+def _missing_high_loads(evidence: Evidence) -> float:
     value = evidence.estimate.value
     if value is None or _over_seen(evidence) > 1 / MIN_LOAD:
         return 0.0
@@ -296,7 +296,7 @@ DOUBTS = (
     Doubt(Why.LOAD_TOO_LOW, _over_seen, 1 / MIN_LOAD, "hour only"),
     Doubt(
         Why.FEW_HIGH_LOADS,
-        _lacking_near,
+        _missing_high_loads,
         MAJORITY,
         "test_a_short_burst_of_load_is_trusted_for_nothing",
     ),

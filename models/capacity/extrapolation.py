@@ -1,9 +1,9 @@
-"""The ways in which a utilisation may continue up to its ceiling, and their probabilities.
+"""The models of how a demand continues up to the ceiling, and their probabilities.
 
-Each way has a strength with a prior; the points weigh the strengths, and so the ways. For a given
-strength the ceiling c is reached where an expression that is linear in the coefficients is, so the
-uncertainty of that throughput follows without an approximation (E. Fieller 1954): P(limit ≤ X) =
-P(U(X) ≥ c).
+Each model has a strength with a prior; the points weigh the strengths, and so the models. For a
+given strength the ceiling c is reached where an expression that is linear in the coefficients is,
+so the uncertainty of that throughput follows without an approximation (E. Fieller 1954):
+P(limit ≤ X) = P(U(X) ≥ c).
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.demand import Followed, Part
+from models.capacity.demand import FittedParts, Part
 from models.capacity.sample_sizes import HIGH_QUANTILE
 from models.numerics import NEGLIGIBLE, ROUNDING, median, quantile
 from models.robust import LinearFit, student_cdf
@@ -24,7 +24,7 @@ CEILING = (0.975, 0.02)
 
 
 class Prior(NamedTuple):
-    """What is believed of a strength: a sum of narrow normal distributions."""
+    """The prior of a strength: a sum of narrow normal distributions."""
 
     places: Array
     """Their means, shape (places,)."""
@@ -48,7 +48,7 @@ GROWING = Prior.within(0.1, 1.2, mean=0.25, deviation=0.3)
 FALLING = Prior.within(0.05, 0.8, mean=0.42, deviation=0.14)
 """Of what waking is of the demand of an idle resource, w/(D + w)."""
 MAX_FALLING_SHARE = 0.9
-"""No more of it is believed."""
+"""The largest share that is possible."""
 LOG_WRITE_SHARE_PRIOR = (0.6, 0.2)
 """The same of a write of the log, mean and deviation: of durable commits on a real server 0.6 and
 0.7 were measured."""
@@ -60,7 +60,7 @@ WAKEUP_SECONDS, MAX_WAKEUP_SECONDS = 50e-6, 150e-6
 150 were measured on three virtual machines; of long queries that is a small part."""
 
 
-class Sharing(NamedTuple):
+class LogSharing(NamedTuple):
     """How many commits share the writes of others as the throughput grows.
 
     With one write of the log at a time, each of so many seconds, X/(1 + X·seconds) are made, and
@@ -81,8 +81,8 @@ class Sharing(NamedTuple):
         return shared
 
 
-class Way(NamedTuple):
-    """One way that a utilisation may go on."""
+class DemandModel(NamedTuple):
+    """One model of how a utilisation continues."""
 
     fit: LinearFit
     rows: Array
@@ -96,30 +96,30 @@ class Way(NamedTuple):
     """Whether the third coefficient is w of (2) or (3), and not Q of (1)."""
     busy: float = 0.0
     """The share of the queries that were spared what falls, at the highest loads."""
-    sharing: Sharing | None = None
+    sharing: LogSharing | None = None
     """Where that share follows the throughput; else it is the ceiling's in the end."""
     as_steady: bool = False
     """Whether nothing shows of it: the points are as likely as with a demand that stays."""
 
-    def spared(self, t: Array) -> Array:
+    def saved(self, t: Array) -> Array:
         """Compute the share of queries without the falling part, (points,), at a ceiling t."""
         return np.full_like(t, CEILING[0]) if self.sharing is None else self.sharing.at(t)
 
-    def third(self, t: Array) -> Array:
+    def third_factor(self, t: Array) -> Array:
         """Compute the factor of the third coefficient at each t, shape (points,)."""
-        return -t * self.spared(t) if self.falls else t * t
+        return -t * self.saved(t) if self.falls else t * t
 
 
 @dataclass(frozen=True, eq=False)
 class Extrapolations:
-    """How several utilisations may go on: all strengths of all their ways, one after the other.
+    """How several utilisations may continue: all strengths of all their models, in one array.
 
     All at once: for one of them numpy's calls take longer than what they compute.
     """
 
-    ways: Sequence[Way]
-    way: NDArray[np.intp] = field(repr=False)
-    """Which of them each strength is of; shape (strengths,)."""
+    models: Sequence[DemandModel]
+    model: NDArray[np.intp] = field(repr=False)
+    """The index of the model that each strength belongs to; shape (strengths,)."""
     utilisation: NDArray[np.intp] = field(repr=False)
     """Which utilisation it is of, likewise, rising."""
     coefficients: Array = field(repr=False)
@@ -132,43 +132,43 @@ class Extrapolations:
     """The probability of each strength; those of a utilisation sum to 1."""
 
     @classmethod
-    def of(cls, many: Sequence[Followed], reach: Sequence[float]) -> Self:
-        """Let the first part of each utilisation go on, while the others stay.
+    def of(cls, many: Sequence[FittedParts], reach: Sequence[float]) -> Self:
+        """Extrapolate the first part of each utilisation, while the others stay.
 
         reach is the t at which each is full if its demand stays. All are over the same t.
         """
         t = many[0].parts[0].t
         high = t >= quantile(t, HIGH_QUANTILE)
-        each = [_ways(seen, at, high) for seen, at in zip(many, reach, strict=True)]
-        ways = [way for some in each for way in some]
-        way = np.repeat(np.arange(len(ways)), [len(w.values) for w in ways])
-        utilisation = np.repeat(np.arange(len(many)), [len(some) for some in each])[way]
-        coefficients, covariance, ln_p = _followed(ways, way)
+        each = [_demand_models(seen, at, high) for seen, at in zip(many, reach, strict=True)]
+        models = [model for some in each for model in some]
+        model = np.repeat(np.arange(len(models)), [len(w.values) for w in models])
+        utilisation = np.repeat(np.arange(len(many)), [len(some) for some in each])[model]
+        coefficients, covariance, ln_p = _condition(models, model)
         waking = coefficients[:, 2] / np.maximum(coefficients[:, 1], ROUNDING)
-        parts = np.clip(waking, 0.0, MAX_FALLING_SHARE) * _each(ways, way, lambda w: w.falls)
+        parts = np.clip(waking, 0.0, MAX_FALLING_SHARE) * _each(models, model, lambda w: w.falls)
         for i, seen in enumerate(many):  # the errors of the other parts are independent
             for part in seen.parts[1:]:
-                coefficients[utilisation == i] += part.when_needed.coefficients
-                covariance[utilisation == i] += part.when_needed.covariance
-        shares = _shares(ways, way, utilisation, ln_p)
-        return cls(ways, way, utilisation, coefficients, covariance, parts, shares)
+                coefficients[utilisation == i] += part.at_full_load.coefficients
+                covariance[utilisation == i] += part.at_full_load.covariance
+        shares = _shares(models, model, utilisation, ln_p)
+        return cls(models, model, utilisation, coefficients, covariance, parts, shares)
 
     def only(self, which: int) -> Self:
         """Take one utilisation."""
         of = self.utilisation == which
-        columns = ("way", "coefficients", "covariance", "parts", "shares")
+        columns = ("model", "coefficients", "covariance", "parts", "shares")
         rows = {name: getattr(self, name)[of] for name in columns}
-        return replace(self, utilisation=np.zeros(len(rows["way"]), dtype=np.intp), **rows)
+        return replace(self, utilisation=np.zeros(len(rows["model"]), dtype=np.intp), **rows)
 
     @property
     def growth(self) -> Array:
         """The probability that the demand of each grows, shape (utilisations,)."""
-        return self._expected(_each(self.ways, self.way, lambda w: w.prior is GROWING))
+        return self._expected(_each(self.models, self.model, lambda w: w.prior is GROWING))
 
     @property
     def log_shared(self) -> Array:
         """The probability that it falls as more commits share the writes of the log, likewise."""
-        return self._expected(_each(self.ways, self.way, lambda w: w.sharing is not None))
+        return self._expected(_each(self.models, self.model, lambda w: w.sharing is not None))
 
     @property
     def waking(self) -> Array:
@@ -184,9 +184,14 @@ class Extrapolations:
 
         The demand is D + w − w·busy; busy is the share that finds the resource busy.
         """
-        of_way = self.utilisation[_starts(self.way)]
-        found = [w.spared(np.array([reach[i]]))[0] for w, i in zip(self.ways, of_way, strict=True)]
-        at_ceiling, busy = np.array(found)[self.way], _each(self.ways, self.way, lambda w: w.busy)
+        of_model = self.utilisation[_starts(self.model)]
+        found = [
+            w.saved(np.array([reach[i]]))[0] for w, i in zip(self.models, of_model, strict=True)
+        ]
+        at_ceiling, busy = (
+            np.array(found)[self.model],
+            _each(self.models, self.model, lambda w: w.busy),
+        )
         more = np.maximum(at_ceiling - busy, 0.0)
         return self._expected(self.parts * more / (1 - self.parts * busy))
 
@@ -200,28 +205,37 @@ class Extrapolations:
         t and the result have shape (utilisations, points).
         """
         kept = self.shares > NEGLIGIBLE
-        way, of = self.way[kept], self.utilisation[kept]
-        starts = _starts(way)
-        thirds = [self.ways[w].third(t[i]) for w, i in zip(way[starts], of[starts], strict=True)]
-        third = np.repeat(thirds, np.diff(starts, append=len(way)), axis=0)
+        model, of = self.model[kept], self.utilisation[kept]
+        starts = _starts(model)
+        thirds = [
+            self.models[w].third_factor(t[i])
+            for w, i in zip(model[starts], of[starts], strict=True)
+        ]
+        third_factor = np.repeat(thirds, np.diff(starts, append=len(model)), axis=0)
         t = t[of]
         c0, c1, c2 = self.coefficients[kept].T[:, :, None]
         v = self.covariance[kept].T[..., None]
         variance = v[0, 0] + t * (2 * v[0, 1] + t * v[1, 1])
-        variance += third * (2 * v[0, 2] + 2 * v[1, 2] * t + v[2, 2] * third)
-        falling = c2 * _each(self.ways, way, lambda w: w.falls)[:, None]
+        variance += third_factor * (2 * v[0, 2] + 2 * v[1, 2] * t + v[2, 2] * third_factor)
+        falling = c2 * _each(self.models, model, lambda w: w.falls)[:, None]
         steep = CEILING[1] * (1 + falling * t)
-        z = (c0 + c1 * t + c2 * third - CEILING[0]) / np.sqrt(np.maximum(variance, 0) + steep**2)
-        freedom = _each(self.ways, way, lambda w: w.fit.freedom)[:, None]
+        z = (c0 + c1 * t + c2 * third_factor - CEILING[0]) / np.sqrt(
+            np.maximum(variance, 0) + steep**2
+        )
+        freedom = _each(self.models, model, lambda w: w.fit.freedom)[:, None]
         each = np.maximum.accumulate(student_cdf(z, freedom), axis=1)
         each *= self.shares[kept, None]
         cdf: Array = np.add.reduceat(each, _starts(of))
         return cdf
 
 
-def _each(ways: Sequence[Way], way: NDArray[np.intp], value: Callable[[Way], float]) -> Array:
-    """Look up what the way of each strength has, shape (strengths,)."""
-    return np.array([value(w) for w in ways], dtype=np.float64)[way]
+def _each(
+    models: Sequence[DemandModel],
+    model: NDArray[np.intp],
+    value: Callable[[DemandModel], float],
+) -> Array:
+    """Look up a value of the model of each strength, shape (strengths,)."""
+    return np.array([value(w) for w in models], dtype=np.float64)[model]
 
 
 def _starts(groups: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -229,20 +243,25 @@ def _starts(groups: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.append(0, np.flatnonzero(groups[1:] != groups[:-1]) + 1)
 
 
-def _followed(ways: Sequence[Way], way: NDArray[np.intp]) -> tuple[Array, Array, Array]:
+def _condition(
+    models: Sequence[DemandModel], model: NDArray[np.intp]
+) -> tuple[Array, Array, Array]:
     """Condition each fit on rows·coefficients = values ± deviation (a Kalman step each).
 
     Returns coefficients, covariances and ln p given the fit, the first axis of each (strengths,).
     """
-    rows, values = np.concatenate([w.rows for w in ways]), np.concatenate([w.values for w in ways])
-    before = np.stack([w.fit.coefficients for w in ways])[way]
-    covariance = np.stack([w.fit.covariance for w in ways])[way]
-    freedom = _each(ways, way, lambda w: w.fit.freedom)
+    rows, values = (
+        np.concatenate([w.rows for w in models]),
+        np.concatenate([w.values for w in models]),
+    )
+    before = np.stack([w.fit.coefficients for w in models])[model]
+    covariance = np.stack([w.fit.covariance for w in models])[model]
+    freedom = _each(models, model, lambda w: w.fit.freedom)
     spread = (rows[:, None, :] @ covariance)[:, 0, :]
     variance = np.sum(spread * rows, axis=1)
     off = values - np.sum(rows * before, axis=1)
-    whole = variance + _each(ways, way, lambda w: w.prior.width) ** 2
-    ln_p = np.concatenate([w.prior.ln_p for w in ways]) + 0.5 * np.log(variance / whole)
+    whole = variance + _each(models, model, lambda w: w.prior.width) ** 2
+    ln_p = np.concatenate([w.prior.ln_p for w in models]) + 0.5 * np.log(variance / whole)
     ln_p -= 0.5 * (freedom + 1) * np.log1p(off**2 / (whole * freedom))
     gain = spread / whole[:, None]
     coefficients = before + gain * off[:, None]
@@ -250,28 +269,31 @@ def _followed(ways: Sequence[Way], way: NDArray[np.intp]) -> tuple[Array, Array,
 
 
 def _shares(
-    ways: Sequence[Way], way: NDArray[np.intp], utilisation: NDArray[np.intp], ln_p: Array
+    models: Sequence[DemandModel],
+    model: NDArray[np.intp],
+    utilisation: NDArray[np.intp],
+    ln_p: Array,
 ) -> Array:
     """Weigh the strengths of each utilisation by how likely they make the points.
 
-    Points that correlate count as fewer: as the same number for all ways, else that would decide.
+    Points that correlate count as fewer: as the same number for all models, else that would decide.
     """
-    starts, freedom = _starts(utilisation), _each(ways, way, lambda w: w.fit.freedom)
-    ln_p = ln_p + _each(ways, way, lambda w: w.as_steady) * ln_p[starts][utilisation]
-    ln_scale = np.log(_each(ways, way, lambda w: w.fit.scale))
+    starts, freedom = _starts(utilisation), _each(models, model, lambda w: w.fit.freedom)
+    ln_p = ln_p + _each(models, model, lambda w: w.as_steady) * ln_p[starts][utilisation]
+    ln_scale = np.log(_each(models, model, lambda w: w.fit.scale))
     ln_p -= np.minimum.reduceat(freedom, starts)[utilisation] * ln_scale
-    ln_p += np.log(_each(ways, way, lambda w: w.share))
+    ln_p += np.log(_each(models, model, lambda w: w.share))
     p = np.exp(ln_p - np.maximum.reduceat(ln_p, starts)[utilisation])
     shares: Array = p / np.add.reduceat(p, starts)[utilisation]
     return shares
 
 
 UNINFORMATIVE_DEVIATION = 1e3
-"""The deviation of what nothing tells of, in units of the demand."""
+"""The deviation of a coefficient that the points do not determine, in units of the demand."""
 
 
-def _ways(seen: Followed, reach: float, high: NDArray[np.bool_]) -> list[Way]:
-    """List the ways that the first part may go on: stays, grows, falls by (2), and by (3).
+def _demand_models(seen: FittedParts, reach: float, high: NDArray[np.bool_]) -> list[DemandModel]:
+    """List the models of the first part: its demand stays, grows, falls by (2), falls by (3).
 
     high marks the high loads, shape as t.
     """
@@ -279,42 +301,42 @@ def _ways(seen: Followed, reach: float, high: NDArray[np.bool_]) -> list[Way]:
     busy = iter([median(share[high]) for share in seen.busy])
     growth = np.zeros((NODE_COUNT, 3))
     growth[:, 2] = reach / first.slope
-    ways = [
-        Way(first.bent, growth[:1], STEADY.places, STEADY, next(shares)),
-        Way(first.bent, growth, GROWING.places, GROWING, next(shares)),
+    models = [
+        DemandModel(first.curved, growth[:1], STEADY.places, STEADY, next(shares)),
+        DemandModel(first.curved, growth, GROWING.places, GROWING, next(shares)),
         _falling(next(awake), FALLING, next(shares), next(busy)),
     ]
     if first.idleness is not None:
-        prior = _waking(first.idleness.per_query / first.slope)
-        ways.append(_falling(next(awake), prior, next(shares), next(busy)))
+        prior = _waking_prior(first.idleness.per_query / first.slope)
+        models.append(_falling(next(awake), prior, next(shares), next(busy)))
     if first.wakes_unseen is not None:
-        ways.append(_falling_unseen(first, next(shares)))
+        models.append(_falling_unseen(first, next(shares)))
     if first.log_sharing is not None:
         part = MAX_LOG_WRITE_SECONDS * first.log_sharing.per_query / first.slope
         prior = Prior.within(0.0, min(part, MAX_FALLING_SHARE), *LOG_WRITE_SHARE_PRIOR)
         falling = _falling(next(awake), prior, 0.0, next(busy))
-        spared = min(falling.busy, CEILING[0])
+        saved = min(falling.busy, CEILING[0])
         for power in LOG_SHARING_POWERS:
-            sharing = Sharing(median(first.t[high]), spared / (1 - spared), power)
-            ways.append(falling._replace(share=next(shares), sharing=sharing))
-    return ways
+            sharing = LogSharing(median(first.t[high]), saved / (1 - saved), power)
+            models.append(falling._replace(share=next(shares), sharing=sharing))
+    return models
 
 
-def _falling(awake: LinearFit, prior: Prior, share: float, busy: float) -> Way:
+def _falling(awake: LinearFit, prior: Prior, share: float, busy: float) -> DemandModel:
     """Follow (2) or (3), fitted with the share of the queries that find the resource busy."""
     rows = np.zeros((NODE_COUNT, 3))
     rows[:, 1], rows[:, 2] = -prior.places, 1.0
     rows /= awake.coefficients[1]
-    return Way(awake, rows, np.zeros(NODE_COUNT), prior, share, falls=True, busy=busy)
+    return DemandModel(awake, rows, np.zeros(NODE_COUNT), prior, share, falls=True, busy=busy)
 
 
-def _waking(part: float) -> Prior:
-    """Believe what waking a processor costs, which for a second of it were this part of D + w."""
+def _waking_prior(part: float) -> Prior:
+    """The prior of what waking a processor costs; part: one second of it as a share of D + w."""
     most = min(MAX_WAKEUP_SECONDS * part, MAX_FALLING_SHARE)
     return Prior.within(0.0, most, mean=0.0, deviation=WAKEUP_SECONDS * part)
 
 
-def _falling_unseen(first: Part, share: float) -> Way:
+def _falling_unseen(first: Part, share: float) -> DemandModel:
     """Follow (3) where each query seen has woken the processor and the last ones will not.
 
     So are those of clients that send them evenly. The points are as likely as with a demand that
@@ -323,8 +345,8 @@ def _falling_unseen(first: Part, share: float) -> Way:
     covariance = first.straight.covariance.copy()
     covariance[2, 2] = (UNINFORMATIVE_DEVIATION * first.slope) ** 2
     unknown = replace(first.straight, covariance=covariance)
-    way = _falling(unknown, _waking(first.wakes_unseen or 0.0), share, 0.0)
-    return way._replace(as_steady=True)
+    model = _falling(unknown, _waking_prior(first.wakes_unseen or 0.0), share, 0.0)
+    return model._replace(as_steady=True)
 
 
 LOG_SHARING_POWERS = (2.0, 3.0)

@@ -172,7 +172,7 @@ def with_doubts(law: UslFit | None, finding: Finding | None) -> UslFit | None:
     return replace(law, trust=law.trust.at_most(Trust.INDICATIVE), reasons=reasons)
 
 
-def off_at_highest_loads(seen: Observations, limit: ResourceLimit) -> float:
+def error_at_highest_loads(seen: Observations, limit: ResourceLimit) -> float:
     """Compute by which share a limit's resource was busier at the highest loads than its curve.
 
     A few intervals do not steer a limit, which is right for a backup; at the highest loads they are
@@ -180,7 +180,7 @@ def off_at_highest_loads(seen: Observations, limit: ResourceLimit) -> float:
     too few intervals tell.
     """
     resource, x = seen.resource(limit.resource), seen.throughput
-    u = resource.of_ours
+    u = resource.relative_own_use
     known = (u < FULL_UTILISATION) & (x > 0)
     if resource.is_busy_time or limit.curve is None or np.count_nonzero(known) < MIN_PATTERN_POINTS:
         return 0.0

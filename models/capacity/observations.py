@@ -97,13 +97,13 @@ class Observations:
 
     def _is_disturbed(self, resource: Resource) -> NDArray[np.bool_]:
         """Where others use more of a busy resource than follows the throughput."""
-        busy: NDArray[np.bool_] = resource.of_all >= MIN_PEAK_UTILISATION
-        return busy & resource.used_by_strangers(self.throughput) if busy.any() else busy
+        busy: NDArray[np.bool_] = resource.relative_use >= MIN_PEAK_UTILISATION
+        return busy & resource.used_by_other_programs(self.throughput) if busy.any() else busy
 
     @property
-    def beside_strangers(self) -> NDArray[np.bool_]:
+    def beside_other_programs(self) -> NDArray[np.bool_]:
         """Where others used more of a resource than follows the throughput; shape (intervals,)."""
-        return self._for_any_resource(lambda r: r.used_by_strangers(self.throughput))
+        return self._for_any_resource(lambda r: r.used_by_other_programs(self.throughput))
 
     def _for_any_resource(
         self, condition: Callable[[Resource], NDArray[np.bool_]]
@@ -164,7 +164,7 @@ class Observations:
         return known
 
     @property
-    def unhindered_time(self) -> float | None:
+    def uncontended_time(self) -> float | None:
         """The residence time of statements that do not wait for each other (s), where N is known.
 
         Sampled concurrencies are averaged: of single ones the least are chance.

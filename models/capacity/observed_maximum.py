@@ -69,7 +69,7 @@ def cost_variation(seen: Observations, name: str) -> float:
 
     Of the upper half of the loads: lower ones are measured less well.
     """
-    u, x = seen.resource(name).of_ours, seen.throughput
+    u, x = seen.resource(name).relative_own_use, seen.throughput
     known = (u > 0) & (u < FULL_UTILISATION) & (x > 0.5 * x.max())
     if np.count_nonzero(known) < MIN_POINTS:
         return DEFAULT_VARIATION

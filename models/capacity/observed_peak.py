@@ -91,7 +91,7 @@ def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak |
         far = full & (n >= PLATEAU_END_RATIO * knee)
         if np.count_nonzero(far) < MIN_LASTING or np.count_nonzero(full & ~far) >= MIN_LASTING:
             continue
-        most = median(x[nearly] / np.maximum(resource.of_all, used)[nearly])
+        most = median(x[nearly] / np.maximum(resource.relative_use, used)[nearly])
         least = median(x[far])
         apart = abs(np.log(most / least)) / 2
         middle = max(least, np.sqrt(least * most))

@@ -103,17 +103,17 @@ def find_outliers(seen: Observations) -> Outliers:
     off, noise = _time(seen)
     excess = np.column_stack([off, *_costs(seen).T])
     floor = np.column_stack([noise, *np.full((excess.shape[1] - 1, count), QUERY_VARIATION)])
-    wild = _wild(excess, floor, seen.throughput)
-    suspects = np.flatnonzero(wild.any(axis=1))
+    extreme = _is_extreme(excess, floor, seen.throughput)
+    suspects = np.flatnonzero(extreme.any(axis=1))
     too_many = len(suspects) > EPISODE_SHARE * count
     if not too_many:
         kept[suspects] = False
-    removed = () if too_many else tuple(_outlier(int(i), excess[i], wild[i]) for i in suspects)
+    removed = () if too_many else tuple(_outlier(int(i), excess[i], extreme[i]) for i in suspects)
     # at loads not near those queries do not take longer for the load
     low = seen.throughput < NEAR_SHARE * quantile(seen.throughput, SEEN_QUANTILE)
-    changed = wild[:, 1:].any(axis=1) | (wild[:, 0] & ((off < 0) | low))
+    changed = extreme[:, 1:].any(axis=1) | (extreme[:, 0] & ((off < 0) | low))
     latest = _most(changed[-LATEST_INTERVALS:])
-    if _most(np.any(wild[-LATEST_INTERVALS:], axis=1)):
+    if _most(np.any(extreme[-LATEST_INTERVALS:], axis=1)):
         latest = latest or bool(np.any(np.abs(medians(excess[-LATEST_INTERVALS:, 1:])) > MIN_STEP))
     return Outliers(removed, len(suspects), too_many, kept, latest)
 
@@ -122,9 +122,9 @@ def _most(which: ArrayLike) -> bool:
     return bool(np.count_nonzero(which) > LATEST_INTERVALS / 2)
 
 
-def _outlier(index: int, excess: Array, wild: NDArray[np.bool_]) -> Outlier:
+def _outlier(index: int, excess: Array, extreme: NDArray[np.bool_]) -> Outlier:
     """Name what an interval is left out for: what it is furthest off in."""
-    place = int(np.argmax(np.where(wild, np.abs(excess), -1.0)))
+    place = int(np.argmax(np.where(extreme, np.abs(excess), -1.0)))
     ratio = float(np.exp(excess[place]))
     if ratio < 1:
         return Outlier(index, OutlierReason.GLITCH, ratio)
@@ -156,7 +156,7 @@ def _costs(seen: Observations) -> Array:
     resources = [r for r in seen.resources if not r.is_setting]
     if not resources:
         return np.empty((len(seen), 0))
-    u = np.stack([r.of_all for r in resources], axis=1)
+    u = np.stack([r.relative_use for r in resources], axis=1)
     # throughputs beyond all others may be glitches: the curve ends before them
     t = np.minimum(seen.throughput / quantile(seen.throughput, SEEN_QUANTILE), MIN_OUTLIER_RATIO)
     design = np.stack([np.ones_like(t), t, t * t], axis=1)
@@ -176,7 +176,7 @@ def _groups(x: Array) -> NDArray[np.intp]:
     return padded.reshape(count, size)
 
 
-def _wild(excess: Array, floor: Array, x: Array) -> NDArray[np.bool_]:
+def _is_extreme(excess: Array, floor: Array, x: Array) -> NDArray[np.bool_]:
     """Find what is beyond the spread of its group and of all, shape as given."""
     groups = _groups(x)
     sizes = np.where((groups >= 0)[:, :, None], np.abs(excess)[groups], np.nan)
@@ -188,5 +188,5 @@ def _wild(excess: Array, floor: Array, x: Array) -> NDArray[np.bool_]:
     spread[groups[groups >= 0]] = local[groups >= 0]
     limit = CERTAIN_Z * np.fmax(np.fmax(spread, overall), floor)
     with np.errstate(invalid="ignore"):
-        wild: NDArray[np.bool_] = np.abs(excess) > np.maximum(limit, np.log(MIN_OUTLIER_RATIO))
-    return wild
+        extreme: NDArray[np.bool_] = np.abs(excess) > np.maximum(limit, np.log(MIN_OUTLIER_RATIO))
+    return extreme

@@ -36,7 +36,7 @@ def find_plateau(seen: Observations) -> float | None:
 
     None also where too little was seen below the top to know how much residence times vary.
     """
-    seen = seen.select(~seen.beside_strangers).without_queues()
+    seen = seen.select(~seen.beside_other_programs).without_queues()
     loaded = seen.well_known
     if np.count_nonzero(loaded) < 2 * MIN_POINTS:
         return None

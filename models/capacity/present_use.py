@@ -21,7 +21,7 @@ from models.numerics import median
 from models.usl.law import Array
 
 
-def least_at_present(
+def lower_bound_at_present(
     limits: Sequence[ResourceLimit], seen: Observations, kept: NDArray[np.intp]
 ) -> float:
     """Find the lowest of the limits (queries/s) if others keep what they use now; else infinity.
@@ -36,19 +36,19 @@ def least_at_present(
         resource = seen.resource(limit.resource)
         if limit.x_max is None or resource.count not in (None, fewest):
             continue
-        left = left_at_present(resource, seen.throughput, kept)
+        left = remaining_at_present(resource, seen.throughput, kept)
         if left < 1:
             lowered.append(left * limit.x_max)
     return min(lowered)
 
 
-def left_at_present(resource: Resource, x: Array, kept: NDArray[np.intp]) -> float:
+def remaining_at_present(resource: Resource, x: Array, kept: NDArray[np.intp]) -> float:
     """Compute what other programs leave of the resource now, over what they left in the kept.
 
     x in queries/s, shape (intervals,), in the order of time; kept are indices of them. 1 where they
     use about as much now, or less, or that is not known.
     """
-    use = resource.use_of_strangers(x)
+    use = resource.use_of_other_programs(x)
     latest, then = (some[np.isfinite(some)] for some in (use[-LATEST_INTERVALS:], use[kept]))
     if len(latest) == 0 or len(then) == 0:
         return 1.0

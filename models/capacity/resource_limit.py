@@ -70,7 +70,7 @@ COLUMNS = (
     "waiting",
     "log_writes",
     "processors",
-    "at_once",
+    "short_query_concurrency",
 )
 """Of a resource, what has a value for each interval."""
 
@@ -110,7 +110,7 @@ class Resource:
     """How many of the server's threads waited for it, shape (intervals,); None: not known."""
     processors: Array | None = field(repr=False, default=None)
     """How many processors it is, shape (intervals,); None: it is none, or that is not known."""
-    at_once: Array | None = field(repr=False, default=None)
+    short_query_concurrency: Array | None = field(repr=False, default=None)
     """Short statements at once for each processor where idle entries are not counted, shape
     (intervals,), NaN where that is not known; `Observations.of` has it of N."""
     idleness: CpuWakeups | None = field(repr=False, default=None)
@@ -140,9 +140,9 @@ class Resource:
         """Where queries do not find it idle, however busy it was; shape (intervals,)."""
         if self.idleness is not None:
             return self.idleness.allows_full
-        if self.at_once is None:
+        if self.short_query_concurrency is None:
             return np.ones(len(self.utilisation), dtype=np.bool_)
-        allows: NDArray[np.bool_] = ~(self.at_once < FULL_CONCURRENCY)
+        allows: NDArray[np.bool_] = ~(self.short_query_concurrency < FULL_CONCURRENCY)
         return allows
 
     @property
@@ -153,18 +153,18 @@ class Resource:
         filled: NDArray[np.bool_] = full & (own < MAJORITY * self.ceiling)
         return filled
 
-    def used_by_strangers(self, x: Array) -> NDArray[np.bool_]:
+    def used_by_other_programs(self, x: Array) -> NDArray[np.bool_]:
         """Where others used more of it than follows the throughput x (queries/s), shape as x."""
-        strangers: NDArray[np.bool_] = self.use_of_strangers(x) > OTHER_PROGRAMS_SHARE
-        return strangers
+        others: NDArray[np.bool_] = self.use_of_other_programs(x) > OTHER_PROGRAMS_SHARE
+        return others
 
-    def use_of_strangers(self, x: Array) -> Array:
+    def use_of_other_programs(self, x: Array) -> Array:
         """How much more of it others used than follows the throughput, a share of the ceiling.
 
         x in queries/s, shape (intervals,), as the result; NaN where that is not known.
         """
-        strangers: Array = self._of_others - self.use_by_others_per_query(x) * x
-        return strangers
+        others: Array = self._of_others - self.use_by_others_per_query(x) * x
+        return others
 
     def use_by_others_per_query(self, x: Array) -> float:
         """Find the use by others per query, a share of the ceiling for one query/s; NaN: unknown.
@@ -189,23 +189,23 @@ class Resource:
     def used_for_server(self, x: Array) -> Array:
         """How much of the ceiling its queries use at throughputs x (queries/s), shape as x.
 
-        With what clients on the same host use for them; the server's own part beside strangers, NaN
-        where that is not known.
+        With what clients on the same host use for them. Beside other programs it is the server's
+        own part, NaN where that is not known.
         """
-        ours = self.of_ours
-        apart = self.used_by_strangers(x) | np.isnan(ours)
-        used: Array = np.where(apart, ours, self.of_all)
+        ours = self.relative_own_use
+        apart = self.used_by_other_programs(x) | np.isnan(ours)
+        used: Array = np.where(apart, ours, self.relative_use)
         return used
 
     @property
-    def of_all(self) -> Array:
+    def relative_use(self) -> Array:
         """The utilisation by all as a share of the ceiling, shape (intervals,)."""
         return self.utilisation / self.ceiling
 
     @property
-    def of_ours(self) -> Array:
+    def relative_own_use(self) -> Array:
         """The utilisation by the server, or by all where that is not known; (intervals,)."""
-        return self.of_all if self.own is None else self.own / self.ceiling
+        return self.relative_use if self.own is None else self.own / self.ceiling
 
     def mapped(self, change: Callable[[Array], Array]) -> "Resource":
         """The same resource with each column, shape (intervals,), changed."""
@@ -213,8 +213,8 @@ class Resource:
         known: dict[str, Any] = {
             name: change(column) for name, column in columns.items() if column is not None
         }
-        shared = self.log_sharing and self.log_sharing.selected(change(self.log_sharing.spared))
-        asked = self.idleness and self.idleness.selected(change(self.idleness.spared))
+        shared = self.log_sharing and self.log_sharing.selected(change(self.log_sharing.saved))
+        asked = self.idleness and self.idleness.selected(change(self.idleness.saved))
         return replace(self, log_sharing=shared, idleness=asked, **known)
 
     def with_shared_costs(self, x: Array, n: Array) -> "Resource":
@@ -225,13 +225,13 @@ class Resource:
         idle, log = self.idle_entries, self.log_writes
         return replace(
             self,
-            at_once=self._short_at_once(x, n) if idle is None else None,
+            short_query_concurrency=self._short_query_concurrency(x, n) if idle is None else None,
             idleness=None if idle is None else CpuWakeups.of(x, idle),
             log_sharing=None if log is None else SharedCost.of(x, log),
             others_per_query=self.use_by_others_per_query(x),
         )
 
-    def _short_at_once(self, x: Array, n: Array) -> Array | None:
+    def _short_query_concurrency(self, x: Array, n: Array) -> Array | None:
         """Compute n for each processor where waking one may be a good part of a query."""
         if self.processors is None or self.own is None or self.is_of_statements:
             return None

@@ -22,9 +22,9 @@ from models.capacity.demand import (
     PROCESSOR_MODEL_PRIORS,
     UNCOUNTED_WAKEUP_MODEL_PRIORS,
     WAKEUP_MODEL_PRIORS,
-    Followed,
+    FittedParts,
     Part,
-    follow,
+    fit_parts,
 )
 from models.capacity.device_parallelism import CHANNELS, DeviceParallelism
 from models.capacity.distribution import TABLE_DEVIATIONS, TABLE_SIZE
@@ -91,16 +91,16 @@ def find_resource_limits(
         resources = [r.mapped(lambda column: column[known]) for r in resources]
     u, own, by_others = _of_the_ceiling(resources)
     full = np.stack([r.full for r in resources], axis=1)
-    followed = _followed(x, w, resources, u, own, full)
-    seen, x_scale = _seen(u), float(x.max())
+    fitted = _fit_utilisations(x, w, resources, u, own, full)
+    seen, x_scale = _highest_utilisations(u), float(x.max())
     found = [
-        _unless_followed(resource, x, u[:, i], full[:, i], float(seen[i]), followed[i].parts[0])
+        _limit_without_fit(resource, x, u[:, i], full[:, i], float(seen[i]), fitted[i].parts[0])
         for i, resource in enumerate(resources)
     ]
     farther = [i for i, limit in enumerate(found) if limit is None]
     extrapolated = iter(
-        _extrapolated(
-            [resources[i] for i in farther], [followed[i] for i in farther], seen[farther], x_scale
+        _extrapolate(
+            [resources[i] for i in farther], [fitted[i] for i in farther], seen[farther], x_scale
         )
     )
     resource_limits = []
@@ -109,7 +109,7 @@ def find_resource_limits(
         if by_others[i] and not resource_limit.usable:
             reasons = (LimitReason.FILLED_BY_OTHERS, *resource_limit.reasons)
             resource_limit = replace(resource_limit, reasons=reasons)
-        curve = UtilisationCurve(followed[i].parts[0].fit.coefficients, x_scale)
+        curve = UtilisationCurve(fitted[i].parts[0].fit.coefficients, x_scale)
         resource_limits.append(replace(resource_limit, curve=curve))
     return tuple(resource_limits)
 
@@ -119,22 +119,22 @@ def _corrected(
 ) -> ResourceLimit:
     """Correct a limit for the clients' connections, full intervals, and an uncertain ceiling."""
     if clients is not None and LimitReason.ALREADY_FULL not in limit.reasons:
-        limit = _as_clients_have_it(resource, limit, clients)
+        limit = _with_oversubscription(resource, limit, clients)
     if limit.usable and _ends_growth(resource):
         limit = _with_filled(limit, x[_is_filled(resource, x) & resource.may_be_full])
     if limit.usable and resource.ceiling_deviation > 0:
-        limit = _with_ceiling_of(resource, limit)
+        limit = _with_uncertain_ceiling(resource, limit)
     return limit
 
 
-def _followed(
+def _fit_utilisations(
     x: Array,
     weights: Array,
     resources: Sequence[Resource],
     u: Array,
     own: Array,
     full: NDArray[np.bool_],
-) -> list[Followed]:
+) -> list[FittedParts]:
     """Fit each utilisation over the throughput where it follows it; the server's own part apart.
 
     Columns of u, own and full are the resources'.
@@ -153,8 +153,8 @@ def _followed(
     every = [Part(t, *part) for part in zip(columns.T, weighed.T, fits, strict=True)]
     parts = [[whole] for whole in every[: len(resources)]]
     for place, i in enumerate(apart.tolist(), start=len(resources)):
-        parts[i] = _apart([*parts[i], *every[place :: len(apart)][:2]], resources[i], x)
-    return follow(parts)
+        parts[i] = _own_and_others([*parts[i], *every[place :: len(apart)][:2]], resources[i], x)
+    return fit_parts(parts)
 
 
 def if_passed(limit: ResourceLimit, x: float, while_full: bool) -> ResourceLimit:
@@ -179,7 +179,7 @@ def _of_the_ceiling(resources: Sequence[Resource]) -> tuple[Array, Array, NDArra
 
     What others have filled says nothing about the server: not known.
     """
-    u = np.stack([r.of_all for r in resources], axis=1)
+    u = np.stack([r.relative_use for r in resources], axis=1)
     nothing = np.full(len(u), np.nan)
     own = np.stack([nothing if r.own is None else r.own / r.ceiling for r in resources], axis=1)
     filled = np.stack([r.filled_by_others for r in resources], axis=1)
@@ -187,7 +187,7 @@ def _of_the_ceiling(resources: Sequence[Resource]) -> tuple[Array, Array, NDArra
     return np.where(filled, np.nan, u), np.where(filled, np.nan, np.minimum(own, u)), by_others
 
 
-def _apart(parts: Sequence[Part], resource: Resource, x: Array) -> list[Part]:
+def _own_and_others(parts: Sequence[Part], resource: Resource, x: Array) -> list[Part]:
     """Describe what the server uses and what others use of it, beside throughputs x (queries/s).
 
     Others may work for it (clients on the same host, the kernel's network): somewhat less. Where
@@ -202,7 +202,11 @@ def _apart(parts: Sequence[Part], resource: Resource, x: Array) -> list[Part]:
         idle = replace(idleness, per_query=idleness.per_query * x_scale)
         smooth = idle.smoothed(own.t, whole.u, own.weights)
         own = replace(own, shares=WAKEUP_MODEL_PRIORS, idleness=smooth)
-    elif resource.at_once is not None and resource.count is not None and own.slope > 0:
+    elif (
+        resource.short_query_concurrency is not None
+        and resource.count is not None
+        and own.slope > 0
+    ):
         second = x_scale / (resource.count * own.slope)
         own = replace(own, shares=UNCOUNTED_WAKEUP_MODEL_PRIORS, wakes_unseen=second)
     if log is not None:
@@ -211,13 +215,13 @@ def _apart(parts: Sequence[Part], resource: Resource, x: Array) -> list[Part]:
         own = replace(own, shares=(*own.shares, *LOG_MODEL_PRIORS), log_sharing=shared)
     mean, deviation = CLIENT_USE_PRIOR[0] * own.slope, CLIENT_USE_PRIOR[1] * abs(own.slope)
     below = others.straight.coefficients[0] < 0
-    if below and np.count_nonzero(resource.used_by_strangers(x)) >= MIN_POINTS:
+    if below and np.count_nonzero(resource.used_by_other_programs(x)) >= MIN_POINTS:
         mean = resource.use_by_others_per_query(x) * x_scale
         deviation = CLIENT_USE_PRIOR[1] * mean
     return [own, replace(others, fit=others.fit.given(1, mean, deviation))]
 
 
-def _seen(u: Array) -> Array:
+def _highest_utilisations(u: Array) -> Array:
     """Find the utilisation that each column reached for a while: its 95 % quantile, or 0."""
     last = np.maximum(np.count_nonzero(np.isfinite(u), axis=0) - 1, 0)
     ordered = np.sort(u, axis=0)  # NaN come last
@@ -227,7 +231,7 @@ def _seen(u: Array) -> Array:
     return seen
 
 
-def _unless_followed(
+def _limit_without_fit(
     resource: Resource,
     x: Array,
     u: Array,
@@ -242,7 +246,7 @@ def _unless_followed(
         return ResourceLimit.none(name, seen, LimitReason.FEW_POINTS)
     if seen < MIN_UTILISATION:
         return ResourceLimit.none(name, seen, LimitReason.LITTLE_USED)
-    if resource.is_stock and _fills(u[known]):
+    if resource.is_stock and _is_filling(u[known]):
         return ResourceLimit.none(name, seen, LimitReason.STILL_FILLING)
     follows, full = known & ~full, known & full
     if np.count_nonzero(full) >= MIN_POINTS:
@@ -274,7 +278,7 @@ def _is_filled(resource: Resource, x: Array) -> NDArray[np.bool_]:
     """Mark where the server fills it, alone or with its clients on the same host; shape as x."""
     if resource.own is None:
         return np.zeros(len(x), dtype=np.bool_)
-    alone: NDArray[np.bool_] = resource.of_ours >= AT_CEILING
+    alone: NDArray[np.bool_] = resource.relative_own_use >= AT_CEILING
     return alone | (resource.used_for_server(x) >= FULL_UTILISATION)
 
 
@@ -288,8 +292,8 @@ def _with_filled(limit: ResourceLimit, x: Array) -> ResourceLimit:
         return limit
     common, each = FULL_THROUGHPUT_ERRORS
     z = (limit.grid - median(np.log(x))) / np.hypot(common, each / np.sqrt(len(x)))
-    followed = np.diff(limit.cdf, prepend=0.0)
-    p = ((1 - FALSE_SIGN_PROBABILITY) * followed + FALSE_SIGN_PROBABILITY / len(followed)) * np.exp(
+    fitted = np.diff(limit.cdf, prepend=0.0)
+    p = ((1 - FALSE_SIGN_PROBABILITY) * fitted + FALSE_SIGN_PROBABILITY / len(fitted)) * np.exp(
         -0.5 * z**2
     )
     if p.sum() < NEGLIGIBLE:
@@ -298,7 +302,7 @@ def _with_filled(limit: ResourceLimit, x: Array) -> ResourceLimit:
     return replace(measured, further_fall=0.0)
 
 
-def _as_clients_have_it(
+def _with_oversubscription(
     resource: Resource, limit: ResourceLimit, clients: Clients
 ) -> ResourceLimit:
     """Lower a processor's limit by what it loses with all of the clients' connections at once.
@@ -311,7 +315,7 @@ def _as_clients_have_it(
     return _shifted(limit, -loss, loss) if loss > 0 else limit
 
 
-def _with_ceiling_of(resource: Resource, limit: ResourceLimit) -> ResourceLimit:
+def _with_uncertain_ceiling(resource: Resource, limit: ResourceLimit) -> ResourceLimit:
     """Widen the limit by how uncertain the ceiling is: ln limit shifts with ln ceiling."""
     wider = _shifted(limit, 0.0, resource.ceiling_deviation)
     error = np.hypot(limit.demand_error or 0.0, resource.ceiling_deviation * (limit.demand or 0.0))
@@ -346,7 +350,7 @@ def _with_distribution(limit: ResourceLimit, grid: Array, cdf: Array) -> Resourc
     )
 
 
-def _fills(u: Array) -> bool:
+def _is_filling(u: Array) -> bool:
     """Whether a stock grows from interval to interval, but for the moments when it is emptied.
 
     One in balance, that lets out the more the fuller it is, falls as often as it rises.
@@ -355,20 +359,20 @@ def _fills(u: Array) -> bool:
     return bool(np.count_nonzero(changes > 0) > MAX_FILLING_SHARE * np.count_nonzero(changes))
 
 
-def _extrapolated(
-    resources: Sequence[Resource], followed: Sequence[Followed], seen: Array, x_scale: float
+def _extrapolate(
+    resources: Sequence[Resource], fitted: Sequence[FittedParts], seen: Array, x_scale: float
 ) -> list[ResourceLimit]:
     """Follow the utilisations up to the ceiling, whatever their demands do on the way."""
     if not resources:
         return []
-    reach = [_reach(each.parts) for each in followed]
-    extrapolations = Extrapolations.of(followed, reach)
+    reach = [_straight_limit(each.parts) for each in fitted]
+    extrapolations = Extrapolations.of(fitted, reach)
     grid = np.linspace(*LIMIT_RANGE, TABLE_SIZE) + np.log(reach)[:, None]
     cdf = extrapolations.reached(np.exp(grid))
     falls = extrapolations.further_fall(reach)
     growth, waking, log = (getattr(extrapolations, c) for c in ("growth", "waking", "log_shared"))
     limits = []
-    for i, (resource, each) in enumerate(zip(resources, followed, strict=True)):
+    for i, (resource, each) in enumerate(zip(resources, fitted, strict=True)):
         slope = sum(part.slope for part in each.parts) / x_scale
         error = hypot(*(part.slope_error for part in each.parts)) / x_scale
         if resource.is_busy_time:
@@ -393,10 +397,10 @@ def _extrapolated(
     return limits
 
 
-def _reach(parts: Sequence[Part]) -> float:
+def _straight_limit(parts: Sequence[Part]) -> float:
     """Find the t at which the sum of the parts is full if its demand stays."""
     first, *others = parts
-    lines = [first.straight, *(part.when_needed for part in others)]
+    lines = [first.straight, *(part.at_full_load for part in others)]
     base = sum(float(line.coefficients[0]) for line in lines)
     slope = sum(part.slope for part in parts)
     return max((CEILING[0] - base) / max(slope, NEGLIGIBLE), 0.5)

@@ -26,7 +26,7 @@ of its own, which would hide what it explains."""
 class SharedCost:
     """How many queries were spared a cost in each interval."""
 
-    spared: Array = field(repr=False)
+    saved: Array = field(repr=False)
     """The share of the queries that did not pay it, shape (intervals,); NaN where not known."""
     per_query: float
     """How often it is paid for each query, at low loads."""
@@ -49,21 +49,21 @@ class SharedCost:
             return None
         return cls(np.clip(1 - per_query / at_low_load, 0.0, 1.0), at_low_load)
 
-    def selected(self, spared: Array) -> Self:
-        """The same for other intervals: `spared` of shape (intervals,)."""
-        return replace(self, spared=spared)
+    def selected(self, saved: Array) -> Self:
+        """The same for other intervals: `saved` of shape (intervals,)."""
+        return replace(self, saved=saved)
 
     def smoothed(self, t: Array, otherwise: Array, weights: Array) -> Self:
         """Smooth the share over the throughput t; what weighs nothing is left out.
 
         Where nothing is known it is what it would be otherwise. All of shape (intervals,).
         """
-        spared = np.where(np.isfinite(self.spared), self.spared, np.clip(otherwise, 0.0, 1.0))
-        used = (weights > 0) & np.isfinite(spared)
+        saved = np.where(np.isfinite(self.saved), self.saved, np.clip(otherwise, 0.0, 1.0))
+        used = (weights > 0) & np.isfinite(saved)
         if np.count_nonzero(used) <= POLYNOMIAL_DEGREE:
-            return self.selected(np.nan_to_num(spared))
+            return self.selected(np.nan_to_num(saved))
         powers = np.vander(t, POLYNOMIAL_DEGREE + 1)
         root = np.sqrt(weights[used])
-        rows, right = powers[used] * root[:, None], spared[used] * root
+        rows, right = powers[used] * root[:, None], saved[used] * root
         coefficients = np.linalg.lstsq(rows, right, rcond=None)[0]
         return self.selected(np.clip(powers @ coefficients, 0.0, 1.0))
