@@ -31,12 +31,12 @@ assert model.intervals
 """
 FORECAST = """
 import numpy as np
-from models.forecast.next_hour import DAY_STEPS, SINCE, rises
+from models.forecast.next_hour import DAY_STEPS, RISE_STEPS, rises
 from models.forecast.saturation import forecast_load
 hours = 500 - 300 * np.cos(2 * np.pi * np.arange(42 * 24) / 24)
 assert forecast_load(hours).trend is not None
 steps = 500 - 300 * np.cos(2 * np.pi * np.arange(8 * DAY_STEPS + 100) / DAY_STEPS)
-assert rises(steps, 1.3 * steps[-1], steps[-1 - SINCE])
+assert rises(steps, 1.3 * steps[-1], steps[-1 - RISE_STEPS])
 """
 LOADED = """
 import sys
