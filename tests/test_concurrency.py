@@ -85,7 +85,7 @@ def test_a_peak_that_was_jumped_over_is_as_uncertain_as_both_sides_differ() -> N
 
 
 def test_a_peak_is_as_uncertain_as_the_intervals_around_it_scatter() -> None:
-    """The standard error of their middle: of 2 % over 40 intervals it is 0.3 to 0.6 %."""
+    """What they deviate by, 2 %: the next interval may be as far off as any of them."""
     rng = np.random.default_rng(4)
     n = np.repeat([2.0, 4.0, 40.0], (8, 40, 8))
     x = np.repeat([700.0, 1000.0, 960.0], (8, 40, 8)) * np.exp(rng.normal(0, 0.02, 56))
@@ -95,7 +95,7 @@ def test_a_peak_is_as_uncertain_as_the_intervals_around_it_scatter() -> None:
     )
     assert found is not None
     assert found.throughput == pytest.approx(1000, rel=0.01)
-    assert 0.003 <= found.error <= 0.006
+    assert found.error == pytest.approx(0.02, rel=0.25)
 
 
 def test_clients_of_a_real_server_are_seen_before_their_statements_begin() -> None:

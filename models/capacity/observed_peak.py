@@ -15,7 +15,7 @@ from models.capacity.observations import MIN_PEAK_UTILISATION, SAME_LOAD_SHARE, 
 from models.capacity.resource_limit import Resource
 from models.capacity.sample_sizes import MIN_LASTING
 from models.numerics import median
-from models.robust import medians, persistence
+from models.robust import medians
 from models.usl.law import Array
 
 CELLS_PER_OCTAVE = 4
@@ -34,7 +34,7 @@ class ObservedPeak:
     throughput: float
     """Queries/s: the median of the intervals at the peak."""
     error: float
-    """The standard deviation of ln throughput, of that median."""
+    """The standard deviation of ln throughput at the peak, from interval to interval."""
     concurrency: float
     """N at the peak, threads."""
     concurrency_upper: float
@@ -106,10 +106,8 @@ def _passed_over(seen: Observations, known: NDArray[np.bool_]) -> ObservedPeak |
 
 
 def _error(ln_x: Array) -> float:
-    """Compute the standard error of the middle of correlated values, in the order of time."""
-    if np.ptp(ln_x) == 0:
-        return 0.0
-    return float(np.std(ln_x)) * float(np.sqrt(persistence(ln_x) / len(ln_x)))
+    """Compute the deviation of what is served there, as the next interval may be any of them."""
+    return float(np.std(ln_x))
 
 
 def _cell(n: Array) -> Array:
