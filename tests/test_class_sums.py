@@ -19,7 +19,7 @@ from models.attribution.estimators import Target, work_of
 from models.attribution.result import disagreement
 from models.attribution.sufficient_statistics import RegressionSums
 from models.attribution.unit_costs import CpuBounds, UnitCosts, fit_unit_costs, interval_weights
-from models.attribution.waiting_classes import MIN_COMPUTING_LEVEL, least_level, must_wait
+from models.attribution.waiting_classes import MIN_COMPUTING_LEVEL, min_computing_level, must_wait
 from models.attribution.window_model import fit_intervals
 from models.wlr import fit_line
 
@@ -130,9 +130,9 @@ def test_a_class_with_more_time_than_all_cpu_allows_waits() -> None:
 
 def test_the_least_level_is_that_of_threads_that_could_run() -> None:
     """Unknown, or on a host that waits for IO, nothing is told by it."""
-    assert least_level(None, 0.0) == 0.0
-    assert least_level(0.8, 0.3) == 0.0
-    assert least_level(0.75, None) == 0.75 * MIN_COMPUTING_LEVEL
+    assert min_computing_level(None, 0.0) == 0.0
+    assert min_computing_level(0.8, 0.3) == 0.0
+    assert min_computing_level(0.75, None) == 0.75 * MIN_COMPUTING_LEVEL
 
 
 def test_a_hidden_waiter_is_found_once_the_level_is_known() -> None:

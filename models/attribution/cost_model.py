@@ -113,8 +113,8 @@ def priors_of(
     """
     if bounds is None:
         return Priors(by_size, work), np.zeros(len(work), dtype=np.bool_)
-    waiting = must_wait(work, float(y_total), bounds.least_level)
-    return Priors(by_size, np.where(waiting, 0.0, work), work, bounds.least_level), waiting
+    waiting = must_wait(work, float(y_total), bounds.min_computing_level)
+    return Priors(by_size, np.where(waiting, 0.0, work), work, bounds.min_computing_level), waiting
 
 
 def evidence_of_waiting(

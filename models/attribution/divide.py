@@ -15,9 +15,9 @@ from models.attribution.cost_model import CostModel
 from models.attribution.estimators import (
     Parts,
     Target,
+    bounded_parts,
     by_wlr,
     by_work_time,
-    within,
     work_of,
 )
 from models.attribution.result import (
@@ -31,7 +31,7 @@ from models.attribution.result import (
     disagreement,
     find_reasons,
 )
-from models.attribution.waiting_classes import least_level, waits_by_text
+from models.attribution.waiting_classes import min_computing_level, waits_by_text
 from models.attribution.window_model import fit_intervals
 from models.numerics import ROUNDING
 from models.wlr import fit_line
@@ -58,22 +58,22 @@ def attribute(
     host = host or HostUse()
     worst = worst or host
     if target.cpu_seconds and not target.bounds.is_of_a_part:
-        level = least_level(host.running, host.io_wait)
-        target = replace(target, bounds=replace(target.bounds, least_level=level))
+        level = min_computing_level(host.running, host.io_wait)
+        target = replace(target, bounds=replace(target.bounds, min_computing_level=level))
     y = target.y
     if y.shape != (len(intervals),) or not np.isfinite(y).all() or (y < 0).any():
         raise ValueError("the resource needs one finite value, at least 0, per interval")
     chosen = choose(intervals, target) if method is Method.AUTO else method
     steps = FOLDS + 1
-    progress = progress or _silent
+    progress = progress or _no_progress
     progress(0, steps)
-    parts = within(_divide(intervals, target, method, chosen), intervals, target)
+    parts = bounded_parts(_divide(intervals, target, method, chosen), intervals, target)
     held_out = _held_out(intervals, target, method, lambda fold: progress(1 + fold, steps))
     left = float(y.sum() - parts.z.sum())
-    other = _compared(intervals, target, method, chosen)
+    other = _second_method(intervals, target, method, chosen)
     apart = None
     if other is not None:
-        second = within(_divide(intervals, target, other, other), intervals, target)
+        second = bounded_parts(_divide(intervals, target, other, other), intervals, target)
         apart = disagreement(parts.z.sum(axis=0), second.z.sum(axis=0))
     return Attribution(
         method=chosen,
@@ -94,7 +94,7 @@ def parts_of(intervals: ClassIntervals, y: Array, method: Method) -> tuple[Array
     """What the lines of a division of CPU by `method` were fitted on: x and z, shape (T, K)."""
     target = Target(y, cpu_seconds=True)
     asked = Method.AUTO if method is Method.WORK_TIME else method
-    parts = within(_divide(intervals, target, asked, method), intervals, target)
+    parts = bounded_parts(_divide(intervals, target, asked, method), intervals, target)
     return parts.x, parts.z
 
 
@@ -163,7 +163,7 @@ def _held_out(
     return PredictionError.of(target.y, predicted)
 
 
-def _compared(
+def _second_method(
     intervals: ClassIntervals, target: Target, asked: Method, chosen: Method
 ) -> Method | None:
     """Choose the best other source: for `auto`, which corrects work time, work time alone."""
@@ -181,7 +181,7 @@ def _compared(
     return Method.LEARNED if chosen is Method.WORK_TIME else Method.WORK_TIME
 
 
-def _silent(_done: int, _steps: int) -> None:
+def _no_progress(_done: int, _steps: int) -> None:
     """Say nothing."""
 
 
@@ -202,10 +202,10 @@ def _reasons(
             held_out_mape=held_out.mape if isinstance(model, CostModel) else None,
             level=level if target.cpu_seconds else None,
             host=host,
-            time_is_work=rich and (method is Method.WLR or _blind(intervals, method)),
+            time_is_work=rich and (method is Method.WLR or _ignores_texts(intervals, method)),
         )
     )
 
 
-def _blind(intervals: ClassIntervals, method: Method) -> bool:
+def _ignores_texts(intervals: ClassIntervals, method: Method) -> bool:
     return method is Method.WORK_TIME and not (intervals.texts and any(intervals.texts))

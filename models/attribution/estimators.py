@@ -100,7 +100,7 @@ def by_wlr(intervals: ClassIntervals, target: Target) -> Parts:
     wlr = fit_wlr(x, target.y)
     error = np.array([_line_error(line) for line in wlr.lines])
     predictor = WlrPredictor(intervals.names, wlr, work_time=False)
-    return Parts(blame(x, target.y)[0], x, error, _nobody(intervals), predictor)
+    return Parts(blame(x, target.y)[0], x, error, _none_waiting(intervals), predictor)
 
 
 def by_work_time(intervals: ClassIntervals, target: Target) -> Parts:
@@ -138,7 +138,7 @@ def by_model(
     return Parts(z, work, error, waits | (computing < 0.5), model)
 
 
-def within(parts: Parts, intervals: ClassIntervals, target: Target) -> Parts:
+def bounded_parts(parts: Parts, intervals: ClassIntervals, target: Target) -> Parts:
     """Cut totals to what is possible: a class's CPU to its time, all together to Σy.
 
     Measured CPU is not changed.
@@ -184,7 +184,7 @@ def computing_time(intervals: ClassIntervals) -> Array:
     return work if written is None else np.where(written > 0, WRITER_COMPUTING_SHARE * work, work)
 
 
-def _nobody(intervals: ClassIntervals) -> Mask:
+def _none_waiting(intervals: ClassIntervals) -> Mask:
     return np.zeros(len(intervals.names), dtype=np.bool_)
 
 
@@ -223,14 +223,14 @@ def scaled_to_median_cost(parts: Array, count: Array) -> Array:
     """
     had = parts.sum(axis=0)
     classes = zip(parts.T, count.T, strict=True)
-    usual = np.array([_usual(z, n) for z, n in classes]) * count.sum(axis=0)
+    usual = np.array([_median_call_cost(z, n) for z, n in classes]) * count.sum(axis=0)
     together = float(usual.sum())
     factor = usual / np.where(had > 0, had, 1.0)
     result: Array = parts * (factor * float(had.sum()) / together if together > 0 else 1.0)
     return result
 
 
-def _usual(parts: Array, count: Array) -> float:
+def _median_call_cost(parts: Array, count: Array) -> float:
     """Take the weighted median of what a call costs, of one class, shape (T,)."""
     made = np.cumsum(count)
     if not len(made) or made[-1] <= 0:

@@ -43,7 +43,7 @@ class Priors:
     have computed all that time."""
     most: Array | None = None
     """The most that each can have used; None: not known."""
-    least_level: float | None = None
+    min_computing_level: float | None = None
     """Lower bound of θ if y is CPU: CPU seconds per second of work; the upper bound is 1. None: y
     is something else."""
     waiting: Array | None = None
@@ -115,9 +115,9 @@ class Problem:
         most = most / moments.y_total
         size = np.minimum(priors.by_size / moments.y_total, most)
         levels = (NEGLIGIBLE, np.inf)
-        if priors.least_level is not None:
+        if priors.min_computing_level is not None:
             second = unit / moments.y_total
-            levels = (max(priors.least_level, NEGLIGIBLE) * second, second)
+            levels = (max(priors.min_computing_level, NEGLIGIBLE) * second, second)
         waiting = np.zeros_like(work) if priors.waiting is None else priors.waiting
         return cls(
             moments.scaled(), size, most, work / unit, unit, levels, waiting, priors.inflation

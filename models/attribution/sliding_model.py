@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from models.attribution.background_use import BackgroundUse, BesideClasses
 from models.attribution.blocks import RollingBlocks
 from models.attribution.class_intervals import OTHER, Array, ClassIntervals
-from models.attribution.estimators import DividedResource, Target, within, work_of
+from models.attribution.estimators import DividedResource, Target, bounded_parts, work_of
 from models.attribution.quality_gate import passed_by_gate
 from models.attribution.result import HostUse, Method, PredictionError, disagreement
 from models.attribution.sufficient_statistics import Autocorrelation, RegressionSums
 from models.attribution.unit_costs import PART_OF_CPU, CpuBounds
-from models.attribution.waiting_classes import least_level
+from models.attribution.waiting_classes import min_computing_level
 from models.attribution.window_model import WindowModel, block_of, block_unit_costs, first_block
 
 MIN_INTERVALS = 3
@@ -129,7 +129,7 @@ class SlidingModel:
 
         The window's level of CPU per work time is that of its busiest block.
         """
-        self._levels.append(least_level(host.running, host.io_wait))
+        self._levels.append(min_computing_level(host.running, host.io_wait))
         work = work_of(intervals)
         self._arrange(intervals.names)
         target = self._target(y)
@@ -195,7 +195,7 @@ class SlidingModel:
         classes = len(intervals.names)
         if self._fit is None or not self._fit.model.names:
             return np.zeros((len(intervals), classes)), np.full(classes, np.nan), np.zeros(classes)
-        found = within(self._fit.divide(intervals, target), intervals, target)
+        found = bounded_parts(self._fit.divide(intervals, target), intervals, target)
         used = found.z.sum(axis=0)
         error = np.where(used > 0, found.error / np.where(used > 0, used, 1.0), np.nan)
         if self.resource.cpu:

@@ -48,7 +48,7 @@ MIN_CALL_SECONDS = 30e-6
 class CpuBounds:
     """Bounds of CPU time before any fit, in the same seconds as the statements' times."""
 
-    least_level: float = 0.0
+    min_computing_level: float = 0.0
     """CPU seconds that a computing class uses per second of its work time, at least; 0: unknown."""
     least_call: float = MIN_CALL_SECONDS
     """CPU seconds that any call costs at least."""
@@ -130,7 +130,7 @@ def unit_costs_from_sums(
 
 def _most(sizes: Sequence[str], bounds: CpuBounds | None) -> Array | None:
     """What is possible, for calls, these sizes and the base; None: anything."""
-    if bounds is None or not bounds.least_level:
+    if bounds is None or not bounds.min_computing_level:
         return None
     return np.array([*(MAX_UNIT_CPU.get(name, np.inf) for name in ("calls", *sizes)), np.inf])
 

@@ -67,7 +67,7 @@ MIN_COMPUTING_LEVEL = 0.4
 (measured: 0.4 for a class that also writes or sends results, 0.9 for one that only computes)."""
 
 
-def least_level(running: float | None, io_wait: float | None) -> float:
+def min_computing_level(running: float | None, io_wait: float | None) -> float:
     """Compute the least CPU that a computing class uses per second of its work time.
 
     `running`: of the time in which threads could run, the part in which they had a CPU. 0 if it is

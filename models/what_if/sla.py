@@ -64,14 +64,14 @@ def growth_of(today: CurrentState, *, is_trusted: bool = True) -> Growth | SlaRe
 
     The limits of a capacity that is not trusted are farther off than their distributions say.
     """
-    present, reason = today.load, _why_not(today)
+    present, reason = today.load, _refusal(today)
     if present is None or reason is not None:
         return reason or SlaReason.NO_LOAD
     today, load = _with_limits(today), _usual(present)
     growth = Growth(today, load, _draws(today))
-    if _grew_otherwise(growth):
+    if _contradicts_growth(growth):
         return SlaReason.GROWS_OTHERWISE
-    return growth if is_trusted else replace(growth, draws=_farther_off(growth))
+    return growth if is_trusted else replace(growth, draws=_widened(growth))
 
 
 def sla_headroom(today: CurrentState, sla: float, *, is_trusted: bool = True) -> SlaHeadroom:
@@ -147,7 +147,7 @@ def _usual(load: Load) -> Load:
     return replace(load, residence_time=usual.residence_time, scatter=mean)
 
 
-def _why_not(today: CurrentState) -> SlaReason | None:
+def _refusal(today: CurrentState) -> SlaReason | None:
     """Tell what is missing for a prediction."""
     load = today.load
     if load is None or load.throughput <= 0:
@@ -162,7 +162,7 @@ def _why_not(today: CurrentState) -> SlaReason | None:
     return None
 
 
-def _grew_otherwise(growth: Growth) -> bool:
+def _contradicts_growth(growth: Growth) -> bool:
     """Tell whether R at the window's lighter loads was shorter than any draw has it there."""
     load = growth.load
     if load.lighter is None or load.lighter[0] * LIGHTER_LOAD_RATIO >= load.throughput:
@@ -178,7 +178,7 @@ def _draws(today: CurrentState) -> Draws:
     return replace(draws, queueing=np.minimum(1.0, QUEUE_STRETCH * draws.queueing))
 
 
-def _farther_off(growth: Growth) -> Draws:
+def _widened(growth: Growth) -> Draws:
     """Spread limits that are not trusted, none of them below the load that is served now."""
     draws = growth.draws
     off = np.exp(UNTRUSTED_DEVIATION * draws.normal)
