@@ -120,6 +120,21 @@ def test_without_limits_and_far_below_there_is_a_lower_bound_only() -> None:
     assert CapacityReason.NO_LIMIT_SEEN in found.reasons
 
 
+def test_a_processor_that_became_faster_is_a_limit_where_it_would_be_full() -> None:
+    """At last it serves more, 88 % used, than its limit by the costs before: the limit is at X/U.
+
+    A change of the cost is not told from so few intervals.
+    """
+    rng = np.random.default_rng(3)
+    x = np.append(rng.uniform(100, 850, 140), rng.uniform(1100, 1200, 9))
+    used = np.append(x[:140] / 1000, 0.88 * x[140:] / 1150) * rng.normal(1, 0.01, 149)
+    cpu = Resource("cpu", used, own=used)
+    found = assess_capacity(Observations.of(15.0 * np.arange(149), x, x / 400, resources=[cpu]))
+    [limit] = found.resource_limits
+    assert limit.x_max == pytest.approx(0.975 * 1150 / 0.88, rel=0.05)
+    assert limit.reasons[0] is LimitReason.ALREADY_FULL
+
+
 def test_a_limit_that_was_passed_is_none() -> None:
     """Others filled the processor while the server went on: no limit, no bound that it set."""
     rng = np.random.default_rng(2)

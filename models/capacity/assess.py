@@ -29,7 +29,7 @@ from models.capacity.result import Capacity
 from models.capacity.sample_sizes import MAJORITY, SEEN_QUANTILE
 from models.capacity.thread_oversubscription import Clients
 from models.capacity.trust_gate import judged, nothing, with_concurrency
-from models.numerics import quantile
+from models.numerics import median, quantile
 from models.trust import Trust
 from models.usl.fit import UslFit, fit_map
 from models.usl.law import Array
@@ -98,7 +98,7 @@ def _limits(kept: Observations, x_seen: float) -> tuple[ResourceLimit, ...]:
     clients = None if many is None else Clients(many, kept.uncontended_time)
     found = find_resource_limits(kept.throughput, kept.resources, kept.weights, clients)
     return tuple(
-        if_passed(limit, x_seen, _was_full_at(x_seen, kept, limit.resource))
+        if_passed(limit, x_seen, _used_at(x_seen, kept, limit.resource))
         if limit.is_passed(x_seen)
         else limit
         for limit in found
@@ -153,11 +153,17 @@ def _is_the_laws(law: UslFit | None, finding: Finding | None) -> bool:
     return law is not None and finding is None and law.trust is Trust.TRUSTED
 
 
-def _was_full_at(x: float, kept: Observations, name: str) -> bool:
-    """Whether the server filled the resource in most of the intervals about a throughput."""
+def _used_at(x: float, kept: Observations, name: str) -> float:
+    """Compute how much of its ceiling was used in the intervals about a throughput; 0: unknown.
+
+    A device that serves several requests at once may be busy all the time and still serve more.
+    """
     resource, about = kept.resource(name), kept.throughput >= SAME_LOAD_SHARE * x
-    filled = resource.full & ~resource.filled_by_others & about
-    return not resource.counts_waits and 2 * int(filled.sum()) > int(about.sum())
+    known = about & ~resource.filled_by_others & np.isfinite(resource.relative_use)
+    if resource.counts_waits or not known.any():
+        return 0.0
+    used = median(resource.relative_use[known])
+    return 0.0 if resource.is_busy_time and used < FULL_UTILISATION else used
 
 
 def _is_full(resource_limit: ResourceLimit | None) -> bool:

@@ -24,7 +24,7 @@ from models.capacity.sample_sizes import (
     PERIODS,
     QUERY_VARIATION,
 )
-from models.numerics import NEGLIGIBLE, ROUNDING, median, quantile
+from models.numerics import NEGLIGIBLE, ROUNDING, TINY, median, quantile
 from models.robust import MAD_TO_DEVIATION, mad
 from models.usl.law import Array
 
@@ -242,7 +242,8 @@ def _holds(levels: Array, place: int, chosen: list[int], size: float, side: int)
 
 def _curve(load: Array) -> Array:
     """An orthonormal basis for what a query costs over the load X: 1, X, X², 1/X."""
-    t = np.minimum(load / quantile(load, HIGH_QUANTILE), 2.0)  # pile-ups must not set the scale
+    high = max(quantile(load, HIGH_QUANTILE), TINY)
+    t = np.minimum(load / high, 2.0)  # pile-ups must not set the scale
     return np.linalg.qr(np.column_stack([np.ones_like(t), curve_shape(t)]))[0]
 
 

@@ -16,8 +16,7 @@ from models.capacity.resource_limit import (
     Resource,
     ResourceLimit,
 )
-from models.capacity.sample_sizes import LATEST_INTERVALS, MIN_LASTING
-from models.numerics import median
+from models.capacity.sample_sizes import LATEST_INTERVALS
 from models.usl.law import Array
 
 
@@ -52,5 +51,5 @@ def remaining_at_present(resource: Resource, x: Array, kept: NDArray[np.intp]) -
     latest, then = (some[np.isfinite(some)] for some in (use[-LATEST_INTERVALS:], use[kept]))
     if len(latest) == 0 or len(then) == 0:
         return 1.0
-    now, before = min(median(latest[-MIN_LASTING:]), FULL_UTILISATION), float(np.mean(then))
+    now, before = min(float(latest[-1]), FULL_UTILISATION), float(np.mean(then))
     return (1 - now) / (1 - before) if now - before > OTHER_PROGRAMS_SHARE else 1.0

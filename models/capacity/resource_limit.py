@@ -44,7 +44,7 @@ SENTENCES = {
     LimitReason.LITTLE_USED: "the resource was used too little to tell where it ends",
     LimitReason.NOT_A_LIMIT: "throughput kept growing while the resource counted as full",
     LimitReason.STILL_FILLING: "it fills over time at any load, and may be emptied at once",
-    LimitReason.ALREADY_FULL: "the resource is already full: the limit was measured",
+    LimitReason.ALREADY_FULL: "the resource was full, or nearly: the limit was measured",
     LimitReason.DEMAND_GROWS: "the demand per query grows with the load",
     LimitReason.WIDE_INTERVAL: "the limit's interval is too wide",
     LimitReason.FILLED_BY_OTHERS: "other processes fill the resource",

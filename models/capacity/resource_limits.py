@@ -157,19 +157,21 @@ def _fit_utilisations(
     return fit_parts(parts)
 
 
-def if_passed(limit: ResourceLimit, x: float, while_full: bool) -> ResourceLimit:
+def if_passed(limit: ResourceLimit, x: float, used: float) -> ResourceLimit:
     """Take the limit for none, for a throughput x (queries/s) was held that it hardly allows.
 
-    Where the resource was full meanwhile it ends the growth all the same, and at x: the estimate
-    was off by as much (processors whose speed varies), and so may the new one be.
+    Where the resource was nearly full meanwhile, used as a share of its ceiling, it ends the growth
+    all the same, and by the utilisation law at x/used: the estimate was off by as much (processors
+    whose speed varies), and so may the new one be.
     """
-    if limit.x_max is None or not while_full or x > MAX_FULL_GROWTH * limit.x_max:
+    if limit.x_max is None or used < MIN_PEAK_UTILISATION or x > MAX_FULL_GROWTH * limit.x_max:
         return ResourceLimit.none(limit.resource, limit.utilisation_max, LimitReason.NOT_A_LIMIT)
-    middle = np.log(limit.x_max)
+    middle, full_at = np.log(limit.x_max), float(np.log(x * max(CEILING[0] / used, 1.0)))
     upper = float(np.interp(QUANTILES[2], limit.cdf, limit.grid)) - middle
-    wider = max(float(np.log(x) - middle) / upper, 1.0)
-    grid = np.log(x) + wider * (limit.grid - middle)
-    moved = _describe(limit.resource, limit.utilisation_max, grid, limit.cdf, 1 / x, limit.growth)
+    wider = max(float(full_at - middle) / upper, 1.0)
+    grid = full_at + wider * (limit.grid - middle)
+    demand = float(np.exp(-full_at))
+    moved = _describe(limit.resource, limit.utilisation_max, grid, limit.cdf, demand, limit.growth)
     kept = {name: getattr(limit, name) for name in ("demand", "demand_error", "waking", "curve")}
     return replace(moved, reasons=(LimitReason.ALREADY_FULL, *moved.reasons), **kept)
 

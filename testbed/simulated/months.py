@@ -17,6 +17,7 @@ from agent.window.interval_buffer import IntervalBuffer
 from agent.window.intervals import Interval
 from models.capacity.observations import Observations
 from models.usl.law import Array
+from testbed.simulated.days import EARLY
 from testbed.simulated.servers import Server, erlang_server, law_server, queueing_server
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
@@ -58,6 +59,8 @@ class Month:
     asked: Array
     """The truth: what is asked for over what can be done; 1 is saturated. Shape (MINUTES,)."""
     rng: np.random.Generator
+    used_at_most: float = 1.0
+    """The part of the processors' time that is used at the capacity."""
 
     @property
     def room(self) -> Array:
@@ -75,7 +78,8 @@ class Month:
         n, used = self.server.at(np.minimum(share, 1.0) * self.server.capacity)
         n = n * (1 + np.clip(DEEPEST * (share - 1), 0, DEEPEST - 1)) / (1 - stuck) ** 2
         noise = np.exp(self.rng.normal(0, 0.02, (4, last - first)))
-        own = np.minimum(used["cpu"] * (1 - stuck) * room * noise[0], 1 - others)
+        own = used["cpu"] * self.used_at_most * (1 - stuck) * room * noise[0]
+        own = np.minimum(own, 1 - others)
         columns = {
             "cpu": np.minimum(own + others, 1.0),
             "cpu:server": own,
@@ -109,11 +113,13 @@ class Month:
 
 def month(story: str, seed: int) -> Month:
     """One made-up month; the same seed gives the same."""
-    rng = np.random.default_rng([seed, list(STORIES).index(story)])
+    number = list(STORIES).index(story)
+    rng = np.random.default_rng([seed, number])
     server = _SERVERS[int(rng.integers(len(_SERVERS)))](rng)
     course = STORIES[story](rng)
     asked = course.load * course.cost * 0.98 / (1 - course.others)
-    return Month(story, seed, server, course, asked, rng)
+    used_at_most = 1 - np.random.default_rng([seed, number, 1]).uniform(0, EARLY)
+    return Month(story, seed, server, course, asked, rng, used_at_most)
 
 
 def _pattern(rng: np.random.Generator) -> Array:
