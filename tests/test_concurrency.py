@@ -8,9 +8,12 @@ from made_up import RISING, intervals, with_usage
 
 from agent.window.concurrency import Source, concurrency, statements_at_work
 from agent.window.intervals import Interval, Window
+from models.capacity.assess import assess_capacity
 from models.capacity.observations import Observations
 from models.capacity.observed_peak import find_observed_peak
 from models.capacity.resource_limit import Resource
+from models.capacity.result import CapacityReason
+from models.trust import Trust
 from models.usl.law import Array
 from testbed.recorded.loads import saved
 from testbed.recorded.overload import SETTLED, reported
@@ -96,6 +99,27 @@ def test_a_peak_is_as_uncertain_as_the_intervals_around_it_scatter() -> None:
     assert found is not None
     assert found.throughput == pytest.approx(1000, rel=0.01)
     assert found.error == pytest.approx(0.02, rel=0.25)
+
+
+def test_a_peak_below_what_was_served_is_not_trusted() -> None:
+    """Full at 1,000/s with many statements, and now and then 1,200/s with few of them.
+
+    A processor's speed varies then. Without those the peak is trusted.
+    """
+    rng = np.random.default_rng(4)
+    n = np.repeat([2.0, 4.0, 40.0, 2.5], (8, 40, 20, 12))
+    x = np.repeat([700.0, 1000.0, 960.0, 1200.0], (8, 40, 20, 12))
+    x = x * np.exp(rng.normal(0, 0.02, 80))
+    used: Array = np.repeat([0.7, 0.93, 1.0, 0.9], (8, 40, 20, 12))
+    order = np.append(rng.permutation(68), np.arange(68, 80))
+    unknown = np.where(np.arange(80) >= 68, np.nan, n)[order]
+    for rows, trust in ((order, Trust.INDICATIVE), (order[:68], Trust.TRUSTED)):
+        cpu = Resource("cpu", used[rows], own=used[rows])
+        at, known = 15.0 * np.arange(len(rows)), unknown[: len(rows)]
+        found = assess_capacity(Observations.of(at, x[rows], known, resources=[cpu]))
+        assert found.value == pytest.approx(1000, rel=0.02)
+        assert found.trust is trust
+        assert (CapacityReason.COST_FLUCTUATES in found.reasons) == (trust is not Trust.TRUSTED)
 
 
 def test_clients_of_a_real_server_are_seen_before_their_statements_begin() -> None:

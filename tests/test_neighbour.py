@@ -111,7 +111,7 @@ def test_a_neighbour_that_was_there_all_the_time_lowers_nothing() -> None:
     kept = np.arange(60)
     assert remaining_at_present(Resource("cpu", own + steady, own=own), x, kept) == 1.0
     assert remaining_at_present(Resource("cpu", own + steady, own=unknown), x, kept) == 1.0
-    late = np.where(np.arange(60) >= 58, np.nan, own)
+    late = np.where(np.arange(60) >= 57, np.nan, own)
     cpu = Resource("cpu", own + begun, own=late)
     assert remaining_at_present(cpu, x, kept) == 1.0
     cpu = Resource("cpu", own + begun, own=own)

@@ -121,6 +121,14 @@ def _highest_loads(evidence: Evidence) -> float:
     return 0.0 if limit is None else abs(error_at_highest_loads(evidence.kept, limit))
 
 
+def _served_above_peak(evidence: Evidence) -> float:
+    """Compute the share of the high loads that served more than an observed peak's upper bound."""
+    estimate, x = evidence.estimate, evidence.current.throughput
+    if not estimate.observed or estimate.value is None or estimate.upper is None:
+        return 0.0
+    return float(np.mean(x[x >= NEAR_SHARE * estimate.value] > estimate.upper))
+
+
 def _others(evidence: Evidence) -> float:
     limit = evidence.earliest
     return 0.0 if limit is None else residual_variance(evidence.seen, limit.resource)
@@ -264,6 +272,12 @@ DOUBTS = (
         _of_cost(cost_variance),
         MAX_DRIFT,
         "test_a_cost_that_wanders_takes_trust_away",
+    ),
+    Doubt(
+        Why.COST_FLUCTUATES,
+        _served_above_peak,
+        EPISODE_SHARE,
+        "test_a_peak_below_what_was_served_is_not_trusted",
     ),
     Doubt(
         Why.OTHERS_FLUCTUATE,
