@@ -76,7 +76,7 @@ class Month:
         served = np.minimum(share, 1.0) * (1 - LOST * np.clip(share - 1, 0, 1)) * (1 - stuck)
         x = served * room * self.server.capacity
         n, used = self.server.at(np.minimum(share, 1.0) * self.server.capacity)
-        n = n * (1 + np.clip(DEEPEST * (share - 1), 0, DEEPEST - 1)) / (1 - stuck) ** 2
+        n = (n + self._waiting(share, room)) / (1 - stuck) ** 2
         noise = np.exp(self.rng.normal(0, 0.02, (4, last - first)))
         own = used["cpu"] * self.used_at_most * (1 - stuck) * room * noise[0]
         own = np.minimum(own, 1 - others)
@@ -103,6 +103,19 @@ class Month:
             )
             for k in range(last - first)
         ]
+
+    def _waiting(self, share: Array, room: Array) -> Array:
+        """Count the statements that wait since more are asked for than can be done, each minute.
+
+        They add up until all connections wait, and are served when less is asked for.
+        """
+        most, waiting = (DEEPEST - 1) * self.server.n[-1], 0.0
+        added = MINUTE * (share - 1) * room * self.server.capacity
+        waiting_at = np.zeros_like(added)
+        for minute, more in enumerate(added):
+            waiting = float(np.clip(waiting + more, 0, most))
+            waiting_at[minute] = waiting
+        return waiting_at
 
     def day_until(self, end: int) -> Observations:
         """What the agent has observed in the day that ends with that minute."""
