@@ -55,7 +55,9 @@ def assess_capacity(seen: Observations) -> Capacity:
     limits = _limits(kept, x_seen)
     nearest = _first(_near(limits, kept))
     law, finding, peak = _law(current.select(outliers.kept), nearest, x_seen)
-    plateau = None if met is not None or _is_full(nearest) else find_plateau(current)
+    plateau = None
+    if met is None and not _is_full(nearest):
+        plateau = find_plateau(current, None if nearest is None else nearest.resource)
     usable = _usable(limits)
     if met is not None:
         estimate = Estimate.of_observed(met, x_seen)

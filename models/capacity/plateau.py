@@ -15,10 +15,10 @@ always one, or the next that waits for it.
 
 import numpy as np
 
-from models.capacity.observations import Observations
+from models.capacity.observations import MIN_PEAK_UTILISATION, Observations
 from models.capacity.observed_peak import BEYOND_PEAK_RATIO
-from models.capacity.sample_sizes import MIN_LASTING, MIN_POINTS, SIGNIFICANT_Z
-from models.numerics import median, quantile
+from models.capacity.sample_sizes import MIN_LASTING, MIN_POINTS, NEAR_SHARE, SIGNIFICANT_Z
+from models.numerics import median
 from models.robust import neighbour_deviation
 from models.usl.law import Array
 
@@ -27,14 +27,15 @@ TOP_SHARE = 0.92
 FEW_THREADS_RATIO = 1.25
 """Up to so many times the concurrency that first reached the top are few threads, from
 `BEYOND_PEAK_RATIO` on many."""
-MAX_PLATEAU_GROWTH = 1.04
-"""The throughput at many, over that at few, must not be more."""
+MAX_ELASTICITY = 0.1
+"""dlnX/dlnN from few to many must not be more."""
 
 
-def find_plateau(seen: Observations) -> float | None:
+def find_plateau(seen: Observations, nearest: str | None = None) -> float | None:
     """Find the throughput (queries/s) that more statements do not raise; None: it still grows.
 
-    None also where too little was seen below the top to know how much residence times vary.
+    None also where too little was seen below the top to know how much residence times vary, and
+    where the resource with the nearest limit, of that name, is so busy that they may wait for it.
     """
     seen = seen.select(~seen.beside_other_programs).without_queues()
     loaded = seen.well_known
@@ -50,19 +51,29 @@ def find_plateau(seen: Observations) -> float | None:
     many, few = n >= beyond * first, (x >= top) & (n < FEW_THREADS_RATIO * first)
     if min(np.count_nonzero(many), np.count_nonzero(few)) < MIN_POINTS:
         return None
-    level, before = median(x[many]), median(x[few])
+    if nearest is not None:
+        used = seen.resource(nearest).relative_use[loaded]
+        if median(used[many]) >= MIN_PEAK_UTILISATION:
+            return None
+    level = median(x[many])
+    growth = np.log(level / median(x[few])) / np.log(median(n[many]) / median(n[few]))
     # else they piled up: most of the intervals with many statements are at the top, too
     stays = 2 * np.count_nonzero(x[many] >= top) > np.count_nonzero(many)
-    return level if stays and level <= MAX_PLATEAU_GROWTH * before else None
+    return level if stays and growth <= MAX_ELASTICITY else None
 
 
 def reach_of_top(n: Array, x: Array) -> tuple[float, float]:
-    """Find the least throughput that counts as the top, and the concurrency that first reached it.
+    """Find the least throughput that counts as the top, and the concurrency that reaches it.
 
-    n in threads and x in queries/s, both of shape (intervals,); the two results in these units.
+    n in threads and x in queries/s, both of shape (intervals,), at least three of them; the two
+    results in these units. The concurrency is N = X·R with the residence time R of intervals near
+    the top, since most at the top may be beyond it.
     """
     top = float(TOP_SHARE * np.sort(x)[-MIN_LASTING])
-    return top, quantile(n[x >= top], 0.1)
+    near = (x < top) & (x >= NEAR_SHARE * top)
+    if np.count_nonzero(near) < MIN_LASTING:
+        return top, float(np.sort(n[x >= top])[MIN_LASTING - 1])
+    return top, top * median(n[near] / x[near])
 
 
 def _scatter_below(seen: Observations, top: float) -> float | None:
