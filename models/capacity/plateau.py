@@ -15,9 +15,9 @@ always one, or the next that waits for it.
 
 import numpy as np
 
-from models.capacity.observations import MIN_PEAK_UTILISATION, Observations
+from models.capacity.observations import MIN_PEAK_UTILISATION, SAME_LOAD_SHARE, Observations
 from models.capacity.observed_peak import BEYOND_PEAK_RATIO
-from models.capacity.sample_sizes import MIN_LASTING, MIN_POINTS, NEAR_SHARE, SIGNIFICANT_Z
+from models.capacity.sample_sizes import MIN_LASTING, MIN_POINTS, SIGNIFICANT_Z
 from models.numerics import median
 from models.robust import neighbour_deviation
 from models.usl.law import Array
@@ -70,7 +70,7 @@ def reach_of_top(n: Array, x: Array) -> tuple[float, float]:
     the top, since most at the top may be beyond it.
     """
     top = float(TOP_SHARE * np.sort(x)[-MIN_LASTING])
-    near = (x < top) & (x >= NEAR_SHARE * top)
+    near = (x < top) & (x >= SAME_LOAD_SHARE * top)
     if np.count_nonzero(near) < MIN_LASTING:
         return top, float(np.sort(n[x >= top])[MIN_LASTING - 1])
     return top, top * median(n[near] / x[near])

@@ -1,6 +1,8 @@
 """Simulated months of a server minute by minute: what is asked of it, what it can do, what is seen.
 
 The load follows the day and the week, with noise from minute to minute and waves of ten minutes.
+What is not served waits, until all of the clients' connections do, as in an open loop above a real
+server's capacity.
 A month has one story, or none: growth, a launch, a deploy that makes queries dearer, bursts, a
 neighbour that takes processors, nightly backups, locks. What is asked for as a share of what the
 server can do at that time is the truth; from 1 on it is saturated.
