@@ -17,7 +17,7 @@ from agent.window.concurrency import Source
 from models.capacity.resource_limit import FULL_UTILISATION
 from models.trust import Trust
 
-PAGE_SECONDS, PAGE_PROBABILITY, KEEP_FIRING_PROBABILITY = 3600.0, 0.4, 0.2
+PAGE_SECONDS, PAGE_PROBABILITY, KEEP_FIRING_PROBABILITY = 3600.0, 0.4, 0.1
 """So probable is it that the load reaches the capacity within so long; a page that fires goes on
 while it is at least the last."""
 WARNING_LOAD, WARNING_PROBABILITY = 1.25, 0.9
