@@ -362,7 +362,7 @@ def test_the_alerts_on_saturation_are_right_at_any_interval(
 ) -> None:
     """Scraped and evaluated each 5 s or 2 min: silent before, firing within 12 minutes, over."""
     bad = {
-        "MysqlHeadroomSaturated": ('saturation_soon_probability{horizon="1h"}', (0.1, 0.99)),
+        "MysqlHeadroomSaturated": ('saturation_soon_probability{horizon="1h"}', (0.05, 0.99)),
         "MysqlHeadroomFull": ('resource_utilisation_ratio{resource="cpu"}', (0.5, 0.99)),
         "MysqlHeadroomTargetDown": ("up", (1, 0)),
     }
