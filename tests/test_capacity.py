@@ -123,7 +123,7 @@ def test_without_limits_and_far_below_there_is_a_lower_bound_only() -> None:
 def test_a_processor_that_became_faster_is_a_limit_where_it_would_be_full() -> None:
     """At last it serves more, 88 % used, than its limit by the costs before: the limit is at X/U.
 
-    A change of the cost is not told from so few intervals.
+    So few intervals are not recognised as a change of the cost.
     """
     rng = np.random.default_rng(3)
     x = np.append(rng.uniform(100, 850, 140), rng.uniform(1100, 1200, 9))

@@ -88,7 +88,7 @@ def test_a_peak_that_was_jumped_over_is_as_uncertain_as_both_sides_differ() -> N
 
 
 def test_a_peak_is_as_uncertain_as_the_intervals_around_it_scatter() -> None:
-    """What they deviate by, 2 %: the next interval may be as far off as any of them."""
+    """By their deviation, 2 %: the next interval may be as far off as any of them."""
     rng = np.random.default_rng(4)
     n = np.repeat([2.0, 4.0, 40.0], (8, 40, 8))
     x = np.repeat([700.0, 1000.0, 960.0], (8, 40, 8)) * np.exp(rng.normal(0, 0.02, 56))

@@ -29,7 +29,7 @@ LONGEST = 0.06  # seconds that a writer writes before it is killed
 MAX_START = 0.8  # seconds until one that is just starting is killed
 PER_INTERVAL = 15  # samples
 CUTS = 30
-MAX_TOLD = 2**20  # bytes
+MAX_READ = 2**20  # bytes
 
 
 @contextmanager
@@ -84,10 +84,10 @@ def test_what_was_committed_outlives_any_number_of_kills(tmp_path: Path, *, is_l
             first = process.stdout.readline() if number % 4 else ""  # else it may not be open yet
             time.sleep(chance.random() * (LONGEST if first else MAX_START))
             process.kill()
-            told = acknowledged(first + process.stdout.read())
+            reported = acknowledged(first + process.stdout.read())
         there = assert_whole(path) if has_tables(path) else 0
-        told_last = told[-1] if told else written - 1
-        assert there - 1 in (told_last, told_last + 1)  # the last one may not have been told
+        last_reported = reported[-1] if reported else written - 1
+        assert there - 1 in (last_reported, last_reported + 1)  # the last may be missing
         written = there
     assert written > kills
 
@@ -109,16 +109,16 @@ def test_a_power_cut_loses_nothing_that_was_committed(tmp_path: Path) -> None:
     there = 0
     with writing(path, 0) as process:
         assert process.stdout
-        told = process.stdout.readline()
+        output = process.stdout.readline()
         os.set_blocking(process.stdout.fileno(), False)
         for number in range(CUTS):
             time.sleep(LONGEST * chance.random())
             with frozen(process):
                 with suppress(BlockingIOError):  # it has said nothing since
-                    told += os.read(process.stdout.fileno(), MAX_TOLD).decode()
+                    output += os.read(process.stdout.fileno(), MAX_READ).decode()
                 copy = power_cut(path, tmp_path / f"cut-{number}")
             total = assert_whole(copy)
-            assert total - 1 >= max(acknowledged(told))
+            assert total - 1 >= max(acknowledged(output))
             assert total >= there
             there = total
     assert there > CUTS

@@ -86,11 +86,9 @@ def _touch_a_table(intervals: ClassIntervals) -> Mask:
 def _touched(intervals: ClassIntervals) -> Array | None:
     """Sum up the rows that each class touched, by `ROW_COUNTERS`, shape (R, K); None: not known."""
     sizes = {name: table.sum(axis=0) for name, table in intervals.sizes if name in ROW_COUNTERS}
-    return (
-        np.stack([sizes[name] for name in ROW_COUNTERS])
-        if len(sizes) == len(ROW_COUNTERS)
-        else None
-    )
+    if len(sizes) < len(ROW_COUNTERS):
+        return None
+    return np.stack([sizes[name] for name in ROW_COUNTERS])
 
 
 def passed_by_gate(resource: str, intervals: ClassIntervals, held_out: PredictionError) -> Array:

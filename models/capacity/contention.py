@@ -88,11 +88,8 @@ class Peak:
         above: Array = 1 - np.interp(ln_x, self.grid, self.cdf)
         if self.met_at is None:
             return above
-        return above * (
-            1
-            - (1 - FALSE_SIGN_PROBABILITY)
-            * normal_cdf((ln_x - np.log(self.met_at)) / PLATEAU_ERROR)
-        )
+        beyond = normal_cdf((ln_x - np.log(self.met_at)) / PLATEAU_ERROR)
+        return above * (1 - (1 - FALSE_SIGN_PROBABILITY) * beyond)
 
 
 def find_peak(points: Points, resource_limit: NearestLimit, x_seen: float) -> Peak:
@@ -106,9 +103,8 @@ def find_peak(points: Points, resource_limit: NearestLimit, x_seen: float) -> Pe
         return peak
     rest = Points(*(column[~piled] for column in points))
     without = _weigh_peak(rest, resource_limit, x_seen)
-    return replace(
-        peak, cdf=(1 - FALSE_SIGN_PROBABILITY) * peak.cdf + FALSE_SIGN_PROBABILITY * without.cdf
-    )
+    mixed = (1 - FALSE_SIGN_PROBABILITY) * peak.cdf + FALSE_SIGN_PROBABILITY * without.cdf
+    return replace(peak, cdf=mixed)
 
 
 def _piled_up(points: Points) -> NDArray[np.bool_]:
@@ -131,19 +127,16 @@ def _weigh_peak(points: Points, resource_limit: NearestLimit, x_seen: float) -> 
         return Peak(ln_peak, _cdf(unseen), from_points=False)
     abrupt = _cdf(unseen * np.exp(-beyond / ABRUPT_DECAY))
     seen = ResidenceModels.of(points)
-    places = PeakGrid(ln_peak - np.log(seen.x_scale), prior)
-    alone = (
-        0.0
-        if resource_limit.n is None
-        else float(np.clip(2 - resource_limit.n / MIN_CONTENDING, 0, 1))
-    )
-    by_n = alone * seen.by_n
-    shapes = [seen.likelihood_by_law(places) + by_n, seen.likelihood_by_queue(places)]
+    peaks = PeakGrid(ln_peak - np.log(seen.x_scale), prior)
+    by_n = 0.0
+    if resource_limit.n is not None:
+        by_n = float(np.clip(2 - resource_limit.n / MIN_CONTENDING, 0, 1)) * seen.by_n
+    shapes = [seen.likelihood_by_law(peaks) + by_n, seen.likelihood_by_queue(peaks)]
     if np.isfinite(points.busy).all():
-        shapes.append(seen.likelihood_by_limit(places))
-        beside = seen.remove_limit_queues()
-        shapes.append(seen.likelihood_by_both(places, beside))
-        shapes.append(seen.likelihood_by_law_and_limit(places, beside) + by_n)
+        shapes.append(seen.likelihood_by_limit(peaks))
+        removed = seen.remove_limit_queues()
+        shapes.append(seen.likelihood_by_both(peaks, removed))
+        shapes.append(seen.likelihood_by_law_and_limit(peaks, removed) + by_n)
     ln_p = np.logaddexp.reduce(shapes)
     if _may_mislead(points, resource_limit, x_seen):
         ln_p = np.logaddexp(ln_p, ln_p.max() - MAX_LOG_ODDS)

@@ -113,21 +113,21 @@ class ResidenceModels:
             n_scale=n_scale,
         )
 
-    def likelihood_by_law(self, places: PeakGrid) -> Array:
+    def likelihood_by_law(self, peaks: PeakGrid) -> Array:
         """Compute ln p(points | peak) by the law, up to a constant; its shape is summed out.
 
         The answer has shape (peaks,), here and below.
         """
-        return self._by_law(places, QueuesRemoved(np.zeros(1), self.z[None, :]), SHAPE_COUNT)
+        return self._by_law(peaks, QueuesRemoved(np.zeros(1), self.z[None, :]), SHAPE_COUNT)
 
-    def likelihood_by_queue(self, places: PeakGrid) -> Array:
+    def likelihood_by_queue(self, peaks: PeakGrid) -> Array:
         """Compute the same for one server at which all queue: R = a + c·S·ρ/(1−ρ), ρ = X·S.
 
         Shape (peaks,). S = 1/peak is how long a query holds it (M/M/1: c = 1); c is summed out.
         """
-        return self._by_queue(self._lock(places), places.prior)
+        return self._by_queue(self._lock(peaks), peaks.prior)
 
-    def likelihood_by_limit(self, places: PeakGrid) -> Array:
+    def likelihood_by_limit(self, peaks: PeakGrid) -> Array:
         """Compute the same for a queue at the limit's resource: R = a + c·S·ρ^k/(1−ρ), S = U/X.
 
         busy, the utilisation of the resource, has shape (points,). The more servers it has, the
@@ -137,13 +137,13 @@ class ResidenceModels:
         first, second = self._fitted_busy(self.x * self.x)
         smooth = np.clip(first * self.x + second * self.x * self.x, 0.0, 1.0)
         a, w = self._fitted_busy(-self.x * smooth)
-        peak, x = np.exp(places.ln_peak), self._grouped(self.x)
+        peak, x = np.exp(peaks.ln_peak), self._grouped(self.x)
         end = np.minimum(a * peak / np.maximum(1 + w * peak, MIN_NOISE), 1.0)
         u = np.maximum(a * x / np.maximum(1 + w * x, MIN_NOISE), MIN_NOISE)
         rho = np.minimum(u / np.maximum(end, MIN_NOISE)[:, None], FULL_UTILISATION)
         queue = u / (x * self.n_scale) / (1 - rho)
         queues = np.exp(np.array(QUEUE_EXPONENTS)[:, None, None] * np.log(rho)) * queue
-        priors = np.tile(places.prior, len(QUEUE_EXPONENTS))
+        priors = np.tile(peaks.prior, len(QUEUE_EXPONENTS))
         by_servers = self._by_queue(queues.reshape(-1, len(x)), priors)
         ln_p: Array = np.logaddexp.reduce(by_servers.reshape(len(QUEUE_EXPONENTS), -1))
         return ln_p
@@ -154,23 +154,21 @@ class ResidenceModels:
         design = np.column_stack([self.x, beside]) * root[:, None]
         return np.asarray(np.linalg.lstsq(design, self.busy * root, rcond=None)[0])
 
-    def likelihood_by_both(self, places: PeakGrid, beside: "QueuesRemoved") -> Array:
+    def likelihood_by_both(self, peaks: PeakGrid, removed: "QueuesRemoved") -> Array:
         """Compute the same for both queues, the limit's resource as busy as measured; (peaks,).
 
         R = a + b·S·U^k/(1−U) + c·ρ/(1−ρ)/peak, ρ = X/peak; b, k and c are summed out.
         """
-        lock = self._lock(places)
-        ln_p: Array = self._with_queue(lock, places.prior, beside, COARSE_QUEUE_COUNT) + np.log(
-            len(QUEUE_EXPONENTS)
-        )
-        return ln_p
+        ln_p = self._with_queue(self._lock(peaks), peaks.prior, removed, COARSE_QUEUE_COUNT)
+        both: Array = ln_p + np.log(len(QUEUE_EXPONENTS))
+        return both
 
-    def likelihood_by_law_and_limit(self, places: PeakGrid, beside: "QueuesRemoved") -> Array:
+    def likelihood_by_law_and_limit(self, peaks: PeakGrid, removed: "QueuesRemoved") -> Array:
         """Compute the same, shape (peaks,), for the law in place of the lock.
 
         R = b·S·U^k/(1−U) + v·N + A·(1−u·N)².
         """
-        return self._by_law(places, beside, COARSE_SHAPE_COUNT)
+        return self._by_law(peaks, removed, COARSE_SHAPE_COUNT)
 
     def remove_limit_queues(self) -> "QueuesRemoved":
         """Subtract queues at the limit's resource from the residence times: R − b·S·U^k/(1−U)."""
@@ -181,15 +179,15 @@ class ResidenceModels:
         rest = self.z - resource_limits.reshape(-1, len(u))
         return QueuesRemoved(np.repeat(_ln_strength_prior(b), len(COARSE_QUEUE_EXPONENTS)), rest)
 
-    def _by_law(self, places: PeakGrid, beside: "QueuesRemoved", shapes: int) -> Array:
+    def _by_law(self, peaks: PeakGrid, removed: "QueuesRemoved", shapes: int) -> Array:
         """Compute ln p of z = v·N + A·(1 − u·N)², A in closed form; tries and shapes summed out.
 
         With f = (1 − u·N)² and y = A·|f|, |f|² = Σ w·f², the squares left are c + y·(y − 2·best),
         where best is y without a bound. Cells of shape (peaks, tries, shapes).
         """
-        z, powers = beside.rest, powers_of(self.m)
+        z, powers = removed.rest, powers_of(self.m)
         s, t = (powers @ self.w).tolist(), (z * self.w) @ powers[:3].T
-        v, by_shape = np.exp(-places.ln_peak)[:, None], _evenly(*SHAPE_RANGE, shapes) * self.idle
+        v, by_shape = np.exp(-peaks.ln_peak)[:, None], _evenly(*SHAPE_RANGE, shapes) * self.idle
         u = v / by_shape
         ff = s[0] + u * (-4 * s[1] + u * (6 * s[2] + u * (-4 * s[3] + u * s[4])))
         size = np.sqrt(np.maximum(ff, ROUNDING * s[0]))
@@ -208,9 +206,9 @@ class ResidenceModels:
         def ln_prior(peak: Indices, cell: Indices) -> Array:
             a_try, shape = np.divmod(cell, shapes)
             ln_p: Array = _ln_shape_prior(scale[peak, shape] / y[peak, a_try, shape])
-            return ln_p + beside.ln_p[a_try]
+            return ln_p + removed.ln_p[a_try]
 
-        return self._ln_mean(best.reshape(len(v), -1), places.prior, ln_prior)
+        return self._ln_mean(best.reshape(len(v), -1), peaks.prior, ln_prior)
 
     def _grouped(self, values: Array) -> Array:
         """Average over the groups, by weight; shape (…, points) becomes (…, groups)."""
@@ -218,9 +216,9 @@ class ResidenceModels:
         means: Array = sums / np.maximum(weights, TINY)
         return means
 
-    def _lock(self, places: PeakGrid) -> Array:
+    def _lock(self, peaks: PeakGrid) -> Array:
         """Compute ρ/(1−ρ)·S of a lock that is full at each peak, shape (peaks, groups)."""
-        held = np.exp(-places.ln_peak)[:, None]
+        held = np.exp(-peaks.ln_peak)[:, None]
         rho = np.minimum(self._grouped(self.x) * held, FULL_UTILISATION)
         queue: Array = rho / (1 - rho) * held / self.n_scale
         return queue
@@ -232,21 +230,21 @@ class ResidenceModels:
         )
 
     def _with_queue(
-        self, queue: Array, prior: Array, beside: "QueuesRemoved", strengths: int
+        self, queue: Array, prior: Array, removed: "QueuesRemoved", strengths: int
     ) -> Array:
         """Compute ln p of z = a + c·queue, a in closed form; tries and so many c are summed out.
 
         A queue of shape (peaks, groups); cells of shape (peaks, c, tries).
         """
-        w, rest = np.add.reduceat(self.w, self.starts), self._grouped(beside.rest)
+        w, rest = np.add.reduceat(self.w, self.starts), self._grouped(removed.rest)
         g0, g1, g2 = float(w.sum()), queue @ w, np.square(queue) @ w
-        z1, gz, zz = rest @ w, queue @ (rest * w).T, np.square(beside.rest) @ self.w
+        z1, gz, zz = rest @ w, queue @ (rest * w).T, np.square(removed.rest) @ self.w
         c = _evenly(*QUEUE_RANGE, strengths)[:, None]
         rss = c * (g2 - g1**2 / g0)[:, None, None] - 2 * (gz - g1[:, None] * z1 / g0)[:, None]
         rss *= c
         rss += zz - z1**2 / g0
         rss[c * g1[:, None, None] >= z1] = np.inf
-        ln_prior = (_ln_strength_prior(c) + beside.ln_p).ravel()
+        ln_prior = (_ln_strength_prior(c) + removed.ln_p).ravel()
         cells = rss.reshape(len(queue), -1)
         return self._ln_mean(cells, prior, lambda _, cell: ln_prior[cell])
 

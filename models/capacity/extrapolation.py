@@ -141,11 +141,11 @@ class Extrapolations:
         high = t >= quantile(t, HIGH_QUANTILE)
         each = [_demand_models(seen, at, high) for seen, at in zip(many, reach, strict=True)]
         models = [model for some in each for model in some]
-        model = np.repeat(np.arange(len(models)), [len(w.values) for w in models])
+        model = np.repeat(np.arange(len(models)), [len(m.values) for m in models])
         utilisation = np.repeat(np.arange(len(many)), [len(some) for some in each])[model]
         coefficients, covariance, ln_p = _condition(models, model)
         waking = coefficients[:, 2] / np.maximum(coefficients[:, 1], ROUNDING)
-        parts = np.clip(waking, 0.0, MAX_FALLING_SHARE) * _each(models, model, lambda w: w.falls)
+        parts = np.clip(waking, 0.0, MAX_FALLING_SHARE) * _each(models, model, lambda m: m.falls)
         for i, seen in enumerate(many):  # the errors of the other parts are independent
             for part in seen.parts[1:]:
                 coefficients[utilisation == i] += part.at_full_load.coefficients
@@ -163,12 +163,12 @@ class Extrapolations:
     @property
     def growth(self) -> Array:
         """The probability that the demand of each grows, shape (utilisations,)."""
-        return self._expected(_each(self.models, self.model, lambda w: w.prior is GROWING))
+        return self._expected(_each(self.models, self.model, lambda m: m.prior is GROWING))
 
     @property
     def log_shared(self) -> Array:
         """The probability that it falls as more commits share the writes of the log, likewise."""
-        return self._expected(_each(self.models, self.model, lambda w: w.sharing is not None))
+        return self._expected(_each(self.models, self.model, lambda m: m.sharing is not None))
 
     @property
     def waking(self) -> Array:
@@ -186,12 +186,10 @@ class Extrapolations:
         """
         of_model = self.utilisation[_starts(self.model)]
         found = [
-            w.saved(np.array([reach[i]]))[0] for w, i in zip(self.models, of_model, strict=True)
+            m.saved(np.array([reach[i]]))[0] for m, i in zip(self.models, of_model, strict=True)
         ]
-        at_ceiling, busy = (
-            np.array(found)[self.model],
-            _each(self.models, self.model, lambda w: w.busy),
-        )
+        at_ceiling = np.array(found)[self.model]
+        busy = _each(self.models, self.model, lambda m: m.busy)
         more = np.maximum(at_ceiling - busy, 0.0)
         return self._expected(self.parts * more / (1 - self.parts * busy))
 
@@ -208,8 +206,8 @@ class Extrapolations:
         model, of = self.model[kept], self.utilisation[kept]
         starts = _starts(model)
         thirds = [
-            self.models[w].third_factor(t[i])
-            for w, i in zip(model[starts], of[starts], strict=True)
+            self.models[m].third_factor(t[i])
+            for m, i in zip(model[starts], of[starts], strict=True)
         ]
         third_factor = np.repeat(thirds, np.diff(starts, append=len(model)), axis=0)
         t = t[of]
@@ -217,12 +215,12 @@ class Extrapolations:
         v = self.covariance[kept].T[..., None]
         variance = v[0, 0] + t * (2 * v[0, 1] + t * v[1, 1])
         variance += third_factor * (2 * v[0, 2] + 2 * v[1, 2] * t + v[2, 2] * third_factor)
-        falling = c2 * _each(self.models, model, lambda w: w.falls)[:, None]
+        falling = c2 * _each(self.models, model, lambda m: m.falls)[:, None]
         steep = CEILING[1] * (1 + falling * t)
         z = (c0 + c1 * t + c2 * third_factor - CEILING[0]) / np.sqrt(
             np.maximum(variance, 0) + steep**2
         )
-        freedom = _each(self.models, model, lambda w: w.fit.freedom)[:, None]
+        freedom = _each(self.models, model, lambda m: m.fit.freedom)[:, None]
         each = np.maximum.accumulate(student_cdf(z, freedom), axis=1)
         each *= self.shares[kept, None]
         cdf: Array = np.add.reduceat(each, _starts(of))
@@ -235,7 +233,7 @@ def _each(
     value: Callable[[DemandModel], float],
 ) -> Array:
     """Look up a value of the model of each strength, shape (strengths,)."""
-    return np.array([value(w) for w in models], dtype=np.float64)[model]
+    return np.array([value(m) for m in models], dtype=np.float64)[model]
 
 
 def _starts(groups: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -250,18 +248,15 @@ def _condition(
 
     Returns coefficients, covariances and ln p given the fit, the first axis of each (strengths,).
     """
-    rows, values = (
-        np.concatenate([w.rows for w in models]),
-        np.concatenate([w.values for w in models]),
-    )
-    before = np.stack([w.fit.coefficients for w in models])[model]
-    covariance = np.stack([w.fit.covariance for w in models])[model]
-    freedom = _each(models, model, lambda w: w.fit.freedom)
+    rows, values = (np.concatenate([getattr(m, c) for m in models]) for c in ("rows", "values"))
+    before = np.stack([m.fit.coefficients for m in models])[model]
+    covariance = np.stack([m.fit.covariance for m in models])[model]
+    freedom = _each(models, model, lambda m: m.fit.freedom)
     spread = (rows[:, None, :] @ covariance)[:, 0, :]
     variance = np.sum(spread * rows, axis=1)
     off = values - np.sum(rows * before, axis=1)
-    whole = variance + _each(models, model, lambda w: w.prior.width) ** 2
-    ln_p = np.concatenate([w.prior.ln_p for w in models]) + 0.5 * np.log(variance / whole)
+    whole = variance + _each(models, model, lambda m: m.prior.width) ** 2
+    ln_p = np.concatenate([m.prior.ln_p for m in models]) + 0.5 * np.log(variance / whole)
     ln_p -= 0.5 * (freedom + 1) * np.log1p(off**2 / (whole * freedom))
     gain = spread / whole[:, None]
     coefficients = before + gain * off[:, None]
@@ -278,11 +273,11 @@ def _shares(
 
     Points that correlate count as fewer: as the same number for all models, else that would decide.
     """
-    starts, freedom = _starts(utilisation), _each(models, model, lambda w: w.fit.freedom)
-    ln_p = ln_p + _each(models, model, lambda w: w.as_steady) * ln_p[starts][utilisation]
-    ln_scale = np.log(_each(models, model, lambda w: w.fit.scale))
+    starts, freedom = _starts(utilisation), _each(models, model, lambda m: m.fit.freedom)
+    ln_p = ln_p + _each(models, model, lambda m: m.as_steady) * ln_p[starts][utilisation]
+    ln_scale = np.log(_each(models, model, lambda m: m.fit.scale))
     ln_p -= np.minimum.reduceat(freedom, starts)[utilisation] * ln_scale
-    ln_p += np.log(_each(models, model, lambda w: w.share))
+    ln_p += np.log(_each(models, model, lambda m: m.share))
     p = np.exp(ln_p - np.maximum.reduceat(ln_p, starts)[utilisation])
     shares: Array = p / np.add.reduceat(p, starts)[utilisation]
     return shares

@@ -295,9 +295,8 @@ def _with_filled(limit: ResourceLimit, x: Array) -> ResourceLimit:
     common, each = FULL_THROUGHPUT_ERRORS
     z = (limit.grid - median(np.log(x))) / np.hypot(common, each / np.sqrt(len(x)))
     fitted = np.diff(limit.cdf, prepend=0.0)
-    p = ((1 - FALSE_SIGN_PROBABILITY) * fitted + FALSE_SIGN_PROBABILITY / len(fitted)) * np.exp(
-        -0.5 * z**2
-    )
+    prior = (1 - FALSE_SIGN_PROBABILITY) * fitted + FALSE_SIGN_PROBABILITY / len(fitted)
+    p = prior * np.exp(-0.5 * z**2)
     if p.sum() < NEGLIGIBLE:
         return limit
     measured = _with_distribution(limit, limit.grid, np.cumsum(p) / p.sum())

@@ -32,7 +32,7 @@ class Kept:
     counts: Array = field(repr=False)
     """How many intervals each stands for; to be handed in when they are thinned again."""
     weights: Array = field(repr=False)
-    """What each weighs in a fit: by age, and no cell more than MAX_CELL_WEIGHT."""
+    """The weight of each in a fit: less with age, and at most `MAX_CELL_WEIGHT` for a cell."""
 
 
 def thin(

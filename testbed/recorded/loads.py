@@ -184,11 +184,11 @@ def _share_of(
 
 
 OF_CSV = (CPU, CPUS, OF_THE_CPU, SERVER_CPU, SERVER_CPUS)
-"""What a CSV of samples has of the resources: no connections, log writes, idle entries."""
+"""The columns of resources in a CSV of samples: no connections, log writes or idle entries."""
 
 
 def seen_below(seen: dict[str, Any], part: dict[str, Any], *, of_csv: bool = False) -> Window:
-    """What the agent had seen up to that cap, or a CSV of samples would have of it."""
+    """Make the window up to that cap: all columns of the agent, or those of a CSV of samples."""
     rows = [interval_of(row) for row in seen["intervals"][: part["intervals"]]]
     if of_csv:
         kept = [{name: r.resources[name] for name in OF_CSV if name in r.resources} for r in rows]

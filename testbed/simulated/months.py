@@ -61,7 +61,7 @@ class Month:
     asked: Array
     """The truth: what is asked for over what can be done; 1 is saturated. Shape (MINUTES,)."""
     rng: np.random.Generator
-    used_at_most: float = 1.0
+    used_at_most: float
     """The part of the processors' time that is used at the capacity."""
 
     @property
