@@ -49,6 +49,7 @@ LONGER = 3
 PAST = 4
 """Threads past the peak, in multiples of the best number."""
 PAST_INTERVALS = 10
+LEVELS = (*CAPS, PAST)
 SLACK = 0.1
 OVERLOAD = 1.5
 """Arrivals, in multiples of the best throughput. sysbench ends where 100,000 of them wait, which at
@@ -116,6 +117,7 @@ def run(flavour: Flavour, name: str, pace: Pace) -> dict[str, Any]:
             peaks = [moments.measure() for _ in tried]
             sysbench(server, workload, PAST_INTERVALS * pace.interval, PAST * best[0])
             rows = moments.others_of(window_of(agent))
+            peaks += [moments.measure() for _ in tried]
             caps.append({"cap": PAST, "intervals": len(rows), "peaks": peaks})
     measured = {"truth": truth, "connections": workload.connections}
     return {"name": title, "caps": caps, "intervals": rows, **measured}
@@ -182,23 +184,28 @@ def is_of(row: Interval, beside: Iterable[tuple[float, float]]) -> bool:
 
 
 def summarise(said: list[Said]) -> None:
-    """Print each estimator's errors at each cap, those that were trusted and wrong marked."""
-    print("\nerrors of all workloads; ! trusted and off by more than a quarter")
+    """Print each estimator's errors at each level, those that were trusted and wrong marked."""
+    print("\nerrors of all workloads, below 30, 50, 70 and 90 % of the peak and past it")
+    print("! trusted and off by more than a quarter")
     names = list(dict.fromkeys(one.estimator for one in said))
     for name in names:
         cells = []
-        for cap in CAPS:
+        for cap in LEVELS:
             ours = [one for one in said if (one.estimator, one.cap) == (name, cap)]
             cells.append(" ".join(one.cell for one in ours))
         print(f"  {name:<34} " + " | ".join(f"{cell:<20}" for cell in cells))
     print("\nsize of the errors in %, median/90th percentile (signed median); what is silent is ∞")
     for name in names:
-        levels = [[one for one in said if (one.estimator, one.cap) == (name, cap)] for cap in CAPS]
+        levels = [
+            [one for one in said if (one.estimator, one.cap) == (name, cap)] for cap in LEVELS
+        ]
         print(f"  {name:<34} " + " | ".join(f"{spread(some):<20}" for some in levels))
     print("\n90 % intervals that hold the peak (that of some moment); their median width; trusted;")
     print("of them off by 15 %")
     for name in names:
-        levels = [[one for one in said if (one.estimator, one.cap) == (name, cap)] for cap in CAPS]
+        levels = [
+            [one for one in said if (one.estimator, one.cap) == (name, cap)] for cap in LEVELS
+        ]
         if all(one.holds is not None for some in levels for one in some):
             print(f"  {name:<34} " + " | ".join(f"{certainty(some):<20}" for some in levels))
 

@@ -194,10 +194,19 @@ def level_by_level(
 @pytest.mark.parametrize("file", ZOO, ids=lambda file: file.name.partition(".")[0])
 def test_short_reads_and_small_commits_are_never_trusted_and_far_off(file: Path) -> None:
     """They get cheaper by up to half on the way: until that is seen nothing is trusted."""
-    for cap, peak, found, _ in level_by_level(file):
+    for _, peak, found, _ in level_by_level(file):
         assert found.value is not None
-        if cap < 1:  # past the peak the machine's speed at one moment is the truth
-            assert found.trust is not Trust.TRUSTED or abs(found.value / peak - 1) < 0.15
+        assert found.trust is not Trust.TRUSTED or abs(found.value / peak - 1) < 0.15
+
+
+def test_past_the_peak_most_capacities_are_within_5_percent() -> None:
+    """Half of them, and eight of ten intervals hold what the clients could get."""
+    past = [row for file in ZOO for row in level_by_level(file) if row[0] > 1]
+    errors = [abs((found.value or np.inf) / peak - 1) for _, peak, found, _ in past]
+    held = [(found.lower or 0.0) < peak < (found.upper or np.inf) for _, peak, found, _ in past]
+    assert len(past) > 20
+    assert np.median(errors) < 0.05
+    assert np.mean(held) > 0.8
 
 
 def test_intervals_of_short_reads_and_small_commits_reach_the_peak() -> None:
@@ -237,10 +246,9 @@ def test_a_real_server_driven_from_below_its_peak_far_past_it_keeps_the_peak() -
     """
     [file] = [file for file in ZOO if file.name.startswith("mysql-ranges")]
     seen = saved(file)
-    *_, below, past = seen["caps"]
+    past = seen["caps"][-1]
     found = assess_capacity(observations(seen_below(seen, past), Source.STATEMENT_TIME))
-    peak = max(clients_peak(seen, part)[0] for part in (below, past))
-    assert found.value == pytest.approx(peak, rel=0.05)
+    assert found.value == pytest.approx(clients_peak(seen, past)[0], rel=0.05)
     assert found.limit == "server_cpu"
 
 

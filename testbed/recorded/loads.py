@@ -55,6 +55,9 @@ TRIED = 3
 """So many numbers of threads are tried for the peak again and again: the clients' connections, and
 the best of the ladder."""
 
+MOMENTS_BEFORE = 2 * TRIED
+"""So many of the peaks before an overload count for it: those of a minute and a half."""
+
 
 OLDER_MAX_CONNECTIONS = 300
 """Of the servers of the oldest recordings."""
@@ -125,7 +128,7 @@ def replay(seen: dict[str, Any], *, of_csv: bool = False) -> Iterator[Said]:
         if part["intervals"] == known:  # nothing was seen there
             continue
         known, window = part["intervals"], seen_below(seen, part, of_csv=of_csv)
-        best = true_peak(part["peaks"])[0]
+        best = true_peak(moments_of(seen, part))[0]
         peak, least, most = clients_peak(seen, part)
         if before:
             drift = 100 * (true_peak(before)[0] / best - 1)
@@ -152,18 +155,36 @@ def replay(seen: dict[str, Any], *, of_csv: bool = False) -> Iterator[Said]:
 
 
 def clients_peak(seen: dict[str, Any], part: dict[str, Any]) -> tuple[float, float, float]:
-    """Compute what the clients' connections could get, and the least and most of its moments."""
-    moments = part["peaks"]
-    share = _share_of(connections_in(seen, part), seen, moments)
-    peak, least, most = true_peak(moments)
-    return share * peak, share * least, share * most
+    """Compute what the clients' connections could get, and the least and most of its moments.
 
-
-def connections_in(seen: dict[str, Any], part: dict[str, Any]) -> int:
-    """The clients' connections: beyond the peak those of the closed loop that went there."""
+    Past the end it is at least what was served there all the time.
+    """
+    moments = moments_of(seen, part)
+    share = _share_of(int(seen.get("connections", 64)), seen, moments)
+    peak, least, most = (share * each for each in true_peak(moments))
     if part["cap"] <= 1:
-        return int(seen.get("connections", 64))
-    return int(part["cap"] * best_threads(ladder_of(seen))[0])
+        return peak, least, most
+    served = _served_past_the_end(seen, part)
+    return max(peak, served), least, max(most, served)
+
+
+def moments_of(seen: dict[str, Any], part: dict[str, Any]) -> list[tuple[int, float]]:
+    """List the peaks that were measured in the same minutes.
+
+    Past the end there are few, of three seconds each: those of the minute before belong to them.
+    """
+    own: list[tuple[int, float]] = part["peaks"]
+    if part["cap"] <= 1:
+        return own
+    before = seen["caps"][seen["caps"].index(part) - 1]["peaks"]
+    return [*before[-MOMENTS_BEFORE:], *own]
+
+
+def _served_past_the_end(seen: dict[str, Any], part: dict[str, Any]) -> float:
+    """Compute the median throughput of the intervals past the end, queries/s; 0 without any."""
+    first = seen["caps"][seen["caps"].index(part) - 1]["intervals"]
+    served = [interval_of(row).throughput for row in seen["intervals"][first : part["intervals"]]]
+    return float(np.median(served)) if served else 0.0
 
 
 def _share_of(
